@@ -169,7 +169,7 @@ static mega_status write_ids(runner *r, const char *folder, const char *name, co
 static mega_status export(runner *r, const char *folder)
 {
     mega_model_shape described;
-    mega_gpt_to_shape(&described, &r->gpt, 0);
+    mega_gpt_to_shape(&r->gpt, 0, &described);
     MEGA_TRY(mega_engine_save(
         r->engine,
         &(mega_engine_save_options){

@@ -49,7 +49,7 @@ static mega_status describe_program(mega_engine *e, const mega_model *model, int
 {
     const int part = mega_model_parts_own(e->parts, chunk);
     mega_graph *g = NULL;
-    MEGA_TRY(mega_graph_create(&g, e->options.compute, e->params, e->layout));
+    MEGA_TRY(mega_graph_create(e->options.compute, e->params, e->layout, &g));
     const mega_status st = kind == ENGINE_TRAIN      ? mega_model_parts_describe(e->parts, part, MEGA_TRAIN, g)
                            : kind == ENGINE_EVALUATE ? mega_model_parts_describe(e->parts, part, MEGA_EVAL, g)
                                                      : describe_generation(e, model, chunk, kind, g);
@@ -83,7 +83,7 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
                                      .place = o->place,
                                      .states_of = kind == ENGINE_DECODE ? e->chunk[chunk].prefill : NULL,
                                      .name = name[kind]};
-    return mega_program_build(out, g, &po);
+    return mega_program_build(g, &po, out);
 }
 
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)

@@ -61,7 +61,7 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     mega_model walked = *model;
     if (o->generate) walked.sequence_parallel = false; /* as in MEGA_GENERATE: any number of rows goes */
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
-    return mega_model_parts_create(&e->parts, &walked, e->layout, o->compute, sizes, stages * e->chunks);
+    return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->chunks, &e->parts);
 }
 
 static mega_status engine_build(mega_engine *e, const mega_model *model)
@@ -70,7 +70,7 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
     MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
     MEGA_TRY(engine_check_ramp(e));
-    MEGA_TRY(mega_params_create(&e->params, e->layout));
+    MEGA_TRY(mega_params_create(e->layout, &e->params));
     MEGA_TRY(engine_walk_model(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */

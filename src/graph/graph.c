@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout)
+mega_status mega_graph_create(mega_dtype dtype, mega_params *params, const mega_layout *layout, mega_graph **out)
 {
     if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_create: out is NULL; give it");
     if (dtype != MEGA_F32 && dtype != MEGA_BF16 && dtype != MEGA_F64)

@@ -272,7 +272,7 @@ static mega_status model_allocate(mega_model_parts *p)
     p->recomputes = mega_calloc(n, sizeof *p->recomputes);
     if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->ops_hash != NULL && p->elements != NULL &&
         p->border != NULL && p->recomputes != NULL)
-        return mega_params_create(&p->params, p->layout);
+        return mega_params_create(p->layout, &p->params);
     return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d layers", p->num_layers);
 }
 
@@ -281,7 +281,7 @@ static mega_status model_fill(mega_model_parts *p, mega_dtype compute)
     mega_graph *g = NULL;
     for (int r = 0; r < p->model.num_layers; r++) p->num_layers += model_copies(&p->model.layer[r]);
     MEGA_TRY(model_allocate(p));
-    MEGA_TRY(mega_graph_create(&g, compute, p->params, p->layout));
+    MEGA_TRY(mega_graph_create(compute, p->params, p->layout, &g));
     const mega_status st = model_walk(p, g);
     mega_graph_destroy(g);
     MEGA_TRY(st);
@@ -289,8 +289,8 @@ static mega_status model_fill(mega_model_parts *p, mega_dtype compute)
     return find_recomputed(p);
 }
 
-mega_status mega_model_parts_create(mega_model_parts **out, const mega_model *m, const mega_layout *layout,
-                                    mega_dtype compute, mega_model_sizes sizes, int parts)
+mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layout, mega_dtype compute,
+                                    mega_model_sizes sizes, int parts, mega_model_parts **out)
 {
     if (out == NULL || m == NULL || layout == NULL || parts < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,

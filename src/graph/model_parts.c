@@ -203,7 +203,7 @@ mega_status mega_model_declare(const mega_model *m, int programs, mega_params *p
     const mega_layout *layout = mega_params_layout(params);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = layout->tp.size, .positions = 1};
     mega_model_parts *parts = NULL;
-    mega_status st = mega_model_parts_create(&parts, m, layout, MEGA_F32, sizes, layout->pp.size * programs);
+    mega_status st = mega_model_parts_create(m, layout, MEGA_F32, sizes, layout->pp.size * programs, &parts);
     for (int program = 0; program < programs && st == MEGA_OK; program++) {
         if (program > 0) mega_params_next_part(params);
         st = mega_model_parts_declare(parts, mega_model_parts_own(parts, program), params);
@@ -219,7 +219,7 @@ mega_status mega_model_describe(const mega_model *m, int programs, int program, 
     mega_model_parts *parts = NULL;
     if (mode == MEGA_TRAIN) what.mode = MEGA_EVAL;
     const mega_layout *layout = mega_graph_layout(g);
-    mega_status st = mega_model_parts_create(&parts, m, layout, mega_graph_dtype(g), what, layout->pp.size * programs);
+    mega_status st = mega_model_parts_create(m, layout, mega_graph_dtype(g), what, layout->pp.size * programs, &parts);
     const int part = st == MEGA_OK ? mega_model_parts_own(parts, program) : 0;
     if (st == MEGA_OK) st = mega_model_parts_declare(parts, part, mega_graph_params(g));
     if (st == MEGA_OK) st = mega_model_parts_describe(parts, part, mode, g);

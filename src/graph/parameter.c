@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-mega_status mega_params_create(mega_params **out, const mega_layout *layout)
+mega_status mega_params_create(const mega_layout *layout, mega_params **out)
 {
     if (out == NULL || layout == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_create: %s is NULL; give it", out == NULL ? "out" : "the layout");

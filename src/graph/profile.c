@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-mega_status mega_profile_create(mega_profile **out, int64_t capacity)
+mega_status mega_profile_create(int64_t capacity, mega_profile **out)
 {
     mega_profile *p = mega_calloc(1, sizeof *p);
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for it");

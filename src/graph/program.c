@@ -79,7 +79,7 @@ static mega_status share_states(mega_program *p)
     return MEGA_OK;
 }
 
-mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options)
+mega_status mega_program_build(mega_graph *g, const mega_program_options *options, mega_program **out)
 {
     if (out == NULL || g == NULL || options == NULL) {
         mega_graph_destroy(g);

@@ -32,7 +32,7 @@ static mega_status describe(mega_pretrained *m)
                                        .last_stage_layers = o->last_stage_layers,
                                        .stage_programs = o->stage_programs,
                                        .program_layers = o->program_layers};
-    MEGA_TRY(mega_language_model_create(&m->language, &m->shape, &cut));
+    MEGA_TRY(mega_language_model_create(&m->shape, &cut, &m->language));
     return load_tokenizer(m);
 }
 

@@ -114,7 +114,7 @@ static void gpt_head(const mega_builder *b, const void *self, mega_flow *flow)
 
 /* ---- the list ---- */
 
-mega_status mega_gpt_list_create(mega_gpt_list *out, const mega_gpt *m, int stages)
+mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *out)
 {
     mega_gpt_list list = {.first_layer = NULL};
     MEGA_TRY(mega_gpt_first_layers(m, stages, &list.first_layer));

@@ -88,7 +88,7 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
     return MEGA_OK;
 }
 
-void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple)
+void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out)
 {
     *out = (mega_gpt){.num_layers = shape->num_layers,
                       .hidden = shape->hidden,
@@ -103,7 +103,7 @@ void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t v
                       .erf_gelu = !shape->tanh_gelu};
 }
 
-void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos)
+void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out)
 {
     *out = (mega_model_shape){.num_layers = m->num_layers,
                               .hidden = m->hidden,

@@ -51,18 +51,18 @@ static mega_status cut_stages(mega_gpt *g, const mega_language_options *o, int s
         (long long)(o->program_layers > 0 ? o->program_layers : o->stage_programs), (long long)g->num_layers, stages);
 }
 
-mega_status mega_language_model_create(mega_language_model *out, const mega_model_shape *shape,
-                                       const mega_language_options *o)
+mega_status mega_language_model_create(const mega_model_shape *shape, const mega_language_options *o,
+                                       mega_language_model *out)
 {
     const int tp = o->tp > 0 ? o->tp : 1, stages = o->stages > 0 ? o->stages : 1;
     network *n = mega_calloc(1, sizeof *n);
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
-    mega_gpt_from_shape(&n->gpt, shape, o->vocab_multiple * tp);
+    mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);
     n->gpt.first_stage_layers = o->first_stage_layers;
     n->gpt.last_stage_layers = o->last_stage_layers;
     mega_status st = check_cuts(&n->gpt, tp, stages);
     if (st == MEGA_OK) st = cut_stages(&n->gpt, o, stages);
-    if (st == MEGA_OK) st = mega_gpt_list_create(&n->list, &n->gpt, stages);
+    if (st == MEGA_OK) st = mega_gpt_list_create(&n->gpt, stages, &n->list);
     if (st != MEGA_OK) {
         mega_free(n);
         return st;

@@ -18,7 +18,7 @@ static mega_status count_parameters(const trainer *t, const mega_layout_sizes *s
     mega_layout *layout = NULL;
     mega_params *params = NULL;
     mega_status st = mega_layout_create(&layout, NULL, sizes);
-    if (st == MEGA_OK) st = mega_params_create(&params, layout);
+    if (st == MEGA_OK) st = mega_params_create(layout, &params);
     if (st == MEGA_OK) st = mega_model_declare(&t->network.model, programs, params);
     if (st == MEGA_OK) {
         *local = mega_params_local_count(params);

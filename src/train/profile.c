@@ -40,7 +40,7 @@ mega_status train_profile_open(trainer *t)
      * each collective */
     const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
     const int64_t chunks = mega_engine_chunks(t->engine);
-    return mega_profile_create(&t->profile, steps * ((instructions + waits + 2) * micro_batches * chunks + 3));
+    return mega_profile_create(steps * ((instructions + waits + 2) * micro_batches * chunks + 3), &t->profile);
 }
 
 bool train_profile_begin(trainer *t)

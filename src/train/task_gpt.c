@@ -100,7 +100,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     MEGA_TRY(mega_gpt_from_options(&n->gpt, &o->cfg->model, o->vocab_rows));
     /* no option says so: a folder that was trained with the exact gelu goes on with it */
     if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
-    MEGA_TRY(mega_gpt_list_create(&n->list, &n->gpt, stages > 1 ? (int)stages : 1));
+    MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));
     out->model = mega_gpt_model(&n->list);
     out->stage_programs = (int)n->gpt.stage_chunks;
     return MEGA_OK;
@@ -111,7 +111,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {
     mega_model_shape s;
-    mega_gpt_to_shape(&s, gpt_of(m), eos);
+    mega_gpt_to_shape(gpt_of(m), eos, &s);
     return s;
 }
 

@@ -26,7 +26,7 @@ static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype comput
     const mega_optimizer_options o = {
         .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .plain = plain};
     need(mega_layout_create(&f->layout, NULL, &(mega_layout_sizes){0}));
-    need(mega_params_create(&f->params, f->layout));
+    need(mega_params_create(f->layout, &f->params));
     need(mega_params_add(f->params, &w, &f->w));
     need(mega_params_add(f->params, &b, &f->b));
     need(mega_params_place(f->params, compute, 1000));
@@ -178,7 +178,7 @@ static void padding_is_no_zero_gradient(void **state)
     int w;
     const mega_param table = {.name = "w", .num_dims = 2, .shape = {8, 3}, .true_shape = {5, 3}, .weight_decay = true};
     need(mega_layout_create(&layout, NULL, &(mega_layout_sizes){0}));
-    need(mega_params_create(&params, layout));
+    need(mega_params_create(layout, &params));
     need(mega_params_add(params, &table, &w));
     need(mega_params_place(params, MEGA_F32, 1000));
     need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));

@@ -40,7 +40,7 @@ static inline mega_status text_engine(mega_engine **out, const mega_gpt *gpt, me
     mega_gpt_list list;
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
-    MEGA_TRY(mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1));
+    MEGA_TRY(mega_gpt_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &list));
     const mega_model model = mega_gpt_model(&list);
     mega_status st = mega_engine_create(&(mega_setup){.model = &model, .mode = mode, .options = &o}, out);
     mega_gpt_list_destroy(&list);

@@ -16,7 +16,7 @@ static inline mega_status gpt_declare(const mega_gpt *m, mega_params *params)
 {
     const mega_axis *pp = &mega_params_layout(params)->pp;
     mega_gpt_list list;
-    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
+    MEGA_TRY(mega_gpt_list_create(m, pp->size, &list));
     const mega_model model = mega_gpt_model(&list);
     const mega_status st = mega_model_declare(&model, gpt_programs(m, pp), params);
     mega_gpt_list_destroy(&list);
@@ -27,7 +27,7 @@ static inline mega_status gpt_describe(mega_graph *g, const mega_gpt *m, int chu
 {
     const mega_axis *pp = &mega_graph_layout(g)->pp;
     mega_gpt_list list;
-    MEGA_TRY(mega_gpt_list_create(&list, m, pp->size));
+    MEGA_TRY(mega_gpt_list_create(m, pp->size, &list));
     const mega_model model = mega_gpt_model(&list);
     const mega_status st = mega_model_describe(&model, gpt_programs(m, pp), chunk, what, g);
     mega_gpt_list_destroy(&list);
@@ -54,7 +54,7 @@ static inline mega_status gpt_describe_generate(mega_graph *g, const mega_gpt *m
 /* Of one rank; `list`, which it borrows, goes with mega_gpt_list_destroy. */
 static inline mega_status gpt_language(mega_language_model *out, mega_gpt_list *list, const mega_gpt *m)
 {
-    MEGA_TRY(mega_gpt_list_create(list, m, 1));
+    MEGA_TRY(mega_gpt_list_create(m, 1, list));
     *out = (mega_language_model){
         .model = mega_gpt_model(list), .positions = m->positions, .vocab = m->vocab, .padded_vocab = m->padded_vocab};
     return MEGA_OK;

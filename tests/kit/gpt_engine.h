@@ -15,7 +15,7 @@ static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_g
     if (gpt == NULL) return mega_engine_create(&(mega_setup){.options = options}, out);
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
-    mega_status st = mega_gpt_list_create(&list, gpt, o.layout.pp > 1 ? o.layout.pp : 1);
+    mega_status st = mega_gpt_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &list);
     if (st != MEGA_OK) return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
     const mega_model model = mega_gpt_model(&list);
     st = mega_engine_create(&(mega_setup){.model = &model, .training_data = data, .options = &o}, out);

@@ -54,14 +54,14 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
 {
     gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
     GPT_RUN_OK(mega_layout_create(&r.layout, NULL, NULL));
-    GPT_RUN_OK(mega_params_create(&r.params, r.layout));
+    GPT_RUN_OK(mega_params_create(r.layout, &r.params));
     GPT_RUN_OK(gpt_declare(m, r.params));
     GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));
     GPT_RUN_OK(mega_params_allocate(r.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     GPT_RUN_OK(mega_params_initialize(r.params, 1234));
     if (o->threads > 1) GPT_RUN_OK(mega_team_create(&r.team, o->threads));
     mega_graph *g = NULL;
-    GPT_RUN_OK(mega_graph_create(&g, o->dtype, r.params, r.layout));
+    GPT_RUN_OK(mega_graph_create(o->dtype, r.params, r.layout, &g));
     GPT_RUN_OK(o->evaluate ? gpt_describe_evaluate(g, m, 0, o->batch, o->seq)
                            : gpt_describe_train(g, m, 0, o->batch, o->seq));
     const mega_program_options po = {.backend = o->backend,
@@ -71,7 +71,7 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
                                      .no_fusion = o->no_fusion,
                                      .slots = o->slots,
                                      .name = o->evaluate ? "evaluate" : "train"};
-    GPT_RUN_OK(mega_program_build(&r.program, g, &po));
+    GPT_RUN_OK(mega_program_build(g, &po, &r.program));
     GPT_RUN_OK(mega_program_allocate(r.program));
     mega_program_step(r.program)->seed = 99;
     mega_program_step(r.program)->step = 3;

@@ -28,7 +28,7 @@ static mega_model make_gpt(void)
     static mega_gpt gpt;
     static mega_gpt_list list;
     gpt = engine_run_gpt();
-    need(mega_gpt_list_create(&list, &gpt, 1));
+    need(mega_gpt_list_create(&gpt, 1, &list));
     mega_model model = mega_gpt_model(&list);
     model.positions = SEQ;
     return model;

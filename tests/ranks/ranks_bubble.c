@@ -83,7 +83,7 @@ static double step(mega_engine *e)
     mega_step_result r;
     mega_batch *b = mega_engine_batch(e);
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, i);
-    need(mega_profile_create(&profile, 100000));
+    need(mega_profile_create(100000, &profile));
     mega_engine_profile(e, profile);
     need(mega_comm_barrier(mega_engine_layout(e)->world.comm, "begin"));
     need(mega_engine_train_batch(e, &r));

@@ -89,7 +89,7 @@ static void steps(run *r, int from, int to)
 static void save(run *r, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(&shape, &r->gpt, 0);
+    mega_gpt_to_shape(&r->gpt, 0, &shape);
     need(mega_engine_save(r->engine,
                           &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F32}));
 }

@@ -139,9 +139,9 @@ static void open_run(run *r, int layer, mega_world *world, bool slabs)
     need(mega_layout_create(&r->layout, world, &(mega_layout_sizes){.tp = mega_world_size(world)}));
     slabs = slabs && r->layout->tp.size > 1;
     r->rows = slabs ? T / r->layout->tp.size : T;
-    need(mega_params_create(&r->params, r->layout));
+    need(mega_params_create(r->layout, &r->params));
     mega_builder b = {.layout = r->layout, .samples = B, .positions = S, .path = "m"};
-    need(mega_graph_create(&b.graph, MEGA_F64, r->params, r->layout));
+    need(mega_graph_create(MEGA_F64, r->params, r->layout, &b.graph));
     mega_graph_set_sequence_parallel(b.graph, slabs);
     const int64_t dim[2] = {r->rows, C};
     const mega_tensor x = mega_graph_input(b.graph, "x", MEGA_F64, 2, dim);
@@ -153,7 +153,7 @@ static void open_run(run *r, int layer, mega_world *world, bool slabs)
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     const mega_program_options o = {
         .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .per_token_loss = true, .name = "layer", .world = world};
-    need(mega_program_build(&r->program, b.graph, &o));
+    need(mega_program_build(b.graph, &o, &r->program));
     need(mega_program_allocate(r->program));
     mega_step_block *step = mega_program_step(r->program);
     step->seed = 5;

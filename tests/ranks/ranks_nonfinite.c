@@ -49,7 +49,7 @@ static void fill(mega_engine *e, mega_batch *b)
 static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(&shape, gpt, 3);
+    mega_gpt_to_shape(gpt, 3, &shape);
     const mega_engine_save_options o = {.folder = folder, .shape = &shape, .save_dtype = MEGA_F32};
     return mega_engine_save(e, &o);
 }

@@ -50,12 +50,12 @@ static mega_status compare_programs(mega_layout *l, int64_t rows)
     const mega_program_options o = {.name = "planted"};
     mega_graph *g;
     mega_program *p;
-    MEGA_TRY(mega_graph_create(&g, MEGA_F32, NULL, l));
+    MEGA_TRY(mega_graph_create(MEGA_F32, NULL, l, &g));
     const mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim), y = mega_graph_input(g, "y", MEGA_F32, 2, odd);
     mega_graph_output(g, mega_op_reduce_from_group(g, x, &l->dp), "a");
     mega_graph_output(g, mega_op_reduce_from_group(g, y, &l->dp), "b");
     mega_graph_output(g, mega_op_reduce_from_group(g, x, &l->dp), "c");
-    MEGA_TRY(mega_program_build(&p, g, &o));
+    MEGA_TRY(mega_program_build(g, &o, &p));
     const mega_status st = mega_program_compare_collectives(p, l->dp.comm);
     mega_program_destroy(p);
     return st;

@@ -32,9 +32,9 @@ static void begin(sketch *k, mega_dtype dtype)
 {
     *k = (sketch){.layout = NULL};
     must(mega_layout_create(&k->layout, NULL, NULL));
-    must(mega_params_create(&k->params, k->layout));
+    must(mega_params_create(k->layout, &k->params));
     mega_builder b = {.layout = k->layout, .samples = SAMPLES, .positions = S};
-    must(mega_graph_create(&b.graph, dtype, k->params, k->layout));
+    must(mega_graph_create(dtype, k->params, k->layout, &b.graph));
     const mega_tensor table = mega_builder_param(&b, "table", IDS, C, NULL);
     const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), x = mega_input(&b, "x", MEGA_F32, S, C);
     const mega_tensor mask = mega_input(&b, "weights", MEGA_F32, S, 0);
@@ -46,8 +46,8 @@ static void begin(sketch *k, mega_dtype dtype)
     must(mega_graph_status(b.graph));
     must(mega_params_place(k->params, dtype, 0));
     must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS));
-    must(mega_program_build(&k->program, b.graph,
-                            &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"}));
+    must(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
+                            &k->program));
     must(mega_program_allocate(k->program));
     must(mega_batch_create_for(&k->batch, k->program, SAMPLES));
 }

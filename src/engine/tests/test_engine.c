@@ -237,7 +237,7 @@ static void it_learns(void **state)
 static mega_status try_save(rig *r, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(&shape, &r->gpt, 3);
+    mega_gpt_to_shape(&r->gpt, 3, &shape);
     const mega_engine_save_options o = {
         .folder = folder, .shape = &shape, .save_dtype = MEGA_F32, .extra_json = "{\"a\": 1}", .keep = 1};
     return mega_engine_save(r->engine, &o);
@@ -271,7 +271,7 @@ static void bytes_of_a_checkpoint_are_known_before(void **state)
         char at[256];
         rig r;
         rig_open(&r, &s);
-        mega_gpt_to_shape(&shape, &r.gpt, 3);
+        mega_gpt_to_shape(&r.gpt, 3, &shape);
         const mega_engine_save_options o = {
             .folder = folder, .shape = &shape, .save_dtype = how[i].save_dtype, .no_optim = how[i].no_optim};
         const int64_t planned = mega_engine_save_bytes(r.engine, &o);

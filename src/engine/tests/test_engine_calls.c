@@ -19,16 +19,16 @@ static mega_program *program_of(const scene *s, mega_params *params)
 {
     mega_graph *g = NULL;
     mega_program *p = NULL;
-    need(mega_graph_create(&g, MEGA_F32, params, s->layout));
+    need(mega_graph_create(MEGA_F32, params, s->layout, &g));
     need(gpt_describe_train(g, &s->raw.gpt, 0, 2, SEQ));
-    need(mega_program_build(&p, g, &(mega_program_options){.differentiate = true, .name = "train"}));
+    need(mega_program_build(g, &(mega_program_options){.differentiate = true, .name = "train"}, &p));
     return p;
 }
 
 static mega_params *params_of(const scene *s, bool placed, bool allocated)
 {
     mega_params *p = NULL;
-    need(mega_params_create(&p, s->layout));
+    need(mega_params_create(s->layout, &p));
     need(gpt_declare(&s->raw.gpt, p));
     if (placed) need(mega_params_place(p, MEGA_F32, 0));
     if (allocated) need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
@@ -198,7 +198,7 @@ CALL(cost_nowhere, (mega_engine_cost_get(s->ready.engine, NULL), recorded(NULL))
 CALL(memory_null, (mega_engine_memory_get(NULL, &(mega_engine_memory){0}), recorded(NULL)))
 CALL(memory_nowhere, (mega_engine_memory_get(s->ready.engine, NULL), recorded(NULL)))
 CALL(layout_nowhere, mega_layout_create(NULL, NULL, NULL))
-CALL(graph_nowhere, mega_graph_create(NULL, MEGA_F32, s->params, s->layout))
+CALL(graph_nowhere, mega_graph_create(MEGA_F32, s->params, s->layout, NULL))
 CALL(graph_status_null, mega_graph_status(NULL))
 CALL(print_null, mega_program_print(NULL, NULL))
 CALL(print_nowhere, mega_program_print(s->program, NULL))
@@ -253,7 +253,7 @@ CALL(load_without_options, mega_engine_load(s->ready.engine, NULL, NULL, &loaded
 CALL(check_nothing, mega_engine_check_tensors(s->ready.engine, NULL))
 CALL(check_load_nothing, mega_engine_check_load(&(mega_engine_options){0}, NULL, &(mega_engine_load_options){0}))
 
-CALL(params_without_layout, mega_params_create(&s->unplaced, NULL))
+CALL(params_without_layout, mega_params_create(NULL, &s->unplaced))
 CALL(param_minus_1, recorded(mega_params_get(s->params, -1)))
 CALL(param_of_none, recorded(mega_params_get(s->params, mega_params_find(s->params, "nobody"))))
 CALL(param_without_name, recorded(mega_params_get(s->params, mega_params_find(s->params, NULL))))
@@ -276,7 +276,7 @@ CALL(add_nothing, mega_params_add(s->unplaced, NULL, NULL))
 CALL(place_twice, mega_params_place(s->placed, MEGA_F32, 0))
 CALL(buffers_early, mega_params_allocate(s->unplaced, MEGA_PARAMS_WEIGHTS))
 
-CALL(build_without_options, mega_program_build(&s->raw_program, NULL, NULL))
+CALL(build_without_options, mega_program_build(NULL, NULL, &s->raw_program))
 CALL(program_twice, mega_program_allocate(s->program))
 CALL(forward_null, mega_program_forward(NULL, 0))
 CALL(forward_early, mega_program_forward(s->raw_program, 0))

@@ -77,7 +77,7 @@ static void an_engine_of_arguments_generates(void **state)
     const mega_gpt gpt = engine_run_gpt();
     mega_gpt_list list;
     mega_engine *e = NULL, *of_options = open_engine(MEGA_GENERATE, MEGA_F32);
-    need(mega_gpt_list_create(&list, &gpt, 1));
+    need(mega_gpt_list_create(&gpt, 1, &list));
     mega_model model = mega_gpt_model(&list);
     model.positions = TEXT_SEQ;
     need(mega_initialize(&(mega_setup){.model = &model, .mode = MEGA_GENERATE, .argc = 5, .argv = argv}, &e));

@@ -277,7 +277,7 @@ static void check_checkpoint(rig *r, const recipe *of, const truth *t)
     const char *weights = mega_kit_path(folder, "iter_0000003/model.safetensors");
     const char *moments = mega_kit_path(folder, "iter_0000003/state/optimizer.safetensors");
     mega_model_shape shape;
-    mega_gpt_to_shape(&shape, &r->gpt, VOCAB - 1);
+    mega_gpt_to_shape(&r->gpt, VOCAB - 1, &shape);
     need(mega_engine_save(r->engine,
                           &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F32}));
     check_file(weights, r, "", t->p);

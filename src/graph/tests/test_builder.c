@@ -25,7 +25,7 @@ static void must(mega_status st)
 static mega_builder builder_of(const sketch *k)
 {
     mega_builder b = {.layout = &k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(&b.graph, MEGA_F32, k->params, &k->layout));
+    must(mega_graph_create(MEGA_F32, k->params, &k->layout, &b.graph));
     return b;
 }
 
@@ -37,7 +37,7 @@ static void begin(sketch *k, int rank, int size)
     k->layout = *k->one;
     k->layout.tp.rank = rank;
     k->layout.tp.size = size;
-    must(mega_params_create(&k->params, &k->layout));
+    must(mega_params_create(&k->layout, &k->params));
     k->b = builder_of(k);
 }
 
@@ -127,7 +127,7 @@ static void graphs_share_parameters(void **state)
     must(mega_params_place(k.params, MEGA_F32, 0));
     mega_builder_param(&both[1], "h.0.weight", C, C, NULL); /* is found after that, too */
     for (int i = 0; i < 2; i++)
-        must(mega_program_build(&p[i], both[i].graph, &(mega_program_options){.differentiate = true}));
+        must(mega_program_build(both[i].graph, &(mega_program_options){.differentiate = true}, &p[i]));
     must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     for (int i = 0; i < 2; i++) {
         must(mega_program_allocate(p[i]));
@@ -338,7 +338,7 @@ static void wrong_requests_are_refused(void **state)
 
     begin(&k, 0, 2);
     mega_builder bare = k.b;
-    must(mega_graph_create(&bare.graph, MEGA_F32, NULL, &k.layout));
+    must(mega_graph_create(MEGA_F32, NULL, &k.layout, &bare.graph));
     mega_builder_param(&bare, "w", C, C, NULL);
     expect_error(&bare, "parameter m.w: the graph was created without a list of parameters");
     mega_graph_destroy(bare.graph);
@@ -353,7 +353,7 @@ static void programs_need_placed_parameters(void **state)
     begin(&k, 0, 1);
     const mega_tensor x = mega_input(&k.b, "x", MEGA_F32, S, C);
     mega_graph_output(k.b.graph, mega_op_linear(k.b.graph, x, mega_builder_param(&k.b, "w", C, C, NULL)), "y");
-    assert_int_equal(mega_program_build(&p, k.b.graph, &(mega_program_options){.name = "early"}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_program_build(k.b.graph, &(mega_program_options){.name = "early"}, &p), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "the parameters are not placed; call mega_params_place first"));
     k.b.graph = NULL;
     end(&k);

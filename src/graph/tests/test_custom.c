@@ -83,10 +83,10 @@ static void begin_bench(bench *k, mega_dtype dtype)
 {
     *k = (bench){.program = NULL};
     must(mega_layout_create(&k->layout, NULL, NULL));
-    must(mega_params_create(&k->params, k->layout));
+    must(mega_params_create(k->layout, &k->params));
     must(mega_team_create(&k->team, THREADS));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(&k->b.graph, dtype, k->params, k->layout));
+    must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
     k->x = mega_builder_param(&k->b, "table", T, C, &(mega_param_options){.init = MEGA_INIT_ONE});
     k->weights = mega_input(&k->b, "weights", MEGA_F32, S, 0);
 }
@@ -111,7 +111,7 @@ static mega_status build(bench *k, mega_dtype dtype)
     must(mega_params_place(k->params, dtype, 0));
     must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     must(mega_params_initialize(k->params, 6));
-    return mega_program_build(&k->program, g, &o);
+    return mega_program_build(g, &o, &k->program);
 }
 
 /* The sum of 2 x + w over a parameter x of ones is a loss of the model. */

@@ -39,12 +39,12 @@ static sketch begin(void)
 {
     sketch k = {.layout = NULL};
     must(mega_layout_create(&k.layout, NULL, NULL));
-    must(mega_params_create(&k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
     declare(k.params, "weight", C, C);
     declare(k.params, "bias", C, 0);
     declare(k.params, "mask", T, 0);
     must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     k.x = input(&k, "x", MEGA_F32, T, C);
     return k;
 }
@@ -60,7 +60,7 @@ static void expect_refusal(sketch *k, mega_tensor y, mega_status status, const c
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = true, .name = "train"};
     if (y.id != 0) mega_graph_seed_gradient(k->g, y, "dy");
-    assert_int_equal(mega_program_build(&p, k->g, &o), status);
+    assert_int_equal(mega_program_build(k->g, &o, &p), status);
     if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
     mega_params_destroy(k->params);
     mega_layout_destroy(k->layout);
@@ -177,11 +177,11 @@ static void graphs_compute_in_the_type_of_their_parameters(void **state)
         mega_program *p = NULL;
         const int64_t dim[2] = {T, C};
         mega_graph_destroy(k.g);
-        must(mega_graph_create(&k.g, other[i], k.params, k.layout));
+        must(mega_graph_create(other[i], k.params, k.layout, &k.g));
         const mega_tensor x = mega_graph_input(k.g, "x", other[i], 2, dim);
         mega_graph_output(k.g, mega_op_linear(k.g, x, param(&k, "weight")), "y");
         const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "other"};
-        assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_USAGE);
+        assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
         if (strstr(mega_error_message(), "but its parameters were placed in f32") == NULL)
             fail_msg("%s", mega_error_message());
         mega_params_destroy(k.params);
@@ -195,8 +195,8 @@ static void graphs_grow_with_their_parameters(void **state)
     (void)state;
     sketch k = {.layout = NULL};
     must(mega_layout_create(&k.layout, NULL, NULL));
-    must(mega_params_create(&k.params, k.layout));
-    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     char name[16];
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "w%d", i);
@@ -209,7 +209,7 @@ static void graphs_grow_with_their_parameters(void **state)
     mega_program *p = NULL;
     must(mega_params_place(k.params, MEGA_F32, 0));
     must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_program_build(&p, k.g, &o));
+    must(mega_program_build(k.g, &o, &p));
     must(mega_program_allocate(p));
     must(mega_program_forward(p, 0));
     must(mega_program_backward(p, 0));
@@ -224,7 +224,7 @@ static void parameters_of_impossible_sizes_are_refused(void **state)
     sketch k = begin();
     mega_params *p = NULL;
     mega_param r = {.name = "w", .num_dims = 2, .shape = {1ll << 32, 1ll << 32}, .true_shape = {1ll << 32, 1ll << 32}};
-    must(mega_params_create(&p, k.layout));
+    must(mega_params_create(k.layout, &p));
     assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
     if (strstr(mega_error_message(), "parameter w: [4294967296, 4294967296] has more than") == NULL)
         fail_msg("%s", mega_error_message());

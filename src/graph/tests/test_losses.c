@@ -39,10 +39,10 @@ static sketch begin(void)
         .name = "weight", .num_dims = 2, .shape = {C, C}, .true_shape = {C, C}, .init = MEGA_INIT_ONE};
     sketch k = {.layout = NULL};
     must(mega_layout_create(&k.layout, NULL, NULL));
-    must(mega_params_create(&k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
     must(mega_params_add(k.params, &r, NULL));
     must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     k.x = input(&k, "x", MEGA_F32, T, C);
     k.mask = input(&k, "mask", MEGA_F32, T, 0);
     k.y = mega_op_linear(k.g, k.x, weight(&k));
@@ -65,7 +65,7 @@ static void expect_refusal(sketch k, mega_status status, const char *text)
 {
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = true, .name = "train"};
-    assert_int_equal(mega_program_build(&p, k.g, &o), status);
+    assert_int_equal(mega_program_build(k.g, &o, &p), status);
     if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
     end(&k, p);
 }
@@ -169,7 +169,7 @@ static mega_program *build(sketch *k, double first, double second, double of_hea
     mega_graph_loss(k->g, "first", error(k, k->x, k->y), first);
     mega_graph_loss(k->g, "second", error(k, mega_op_gelu(k->g, k->y, true), k->x), second);
     mega_graph_loss(k->g, "head", head(k).loss, of_head);
-    must(mega_program_build(&p, k->g, &o));
+    must(mega_program_build(k->g, &o, &p));
     return p;
 }
 

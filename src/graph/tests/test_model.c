@@ -74,13 +74,13 @@ static void open_stage(scene *s, int stage, int stages)
     s->layout = *s->one;
     s->layout.pp.rank = stage;
     s->layout.pp.size = stages;
-    must(mega_params_create(&s->params, &s->layout));
+    must(mega_params_create(&s->layout, &s->params));
 }
 
 static mega_status walk(scene *s, const mega_model *m, int parts)
 {
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = SAMPLES, .positions = 1};
-    return mega_model_parts_create(&s->parts, m, &s->layout, MEGA_F32, sizes, parts);
+    return mega_model_parts_create(m, &s->layout, MEGA_F32, sizes, parts, &s->parts);
 }
 
 static void close_stage(scene *s)
@@ -303,9 +303,9 @@ static void a_part_is_a_program(void **state)
     assert_int_equal(mega_model_parts_values(s.parts), 2);
     must(mega_model_parts_declare(s.parts, 1, s.params));
     must(mega_params_place(s.params, MEGA_F32, 0));
-    must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+    must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
     must(mega_model_parts_describe(s.parts, 1, MEGA_TRAIN, g));
-    must(mega_program_build(&p, g, &(mega_program_options){.differentiate = true}));
+    must(mega_program_build(g, &(mega_program_options){.differentiate = true}, &p));
     assert_true(has(p, "stage_input", 4) && has(p, "stage_input.3", 3) && !has(p, "stage_input.1", 3));
     assert_true(has(p, "stage_output", 40) && has(p, "stage_output.3", 3));
     assert_true(has(p, "stage_input_gradient", 4) && has(p, "stage_input_gradient.3", 3));
@@ -335,7 +335,7 @@ static void intervals_are_regions(void **state)
         must(walk(&s, &m, 1));
         must(mega_model_parts_declare(s.parts, 0, s.params));
         for (mega_mode mode = MEGA_TRAIN; mode <= MEGA_EVAL; mode++) {
-            must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+            must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
             must(mega_model_parts_describe(s.parts, 0, mode, g));
             assert_int_equal(g->num_regions, mode == MEGA_TRAIN ? way[i].regions : 0);
             assert_int_equal(g->region, 0);
@@ -411,7 +411,7 @@ static void a_model_is_declared_without_an_engine(void **state)
         must(mega_model_declare(&m, 1, s.params));
         /* "m.shared" is requested at both ends */
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
-        must(mega_graph_create(&g, MEGA_F32, s.params, &s.layout));
+        must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
         must(mega_model_describe(&m, 1, 0, what, g));
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
         assert_int_equal(mega_model_declare(NULL, 1, s.params), MEGA_ERR_USAGE);

@@ -273,7 +273,7 @@ static void every_mistake_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         operands o;
-        assert_int_equal(mega_graph_create(&o.g, MEGA_F32, NULL, NULL), MEGA_OK);
+        assert_int_equal(mega_graph_create(MEGA_F32, NULL, NULL, &o.g), MEGA_OK);
         o.x = input(o.g, "x", MEGA_F32, 2, 12, 3);
         o.other = input(o.g, "other", MEGA_F32, 2, 12, 4);
         o.square = input(o.g, "square", MEGA_F32, 2, 3, 3);

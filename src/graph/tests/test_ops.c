@@ -121,7 +121,7 @@ static void declare_running(mega_params *p, const char *name)
 static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype dtype)
 {
     mega_params *p = NULL;
-    must(mega_params_create(&p, layout));
+    must(mega_params_create(layout, &p));
     declare(p, "gain", s.C, 0);
     declare(p, "bias", s.C, 0);
     declare(p, "weight", s.N, s.C);
@@ -149,7 +149,7 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
     b->two.tp.size = 2;
     b->params = make_params(b->layout, s, dtype);
     sketch k = {.s = s, .two = b->two.tp, .one_rank = c->one_rank};
-    must(mega_graph_create(&k.g, dtype, b->params, c->one_rank ? b->layout : &b->two));
+    must(mega_graph_create(dtype, b->params, c->one_rank ? b->layout : &b->two, &k.g));
     if (c->uses_x) {
         k.x = input_2d(&k, "x", dtype, s.T, s.C);
         if (c->has_gradient) mega_graph_want_gradient(k.g, k.x, "d_x");
@@ -164,7 +164,7 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
                                     .no_fusion = no_fusion,
                                     .name = c->name,
                                     .per_token_loss = strcmp(c->name, "head_per_token") == 0};
-    must(mega_program_build(&b->program, k.g, &o));
+    must(mega_program_build(k.g, &o, &b->program));
     must(mega_program_allocate(b->program));
     b->kv_length[0] = 5;
     b->kv_length[1] = 2;

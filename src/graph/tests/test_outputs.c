@@ -26,9 +26,9 @@ static void begin(bench *k, mega_dtype dtype)
     *k = (bench){.program = NULL};
     const mega_param_options random = {.init = MEGA_INIT_NORMAL, .init_std = 0.5};
     must(mega_layout_create(&k->layout, NULL, NULL));
-    must(mega_params_create(&k->params, k->layout));
+    must(mega_params_create(k->layout, &k->params));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(&k->b.graph, dtype, k->params, k->layout));
+    must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
     k->x = mega_input(&k->b, "x", dtype, S, C);
     k->y = mega_op_linear(k->b.graph, k->x, mega_builder_param(&k->b, "weight", N, C, &random));
     k->y = mega_op_bias_add(k->b.graph, k->y, mega_builder_param(&k->b, "bias", N, 0, &random));
@@ -48,7 +48,7 @@ static void build(bench *k, mega_dtype dtype, bool differentiate, bool per_token
     must(mega_params_initialize(k->params, 6));
     mega_graph *g = k->b.graph;
     k->b.graph = NULL;
-    must(mega_program_build(&k->program, g, &o));
+    must(mega_program_build(g, &o, &k->program));
     must(mega_program_allocate(k->program));
     mega_program_step(k->program)->loss_factor = 0.75;
     void *x = mega_program_tensor(k->program, "x", 0);

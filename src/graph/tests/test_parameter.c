@@ -29,7 +29,7 @@ static void names_are_found_among_many(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     assert_int_equal(mega_params_find(p, "h.0.w"), -1);
     for (int i = 0; i < 1000; i++) {
         mega_param r = matrix("", 2, 2);
@@ -48,7 +48,7 @@ static void buckets_are_in_backward_order_and_padded(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     const int64_t size[] = {100, 7, 64, 30};
     for (int i = 0; i < 4; i++) {
         mega_param r = matrix((const char *[]){"a", "b", "c", "d"}[i], size[i], 1);
@@ -88,7 +88,7 @@ static void a_tied_table_is_alone_in_its_bucket(void **state)
     mega_layout *l = layout_of_one();
     for (int tied = 0; tied < 3; tied++) {
         mega_params *p = NULL;
-        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        assert_int_equal(mega_params_create(l, &p), MEGA_OK);
         for (int i = 0; i < 3; i++) {
             mega_param r = matrix((const char *[]){"a", "b", "c"}[i], 8, 4);
             r.tie = i == tied ? MEGA_TIE_OWNER : MEGA_TIE_NONE;
@@ -115,7 +115,7 @@ static void ranks_own_every_element_once(void **state)
             mega_layout mine = *l;
             mega_params *p = NULL;
             mine.dp = (mega_axis){rank, RANKS, l->dp.comm};
-            assert_int_equal(mega_params_create(&p, &mine), MEGA_OK);
+            assert_int_equal(mega_params_create(&mine, &p), MEGA_OK);
             for (int i = 0; i < 2; i++) {
                 const mega_param r = matrix(i == 0 ? "a" : "b", 9, 7);
                 assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
@@ -150,7 +150,7 @@ static void shards_follow_from_the_stage(void **state)
     for (int stage = 0; stage <= 3; stage++) {
         mega_params *p = NULL;
         mega_param r = matrix("w", 12, 8);
-        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        assert_int_equal(mega_params_create(l, &p), MEGA_OK);
         assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
         mega_params_shard(p, stage);
         assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_OK);
@@ -176,7 +176,7 @@ static void frozen_parameters_lie_behind_the_others(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     for (int i = 0; i < 4; i++) {
         mega_param r = matrix((const char *[]){"a", "b", "c", "d"}[i], 8, 8);
         r.is_frozen = i == 1;
@@ -204,7 +204,7 @@ static void cuts_follow_from_the_record(void **state)
         mega_params *p = NULL;
         const mega_layout_sizes s = {.tp = tp, .planned_ranks = tp, .planned_rank = tp - 1};
         assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
-        assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+        assert_int_equal(mega_params_create(l, &p), MEGA_OK);
         mega_param r = matrix("w", 12, 8);
         mega_param_cut cut = mega_params_cut(p, &r);
         assert_true(cut.rank == 0 && cut.size == 0);
@@ -222,7 +222,7 @@ static void mistakes_are_named(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     mega_param r = matrix("w", 4, 4);
     assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
     assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE); /* twice */
@@ -259,7 +259,7 @@ static void initial_values_do_not_depend_on_the_cut(void **state)
             r.cut_dim = cut_dim;
             mega_param_set_blocks(&r, blocks);
             mega_params *whole = NULL;
-            assert_int_equal(mega_params_create(&whole, l), MEGA_OK);
+            assert_int_equal(mega_params_create(l, &whole), MEGA_OK);
             assert_int_equal(mega_params_add(whole, &r, NULL), MEGA_OK);
             assert_int_equal(mega_params_place(whole, MEGA_F32, 0), MEGA_OK);
             assert_int_equal(mega_params_allocate(whole, MEGA_PARAMS_WEIGHTS), MEGA_OK);
@@ -269,7 +269,7 @@ static void initial_values_do_not_depend_on_the_cut(void **state)
                 mega_layout two = *l;
                 two.tp = (mega_axis){rank, 2, NULL};
                 mega_params *half = NULL;
-                assert_int_equal(mega_params_create(&half, &two), MEGA_OK);
+                assert_int_equal(mega_params_create(&two, &half), MEGA_OK);
                 assert_int_equal(mega_params_add(half, &r, NULL), MEGA_OK);
                 assert_int_equal(mega_params_place(half, MEGA_F32, 0), MEGA_OK);
                 assert_int_equal(mega_params_allocate(half, MEGA_PARAMS_WEIGHTS), MEGA_OK);
@@ -299,7 +299,7 @@ static void padding_rows_are_zero_and_change_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         mega_param r = matrix("wte", 5 + 3 * i, 6);
         r.true_shape[0] = 5;
-        assert_int_equal(mega_params_create(&p[i], l), MEGA_OK);
+        assert_int_equal(mega_params_create(l, &p[i]), MEGA_OK);
         assert_int_equal(mega_params_add(p[i], &r, NULL), MEGA_OK);
         assert_int_equal(mega_params_place(p[i], MEGA_F32, 0), MEGA_OK);
         assert_int_equal(mega_params_allocate(p[i], MEGA_PARAMS_WEIGHTS), MEGA_OK);
@@ -321,7 +321,7 @@ static void distributions_have_their_moments(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     mega_param normal = matrix("normal", 200, 300), xavier = matrix("xavier", 200, 300), one = matrix("one", 4, 4);
     normal.init_std = 0.5;
     xavier.init = MEGA_INIT_XAVIER_UNIFORM;
@@ -360,7 +360,7 @@ static void threads_do_not_change_initial_values(void **state)
     for (int i = 0; i < 2; i++) {
         mega_param r = matrix("w", 17, 5), x = matrix("x", 2, 9);
         x.init = MEGA_INIT_XAVIER_UNIFORM;
-        assert_int_equal(mega_params_create(&p[i], l), MEGA_OK);
+        assert_int_equal(mega_params_create(l, &p[i]), MEGA_OK);
         assert_int_equal(mega_params_add(p[i], &r, NULL), MEGA_OK);
         assert_int_equal(mega_params_add(p[i], &x, NULL), MEGA_OK);
         assert_int_equal(mega_params_place(p[i], MEGA_F32, 0), MEGA_OK);
@@ -380,7 +380,7 @@ static void bf16_weights_are_rounded_masters(void **state)
     (void)state;
     mega_layout *l = layout_of_one();
     mega_params *p = NULL;
-    assert_int_equal(mega_params_create(&p, l), MEGA_OK);
+    assert_int_equal(mega_params_create(l, &p), MEGA_OK);
     mega_param r = matrix("w", 5, 7);
     assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
     assert_int_equal(mega_params_place(p, MEGA_BF16, 0), MEGA_OK);
@@ -402,7 +402,7 @@ static void every_failed_allocation_is_reported(void **state)
         mega_params *p = NULL;
         mega_param r = matrix("w", 5, 7);
         mega_alloc_fail_at(n);
-        mega_status st = mega_params_create(&p, l);
+        mega_status st = mega_params_create(l, &p);
         if (st == MEGA_OK) st = mega_params_add(p, &r, NULL);
         if (st == MEGA_OK) st = mega_params_place(p, MEGA_BF16, 0);
         if (st == MEGA_OK) st = mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS);

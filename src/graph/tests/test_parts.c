@@ -29,9 +29,9 @@ static void begin(sketch *k, int rank, int size)
     k->layout = *k->one;
     k->layout.tp.rank = rank;
     k->layout.tp.size = size;
-    must(mega_params_create(&k->params, &k->layout));
+    must(mega_params_create(&k->layout, &k->params));
     k->b = (mega_builder){.layout = &k->layout, .samples = 1, .positions = 1, .path = "m"};
-    must(mega_graph_create(&k->b.graph, MEGA_F32, k->params, &k->layout));
+    must(mega_graph_create(MEGA_F32, k->params, &k->layout, &k->b.graph));
 }
 
 static void end(sketch *k)

@@ -31,12 +31,12 @@ static sketch begin(void)
     must(mega_layout_create(&k.layout, NULL, NULL));
     k.two = *k.layout;
     k.two.tp.size = 2;
-    must(mega_params_create(&k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
     declare(k.params, "gain", 8, 0);
     declare(k.params, "bias", 8, 0);
     declare(k.params, "weight", 8, 8);
     must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     const int64_t dim[2] = {4, 8}, rows = 4;
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     k.sample_id = mega_graph_input(k.g, "sample_id", MEGA_I32, 1, &rows);
@@ -62,7 +62,7 @@ static mega_program *build(const sketch *k, bool differentiate, bool no_fusion)
 {
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = differentiate, .no_fusion = no_fusion, .name = "test"};
-    must(mega_program_build(&p, k->g, &o));
+    must(mega_program_build(k->g, &o, &p));
     return p;
 }
 
@@ -158,7 +158,7 @@ static void fuse_makes_one_cross_entropy(void **state)
             sketch k = begin();
             if (ranks == 2) {
                 mega_graph_destroy(k.g);
-                must(mega_graph_create(&k.g, MEGA_F32, k.params, &k.two));
+                must(mega_graph_create(MEGA_F32, k.params, &k.two, &k.g));
                 const int64_t dim[2] = {4, 8};
                 k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
             }

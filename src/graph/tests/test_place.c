@@ -33,7 +33,7 @@ static sketch make(int stage, const mega_place_options *place)
     char name[64];
     mega_graph *g;
     must(mega_layout_create(&k.layout, NULL, &(mega_layout_sizes){.planned_ranks = 2}));
-    must(mega_params_create(&k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i);
         declare(k.params, i + 1, name, 8, 8);
@@ -42,7 +42,7 @@ static sketch make(int stage, const mega_place_options *place)
     }
     mega_params_shard(k.params, stage);
     must(mega_params_place(k.params, MEGA_F32, 100));
-    must(mega_graph_create(&g, MEGA_F32, k.params, k.layout));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &g));
     const int64_t dim[2] = {4, 8};
     mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
     for (int i = 0; i <= LAYERS; i++) {
@@ -52,7 +52,7 @@ static sketch make(int stage, const mega_place_options *place)
     mega_graph_output(g, x, "y");
     mega_graph_seed_gradient(g, x, "seed");
     const mega_program_options o = {.differentiate = true, .no_fusion = true, .name = "test", .place = *place};
-    must(mega_program_build(&k.program, g, &o));
+    must(mega_program_build(g, &o, &k.program));
     return k;
 }
 

@@ -26,7 +26,7 @@ static mega_params *declared(const mega_layout *layout)
         {.name = "table", .num_dims = 2, .shape = {VOCAB, WIDTH}, .true_shape = {VOCAB, WIDTH}}};
     mega_params *params = NULL;
     int index;
-    must(mega_params_create(&params, layout));
+    must(mega_params_create(layout, &params));
     for (int i = 0; i < 2; i++) must(mega_params_add(params, &record[i], &index));
     must(mega_params_place(params, MEGA_BF16, 0));
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
@@ -40,7 +40,7 @@ static sketch begin(int pack_weights)
     const int64_t rows = ROWS, dim[2] = {ROWS, WIDTH};
     must(mega_layout_create(&k.layout, NULL, NULL));
     k.params = declared(k.layout);
-    must(mega_graph_create(&g, MEGA_BF16, k.params, k.layout));
+    must(mega_graph_create(MEGA_BF16, k.params, k.layout, &g));
     const mega_tensor x = mega_graph_input(g, "x", MEGA_BF16, 2, dim);
     const mega_tensor labels = mega_graph_input(g, "labels", MEGA_I32, 1, &rows);
     const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &rows);
@@ -49,7 +49,7 @@ static sketch begin(int pack_weights)
     const mega_head_result r = mega_op_lm_head_loss(g, h, mega_graph_param(g, 1), labels, mask, &s);
     mega_graph_loss(g, "loss", r.loss, 1);
     const mega_program_options o = {.differentiate = true, .pack_weights = pack_weights, .name = "test"};
-    must(mega_program_build(&k.program, g, &o));
+    must(mega_program_build(g, &o, &k.program));
     must(mega_program_allocate(k.program));
     return k;
 }

@@ -34,7 +34,7 @@ static void waits_have_a_column(void **state)
     mega_profile *p;
     mega_buffer text = {0};
     const mega_profile_bound none = {0, 0};
-    assert_int_equal(mega_profile_create(&p, 10), MEGA_OK);
+    assert_int_equal(mega_profile_create(10, &p), MEGA_OK);
     for (int i = 0; i < 2; i++) {
         const double t = 7 + i, w = 3 + 0.012 * i;
         mega_profile_span(p, "data", (mega_profile_moment){t, w}, (mega_profile_moment){t + 0.03, w}, 0);

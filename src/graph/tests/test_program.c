@@ -36,13 +36,13 @@ static sketch begin(void)
 {
     sketch k = {.layout = NULL};
     must(mega_layout_create(&k.layout, NULL, NULL));
-    must(mega_params_create(&k.params, k.layout));
+    must(mega_params_create(k.layout, &k.params));
     declare(k.params, "weight", 8, 8);
     declare(k.params, "bias", 8, 0);
     must(mega_params_place(k.params, MEGA_F32, 0));
     must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     must(mega_params_initialize(k.params, 2));
-    must(mega_graph_create(&k.g, MEGA_F32, k.params, k.layout));
+    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     const int64_t dim[2] = {4, 8};
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     return k;
@@ -69,7 +69,7 @@ static void expect_refusal(sketch *k, mega_status status, const char *text)
     mega_program *p = NULL;
     const mega_program_options o = {.name = "refused"};
     mega_error_clear();
-    assert_int_equal(mega_program_build(&p, k->g, &o), status);
+    assert_int_equal(mega_program_build(k->g, &o, &p), status);
     assert_null(p);
     assert_non_null(strstr(mega_error_message(), text));
     end(k);
@@ -130,7 +130,7 @@ static void mistakes_of_a_program_are_named(void **state)
     mega_program_options o = {.differentiate = true, .name = "train"};
     sketch k = begin();
     mega_graph_output(k.g, mega_op_gelu(k.g, k.x, true), "y");
-    assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "nothing to differentiate"));
     end(&k);
 
@@ -140,7 +140,7 @@ static void mistakes_of_a_program_are_named(void **state)
     const mega_tensor y = mega_op_take_rows(k.g, h, mega_graph_input(k.g, "rows", MEGA_I32, 1, &n));
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
-    assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_UNSUPPORTED);
     assert_non_null(strstr(mega_error_message(), "take_rows"));
     end(&k);
 
@@ -149,21 +149,21 @@ static void mistakes_of_a_program_are_named(void **state)
     mega_graph_want_gradient(k.g, mega_graph_input(k.g, "unseen", MEGA_F32, 1, &n), "d_unseen");
     mega_graph_output(k.g, z, "y");
     mega_graph_seed_gradient(k.g, z, "seed");
-    assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "\"unseen\""));
     end(&k);
 
     k = begin();
     mega_recompute_begin(k.g);
-    assert_int_equal(mega_program_build(&p, k.g, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "not ended"));
     end(&k);
 
     mega_graph *g = NULL;
-    assert_int_equal(mega_graph_create(&g, MEGA_F16, NULL, NULL), MEGA_ERR_UNSUPPORTED);
-    must(mega_graph_create(&g, MEGA_F64, NULL, NULL));
+    assert_int_equal(mega_graph_create(MEGA_F16, NULL, NULL, &g), MEGA_ERR_UNSUPPORTED);
+    must(mega_graph_create(MEGA_F64, NULL, NULL, &g));
     o.differentiate = false;
-    assert_int_equal(mega_program_build(&p, g, &o), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_program_build(g, &o, &p), MEGA_ERR_UNSUPPORTED);
     assert_non_null(strstr(mega_error_message(), "plain backend"));
     assert_null(p);
 }
@@ -185,7 +185,7 @@ static mega_program *small_program(sketch *k, int slots, bool differentiate)
     mega_graph_seed_gradient(k->g, y, "seed");
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = differentiate, .slots = slots, .name = "small"};
-    must(mega_program_build(&p, k->g, &o));
+    must(mega_program_build(k->g, &o, &p));
     return p;
 }
 
@@ -228,7 +228,7 @@ static void slots_share_what_passes_through(void **state)
     mega_graph_want_gradient(k.g, k.x, "dx");
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = true, .slots = 4, .passes = 2, .name = "passing"};
-    must(mega_program_build(&p, k.g, &o));
+    must(mega_program_build(k.g, &o, &p));
     must(mega_program_allocate(p));
     static const char *const name[] = {"x", "h", "y", "dy", "dx"};
     for (int n = 0; n < 5; n++)
@@ -257,13 +257,13 @@ static void parameters_must_have_memory(void **state)
     sketch k = begin();
     mega_params *bare = NULL;
     mega_graph_destroy(k.g);
-    must(mega_params_create(&bare, k.layout));
+    must(mega_params_create(k.layout, &bare));
     declare(bare, "weight", 8, 8);
     declare(bare, "bias", 8, 0);
     must(mega_params_place(bare, MEGA_F32, 0));
     mega_params *const allocated = k.params;
     k.params = bare;
-    must(mega_graph_create(&k.g, MEGA_F32, bare, k.layout));
+    must(mega_graph_create(MEGA_F32, bare, k.layout, &k.g));
     const int64_t dim[2] = {4, 8};
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     mega_program *p = small_program(&k, 1, true);
@@ -284,7 +284,7 @@ static void every_failed_allocation_is_reported(void **state)
         const int64_t dim[2] = {4, 8};
         mega_alloc_fail_at(n);
         k.g = NULL;
-        mega_status st = mega_graph_create(&k.g, MEGA_F32, k.params, k.layout);
+        mega_status st = mega_graph_create(MEGA_F32, k.params, k.layout, &k.g);
         if (st == MEGA_OK) {
             k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
             mega_recompute_begin(k.g);
@@ -294,7 +294,7 @@ static void every_failed_allocation_is_reported(void **state)
             mega_graph_output(k.g, y, "y");
             mega_graph_seed_gradient(k.g, y, "seed");
             const mega_program_options o = {.differentiate = true, .slots = 2, .name = "short of memory"};
-            st = mega_program_build(&p, k.g, &o);
+            st = mega_program_build(k.g, &o, &p);
             if (st == MEGA_OK) st = mega_program_allocate(p);
         }
         mega_alloc_fail_at(0);
@@ -429,7 +429,7 @@ static mega_program *state_program(sketch *k, const char *name, int64_t capacity
 {
     const int64_t dim[3] = {2, capacity, 8}, qkv[2] = {4, 24};
     mega_graph *g = NULL;
-    must(mega_graph_create(&g, MEGA_F32, k->params, k->layout));
+    must(mega_graph_create(MEGA_F32, k->params, k->layout, &g));
     const mega_scope s = mega_scope_enter(g, "h.0");
     const mega_tensor keys = mega_graph_state(g, "keys", MEGA_F32, 3, dim);
     const mega_tensor values = mega_graph_state(g, "values", MEGA_F32, 3, dim);
@@ -440,7 +440,7 @@ static mega_program *state_program(sketch *k, const char *name, int64_t capacity
     mega_graph_output(g, mega_op_attention_cached(g, x, keys, values, &a), "y");
     mega_program *p = NULL;
     const mega_program_options o = {.name = name, .states_of = states_of};
-    assert_int_equal(mega_program_build(&p, g, &o), expected);
+    assert_int_equal(mega_program_build(g, &o, &p), expected);
     return p;
 }
 

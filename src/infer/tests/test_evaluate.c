@@ -23,7 +23,7 @@ static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_
                                    .micro_batch = WINDOWS,
                                    .seq = SEQ,
                                    .batch = {.global_batch = WINDOWS, .micro_step = WINDOWS}};
-    need(mega_gpt_list_create(&list, gpt, 1));
+    need(mega_gpt_list_create(gpt, 1, &list));
     const mega_model model = mega_gpt_model(&list);
     need(mega_engine_create(&(mega_setup){.model = &model, .mode = mode, .options = &o}, &e));
     need(mega_engine_allocate(e));

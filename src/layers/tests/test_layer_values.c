@@ -27,9 +27,9 @@ static void bench_begin(bench *k, mega_mode mode, int tp)
     must(mega_layout_create(&k->one, NULL, NULL));
     k->layout = *k->one;
     k->layout.tp.size = tp;
-    must(mega_params_create(&k->params, &k->layout));
+    must(mega_params_create(&k->layout, &k->params));
     k->b = (mega_builder){.layout = &k->layout, .mode = mode, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(&k->b.graph, MEGA_F64, k->params, &k->layout));
+    must(mega_graph_create(MEGA_F64, k->params, &k->layout, &k->b.graph));
 }
 
 static void bench_build(bench *k, bool differentiate)
@@ -38,7 +38,7 @@ static void bench_build(bench *k, bool differentiate)
     must(mega_params_place(k->params, MEGA_F64, 0));
     must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | (differentiate ? MEGA_PARAMS_GRADS : 0)));
     must(mega_params_initialize(k->params, 6));
-    must(mega_program_build(&k->program, k->b.graph, &o));
+    must(mega_program_build(k->b.graph, &o, &k->program));
     k->b.graph = NULL;
     must(mega_program_allocate(k->program));
 }

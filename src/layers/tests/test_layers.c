@@ -49,7 +49,7 @@ static mega_tensor embed(const mega_builder *b, mega_tensor x)
 static mega_builder builder_of(mega_dtype dtype, mega_params *params, const mega_layout *layout)
 {
     mega_builder b = {.layout = layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(&b.graph, dtype, params, layout));
+    must(mega_graph_create(dtype, params, layout, &b.graph));
     return b;
 }
 
@@ -63,7 +63,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
-    must(mega_params_create(&params, &layout));
+    must(mega_params_create(&layout, &params));
     const mega_builder b = builder_of(MEGA_F64, params, &layout);
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
     mega_graph_output(b.graph, describe(&b, x), "y");
@@ -71,7 +71,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     must(mega_params_initialize(params, 6));
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(&p, b.graph, &o));
+    must(mega_program_build(b.graph, &o, &p));
     must(mega_program_allocate(p));
     mega_program_step(p)->seed = 5;
     float random[T * C];
@@ -129,7 +129,7 @@ static void the_loss_knows_no_padding(void **state)
     mega_params *params = NULL;
     mega_program *p = NULL;
     must(mega_layout_create(&one, NULL, NULL));
-    must(mega_params_create(&params, one));
+    must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.mode = MEGA_EVAL;
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
@@ -140,7 +140,7 @@ static void the_loss_knows_no_padding(void **state)
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "head"};
-    must(mega_program_build(&p, b.graph, &o));
+    must(mega_program_build(b.graph, &o, &p));
     must(mega_program_allocate(p));
     memset(mega_program_tensor(p, "x", 0), 0, T * C * sizeof(double));
     memset(mega_program_tensor(p, "ids", 0), 0, T * sizeof(int32_t));
@@ -162,7 +162,7 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
     mega_params *params = NULL;
     mega_program *p = NULL;
     must(mega_layout_create(&one, NULL, NULL));
-    must(mega_params_create(&params, one));
+    must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.samples = 1;
     b.positions = 2;
@@ -178,7 +178,7 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
         out[i * D + i] = 1;
     }
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(&p, b.graph, &o));
+    must(mega_program_build(b.graph, &o, &p));
     must(mega_program_allocate(p));
     memcpy(mega_program_tensor(p, "x", 0), x, sizeof x);
     must(mega_program_forward(p, 0));
@@ -221,7 +221,7 @@ static void records_of_parameters(void **state)
         mega_layout *one = NULL;
         mega_params *params = NULL;
         must(mega_layout_create(&one, NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}));
-        must(mega_params_create(&params, one));
+        must(mega_params_create(one, &params));
         const mega_builder b = builder_of(MEGA_F32, params, one);
         mega_graph_set_sequence_parallel(b.graph, way[w].slabs);
         assert_int_equal(mega_graph_is_sequence_parallel(b.graph), is_slab);
@@ -264,7 +264,7 @@ static void head_reduces_over_the_vocabulary(void **state)
         mega_layout layout = *one;
         layout.tp.rank = size - 1;
         layout.tp.size = size;
-        must(mega_params_create(&params, &layout));
+        must(mega_params_create(&layout, &params));
         const mega_builder b = builder_of(MEGA_F32, params, &layout);
         const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
         const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
@@ -272,7 +272,7 @@ static void head_reduces_over_the_vocabulary(void **state)
         mega_loss_add(&b, "loss", mega_vocab_loss(&b, "wte", x, ids, mask, &head).loss, 1);
         must(mega_params_place(params, MEGA_F32, 0));
         const mega_program_options o = {.differentiate = true, .name = "head"};
-        must(mega_program_build(&p, b.graph, &o));
+        must(mega_program_build(b.graph, &o, &p));
         must(mega_program_print(p, &text));
         int reductions = 0;
         for (const char *at_text = text.data; (at_text = strstr(at_text, "all_reduce tp")) != NULL; at_text++)
@@ -293,7 +293,7 @@ static void expect_mistake(describe_layer *describe, int tp, const char *message
     must(mega_layout_create(&one, NULL, NULL));
     mega_layout layout = *one;
     layout.tp.size = tp;
-    must(mega_params_create(&params, &layout));
+    must(mega_params_create(&layout, &params));
     const mega_builder b = builder_of(MEGA_F32, params, &layout);
     describe(&b, mega_input(&b, "x", MEGA_F32, S, C));
     if (mega_graph_status(b.graph) == MEGA_OK || strstr(mega_error_message(), message) == NULL)
@@ -441,7 +441,7 @@ static void describe_at(char message[512], const char *declared, const char *out
     mega_layout *layout = NULL;
     mega_params *params = NULL;
     must(mega_layout_create(&layout, NULL, NULL));
-    must(mega_params_create(&params, layout));
+    must(mega_params_create(layout, &params));
     mega_builder model = builder_of(MEGA_F32, params, layout);
     model.path[0] = '\0';
     const mega_builder layer = mega_builder_at(&model, "%s", outer), at = mega_builder_at(&layer, "%s", inner);
@@ -481,7 +481,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     must(mega_layout_create(&one, NULL, NULL));
-    must(mega_params_create(&params, one));
+    must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F32, params, one);
     const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
     mega_linear_options in = {.weight = {.num_parts = 3,

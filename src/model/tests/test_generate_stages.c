@@ -40,10 +40,10 @@ typedef struct stage {
 static void stage_build(stage *s, const mega_gpt *m, int64_t rows, mega_program **out)
 {
     mega_graph *g = NULL;
-    must(mega_graph_create(&g, MEGA_F32, s->params, s->layout));
+    must(mega_graph_create(MEGA_F32, s->params, s->layout, &g));
     must(gpt_describe_generate(g, m, BATCH, rows, CAPACITY + ROWS));
     const mega_program_options o = {.name = "stage", .states_of = s->prefill};
-    must(mega_program_build(out, g, &o));
+    must(mega_program_build(g, &o, out));
     must(mega_program_allocate(*out));
     mega_program_step(*out)->kv_length = s->length;
 }
@@ -53,7 +53,7 @@ static void stage_open(stage *s, const mega_gpt *m, int rank, int stages)
     const mega_layout_sizes sizes = {.pp = stages, .planned_ranks = stages, .planned_rank = rank};
     *s = (stage){0};
     must(mega_layout_create(&s->layout, NULL, &sizes));
-    must(mega_params_create(&s->params, s->layout));
+    must(mega_params_create(s->layout, &s->params));
     must(gpt_declare(m, s->params));
     must(mega_params_place(s->params, MEGA_F32, INT64_MAX));
     must(mega_params_allocate(s->params, MEGA_PARAMS_WEIGHTS));

@@ -191,9 +191,9 @@ static void the_form_of_gelu_follows_the_folder(void **state)
     m.erf_gelu = true;
     const double erf_loss = run_once(&m, &train_f64, NULL, NULL);
     assert_true(erf_loss != tanh_loss && fabs(erf_loss - tanh_loss) < 1e-2);
-    mega_gpt_to_shape(&shape, &m, 0);
+    mega_gpt_to_shape(&m, 0, &shape);
     assert_false(shape.tanh_gelu);
-    mega_gpt_from_shape(&back, &shape, 1);
+    mega_gpt_from_shape(&shape, 1, &back);
     assert_true(back.erf_gelu);
 }
 
@@ -460,11 +460,11 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
     int32_t length[BATCH] = {0, 0};
     for (int k = 0; k < 2; k++) {
         mega_graph *g = NULL;
-        GPT_RUN_OK(mega_graph_create(&g, MEGA_F64, r.params, r.layout));
+        GPT_RUN_OK(mega_graph_create(MEGA_F64, r.params, r.layout, &g));
         GPT_RUN_OK(gpt_describe_generate(g, &m, BATCH, k == 0 ? ROWS : 1, CAPACITY));
         const mega_program_options po = {
             .backend = MEGA_PROGRAM_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
-        GPT_RUN_OK(mega_program_build(&program[k], g, &po));
+        GPT_RUN_OK(mega_program_build(g, &po, &program[k]));
         GPT_RUN_OK(mega_program_allocate(program[k]));
         mega_program_step(program[k])->kv_length = length;
     }

@@ -49,13 +49,13 @@ static built make(const mega_gpt *m, int tp, bool train)
     b.layout = *b.one;
     b.layout.tp.size = tp;
     b.layout.tp.rank = tp - 1;
-    must(mega_params_create(&b.params, &b.layout));
+    must(mega_params_create(&b.layout, &b.params));
     must(gpt_declare(m, b.params));
     must(mega_params_place(b.params, MEGA_F32, 0));
-    must(mega_graph_create(&g, MEGA_F32, b.params, &b.layout));
+    must(mega_graph_create(MEGA_F32, b.params, &b.layout, &g));
     must(train ? gpt_describe_train(g, m, 0, BATCH, SEQ) : gpt_describe_evaluate(g, m, 0, BATCH, SEQ));
     const mega_program_options o = {.differentiate = train, .slots = 2, .name = "layout"};
-    must(mega_program_build(&b.program, g, &o));
+    must(mega_program_build(g, &o, &b.program));
     must(mega_program_print(b.program, &b.text));
     return b;
 }
@@ -193,10 +193,10 @@ static void tokens_that_cannot_be_cut_are_refused(void **state)
     must(mega_layout_create(&one, NULL, NULL));
     mega_layout two = *one;
     two.tp.size = TP;
-    must(mega_params_create(&params, &two));
+    must(mega_params_create(&two, &params));
     must(gpt_declare(&m, params));
     must(mega_params_place(params, MEGA_F32, 0));
-    must(mega_graph_create(&g, MEGA_F32, params, &two));
+    must(mega_graph_create(MEGA_F32, params, &two, &g));
     assert_int_equal(gpt_describe_train(g, &m, 0, 1, 15), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "15 tokens of a micro-batch over 2 ranks"));
     mega_graph_destroy(g);

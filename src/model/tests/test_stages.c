@@ -37,10 +37,10 @@ static void covers_all_layers(const mega_gpt *m, int stages)
     mega_model_parts *parts;
     int64_t all = 0, others = -1;
     assert_int_equal(mega_layout_create(&layout, NULL, &s), MEGA_OK);
-    assert_int_equal(mega_gpt_list_create(&list, m, stages), MEGA_OK);
+    assert_int_equal(mega_gpt_list_create(m, stages, &list), MEGA_OK);
     const mega_model model = mega_gpt_model(&list);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = 1, .positions = 4};
-    assert_int_equal(mega_model_parts_create(&parts, &model, layout, MEGA_F32, sizes, stages * chunks), MEGA_OK);
+    assert_int_equal(mega_model_parts_create(&model, layout, MEGA_F32, sizes, stages * chunks, &parts), MEGA_OK);
     assert_int_equal(mega_model_parts_layers(parts), m->num_layers + 2);
     for (int part = 0; part < stages * chunks; part++) {
         const int stage = part % stages;
@@ -106,13 +106,13 @@ static void stages_declare_the_whole_model(void **state)
     mega_params *whole, *part[4];
     mega_layout *layouts[4];
     assert_int_equal(mega_layout_create(&layout, NULL, NULL), MEGA_OK);
-    assert_int_equal(mega_params_create(&whole, layout), MEGA_OK);
+    assert_int_equal(mega_params_create(layout, &whole), MEGA_OK);
     assert_int_equal(gpt_declare(&m, whole), MEGA_OK);
     int declared = 0;
     for (int i = 0; i < 4; i++) {
         const mega_layout_sizes s = {.pp = 4, .planned_ranks = 4, .planned_rank = i};
         assert_int_equal(mega_layout_create(&layouts[i], NULL, &s), MEGA_OK);
-        assert_int_equal(mega_params_create(&part[i], layouts[i]), MEGA_OK);
+        assert_int_equal(mega_params_create(layouts[i], &part[i]), MEGA_OK);
         assert_int_equal(gpt_declare(&m, part[i]), MEGA_OK);
         declared += mega_params_count(part[i]);
         const int wte = mega_params_find(part[i], "transformer.wte.weight");

@@ -51,7 +51,7 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
     r->layout = *r->alone;
     r->layout.tp = (mega_axis){tp, s->tp, r->alone->tp.comm};
     r->layout.dp = (mega_axis){dp, s->dp, r->alone->dp.comm};
-    need(mega_params_create(&r->params, &r->layout));
+    need(mega_params_create(&r->layout, &r->params));
     for (int i = 0; i < PARAMS; i++) {
         mega_param p = {.num_dims = records[i].dims,
                         .shape = {records[i].rows, records[i].cols},

@@ -17,7 +17,7 @@ extern "C" {
 /* dtype: of activations and weights, F32, BF16 or F64. Errors while describing are kept in the graph and returned by
  * mega_graph_status, so that a model function reads as formulas. params is borrowed; it may be empty, since describing
  * declares parameters (mega_builder_param), and need not be placed before mega_program_build. */
-mega_status mega_graph_create(mega_graph **out, mega_dtype dtype, mega_params *params, const mega_layout *layout);
+mega_status mega_graph_create(mega_dtype dtype, mega_params *params, const mega_layout *layout, mega_graph **out);
 void mega_graph_destroy(mega_graph *g);
 mega_status mega_graph_status(const mega_graph *g);
 /* Records an error that a layer found itself: mega_graph_fail(g, MEGA_FAIL(…)). The first error stays. */

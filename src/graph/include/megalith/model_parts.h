@@ -26,8 +26,8 @@ typedef struct mega_model_sizes {
 /* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16 or F64. The
  * layout and the rows of m are borrowed until destroy. MEGA_ERR_USAGE for a mistake in the model, or for a part without
  * layers. */
-mega_status mega_model_parts_create(mega_model_parts **out, const mega_model *m, const mega_layout *layout,
-                                    mega_dtype compute, mega_model_sizes sizes, int parts);
+mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layout, mega_dtype compute,
+                                    mega_model_sizes sizes, int parts, mega_model_parts **out);
 void mega_model_parts_destroy(mega_model_parts *p);
 
 size_t mega_model_parts_bytes(const mega_model_parts *p); /* that it holds */

@@ -109,7 +109,7 @@ void mega_param_file_shape(const mega_param *r, int file, int64_t out[2]);
 /* Makes its parts `count` equal ones, one after the other in one tensor of the file: 3 for Q, K, V of as many heads. A
  * count that does not divide the rows leaves parts that mega_params_add refuses. */
 void mega_param_set_blocks(mega_param *r, int count);
-mega_status mega_params_create(mega_params **out, const mega_layout *layout);
+mega_status mega_params_create(const mega_layout *layout, mega_params **out);
 void mega_params_destroy(mega_params *p);
 const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
 mega_param_cut mega_params_cut(const mega_params *p, const mega_param *record);

@@ -15,7 +15,7 @@ extern "C" {
 typedef struct mega_profile mega_profile;
 
 /* Room for `capacity` events. */
-mega_status mega_profile_create(mega_profile **out, int64_t capacity);
+mega_status mega_profile_create(int64_t capacity, mega_profile **out);
 void mega_profile_destroy(mega_profile *p);
 
 /* From now on the program's runs are written to the profile (borrowed); NULL: no more. */

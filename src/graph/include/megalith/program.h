@@ -39,7 +39,7 @@ typedef struct mega_program_options {
 } mega_program_options;
 
 /* Takes the graph (also on failure). Runs the passes and the memory plan; nothing large is allocated yet. */
-mega_status mega_program_build(mega_program **out, mega_graph *g, const mega_program_options *options);
+mega_status mega_program_build(mega_graph *g, const mega_program_options *options, mega_program **out);
 /* Allocates the arenas and binds every instruction to its kernel and addresses; parameters must be allocated. */
 mega_status mega_program_allocate(mega_program *p);
 /* The same inside regions of the caller's, which outlive the program. `keep` is zero-filled and the program's own;

@@ -45,7 +45,7 @@ typedef struct mega_gpt_list {
     int *first_layer; /* boundaries of the parts where the ends of a pipeline say their own sizes; else NULL */
 } mega_gpt_list;
 /* For `stages` pipeline stages. Borrows m. Layers that do not divide into them are refused. */
-mega_status mega_gpt_list_create(mega_gpt_list *out, const mega_gpt *m, int stages);
+mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *out);
 void mega_gpt_list_destroy(mega_gpt_list *list);
 mega_model mega_gpt_model(const mega_gpt_list *list); /* borrows the list */
 
@@ -57,8 +57,8 @@ mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 /* o->padded_vocab_size must be known; vocab is the tokenizer's size. */
 mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab);
 /* Shape of a GPT from what a folder says of itself, and the other way round. */
-void mega_gpt_from_shape(mega_gpt *out, const mega_model_shape *shape, int64_t vocab_multiple);
-void mega_gpt_to_shape(mega_model_shape *out, const mega_gpt *m, int64_t eos);
+void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out);
+void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out);
 
 #ifdef __cplusplus
 }

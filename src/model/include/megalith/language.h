@@ -29,8 +29,8 @@ typedef struct mega_language_options {
 } mega_language_options;
 
 /* Refuses ranks that cannot share the model, with the options that would. Dropout is 0. */
-mega_status mega_language_model_create(mega_language_model *out, const mega_model_shape *shape,
-                                       const mega_language_options *options);
+mega_status mega_language_model_create(const mega_model_shape *shape, const mega_language_options *options,
+                                       mega_language_model *out);
 void mega_language_model_fini(mega_language_model *m);
 
 #ifdef __cplusplus
