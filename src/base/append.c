@@ -1,4 +1,4 @@
-/* Files that grow piece by piece, and outlive full disks and removals. */
+/* Files that grow by appending and survive full disks and removal of the file. */
 #include "megalith/append.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
@@ -11,13 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Rewriting a file takes milliseconds; a process that is stopped meanwhile must not stop a training. */
+/* Another process needs only milliseconds to rewrite a file; if it is stopped meanwhile, it must not stall a training
+ * run: give up after these tries. */
 enum { MOST_TRIES = 40, PAUSE_NS = 5000000 };
 
 struct mega_append {
     int fd; /* -1: not open */
     char *path;
-    int64_t written; /* bytes, to the file that is open */
+    int64_t written; /* bytes written so far to the open file */
 };
 
 mega_status mega_append_create(mega_append **out, const char *path)
@@ -33,9 +34,9 @@ mega_status mega_append_create(mega_append **out, const char *path)
     return MEGA_OK;
 }
 
-/* Whether the path still leads to the open file. The path is asked first: a file that is removed between the two
- * questions counts as removed. */
-static bool is_current(int fd, const char *path, bool *is_removed)
+/* Returns whether the path still leads to the open file. Looks at the path before the open file, so a file that is
+ * removed between the two calls counts as removed. */
+static bool append_is_current(int fd, const char *path, bool *is_removed)
 {
     struct stat here = {0}, there = {0};
     const bool is_there = stat(path, &there) == 0;
@@ -49,12 +50,12 @@ static mega_status take_flock(int fd, int kind, const char *path)
         if (flock(fd, kind | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) return MEGA_OK;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
-    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: another process has been writing to it for %d ms", path,
+    return MEGA_FAIL(MEGA_ERR_BUSY, "%s: another process has held its lock for %d ms", path,
                      MOST_TRIES * (PAUSE_NS / 1000000));
 }
 
-/* Does not wait for the reader of a pipe, but then writes as usual. */
-static mega_status open_again(mega_append *a)
+/* Opening does not block when a pipe has no reader; later writes may block as usual. */
+static mega_status append_reopen(mega_append *a)
 {
     const bool is_new = !mega_file_exists(a->path);
     a->fd = open(a->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
@@ -64,7 +65,7 @@ static mega_status open_again(mega_append *a)
     return MEGA_OK;
 }
 
-static void leave(mega_append *a)
+static void append_close_file(mega_append *a)
 {
     close(a->fd);
     a->fd = -1;
@@ -76,20 +77,20 @@ mega_status mega_append_open(mega_append *a, mega_append_found *out)
     bool is_removed;
     *out = (mega_append_found){0};
     if (a->fd >= 0) MEGA_TRY(take_flock(a->fd, LOCK_SH, a->path));
-    if (a->fd >= 0 && !is_current(a->fd, a->path, &is_removed)) {
+    if (a->fd >= 0 && !append_is_current(a->fd, a->path, &is_removed)) {
         out->was_left = true;
         out->was_lost = is_removed;
-        leave(a);
+        append_close_file(a);
     }
     while (a->fd < 0) {
-        MEGA_TRY(open_again(a));
+        MEGA_TRY(append_reopen(a));
         MEGA_TRY(take_flock(a->fd, LOCK_SH, a->path));
-        if (is_current(a->fd, a->path, &is_removed)) break;
-        leave(a); /* it was replaced while this process waited */
+        if (append_is_current(a->fd, a->path, &is_removed)) break;
+        append_close_file(a); /* it was replaced while this process waited */
     }
     const int64_t size = fstat(a->fd, &info) == 0 ? (int64_t)info.st_size : 0;
     out->is_empty = size == 0;
-    /* One that another process rewrote (mega_append_exclude) still holds what this one wrote. */
+    /* A file that another process rewrote under mega_append_exclude still holds what this process wrote. */
     if (out->was_lost && size > 0 && size >= a->written) out->was_left = out->was_lost = false;
     if (out->was_left) a->written = 0;
     return MEGA_OK;
@@ -107,7 +108,7 @@ mega_status mega_append_exclude(int *out_held, const char *path)
         const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0) return mega_file_refused(path, "open");
         const mega_status st = take_flock(fd, LOCK_EX, path);
-        if (st == MEGA_OK && is_current(fd, path, &is_removed)) {
+        if (st == MEGA_OK && append_is_current(fd, path, &is_removed)) {
             *out_held = fd;
             return MEGA_OK;
         }
@@ -121,8 +122,8 @@ void mega_append_admit(int held)
     close(held);
 }
 
-/* The half that fits on a full disk goes again, unless another process has appended something after it. */
-static mega_status take_back(mega_append *a, size_t half, size_t n)
+/* When the disk is full, removes the half that was written, unless another process has appended after it. */
+static mega_status append_remove_half(mega_append *a, size_t half, size_t n)
 {
     struct stat info;
     const int error = errno;
@@ -140,7 +141,7 @@ mega_status mega_append_write(mega_append *a, const void *bytes, size_t n)
     while (done < n) {
         const ssize_t more = write(a->fd, (const char *)bytes + done, n - done);
         if (more < 0 && errno == EINTR) continue;
-        if (more < 0) return take_back(a, done, n);
+        if (more < 0) return append_remove_half(a, done, n);
         done += (size_t)more;
     }
     a->written += (int64_t)n;

@@ -17,7 +17,7 @@ typedef struct mega_arena_block {
 
 _Static_assert(sizeof(arena_block) % ALIGNMENT == 0, "what follows the header is aligned");
 
-static void *take(arena_block *block, size_t bytes)
+static void *arena_take(arena_block *block, size_t bytes)
 {
     if (block == NULL || block->capacity - block->used < bytes) return NULL;
     char *at = (char *)(block + 1) + block->used;
@@ -29,7 +29,7 @@ void *mega_arena_alloc(mega_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) return NULL;
     const size_t rounded = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    void *at = take(arena->last, rounded);
+    void *at = arena_take(arena->last, rounded);
     if (at != NULL) return at;
 
     const size_t usual = arena->last != NULL ? arena->last->next_bytes : FIRST_BYTES;
@@ -40,7 +40,7 @@ void *mega_arena_alloc(mega_arena *arena, size_t bytes)
     block->next_bytes = usual < LARGEST_BYTES ? usual * 2 : usual;
     block->previous = arena->last;
     arena->last = block;
-    return take(block, rounded);
+    return arena_take(block, rounded);
 }
 
 char *mega_arena_strdup(mega_arena *arena, const char *text)

@@ -1,4 +1,4 @@
-/* Failed invariants, and how costly the checks may be. */
+/* Reports failed assertions and reads the level of the costly checks. */
 #include "megalith/assert.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What the files of base share. */
+/* Shared by the files of base/ only. */
 #ifndef MEGALITH_BASE_IMPL_H
 #define MEGALITH_BASE_IMPL_H
 
@@ -10,37 +10,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Around the start of a thread: what a process is sent is for the thread that was there first. Faults of a thread's own
- * (SIGBUS, SIGSEGV and their like) stay its own. */
+/* Called around the start of a thread, so that signals sent to the process reach the thread that was there first.
+ * Signals that a thread causes itself (SIGBUS, SIGSEGV and the like) are not blocked. */
 void mega_block_signals(sigset_t *before);
 
-/* True when somebody receives what mega_log writes. */
+/* Returns whether a log sink is set, so that mega_log does something. */
 bool mega_log_is_heard(void);
 
 /* Limits of the control group that this process is in, of version 1 or 2. `proc` and `sys` are "/proc" and
  * "/sys/fs/cgroup"; tests pass folders of their own. The strictest limit on the path up to the root counts. */
 double mega_cgroup_cpus(const char *proc, const char *sys);          /* cores by quota; 0 = no limit */
 uint64_t mega_cgroup_memory_left(const char *proc, const char *sys); /* UINT64_MAX = no limit */
-/* Core seconds so far in which a quota stopped threads that wanted to run; of several levels the most. 0: no quota. */
+/* Core seconds so far during which a quota stopped threads that wanted to run; the largest value over the levels of the
+ * tree. 0: no quota. */
 double mega_cgroup_throttled(const char *proc, const char *sys);
 
-/* Reads the first bytes of a small file of the system (proc, sysfs); false when it is not there. NUL-terminated. */
+/* Reads the first bytes of a small system file (/proc, sysfs) and terminates them with NUL. Returns false if there is
+ * no such file. */
 bool mega_system_read(char *out, size_t size, const char *path);
 
-/* Adds the cores of a list like "0-3,8" to the set of `size` cores; false: there are none. */
+/* Adds the cores of a list like "0-3,8" to the set of `size` cores. Returns false if the list names none. */
 bool mega_cpu_list_read(bool *set, int size, const char *list);
-/* As in cpu_load.h; tests pass folders and times of their own. A process of number 0 is /proc/self. */
+/* Like mega_cpu_meter_create (cpu_load.h), but tests pass folders and times of their own. Process id 0 means
+ * /proc/self. */
 mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, const char *sys, const int *pids,
                                      int count, double now);
 bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, double least_s, mega_cpu_load *out);
 const char *mega_cpu_kinds_at(char *out, int size, const char *devices, const int *core, int count);
 
-/* Workers that sleep until the next run; whether the caller sleeps until its run has ended. For a test that meets them
- * so. */
+/* For a test that must meet a sleeping team: the number of workers that sleep until the next run, and whether the
+ * caller sleeps until its run has ended. */
 int mega_team_sleepers(const mega_team *team);
 bool mega_team_caller_sleeps(const mega_team *team);
 
-/* The CRC without the processor's instruction, so that a test can compare both. */
+/* The CRC without the processor's instruction, for a test that compares both. */
 uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n);
 
 #endif

@@ -8,7 +8,7 @@
 bool mega_buffer_reserve(mega_buffer *b, size_t more)
 {
     if (b->failed) return false;
-    if (more < b->capacity - b->size) return true; /* one byte stays for the NUL */
+    if (more < b->capacity - b->size) return true; /* one byte is reserved for the NUL */
     size_t need, capacity = b->capacity < 64 ? 64 : b->capacity;
     if (__builtin_add_overflow(b->size, more, &need) || __builtin_add_overflow(need, 1, &need)) {
         b->failed = true;

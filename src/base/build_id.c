@@ -1,4 +1,4 @@
-/* Which build of the program this is: the note that the linker wrote into the object that holds this file. */
+/* The build id of this program or library, read from the ELF note that the linker wrote into it. */
 #include "megalith/threads.h"
 #include <elf.h>
 #include <link.h>
@@ -7,18 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static size_t padded(size_t bytes)
+static size_t note_padded(size_t bytes)
 {
     return (bytes + 3) & ~(size_t)3;
 }
 
-/* Of the notes in [at, at + bytes), the build id. */
+/* Writes the build id found among the ELF notes in [at, at + bytes). */
 static void read_notes(const char *at, size_t bytes, char out[MEGA_BUILD_ID_TEXT])
 {
     ElfW(Nhdr) note;
     while (bytes >= sizeof note) {
         memcpy(&note, at, sizeof note);
-        const size_t name = padded(note.n_namesz), text = padded(note.n_descsz);
+        const size_t name = note_padded(note.n_namesz), text = note_padded(note.n_descsz);
         if (name > bytes - sizeof note || text > bytes - sizeof note - name) return;
         const unsigned char *id = (const unsigned char *)at + sizeof note + name;
         const bool is_id =
@@ -30,7 +30,7 @@ static void read_notes(const char *at, size_t bytes, char out[MEGA_BUILD_ID_TEXT
     }
 }
 
-static int visit_object(struct dl_phdr_info *info, size_t size, void *user)
+static int visit_loaded_object(struct dl_phdr_info *info, size_t size, void *user)
 {
     const uintptr_t here = (uintptr_t)&mega_build_id;
     bool is_ours = false;
@@ -49,5 +49,5 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *user)
 void mega_build_id(char out[MEGA_BUILD_ID_TEXT])
 {
     snprintf(out, MEGA_BUILD_ID_TEXT, "unknown");
-    dl_iterate_phdr(visit_object, out);
+    dl_iterate_phdr(visit_loaded_object, out);
 }

@@ -1,6 +1,6 @@
-/* Control groups: what a container may use. In version 2 there is one tree; in version 1 each controller has its own
+/* Control groups: the limits of a container. Version 2 has one tree; version 1 has a tree for each controller
  * ("cpu,cpuacct", "memory"). Inside a container the tree is often mounted at the container's own group while
- * /proc/self/cgroup still shows the host's path, so every level of the path that exists is looked at, and the root. */
+ * /proc/self/cgroup still shows the host's path, so the root and every existing level of the path are examined. */
 #include "base_impl.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static bool own_group(char *out, const char *proc, const char *controller)
 typedef void visit_level(const char *folder, void *user);
 
 /* Calls visit for TREE/group, its parents, and TREE itself. */
-static void walk(const char *tree, const char *group, visit_level *visit, void *user)
+static void walk_levels(const char *tree, const char *group, visit_level *visit, void *user)
 {
     char path[2 * PATH_BYTES];
     snprintf(path, sizeof path, "%s%s", tree, group);
@@ -100,7 +100,7 @@ static void visit_cpu(const char *folder, void *user)
 }
 
 /* The value after "key " in a file of lines "key value". */
-static uint64_t field(const char *text, const char *key)
+static uint64_t stat_field(const char *text, const char *key)
 {
     const size_t n = strlen(key);
     for (const char *line = text; line != NULL && *line != '\0';) {
@@ -117,7 +117,7 @@ static void visit_throttled(const char *folder, void *user)
     double *most = user;
     char stat[2048];
     if (!read_level(stat, sizeof stat, folder, "cpu.stat")) return;
-    const double us = (double)field(stat, "throttled_usec"), ns = (double)field(stat, "throttled_time");
+    const double us = (double)stat_field(stat, "throttled_usec"), ns = (double)stat_field(stat, "throttled_time");
     const double seconds = us > 0 ? us * 1e-6 : ns * 1e-9;
     if (seconds > *most) *most = seconds;
 }
@@ -135,25 +135,26 @@ static void visit_memory(const char *folder, void *user)
     if (read_level(used_text, sizeof used_text, folder, v2 ? "memory.current" : "memory.usage_in_bytes")) {
         used = strtoull(used_text, NULL, 10);
     }
-    if (read_level(stat, sizeof stat, folder, "memory.stat")) { /* cached files give way when memory is wanted */
-        const uint64_t cached = field(stat, v2 ? "inactive_file" : "total_inactive_file") +
-                                field(stat, v2 ? "active_file" : "total_active_file");
+    /* cached file pages can be reclaimed, so they count as free */
+    if (read_level(stat, sizeof stat, folder, "memory.stat")) {
+        const uint64_t cached = stat_field(stat, v2 ? "inactive_file" : "total_inactive_file") +
+                                stat_field(stat, v2 ? "active_file" : "total_active_file");
         used -= cached < used ? cached : used;
     }
     const uint64_t left = limit > used ? limit - used : 0;
     if (left < *least) *least = left;
 }
 
-/* Visits version 2's tree and every place where version 1's tree of the controller may be mounted. */
+/* Visits the tree of version 2 and every folder where version 1 may mount the controller's tree. */
 static void visit_all(const char *proc, const char *sys, const char *controller, const char *const *mounts,
                       visit_level *visit, void *user)
 {
     char group[PATH_BYTES], tree[PATH_BYTES];
-    if (own_group(group, proc, "")) walk(sys, group, visit, user);
+    if (own_group(group, proc, "")) walk_levels(sys, group, visit, user);
     if (!own_group(group, proc, controller)) return;
     for (; *mounts != NULL; mounts++) {
         snprintf(tree, sizeof tree, "%s/%s", sys, *mounts);
-        walk(tree, group, visit, user);
+        walk_levels(tree, group, visit, user);
     }
 }
 

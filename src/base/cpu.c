@@ -1,4 +1,4 @@
-/* What the processor offers and how much of it is ours. */
+/* Features of the processor, and the number of cores that this process may use. */
 #include "base_impl.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -17,7 +17,7 @@
 #include <cpuid.h>
 #endif
 
-/* The affinity mask may be longer than cpu_set_t; the system says so by EINVAL. */
+/* The affinity mask may be longer than cpu_set_t; the system then returns EINVAL, and a larger set is tried. */
 int mega_cpu_affinity(void)
 {
     for (int bits = CPU_SETSIZE; bits <= 1 << 20; bits *= 2) {
@@ -44,7 +44,7 @@ int mega_cpu_count(void)
 {
     int count = mega_cpu_affinity();
     const double quota = mega_cpu_quota();
-    if (quota > 0 && quota < count) { /* a part of a core is worth a thread */
+    if (quota > 0 && quota < count) { /* round up: a fraction of a core is worth a thread */
         const int whole = (int)quota;
         count = quota > whole ? whole + 1 : whole;
     }
@@ -75,7 +75,7 @@ static uint64_t enabled_state(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* Linux gives a process the room to save tiles on demand alone; all its threads share the answer. */
+/* Linux lets a process use AMX tiles only after it asks; the permission holds for all its threads. */
 static bool ask_for_tiles(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
@@ -92,7 +92,8 @@ static mega_isa detect_isa(void)
     if (!__get_cpuid(1, &a, &b, &c, &d)) return MEGA_ISA_PORTABLE;
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     if ((c & (fma | osxsave | avx | f16c)) != (fma | osxsave | avx | f16c)) return MEGA_ISA_PORTABLE;
-    const uint64_t state = enabled_state(); /* the system saves XMM and YMM (bits 1, 2), ZMM and masks (5 to 7) */
+    /* whether the system saves XMM and YMM (bits 1, 2), and ZMM and masks (5 to 7) */
+    const uint64_t state = enabled_state();
     if ((state & 0x6) != 0x6) return MEGA_ISA_PORTABLE;
     if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return MEGA_ISA_PORTABLE;
     const uint32_t avx2 = 1u << 5, bmi2 = 1u << 8;
@@ -100,7 +101,8 @@ static mega_isa detect_isa(void)
     const uint32_t avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL */
     if ((b7 & avx512) != avx512 || (state & 0xe6) != 0xe6) return MEGA_ISA_AVX2;
     if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || (a & 1u << 5) == 0) return MEGA_ISA_AVX512;
-    const uint32_t amx = 1u << 22 | 1u << 24; /* bf16, tiles; the system saves their configuration and data (17, 18) */
+    /* bf16 and int8 tiles; the system must save their configuration and data (bits 17, 18) */
+    const uint32_t amx = 1u << 22 | 1u << 24;
     if ((d7 & amx) != amx || (state & 3u << 17) != 3u << 17 || !ask_for_tiles()) return MEGA_ISA_AVX512_BF16;
     return MEGA_ISA_AMX;
 }
@@ -113,8 +115,8 @@ static mega_isa detect_isa(void)
 
 static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
 
-/* What the processor has, or what mega_cpu_isa_lower left of it, plus 1; 0: not asked yet. The processor does not
- * change, and asking it is slow in a virtual machine, where the host answers. */
+/* The instruction set plus 1, possibly lowered by mega_cpu_isa_lower; 0: not determined yet. Cached because the
+ * processor does not change, and CPUID is slow in a virtual machine, where the hypervisor answers it. */
 static atomic_int known_isa;
 
 static mega_isa isa_of_processor(void)

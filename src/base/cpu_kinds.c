@@ -1,5 +1,5 @@
-/* Kinds of cores, where a processor has several. Intel names them; elsewhere they differ in the capacity that the
- * scheduler reckons with (ARM), or in their highest clock. */
+/* Kinds of cores in one processor (performance and efficiency cores). Intel lists each kind by name; elsewhere kinds
+ * differ in the capacity that the scheduler uses (ARM) or in their highest clock. */
 #include "base_impl.h"
 #include "megalith/cpu_load.h"
 
@@ -9,11 +9,12 @@
 
 enum { MOST_CORES = 8192, MOST_KINDS = 4 };
 
-/* Of one kind: the favoured cores of a processor clock a few percent higher than its others. */
+/* Cores whose speeds differ by less than this factor are of one kind: a processor's favoured cores clock a few percent
+ * higher than the others. */
 #define ALIKE 0.9
 
 typedef struct kind {
-    double speed; /* the highest of its cores */
+    double speed; /* the highest of its cores' speeds */
     int count;
 } kind;
 
@@ -22,12 +23,12 @@ typedef struct writer {
     int size, used;
 } writer;
 
-static void put(writer *w, const char *text)
+static void kinds_put(writer *w, const char *text)
 {
     if (w->used < w->size) w->used += snprintf(w->out + w->used, (size_t)(w->size - w->used), "%s", text);
 }
 
-/* " (0-3,8)": of the cores those of this kind. */
+/* Appends the cores of one kind, as " (0-3,8)". */
 static void put_cores(writer *w, const int *core, const int *kind_of, int count, int kind_number)
 {
     const char *before = " (";
@@ -39,14 +40,14 @@ static void put_cores(writer *w, const int *core, const int *kind_of, int count,
         if (last > i) snprintf(text, sizeof text, "%s%d-%d", before, core[i], core[last]);
         else
             snprintf(text, sizeof text, "%s%d", before, core[i]);
-        put(w, text);
+        kinds_put(w, text);
         before = ",";
         i = last;
     }
-    put(w, ")");
+    kinds_put(w, ")");
 }
 
-/* A number for each core; false where one has none. */
+/* Reads a speed for each core. Returns false if a core has none. */
 static bool read_speeds(double *speed, const char *devices, const char *file, const int *core, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -58,7 +59,8 @@ static bool read_speeds(double *speed, const char *devices, const char *file, co
     return true;
 }
 
-/* Puts the cores into kinds, the fastest first; more kinds than there is room for end in the last one. */
+/* Sorts the cores into kinds, the fastest first. If there are more kinds than the array holds, the last one takes the
+ * rest. */
 static int sort_kinds(kind *k, int *kind_of, const double *speed, int count)
 {
     int kinds = 0, left = count;
@@ -92,13 +94,13 @@ static bool kinds_by_speed(writer *w, const char *devices, const char *file, con
         if (n == 0) snprintf(text, sizeof text, "%d cores", k[n].count);
         else
             snprintf(text, sizeof text, ", %d of %.0f %% of their %s", k[n].count, 100 * k[n].speed / k[0].speed, what);
-        put(w, text);
+        kinds_put(w, text);
         put_cores(w, core, kind_of, count, n);
     }
     return true;
 }
 
-/* Cores of /sys/devices/cpu_core/cpus and cpu_atom/cpus. */
+/* Reads the kinds from /sys/devices/cpu_core/cpus and cpu_atom/cpus. */
 static bool kinds_by_name(writer *w, const char *devices, const int *core, int count)
 {
     static const char *const folder[2] = {"cpu_core", "cpu_atom"}, *const name[2] = {"performance", "efficiency"};
@@ -118,7 +120,7 @@ static bool kinds_by_name(writer *w, const char *devices, const int *core, int c
     for (int n = 0; n < 2 && members[0] > 0 && members[1] > 0; n++) {
         char text[64];
         snprintf(text, sizeof text, "%s%d %s cores", n > 0 ? ", " : "", members[n], name[n]);
-        put(w, text);
+        kinds_put(w, text);
         put_cores(w, core, kind_of, count, n);
     }
     return true;

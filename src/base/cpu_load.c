@@ -1,5 +1,6 @@
-/* What others take of the cores, by the counters of /proc: cores in /proc/stat, processes in /proc/PID/stat, masks in
- * /proc/PID/status, and the quota in the cpu.stat of the control group. All times are core seconds so far. */
+/* How much processor time other processes take, from the counters of /proc: cores in /proc/stat, processes in
+ * /proc/PID/stat, affinity masks in /proc/PID/status, and the quota in the cpu.stat of the control group. All times are
+ * core seconds so far. */
 #include "megalith/cpu_load.h"
 #include "base_impl.h"
 #include "megalith/memory.h"
@@ -20,14 +21,14 @@ typedef struct core_times {
 struct mega_cpu_meter {
     const char *proc, *sys;
     int *pid, num_pids;
-    core_times *core; /* by rising numbers */
+    core_times *core; /* in ascending order of their numbers */
     int num_cores;
-    char *text; /* of /proc/stat, as far as the last core's line */
+    char *text; /* /proc/stat, up to the last core's line */
     size_t text_bytes;
     double at[READINGS], own[READINGS], throttled[READINGS];
 };
 
-/* The path of a file of a process; 0: of this one. */
+/* The path of a file in /proc/PID; pid 0 means this process. */
 static const char *path_of(char out[512], const char *proc, int pid, const char *file)
 {
     char name[16] = "self";
@@ -36,7 +37,7 @@ static const char *path_of(char out[512], const char *proc, int pid, const char 
     return out;
 }
 
-/* Adds the cores of "0-3,8" to the set. False: no such list. */
+/* Adds the cores of "0-3,8" to the set. Returns false if the text is no such list. */
 bool mega_cpu_list_read(bool *set, int size, const char *list)
 {
     bool any = false;
@@ -63,7 +64,8 @@ static bool find_cores(bool *set, const char *proc, const int *pid, int num_pids
     return true;
 }
 
-/* A line "cpu1 user nice system idle iowait irq softirq steal …", in ticks; guests are in user and nice. */
+/* Parses a line "cpu1 user nice system idle iowait irq softirq steal …" in ticks. The guest columns that follow are
+ * already included in user and nice. */
 static void read_core(core_times *core, const char *line)
 {
     const double tick = 1 / (double)sysconf(_SC_CLK_TCK);
@@ -74,7 +76,7 @@ static void read_core(core_times *core, const char *line)
     core->stolen[NOW] = (double)steal * tick;
 }
 
-/* A core that is offline has no line, and has done nothing since. */
+/* An offline core has no line and keeps its last counters. */
 static bool read_cores(mega_cpu_meter *m)
 {
     char path[512];
@@ -95,7 +97,7 @@ static bool read_cores(mega_cpu_meter *m)
     return found > 0;
 }
 
-static bool read_own(const mega_cpu_meter *m, double *out)
+static bool meter_read_own(const mega_cpu_meter *m, double *out)
 {
     uint64_t ticks = 0;
     for (int i = 0; i < m->num_pids; i++) {
@@ -108,11 +110,11 @@ static bool read_own(const mega_cpu_meter *m, double *out)
     return true;
 }
 
-static bool read_all(mega_cpu_meter *m, double now)
+static bool meter_read_all(mega_cpu_meter *m, double now)
 {
     m->at[NOW] = now;
     m->throttled[NOW] = mega_cgroup_throttled(m->proc, m->sys);
-    return read_cores(m) && read_own(m, &m->own[NOW]);
+    return read_cores(m) && meter_read_own(m, &m->own[NOW]);
 }
 
 static mega_cpu_meter *new_meter(const bool *set, const int *pid, int num_pids)
@@ -145,10 +147,10 @@ mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, con
     *out = NULL;
     if (!find_cores(set, proc, pids, count)) return MEGA_OK;
     mega_cpu_meter *m = new_meter(set, pids, count);
-    if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the meter of what other processes take");
+    if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the meter of processor load");
     m->proc = proc;
     m->sys = sys;
-    if (read_all(m, now)) {
+    if (meter_read_all(m, now)) {
         mega_cpu_meter_begin(m);
         *out = m;
     } else
@@ -172,7 +174,7 @@ void mega_cpu_meter_destroy(mega_cpu_meter *m)
     mega_free(m);
 }
 
-static double fraction(double part, double whole)
+static double load_fraction(double part, double whole)
 {
     if (part <= 0 || whole <= 0) return 0;
     return part < whole ? part / whole : 1;
@@ -181,7 +183,7 @@ static double fraction(double part, double whole)
 bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, double least_s, mega_cpu_load *out)
 {
     *out = (mega_cpu_load){0};
-    if (m == NULL || now - m->at[BEGIN] < least_s || !read_all(m, now)) return false;
+    if (m == NULL || now - m->at[BEGIN] < least_s || !meter_read_all(m, now)) return false;
     double busy = 0, stolen = 0;
     for (int i = 0; i < m->num_cores; i++) {
         busy += m->core[i].busy[NOW] - m->core[i].busy[BEGIN];
@@ -191,11 +193,12 @@ bool mega_cpu_meter_read_at(mega_cpu_meter *m, double now, double least_s, mega_
     const double own = m->own[NOW] - m->own[BEGIN];
     *out = (mega_cpu_load){.seconds = seconds,
                            .cores = m->num_cores,
-                           .own = fraction(own, all),
-                           .stolen = fraction(stolen, all),
-                           .throttled = fraction(m->throttled[NOW] - m->throttled[BEGIN], all)};
-    /* Others also run on cores that the quota keeps from the run: what it did not get counts once, as the quota's. */
-    const double others = fraction(busy - own, all), left = 1 - out->own - out->stolen - out->throttled;
+                           .own = load_fraction(own, all),
+                           .stolen = load_fraction(stolen, all),
+                           .throttled = load_fraction(m->throttled[NOW] - m->throttled[BEGIN], all)};
+    /* While the quota stops the run, other processes use its cores: count that time as the quota's, and not as theirs
+     * too. */
+    const double others = load_fraction(busy - own, all), left = 1 - out->own - out->stolen - out->throttled;
     out->others = others < left ? others : left > 0 ? left : 0;
     return true;
 }
@@ -227,8 +230,8 @@ mega_cpu_core_load mega_cpu_meter_core(const mega_cpu_meter *m, int i)
     const core_times *c = &m->core[i];
     const double seconds = m->at[NOW] - m->at[BEGIN];
     return (mega_cpu_core_load){.number = c->number,
-                                .busy = fraction(c->busy[NOW] - c->busy[BEGIN], seconds),
-                                .stolen = fraction(c->stolen[NOW] - c->stolen[BEGIN], seconds)};
+                                .busy = load_fraction(c->busy[NOW] - c->busy[BEGIN], seconds),
+                                .stolen = load_fraction(c->stolen[NOW] - c->stolen[BEGIN], seconds)};
 }
 
 double mega_cpu_load_missed(const mega_cpu_load *l, int threads)

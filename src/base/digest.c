@@ -1,5 +1,5 @@
-/* MD5 (RFC 1321) and SHA-256 (FIPS 180-4). Both cut the message into blocks of 64 bytes and end it with a 1 bit, zeros
- * and the length in bits; they differ in the byte order and in what a block does to the state. */
+/* MD5 (RFC 1321) and SHA-256 (FIPS 180-4). Both split the message into blocks of 64 bytes and end it with a 1 bit,
+ * zeros and the length in bits; they differ in byte order and in how a block changes the state. */
 #include "megalith/hash.h"
 
 #include <stdbool.h>
@@ -98,7 +98,7 @@ static void sha256_block(uint32_t *state, const uint8_t *block)
     for (unsigned i = 0; i < 8; i++) state[i] += v[i];
 }
 
-static void digest(uint32_t *state, digest_block *one_block, const uint8_t *p, size_t n, bool big_endian)
+static void digest_run(uint32_t *state, digest_block *one_block, const uint8_t *p, size_t n, bool big_endian)
 {
     size_t at = 0;
     for (; n - at >= 64; at += 64) one_block(state, p + at);
@@ -116,7 +116,7 @@ static void digest(uint32_t *state, digest_block *one_block, const uint8_t *p, s
 void mega_md5_hex(const void *bytes, size_t n, char out[33])
 {
     uint32_t state[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
-    digest(state, md5_block, bytes, n, false);
+    digest_run(state, md5_block, bytes, n, false);
     for (unsigned i = 0; i < 16; i++) snprintf(out + (size_t)2 * i, 3, "%02x", state[i / 4] >> (i % 4 * 8) & 255u);
 }
 
@@ -124,6 +124,6 @@ void mega_sha256_hex(const void *bytes, size_t n, char out[65])
 {
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    digest(state, sha256_block, bytes, n, true);
+    digest_run(state, sha256_block, bytes, n, true);
     for (unsigned i = 0; i < 8; i++) snprintf(out + (size_t)8 * i, 9, "%08x", state[i]);
 }

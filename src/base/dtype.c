@@ -42,11 +42,11 @@ uint16_t mega_f32_to_f16(float f)
     u &= 0x7fffffffu;
     if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* NaN, quiet */
     if (u >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);                       /* 65536 and above */
-    if (u >= 0x38800000u) { /* normal; a carry out of the fraction steps the exponent, up to infinity */
+    if (u >= 0x38800000u) { /* normal; a carry out of the fraction increments the exponent, up to infinity */
         const uint32_t rounded = u - 0x38000000u + 0xfffu + ((u >> 13) & 1u);
         return (uint16_t)(sign | rounded >> 13);
     }
-    if (u < 0x33000000u) return sign; /* below half of the least subnormal */
+    if (u < 0x33000000u) return sign; /* less than half of the smallest subnormal: rounds to 0 */
     const uint32_t shift = 126u - (u >> 23), fraction = (u & 0x7fffffu) | 0x800000u;
     const uint32_t kept = fraction >> shift, rest = fraction & ((1u << shift) - 1u), half = 1u << (shift - 1u);
     return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1u)))));

@@ -1,4 +1,4 @@
-/* Whole files: reading, renaming, removing; and the observer of changes. */
+/* Reads, renames and removes whole files; reports changes to the observer. */
 #include "megalith/file.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
@@ -29,21 +29,22 @@ void mega_file_report(const char *op, const char *a, const char *b, const void *
     if (current_observer != NULL) current_observer(current_user, op, a, b, bytes, size);
 }
 
-static const char *remedy(int error)
+static const char *errno_remedy(int error)
 {
     switch (error) {
     case ENOENT: return "; check the path";
     case ENOTDIR: return "; a part of the path is a file, not a folder";
     case EISDIR: return "; a file is expected there";
     case EACCES:
-    case EPERM: return "; check the rights of the file and of the folders above it";
-    case EROFS: return "; choose a folder on a file system that can be written";
+    case EPERM: return "; check the permissions of the file and of the folders above it";
+    case EROFS: return "; choose a folder on a writable file system";
     case ENOSPC:
     case EDQUOT: return "; free some space or choose another folder";
     case EFBIG:
-        return "; raise the limit on the size of files (ulimit -f), or choose a file system that takes such files";
+        return "; raise the limit on the size of files (ulimit -f), or choose a file system that allows such large "
+               "files";
     case EMFILE:
-    case ENFILE: return "; raise the limit of open files (ulimit -n)";
+    case ENFILE: return "; raise the limit on open files (ulimit -n)";
     default: return "";
     }
 }
@@ -56,7 +57,7 @@ static mega_status status_of(int error)
 mega_status mega_file_refused(const char *path, const char *verb)
 {
     const int error = errno;
-    return MEGA_FAIL(status_of(error), "%s: cannot %s: %s%s", path, verb, strerror(error), remedy(error));
+    return MEGA_FAIL(status_of(error), "%s: cannot %s: %s%s", path, verb, strerror(error), errno_remedy(error));
 }
 
 mega_status mega_folder_refused(const char *path)
@@ -65,7 +66,7 @@ mega_status mega_folder_refused(const char *path)
     char full[PATH_MAX];
     if (realpath(path, full) == NULL) snprintf(full, sizeof full, "%s", path);
     return MEGA_FAIL(status_of(error), "cannot create files in %s: %s%s", full, strerror(error),
-                     error == EACCES || error == EPERM ? "; check the folder's permissions" : remedy(error));
+                     error == EACCES || error == EPERM ? "; check the folder's permissions" : errno_remedy(error));
 }
 
 bool mega_file_available(const char *path, unsigned long long *out)
@@ -90,7 +91,7 @@ mega_status mega_file_too_large(const char *path, const char *verb, int64_t writ
 {
     const int error = errno;
     unsigned long long available = 0;
-    const bool is_limit = error == EFBIG; /* of this process, whatever room the disk has */
+    const bool is_limit = error == EFBIG; /* the process's own limit, however much space the disk has */
     const bool is_full = error == ENOSPC && mega_file_available(path, &available);
     char room[64] = "";
     if (!is_limit && !is_full) {
@@ -100,7 +101,7 @@ mega_status mega_file_too_large(const char *path, const char *verb, int64_t writ
     if (is_full) snprintf(room, sizeof room, ", %llu available", available);
     return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot %s: %s; the file needs %lld bytes%s, %lld are written%s%s", path, verb,
                      strerror(error), (long long)needed, or_more ? " or more" : "", (long long)written, room,
-                     remedy(error));
+                     errno_remedy(error));
 }
 
 static mega_status refuse_kind(const char *path, mode_t mode)
@@ -114,14 +115,14 @@ static mega_status refuse_kind(const char *path, mode_t mode)
                      kind);
 }
 
-/* A pipe of the shell's `<(command)` or of /dev/stdin: it has a writer, and no name of its own. */
+/* The pipe of the shell's `<(command)` or of /dev/stdin: it has a writer, and no name of its own. */
 static bool is_anonymous_pipe(int fd, mode_t mode)
 {
     struct statfs fs;
     return S_ISFIFO(mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-/* /dev/null, and a terminal of a user who types. */
+/* /dev/null, or a terminal at which a user types. */
 static bool is_harmless_device(int fd, const struct stat *info)
 {
     struct stat null;
@@ -138,7 +139,7 @@ static mega_status check_kind(int fd, struct stat *info, const char *path)
     return fcntl(fd, F_SETFL, 0) == 0 ? MEGA_OK : mega_file_refused(path, "open for reading");
 }
 
-/* A named pipe would wait in open() for a writer, so nothing waits there. */
+/* Opens without blocking: open() of a named pipe would otherwise wait for a writer. */
 mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path)
 {
     if (path == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "a file to read: its path is NULL; give one");
@@ -152,8 +153,8 @@ mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path
     return st;
 }
 
-/* Reads to the end of the file; the size at opening is a first guess, pipes and /proc say 0. */
-static mega_status read_all(mega_buffer *content, int fd, size_t guess, const char *path)
+/* Reads to the end of the file. `guess` is the size at opening, which is 0 for pipes and /proc. */
+static mega_status file_read_all(mega_buffer *content, int fd, size_t guess, const char *path)
 {
     mega_buffer_reserve(content, guess + 1);
     while (!content->failed) {
@@ -178,7 +179,7 @@ mega_status mega_file_read(char **out, size_t *out_size, const char *path)
     MEGA_TRY(mega_file_open_to_read(&fd, &info, path));
     mega_buffer content = {0};
     const size_t guess = info.st_size > 0 ? (size_t)info.st_size + 4096 : 0;
-    const mega_status st = read_all(&content, fd, guess, path);
+    const mega_status st = file_read_all(&content, fd, guess, path);
     close(fd);
     if (st != MEGA_OK) {
         mega_buffer_fini(&content);
@@ -238,7 +239,7 @@ mega_status mega_file_rename(const char *from, const char *to)
     return MEGA_OK;
 }
 
-/* Some file systems cannot exchange; then there is a moment at which `a` is missing. */
+/* For file systems that cannot exchange two names in one call. For a moment `a` does not exist. */
 static mega_status exchange_by_renames(const char *a, const char *b)
 {
     char *aside = mega_owned_path(a, ".exchange-");

@@ -1,4 +1,4 @@
-/* Files that are there whole or not at all. */
+/* Writes files atomically: readers see the whole new content or the old one. */
 #include "file_impl.h"
 #include "megalith/memory.h"
 

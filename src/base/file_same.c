@@ -1,5 +1,5 @@
-/* Whether two paths lead to one file or folder: what is written by the one name would be read, or written over, by the
- * other. */
+/* Whether two paths lead to the same file or folder: an output written under one name would otherwise overwrite an
+ * input read under the other. */
 #include "megalith/file.h"
 #include "megalith/memory.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_LINKS = 40 }; /* as many as the system follows */
+enum { MOST_LINKS = 40 }; /* as many as Linux follows */
 
 static bool is_one(const struct stat *a, const struct stat *b)
 {
@@ -59,7 +59,8 @@ bool mega_file_same(const char *a, const char *b)
     return same;
 }
 
-/* Appends the names of `rest` to an absolute path; "." and ".." are taken as they are meant. False: too long. */
+/* Appends the components of `rest` to an absolute path and resolves "." and "..". Returns false if the result is too
+ * long. */
 static bool append_names(char out[PATH_MAX], const char *rest)
 {
     size_t used = strlen(out);
@@ -79,8 +80,8 @@ static bool append_names(char out[PATH_MAX], const char *rest)
     return true;
 }
 
-/* The absolute path without links of what may not be there yet: links are resolved as far as there are folders. */
-static bool absolute(const char *path, char out[PATH_MAX])
+/* The absolute path without links of a file or folder that need not exist: resolves links as far as folders exist. */
+static bool path_resolve(const char *path, char out[PATH_MAX])
 {
     char *at = mega_path_follow(path);
     bool found = false;
@@ -105,5 +106,5 @@ bool mega_folder_same(const char *a, const char *b)
     char x[PATH_MAX], y[PATH_MAX];
     const bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
     if (has_a || has_b) return has_a && has_b && is_one(&of_a, &of_b);
-    return absolute(a, x) && absolute(b, y) && strcmp(x, y) == 0;
+    return path_resolve(a, x) && path_resolve(b, y) && strcmp(x, y) == 0;
 }

@@ -1,4 +1,4 @@
-/* The thread that flight.h speaks of. */
+/* A background thread that writes one block at a time (flight.h). */
 #include "flight.h"
 #include "base_impl.h"
 #include "megalith/memory.h"
@@ -10,7 +10,7 @@
 
 struct mega_flight {
     int fd, error;
-    const uint8_t *bytes; /* NULL: none launched since the last landing */
+    const uint8_t *bytes; /* NULL: no block since the last landing */
     size_t n, done;
     bool is_flying, stop;
     pthread_t thread;
@@ -18,8 +18,8 @@ struct mega_flight {
     pthread_cond_t changed;
 };
 
-/* Of bytes [done, n), without the lock: between launch and landing only this thread touches what it reads here. */
-static void write_all(mega_flight *f)
+/* Writes bytes [done, n). No lock is needed: between launch and landing only this thread touches these fields. */
+static void flight_write_all(mega_flight *f)
 {
     while (f->done < f->n) {
         const ssize_t done = write(f->fd, f->bytes + f->done, f->n - f->done);
@@ -39,7 +39,7 @@ static void *flight_main(void *argument)
     while (!f->stop) {
         if (f->is_flying) {
             pthread_mutex_unlock(&f->mutex);
-            write_all(f);
+            flight_write_all(f);
             pthread_mutex_lock(&f->mutex);
             f->is_flying = false;
             pthread_cond_broadcast(&f->changed);

@@ -1,4 +1,4 @@
-/* A block on its way to the disk while the next one is filled: a thread that does nothing but write. */
+/* Writes a block to disk on a background thread while the caller fills the next block. */
 #ifndef MEGALITH_FLIGHT_H
 #define MEGALITH_FLIGHT_H
 
@@ -8,14 +8,14 @@
 
 typedef struct mega_flight mega_flight;
 
-/* NULL where no thread or no memory is to be had: then the caller writes himself. */
+/* Returns NULL if the thread or its memory cannot be had; the caller then writes blocks itself. */
 mega_flight *mega_flight_create(int fd);
-/* Begins to write n bytes, which stay as they are until they have landed. None may be under way. */
+/* Starts to write n bytes, which must not change until mega_flight_land returns. Only one block may be in flight. */
 void mega_flight_launch(mega_flight *f, const uint8_t *bytes, size_t n);
-/* Waits. `done` bytes are written; where that is not all of them, the result is the error number of what failed,
- * else 0. With nothing under way: done 0, result 0. */
+/* Waits until the block is written. *done receives the number of bytes written; if that is less than *n, returns the
+ * error number of the failed write, otherwise 0. With no block in flight, *done is 0 and the result 0. */
 int mega_flight_land(mega_flight *f, const uint8_t **bytes, size_t *n, size_t *done);
-/* Lands and forgets what is under way. NULL is fine. */
+/* Waits for the block in flight, ignores its result and frees f. NULL is allowed. */
 void mega_flight_destroy(mega_flight *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* Folders: create with parents, list in order, sync, remove with all they hold. */
+/* Folders: create with parents, list in order, sync, remove with their content. */
 #include "file_impl.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One level; an existing folder is fine, also one that another process made just now. */
+/* Creates one level. An existing folder is fine, even if another process created it just now. */
 static mega_status create_level(const char *path)
 {
     if (mkdir(path, 0777) == 0) {
@@ -59,7 +59,7 @@ mega_status mega_folder_create_for(const char *path)
 mega_status mega_folder_try(const char *path)
 {
     char *stem = mega_path_join(path, "megalith"), *name = stem != NULL ? mega_temporary_path(stem) : NULL;
-    mega_temporaries_remove(path, "megalith", "megalith", false); /* tries of dead processes */
+    mega_temporaries_remove(path, "megalith", "megalith", false); /* test files left by dead processes */
     const int fd = name != NULL ? open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     mega_status st = MEGA_OK;
     if (name == NULL) st = MEGA_NO_MEMORY(path, "a path");
@@ -81,7 +81,7 @@ mega_status mega_folder_sync(const char *path)
     const int rc = fsync(fd);
     const int error = errno;
     close(fd);
-    if (rc != 0 && error != EINVAL && error != ENOTSUP) { /* some file systems have no sync for folders */
+    if (rc != 0 && error != EINVAL && error != ENOTSUP) { /* some file systems cannot sync folders */
         errno = error;
         return mega_file_refused(path, "sync the folder");
     }
@@ -159,11 +159,11 @@ mega_status mega_path_complete(char **out, const char *prefix, const char *endin
     }
     mega_names_fini(&names);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY) return st;
-    mega_error_clear(); /* that there is no such folder is the caller's to find */
+    mega_error_clear(); /* the caller reports a missing folder */
     return MEGA_OK;
 }
 
-/* A link is removed, never what it points to. */
+/* Removes a symbolic link itself, never its target. */
 mega_status mega_tree_remove(const char *path)
 {
     struct stat info;

@@ -6,12 +6,13 @@
 
 #define POLYNOMIAL 0x82F63B78u /* Castagnoli, bits reversed */
 
-/* table[i] = crc of byte i; built by the compiler from the polynomial, one bit at a time. */
+/* table[i] = CRC of byte i; computed at compile time from the polynomial, one bit at a time. */
 #define B1(c)  (((c) >> 1) ^ (((c)&1u) ? POLYNOMIAL : 0u))
 #define B4(c)  B1(B1(B1(B1(c))))
 #define ROW(n) B4((n)&15u)
 
-/* Four bits at a time: a table of 16 words is in cache at once and this path is only for machines without SSE4.2. */
+/* Processes four bits at a time: a table of 16 words is quickly in cache, and only machines without SSE4.2 take this
+ * path. */
 static const uint32_t nibble[16] = {ROW(0u), ROW(1u), ROW(2u),  ROW(3u),  ROW(4u),  ROW(5u),  ROW(6u),  ROW(7u),
                                     ROW(8u), ROW(9u), ROW(10u), ROW(11u), ROW(12u), ROW(13u), ROW(14u), ROW(15u)};
 
@@ -25,8 +26,8 @@ static uint32_t crc_portable(uint32_t crc, const uint8_t *p, size_t n)
     return crc;
 }
 
-/* a * b modulo the polynomial; bit 31 is x^0, as in the sums themselves. */
-static uint32_t multiply(uint32_t a, uint32_t b)
+/* a * b modulo the polynomial; bit 31 is x^0, as in the checksums themselves. */
+static uint32_t crc_multiply(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
     for (uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
@@ -36,23 +37,24 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-/* x^(8 n): what a sum is multiplied by when n bytes follow. */
-static uint32_t shift_by(uint64_t n)
+/* x^(8 n): the factor by which a checksum is multiplied when n bytes follow. */
+static uint32_t crc_shift_by(uint64_t n)
 {
     uint32_t result = 1u << 31, power = 1u << 23;
-    for (; n != 0; n >>= 1, power = multiply(power, power)) {
-        if ((n & 1) != 0) result = multiply(power, result);
+    for (; n != 0; n >>= 1, power = crc_multiply(power, power)) {
+        if ((n & 1) != 0) result = crc_multiply(power, result);
     }
     return result;
 }
 
 uint32_t mega_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
 {
-    return multiply(shift_by(second_bytes), first) ^ second;
+    return crc_multiply(crc_shift_by(second_bytes), first) ^ second;
 }
 
 #if defined(__x86_64__)
-/* The instruction takes three cycles and one may begin in each, so long messages are summed in three lanes. */
+/* The CRC instruction has a latency of three cycles and a throughput of one per cycle, so long messages are summed in
+ * three independent lanes. */
 #define LANE ((size_t)8192)
 
 __attribute__((target("sse4.2"))) static uint64_t crc_words(uint64_t c, const uint8_t *p, size_t n)
@@ -73,14 +75,14 @@ __attribute__((target("sse4.2"))) static uint32_t crc_lanes(uint32_t crc, const 
         for (size_t k = 0; k < 3; k++) memcpy(&word[k], p + k * LANE + i, sizeof word[k]);
         for (size_t k = 0; k < 3; k++) lane[k] = __builtin_ia32_crc32di(lane[k], word[k]);
     }
-    const uint32_t two = multiply(by_lane, (uint32_t)lane[0]) ^ (uint32_t)lane[1];
-    return multiply(by_lane, two) ^ (uint32_t)lane[2];
+    const uint32_t two = crc_multiply(by_lane, (uint32_t)lane[0]) ^ (uint32_t)lane[1];
+    return crc_multiply(by_lane, two) ^ (uint32_t)lane[2];
 }
 
 __attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n)
 {
     if (n >= 6 * LANE) {
-        const uint32_t by_lane = shift_by(LANE);
+        const uint32_t by_lane = crc_shift_by(LANE);
         for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) crc = crc_lanes(crc, p, by_lane);
     }
     const size_t whole = n & ~(size_t)7;
@@ -106,18 +108,18 @@ uint32_t mega_crc32c_part(const void *bytes, size_t n)
 
 uint32_t mega_crc32c_shift(uint64_t bytes)
 {
-    return shift_by(bytes);
+    return crc_shift_by(bytes);
 }
 
 uint32_t mega_crc32c_shifted(uint32_t part, uint32_t shift)
 {
-    return multiply(shift, part);
+    return crc_multiply(shift, part);
 }
 
-/* What stands before and after every sum is that of a message of zeros alone. */
+/* The CRC of a message of zeros contains exactly the initial and final inversion that every checksum has. */
 uint32_t mega_crc32c_zeros(uint64_t bytes)
 {
-    return ~multiply(shift_by(bytes), ~0u);
+    return ~crc_multiply(crc_shift_by(bytes), ~0u);
 }
 
 uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n)

@@ -1,7 +1,6 @@
-/* JSON text to a tree and back, by jansson, without its silent faults. 2.14 ignores two refused allocations: the buffer
- * in which its lexer keeps a token drops a character (lex_save), and the one in which a text grows drops a piece of an
- * object's key (dump_string in do_dump); both go on as if nothing had happened. A key of run.json that lost a letter is
- * a key that is missing. */
+/* Parses and prints JSON with jansson, and works around a fault: jansson 2.14 ignores two failed allocations. Its
+ * lexer's token buffer then drops a character (lex_save), and its output buffer drops a piece of an object's key
+ * (dump_string in do_dump), without an error. A key of run.json that lost a letter would be a missing key. */
 #include "megalith/json.h"
 #include "megalith/memory.h"
 
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local bool refused; /* an allocation, since the call on this thread began */
+static _Thread_local bool refused; /* an allocation failed since the call on this thread began */
 
 static void *noted_malloc(size_t bytes)
 {
@@ -19,7 +18,7 @@ static void *noted_malloc(size_t bytes)
     return block;
 }
 
-/* jansson keeps its allocator for the whole process; blocks from before are freed as before. */
+/* jansson's allocator is set for the whole process; blocks allocated earlier can still be freed. */
 static void note_refusals(void)
 {
     json_set_alloc_funcs(noted_malloc, free);

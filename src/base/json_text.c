@@ -1,4 +1,4 @@
-/* Pieces of JSON text. */
+/* Appends JSON strings and numbers to a buffer. */
 #include "megalith/memory.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ bool mega_buffer_json_string(mega_buffer *b, const char *text)
     return mega_buffer_puts(b, "\"");
 }
 
-/* `digits` that always suffice: 17 for double, 9 for float. Fewer are tried first. */
+/* `digits` are enough for any value: 17 for double, 9 for float. Fewer are tried first. */
 static bool put_shortest(mega_buffer *b, double x, int digits, bool is_float)
 {
     char text[40];

@@ -1,4 +1,4 @@
-/* Lock files (lock.h tells their format): taking, renewing, checking and releasing one. */
+/* Lock files: acquires, renews, checks and releases one. lock.h describes the format. */
 #include "megalith/lock.h"
 #include "file_impl.h"
 #include "lock_file.h"
@@ -17,7 +17,7 @@
 
 enum { MOST_TRIES = 20, STACK_BYTES = 128 << 10 };
 
-/* Which file is at a path; zeros: none. */
+/* Identifies the file at a path; all zero: none. */
 typedef struct file_id {
     dev_t device;
     ino_t inode;
@@ -25,20 +25,20 @@ typedef struct file_id {
 } file_id;
 
 struct mega_lock {
-    char *path, *subject, *beside; /* beside: the temporary name of the file */
+    char *path, *subject, *beside; /* beside: the temporary path of the lock file */
     char *witness;                 /* or NULL: see mega_lock_request */
     file_id witnessed;
-    char text[LOCK_TEXT_BYTES]; /* of the file */
+    char text[LOCK_TEXT_BYTES]; /* content of the lock file */
     atomic_bool is_lost;
-    int held; /* the file under flock; -1: it is not */
+    int held; /* descriptor of the file while it is under flock; otherwise -1 */
     bool has_thread, ending;
-    lock_found former; /* the living process that it was taken over from; text "": it was not */
+    lock_found former; /* the living process from which the lock was taken over; text "": none */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
 };
 
-/* ---- the thread that renews ---- */
+/* ---- the renewing thread ---- */
 
 static void *renew_main(void *argument)
 {
@@ -61,7 +61,7 @@ static void *renew_main(void *argument)
 
 static mega_status thread_begin(mega_lock *lock)
 {
-    sigset_t all, before; /* signals are for the other threads */
+    sigset_t all, before; /* block signals: other threads handle them */
     pthread_attr_t attributes;
     sigfillset(&all);
     pthread_attr_init(&attributes);
@@ -96,16 +96,17 @@ static void format_time(char out[32], long long since)
         snprintf(out, 32, "%lld", since);
 }
 
-static mega_status refuse(const mega_lock_request *r, const lock_found *f)
+static mega_status lock_refuse(const mega_lock_request *r, const lock_found *f)
 {
     char since[32], wait[128] = "";
     if (f->text[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_BUSY,
-                         "%s: another process created %s %.0f s ago and has not filled it yet (after %d s it counts as "
-                         "dead); try again, or %s",
-                         r->subject, r->path, f->age > 0 ? f->age : 0.0, MEGA_LOCK_STALE_S, r->remedy);
+        return MEGA_FAIL(
+            MEGA_ERR_BUSY,
+            "%s: another process created %s %.0f s ago and has not written it yet (after %d s it counts as "
+            "dead); try again, or %s",
+            r->subject, r->path, f->age > 0 ? f->age : 0.0, MEGA_LOCK_STALE_S, r->remedy);
     if (!f->is_ours)
-        return MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s is no lock file of megalith; expected a free name: move it away or %s",
+        return MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s exists and is not a lock file of megalith; move it away or %s",
                          r->subject, r->path, r->remedy);
     format_time(since, f->since);
     if (f->state == MEGA_PROCESS_ELSEWHERE)
@@ -122,18 +123,18 @@ static void tell_replaced(const mega_lock_request *r, const lock_found *f, bool 
     format_time(since, f->since);
     if (!f->is_ours) return;
     if (is_stale)
-        mega_info("%s: process %ld on host %s, which began to write there at %s, is dead", r->subject, f->process.pid,
-                  f->process.host, since);
+        mega_info("%s: process %ld on host %s, which began to write there at %s, is dead; its lock is replaced",
+                  r->subject, f->process.pid, f->process.host, since);
     else
         mega_warn("%s: taken over from process %ld on host %s, which has been writing there since %s; it stops when it "
                   "notices",
                   r->subject, f->process.pid, f->process.host, since);
 }
 
-/* ---- taking it ---- */
+/* ---- acquiring ---- */
 
-/* One try: *taken, or the way is free for the next, or why not. */
-static mega_status try_once(mega_lock *lock, const mega_lock_request *r, bool *taken)
+/* One attempt. Sets *taken if the lock is ours now; MEGA_OK without it means that another attempt may succeed. */
+static mega_status lock_try_once(mega_lock *lock, const mega_lock_request *r, bool *taken)
 {
     lock_found found;
     MEGA_TRY(lock_file_put(r->path, lock->beside, lock->text, taken));
@@ -141,23 +142,23 @@ static mega_status try_once(mega_lock *lock, const mega_lock_request *r, bool *t
     MEGA_TRY(lock_file_look(&found, r->path, lock->beside));
     if (!found.is_there) return MEGA_OK;
     const bool is_stale = lock_is_stale(&found);
-    if (!is_stale && (!r->takeover || !found.is_ours)) return refuse(r, &found);
+    if (!is_stale && (!r->takeover || !found.is_ours)) return lock_refuse(r, &found);
     MEGA_TRY(lock_file_end(r->path, found.text, lock->beside, taken));
     if (*taken) tell_replaced(r, &found, is_stale);
     if (*taken && !is_stale) lock->former = found;
     return MEGA_OK;
 }
 
-static mega_status take(mega_lock *lock, const mega_lock_request *r)
+static mega_status lock_take(mega_lock *lock, const mega_lock_request *r)
 {
     bool taken = false;
     lock_text_make(lock->text);
     mega_status st = lock_file_write(lock->beside, r->path, lock->text);
     if (st != MEGA_OK) mega_error_prepend("%s: cannot create its lock file", r->subject);
-    for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = try_once(lock, r, &taken);
+    for (int i = 0; i < MOST_TRIES && st == MEGA_OK && !taken; i++) st = lock_try_once(lock, r, &taken);
     mega_file_discard(lock->beside);
     if (st == MEGA_OK && !taken)
-        st = MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes take and release %s all the time; %s", r->subject, r->path,
+        st = MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes keep taking and releasing %s; %s", r->subject, r->path,
                        r->remedy);
     return st;
 }
@@ -173,7 +174,7 @@ static void free_lock(mega_lock *lock)
     mega_free(lock);
 }
 
-/* Containers on one host may share its name and number their processes alike, so the name has a token, too. */
+/* Containers on one host may share its name and use the same process ids, so the name contains a random token too. */
 static char *temporary_name(const char *lock)
 {
     char token[MEGA_TOKEN_BYTES];
@@ -183,7 +184,7 @@ static char *temporary_name(const char *lock)
     return path;
 }
 
-static mega_lock *make(const mega_lock_request *r)
+static mega_lock *lock_make(const mega_lock_request *r)
 {
     pthread_condattr_t attributes;
     mega_lock *lock = mega_calloc(1, sizeof *lock);
@@ -206,14 +207,14 @@ static mega_lock *make(const mega_lock_request *r)
 
 mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
 {
-    mega_lock *lock = make(r);
+    mega_lock *lock = lock_make(r);
     char *folder = mega_path_folder(r->path);
     mega_status st = MEGA_OK;
     if (lock == NULL || folder == NULL) {
         st = MEGA_NO_MEMORY(r->subject, "its lock");
         goto end;
     }
-    st = take(lock, r);
+    st = lock_take(lock, r);
     if (st != MEGA_OK) goto end;
     mega_lock_mark(lock);
     mega_temporaries_remove(folder, mega_path_base(r->path), "", false);
@@ -233,12 +234,12 @@ mega_status mega_lock_probe(const mega_lock_request *r)
     lock_found found;
     MEGA_TRY(lock_file_look(&found, r->path, NULL));
     const bool is_free = !found.is_there || lock_is_stale(&found) || (r->takeover && found.is_ours);
-    return is_free ? MEGA_OK : refuse(r, &found);
+    return is_free ? MEGA_OK : lock_refuse(r, &found);
 }
 
-/* ---- holding and releasing it ---- */
+/* ---- holding and releasing ---- */
 
-static file_id look_at(const char *path)
+static file_id file_id_at(const char *path)
 {
     struct stat info;
     if (path == NULL || stat(path, &info) != 0) return (file_id){0};
@@ -249,14 +250,14 @@ void mega_lock_mark(mega_lock *lock)
 {
     if (lock == NULL) return;
     pthread_mutex_lock(&lock->mutex);
-    lock->witnessed = look_at(lock->witness);
+    lock->witnessed = file_id_at(lock->witness);
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Another holder began to write after the file was removed, and may have ended since. */
+/* Returns whether another process held the lock and wrote after our lock file was removed; it may have ended since. */
 static bool others_wrote(const mega_lock *lock)
 {
-    const file_id now = look_at(lock->witness), then = lock->witnessed;
+    const file_id now = file_id_at(lock->witness), then = lock->witnessed;
     return now.inode != 0 && (now.device != then.device || now.inode != then.inode ||
                               now.written.tv_sec != then.written.tv_sec || now.written.tv_nsec != then.written.tv_nsec);
 }
@@ -266,7 +267,7 @@ static mega_status refuse_lost(const mega_lock *lock, const lock_found *f)
     char since[32];
     if (!f->is_ours)
         return MEGA_FAIL(MEGA_ERR_BUSY,
-                         "%s: %s is no longer the lock of this process but a file of other content; nothing more is "
+                         "%s: %s is no longer the lock of this process but a file with other content; nothing more is "
                          "written there",
                          lock->subject, lock->path);
     format_time(since, f->since);
@@ -274,8 +275,8 @@ static mega_status refuse_lost(const mega_lock *lock, const lock_found *f)
                      lock->subject, f->process.pid, f->process.host, since);
 }
 
-/* The file was removed by hand. It is made again as a first one is, so of several processes one has it; a second run
- * that began and ended in the meantime is known by the witness. */
+/* The file was removed by hand. It is created the same way as at first, so only one of several processes gets it; the
+ * witness shows whether a second run began and ended in the meantime. */
 static mega_status make_again(const mega_lock *lock, bool *taken)
 {
     bool ended;
@@ -291,7 +292,8 @@ static mega_status make_again(const mega_lock *lock, bool *taken)
                          "there since; nothing more is written there",
                          lock->subject, lock->path);
     }
-    mega_warn("%s: %s was removed while this process writes there; it is made again", lock->subject, lock->path);
+    mega_warn("%s: %s was removed while this process writes there; it has been created again", lock->subject,
+              lock->path);
     return MEGA_OK;
 }
 
@@ -305,11 +307,11 @@ static mega_status check_or_make_again(const mega_lock *lock)
         MEGA_TRY(make_again(lock, &taken));
     }
     return taken ? MEGA_OK
-                 : MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes take and release %s all the time", lock->subject,
+                 : MEGA_FAIL(MEGA_ERR_BUSY, "%s: other processes keep taking and releasing %s", lock->subject,
                              lock->path);
 }
 
-/* What fails for a moment is tried again at the next renewal. */
+/* Temporary failures are retried at the next renewal. */
 void mega_lock_renew(mega_lock *lock)
 {
     const bool is_mine = lock_file_touch(lock->path, lock->text);
@@ -329,7 +331,7 @@ bool mega_lock_is_lost(const mega_lock *lock)
 mega_status mega_lock_check(mega_lock *lock)
 {
     if (lock == NULL) return MEGA_OK;
-    pthread_mutex_lock(&lock->mutex); /* the thread that renews makes the file again as well */
+    pthread_mutex_lock(&lock->mutex); /* the renewing thread creates the file again too */
     const mega_status st = check_or_make_again(lock);
     pthread_mutex_unlock(&lock->mutex);
     return st;
@@ -344,11 +346,10 @@ mega_status mega_lock_hold(mega_lock *lock)
         mega_lock_let_go(lock);
         MEGA_TRY(lock_file_hold(lock->path, &lock->held));
         st = mega_lock_check(lock);
-        if (st == MEGA_OK && lock->held >= 0) return MEGA_OK; /* else the file is new, and is to be held */
+        if (st == MEGA_OK && lock->held >= 0) return MEGA_OK; /* otherwise the file is new and not under flock yet */
     }
     mega_lock_let_go(lock);
-    return st != MEGA_OK ? st
-                         : MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s is removed again and again", lock->subject, lock->path);
+    return st != MEGA_OK ? st : MEGA_FAIL(MEGA_ERR_BUSY, "%s: %s keeps being removed", lock->subject, lock->path);
 }
 
 void mega_lock_let_go(mega_lock *lock)
@@ -358,7 +359,7 @@ void mega_lock_let_go(mega_lock *lock)
     lock->held = -1;
 }
 
-/* The former holder's text gets the name of ours in one rename. */
+/* Renames the former holder's text over our lock file, in one step. */
 static void restore_former(mega_lock *lock)
 {
     const lock_found *f = &lock->former;
@@ -381,10 +382,11 @@ void mega_lock_give_back(mega_lock *lock)
         restore_former(lock);
     }
     mega_error_restore(&why);
-    mega_lock_release(lock); /* which removes what is still ours */
+    mega_lock_release(lock); /* removes the file if it is still ours */
 }
 
-/* What fails here must not hide why the output failed; a lock that stays is stale when the process has ended. */
+/* A failure here must not hide the error of the output itself; a lock file that remains is stale once the process has
+ * ended. */
 void mega_lock_release(mega_lock *lock)
 {
     mega_error_record why;

@@ -1,4 +1,4 @@
-/* The file of a lock: see lock_file.h. Nothing here allocates: the thread that renews runs beside training steps. */
+/* Operations on the lock file (lock_file.h). Nothing here allocates: the renewing thread runs beside training steps. */
 #include "lock_file.h"
 #include "file_impl.h"
 #include "megalith/lock.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HOLD_WAIT_MS = 20, HOLD_TRIES = 3000 }; /* a minute: old checkpoints are removed meanwhile */
+enum { HOLD_WAIT_MS = 20, HOLD_TRIES = 3000 }; /* a minute: the holder may be removing old checkpoints */
 #define FIRST_LINE "megalith lock 1\n"
 
 void lock_text_make(char out[LOCK_TEXT_BYTES])
@@ -27,7 +27,7 @@ void lock_text_make(char out[LOCK_TEXT_BYTES])
              self.host, self.pid, self.start, self.kernel, (long long)time(NULL), token);
 }
 
-/* The value of a line "key     value", up to its newline. */
+/* Parses the value of a line "key     value", up to its newline. */
 static bool take_line(const char **at, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key);
@@ -53,7 +53,7 @@ static bool lock_text_parse(lock_found *f)
            sscanf(since, "%lld", &f->since) == 1;
 }
 
-/* `shown`: the lock that a temporary file is for, whose name says more. */
+/* `shown`: the lock file's path, which messages give instead of the temporary file's. */
 static mega_status write_and_close(int fd, const char *path, const char *shown, const char *text)
 {
     const size_t n = strlen(text);
@@ -72,7 +72,7 @@ mega_status lock_file_write(const char *path, const char *shown, const char *tex
     return fd >= 0 ? write_and_close(fd, path, shown, text) : mega_file_refused(shown, "create");
 }
 
-/* Another process may see the file before it has its text. */
+/* Creates the file directly; another process may see it before it has its text. */
 static mega_status create_in_place(const char *path, const char *text, bool *taken)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -81,7 +81,7 @@ static mega_status create_in_place(const char *path, const char *text, bool *tak
     return errno == EEXIST ? MEGA_OK : mega_file_refused(path, "create");
 }
 
-/* FAT and some file systems in user space have no links, and most of these a rename that replaces nothing. */
+/* FAT and some FUSE file systems have no links, and most of them cannot rename without replacing. */
 static mega_status put_without_links(const char *path, const char *beside, const char *text, bool *taken)
 {
     *taken = renameat2(AT_FDCWD, beside, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
@@ -89,8 +89,8 @@ static mega_status put_without_links(const char *path, const char *beside, const
     return create_in_place(path, text, taken);
 }
 
-/* A network file system may answer EEXIST to a link that it made when an answer was lost: the file then has two names.
- */
+/* A network file system may answer EEXIST to a link that it has made, if an answer was lost: the file then has two
+ * names. */
 mega_status lock_file_put(const char *path, const char *beside, const char *text, bool *taken)
 {
     struct stat info;
@@ -110,7 +110,7 @@ static double seconds_of(const struct timespec *t)
     return (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
 }
 
-/* The text of an open lock file, with a NUL. */
+/* Reads the text of an open lock file and adds a NUL. */
 static bool lock_read(char out[LOCK_TEXT_BYTES], int fd)
 {
     const ssize_t n = pread(fd, out, LOCK_TEXT_BYTES - 1, 0);
@@ -148,14 +148,14 @@ bool lock_is_stale(const lock_found *f)
     return f->state == MEGA_PROCESS_DEAD || (f->state == MEGA_PROCESS_ELSEWHERE && is_old);
 }
 
-/* Whether `path` still leads to the open file. */
+/* Returns whether `path` still leads to the open file. */
 static bool is_at(const char *path, int fd)
 {
     struct stat a, b;
     return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* True when it is ours alone, or the file system has no flock; false when somebody else has it. */
+/* Returns true if the file is locked for us, or the file system has no flock; false if another process holds it. */
 static bool try_flock(int fd)
 {
     int rc;
@@ -164,8 +164,8 @@ static bool try_flock(int fd)
     return rc == 0 || errno != EWOULDBLOCK;
 }
 
-/* A network file system has flock only for files that are open for writing; elsewhere the lock that another user's dead
- * process left may be readable alone, in a folder that is ours to write to. */
+/* A network file system allows flock only on files that are open for writing; elsewhere a lock file left by another
+ * user's dead process may be readable only, in a folder where we may write. */
 static int open_to_hold(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -181,7 +181,7 @@ mega_status lock_file_hold(const char *path, int *out)
         if (tries == HOLD_TRIES) {
             close(fd);
             return MEGA_FAIL(MEGA_ERR_BUSY,
-                             "%s: the process that holds it has been giving its output a name for %d s and does not "
+                             "%s: the process that holds it has been renaming its output for %d s and does not "
                              "finish; look at that process, and end it if it hangs",
                              path, HOLD_TRIES * HOLD_WAIT_MS / 1000);
         }
@@ -193,8 +193,8 @@ mega_status lock_file_hold(const char *path, int *out)
     return MEGA_OK;
 }
 
-/* Between looking at the file and removing it nobody else may remove it and put a new one there, so all who remove hold
- * flock on the open file for that time. Where a file system has no flock, that rare case is not excluded. */
+/* Everyone who removes a lock file holds flock on the open file from looking at it until removing it, so that nobody
+ * else can remove it and create a new one in between. Without flock that rare race is possible. */
 mega_status lock_file_end(const char *path, const char *text, const char *successor, bool *ended)
 {
     char now[LOCK_TEXT_BYTES];

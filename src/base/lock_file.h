@@ -1,4 +1,4 @@
-/* The file of a lock (lock.h): its text, and the operations of the file system that must be atomic. */
+/* The lock file (lock.h): its text, and the file-system operations that must be atomic. */
 #ifndef MEGALITH_LOCK_FILE_H
 #define MEGALITH_LOCK_FILE_H
 
@@ -8,33 +8,35 @@
 
 enum { LOCK_TEXT_BYTES = 512 };
 
-/* What is at the path of a lock. */
+/* The file found at a lock's path. */
 typedef struct lock_found {
-    bool is_there, is_ours;     /* a file; one that lock_text_make wrote */
-    char text[LOCK_TEXT_BYTES]; /* as far as it fits */
+    bool is_there, is_ours;     /* the file exists; lock_text_make wrote it */
+    char text[LOCK_TEXT_BYTES]; /* its beginning */
     mega_process process;
     mega_process_state state;
     long long since; /* Unix time */
     double age;      /* seconds since the last renewal */
 } lock_found;
 
-/* A lock of this process from now on. */
+/* Writes the text of a lock that this process takes now. */
 void lock_text_make(char out[LOCK_TEXT_BYTES]);
-/* Errors name `shown`: the lock that a temporary file is written for. */
+/* Errors name `shown`: the lock whose temporary file is written. */
 mega_status lock_file_write(const char *path, const char *shown, const char *text);
-/* Gives the file `beside` the name `path`. *taken false: the name is taken. Without links the file is renamed where
- * nothing is replaced, and else created with its text in place; beside NULL asks for that. */
+/* Gives the file `beside` the name `path`; *taken false: the name already exists. On file systems without links the
+ * file is renamed if that replaces nothing, otherwise created directly with its text; so too if beside is NULL. */
 mega_status lock_file_put(const char *path, const char *beside, const char *text, bool *taken);
-/* `beside` was just written: its time is the present of the file system. NULL: the clock's. */
+/* `beside` was just written: its time is the file system's present. NULL: use the system clock. */
 mega_status lock_file_look(lock_found *out, const char *path, const char *beside);
-/* A dead process, one that cannot be seen and has not renewed for long, or a file that was created and never filled. */
+/* Returns whether the holder is dead, or cannot be seen and has not renewed for too long, or the file was created and
+ * never written. */
 bool lock_is_stale(const lock_found *found);
-/* Opens the file under flock. *out -1: it is gone, or the name is another file's by now. MEGA_ERR_BUSY when somebody
- * else has it under flock for longer than an output needs to get its name. Close *out to let it go. */
+/* Opens the file under flock; close *out to release it. *out is -1 if the file is gone or another file has the name.
+ * Returns MEGA_ERR_BUSY if another process keeps it under flock for longer than an output needs to get its name. */
 mega_status lock_file_hold(const char *path, int *out);
-/* Removes the file if its text is that one, or gives its name to the file `successor` in the same instant. */
+/* If the file has this text, removes it, or atomically replaces it with the file `successor`; *ended tells whether it
+ * did. */
 mega_status lock_file_end(const char *path, const char *text, const char *successor, bool *ended);
-/* Sets its time. False when it is another's or gone; true also where that could not be found out. */
+/* Renews its time. Returns false if the file is another's or gone; true also if that could not be determined. */
 bool lock_file_touch(const char *path, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* The one sink for lines. */
+/* The log sink. */
 #include "megalith/log.h"
 #include "base_impl.h"
 #include "megalith/memory.h"
@@ -7,7 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Sink and its user argument change together; the lock is not held while the sink runs, so a sink may log. */
+/* Protects the sink and its user argument, which change together; it is not held while the sink runs, so a sink may
+ * log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mega_log_sink *current_sink;
 static void *current_user;
@@ -46,7 +47,7 @@ void mega_log(mega_log_level level, const char *fmt, ...)
     va_copy(again, args);
     const int n = vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    if (n >= (int)sizeof line) { /* rare; a line that finds no memory is cut */
+    if (n >= (int)sizeof line) { /* rare: without memory a long line is cut */
         char *full = mega_malloc((size_t)n + 1);
         if (full != NULL) {
             vsnprintf(full, (size_t)n + 1, fmt, again);

@@ -1,14 +1,14 @@
-/* Mapped files, and what happens when one is cut while it is mapped.
+/* Mapped files, and the handler for files that are truncated while they are mapped.
  *
- * Reading a mapped page that its file no longer has raises SIGBUS, which ends a process without a word. A program that
- * calls mega_map_guard gets a handler: it puts a page of zeros in the place of the missing one, so that the reading
- * thread goes on, and notes the path; mega_map_check then fails. The handler can reach nothing but the list of maps in
- * this file. It takes no lock: maps join and leave the list by one store each, and a map that left is freed only when
- * no handler is walking.
+ * Reading a mapped page that its file no longer has raises SIGBUS, which kills a process without a message. A program
+ * that calls mega_map_guard installs a handler: it maps a page of zeros in place of the missing one, so that the
+ * reading thread continues, and records the path; mega_map_check then fails. The handler uses nothing but the list of
+ * maps in this file. It takes no lock: maps are added and removed by one store each, and a removed map is freed only
+ * when no handler is walking the list.
  *
- * A file that is cut inside its last page raises nothing: the rest of the page reads as zeros. mega_map_check therefore
- * looks at the lengths of all mapped files as well. One that was replaced by renaming is another file; the mapped one
- * stays whole. */
+ * A file that is truncated within its last page raises nothing: the rest of the page reads as zeros. mega_map_check
+ * therefore also compares the lengths of all mapped files. Replacing a file by rename is safe: the mapped one stays
+ * whole. */
 #include "base_impl.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
@@ -26,7 +26,7 @@
 
 typedef struct map_record {
     const uint8_t *data;
-    size_t size; /* as it was opened */
+    size_t size; /* when it was opened */
     dev_t device;
     ino_t inode;
     _Atomic(struct map_record *) next;
@@ -34,11 +34,11 @@ typedef struct map_record {
 } map_record;
 
 static struct {
-    pthread_mutex_t mutex; /* of those who change the list */
+    pthread_mutex_t mutex; /* taken to change the list */
     _Atomic(map_record *) first;
-    atomic_int walking; /* handlers that are in the list */
+    atomic_int walking; /* handlers that are walking the list */
     size_t page_bytes;
-    atomic_int lost; /* 0: nothing; 1: the rest is being written; 2: it is there */
+    atomic_int lost; /* 0: nothing lost; 1: the fields below are being written; 2: they are complete */
     char lost_path[4096];
     size_t lost_size, lost_at;
 } maps = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -69,7 +69,7 @@ static void record_remove(const uint8_t *data)
     map_record *r;
     while ((r = atomic_load(at)) != NULL && r->data != data) at = &r->next;
     if (r != NULL) atomic_store(at, atomic_load(&r->next));
-    while (atomic_load(&maps.walking) > 0) continue; /* it takes microseconds */
+    while (atomic_load(&maps.walking) > 0) continue; /* a handler takes microseconds */
     pthread_mutex_unlock(&maps.mutex);
     mega_free(r);
 }
@@ -79,7 +79,7 @@ static void record_remove(const uint8_t *data)
 static void note_loss(const map_record *r, const uint8_t *at)
 {
     int nothing = 0;
-    if (!atomic_compare_exchange_strong(&maps.lost, &nothing, 1)) return; /* the first one is told */
+    if (!atomic_compare_exchange_strong(&maps.lost, &nothing, 1)) return; /* only the first loss is reported */
     const size_t length = strlen(r->path), most = sizeof maps.lost_path - 1;
     memcpy(maps.lost_path, r->path, length < most ? length : most);
     maps.lost_size = r->size;
@@ -87,7 +87,7 @@ static void note_loss(const map_record *r, const uint8_t *at)
     atomic_store(&maps.lost, 2);
 }
 
-/* One page at a time: after an error of the disk the next page may be there. */
+/* Replaces one page only: after a disk error the next page may be readable. */
 static bool replace_page(const uint8_t *at)
 {
     const uintptr_t page = (uintptr_t)at / maps.page_bytes * maps.page_bytes;
@@ -110,7 +110,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     atomic_fetch_sub(&maps.walking, 1);
     errno = saved;
     if (is_mended) return;
-    signal(number, SIG_DFL); /* not ours: it ends the process as it would have */
+    signal(number, SIG_DFL); /* not one of our maps: let it kill the process as it would have */
     raise(number);
 }
 
@@ -122,7 +122,7 @@ void mega_map_guard(void)
     sigaction(SIGBUS, &action, NULL);
 }
 
-/* The first file that is shorter than its mapping. */
+/* Finds the first file that is shorter than its mapping. */
 static void find_cut(void)
 {
     struct stat now;
@@ -141,15 +141,17 @@ mega_status mega_map_check(void)
     int64_t now = 0;
     if (mega_file_size(maps.lost_path, &now) != MEGA_OK) now = -1;
     if (now >= 0 && (size_t)now >= maps.lost_size)
-        return MEGA_FAIL(MEGA_ERR_IO,
-                         "%s: the page at byte %zu cannot be read: the disk or the network fails, or the file was cut "
-                         "for a while; what was read since then may be zeros. Check the disk, then start again",
-                         maps.lost_path, maps.lost_at);
-    return MEGA_FAIL(MEGA_ERR_IO,
-                     "%s: the file was cut while it was being read: it had %zu bytes when it was opened and has %lld "
-                     "now. Put the whole file back, then start again; a file in use is replaced by renaming, never "
-                     "by writing over it",
-                     maps.lost_path, maps.lost_size, (long long)(now < 0 ? 0 : now));
+        return MEGA_FAIL(
+            MEGA_ERR_IO,
+            "%s: the page at byte %zu cannot be read: the disk or the network failed, or the file was truncated "
+            "for a while; what was read since then may be zeros. Check the disk, then start again",
+            maps.lost_path, maps.lost_at);
+    return MEGA_FAIL(
+        MEGA_ERR_IO,
+        "%s: the file was truncated while it was being read: it had %zu bytes when it was opened and has %lld "
+        "now. Restore the whole file, then start again; replace a file in use by renaming, never "
+        "by writing over it",
+        maps.lost_path, maps.lost_size, (long long)(now < 0 ? 0 : now));
 }
 
 /* ---- mapping ---- */
@@ -162,7 +164,7 @@ mega_status mega_map_open(mega_map *out, const char *path)
     mega_map map = {.size = (size_t)info.st_size};
     mega_status st = MEGA_OK;
     if (S_ISFIFO(info.st_mode))
-        st = MEGA_FAIL(MEGA_ERR_IO, "%s: this is a pipe, and its content is needed more than once; give a file", path);
+        st = MEGA_FAIL(MEGA_ERR_IO, "%s: this is a pipe, but its content is needed more than once; give a file", path);
     if (map.size > 0) {
         void *data = mmap(NULL, map.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) st = mega_file_refused(path, "map into memory");
@@ -188,7 +190,7 @@ void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
     const size_t n = (bytes < left ? bytes : left) + before;
     void *at = (void *)(uintptr_t)(map->data + begin - before);
     if (madvise(at, n, MADV_POPULATE_READ) == 0) return;
-    (void)madvise(at, n, MADV_WILLNEED); /* older systems: the read is begun at least */
+    (void)madvise(at, n, MADV_WILLNEED); /* older systems: at least start reading ahead */
 }
 
 bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes)

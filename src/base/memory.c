@@ -1,4 +1,4 @@
-/* The one door to the heap: counted, and able to fail on request. */
+/* All heap allocation: counted, and able to fail on request. */
 #include "megalith/memory.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static atomic_uint_fast64_t allocations;
-static atomic_uint_fast64_t fail_at; /* value of `allocations` that fails; 0 = none */
+static atomic_uint_fast64_t fail_at; /* the allocation that must fail, by its number; 0 = none */
 
-/* Counts one allocation; false when it is the one that has to fail. */
+/* Counts one allocation; returns false if it is the one that must fail. */
 static bool may_allocate(void)
 {
     const uint_fast64_t number = atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed) + 1;
@@ -34,7 +34,7 @@ void mega_alloc_fail_at(uint64_t n)
     atomic_store(&fail_at, n == 0 ? 0 : atomic_load(&allocations) + n);
 }
 
-/* No object is larger than the difference of two pointers; asking for one is a negative size in disguise. */
+/* No object can exceed PTRDIFF_MAX bytes; such a request is a negative size in disguise. */
 static bool is_sane(size_t bytes)
 {
     return bytes <= PTRDIFF_MAX;
@@ -65,7 +65,7 @@ bool mega_array_grow(void *array, int64_t *capacity, int64_t count, size_t item_
     void *block;
     if (room < 16) room = 16;
     if (!mega_size_mul((size_t)room, item_bytes, &bytes)) return false;
-    memcpy(&block, array, sizeof block); /* whatever type of pointer it is */
+    memcpy(&block, array, sizeof block); /* memcpy works for any pointer type */
     block = mega_realloc(block, bytes);
     if (block == NULL) return false;
     memcpy(array, &block, sizeof block);
@@ -118,7 +118,7 @@ bool mega_size_mul(size_t a, size_t b, size_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* What the system maps for a request: whole pages, at least one; 0 when that does not fit in a size. */
+/* Rounds a request up to whole pages, at least one; 0 on overflow. */
 static size_t pages_bytes(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -130,7 +130,7 @@ mega_status mega_pages_alloc(void **out, size_t bytes, const char *what)
 {
     const size_t size = pages_bytes(bytes);
     const bool large = size >= HUGE_PAGE;
-    const size_t mapped = large ? size + HUGE_PAGE : size; /* so that a block of huge pages can start on one */
+    const size_t mapped = large ? size + HUGE_PAGE : size; /* extra space, so that the block can start on a huge page */
     void *raw = MAP_FAILED;
     errno = ENOMEM;
     if (size != 0 && may_allocate()) {
@@ -150,7 +150,7 @@ mega_status mega_pages_alloc(void **out, size_t bytes, const char *what)
         block += skip;
         if (skip != 0) munmap(raw, skip);
         munmap(block + size, HUGE_PAGE - skip);
-        madvise(block, size, MADV_HUGEPAGE); /* advice; small pages do as well */
+        madvise(block, size, MADV_HUGEPAGE); /* a hint; small pages work as well */
     }
     *out = block;
     return MEGA_OK;

@@ -1,4 +1,4 @@
-/* Checks names before they become keys of files that could not be read again. */
+/* Checks names before they become keys of files, which could otherwise not be read again. */
 #include "megalith/name.h"
 
 #include <stdint.h>
@@ -9,7 +9,8 @@
  */
 static int name_character(const unsigned char *p, uint32_t *out)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: shorter forms are overlong */
+    /* smallest code point for each length: a longer form of it is overlong */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const int length = p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf8 ? 4 : 0;
     if (length < 2) {
         *out = p[0];

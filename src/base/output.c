@@ -1,4 +1,4 @@
-/* Outputs of this program, recognised by their content. */
+/* Recognises outputs of this program by their content. */
 #include "megalith/output.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -24,22 +24,22 @@ static bool read_ends(const char *path, ends *out)
     return true;
 }
 
-static bool begins(const char *text, const char *with)
+static bool output_begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool ends_with(const char *text, const char *with)
+static bool output_ends_with(const char *text, const char *with)
 {
     const size_t n = strlen(text), m = strlen(with);
     return n >= m && strcmp(text + n - m, with) == 0;
 }
 
-/* A corpus in JSON lines has texts too, but not whether they were finished. */
+/* A corpus in JSON lines has "text" too, but no field for whether the text was finished. */
 static bool is_texts(const ends *e)
 {
-    return begins(e->head, "{\"text\":\"") &&
-           (ends_with(e->tail, ",\"finished\":true}\n") || ends_with(e->tail, ",\"finished\":false}\n"));
+    return output_begins(e->head, "{\"text\":\"") &&
+           (output_ends_with(e->tail, ",\"finished\":true}\n") || output_ends_with(e->tail, ",\"finished\":false}\n"));
 }
 
 static bool is_output(const char *path, mega_output_kind kind)
@@ -47,25 +47,26 @@ static bool is_output(const char *path, mega_output_kind kind)
     ends e;
     if (!read_ends(path, &e)) return false;
     switch (kind) {
-    case MEGA_OUTPUT_PLOT: return begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_PLOT_MARK) != NULL;
-    case MEGA_OUTPUT_SCHEDULE: return begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_SCHEDULE_MARK) != NULL;
-    case MEGA_OUTPUT_TRACE: return begins(e.head, "{") && strstr(e.head, MEGA_OUTPUT_TRACE_MARK) != NULL;
+    case MEGA_OUTPUT_PLOT: return output_begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_PLOT_MARK) != NULL;
+    case MEGA_OUTPUT_SCHEDULE:
+        return output_begins(e.head, "<svg ") && strstr(e.head, MEGA_OUTPUT_SCHEDULE_MARK) != NULL;
+    case MEGA_OUTPUT_TRACE: return output_begins(e.head, "{") && strstr(e.head, MEGA_OUTPUT_TRACE_MARK) != NULL;
     case MEGA_OUTPUT_TEXTS: return is_texts(&e);
-    case MEGA_OUTPUT_SAMPLES: return begins(e.head, "\nContext:");
-    case MEGA_OUTPUT_INDEX: return begins(e.head, "MMIDIDX");
+    case MEGA_OUTPUT_SAMPLES: return output_begins(e.head, "\nContext:");
+    case MEGA_OUTPUT_INDEX: return output_begins(e.head, "MMIDIDX");
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
 }
 
-static bool holds(const char *folder, const char *name, char path[])
+static bool folder_holds(const char *folder, const char *name, char path[])
 {
     snprintf(path, HEAD, "%s/%s", folder, name);
     return mega_file_exists(path);
 }
 
-/* Beside a model (config.json) a vocabulary belongs to the model. Our tokenizer.json has the pre-tokenizer
- * on one line; the tokenizers library breaks it. */
+/* In a folder with a model (config.json) the vocabulary belongs to the model. Our tokenizer.json has the pre-tokenizer
+ * on one line; the Hugging Face tokenizers library spreads it over several. */
 static bool is_free_for_tokenizer(const char *folder)
 {
     static const char *const replaced[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
@@ -73,11 +74,12 @@ static bool is_free_for_tokenizer(const char *folder)
     ends e;
     bool is_there = false;
     if (!mega_folder_exists(folder)) return !mega_file_exists(folder);
-    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) is_there |= holds(folder, replaced[i], path);
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) is_there |= folder_holds(folder, replaced[i], path);
     if (!is_there) return true;
-    if (holds(folder, "config.json", path)) return false;
-    return holds(folder, "tokenizer.json", path) && read_ends(path, &e) &&
-           begins(e.head, "{\n  \"version\": \"1.0\",") && strstr(e.head, "\n  \"pre_tokenizer\": {\"type\": ") != NULL;
+    if (folder_holds(folder, "config.json", path)) return false;
+    return folder_holds(folder, "tokenizer.json", path) && read_ends(path, &e) &&
+           output_begins(e.head, "{\n  \"version\": \"1.0\",") &&
+           strstr(e.head, "\n  \"pre_tokenizer\": {\"type\": ") != NULL;
 }
 
 bool mega_output_is_free(const char *path, mega_output_kind kind)

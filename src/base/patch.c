@@ -1,4 +1,4 @@
-/* Files that several processes write, each its own places. */
+/* Files that several processes write, each at its own offsets. */
 #include "file_impl.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -9,7 +9,7 @@
 
 struct mega_patch {
     int fd;
-    int64_t size, written; /* of the whole file; by this process */
+    int64_t size, written; /* size of the whole file; bytes written by this process */
     char *path;
 };
 
@@ -19,7 +19,7 @@ static void free_patch(mega_patch *p)
     mega_free(p);
 }
 
-static mega_status fail(const mega_patch *p, const char *verb)
+static mega_status patch_fail(const mega_patch *p, const char *verb)
 {
     return mega_file_too_large(p->path, verb, p->written, p->size, false);
 }
@@ -35,7 +35,7 @@ mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bo
         if (p->fd < 0) st = mega_file_refused(path, "open for writing");
     }
     if (st == MEGA_OK && create) mega_file_report("create", path, NULL, NULL, 0);
-    if (st == MEGA_OK && create && ftruncate(p->fd, (off_t)size) != 0) st = fail(p, "make as long as it will be");
+    if (st == MEGA_OK && create && ftruncate(p->fd, (off_t)size) != 0) st = patch_fail(p, "set its final size");
     if (st != MEGA_OK) {
         if (p->fd >= 0) close(p->fd);
         free_patch(p);
@@ -51,7 +51,7 @@ mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, s
     while (n > 0) {
         const ssize_t done = pwrite(p->fd, at, n < (size_t)1 << 30 ? n : (size_t)1 << 30, (off_t)offset);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return fail(p, "write");
+        if (done < 0) return patch_fail(p, "write");
         at += done;
         offset += done;
         n -= (size_t)done;
@@ -64,10 +64,10 @@ mega_status mega_patch_close(mega_patch *p, bool sync)
 {
     if (p == NULL) return MEGA_OK;
     mega_status st = MEGA_OK;
-    if (sync && fsync(p->fd) != 0) st = fail(p, "sync");
+    if (sync && fsync(p->fd) != 0) st = patch_fail(p, "sync");
     else if (sync)
         mega_file_report("fsync", p->path, NULL, NULL, 0);
-    if (close(p->fd) != 0 && errno != EINTR && st == MEGA_OK) st = fail(p, "close");
+    if (close(p->fd) != 0 && errno != EINTR && st == MEGA_OK) st = patch_fail(p, "close");
     free_patch(p);
     return st;
 }

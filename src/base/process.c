@@ -1,4 +1,4 @@
-/* Processes, by /proc. */
+/* Identifies processes through /proc. */
 #include "megalith/process.h"
 #include "base_impl.h"
 #include "megalith/hash.h"
@@ -22,7 +22,7 @@ void mega_host_name(char out[MEGA_HOST_BYTES])
 void mega_token_make(char out[MEGA_TOKEN_BYTES])
 {
     uint64_t number = 0;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) { /* kernels before 3.17 */
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) { /* kernels before 3.17 have no getrandom */
         struct timespec now;
         mega_process self;
         mega_process_self(&self);
@@ -32,7 +32,7 @@ void mega_token_make(char out[MEGA_TOKEN_BYTES])
     snprintf(out, MEGA_TOKEN_BYTES, "%016" PRIx64, number);
 }
 
-/* Boot id and PID namespace in one word: two processes with the same word see each other's process ids. */
+/* Boot id and PID namespace as one text: two processes with the same text see each other's process ids. */
 static void kernel_name(char *out, size_t size)
 {
     char boot[40], space[48] = "";
@@ -43,7 +43,7 @@ static void kernel_name(char *out, size_t size)
     snprintf(out, size, "%s/%s", boot, space);
 }
 
-/* The fields from the third on stand after the name, which may hold blanks and brackets. */
+/* The third and later fields follow the process name, which may contain blanks and brackets. */
 bool mega_process_stat_read(mega_process_stat *out, const char *path)
 {
     char text[1024];
@@ -69,13 +69,13 @@ static bool read_stat(mega_process_stat *out, long pid)
     return mega_process_stat_read(out, path);
 }
 
-/* The first thread of a killed process may be gone while another still is in a call that writes. */
+/* The first thread of a killed process may be gone while another is still inside a write call. */
 static bool has_ended(const mega_process_stat *s)
 {
     return (s->state == 'Z' && s->threads <= 1) || s->state == 'X';
 }
 
-/* False in a PID namespace that has no /proc of its own: the ids there are those of another. */
+/* Returns false in a PID namespace without its own /proc: the ids shown belong to another namespace. */
 static bool proc_is_of_our_namespace(long pid)
 {
     char text[24] = "";

@@ -44,14 +44,14 @@ void mega_format_duration(char *out, int size, double seconds)
     }
 }
 
-/* A line built up piece by piece; what does not fit is cut. */
+/* A line that is built piece by piece; an overlong one is cut. */
 typedef struct text_line {
     char text[512];
     size_t used;
 } text_line;
 
-static void add(text_line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(text_line *line, const char *fmt, ...)
+static void line_add(text_line *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void line_add(text_line *line, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -62,32 +62,33 @@ static void add(text_line *line, const char *fmt, ...)
 }
 
 /* "tokenizing: 42 %, 1234 of 2937 documents, 12.3 of 29.1 MB, 617 documents/s, 6.2 MB/s, 3.1 s left" */
-static void describe(text_line *line, const mega_progress *p, uint64_t bytes, uint64_t items, double elapsed, bool last)
+static void progress_describe(text_line *line, const mega_progress *p, uint64_t bytes, uint64_t items, double elapsed,
+                              bool last)
 {
     const bool by_bytes = p->total_bytes != 0;
     const uint64_t total = by_bytes ? p->total_bytes : p->total_items, done = by_bytes ? bytes : items;
     char duration[32];
-    add(line, "%s: ", p->what);
-    if (!last && total != 0) add(line, "%d %%, ", (int)(100.0 * (double)done / (double)total));
-    add(line, "%llu", (unsigned long long)items);
-    if (!last && p->total_items != 0) add(line, " of %llu", (unsigned long long)p->total_items);
-    add(line, " %s", p->unit);
+    line_add(line, "%s: ", p->what);
+    if (!last && total != 0) line_add(line, "%d %%, ", (int)(100.0 * (double)done / (double)total));
+    line_add(line, "%llu", (unsigned long long)items);
+    if (!last && p->total_items != 0) line_add(line, " of %llu", (unsigned long long)p->total_items);
+    line_add(line, " %s", p->unit);
     if (bytes != 0) {
-        add(line, ", %.1f", (double)bytes * 1e-6);
-        if (!last && by_bytes) add(line, " of %.1f", (double)p->total_bytes * 1e-6);
-        add(line, " MB");
+        line_add(line, ", %.1f", (double)bytes * 1e-6);
+        if (!last && by_bytes) line_add(line, " of %.1f", (double)p->total_bytes * 1e-6);
+        line_add(line, " MB");
     }
     if (elapsed > 0) {
         const double rate = (double)items / elapsed;
-        add(line, rate < 10 ? ", %.2f %s/s" : ", %.0f %s/s", rate, p->unit);
-        if (bytes != 0) add(line, ", %.2f MB/s", (double)bytes * 1e-6 / elapsed);
+        line_add(line, rate < 10 ? ", %.2f %s/s" : ", %.0f %s/s", rate, p->unit);
+        if (bytes != 0) line_add(line, ", %.2f MB/s", (double)bytes * 1e-6 / elapsed);
     }
     if (last) {
         mega_format_duration(duration, sizeof duration, elapsed);
-        add(line, ", %s", duration);
+        line_add(line, ", %s", duration);
     } else if (done != 0 && total > done) {
         mega_format_duration(duration, sizeof duration, elapsed * (double)(total - done) / (double)done);
-        add(line, ", %s left", duration);
+        line_add(line, ", %s left", duration);
     }
 }
 
@@ -106,7 +107,7 @@ void mega_progress_update(mega_progress *p, uint64_t bytes, uint64_t items)
     if (p->shown && now - p->last_shown < (p->terminal ? REDRAW_S : PLAIN_S)) return;
     if (!mega_log_is_heard()) return;
     text_line line = {.used = 0};
-    describe(&line, p, bytes, items, elapsed, false);
+    progress_describe(&line, p, bytes, items, elapsed, false);
     if (p->terminal) {
         fprintf(stderr, "\r\033[K%s", line.text);
         fflush(stderr);
@@ -126,6 +127,6 @@ void mega_progress_end(mega_progress *p, uint64_t bytes, uint64_t items)
         fflush(stderr);
     }
     text_line line = {.used = 0};
-    describe(&line, p, bytes, items, elapsed, true);
+    progress_describe(&line, p, bytes, items, elapsed, true);
     mega_info("%s", line.text);
 }

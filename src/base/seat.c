@@ -9,14 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK     30e-6 /* seconds in which a thread that runs uses processor time */
-#define PATIENCE 0.1   /* seconds that a thread waits for another one to finish a change of its lease */
+#define LOOK     30e-6 /* seconds within which a running thread visibly uses processor time */
+#define PATIENCE 0.1   /* seconds to wait for another thread to finish changing its lease */
 
 typedef enum seat_lease {
-    SEAT_FREE,     /* runs where the system puts it */
-    SEAT_CHANGING, /* one thread is changing the lease, and what goes with it */
-    SEAT_LENT,     /* confined to the core of the one that waits for it */
-    SEAT_SETTLED   /* confined to a core until it begins work */
+    SEAT_FREE,     /* runs on any core the system picks */
+    SEAT_CHANGING, /* a thread is changing the lease and the fields that depend on it */
+    SEAT_LENT,     /* confined to the core of the thread that waits for it */
+    SEAT_SETTLED   /* confined to a core until it begins its next work */
 } seat_lease;
 
 static bool take_lease(mega_seat *s, int from)
@@ -24,8 +24,8 @@ static bool take_lease(mega_seat *s, int from)
     return atomic_load(&s->lease) == from && atomic_compare_exchange_strong(&s->lease, &from, SEAT_CHANGING);
 }
 
-/* False: not allowed, by the control group of the processor sets, say. The lease is SEAT_CHANGING. */
-static bool confine(mega_seat *s, int tid, int core)
+/* Returns false if the system refuses, because of a cpuset for example. The lease is SEAT_CHANGING. */
+static bool seat_confine(mega_seat *s, int tid, int core)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -35,7 +35,7 @@ static bool confine(mega_seat *s, int tid, int core)
     return true;
 }
 
-/* Not where the user has given it another mask since. */
+/* Returns false if the user has set another mask since. */
 static bool is_as_confined(const mega_seat *s, int tid)
 {
     cpu_set_t now;
@@ -55,8 +55,8 @@ void mega_seat_narrow(mega_seat *own)
     if (sched_getaffinity(0, sizeof own->narrowed, &own->narrowed) != 0) CPU_ZERO(&own->narrowed);
 }
 
-/* Gives it its mask again; the lease is SEAT_CHANGING. */
-static void lift(mega_seat *s, int tid)
+/* Restores the thread's mask; the lease is SEAT_CHANGING. */
+static void seat_lift(mega_seat *s, int tid)
 {
     if (is_as_confined(s, tid)) sched_setaffinity(tid, sizeof s->allowed, &s->allowed);
     atomic_store(&s->lease, SEAT_FREE);
@@ -64,10 +64,10 @@ static void lift(mega_seat *s, int tid)
 
 static void send_home(mega_seat *s, int tid)
 {
-    if (is_as_confined(s, tid)) confine(s, tid, s->home);
+    if (is_as_confined(s, tid)) seat_confine(s, tid, s->home);
 }
 
-/* Until another thread has said what it did; that of a process which has been stopped meanwhile is not waited for. */
+/* Waits until another thread has finished changing the lease; gives up if that thread's process seems stopped. */
 static void wait_for_change(const mega_seat *own)
 {
     if (atomic_load(&own->lease) != SEAT_CHANGING) return;
@@ -80,7 +80,7 @@ void mega_seat_free(mega_seat *own)
     wait_for_change(own);
     const bool lent = take_lease(own, SEAT_LENT);
     if (lent) send_home(own, 0);
-    if (lent || take_lease(own, SEAT_SETTLED)) lift(own, 0);
+    if (lent || take_lease(own, SEAT_SETTLED)) seat_lift(own, 0);
 }
 
 void mega_seat_begin(mega_seat *own)
@@ -99,20 +99,21 @@ bool mega_seat_is_confined(const mega_seat *s)
     return atomic_load_explicit(&s->lease, memory_order_relaxed) != SEAT_FREE;
 }
 
-/* Of a thread of this process; of another process all that its threads have used. -1: not known. */
+/* Processor time used by a thread of this process; for another process, by all its threads. -1: unknown. */
 static int64_t time_used(const mega_seat *s)
 {
     struct timespec t;
     clockid_t clock;
     const int pid = atomic_load(&s->pid);
-    /* The system's name for the clock of a thread: glibc makes it from a pthread_t alone. */
+    /* The kernel's id for a thread's clock; glibc derives it only from a pthread_t. */
     if (pid == (int)getpid()) clock = (clockid_t)(~(unsigned)atomic_load(&s->tid) << 3 | 6);
     else if (pid == 0 || clock_getcpuclockid(pid, &clock) != 0)
         return -1;
     return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : -1;
 }
 
-/* Whether a thread waits for a core, and on which; one that sleeps, until a disk has answered say, waits for none. */
+/* Returns whether a thread waits for a core, and for which; a sleeping thread (waiting for a disk, for example) does
+ * not. */
 static bool wants_core(const mega_seat *s, int *core)
 {
     char path[64];
@@ -132,16 +133,17 @@ static bool is_held_up(const mega_seat *s, int *core)
     return time_used(s) == before && wants_core(s, core);
 }
 
-/* A mask of one core may be that of another lease, or the user's wish; the one that the thread gave itself is neither.
- */
+/* A mask of one core may come from another lease or from the user, and must be kept; a mask that the thread narrowed
+ * itself may be changed. */
 static bool may_move(const mega_seat *held, const cpu_set_t *mask, int core)
 {
     if (CPU_COUNT(&held->narrowed) > 0 && CPU_EQUAL(mask, &held->narrowed)) return CPU_ISSET(core, &held->first);
     return CPU_COUNT(mask) > 1 && CPU_ISSET(core, mask);
 }
 
-/* Moves it here; its lease is SEAT_CHANGING if so. `other`: the mask of the thread that goes to its core, or NULL. */
-static bool fetch(mega_seat *held, const cpu_set_t *other)
+/* Moves the thread to the caller's core; returns true with its lease SEAT_CHANGING. `other`: the mask of the thread
+ * that takes its core, or NULL. */
+static bool seat_fetch(mega_seat *held, const cpu_set_t *other)
 {
     const int here = sched_getcpu(), tid = atomic_load(&held->tid);
     cpu_set_t mask;
@@ -152,23 +154,24 @@ static bool fetch(mega_seat *held, const cpu_set_t *other)
     if ((other != NULL && !CPU_ISSET(there, other)) || !take_lease(held, SEAT_FREE)) return false;
     held->home = there;
     held->allowed = mask;
-    if (confine(held, tid, here)) return true;
+    if (seat_confine(held, tid, here)) return true;
     atomic_store(&held->lease, SEAT_FREE);
     return false;
 }
 
 bool mega_seat_lend(mega_seat *held)
 {
-    if (!fetch(held, NULL)) return false;
+    if (!seat_fetch(held, NULL)) return false;
     atomic_store(&held->lease, SEAT_LENT);
     return true;
 }
 
-/* Lifts the lease where it is settled and `at_work` says that it should not be. Whoever settles a lease looks again
- * afterwards: the thread may have begun or ended meanwhile, and have looked at its lease too soon. */
-static void lift_where(mega_seat *held, bool at_work)
+/* Ends a settled lease if the thread's being at work or not equals `at_work`. Whoever settles a lease checks again
+ * afterwards, because the thread may have begun or ended work meanwhile and looked at its lease too early. */
+static void seat_lift_if(mega_seat *held, bool at_work)
 {
-    if (atomic_load(&held->at_work) == at_work && take_lease(held, SEAT_SETTLED)) lift(held, atomic_load(&held->tid));
+    if (atomic_load(&held->at_work) == at_work && take_lease(held, SEAT_SETTLED))
+        seat_lift(held, atomic_load(&held->tid));
 }
 
 void mega_seat_return(mega_seat *held)
@@ -176,20 +179,21 @@ void mega_seat_return(mega_seat *held)
     if (!take_lease(held, SEAT_LENT)) return;
     send_home(held, atomic_load(&held->tid));
     atomic_store(&held->lease, SEAT_SETTLED);
-    lift_where(held, true); /* at something else, which nobody here waits for */
+    seat_lift_if(held, true); /* it works on something else, which nobody here waits for */
 }
 
-/* The other thread first, and its lease is written before this one goes: where it goes it may have to wait for long. */
+/* Moves the other thread first and writes its lease before this one moves: this one may have to wait long for its new
+ * core. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own)
 {
     if (!take_lease(own, SEAT_FREE)) return false;
-    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && fetch(held, &own->allowed);
+    const bool moved = sched_getaffinity(0, sizeof own->allowed, &own->allowed) == 0 && seat_fetch(held, &own->allowed);
     const int there = held->home;
     if (moved) {
         atomic_store(&held->lease, SEAT_SETTLED);
-        lift_where(held, false); /* it is done: it goes where it likes */
+        seat_lift_if(held, false); /* its work is done: it may run anywhere */
     }
-    const bool goes = moved && confine(own, 0, there);
+    const bool goes = moved && seat_confine(own, 0, there);
     atomic_store(&own->lease, goes ? SEAT_SETTLED : SEAT_FREE);
     return moved;
 }

@@ -25,7 +25,7 @@ const char *mega_status_name(mega_status st)
     return "unknown";
 }
 
-/* A message cut at the record's end must not end in half a UTF-8 sequence. */
+/* Drops an incomplete UTF-8 sequence at the end of a message that was cut. */
 static void trim_partial_character(char *text, size_t length)
 {
     size_t start = length;
@@ -40,7 +40,7 @@ static void trim_partial_character(char *text, size_t length)
 
 mega_status mega_error_set(mega_status code, const char *file, int line, const char *fmt, ...)
 {
-    /* Formatted beside the record: an argument may point into it. */
+    /* formatted outside the record, because an argument may point into the record */
     char text[MEGA_ERROR_BYTES];
     va_list args;
     va_start(args, fmt);
@@ -64,7 +64,7 @@ void mega_error_prepend(const char *fmt, ...)
     va_end(args);
     if (n < 0) return;
     size_t front = strlen(text);
-    if (front + 2 >= sizeof text) return; /* the cause is worth more than the context */
+    if (front + 2 >= sizeof text) return; /* keep the cause rather than the context */
     memcpy(text + front, ": ", 2);
     front += 2;
     const size_t old = strlen(record.text), room = sizeof text - 1 - front;
@@ -105,7 +105,7 @@ void mega_error_get_of(mega_status st, mega_error_record *out)
     out->code = st;
     out->where[0] = '\0';
     const int n = snprintf(out->text, sizeof out->text,
-                           "a function returned the status \"%s\" (%d) without a message; expected one recorded with "
+                           "a function returned the status \"%s\" (%d) without a message; record one with "
                            "MEGA_FAIL where the mistake is found%s%s",
                            mega_status_name(st), (int)st, is_other ? "; the last message of this thread is: " : "",
                            is_other ? record.text : "");

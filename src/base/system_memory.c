@@ -1,4 +1,4 @@
-/* How much memory this process holds and may still get. */
+/* The memory that this process uses and can still get. */
 #include "base_impl.h"
 #include "megalith/memory.h"
 
@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Field of /proc/self/statm in bytes: 0 virtual size, 1 resident, 5 data. */
-static size_t statm(int index)
+/* Reads a field of /proc/self/statm in bytes: 0 virtual size, 1 resident, 5 data. */
+static size_t statm_read(int index)
 {
     char text[256], *at = text;
     if (!mega_system_read(text, sizeof text, "/proc/self/statm")) return 0;
@@ -20,11 +20,11 @@ static size_t statm(int index)
 
 size_t mega_memory_resident(void)
 {
-    return statm(1);
+    return statm_read(1);
 }
 
-/* A field of /proc/meminfo, "MemTotal:" for example, in bytes. */
-static uint64_t meminfo(const char *name)
+/* Reads a field of /proc/meminfo, for example "MemTotal:", in bytes. */
+static uint64_t meminfo_read(const char *name)
 {
     char text[4096];
     if (!mega_system_read(text, sizeof text, "/proc/meminfo")) return UINT64_MAX;
@@ -42,9 +42,10 @@ static uint64_t rlimit_left(int resource, size_t used)
 
 void mega_memory_get_limits(mega_memory_limits *out)
 {
-    const uint64_t address_space = rlimit_left(RLIMIT_AS, statm(0)), data = rlimit_left(RLIMIT_DATA, statm(5));
-    out->machine = meminfo("MemTotal:");
-    out->available = meminfo("MemAvailable:");
+    const uint64_t address_space = rlimit_left(RLIMIT_AS, statm_read(0)),
+                   data = rlimit_left(RLIMIT_DATA, statm_read(5));
+    out->machine = meminfo_read("MemTotal:");
+    out->available = meminfo_read("MemAvailable:");
     out->cgroup_left = mega_cgroup_memory_left("/proc", "/sys/fs/cgroup");
     out->address_space_left = address_space;
     out->data_left = data;

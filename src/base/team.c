@@ -1,17 +1,17 @@
-/* A team of threads. Between two runs a worker spins for some microseconds and then sleeps; so does the caller while it
- * waits for the last worker.
+/* A team of threads. Between two runs a worker spins for some microseconds and then sleeps; the caller does the same
+ * while it waits for the last worker.
  *
- * Work is claimed, not dealt (mega_team_for): a thread that another process holds up would otherwise hold up all. Each
- * thread first claims pieces of its own share, which keeps what it reads in its own cache from run to run, and then
- * pieces of the shares that are not done. A run ends when every piece is done: a worker that has not even begun is not
- * waited for. It finds the gate closed when it comes. In a team larger than the cores no more threads claim than there
- * are cores: the others would only take turns with them, each with data of its own in the caches. One that is held up
- * in a piece gets the core of the caller that waits for it (megalith/seat.h); a caller that is held up changes cores
- * with a worker that has nothing left to do.
+ * Threads claim work instead of being dealt equal parts (mega_team_for), because one thread that another process holds
+ * up would otherwise delay all. Each thread first claims pieces of its own share, which keeps its data in its own cache
+ * from run to run, and then pieces of the other unfinished shares. A run ends when every piece is done, without waiting
+ * for a worker that has not begun: that worker finds the gate closed when it comes. If the team is larger than the
+ * number of cores, only as many threads claim as there are cores: more would only take turns, each with its own data in
+ * the caches. A thread that is held up in a piece gets the core of the caller that waits for it (megalith/seat.h); a
+ * caller that is held up exchanges cores with a worker that has nothing left to do.
  *
- * Sleeping and waking is the usual pair of flags: a thread that goes to sleep announces it before it looks at the
- * condition a last time, one that changes the condition looks for sleepers afterwards; both orders are sequentially
- * consistent, and the mutex covers the gap between announcing and waiting. */
+ * Sleeping and waking uses a pair of flags: a thread that goes to sleep announces it before it checks the condition for
+ * the last time; a thread that changes the condition then looks for sleepers. Both orders are sequentially consistent,
+ * and the mutex closes the gap between announcing and waiting. */
 #include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
@@ -25,10 +25,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SPIN    50e-6  /* seconds that a thread looks for work before it sleeps */
-#define LOOK_NS 300000 /* until a thread that waits looks again whether others are held up */
-#define PART    8      /* a piece is this part of what is left of a share, */
-#define PIECES  64     /* and no smaller than this part of the share */
+#define SPIN    50e-6  /* seconds that a thread spins before it sleeps */
+#define LOOK_NS 300000 /* interval at which a waiting thread checks whether others are held up */
+#define PART    8      /* a piece is 1/PART of the rest of a share, */
+#define PIECES  64     /* but at least 1/PIECES of the share */
 #define CLOSED  (1u << 30)
 #ifdef MEGA_SHUFFLE_CLAIMS
 #define SHUFFLES 1
@@ -42,11 +42,11 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-/* What is left of a thread's share, in grains. */
+/* The unclaimed rest of a thread's share, in grains. */
 typedef struct share {
     _Atomic int64_t next;
     int64_t end;
-    char apart[112]; /* two cache lines: no other share in the line, nor in the one that is fetched with it */
+    char apart[112]; /* pads to two cache lines: the prefetcher loads lines in pairs */
 } share;
 
 /* Where workers sleep until a run begins. */
@@ -60,25 +60,25 @@ typedef struct team_seat {
     char apart[128];
 } team_seat;
 
-/* Items that are claimed. */
+/* A run whose items are claimed. */
 typedef struct claimed_run {
     mega_team_part *part;
-    int64_t n, grain, least; /* items, items, grains in a piece */
+    int64_t n, grain, least; /* items; items; grains in the smallest piece */
 } claimed_run;
 
 struct mega_team {
-    int size, claimants; /* threads; those of them that claim: the first ones, at most one a core */
+    int size, claimants; /* threads; those of them that claim: the first ones, at most one per core */
     double waited;
-    mega_team_work *work; /* of a run in which every thread works once */
+    mega_team_work *work; /* for a run in which every thread works once */
     void *user;
     claimed_run claimed;
-    share *share;                               /* of each thread */
-    team_seat *seat;                            /* of each thread */
-    const volatile sig_atomic_t *asked_to_stop; /* by the caller; NULL: never */
+    share *share;                               /* one per thread */
+    team_seat *seat;                            /* one per thread */
+    const volatile sig_atomic_t *asked_to_stop; /* set by mega_team_stop_on; NULL: never */
     atomic_uint generation;                     /* grows by two per run; odd: every thread works once */
     atomic_uint pending;                        /* workers that have not finished this run */
-    atomic_uint gate;                           /* workers inside a claimed run; with CLOSED none may enter */
-    waiting_room claims, rests;                 /* of the workers that claim, and of the others */
+    atomic_uint gate;                           /* workers inside a claimed run; with the bit CLOSED none may enter */
+    waiting_room claims, rests;                 /* where workers that claim sleep, and where the others do */
     atomic_bool caller_waits, stop, running;
     pthread_mutex_t mutex;
     pthread_cond_t done;
@@ -94,15 +94,16 @@ void mega_block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &all, before);
 }
 
-static void relax(void)
+static void cpu_relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
 }
 
-/* Libraries built on OpenMP keep one number of threads for each thread that calls them. Ours is the only team, so each
- * of its threads asks them for one. Looked up by name: this room does not depend on any OpenMP. */
+/* OpenMP libraries keep a thread count for each thread that calls them. Only our team should run in parallel, so each
+ * of its threads sets that count to one. The function is looked up by name, so that this room does not depend on
+ * OpenMP. */
 static void one_openmp_thread(void)
 {
     void (*set_num_threads)(int);
@@ -112,20 +113,20 @@ static void one_openmp_thread(void)
     set_num_threads(1);
 }
 
-/* Until *value is `wanted`, or is no longer (equal = false); false when that takes longer than a thread spins. */
+/* Spins until *value equals `wanted` (equal) or differs from it; returns false when that takes longer than SPIN. */
 static bool spin_until(const atomic_uint *value, unsigned wanted, bool equal)
 {
     const double end = mega_time_now() + SPIN;
     do {
         for (int i = 0; i < 16; i++) {
             if ((atomic_load_explicit(value, memory_order_acquire) == wanted) == equal) return true;
-            relax();
+            cpu_relax();
         }
     } while (mega_time_now() < end);
     return false;
 }
 
-/* With the mutex held. */
+/* Called with the mutex held. */
 static void sleep_a_while(mega_team *team, pthread_cond_t *condition)
 {
     struct timespec until;
@@ -138,8 +139,8 @@ static void sleep_a_while(mega_team *team, pthread_cond_t *condition)
     pthread_cond_timedwait(condition, &team->mutex, &until);
 }
 
-/* A worker sleeps until a run other than `seen` has begun; while the caller works, it looks now and then whether the
- * caller is held up. */
+/* Sleeps until a run other than `seen` has begun; while the caller works, checks now and then whether the caller is
+ * held up. */
 static void sleep_until_run(mega_team *team, int thread, unsigned seen)
 {
     mega_seat *caller = &team->seat[0].s, *own = &team->seat[thread].s;
@@ -159,7 +160,7 @@ static void sleep_until_run(mega_team *team, int thread, unsigned seen)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* A worker that claims nothing sleeps until a run in which every thread works. */
+/* A worker that never claims sleeps until a run in which every thread works. */
 static void sleep_until_needed(mega_team *team, unsigned seen)
 {
     pthread_mutex_lock(&team->mutex);
@@ -170,7 +171,8 @@ static void sleep_until_needed(mega_team *team, unsigned seen)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* Waits until a run other than `seen` has begun. On a core that was lent to it, a worker gives way at once. */
+/* Waits until a run other than `seen` has begun. On a core that was lent to it, a worker sleeps at once instead of
+ * spinning. */
 static unsigned wait_for_run(mega_team *team, int thread, unsigned seen)
 {
     if (thread >= team->claimants) sleep_until_needed(team, seen);
@@ -184,7 +186,7 @@ static unsigned wait_for_run(mega_team *team, int thread, unsigned seen)
 #ifdef MEGA_SHUFFLE_CLAIMS
 
 /* For tests of kernels: pieces of odd sizes in a shuffled order, as if every claim had come late. All threads claim
- * from the first share, where piece i stands for piece i * STRIDE of SHUFFLED. */
+ * from the first share, whose piece number i becomes piece i * STRIDE modulo SHUFFLED. */
 enum { SHUFFLED = 61, STRIDE = 37 };
 
 static void claim_pieces(mega_team *team, int thread)
@@ -205,8 +207,9 @@ static void lay_out(mega_team *team, int64_t grains)
 
 #else
 
-/* A part of what is left, at least `least` grains: large pieces first, small ones where threads should end together. */
-static bool claim(share *s, int64_t least, int64_t *begin, int64_t *end)
+/* Claims 1/PART of the rest, at least `least` grains: large pieces first, small ones at the end so that threads finish
+ * together. */
+static bool share_claim(share *s, int64_t least, int64_t *begin, int64_t *end)
 {
     *begin = atomic_load_explicit(&s->next, memory_order_relaxed);
     do {
@@ -223,7 +226,7 @@ static void claim_pieces(mega_team *team, int thread)
     int64_t begin, end;
     for (int i = 0; i < team->claimants; i++) {
         share *s = &team->share[(thread + i) % team->claimants];
-        while (claim(s, r->least, &begin, &end))
+        while (share_claim(s, r->least, &begin, &end))
             r->part(team->user, thread, begin * r->grain, end * r->grain < r->n ? end * r->grain : r->n);
     }
 }
@@ -251,16 +254,17 @@ static void wake_caller(mega_team *team)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* A run that is over has closed the gate. Where a later one has opened it, its pieces are claimed, as well as any. */
+/* A finished run has closed the gate. If a later run has opened it again, this worker may claim that run's pieces
+ * instead. */
 static void join_claimed(mega_team *team, int thread)
 {
-    mega_seat_begin(&team->seat[thread].s); /* before: inside the gate it would hold up the run */
+    mega_seat_begin(&team->seat[thread].s); /* before entering the gate, where it would delay the run */
     if ((atomic_fetch_add(&team->gate, 1) & CLOSED) == 0) claim_pieces(team, thread);
     mega_seat_end(&team->seat[thread].s);
     if (atomic_fetch_sub(&team->gate, 1) == CLOSED + 1) wake_caller(team);
 }
 
-static void *worker_main(void *argument)
+static void *team_worker_main(void *argument)
 {
     worker *self = argument;
     mega_team *team = self->team;
@@ -279,7 +283,7 @@ static void *worker_main(void *argument)
     }
 }
 
-static void wake(mega_team *team, waiting_room *room)
+static void team_wake(mega_team *team, waiting_room *room)
 {
     if (atomic_load(&room->sleepers) == 0) return;
     pthread_mutex_lock(&team->mutex);
@@ -287,17 +291,17 @@ static void wake(mega_team *team, waiting_room *room)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* `every`: the workers work once each; otherwise those that claim may. */
+/* `every`: each worker works once; otherwise the claiming workers may take pieces. */
 static void begin_run(mega_team *team, bool every)
 {
     const unsigned now = atomic_load(&team->generation);
     atomic_store(&team->generation, ((now | 1) + 1) | every);
-    wake(team, &team->claims);
-    if (every) wake(team, &team->rests);
+    team_wake(team, &team->claims);
+    if (every) team_wake(team, &team->rests);
 }
 
-/* A worker that is held up gets this core, one at a time. Returns who has it; NULL: nobody. */
-static mega_seat *lend(mega_team *team, mega_seat *lent)
+/* Lends this core to a worker that is held up, one at a time. Returns its seat; NULL: none. */
+static mega_seat *team_lend(mega_team *team, mega_seat *lent)
 {
     if (lent != NULL && atomic_load(&lent->at_work)) return lent;
     if (lent != NULL) mega_seat_return(lent);
@@ -306,7 +310,7 @@ static mega_seat *lend(mega_team *team, mega_seat *lent)
     return NULL;
 }
 
-/* Until the count is `last`; `lends` where workers are in pieces that they claimed. */
+/* Waits until *count is `last`; with `lends`, helps workers that are held up in a piece. */
 static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned last, bool lends)
 {
     if (spin_until(count, last, true)) return;
@@ -319,7 +323,7 @@ static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned
             continue;
         }
         pthread_mutex_unlock(&team->mutex);
-        lent = lend(team, lent);
+        lent = team_lend(team, lent);
         pthread_mutex_lock(&team->mutex);
         if (atomic_load(count) != last) sleep_a_while(team, &team->done);
     }
@@ -329,7 +333,7 @@ static void wait_for_workers(mega_team *team, const atomic_uint *count, unsigned
 }
 
 /* Stops and joins the first `started` workers, and frees the team. */
-static void dissolve(mega_team *team, int started)
+static void team_dissolve(mega_team *team, int started)
 {
     atomic_store(&team->stop, true);
     begin_run(team, true);
@@ -383,12 +387,12 @@ mega_status mega_team_create(mega_team **out, int size)
         worker *w = &team->workers[started];
         w->team = team;
         w->index = started + 1;
-        rc = pthread_create(&w->thread, NULL, worker_main, w);
+        rc = pthread_create(&w->thread, NULL, team_worker_main, w);
         if (rc != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
-        dissolve(team, started);
+        team_dissolve(team, started);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "thread %d of %d could not be started: %s; use fewer with --num-threads",
                          started + 2, size, strerror(rc));
     }
@@ -399,7 +403,7 @@ mega_status mega_team_create(mega_team **out, int size)
 
 void mega_team_destroy(mega_team *team)
 {
-    if (team != NULL) dissolve(team, team->size - 1);
+    if (team != NULL) team_dissolve(team, team->size - 1);
 }
 
 int mega_team_sleepers(const mega_team *team)
@@ -427,10 +431,10 @@ int mega_team_size(const mega_team *team)
     return team != NULL ? team->size : 1;
 }
 
-static void take(mega_team *team)
+static void team_take(mega_team *team)
 {
     const bool reentered = atomic_exchange(&team->running, true);
-    MEGA_ASSERT(!reentered, "a team of %d was asked to run while it was running", team->size);
+    MEGA_ASSERT(!reentered, "a team of %d threads was asked to run while it was running", team->size);
     (void)reentered;
 }
 
@@ -440,7 +444,7 @@ void mega_team_run(mega_team *team, mega_team_work *work, void *user)
         work(user, 0, 1);
         return;
     }
-    take(team);
+    team_take(team);
     team->work = work;
     team->user = user;
     atomic_store(&team->pending, (unsigned)team->size - 1);
@@ -457,7 +461,7 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
         if (n > 0) part(user, 0, 0, n);
         return;
     }
-    take(team);
+    team_take(team);
     team->user = user;
     team->claimed = (claimed_run){.part = part, .n = n, .grain = grain};
     lay_out(team, grains);
@@ -471,7 +475,8 @@ void mega_team_for(mega_team *team, int64_t n, int64_t grain, mega_team_part *pa
     const double done = mega_time_now();
     wait_for_workers(team, &team->gate, CLOSED, true);
     team->waited += mega_time_now() - done;
-    mega_seat_free(&team->seat[0].s); /* what the caller does now is its own affair, threads that it starts, too */
+    /* from here on the caller may start threads, which must not inherit the lent core */
+    mega_seat_free(&team->seat[0].s);
     atomic_store(&team->running, false);
 }
 
@@ -480,9 +485,9 @@ double mega_team_waited(const mega_team *team)
     return team != NULL ? team->waited : 0;
 }
 
-#define SMALL_ZERO ((int64_t)1 << 16) /* bytes that one thread sets before another would wake */
+#define SMALL_ZERO ((int64_t)1 << 16) /* bytes that one thread clears before another would wake */
 
-static void zero(void *user, int thread, int64_t begin, int64_t end)
+static void zero_range(void *user, int thread, int64_t begin, int64_t end)
 {
     (void)thread;
     memset((char *)user + begin, 0, (size_t)(end - begin));
@@ -490,5 +495,5 @@ static void zero(void *user, int thread, int64_t begin, int64_t end)
 
 void mega_team_zero(mega_team *team, void *data, size_t bytes)
 {
-    mega_team_for((int64_t)bytes < SMALL_ZERO ? NULL : team, (int64_t)bytes, 4096, zero, data);
+    mega_team_for((int64_t)bytes < SMALL_ZERO ? NULL : team, (int64_t)bytes, 4096, zero_range, data);
 }

@@ -1,4 +1,5 @@
-/* Temporary files and folders: names that tell the process that writes them, and the removal of what dead ones left. */
+/* Names of temporary files and folders, which identify the writing process, and removal of those that dead processes
+ * left. */
 #include "file_impl.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -19,8 +20,8 @@
 
 enum { KERNEL_DIGITS = 8 };
 
-/* "HOST-KERNEL-" of processes that see each other's process ids; containers on one host may share its name, and number
- * their processes alike. */
+/* Writes "HOST-KERNEL-", equal for processes that see each other's ids; containers on one host may share its name and
+ * use the same ids. */
 static int owner_begin(char *out, size_t size, const mega_process *p)
 {
     const uint64_t kernel = mega_hash64(MEGA_HASH_START, p->kernel, strlen(p->kernel));
@@ -41,7 +42,7 @@ char *mega_temporary_path(const char *path)
     return mega_owned_path(path, TEMPORARY);
 }
 
-/* Where the digits of the process id begin in HOST-KERNEL-PID; NULL for any other text. */
+/* Returns where the digits of the process id begin in HOST-KERNEL-PID; NULL for any other text. */
 static const char *owner_pid(const char *owner)
 {
     static const char decimal[] = "0123456789", hexadecimal[] = "0123456789abcdef";
@@ -75,7 +76,7 @@ bool mega_owner_is_known(const char *owner)
     return owner_pid(owner) != NULL;
 }
 
-/* The owner in STEM.tmp-OWNER with a stem that fits; else NULL. */
+/* Returns the owner in STEM.tmp-OWNER if the stem begins and ends as given; otherwise NULL. */
 static const char *owner_in(const char *name, const char *begin, const char *end)
 {
     const char *mark = NULL;
@@ -87,7 +88,7 @@ static const char *owner_in(const char *name, const char *begin, const char *end
     return mega_owner_is_known(owner) ? owner : NULL;
 }
 
-/* A courtesy that must not fail its caller: it allocates nothing and leaves what it cannot remove. */
+/* Must not fail its caller: allocates nothing and leaves files that it cannot remove. */
 void mega_temporaries_remove(const char *folder, const char *begin, const char *end, bool is_locked)
 {
     DIR *dir = opendir(folder);

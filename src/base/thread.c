@@ -1,4 +1,4 @@
-/* One thread beside the caller's, which signals of the process do not reach. */
+/* Runs a function on one extra thread that receives no signals sent to the process. */
 #include "base_impl.h"
 #include "megalith/memory.h"
 
@@ -11,7 +11,7 @@ struct mega_thread {
     void *user;
 };
 
-static void *thread_main(void *user)
+static void *single_thread_main(void *user)
 {
     const mega_thread *t = user;
     t->run(t->user);
@@ -25,7 +25,7 @@ mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *
     if (t == NULL) return MEGA_NO_MEMORY("thread", "its record");
     *t = (mega_thread){.run = run, .user = user};
     mega_block_signals(&before);
-    const int error = pthread_create(&t->thread, NULL, thread_main, t);
+    const int error = pthread_create(&t->thread, NULL, single_thread_main, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         mega_free(t);

@@ -1,4 +1,4 @@
-/* UTF-8 texts: how much of one is well formed, and how many characters it has. */
+/* UTF-8 texts: the length of the valid part, and the number of characters. */
 #include "megalith/utf8.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Buffered writers. A large one hands the system whole aligned blocks that go to the disk past the page cache, where
- * the file system can do that: half the copying, no memory taken from others, and no disk that idles until the fsync.
- * While one block is written by a thread of its own (flight.h), the caller fills the other. What is left at the end,
- * less than a block, goes the usual way. */
+/* Buffered file writers. A large writer gives the system whole aligned blocks that bypass the page cache, if the file
+ * system can do that: half the copying, no memory taken from other processes, and the disk does not idle until fsync.
+ * While a background thread writes one block (flight.h), the caller fills the other. The end of the file, less than a
+ * block, is written through the page cache. */
 #include "file_impl.h"
 #include "flight.h"
 #include "megalith/file.h"
@@ -14,23 +14,22 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)256 << 10)
-#define BLOCK_BYTES  ((size_t)8 << 20) /* of a large writer */
-#define BLOCK_GRAIN \
-    ((size_t)4096) /* no disk asks for a coarser alignment; one that did is answered by EINVAL below \
-                    */
+#define BLOCK_BYTES  ((size_t)8 << 20) /* for a large writer */
+/* no disk needs a coarser alignment; if one does, its EINVAL is handled below */
+#define BLOCK_GRAIN ((size_t)4096)
 
 struct mega_writer {
     int fd;
     mega_status status;
-    mega_error_record error;             /* the first one; code MEGA_OK when there is none */
-    int64_t position, expected, written; /* of the file: where the next byte goes, its size in the end, handed over */
+    mega_error_record error;             /* the first error; code MEGA_OK while there is none */
+    int64_t position, expected, written; /* offset of the next byte; announced final size; bytes passed to the system */
     uint32_t crc;
     size_t used, capacity;
-    bool direct; /* the file is open past the page cache */
+    bool direct; /* the file is open with O_DIRECT */
     char *path;
-    uint8_t *buffer;     /* what is filled; of a large writer one of two, which follow one another */
+    uint8_t *buffer;     /* the buffer being filled; a large writer alternates between two */
     uint8_t *pages;      /* the first of the two */
-    mega_flight *flight; /* NULL before the first whole block, and where no thread could be had */
+    mega_flight *flight; /* NULL before the first whole block, and if its thread could not be started */
 };
 
 enum { APPEND = 1, LARGE = 2 };
@@ -45,7 +44,7 @@ static mega_status make_buffer(mega_writer *w, bool large)
     return w->buffer != NULL ? MEGA_OK : MEGA_ERR_MEMORY;
 }
 
-static void free_writer(mega_writer *w)
+static void writer_free(mega_writer *w)
 {
     mega_flight_destroy(w->flight);
     if (w->pages != NULL) mega_pages_free(w->pages, 2 * BLOCK_BYTES);
@@ -55,7 +54,7 @@ static void free_writer(mega_writer *w)
     mega_free(w);
 }
 
-static int open_file(mega_writer *w, int how)
+static int writer_open_file(mega_writer *w, int how)
 {
     const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | ((how & APPEND) != 0 ? O_APPEND : O_TRUNC);
     if ((how & LARGE) != 0) {
@@ -78,7 +77,7 @@ static mega_status open_writer(mega_writer **out, const char *path, int how)
         goto err_free;
     }
     const bool is_new = !append || !mega_file_exists(path);
-    w->fd = open_file(w, how);
+    w->fd = writer_open_file(w, how);
     if (w->fd < 0) {
         st = mega_file_refused(path, "open for writing");
         goto err_free;
@@ -92,7 +91,7 @@ static mega_status open_writer(mega_writer **out, const char *path, int how)
     return MEGA_OK;
 
 err_free:
-    free_writer(w);
+    writer_free(w);
     return st;
 }
 
@@ -116,7 +115,7 @@ void mega_writer_expect(mega_writer *w, int64_t bytes)
     w->expected = bytes;
 }
 
-static mega_status fail(mega_writer *w, const char *verb)
+static mega_status writer_fail(mega_writer *w, const char *verb)
 {
     const bool known = w->expected >= w->position;
     w->status = mega_file_too_large(w->path, verb, w->written, known ? w->expected : w->position, !known);
@@ -124,25 +123,26 @@ static mega_status fail(mega_writer *w, const char *verb)
     return w->status;
 }
 
-/* From here on through the page cache. */
+/* Writes through the page cache from now on. */
 static void leave_direct(mega_writer *w)
 {
     const int flags = fcntl(w->fd, F_GETFL);
-    if (flags >= 0) fcntl(w->fd, F_SETFL, flags & ~O_DIRECT); /* where this fails, so does the write */
+    if (flags >= 0) fcntl(w->fd, F_SETFL, flags & ~O_DIRECT); /* if this fails, the write fails too */
     w->direct = false;
 }
 
-static mega_status put(mega_writer *w, const uint8_t *bytes, size_t n)
+static mega_status writer_put(mega_writer *w, const uint8_t *bytes, size_t n)
 {
     if (w->direct && n % BLOCK_GRAIN != 0) leave_direct(w);
     while (n > 0) {
         const ssize_t done = write(w->fd, bytes, n < (size_t)1 << 30 ? n : (size_t)1 << 30);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0 && errno == EINVAL && w->direct) { /* a coarser grain, or what a full disk left of a block */
+        /* the disk needs a coarser alignment, or was full in the middle of a block */
+        if (done < 0 && errno == EINVAL && w->direct) {
             leave_direct(w);
             continue;
         }
-        if (done < 0) return fail(w, "write");
+        if (done < 0) return writer_fail(w, "write");
         mega_file_report("write", w->path, NULL, bytes, (size_t)done);
         bytes += done;
         n -= (size_t)done;
@@ -151,8 +151,9 @@ static mega_status put(mega_writer *w, const uint8_t *bytes, size_t n)
     return MEGA_OK;
 }
 
-/* The block that is under way, if any. What the thread could not write is tried again here, where errors are told. */
-static mega_status land(mega_writer *w)
+/* Waits for the block in flight, if there is one. Retries here what the thread could not write, because errors are
+ * reported here. */
+static mega_status writer_land(mega_writer *w)
 {
     const uint8_t *bytes = NULL;
     size_t n = 0, done = 0;
@@ -161,13 +162,13 @@ static mega_status land(mega_writer *w)
     w->written += (int64_t)done;
     if (done == n) return MEGA_OK;
     errno = error;
-    return error == EINVAL && w->direct ? put(w, bytes + done, n - done) : fail(w, "write");
+    return error == EINVAL && w->direct ? writer_put(w, bytes + done, n - done) : writer_fail(w, "write");
 }
 
-/* The full block leaves; the other one is free. */
-static mega_status launch(mega_writer *w)
+/* Starts to write the full block; the other one is free now. */
+static mega_status writer_launch(mega_writer *w)
 {
-    MEGA_TRY(land(w));
+    MEGA_TRY(writer_land(w));
     if (w->flight == NULL) w->flight = mega_flight_create(w->fd);
     if (w->flight == NULL) return mega_writer_flush(w);
     mega_flight_launch(w->flight, w->buffer, w->used);
@@ -179,13 +180,13 @@ static mega_status launch(mega_writer *w)
 mega_status mega_writer_flush(mega_writer *w)
 {
     if (w->status != MEGA_OK) return mega_error_restore(&w->error);
-    MEGA_TRY(land(w));
+    MEGA_TRY(writer_land(w));
     const size_t n = w->used;
     w->used = 0;
-    return put(w, w->buffer, n);
+    return writer_put(w, w->buffer, n);
 }
 
-/* Whole blocks only, so that place and length stay aligned. */
+/* Accepts whole blocks only, so that offset and length stay aligned. */
 static mega_status fill_blocks(mega_writer *w, const uint8_t *bytes, size_t n)
 {
     while (n > 0) {
@@ -194,7 +195,7 @@ static mega_status fill_blocks(mega_writer *w, const uint8_t *bytes, size_t n)
         w->used += m;
         bytes += m;
         n -= m;
-        if (w->used == BLOCK_BYTES) MEGA_TRY(launch(w));
+        if (w->used == BLOCK_BYTES) MEGA_TRY(writer_launch(w));
     }
     return MEGA_OK;
 }
@@ -207,7 +208,7 @@ mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n)
     w->position += (int64_t)n;
     if (w->capacity == BLOCK_BYTES) return fill_blocks(w, bytes, n);
     if (n > BUFFER_BYTES - w->used) MEGA_TRY(mega_writer_flush(w));
-    if (n >= BUFFER_BYTES) return put(w, bytes, n);
+    if (n >= BUFFER_BYTES) return writer_put(w, bytes, n);
     memcpy(w->buffer + w->used, bytes, n);
     w->used += n;
     return MEGA_OK;
@@ -223,23 +224,23 @@ uint32_t mega_writer_crc32c(const mega_writer *w)
     return w->crc;
 }
 
-/* close may be the first to hear of a full disk (network file systems), so its answer counts. */
+/* On network file systems close may be the first call to report a full disk, so its result counts. */
 mega_status mega_writer_close(mega_writer *w, bool sync)
 {
-    MEGA_IGNORE(mega_writer_flush(w)); /* w->status keeps it */
+    MEGA_IGNORE(mega_writer_flush(w)); /* w->status keeps its error */
     mega_flight_destroy(w->flight);
     w->flight = NULL;
     if (w->status == MEGA_OK && sync) {
         if (fsync(w->fd) == 0) {
             mega_file_report("fsync", w->path, NULL, NULL, 0);
         } else if (errno != EINVAL && errno != ENOTSUP) { /* pipes and devices cannot be synced */
-            fail(w, "sync");
+            writer_fail(w, "sync");
         }
     }
-    if (close(w->fd) != 0 && errno != EINTR && w->status == MEGA_OK) fail(w, "close");
+    if (close(w->fd) != 0 && errno != EINTR && w->status == MEGA_OK) writer_fail(w, "close");
     const mega_status st = w->status;
     if (st != MEGA_OK) mega_error_restore(&w->error);
-    free_writer(w);
+    writer_free(w);
     return st;
 }
 
@@ -250,5 +251,5 @@ void mega_writer_abandon(mega_writer *w)
     w->flight = NULL;
     close(w->fd);
     mega_file_discard(w->path);
-    free_writer(w);
+    writer_free(w);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static mega_status no_memory(const char *path)
+static mega_status open_no_memory(const char *path)
 {
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", path);
 }
@@ -26,7 +26,7 @@ static mega_status open_state_tensors(mega_safetensors **out, const char *folder
 {
     if (!has_file(folder, name)) return MEGA_OK;
     char *path = mega_path_join(folder, name);
-    if (path == NULL) return no_memory(folder);
+    if (path == NULL) return open_no_memory(folder);
     const mega_status st = mega_safetensors_open(out, path);
     mega_free(path);
     return st;
@@ -36,7 +36,7 @@ static mega_status open_state_tensors(mega_safetensors **out, const char *folder
 static mega_status open_state(mega_checkpoint *c, const opening *how)
 {
     char *state = mega_path_join(c->folder, "state");
-    if (state == NULL) return no_memory(c->folder);
+    if (state == NULL) return open_no_memory(c->folder);
     const bool ours = mega_folder_exists(state);
     mega_free(state);
     if (!ours) return MEGA_OK;
@@ -49,7 +49,7 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     st = mega_checksums_verify(&sums, c->folder, how->sums, c->team);
     if (st == MEGA_OK && mega_checksums_find(&sums, "state/run.json") != NULL) {
         char *path = mega_path_join(c->folder, "state/run.json");
-        st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : no_memory(c->folder);
+        st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : open_no_memory(c->folder);
         mega_free(path);
     }
     if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
@@ -61,12 +61,12 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     return st;
 }
 
-static mega_status fill(mega_checkpoint *c, const char *folder, const opening *how)
+static mega_status opened_fill(mega_checkpoint *c, const char *folder, const opening *how)
 {
     c->folder = mega_strdup(folder);
-    if (c->folder == NULL) return no_memory(folder);
+    if (c->folder == NULL) return open_no_memory(folder);
     char *config = mega_path_join(folder, "config.json");
-    if (config == NULL) return no_memory(folder);
+    if (config == NULL) return open_no_memory(folder);
     mega_status st = open_state(c, how); /* damage is told before what follows from it */
     if (st == MEGA_OK && !mega_file_exists(config))
         st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder as transformers saves it",
@@ -115,9 +115,9 @@ static mega_status refuse_torch(const char *folder)
 static mega_status open_as(mega_checkpoint **out, const char *folder, const opening *how)
 {
     mega_checkpoint *c = mega_calloc(1, sizeof *c);
-    if (c == NULL) return no_memory(folder);
+    if (c == NULL) return open_no_memory(folder);
     c->team = how->team;
-    const mega_status st = fill(c, folder, how);
+    const mega_status st = opened_fill(c, folder, how);
     if (st != MEGA_OK) {
         mega_checkpoint_close(c);
         return st;
@@ -157,7 +157,7 @@ static mega_status open_name(mega_checkpoint **out, const char *save, const char
 {
     int64_t iteration = 0;
     char *folder = mega_path_join(save, name);
-    if (folder == NULL) return no_memory(save);
+    if (folder == NULL) return open_no_memory(save);
     mega_status st = MEGA_OK;
     if (mega_folder_exists(folder)) {
         st = open_folder(out, folder, how);
@@ -303,7 +303,7 @@ int64_t mega_checkpoint_tracked(const char *save)
     mega_status st = mega_tracker_read(&name, save);
     if (st == MEGA_OK && !mega_iteration_parse(name.text, &iteration)) {
         char *folder = mega_path_join(save, name.text);
-        st = folder != NULL ? mega_checksums_read(&sums, folder) : no_memory(save);
+        st = folder != NULL ? mega_checksums_read(&sums, folder) : open_no_memory(save);
         if (st == MEGA_OK) iteration = sums.iteration;
         mega_checksums_fini(&sums);
         mega_free(folder);

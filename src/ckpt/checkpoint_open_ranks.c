@@ -68,7 +68,7 @@ static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
     return hash;
 }
 
-static place place_of(const mega_checkpoint *c)
+static place rank_place_of(const mega_checkpoint *c)
 {
     if (c == NULL || c->sums.count == 0) return (place){0};
     uint64_t hash = mega_hash64(c->sums_hash, &c->iteration, sizeof c->iteration);
@@ -77,7 +77,7 @@ static place place_of(const mega_checkpoint *c)
     return (place){hash | 1, (int64_t)c->sums.count};
 }
 
-static uint32_t *part_of(const summing *s, int rank)
+static uint32_t *rank_part_of(const summing *s, int rank)
 {
     return s->part + s->most * rank;
 }
@@ -85,7 +85,7 @@ static uint32_t *part_of(const summing *s, int rank)
 static mega_status tell_places(summing *s)
 {
     const int size = mega_comm_size(s->ranks);
-    const place mine = place_of(s->checkpoint);
+    const place mine = rank_place_of(s->checkpoint);
     MEGA_TRY(mega_comm_all_gather(s->ranks, "places of a checkpoint", s->place, &mine, PLACE_WORDS, MEGA_I64));
     for (int i = 0; i < size; i++) s->most = s->place[i].files > s->most ? s->place[i].files : s->most;
     s->part = mega_calloc((size_t)s->most * (size_t)size + 1, sizeof *s->part);
@@ -93,7 +93,7 @@ static mega_status tell_places(summing *s)
 }
 
 /* Of the ranks that see the same place: how many there are, and which of them this is. */
-static int neighbours(const summing *s, int *index)
+static int neighbours_of_rank(const summing *s, int *index)
 {
     const int rank = mega_comm_rank(s->ranks);
     int count = 0;
@@ -111,28 +111,28 @@ static mega_status sum_share(const summing *s)
 {
     int index;
     const mega_checkpoint *c = s->checkpoint;
-    const int rank = mega_comm_rank(s->ranks), count = neighbours(s, &index);
+    const int rank = mega_comm_rank(s->ranks), count = neighbours_of_rank(s, &index);
     if (s->place[rank].folder == 0) return MEGA_OK;
     const int64_t pieces = mega_checksums_pieces(&c->sums);
     return mega_checksums_part(&c->sums, c->folder, pieces * index / count, pieces * (index + 1) / count, c->team,
-                               part_of(s, rank));
+                               rank_part_of(s, rank));
 }
 
 /* The verdict over what this rank has opened: each rank of the place adds its part. */
-static mega_status conclude(const summing *s)
+static mega_status open_conclude(const summing *s)
 {
     const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
-    uint32_t *sum = part_of(s, rank);
+    uint32_t *sum = rank_part_of(s, rank);
     if (s->place[rank].folder == 0) return MEGA_OK;
     for (int i = 0; i < size; i++) {
         if (i == rank || s->place[i].folder != s->place[rank].folder) continue;
-        for (int64_t k = 0; k < s->most; k++) sum[k] ^= part_of(s, i)[k];
+        for (int64_t k = 0; k < s->most; k++) sum[k] ^= rank_part_of(s, i)[k];
     }
     return mega_checksums_conclude(&s->checkpoint->sums, s->checkpoint->folder, sum);
 }
 
 /* Collective. What keeps a rank from summing ends all; *verdict is of the contents. */
-static mega_status sum_together(summing *s, mega_status *verdict)
+static mega_status checksums_sum_together(summing *s, mega_status *verdict)
 {
     const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
     s->place = mega_calloc((size_t)size, sizeof *s->place);
@@ -141,8 +141,8 @@ static mega_status sum_together(summing *s, mega_status *verdict)
     MEGA_TRY(mega_comm_agree(s->ranks, st));
     MEGA_TRY(mega_comm_agree(s->ranks, tell_places(s)));
     MEGA_TRY(mega_comm_agree(s->ranks, sum_share(s)));
-    MEGA_TRY(mega_comm_all_gather(s->ranks, "checksums", s->part, part_of(s, rank), s->most, MEGA_I32));
-    *verdict = conclude(s);
+    MEGA_TRY(mega_comm_all_gather(s->ranks, "checksums", s->part, rank_part_of(s, rank), s->most, MEGA_I32));
+    *verdict = open_conclude(s);
     return MEGA_OK;
 }
 
@@ -152,7 +152,8 @@ static mega_status share_damage(const summing *s, mega_status verdict, mega_erro
     const int size = mega_comm_size(s->ranks);
     int index;
     int32_t first = verdict == MEGA_OK ? size : mega_comm_rank(s->ranks);
-    if (verdict != MEGA_OK && neighbours(s, &index) < size) mega_error_prepend("rank %d", first); /* its host's copy */
+    if (verdict != MEGA_OK && neighbours_of_rank(s, &index) < size)
+        mega_error_prepend("rank %d", first); /* its host's copy */
     mega_error_get(out);
     MEGA_TRY(mega_comm_all_reduce(s->ranks, "damage", &first, 1, MEGA_I32, MEGA_REDUCE_MIN));
     *damaged = first < size;
@@ -185,7 +186,7 @@ static mega_status try_one(mega_checkpoint **out, const char *path, bool any_who
     *again = false;
     MEGA_TRY(mega_comm_agree(ranks, mega_checkpoint_open_as(out, path, any_whole, how)));
     summing s = {.ranks = ranks, .checkpoint = *out};
-    mega_status st = sum_together(&s, &verdict);
+    mega_status st = checksums_sum_together(&s, &verdict);
     if (st == MEGA_OK) st = share_damage(&s, verdict, &found, again);
     if (st == MEGA_OK && *again) st = mega_comm_agree(ranks, add_damage(&how->damaged, *out, &found));
     mega_free(s.place);

@@ -24,7 +24,7 @@ static bool is_gpt2(const source *s)
     return s->file == NULL && mega_checkpoint_shape(s->checkpoint) != NULL;
 }
 
-static const mega_safetensor *find(const source *s, const char *name)
+static const mega_safetensor *read_find(const source *s, const char *name)
 {
     const mega_hf_weights *weights = &s->checkpoint->weights;
     if (s->file != NULL) return mega_safetensors_find(s->file, name);
@@ -43,7 +43,7 @@ static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_
     mega_buffer_puts(&r->text, " F32, BF16, F16 or F64");
 }
 
-static void note(report *r, int *count, const char *kind, const char *name)
+static void read_note(report *r, int *count, const char *kind, const char *name)
 {
     if (++*count <= MAX_NAMED) mega_buffer_printf(&r->text, "\n  %s: %s", kind, name);
     if (*count == MAX_NAMED + 1) mega_buffer_printf(&r->text, "\n  %s: … and more", kind);
@@ -63,11 +63,11 @@ static void note_extra(report *r, const source *s, const mega_safetensors *file,
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
         if (!taken && !(is_gpt2(s) && mega_hf_gpt2_may_ignore(t->name)))
-            note(r, &r->extra, "not part of this model", t->name);
+            read_note(r, &r->extra, "not part of this model", t->name);
     }
 }
 
-static mega_status conclude(const report *r, const source *s)
+static mega_status read_conclude(const report *r, const source *s)
 {
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
     if (r->missing + r->extra + r->other == 0) return MEGA_OK;
@@ -79,14 +79,14 @@ static mega_status conclude(const report *r, const source *s)
 }
 
 /* Looks all tensors up; found[i] is that of t[i]. */
-static mega_status match(const source *s, const mega_state_tensor *t, int count, const mega_safetensor **found)
+static mega_status read_match(const source *s, const mega_state_tensor *t, int count, const mega_safetensor **found)
 {
     report r = {0};
     size_t num_used = 0;
     for (int i = 0; i < count; i++) {
         MEGA_TRY(mega_state_tensor_check(&t[i]));
-        found[i] = find(s, t[i].name);
-        if (found[i] == NULL) note(&r, &r.missing, "missing", t[i].name);
+        found[i] = read_find(s, t[i].name);
+        if (found[i] == NULL) read_note(&r, &r.missing, "missing", t[i].name);
         else if (!mega_state_tensor_fits(&t[i], found[i]) && ++r.other <= MAX_NAMED)
             describe_mismatch(&r, &t[i], found[i]);
     }
@@ -102,7 +102,7 @@ static mega_status match(const source *s, const mega_state_tensor *t, int count,
     if (s->file != NULL) note_extra(&r, s, s->file, used, num_used);
     for (size_t i = 0; s->file == NULL && i < s->checkpoint->weights.count; i++)
         note_extra(&r, s, s->checkpoint->weights.file[i], used, num_used);
-    const mega_status st = conclude(&r, s);
+    const mega_status st = read_conclude(&r, s);
     mega_buffer_fini(&r.text);
     mega_free(used);
     return st;
@@ -135,7 +135,7 @@ static void read_shares(void *user, int thread, int64_t begin, int64_t end)
 }
 
 /* What lies on the disk only is read in long requests, one after the other. */
-static void fetch(const mega_state_tensor *t, const mega_safetensor *from)
+static void read_fetch(const mega_state_tensor *t, const mega_safetensor *from)
 {
     size_t begin, end;
     mega_state_tensor_span(t, (size_t)mega_st_dtype_bits(from->dtype) / 8, &begin, &end);
@@ -152,18 +152,18 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     job.first[0] = 0;
     for (int i = 0; i < count; i++) job.first[i + 1] = job.first[i] + mega_state_tensor_shares(&t[i], acc);
-    for (int i = 0; i < count && !mega_team_is_stopped(team); i++) fetch(&t[i], found[i]);
+    for (int i = 0; i < count && !mega_team_is_stopped(team); i++) read_fetch(&t[i], found[i]);
     mega_team_for(team, mega_team_size(team), 1, read_shares, &job);
     const bool is_whole = atomic_load(&job.next) >= job.first[count];
     mega_free(job.first);
     return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 
-static mega_status read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
+static mega_status checkpoint_read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
 {
     const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
-    mega_status st = match(s, t, count, found);
+    mega_status st = read_match(s, t, count, found);
     if (st == MEGA_OK) st = fill_tensors(s, t, count, acc, found);
     mega_free(found);
     return st;
@@ -188,7 +188,7 @@ static mega_status match_all(const source *s, const mega_state_tensor *t, int co
     (void)acc;
     const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
-    const mega_status st = match(s, t, count, found);
+    const mega_status st = read_match(s, t, count, found);
     mega_free(found);
     return st;
 }
@@ -200,7 +200,7 @@ mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_t
 
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
 {
-    return with_weights(read_all, c, t, count, acc);
+    return with_weights(checkpoint_read_all, c, t, count, acc);
 }
 
 /* `held` NULL: nothing of them is here. */
@@ -256,5 +256,5 @@ mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_t
 
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
 {
-    return with_moments(read_all, c, t, count, acc);
+    return with_moments(checkpoint_read_all, c, t, count, acc);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_whole(const char *save, int64_t iteration)
+static bool remedy_is_whole(const char *save, int64_t iteration)
 {
     mega_checksums sums = {0};
     char *folder = mega_iteration_path(save, iteration);
@@ -27,15 +27,15 @@ static int64_t whole_iteration(const char *save, int64_t damaged)
         for (size_t i = list.count; i > 0 && found < 0; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if (iteration == damaged || (iteration > damaged) != (later == 1)) continue;
-            if (is_whole(save, iteration)) found = iteration;
+            if (remedy_is_whole(save, iteration)) found = iteration;
         }
     }
     mega_iterations_fini(&list);
     return found;
 }
 
-static void append(mega_error_record *record, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void append(mega_error_record *record, const char *fmt, ...)
+static void remedy_append(mega_error_record *record, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void remedy_append(mega_error_record *record, const char *fmt, ...)
 {
     const size_t n = strlen(record->text);
     va_list args;
@@ -45,7 +45,7 @@ static void append(mega_error_record *record, const char *fmt, ...)
 }
 
 /* Behind a message of one line, or below one of several. */
-static const char *joint(const mega_error_record *record)
+static const char *remedy_joint(const mega_error_record *record)
 {
     return strchr(record->text, '\n') != NULL ? "\n  " : "; ";
 }
@@ -56,13 +56,14 @@ void mega_remedy_add(const char *save, int64_t damaged, bool tried)
     mega_error_get(&record);
     const int64_t whole = tried ? -1 : whole_iteration(save, damaged);
     if (whole >= 0)
-        append(&record,
-               "%s--load-previous goes on from iter_%07" PRId64 ", which is whole (--load %s/iter_%07" PRId64
-               " takes it as well)",
-               joint(&record), whole, save, whole);
+        remedy_append(&record,
+                      "%s--load-previous goes on from iter_%07" PRId64 ", which is whole (--load %s/iter_%07" PRId64
+                      " takes it as well)",
+                      remedy_joint(&record), whole, save, whole);
     else
-        append(&record, "%sno other whole checkpoint is left in %s: a run without --load starts from random weights",
-               joint(&record), save);
+        remedy_append(&record,
+                      "%sno other whole checkpoint is left in %s: a run without --load starts from random weights",
+                      remedy_joint(&record), save);
     mega_error_restore(&record);
 }
 
@@ -74,7 +75,8 @@ void mega_remedy_add_beside(const char *folder)
     mega_error_get(&record);
     char *save = mega_path_folder(folder);
     const int64_t whole = save != NULL ? whole_iteration(save, damaged) : -1;
-    if (whole >= 0) append(&record, "%s--load %s/iter_%07" PRId64 " is whole", joint(&record), save, whole);
+    if (whole >= 0)
+        remedy_append(&record, "%s--load %s/iter_%07" PRId64 " is whole", remedy_joint(&record), save, whole);
     mega_free(save);
     mega_error_restore(&record);
 }

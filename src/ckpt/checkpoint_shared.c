@@ -95,7 +95,7 @@ static mark mark_of(const mega_checkpoint *c)
     return m;
 }
 
-static const char *said(char *out, size_t size, const mark *m)
+static const char *shared_said(char *out, size_t size, const mark *m)
 {
     if (m->iteration < 0) return "no checkpoint";
     snprintf(out, size, "one of iteration %lld", (long long)m->iteration);
@@ -114,8 +114,8 @@ mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *l
             MEGA_ERR_USAGE,
             "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
             "ranks, or a copy of it",
-            load, mega_comm_rank(ranks), mine.host, said(here, sizeof here, &mine), first.host,
-            said(there, sizeof there, &first), first.iteration == mine.iteration ? " with another content" : "");
+            load, mega_comm_rank(ranks), mine.host, shared_said(here, sizeof here, &mine), first.host,
+            shared_said(there, sizeof there, &first), first.iteration == mine.iteration ? " with another content" : "");
     }
     return mega_comm_agree(ranks, st);
 }

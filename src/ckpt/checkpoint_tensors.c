@@ -23,7 +23,7 @@ static mega_status entries_of(const mega_tensor_file *f, mega_st_entry **out)
 }
 
 /* A whole tensor comes in the order of the file. */
-static mega_status append(void *writer, const mega_state_runs *runs, const void *bytes)
+static mega_status tensors_append(void *writer, const mega_state_runs *runs, const void *bytes)
 {
     return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
 }
@@ -44,7 +44,7 @@ mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folde
     if (st == MEGA_OK) st = mega_st_writer_create(&w, path, entry, f->count, &format, 1);
     if (st == MEGA_OK) {
         for (int i; st == MEGA_OK && (i = mega_st_writer_next(w)) >= 0;)
-            st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, append, w);
+            st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_append, w);
         if (st == MEGA_OK) st = mega_st_writer_close(w, true, crc, size);
         else
             mega_st_writer_abandon(w);
@@ -85,7 +85,7 @@ typedef struct part {
 } part;
 
 /* The sum of the runs goes from row to row, by what lies between their ends; then to the end of the file. */
-static mega_status put(void *user, const mega_state_runs *runs, const void *bytes)
+static mega_status tensors_put(void *user, const mega_state_runs *runs, const void *bytes)
 {
     part *p = user;
     const uint8_t *at = bytes;
@@ -111,7 +111,7 @@ static mega_status put(void *user, const mega_state_runs *runs, const void *byte
 static mega_status put_header(part *p, const st_layout *layout)
 {
     const int64_t n = (int64_t)layout->header.size;
-    return put(p, &(mega_state_runs){.offset = 0, .rows = 1, .run = n, .pitch = n}, layout->header.data);
+    return tensors_put(p, &(mega_state_runs){.offset = 0, .rows = 1, .run = n, .pitch = n}, layout->header.data);
 }
 
 mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum)
@@ -130,7 +130,7 @@ mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *f
     for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* as they lie in the file */
         const int i = layout.order[at];
         p.tensor = (int64_t)layout.offset[i];
-        st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, put, &p);
+        st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_put, &p);
     }
     const mega_status closed = mega_patch_close(p.file, st == MEGA_OK);
     st_layout_fini(&layout);

@@ -26,15 +26,15 @@ typedef struct saver {
     bool is_shared; /* several ranks save */
 } saver;
 
-static mega_status no_memory(const saver *s)
+static mega_status write_no_memory(const saver *s)
 {
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to write it", s->save->folder);
 }
 
-static mega_status write_text(saver *s, const char *name, const char *text, size_t size)
+static mega_status write_text_file(saver *s, const char *name, const char *text, size_t size)
 {
     char *path = mega_path_join(s->temporary, name);
-    if (path == NULL) return no_memory(s);
+    if (path == NULL) return write_no_memory(s);
     mega_writer *w = NULL;
     mega_status st = mega_writer_create(&w, path);
     mega_free(path);
@@ -73,21 +73,21 @@ static mega_status write_json(saver *s)
 {
     mega_buffer text = {0};
     mega_status st = mega_hf_config_text(&text, s->save->shape, s->save->save_dtype);
-    if (st == MEGA_OK) st = write_text(s, "config.json", text.data, text.size);
+    if (st == MEGA_OK) st = write_text_file(s, "config.json", text.data, text.size);
     text.size = 0;
     if (st == MEGA_OK && s->save->shape != NULL) {
         st = mega_hf_generation_text(&text, s->save->shape);
-        if (st == MEGA_OK) st = write_text(s, "generation_config.json", text.data, text.size);
+        if (st == MEGA_OK) st = write_text_file(s, "generation_config.json", text.data, text.size);
     }
     mega_buffer_fini(&text);
     return st;
 }
 
 /* The tokenizer writes its own files; they are taken into the list afterwards. */
-static mega_status add_file(saver *s, const char *name)
+static mega_status write_add_file(saver *s, const char *name)
 {
     char *path = mega_path_join(s->temporary, name);
-    if (path == NULL) return no_memory(s);
+    if (path == NULL) return write_no_memory(s);
     mega_map map = {0};
     mega_status st = mega_map_open(&map, path);
     mega_free(path);
@@ -106,7 +106,7 @@ static mega_status write_tokenizer(saver *s)
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         if (strcmp(names.name[i], "state") != 0 && mega_checksums_find(&s->sums, names.name[i]) == NULL)
-            st = add_file(s, names.name[i]);
+            st = write_add_file(s, names.name[i]);
     }
     mega_names_fini(&names);
     return st;
@@ -115,7 +115,7 @@ static mega_status write_tokenizer(saver *s)
 static mega_status write_state(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
-    if (v->run_json != NULL) MEGA_TRY(write_text(s, "state/run.json", v->run_json, strlen(v->run_json)));
+    if (v->run_json != NULL) MEGA_TRY(write_text_file(s, "state/run.json", v->run_json, strlen(v->run_json)));
     for (int i = 1; i < s->num_files; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
     return mega_client_arrays_write(v, s->temporary, &s->sums);
 }
@@ -137,11 +137,12 @@ static mega_status write_files(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
     char *state = mega_path_join(s->temporary, "state");
-    if (state == NULL) return no_memory(s);
+    if (state == NULL) return write_no_memory(s);
     mega_status st = mega_tree_remove(s->temporary); /* of an earlier process with our id */
     if (st == MEGA_OK) st = mega_folder_create(state);
     if (st == MEGA_OK) st = write_json(s);
-    if (st == MEGA_OK && v->model_card != NULL) st = write_text(s, "README.md", v->model_card, strlen(v->model_card));
+    if (st == MEGA_OK && v->model_card != NULL)
+        st = write_text_file(s, "README.md", v->model_card, strlen(v->model_card));
     if (st == MEGA_OK) st = write_tensors(s, &s->file[0]);
     if (st == MEGA_OK) st = write_tokenizer(s);
     if (st == MEGA_OK) st = write_state(s);
@@ -155,8 +156,8 @@ static mega_status write_checksums(saver *s)
 {
     mega_buffer text = {0};
     char *state = mega_path_join(s->temporary, "state");
-    mega_status st = state != NULL ? mega_checksums_text(&text, &s->sums) : no_memory(s);
-    if (st == MEGA_OK) st = write_text(s, MEGA_CHECKSUMS_FILE, text.data, text.size);
+    mega_status st = state != NULL ? mega_checksums_text(&text, &s->sums) : write_no_memory(s);
+    if (st == MEGA_OK) st = write_text_file(s, MEGA_CHECKSUMS_FILE, text.data, text.size);
     if (st == MEGA_OK) st = mega_folder_sync(state);
     if (st == MEGA_OK) st = mega_folder_sync(s->temporary);
     if (st == MEGA_OK) st = mega_lock_hold(s->save->lock);
@@ -172,7 +173,7 @@ static mega_status check_existing(const saver *s)
     return is_foreign ? mega_checkpoint_refuse(s->save->folder, mega_path_base(s->final)) : MEGA_OK;
 }
 
-static mega_status check(const mega_checkpoint_save *v)
+static mega_status write_check(const mega_checkpoint_save *v)
 {
     if (v->iteration < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: iteration %" PRId64 ", expected 0 or more", v->folder,
@@ -198,16 +199,16 @@ static mega_status prepare_folder(const char *folder)
 }
 
 /* All up to the checksums, in the temporary folder. */
-static mega_status begin(saver *s)
+static mega_status write_begin(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
     mega_checkpoint_name current; /* may itself be a left-over, see mega_leftover_find */
     const mega_checkpoint_name own = mega_checkpoint_name_of(v->iteration);
-    MEGA_TRY(check(v));
+    MEGA_TRY(write_check(v));
     MEGA_TRY(mega_lock_check(v->lock));
     s->final = mega_path_join(v->folder, v->tag != NULL ? v->tag : own.text);
     s->temporary = s->final != NULL ? mega_temporary_path(s->final) : NULL;
-    if (s->final == NULL || s->temporary == NULL) return no_memory(s);
+    if (s->final == NULL || s->temporary == NULL) return write_no_memory(s);
     MEGA_TRY(check_existing(s));
     MEGA_TRY(prepare_folder(v->folder));
     const bool is_tracked = mega_tracker_read(&current, v->folder) == MEGA_OK;
@@ -217,7 +218,7 @@ static mega_status begin(saver *s)
 }
 
 /* Of a save that failed; the first error is the one to tell. */
-static void discard(const saver *s)
+static void write_discard(const saver *s)
 {
     mega_error_record why;
     mega_error_get(&why);
@@ -225,7 +226,7 @@ static void discard(const saver *s)
     mega_error_restore(&why);
 }
 
-static mega_status end(const saver *s)
+static mega_status write_end(const saver *s)
 {
     MEGA_TRY(mega_checkpoint_commit(s->save, s->final, s->temporary));
     mega_leftovers_remove(s->save->folder, NULL, !mega_lock_took_over(s->save->lock));
@@ -236,13 +237,13 @@ static mega_status end(const saver *s)
 
 static mega_status save_alone(saver *s)
 {
-    mega_status st = begin(s);
+    mega_status st = write_begin(s);
     if (st == MEGA_OK) st = write_checksums(s);
     if (st != MEGA_OK) {
-        discard(s);
+        write_discard(s);
         return st;
     }
-    return end(s);
+    return write_end(s);
 }
 
 /* Whether all ranks are well; in one that is not, or when they cannot be asked, *st says why. */
@@ -262,7 +263,7 @@ static mega_status share_folder(saver *s)
     if (s->temporary != NULL) snprintf(path, sizeof path, "%s", s->temporary);
     MEGA_TRY(mega_comm_broadcast(s->save->ranks, "folder of a checkpoint", path, sizeof path, 0));
     if (s->temporary == NULL) s->temporary = mega_strdup(path);
-    return s->temporary != NULL ? MEGA_OK : no_memory(s);
+    return s->temporary != NULL ? MEGA_OK : write_no_memory(s);
 }
 
 static mega_status write_parts(const saver *s, uint32_t sum[MOST_FILES])
@@ -294,7 +295,7 @@ static mega_status save_together(saver *s)
 {
     uint32_t sum[MOST_FILES] = {0};
     const bool first = mega_comm_rank(s->save->ranks) == 0;
-    mega_status st = first ? begin(s) : MEGA_OK;
+    mega_status st = first ? write_begin(s) : MEGA_OK;
     bool well = all_well(s, &st);
     if (well) {
         st = share_folder(s);
@@ -306,8 +307,8 @@ static mega_status save_together(saver *s)
         if (st == MEGA_OK && first) st = write_checksums(s);
         well = all_well(s, &st);
     }
-    if (!well && first) discard(s);
-    return well && first ? end(s) : st;
+    if (!well && first) write_discard(s);
+    return well && first ? write_end(s) : st;
 }
 
 mega_status mega_checkpoint_write(const mega_checkpoint_save *save)

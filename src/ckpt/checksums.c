@@ -68,7 +68,7 @@ static mega_status take_files(mega_checksums *c, const json_t *files, const char
     return MEGA_OK;
 }
 
-static mega_status parse(mega_checksums *c, const char *text, size_t size, const char *path)
+static mega_status checksums_parse(mega_checksums *c, const char *text, size_t size, const char *path)
 {
     if (!sum_is_right(text, size))
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: damaged: its own checksum does not fit its %zu bytes", path, size);
@@ -98,7 +98,7 @@ mega_status mega_checksums_read(mega_checksums *out, const char *folder)
     size_t size = 0;
     mega_checksums c = {0};
     mega_status st = mega_file_read(&text, &size, path);
-    if (st == MEGA_OK) st = parse(&c, text, size, path);
+    if (st == MEGA_OK) st = checksums_parse(&c, text, size, path);
     mega_free(text);
     mega_free(path);
     if (st != MEGA_OK) {
@@ -167,7 +167,8 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
 }
 
 /* The lines of all that is wrong become the one message. */
-static mega_status conclude(const mega_checksums *c, const char *folder, mega_buffer *wrong, int count, mega_status st)
+static mega_status checksums_conclude(const mega_checksums *c, const char *folder, mega_buffer *wrong, int count,
+                                      mega_status st)
 {
     if (st == MEGA_OK) st = mega_buffer_check(wrong, folder);
     if (st == MEGA_OK && count > 0)
@@ -185,7 +186,7 @@ mega_status mega_checksums_verify(const mega_checksums *c, const char *folder, m
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < c->count && st == MEGA_OK; i++)
         st = verify_file(&c->file[i], folder, sums, team, &wrong, &count);
-    return conclude(c, folder, &wrong, count, st);
+    return checksums_conclude(c, folder, &wrong, count, st);
 }
 
 mega_status mega_checksums_conclude(const mega_checksums *c, const char *folder, const uint32_t *part)
@@ -200,7 +201,7 @@ mega_status mega_checksums_conclude(const mega_checksums *c, const char *folder,
         say_changed(&wrong, f, crc);
         count++;
     }
-    return conclude(c, folder, &wrong, count, MEGA_OK);
+    return checksums_conclude(c, folder, &wrong, count, MEGA_OK);
 }
 
 void mega_checksums_fini(mega_checksums *c)

@@ -85,8 +85,8 @@ int64_t mega_checksums_pieces(const mega_checksums *c)
 }
 
 /* Bytes from `first` on, below `end`. A file that has got another size since gives a wrong sum and no fault. */
-static mega_status part_of(const mega_checksum *f, const char *folder, int64_t first, int64_t end, mega_team *team,
-                           uint32_t *part)
+static mega_status sum_part_of(const mega_checksum *f, const char *folder, int64_t first, int64_t end, mega_team *team,
+                               uint32_t *part)
 {
     char *path = mega_path_join(folder, f->name);
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
@@ -111,7 +111,7 @@ mega_status mega_checksums_part(const mega_checksums *c, const char *folder, int
         const int64_t pieces = pieces_of(&c->file[i]), from = first < 0 ? 0 : first, to = end < pieces ? end : pieces;
         const int64_t bytes = c->file[i].bytes, last = to * piece < bytes ? to * piece : bytes;
         part[i] = 0;
-        if (from < to) MEGA_TRY(part_of(&c->file[i], folder, from * piece, last, team, &part[i]));
+        if (from < to) MEGA_TRY(sum_part_of(&c->file[i], folder, from * piece, last, team, &part[i]));
         first -= pieces;
         end -= pieces;
     }

@@ -22,7 +22,7 @@ static mega_status open_one(mega_hf_weights *w, const char *folder, const char *
     return MEGA_OK;
 }
 
-static mega_status reserve(mega_hf_weights *w, size_t count, const char *folder)
+static mega_status weights_reserve(mega_hf_weights *w, size_t count, const char *folder)
 {
     w->file = mega_calloc(count, sizeof *w->file);
     w->path = mega_calloc(count, sizeof *w->path);
@@ -40,7 +40,7 @@ static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char
     const size_t count = json_object_size(map);
     const char **name = mega_malloc((count + 1) * sizeof *name);
     if (name == NULL) return MEGA_NO_MEMORY(folder, "the list of its weight files");
-    mega_status st = reserve(w, count + 1, folder);
+    mega_status st = weights_reserve(w, count + 1, folder);
     size_t n = 0;
     for (void *it = json_object_iter((json_t *)(uintptr_t)map); it != NULL && st == MEGA_OK;
          it = json_object_iter_next((json_t *)(uintptr_t)map, it)) {
@@ -151,7 +151,7 @@ mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder)
     if (single == NULL || index == NULL) {
         st = MEGA_NO_MEMORY(folder, "the list of its weight files");
     } else if (mega_file_exists(single)) {
-        st = reserve(&w, 1, folder);
+        st = weights_reserve(&w, 1, folder);
         if (st == MEGA_OK) st = open_one(&w, folder, "model.safetensors");
     } else if (mega_file_exists(index)) {
         st = open_index(&w, folder, index);

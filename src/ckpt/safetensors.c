@@ -94,7 +94,7 @@ static int by_offset(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b, void *tensors)
+static int tensors_by_name(const void *a, const void *b, void *tensors)
 {
     const mega_safetensor *t = tensors;
     return strcmp(t[*(const size_t *)a].name, t[*(const size_t *)b].name);
@@ -141,7 +141,7 @@ static mega_status index_tensors(mega_safetensors *s, const char *file)
     s->by_name = mega_malloc((h->count + 1) * sizeof *s->by_name);
     if (s->by_name == NULL) return MEGA_NO_MEMORY(file, "its header");
     for (size_t i = 0; i < h->count; i++) s->by_name[i] = i;
-    if (h->count > 1) qsort_r(s->by_name, h->count, sizeof *s->by_name, by_name, h->tensor);
+    if (h->count > 1) qsort_r(s->by_name, h->count, sizeof *s->by_name, tensors_by_name, h->tensor);
     for (size_t i = 1; i < h->count; i++) {
         const char *name = h->tensor[s->by_name[i]].name;
         if (strcmp(h->tensor[s->by_name[i - 1]].name, name) == 0)
@@ -151,7 +151,7 @@ static mega_status index_tensors(mega_safetensors *s, const char *file)
     return MEGA_OK;
 }
 
-static mega_status read_header(mega_safetensors *s, const uint8_t *bytes, size_t size, const char *file)
+static mega_status safetensors_read_header(mega_safetensors *s, const uint8_t *bytes, size_t size, const char *file)
 {
     uint64_t n = 0;
     if (size < 8)
@@ -177,7 +177,8 @@ static mega_status read_header(mega_safetensors *s, const uint8_t *bytes, size_t
     return MEGA_OK;
 }
 
-static mega_status make(mega_safetensors **out, mega_map map, const uint8_t *bytes, size_t size, const char *file)
+static mega_status safetensors_make(mega_safetensors **out, mega_map map, const uint8_t *bytes, size_t size,
+                                    const char *file)
 {
     mega_safetensors *s = mega_calloc(1, sizeof *s);
     if (s == NULL) {
@@ -185,7 +186,7 @@ static mega_status make(mega_safetensors **out, mega_map map, const uint8_t *byt
         return MEGA_NO_MEMORY(file, "a reader");
     }
     s->map = map;
-    const mega_status st = read_header(s, bytes, size, file);
+    const mega_status st = safetensors_read_header(s, bytes, size, file);
     if (st != MEGA_OK) {
         mega_safetensors_close(s);
         return st;
@@ -198,12 +199,12 @@ mega_status mega_safetensors_open(mega_safetensors **out, const char *path)
 {
     mega_map map = {0};
     MEGA_TRY(mega_map_open(&map, path));
-    return make(out, map, map.data, map.size, path);
+    return safetensors_make(out, map, map.data, map.size, path);
 }
 
 mega_status mega_safetensors_parse(mega_safetensors **out, const void *bytes, size_t size, const char *name)
 {
-    return make(out, (mega_map){0}, bytes, size, name);
+    return safetensors_make(out, (mega_map){0}, bytes, size, name);
 }
 
 void mega_safetensors_close(mega_safetensors *s)

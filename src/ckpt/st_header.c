@@ -13,7 +13,7 @@ typedef struct parser {
     const char *file;
 } parser;
 
-static mega_status wrong(const parser *p, const char *what)
+static mega_status header_wrong(const parser *p, const char *what)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT,
                      "%s: InvalidHeaderDeserialization: %s at byte %zu of the header; the file is damaged or is not "
@@ -27,7 +27,7 @@ static void skip_blanks(parser *p)
 }
 
 /* The next character that is no blank is c, and is taken. */
-static bool take(parser *p, char c)
+static bool header_take(parser *p, char c)
 {
     skip_blanks(p);
     if (p->at == p->end || *p->at != c) return false;
@@ -87,21 +87,21 @@ static bool take_escape(parser *p, char **to)
 /* A string, unescaped, into the arena. */
 static mega_status take_string(parser *p, const char **out)
 {
-    if (!take(p, '"')) return wrong(p, "a string is expected");
+    if (!header_take(p, '"')) return header_wrong(p, "a string is expected");
     const char *close = p->at;
     while (close < p->end && *close != '"') close += *close == '\\' ? 2 : 1;
-    if (close >= p->end) return wrong(p, "a string without an end");
+    if (close >= p->end) return header_wrong(p, "a string without an end");
     char *text = mega_arena_alloc(p->arena, (size_t)(close - p->at) + 1);
     if (text == NULL) return MEGA_NO_MEMORY(p->file, "its header");
     char *to = text;
     while (*p->at != '"') {
-        if ((unsigned char)*p->at < 0x20) return wrong(p, "a control character within a string");
+        if ((unsigned char)*p->at < 0x20) return header_wrong(p, "a control character within a string");
         if (*p->at != '\\') {
             *to++ = *p->at++;
             continue;
         }
         p->at++;
-        if (!take_escape(p, &to)) return wrong(p, "a broken escape within a string");
+        if (!take_escape(p, &to)) return header_wrong(p, "a broken escape within a string");
     }
     p->at++;
     *out = text;
@@ -115,44 +115,44 @@ static mega_status take_number(parser *p, uint64_t *out)
     uint64_t v = 0;
     for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
         const uint64_t digit = (uint64_t)(*p->at - '0');
-        if (v > (UINT64_MAX - digit) / 10) return wrong(p, "a number beyond 64 bits");
+        if (v > (UINT64_MAX - digit) / 10) return header_wrong(p, "a number beyond 64 bits");
         v = v * 10 + digit;
     }
-    if (p->at == first || (*first == '0' && p->at - first > 1)) return wrong(p, "a whole number is expected");
+    if (p->at == first || (*first == '0' && p->at - first > 1)) return header_wrong(p, "a whole number is expected");
     if (p->at < p->end && (*p->at == '.' || *p->at == 'e' || *p->at == 'E'))
-        return wrong(p, "a number with a fraction");
+        return header_wrong(p, "a number with a fraction");
     *out = v;
     return MEGA_OK;
 }
 
-static mega_status skip_value(parser *p, int depth);
+static mega_status header_skip_value(parser *p, int depth);
 
 /* Members of an object, or values of a list; the opening bracket is taken. */
 static mega_status skip_members(parser *p, char close, int depth)
 {
-    if (take(p, close)) return MEGA_OK;
+    if (header_take(p, close)) return MEGA_OK;
     do {
         const char *key;
         if (close == '}') {
             MEGA_TRY(take_string(p, &key));
-            if (!take(p, ':')) return wrong(p, "':' is expected");
+            if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
         }
-        MEGA_TRY(skip_value(p, depth + 1));
-    } while (take(p, ','));
-    return take(p, close) ? MEGA_OK : wrong(p, "',' or a closing bracket is expected");
+        MEGA_TRY(header_skip_value(p, depth + 1));
+    } while (header_take(p, ','));
+    return header_take(p, close) ? MEGA_OK : header_wrong(p, "',' or a closing bracket is expected");
 }
 
 /* The value of a member that we do not know. */
-static mega_status skip_value(parser *p, int depth)
+static mega_status header_skip_value(parser *p, int depth)
 {
     static const char *const words[] = {"true", "false", "null"};
-    if (depth > MAX_DEPTH) return wrong(p, "brackets nested too deep");
+    if (depth > MAX_DEPTH) return header_wrong(p, "brackets nested too deep");
     skip_blanks(p);
-    if (p->at == p->end) return wrong(p, "a value is expected");
+    if (p->at == p->end) return header_wrong(p, "a value is expected");
     const char *text;
     if (*p->at == '"') return take_string(p, &text);
-    if (take(p, '{')) return skip_members(p, '}', depth);
-    if (take(p, '[')) return skip_members(p, ']', depth);
+    if (header_take(p, '{')) return skip_members(p, '}', depth);
+    if (header_take(p, '[')) return skip_members(p, ']', depth);
     for (size_t i = 0; i < 3; i++) {
         const size_t n = strlen(words[i]);
         if ((size_t)(p->end - p->at) >= n && memcmp(p->at, words[i], n) == 0) {
@@ -162,7 +162,7 @@ static mega_status skip_value(parser *p, int depth)
     }
     const char *first = p->at;
     while (p->at < p->end && strchr("+-.eE0123456789", *p->at) != NULL && *p->at != '\0') p->at++;
-    return p->at != first ? MEGA_OK : wrong(p, "a value is expected");
+    return p->at != first ? MEGA_OK : header_wrong(p, "a value is expected");
 }
 
 static mega_status take_dtype(parser *p, mega_safetensor *t)
@@ -180,12 +180,12 @@ static mega_status take_dtype(parser *p, mega_safetensor *t)
                      p->file, t->name, name);
 }
 
-static mega_status take_shape(parser *p, mega_safetensor *t)
+static mega_status header_take_shape(parser *p, mega_safetensor *t)
 {
     uint64_t some[16], *dims = some;
     int n = 0, room = 16;
-    if (!take(p, '[')) return wrong(p, "a list is expected as shape");
-    if (!take(p, ']')) {
+    if (!header_take(p, '[')) return header_wrong(p, "a list is expected as shape");
+    if (!header_take(p, ']')) {
         do {
             if (n == room) { /* a shape this long names no tensor of ours, but it is a shape */
                 uint64_t *more = mega_arena_alloc(p->arena, 2 * (size_t)room * sizeof *more);
@@ -195,8 +195,8 @@ static mega_status take_shape(parser *p, mega_safetensor *t)
                 room *= 2;
             }
             MEGA_TRY(take_number(p, &dims[n++]));
-        } while (take(p, ','));
-        if (!take(p, ']')) return wrong(p, "',' or ']' is expected in a shape");
+        } while (header_take(p, ','));
+        if (!header_take(p, ']')) return header_wrong(p, "',' or ']' is expected in a shape");
     }
     uint64_t *shape = mega_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *shape);
     if (shape == NULL) return MEGA_NO_MEMORY(p->file, "its header");
@@ -208,62 +208,62 @@ static mega_status take_shape(parser *p, mega_safetensor *t)
 
 static mega_status take_offsets(parser *p, mega_safetensor *t)
 {
-    if (!take(p, '[')) return wrong(p, "a list of two numbers is expected as data_offsets");
+    if (!header_take(p, '[')) return header_wrong(p, "a list of two numbers is expected as data_offsets");
     MEGA_TRY(take_number(p, &t->begin));
-    if (!take(p, ',')) return wrong(p, "data_offsets needs two numbers");
+    if (!header_take(p, ',')) return header_wrong(p, "data_offsets needs two numbers");
     MEGA_TRY(take_number(p, &t->end));
-    return take(p, ']') ? MEGA_OK : wrong(p, "data_offsets needs two numbers");
+    return header_take(p, ']') ? MEGA_OK : header_wrong(p, "data_offsets needs two numbers");
 }
 
 static mega_status take_tensor(parser *p, mega_safetensor *t)
 {
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
-    static mega_status (*const read[])(parser *, mega_safetensor *) = {take_dtype, take_shape, take_offsets};
+    static mega_status (*const read[])(parser *, mega_safetensor *) = {take_dtype, header_take_shape, take_offsets};
     unsigned seen = 0;
-    if (!take(p, '{')) return wrong(p, "an object is expected for a tensor");
-    if (!take(p, '}')) {
+    if (!header_take(p, '{')) return header_wrong(p, "an object is expected for a tensor");
+    if (!header_take(p, '}')) {
         do {
             const char *key;
             MEGA_TRY(take_string(p, &key));
-            if (!take(p, ':')) return wrong(p, "':' is expected");
+            if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
             unsigned i = 0;
             while (i < 3 && strcmp(key, known[i]) != 0) i++;
-            if (i < 3 && (seen & 1u << i) != 0) return wrong(p, "a member of a tensor stands there twice");
+            if (i < 3 && (seen & 1u << i) != 0) return header_wrong(p, "a member of a tensor stands there twice");
             seen |= i < 3 ? 1u << i : 0;
-            MEGA_TRY(i < 3 ? read[i](p, t) : skip_value(p, 0));
-        } while (take(p, ','));
-        if (!take(p, '}')) return wrong(p, "',' or '}' is expected in a tensor");
+            MEGA_TRY(i < 3 ? read[i](p, t) : header_skip_value(p, 0));
+        } while (header_take(p, ','));
+        if (!header_take(p, '}')) return header_wrong(p, "',' or '}' is expected in a tensor");
     }
-    return seen == 7 ? MEGA_OK : wrong(p, "a tensor lacks dtype, shape or data_offsets");
+    return seen == 7 ? MEGA_OK : header_wrong(p, "a tensor lacks dtype, shape or data_offsets");
 }
 
 static mega_status take_metadata(parser *p, st_header *h)
 {
-    if (!take(p, '{')) return wrong(p, "an object is expected as __metadata__");
-    if (take(p, '}')) return MEGA_OK;
+    if (!header_take(p, '{')) return header_wrong(p, "an object is expected as __metadata__");
+    if (header_take(p, '}')) return MEGA_OK;
     do {
         if (!mega_array_reserve(&h->pair, &h->pair_capacity, (int64_t)h->num_pairs + 1, sizeof *h->pair))
             return MEGA_NO_MEMORY(p->file, "its header");
         mega_st_pair *pair = &h->pair[h->num_pairs];
         MEGA_TRY(take_string(p, &pair->key));
-        if (!take(p, ':')) return wrong(p, "':' is expected");
+        if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
         MEGA_TRY(take_string(p, &pair->value));
         h->num_pairs++;
-    } while (take(p, ','));
-    return take(p, '}') ? MEGA_OK : wrong(p, "',' or '}' is expected in __metadata__");
+    } while (header_take(p, ','));
+    return header_take(p, '}') ? MEGA_OK : header_wrong(p, "',' or '}' is expected in __metadata__");
 }
 
 static mega_status take_header(parser *p, st_header *h)
 {
     bool metadata_seen = false;
-    if (!take(p, '{')) return wrong(p, "'{' is expected");
-    if (!take(p, '}')) {
+    if (!header_take(p, '{')) return header_wrong(p, "'{' is expected");
+    if (!header_take(p, '}')) {
         do {
             const char *name;
             MEGA_TRY(take_string(p, &name));
-            if (!take(p, ':')) return wrong(p, "':' is expected");
+            if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
             if (strcmp(name, "__metadata__") == 0) {
-                if (metadata_seen) return wrong(p, "__metadata__ stands there twice");
+                if (metadata_seen) return header_wrong(p, "__metadata__ stands there twice");
                 metadata_seen = true;
                 MEGA_TRY(take_metadata(p, h));
                 continue;
@@ -273,11 +273,11 @@ static mega_status take_header(parser *p, st_header *h)
             h->tensor[h->count] = (mega_safetensor){.name = name};
             MEGA_TRY(take_tensor(p, &h->tensor[h->count]));
             h->count++;
-        } while (take(p, ','));
-        if (!take(p, '}')) return wrong(p, "',' or '}' is expected");
+        } while (header_take(p, ','));
+        if (!header_take(p, '}')) return header_wrong(p, "',' or '}' is expected");
     }
     skip_blanks(p);
-    return p->at == p->end ? MEGA_OK : wrong(p, "text after the object");
+    return p->at == p->end ? MEGA_OK : header_wrong(p, "text after the object");
 }
 
 mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file)

@@ -12,19 +12,19 @@ static int by_layout(const void *a, const void *b, void *entries)
     return x->dtype != y->dtype ? (int)x->dtype - (int)y->dtype : strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b, void *entries)
+static int layout_by_name(const void *a, const void *b, void *entries)
 {
     const mega_st_entry *e = entries;
     return strcmp(e[*(const int *)a].name, e[*(const int *)b].name);
 }
 
-static int by_key(const void *a, const void *b)
+static int layout_by_key(const void *a, const void *b)
 {
     return strcmp(((const mega_st_pair *)a)->key, ((const mega_st_pair *)b)->key);
 }
 
 /* Sizes, and the order in the file; a name that stands there twice cannot be read back. */
-static mega_status arrange(st_layout *l, const mega_st_entry *entry, int count, const char *path)
+static mega_status layout_arrange(st_layout *l, const mega_st_entry *entry, int count, const char *path)
 {
     const char *fault = NULL;
     for (int i = 0; i < count; i++) {
@@ -36,7 +36,7 @@ static mega_status arrange(st_layout *l, const mega_st_entry *entry, int count, 
     }
     /* qsort_r's context is not const, though the comparisons only read it. */
     void *entries = (void *)(uintptr_t)entry;
-    if (count > 1) qsort_r(l->order, (size_t)count, sizeof *l->order, by_name, entries);
+    if (count > 1) qsort_r(l->order, (size_t)count, sizeof *l->order, layout_by_name, entries);
     for (int i = 1; i < count; i++) {
         const char *name = entry[l->order[i]].name;
         if (strcmp(entry[l->order[i - 1]].name, name) == 0)
@@ -79,7 +79,7 @@ static mega_status make_header(st_layout *l, const mega_st_entry *entry, int cou
                                const char *path)
 {
     mega_buffer *text = &l->header;
-    if (num_pairs > 0) qsort(pairs, (size_t)num_pairs, sizeof *pairs, by_key);
+    if (num_pairs > 0) qsort(pairs, (size_t)num_pairs, sizeof *pairs, layout_by_key);
     mega_buffer_puts(text, "        {"); /* the length comes to stand before */
     if (num_pairs > 0) put_metadata(text, pairs, num_pairs);
     put_tensors(l, entry, count, text, num_pairs > 0);
@@ -109,7 +109,7 @@ mega_status st_layout_make(st_layout *out, const char *path, const mega_st_entry
     if (pairs == NULL || l.order == NULL || l.bytes == NULL || l.offset == NULL)
         st = MEGA_NO_MEMORY(path, "its header");
     if (st == MEGA_OK && num_metadata > 0) memcpy(pairs, metadata, (size_t)num_metadata * sizeof *pairs);
-    if (st == MEGA_OK) st = arrange(&l, entries, count, path);
+    if (st == MEGA_OK) st = layout_arrange(&l, entries, count, path);
     if (st == MEGA_OK) st = make_header(&l, entries, count, pairs, num_metadata, path);
     mega_free(pairs);
     if (st != MEGA_OK) {

@@ -15,7 +15,7 @@ struct mega_st_writer {
     char *path;
 };
 
-static void free_writer(mega_st_writer *w)
+static void st_writer_free(mega_st_writer *w)
 {
     st_layout_fini(&w->layout);
     mega_free(w->path);
@@ -34,7 +34,7 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
     if (st == MEGA_OK) st = st_layout_make(&w->layout, path, entries, count, metadata, num_metadata);
     if (st == MEGA_OK) st = mega_writer_create_large(&w->file, path);
     if (st != MEGA_OK) {
-        free_writer(w);
+        st_writer_free(w);
         return st;
     }
     mega_writer_expect(w->file, (int64_t)w->layout.total);
@@ -48,7 +48,7 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
 }
 
 /* The first error stays; every later call returns it. */
-static mega_status fail(mega_st_writer *w, mega_status st)
+static mega_status st_writer_fail(mega_st_writer *w, mega_status st)
 {
     if (w->status == MEGA_OK && st != MEGA_OK) {
         w->status = st;
@@ -61,8 +61,8 @@ int mega_st_writer_next(mega_st_writer *w)
 {
     if (w->left > 0 && w->status == MEGA_OK) {
         const char *name = w->entry[w->layout.order[w->at - 1]].name;
-        fail(w,
-             MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s lacks %llu bytes", w->path, name, (unsigned long long)w->left));
+        st_writer_fail(w, MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s lacks %llu bytes", w->path, name,
+                                    (unsigned long long)w->left));
     }
     if (w->at == w->count) {
         w->left = 0;
@@ -78,17 +78,18 @@ mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n)
     if (w->status != MEGA_OK) return mega_error_restore(&w->error);
     if (n > w->left) {
         const char *name = w->at > 0 ? w->entry[w->layout.order[w->at - 1]].name : "(none)";
-        return fail(w, MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s gets %llu bytes more than its shape says", w->path,
-                                 name, (unsigned long long)(n - w->left)));
+        return st_writer_fail(w, MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s gets %llu bytes more than its shape says",
+                                           w->path, name, (unsigned long long)(n - w->left)));
     }
     w->left -= n;
-    return fail(w, mega_writer_write(w->file, bytes, n));
+    return st_writer_fail(w, mega_writer_write(w->file, bytes, n));
 }
 
 mega_status mega_st_writer_close(mega_st_writer *w, bool sync, uint32_t *crc, int64_t *size)
 {
     if (mega_st_writer_next(w) >= 0 && w->status == MEGA_OK)
-        fail(w, MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %d of %d tensors were written", w->path, w->at - 1, w->count));
+        st_writer_fail(w,
+                       MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %d of %d tensors were written", w->path, w->at - 1, w->count));
     if (w->status != MEGA_OK) {
         const mega_status st = mega_error_restore(&w->error);
         mega_st_writer_abandon(w);
@@ -97,7 +98,7 @@ mega_status mega_st_writer_close(mega_st_writer *w, bool sync, uint32_t *crc, in
     if (crc != NULL) *crc = mega_writer_crc32c(w->file);
     if (size != NULL) *size = mega_writer_position(w->file);
     const mega_status st = mega_writer_close(w->file, sync);
-    free_writer(w);
+    st_writer_free(w);
     return st;
 }
 
@@ -105,5 +106,5 @@ void mega_st_writer_abandon(mega_st_writer *w)
 {
     if (w == NULL) return;
     mega_writer_abandon(w->file);
-    free_writer(w);
+    st_writer_free(w);
 }

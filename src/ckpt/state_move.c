@@ -6,7 +6,7 @@
 #include <emmintrin.h>
 #endif
 
-static double load(const uint8_t *from, mega_dtype type)
+static double move_load(const uint8_t *from, mega_dtype type)
 {
     double d;
     float f;
@@ -19,7 +19,7 @@ static double load(const uint8_t *from, mega_dtype type)
     }
 }
 
-static void store(uint8_t *to, mega_dtype type, double x)
+static void move_store(uint8_t *to, mega_dtype type, double x)
 {
     const float f = (float)x;
     uint16_t h;
@@ -43,7 +43,8 @@ void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dty
     }
     uint8_t *restrict t = to;
     const uint8_t *restrict f = from;
-    for (size_t i = 0; i < (size_t)n; i++) store(t + i * to_size, to_type, load(f + i * from_size, from_type));
+    for (size_t i = 0; i < (size_t)n; i++)
+        move_store(t + i * to_size, to_type, move_load(f + i * from_size, from_type));
 }
 
 /* Past the caches: what is filled is larger than they are, and a line need not be read before it is overwritten. */

@@ -57,13 +57,13 @@ bool mega_state_is_in_order(const mega_state_tensor *t)
     return c.count == 1 && c.stretch[0].runs == 1;
 }
 
-static int64_t between(int64_t x, int64_t low, int64_t high)
+static int64_t piece_between(int64_t x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
 /* Rows and columns [begin, end) of the slice that one part of the range covers. */
-static void part_of(const cut *c, int part, int64_t begin[2], int64_t end[2])
+static void piece_part_of(const cut *c, int part, int64_t begin[2], int64_t end[2])
 {
     const int64_t width = c->local[1], first = c->first, last = c->last;
     const int64_t first_whole = (first + width - 1) / width, last_whole = last / width;
@@ -87,8 +87,8 @@ static void part_of(const cut *c, int part, int64_t begin[2], int64_t end[2])
 
 static void clip_to_file(mega_state_piece *p, const cut *c)
 {
-    p->real_rows = between(c->real[0] - p->row, 0, p->rows);
-    p->real_cols = between(c->real[1] - p->col, 0, p->cols);
+    p->real_rows = piece_between(c->real[0] - p->row, 0, p->rows);
+    p->real_cols = piece_between(c->real[1] - p->col, 0, p->cols);
 }
 
 mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int64_t index)
@@ -98,9 +98,9 @@ mega_state_piece mega_state_piece_get(const mega_state_tensor *t, int64_t index)
     int64_t run = index / PIECES, begin[2], end[2], corner[2];
     while (run >= s->runs) run -= (s++)->runs;
     const int64_t before = s->local + run * s->rows;
-    part_of(&c, (int)(index % PIECES), begin, end);
-    begin[c.dim] = between(begin[c.dim], before, before + s->rows);
-    end[c.dim] = between(end[c.dim], before, before + s->rows);
+    piece_part_of(&c, (int)(index % PIECES), begin, end);
+    begin[c.dim] = piece_between(begin[c.dim], before, before + s->rows);
+    end[c.dim] = piece_between(end[c.dim], before, before + s->rows);
     corner[0] = begin[0];
     corner[1] = begin[1];
     corner[c.dim] += s->file + run * s->stride - before;

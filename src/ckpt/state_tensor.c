@@ -56,8 +56,8 @@ void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e)
     mega_buffer_puts(out, "]");
 }
 
-static const uint8_t *element(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row,
-                              int64_t col)
+static const uint8_t *tensor_element(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row,
+                                     int64_t col)
 {
     return (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * mega_dtype_size(acc);
 }
@@ -70,19 +70,19 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
     uint8_t *to = tile, block[STATE_BLOCK * STATE_BLOCK * sizeof(double)];
     if (!mega_state_turned(t->param)) {
         for (int64_t r = 0; r < n; r++)
-            mega_state_convert(to + (size_t)(r * p->real_cols) * size, file, element(t, acc, p, first + r, 0), acc,
-                               p->real_cols);
+            mega_state_convert(to + (size_t)(r * p->real_cols) * size, file, tensor_element(t, acc, p, first + r, 0),
+                               acc, p->real_cols);
         return;
     }
     for (int64_t row = 0; row < p->real_rows; row += STATE_BLOCK) {
         const int64_t m = p->real_rows - row < STATE_BLOCK ? p->real_rows - row : STATE_BLOCK;
         if (acc == file) { /* nothing to convert on the way */
-            mega_state_turn(to + (size_t)row * size, p->real_rows, element(t, acc, p, row, first), p->pitch, m, n, size,
-                            false);
+            mega_state_turn(to + (size_t)row * size, p->real_rows, tensor_element(t, acc, p, row, first), p->pitch, m,
+                            n, size, false);
             continue;
         }
         for (int64_t r = 0; r < m; r++)
-            mega_state_convert(block + (size_t)(r * n) * size, file, element(t, acc, p, row + r, first), acc, n);
+            mega_state_convert(block + (size_t)(r * n) * size, file, tensor_element(t, acc, p, row + r, first), acc, n);
         mega_state_turn(to + (size_t)row * size, p->real_rows, block, n, m, n, size, false);
     }
 }
@@ -100,7 +100,7 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
     const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
     mega_state_runs runs = {corner * (int64_t)size, rows, run * (int64_t)size, pitch * (int64_t)size};
     if (rows == 0 || run == 0) return MEGA_OK;
-    if (!turned && acc == file && p->pitch == run) return sink(user, &runs, element(t, acc, p, 0, 0));
+    if (!turned && acc == file && p->pitch == run) return sink(user, &runs, tensor_element(t, acc, p, 0, 0));
     int64_t step = (int64_t)(TILE_BYTES / ((size_t)run * size));
     step = step < 1 ? 1 : step > STATE_BLOCK ? STATE_BLOCK : step;
     void *tile = mega_malloc((size_t)(step * run) * size);

@@ -1,9 +1,9 @@
-/* Beginning each kind of collective and message; the blocking ones begin and wait. */
+/* Starts collectives and messages of each kind; the blocking calls start one and wait for it. */
 #include "comm_impl.h"
 
 #include <string.h>
 
-/* How long a rank that has failed waits for all others to hear of it; half the limit where that is less. */
+/* How long a failed rank waits until all others know of its failure; half the time limit if that is less. */
 #define FAILED_WAITS_S 5.0
 
 const char *mega_comm_name(const mega_comm *comm)
@@ -26,8 +26,8 @@ uint64_t mega_comm_sequence(const mega_comm *comm)
     return comm->sequence;
 }
 
-/* Counts the collective and begins it; in a group of one nothing is left to do. */
-static mega_status begin(mega_comm *comm, comm_op *op, mega_request *out)
+/* Counts the collective and starts it; in a group of one there is nothing to do. */
+static mega_status collective_begin(mega_comm *comm, comm_op *op, mega_request *out)
 {
     *out = (mega_request){0};
     op->comm = comm;
@@ -37,7 +37,7 @@ static mega_status begin(mega_comm *comm, comm_op *op, mega_request *out)
     return MEGA_OK;
 }
 
-static mega_status finish(mega_status begun, mega_request *request)
+static mega_status collective_finish(mega_status begun, mega_request *request)
 {
     return begun == MEGA_OK ? mega_comm_wait(request) : begun;
 }
@@ -54,7 +54,7 @@ mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *
                   .reduce = reduce};
     *out = (mega_request){0};
     if (comm->size > 1) MEGA_TRY(comm_check_reducible(dtype, name));
-    return begin(comm, &op, out);
+    return collective_begin(comm, &op, out);
 }
 
 mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, void *out_, const void *in,
@@ -65,7 +65,7 @@ mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, vo
     if (comm->size > 1) MEGA_TRY(comm_check_reducible(dtype, name));
     else if (out_ != in && count_out > 0)
         memmove(out_, in, (size_t)count_out * mega_dtype_size(dtype));
-    return begin(comm, &op, out);
+    return collective_begin(comm, &op, out);
 }
 
 mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in, int64_t count_in,
@@ -75,16 +75,16 @@ mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *
     char *own = (char *)out_ + bytes * (size_t)comm->rank;
     comm_op op = {.kind = COMM_ALL_GATHER, .name = name, .out = out_, .in = own, .count = count_in, .dtype = dtype};
     if (own != in && count_in > 0) memmove(own, in, bytes);
-    return begin(comm, &op, out);
+    return collective_begin(comm, &op, out);
 }
 
-static mega_status message(mega_comm *comm, comm_op *op, int peer, mega_request *out)
+static mega_status message_begin(mega_comm *comm, comm_op *op, int peer, mega_request *out)
 {
     *out = (mega_request){0};
     if (peer < 0 || peer >= comm->size || peer == comm->rank)
         return MEGA_FAIL(MEGA_ERR_COMM,
-                         "%s (%s) in group %s: rank %d of the group, the caller's own being %d; expected "
-                         "another of 0 to %d",
+                         "%s (%s) in group %s: peer is rank %d of the group and the caller is rank %d; expected "
+                         "another rank from 0 to %d",
                          comm_kind_name(op->kind), op->name, comm->name, peer, comm->rank, comm->size - 1);
     op->comm = comm;
     op->number = ++comm->messages;
@@ -97,37 +97,37 @@ mega_status mega_comm_send_start(mega_comm *comm, const char *name, int peer, co
                                  mega_request *out)
 {
     comm_op op = {.kind = COMM_SEND, .name = name, .in = data, .count = bytes};
-    return message(comm, &op, peer, out);
+    return message_begin(comm, &op, peer, out);
 }
 
 mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer, void *data, int64_t bytes,
                                     mega_request *out)
 {
     comm_op op = {.kind = COMM_RECEIVE, .name = name, .out = data, .count = bytes};
-    return message(comm, &op, peer, out);
+    return message_begin(comm, &op, peer, out);
 }
 
-/* ---- blocking ---- */
+/* ---- blocking calls ---- */
 
 mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
                                  mega_reduce reduce)
 {
     mega_request r;
-    return finish(mega_comm_all_reduce_start(comm, name, data, count, dtype, reduce, &r), &r);
+    return collective_finish(mega_comm_all_reduce_start(comm, name, data, count, dtype, reduce, &r), &r);
 }
 
 mega_status mega_comm_reduce_scatter(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_out,
                                      mega_dtype dtype)
 {
     mega_request r;
-    return finish(mega_comm_reduce_scatter_start(comm, name, out, in, count_out, dtype, &r), &r);
+    return collective_finish(mega_comm_reduce_scatter_start(comm, name, out, in, count_out, dtype, &r), &r);
 }
 
 mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, const void *in, int64_t count_in,
                                  mega_dtype dtype)
 {
     mega_request r;
-    return finish(mega_comm_all_gather_start(comm, name, out, in, count_in, dtype, &r), &r);
+    return collective_finish(mega_comm_all_gather_start(comm, name, out, in, count_in, dtype, &r), &r);
 }
 
 mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in, int64_t count,
@@ -137,7 +137,7 @@ mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, c
     comm_op op = {.kind = COMM_ALL_TO_ALL, .name = name, .out = out, .in = in, .count = count, .dtype = dtype};
     mega_request r;
     if (row > 0) memcpy((char *)out + own, (const char *)in + own, row);
-    return finish(begin(comm, &op, &r), &r);
+    return collective_finish(collective_begin(comm, &op, &r), &r);
 }
 
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root)
@@ -146,12 +146,12 @@ mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, i
         .kind = COMM_BROADCAST, .name = name, .out = data, .in = data, .count = bytes, .dtype = MEGA_U8, .peer = root};
     mega_request r;
     if (root < 0 || root >= comm->size)
-        return MEGA_FAIL(MEGA_ERR_COMM, "broadcast %s in group %s: root %d is not in it; expected 0 to %d", name,
+        return MEGA_FAIL(MEGA_ERR_COMM, "broadcast %s in group %s: root %d is not in the group; expected 0 to %d", name,
                          comm->name, root, comm->size - 1);
-    return finish(begin(comm, &op, &r), &r);
+    return collective_finish(collective_begin(comm, &op, &r), &r);
 }
 
-/* A number of every rank, reduced. */
+/* Reduces one number of each rank. */
 static mega_status reduce_number(mega_comm *comm, comm_kind kind, const char *name, int32_t *number, mega_reduce reduce,
                                  double limit_s)
 {
@@ -164,7 +164,7 @@ static mega_status reduce_number(mega_comm *comm, comm_kind kind, const char *na
                   .reduce = reduce,
                   .limit_s = limit_s};
     mega_request r;
-    return finish(begin(comm, &op, &r), &r);
+    return collective_finish(collective_begin(comm, &op, &r), &r);
 }
 
 mega_status mega_comm_barrier(mega_comm *comm, const char *name)
@@ -186,7 +186,8 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st)
         mega_error_get_of(st, &record);
         (void)mega_error_restore(&record);
     }
-    if (comm->size == 1 || comm->world->failed) return st; /* its own message is the one that all would leave with */
+    if (comm->size == 1 || comm->world->failed) /* the local message is the one that all ranks would return */
+        return st;
     if (comm->world->stalled && st != MEGA_OK) return st;
     const bool is_end = st != MEGA_OK && comm->size == comm->world->size;
     const mega_status agreed = reduce_number(comm, COMM_AGREE, st == MEGA_OK ? "status" : "a failure of its own",

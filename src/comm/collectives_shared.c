@@ -1,51 +1,52 @@
-/* Collectives through memory that the ranks of a host share. Numbers go chunk by chunk through the rings: each rank
- * posts what the others need of it, takes their sums straight out of what they posted, and posts those. All go through
- * one list of turns, in which a turn needs of the others what they do a round before: so nobody waits in a circle, and
- * a rank may be a round ahead. Sums are those of messages: element by element in the order of ranks. A rank that makes
- * another call than its neighbours (another kind, count or type) is noticed by all of them at the first chunk.
+/* Collectives through memory that the ranks of a host share. Numbers go through ring buffers in chunks: each rank posts
+ * the parts that the others need, sums its own slice directly from their buffers, and posts the sum. All ranks go
+ * through one list of turns; each turn depends only on turns of the previous round, so there is no deadlock and a rank
+ * may be one round ahead. Sums are bit-identical to those of collectives_advance.c: element by element in the order of
+ * ranks. A rank that makes another call than its neighbours (another kind, count or type) is noticed by all of them at
+ * the first chunk.
  *
- * A large gathering posts no numbers but where they are: each rank reads them there, in one piece, and nobody leaves
- * before all have read. That is one copy instead of two, and one wait instead of one a chunk, which counts most where
- * ranks outnumber cores. */
+ * A large all_gather posts only the addresses of the data: each rank copies it from there (process_vm_readv), and no
+ * rank returns before all have copied. That is one copy instead of two, and one wait instead of one per chunk, which
+ * matters most when there are more ranks than cores. */
 #include "shared_impl.h"
 
 #include <string.h>
 
-/* Reductions of at most this many bytes a rank are posted whole: one turn of reading instead of two. */
+/* Reductions of at most this many bytes per rank are posted unsplit: one turn of reading instead of two. */
 #define SMALL_BYTES ((size_t)4 << 10)
 
-/* Slices of gatherings from this size on are read where they are. */
+/* All_gather slices of at least this size are copied directly from the other process. */
 #define REACHED_BYTES ((size_t)1 << 20)
 
-/* The turns of a round: the next chunk is posted before the one at hand is worked on. */
+/* The turns of a round: a chunk is posted before the previous one is processed. */
 typedef enum turn { TURN_POST, TURN_REDUCE, TURN_POST_SUM, TURN_COPY, TURN_STAY, TURNS } turn;
 
-static size_t buffer_bytes(const comm_op *op)
+static size_t shared_buffer_bytes(const comm_op *op)
 {
     const size_t all = op->comm->world->channel[op->comm->tag].scratch_bytes;
     const size_t bytes = all / ((size_t)SHARED_RING * (size_t)op->comm->size) / 8 * 8;
     return bytes < SHARED_MOST_BYTES ? bytes : SHARED_MOST_BYTES;
 }
 
-static bool is_whole(const comm_op *op)
+static bool shared_is_whole(const comm_op *op)
 {
     const size_t bytes = (size_t)op->count * mega_dtype_size(op->dtype);
     return op->kind == COMM_BARRIER || op->kind == COMM_AGREE ||
-           (op->kind == COMM_ALL_REDUCE && bytes <= SMALL_BYTES && bytes <= buffer_bytes(op));
+           (op->kind == COMM_ALL_REDUCE && bytes <= SMALL_BYTES && bytes <= shared_buffer_bytes(op));
 }
 
-static bool is_reached(const comm_op *op)
+static bool shared_is_reached(const comm_op *op)
 {
     return op->kind == COMM_ALL_GATHER && (size_t)op->count * mega_dtype_size(op->dtype) >= REACHED_BYTES &&
-           shared_reaches(op) && buffer_bytes(op) >= sizeof op->in;
+           shared_reaches(op) && shared_buffer_bytes(op) >= sizeof op->in;
 }
 
-/* Elements of a slice that go at a time: a buffer holds those for each other rank, or one's own. */
+/* Elements of a slice per chunk: a buffer must hold the chunks for all other ranks, or one's own sum. */
 static int64_t chunk_elements(const comm_op *op)
 {
     const size_t parts = op->kind == COMM_ALL_GATHER ? 1 : (size_t)op->comm->size - 1;
-    const size_t bytes = buffer_bytes(op) / parts, even = bytes / 64 * 64;
-    if (is_whole(op) || is_reached(op)) return op->count;
+    const size_t bytes = shared_buffer_bytes(op) / parts, even = bytes / 64 * 64;
+    if (shared_is_whole(op) || shared_is_reached(op)) return op->count;
     return (int64_t)((even > 0 ? even : bytes) / mega_dtype_size(op->dtype));
 }
 
@@ -58,7 +59,7 @@ bool comm_shares(const comm_op *op)
 
 static int64_t slice_of(const comm_op *op)
 {
-    return is_whole(op) ? op->count : comm_slice_elements(op);
+    return shared_is_whole(op) ? op->count : comm_slice_elements(op);
 }
 
 /* ---- turns ---- */
@@ -68,46 +69,47 @@ static size_t bytes_of(const comm_op *op, int64_t elements)
     return (size_t)elements * mega_dtype_size(op->dtype);
 }
 
-/* Where the part for rank r lies in a buffer of rank `from`. */
-static size_t part(const comm_op *op, int from, int r)
+/* Offset of the part for rank r in a buffer of rank `from`. */
+static size_t shared_part_at(const comm_op *op, int from, int r)
 {
-    return is_whole(op) ? 0 : bytes_of(op, chunk_elements(op)) * (size_t)(r < from ? r : r - 1);
+    return shared_is_whole(op) ? 0 : bytes_of(op, chunk_elements(op)) * (size_t)(r < from ? r : r - 1);
 }
 
-static void fill(const comm_op *op, char *room)
+static void shared_fill(const comm_op *op, char *room)
 {
     const int64_t most = chunk_elements(op);
     const int me = op->comm->rank;
-    if (is_reached(op)) {
+    if (shared_is_reached(op)) {
         memcpy(room, &op->in, sizeof op->in);
         return;
     }
-    if (is_whole(op) || op->kind == COMM_ALL_GATHER) {
-        const int64_t count = is_whole(op) ? op->count : comm_held(op, me, most);
+    if (shared_is_whole(op) || op->kind == COMM_ALL_GATHER) {
+        const int64_t count = shared_is_whole(op) ? op->count : comm_held(op, me, most);
         memcpy(room, (const char *)op->in + bytes_of(op, op->at), bytes_of(op, count));
         return;
     }
     for (int r = 0; r < op->comm->size; r++)
         if (r != me)
-            memcpy(room + part(op, me, r), (const char *)op->in + bytes_of(op, comm_place(op, r)),
+            memcpy(room + shared_part_at(op, me, r), (const char *)op->in + bytes_of(op, comm_place(op, r)),
                    bytes_of(op, comm_held(op, r, most)));
 }
 
-/* What an all_reduce or a reduce_scatter has of its own sum. */
+/* Where an all_reduce or reduce_scatter keeps this rank's own sum. */
 static char *own_sum(const comm_op *op)
 {
-    return (char *)op->out + bytes_of(op, is_whole(op)                      ? 0
+    return (char *)op->out + bytes_of(op, shared_is_whole(op)               ? 0
                                           : op->kind == COMM_REDUCE_SCATTER ? op->at
                                                                             : comm_place(op, op->comm->rank));
 }
 
-static int64_t own_count(const comm_op *op)
+static int64_t shared_own_count(const comm_op *op)
 {
-    return is_whole(op) ? op->count : comm_held(op, op->comm->rank, chunk_elements(op));
+    return shared_is_whole(op) ? op->count : comm_held(op, op->comm->rank, chunk_elements(op));
 }
 
-/* A rank that has failed on its own calls agree while the others are elsewhere: its message is the one to read. */
-static mega_status check_call(const comm_op *op, int member, const char *theirs)
+/* A rank that failed calls agree while the others are in another call: point to its message instead of reporting a
+ * mismatch. */
+static mega_status shared_check_call(const comm_op *op, int member, const char *theirs)
 {
     const comm_call *call = shared_call(theirs);
     int32_t failed = op->comm->size;
@@ -121,11 +123,11 @@ static mega_status check_call(const comm_op *op, int member, const char *theirs)
                      (unsigned long long)op->number, op->name, op->comm->name);
 }
 
-static bool post(const comm_op *op)
+static bool shared_post_part(const comm_op *op)
 {
     char *room = shared_room(op);
     if (room == NULL) return false;
-    fill(op, room);
+    shared_fill(op, room);
     shared_post(op);
     return true;
 }
@@ -134,12 +136,12 @@ static bool post_sum(const comm_op *op)
 {
     char *room = shared_room(op);
     if (room == NULL) return false;
-    memcpy(room, own_sum(op), bytes_of(op, own_count(op)));
+    memcpy(room, own_sum(op), bytes_of(op, shared_own_count(op)));
     shared_post(op);
     return true;
 }
 
-static mega_status reduce(const comm_op *op, bool *done)
+static mega_status shared_reduce(const comm_op *op, bool *done)
 {
     const void *from[MEGA_COMM_MOST_RANKS];
     const int me = op->comm->rank, size = op->comm->size;
@@ -147,25 +149,25 @@ static mega_status reduce(const comm_op *op, bool *done)
     for (int r = 0; r < size; r++) {
         const char *theirs = r == me ? NULL : shared_read(op, r);
         if (r != me && theirs == NULL) return MEGA_OK;
-        if (r != me) MEGA_TRY(check_call(op, r, theirs));
-        from[r] = r == me ? (const char *)op->in + bytes_of(op, is_whole(op) ? 0 : comm_place(op, me))
-                          : theirs + part(op, r, me);
+        if (r != me) MEGA_TRY(shared_check_call(op, r, theirs));
+        from[r] = r == me ? (const char *)op->in + bytes_of(op, shared_is_whole(op) ? 0 : comm_place(op, me))
+                          : theirs + shared_part_at(op, r, me);
     }
-    comm_reduce(own_sum(op), from, size, own_count(op), op->dtype, op->reduce);
+    comm_reduce(own_sum(op), from, size, shared_own_count(op), op->dtype, op->reduce);
     for (int r = 0; r < size; r++)
         if (r != me) shared_is_read(op, r);
     *done = true;
     return MEGA_OK;
 }
 
-/* A member's part, out of what it posted. *there: false where its process has ended; the wait then reports it. */
-static mega_status copy_part(const comm_op *op, int member, const char *posted, bool *there)
+/* Copies a member's part from its post. *there false: its process has ended; the wait then reports that. */
+static mega_status shared_copy_part(const comm_op *op, int member, const char *posted, bool *there)
 {
     void *out = (char *)op->out + bytes_of(op, comm_place(op, member));
     const size_t bytes = bytes_of(op, comm_held(op, member, chunk_elements(op)));
     const void *theirs;
     *there = true;
-    if (!is_reached(op)) {
+    if (!shared_is_reached(op)) {
         memcpy(out, posted, bytes);
         return MEGA_OK;
     }
@@ -173,8 +175,8 @@ static mega_status copy_part(const comm_op *op, int member, const char *posted, 
     return shared_fetch(op, member, theirs, out, bytes, there);
 }
 
-/* Of each rank its part, as they come. */
-static mega_status copy(comm_op *op, bool *done)
+/* Copies each rank's part as it arrives. */
+static mega_status shared_copy(comm_op *op, bool *done)
 {
     *done = false;
     for (; op->next_member < op->comm->size; op->next_member++) {
@@ -182,9 +184,9 @@ static mega_status copy(comm_op *op, bool *done)
         if (r == op->comm->rank) continue;
         const char *theirs = shared_read(op, r);
         if (theirs == NULL) return MEGA_OK;
-        MEGA_TRY(check_call(op, r, theirs));
+        MEGA_TRY(shared_check_call(op, r, theirs));
         bool there;
-        MEGA_TRY(copy_part(op, r, theirs, &there));
+        MEGA_TRY(shared_copy_part(op, r, theirs, &there));
         if (!there) return MEGA_OK;
         shared_is_read(op, r);
     }
@@ -193,7 +195,7 @@ static mega_status copy(comm_op *op, bool *done)
     return MEGA_OK;
 }
 
-/* What the others read where it is stays as it is until they have. */
+/* Data that others copy directly must not change until all have copied it. */
 static bool all_have_read(const comm_op *op)
 {
     for (int r = 0; r < op->comm->size; r++)
@@ -201,31 +203,32 @@ static bool all_have_read(const comm_op *op)
     return true;
 }
 
-/* Which chunk a turn of round `round` is for; none where that is outside of them, or the kind has no such turn. */
+/* The chunk that a turn works on in round `round`; outside of [0, chunks) if it has none, or the kind has no such
+ * turn. */
 static int64_t chunk_of(const comm_op *op, turn t, int64_t round)
 {
-    const bool gathers = op->kind == COMM_ALL_GATHER, sums_back = op->kind == COMM_ALL_REDUCE && !is_whole(op);
+    const bool gathers = op->kind == COMM_ALL_GATHER, sums_back = op->kind == COMM_ALL_REDUCE && !shared_is_whole(op);
     switch (t) {
     case TURN_POST: return round + 1;
     case TURN_REDUCE: return gathers ? -1 : round;
     case TURN_POST_SUM: return sums_back ? round : -1;
     case TURN_COPY: return gathers ? round : sums_back ? round - 1 : -1;
-    default: return is_reached(op) ? round : -1;
+    default: return shared_is_reached(op) ? round : -1;
     }
 }
 
 static mega_status take_turn(comm_op *op, turn t, bool *done)
 {
     switch (t) {
-    case TURN_POST: *done = post(op); return MEGA_OK;
-    case TURN_REDUCE: return reduce(op, done);
+    case TURN_POST: *done = shared_post_part(op); return MEGA_OK;
+    case TURN_REDUCE: return shared_reduce(op, done);
     case TURN_POST_SUM: *done = post_sum(op); return MEGA_OK;
-    case TURN_COPY: return copy(op, done);
+    case TURN_COPY: return shared_copy(op, done);
     default: *done = all_have_read(op); return MEGA_OK;
     }
 }
 
-/* ---- what the operations under way call ---- */
+/* ---- called by operations.c and collectives_advance.c ---- */
 
 void comm_shared_begin(comm_op *op)
 {

@@ -1,4 +1,4 @@
-/* Comparing lists over ranks: by a hash; where it differs, by halves until the first item that does. */
+/* Compares lists over ranks: by a hash; if it differs, by bisection for the first item that differs. */
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -6,33 +6,33 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t hash_of(const mega_compared *l, int64_t begin, int64_t end)
+static uint64_t compared_hash(const mega_compared *l, int64_t begin, int64_t end)
 {
     if (end > l->count) end = l->count;
     return l->hash(l->of, begin < end ? begin : end, end);
 }
 
-/* Whether all members have the same number. */
-static mega_status same(mega_comm *comm, uint64_t number, bool *out)
+/* Returns in *out whether all members have the same number. */
+static mega_status compared_is_same(mega_comm *comm, uint64_t number, bool *out)
 {
     const int64_t n = (int64_t)number;
-    int64_t ends[2] = {n, ~n}; /* the complement turns the order round */
+    int64_t ends[2] = {n, ~n}; /* the maximum of the complement gives the minimum */
     MEGA_TRY(mega_comm_all_reduce(comm, "comparison of ranks", ends, 2, MEGA_I64, MEGA_REDUCE_MAX));
     *out = ends[0] == ~ends[1];
     return MEGA_OK;
 }
 
-/* The first item from `begin` on that differs; -1: none. `most` is the length of the longest list. */
+/* Finds the first item at or after `begin` that differs; -1: none. `most` is the length of the longest list. */
 static mega_status find_difference(mega_comm *comm, const mega_compared *l, int64_t begin, int64_t most, int64_t *out)
 {
     int64_t least = begin;
     bool equal;
     *out = -1;
-    MEGA_TRY(same(comm, hash_of(l, begin, INT64_MAX), &equal));
+    MEGA_TRY(compared_is_same(comm, compared_hash(l, begin, INT64_MAX), &equal));
     if (equal) return MEGA_OK;
-    while (least < most) { /* begin … least - 1 are the same everywhere, begin … most are not */
+    while (least < most) { /* items begin … least - 1 are equal everywhere, begin … most are not */
         const int64_t half = least + (most - least) / 2;
-        MEGA_TRY(same(comm, hash_of(l, begin, half + 1), &equal));
+        MEGA_TRY(compared_is_same(comm, compared_hash(l, begin, half + 1), &equal));
         if (equal) least = half + 1;
         else
             most = half;
@@ -41,14 +41,14 @@ static mega_status find_difference(mega_comm *comm, const mega_compared *l, int6
     return MEGA_OK;
 }
 
-/* Appends item i as the first rank has it, and as each rank has it that differs from the first. */
+/* Appends item i as the first rank has it, and as each rank that differs from the first has it. */
 static mega_status describe_item(mega_comm *comm, const mega_compared *l, int64_t i, char *all, mega_buffer *text)
 {
     char mine[MEGA_COMPARED_TEXT] = "";
     if (i < l->count) l->describe(l->of, i, mine);
     else
         snprintf(mine, sizeof mine, "no more %ss", l->item);
-    MEGA_TRY(mega_comm_all_gather(comm, "what differs between ranks", all, mine, MEGA_COMPARED_TEXT, MEGA_U8));
+    MEGA_TRY(mega_comm_all_gather(comm, "the differences between ranks", all, mine, MEGA_COMPARED_TEXT, MEGA_U8));
     for (int r = 0; r < mega_comm_size(comm); r++)
         if (r == 0 || strncmp(all, all + (size_t)r * MEGA_COMPARED_TEXT, MEGA_COMPARED_TEXT) != 0)
             mega_buffer_printf(text, "\n  rank %d of the group: %s", r, all + (size_t)r * MEGA_COMPARED_TEXT);
@@ -78,7 +78,7 @@ mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine)
 {
     int64_t most = mine->count, first;
     bool equal;
-    MEGA_TRY(same(comm, hash_of(mine, 0, INT64_MAX), &equal));
+    MEGA_TRY(compared_is_same(comm, compared_hash(mine, 0, INT64_MAX), &equal));
     if (equal) return MEGA_OK;
     MEGA_TRY(mega_comm_all_reduce(comm, "comparison of ranks", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
     MEGA_TRY(find_difference(comm, mine, 0, most, &first));

@@ -1,5 +1,5 @@
-/* The layout of ranks. The order of the axes (tp varies fastest, then cp, dp, pp; ep lies inside dp) is written here
- * and nowhere else; whoever needs a coordinate reads mega_layout. */
+/* The layout of ranks. Only this file knows the order of the axes (tp varies fastest, then cp, dp, pp; ep lies inside
+ * dp); all other code reads coordinates from mega_layout. */
 #include "comm_impl.h"
 #include "megalith/extent.h"
 #include "megalith/memory.h"
@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 typedef struct layout_block {
-    mega_layout layout; /* first: a mega_layout is a layout_block */
+    mega_layout layout; /* first, so that a pointer to it is a pointer to the block */
     mega_comm group[MEGA_COMM_GROUPS];
 } layout_block;
 
-/* 0 stands for "not said". */
+/* A size of 0 means the default, 1. */
 static int at_least_one(int size)
 {
     return size == 0 ? 1 : size;
@@ -39,13 +39,13 @@ static mega_status check_sizes(const mega_layout_sizes *s, int world)
         return MEGA_FAIL(MEGA_ERR_USAGE, "rank %d of a world of %d ranks; expected 0 to %d", s->planned_rank, world,
                          world - 1);
     if (world > MEGA_COMM_MOST_RANKS && s->planned_ranks == 0)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a world of %d ranks; at most %d are built", world,
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a world of %d ranks; at most %d are supported", world,
                          MEGA_COMM_MOST_RANKS);
     return MEGA_OK;
 }
 
-/* Divisors of n: "1, 2, 4". */
-static const char *divisors(char *out, size_t size, int n)
+/* Lists the divisors of n: "1, 2, 4". */
+static const char *divisors_text(char *out, size_t size, int n)
 {
     size_t used = 0;
     for (int d = 1; d <= n && used + 16 < size; d++)
@@ -53,8 +53,8 @@ static const char *divisors(char *out, size_t size, int n)
     return out;
 }
 
-/* The sizes that cut the world, those of one rank left out: "--tensor-model-parallel-size 2 x ... 4". */
-static const char *factors(char *out, size_t size, const mega_layout_sizes *s)
+/* Lists the sizes that divide the world, except those of 1: "--tensor-model-parallel-size 2 x ... 4". */
+static const char *factors_text(char *out, size_t size, const mega_layout_sizes *s)
 {
     const struct {
         const char *option;
@@ -80,14 +80,14 @@ static mega_status check_division(const mega_layout_sizes *s, int world)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s%s does not divide the world of %d rank%s; expected %sone of: %s (megalith launch "
                          "--nproc_per_node N starts N)",
-                         factors(cuts, sizeof cuts, s), product, world, world == 1 ? "" : "s",
-                         is_product ? "a product that is " : "", divisors(text, sizeof text, world));
+                         factors_text(cuts, sizeof cuts, s), product, world, world == 1 ? "" : "s",
+                         is_product ? "a product that is " : "", divisors_text(text, sizeof text, world));
     const int dp = (int)(world / cut);
     if (dp % s->ep != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--expert-model-parallel-size %d does not divide the %d data-parallel ranks; expected one of: "
                          "%s",
-                         s->ep, dp, divisors(text, sizeof text, dp));
+                         s->ep, dp, divisors_text(text, sizeof text, dp));
     return MEGA_OK;
 }
 
@@ -97,8 +97,8 @@ typedef struct layout_axis {
     int stride;
 } layout_axis;
 
-/* Places the axes of this rank: each takes its size out of what the faster ones left. */
-static void place(layout_block *b, mega_world *world, int rank)
+/* Computes this rank's position on each axis: each axis divides what the faster ones left. */
+static void layout_place(layout_block *b, mega_world *world, int rank)
 {
     mega_layout *const l = &b->layout;
     layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},          {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
@@ -123,14 +123,16 @@ static void place(layout_block *b, mega_world *world, int rank)
         c->size = axis[i].axis->size;
         c->world = c->size > 1 ? world : NULL;
         c->stride = axis[i].stride;
-        c->tag = axis[i].axis == &l->world ? MEGA_COMM_WORLD_TAG : i; /* the same group: they take turns */
+        /* the layout's `world` has the same ranks as the world's own group, so they share one queue */
+        c->tag = axis[i].axis == &l->world ? MEGA_COMM_WORLD_TAG : i;
         axis[i].axis->comm = c;
     }
 }
 
 mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes)
 {
-    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_layout_create: out is NULL; give it");
+    if (out == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_layout_create: out is NULL; expected the address of a layout pointer");
     mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){0} : *sizes;
     s.tp = at_least_one(s.tp);
     s.pp = at_least_one(s.pp);
@@ -148,7 +150,7 @@ mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_
     b->layout.ep.size = s.ep;
     b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
     b->layout.world.size = ranks;
-    place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
+    layout_place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
     mega_status st = MEGA_OK;
     for (int i = 0; i < MEGA_COMM_SUMMING && st == MEGA_OK; i++) st = comm_channel_open(&b->group[i]);
     if (st == MEGA_OK) *out = &b->layout;

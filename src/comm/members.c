@@ -1,23 +1,23 @@
 /* Sums over some of the ranks of a group, made of messages: each member adds up its share of the numbers, in the order
- * of members, and sends the sums to the others. */
+ * of members, and sends the sum to the others. */
 #include "comm_impl.h"
 
 #include <stdalign.h>
 
-/* What lies in the scratch: requests and pointers by member, then the pieces. */
+/* Layout of the scratch: requests and pointers by member, then the pieces. */
 typedef struct members_sum {
     const mega_members *m;
     const char *name;
     char *data;
-    int64_t count, piece; /* elements; the most of a share at a time */
+    int64_t count, piece; /* elements in all; most elements of a share per round */
     mega_dtype dtype;
     mega_request *send, *receive;
     const void **from;
     char *pieces;
 } members_sum;
 
-/* Of the other members together, as much is under way as the collectives of the group have scratch. */
-static int64_t piece_elements(const mega_members *m, mega_dtype dtype)
+/* Limits the pieces of all other members together to the size of the group's scratch for collectives. */
+static int64_t members_piece_elements(const mega_members *m, mega_dtype dtype)
 {
     const int64_t n = (int64_t)(comm_scratch_bytes(m->comm) / mega_dtype_size(dtype)) / (m->count - 1);
     return n > 0 ? n : 1;
@@ -32,12 +32,12 @@ static size_t lists_bytes(int members)
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype)
 {
     if (m->count < 2) return 0;
-    const int64_t share = (count + m->count - 1) / m->count, most = piece_elements(m, dtype);
+    const int64_t share = (count + m->count - 1) / m->count, most = members_piece_elements(m, dtype);
     return lists_bytes(m->count) + (size_t)((share < most ? share : most) * (m->count - 1)) * mega_dtype_size(dtype);
 }
 
-/* The elements of a member's share that are summed in this round: their number, from *first. */
-static int64_t part_of(const members_sum *s, int member, int64_t round, int64_t *first)
+/* Returns how many elements of a member's share are summed in this round; they begin at *first. */
+static int64_t members_part_of(const members_sum *s, int member, int64_t round, int64_t *first)
 {
     const int64_t begin = s->count * member / s->m->count, end = s->count * (member + 1) / s->m->count;
     const int64_t left = end - begin - round * s->piece;
@@ -45,38 +45,39 @@ static int64_t part_of(const members_sum *s, int member, int64_t round, int64_t 
     return left < 0 ? 0 : left < s->piece ? left : s->piece;
 }
 
-static char *element(const members_sum *s, int64_t at)
+static char *members_element(const members_sum *s, int64_t at)
 {
     return s->data + at * (int64_t)mega_dtype_size(s->dtype);
 }
 
-static mega_status exchange(const members_sum *s, int64_t round, bool is_sum)
+static mega_status members_exchange(const members_sum *s, int64_t round, bool is_sum)
 {
     const int64_t size = (int64_t)mega_dtype_size(s->dtype);
     int64_t own, theirs;
-    const int64_t mine = part_of(s, s->m->own, round, &own);
+    const int64_t mine = members_part_of(s, s->m->own, round, &own);
     char *piece = s->pieces;
     for (int k = 0; k < s->m->count; k++) {
-        const int64_t n = part_of(s, k, round, &theirs);
+        const int64_t n = members_part_of(s, k, round, &theirs);
         s->send[k] = s->receive[k] = (mega_request){.world = NULL};
-        s->from[k] = element(s, own);
+        s->from[k] = members_element(s, own);
         if (k == s->m->own) continue;
         if (!is_sum) s->from[k] = piece;
-        /* first everybody's numbers go to the member whose share they are; then its sums come back */
-        void *into = is_sum ? element(s, theirs) : piece;
+        /* first the numbers go to the member that owns the share; then it sends the sum back */
+        void *into = is_sum ? members_element(s, theirs) : piece;
         const int64_t out = is_sum ? mine : n, in = is_sum ? n : mine;
         piece += mine * size;
         if (in > 0)
             MEGA_TRY(mega_comm_receive_start(s->m->comm, s->name, s->m->rank[k], into, in * size, &s->receive[k]));
         if (out > 0)
-            MEGA_TRY(mega_comm_send_start(s->m->comm, s->name, s->m->rank[k], element(s, is_sum ? own : theirs),
+            MEGA_TRY(mega_comm_send_start(s->m->comm, s->name, s->m->rank[k], members_element(s, is_sum ? own : theirs),
                                           out * size, &s->send[k]));
     }
     for (int k = 0; k < s->m->count; k++) {
         MEGA_TRY(mega_comm_wait(&s->receive[k]));
         MEGA_TRY(mega_comm_wait(&s->send[k]));
     }
-    if (!is_sum && mine > 0) comm_reduce(element(s, own), s->from, s->m->count, mine, s->dtype, MEGA_REDUCE_SUM);
+    if (!is_sum && mine > 0)
+        comm_reduce(members_element(s, own), s->from, s->m->count, mine, s->dtype, MEGA_REDUCE_SUM);
     return MEGA_OK;
 }
 
@@ -87,14 +88,14 @@ mega_status mega_comm_members_sum(const mega_members *m, const char *name, void 
     MEGA_TRY(comm_check_reducible(dtype, name));
     members_sum s = {.m = m, .name = name, .data = data, .count = count, .dtype = dtype};
     const int64_t share = (count + m->count - 1) / m->count;
-    s.piece = piece_elements(m, dtype);
+    s.piece = members_piece_elements(m, dtype);
     s.send = scratch;
     s.receive = s.send + m->count;
     s.from = (const void **)(s.receive + m->count);
     s.pieces = (char *)scratch + lists_bytes(m->count);
     for (int64_t round = 0; round * s.piece < share; round++) {
-        MEGA_TRY(exchange(&s, round, false));
-        MEGA_TRY(exchange(&s, round, true));
+        MEGA_TRY(members_exchange(&s, round, false));
+        MEGA_TRY(members_exchange(&s, round, true));
     }
     return MEGA_OK;
 }

@@ -1,6 +1,7 @@
-/* What is under way: a table of operations, and one queue a tag. Ranks begin the collectives of a group in one order,
- * and a queue carries out one after the other, so the messages of a tag meet in order whenever each rank polls; tags do
- * not wait for each other, and single messages (a tag of their own) leave at once. Waiting for one moves all. */
+/* The table of operations in progress, with one queue per tag. All ranks start the collectives of a group in one order,
+ * and a queue executes them one after the other, so messages of a tag match whenever each rank polls. Tags do not wait
+ * for each other, and single messages (which have their own tag) are sent at once. Waiting for one operation makes
+ * progress on all. */
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -9,13 +10,13 @@
 #include <sched.h>
 
 enum {
-    SPINS = 200,     /* polls before the core is given to others */
-    CLOCK_EVERY = 64 /* polls between looks at the clock */
+    SPINS = 200,     /* polls before this rank yields its core */
+    CLOCK_EVERY = 64 /* polls between checks of the clock */
 };
 
-#define LEND_EVERY_S 500e-6 /* seconds between looks whether another process keeps a rank from running */
+#define LEND_EVERY_S 500e-6 /* seconds between checks whether another process keeps an awaited rank from running */
 
-/* What all ranks say to each other is short: statuses and counts. */
+/* The world's own collectives are short: statuses and counts. */
 #define SCRATCH_OF_WORLD ((size_t)256 << 10)
 
 static bool is_message(const comm_op *op)
@@ -25,7 +26,7 @@ static bool is_message(const comm_op *op)
 
 size_t comm_scratch_bytes(const mega_comm *comm)
 {
-    const size_t slots = (size_t)comm->size * 128; /* the least that has room for all */
+    const size_t slots = (size_t)comm->size * 128; /* the smallest size that has a slot for every rank */
     size_t bytes = comm->world == NULL ? COMM_SCRATCH_BYTES : comm->world->scratch_bytes;
     if (comm->size == 1) return 0;
     if (comm->tag == MEGA_COMM_WORLD_TAG && bytes > SCRATCH_OF_WORLD) bytes = SCRATCH_OF_WORLD;
@@ -38,7 +39,8 @@ mega_status comm_channel_open(const mega_comm *comm)
     comm_channel *c = &comm->world->channel[comm->tag];
     const size_t bytes = comm_scratch_bytes(comm);
     if (c->scratch_bytes >= bytes) return MEGA_OK;
-    MEGA_ASSERT(c->scratch == NULL || c->first < 0, "a group of %s grows while collectives are under way", comm->name);
+    MEGA_ASSERT(c->scratch == NULL || c->first < 0, "a larger group %s was created while collectives are in progress",
+                comm->name);
     mega_free(c->scratch);
     c->scratch_bytes = 0;
     c->first = c->last = -1;
@@ -60,7 +62,7 @@ void comm_operations_close(mega_world *world)
     mega_free(world->op);
 }
 
-/* ---- moving on ---- */
+/* ---- progress ---- */
 
 static void has_moved(comm_op *op)
 {
@@ -68,7 +70,7 @@ static void has_moved(comm_op *op)
     op->comm->world->moves++;
 }
 
-static mega_status test(comm_op *op, bool *through)
+static mega_status operation_test(comm_op *op, bool *through)
 {
     if (op->phase != COMM_SHARED) return transport_test(op, through);
     bool moved;
@@ -82,10 +84,10 @@ int comm_missing(const comm_op *op, int *ranks, int most)
     return op->phase == COMM_SHARED ? comm_shared_missing(op, ranks, most) : transport_missing(op, ranks, most);
 }
 
-static mega_status go_on(comm_op *op)
+static mega_status operation_continue(comm_op *op)
 {
     bool through = true;
-    if (op->state == COMM_MOVING) MEGA_TRY(test(op, &through));
+    if (op->state == COMM_MOVING) MEGA_TRY(operation_test(op, &through));
     while (through) {
         bool done;
         op->state = COMM_MOVING;
@@ -96,15 +98,15 @@ static mega_status go_on(comm_op *op)
             op->comm->world->under_way--;
             return MEGA_OK;
         }
-        MEGA_TRY(test(op, &through));
+        MEGA_TRY(operation_test(op, &through));
     }
     return MEGA_OK;
 }
 
-/* Goes on with one operation as far as it goes without waiting. */
-static mega_status move(comm_op *op)
+/* Continues one operation as far as possible without waiting. */
+static mega_status operation_move(comm_op *op)
 {
-    const mega_status st = go_on(op);
+    const mega_status st = operation_continue(op);
     if (st != MEGA_OK) op->state = COMM_FAILED;
     return st;
 }
@@ -114,7 +116,7 @@ static mega_status move_channel(mega_world *world, comm_channel *c)
     while (c->first >= 0) {
         comm_op *op = &world->op[c->first];
         if (op->state == COMM_FAILED) return MEGA_OK;
-        MEGA_TRY(move(op));
+        MEGA_TRY(operation_move(op));
         if (op->state != COMM_DONE) return MEGA_OK;
         c->first = op->next;
     }
@@ -128,7 +130,7 @@ static mega_status move_all(mega_world *world)
         if (world->channel[i].scratch != NULL) MEGA_TRY(move_channel(world, &world->channel[i]));
     for (int i = 0; i < world->used; i++) {
         comm_op *op = &world->op[i];
-        if (op->state == COMM_MOVING && is_message(op)) MEGA_TRY(move(op));
+        if (op->state == COMM_MOVING && is_message(op)) MEGA_TRY(operation_move(op));
     }
     return MEGA_OK;
 }
@@ -138,10 +140,11 @@ mega_status mega_comm_poll(mega_world *world)
     return world == NULL || world->under_way == 0 ? MEGA_OK : move_all(world);
 }
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
-/* The lowest free place: the same calls take the same places each time, and places keep their room. */
-static comm_op *take(mega_world *world)
+/* Takes the lowest free slot: the same sequence of calls uses the same slots each time, and slots keep their
+ * allocations. */
+static comm_op *operation_take(mega_world *world)
 {
     for (int i = 0; i < MEGA_COMM_REQUESTS; i++) {
         if (world->op[i].state != COMM_FREE) continue;
@@ -151,7 +154,7 @@ static comm_op *take(mega_world *world)
     return NULL;
 }
 
-static void enqueue(mega_world *world, comm_channel *c, int place)
+static void operation_enqueue(mega_world *world, comm_channel *c, int place)
 {
     if (c->first < 0) c->first = place;
     else
@@ -163,11 +166,11 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
 {
     mega_world *w = wanted->comm->world;
     if (!is_message(wanted)) MEGA_TRY(comm_channel_open(wanted->comm));
-    comm_op *op = take(w);
+    comm_op *op = operation_take(w);
     if (op == NULL)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s (%s) of group %s: %d requests are under way in this process and there is room for no "
-                         "more; wait for some of them first",
+                         "%s (%s) of group %s: %d requests are in progress in this process, which is the most "
+                         "possible; wait for some of them first",
                          comm_kind_name(wanted->kind), wanted->name, wanted->comm->name, MEGA_COMM_REQUESTS);
     comm_channel *c = &w->channel[wanted->comm->tag];
     const comm_messages own = op->own;
@@ -180,14 +183,15 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     op->messages = is_message(op) ? &op->own : &c->messages;
     w->under_way++;
     *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
-    if (is_message(op)) return move(op);
-    enqueue(w, c, out->place);
+    if (is_message(op)) return operation_move(op);
+    operation_enqueue(w, c, out->place);
     return move_channel(w, c);
 }
 
 /* ---- waiting ---- */
 
-/* It cannot end: it, or what stands before it, has failed, and some earlier call said so. */
+/* Fails if op cannot complete because it, or the first operation of its queue, has failed; an earlier call reported
+ * that. */
 static mega_status check_alive(const mega_world *world, const comm_op *op)
 {
     const comm_channel *c = &world->channel[op->comm->tag];
@@ -201,13 +205,13 @@ static mega_status poll_until_done(mega_world *world, const comm_op *op, double 
 {
     uint64_t moves = world->moves;
     double looked = began;
-    for (long polls = 0; op->state != COMM_DONE; polls++) { /* in vain, one after the other */
+    for (long polls = 0; op->state != COMM_DONE; polls++) { /* polls without progress, in a row */
         MEGA_TRY(check_alive(world, op));
         MEGA_TRY(move_all(world));
         if (world->moves != moves) polls = 0;
         moves = world->moves;
         if (polls < SPINS) {
-            /* as MPI does while it is polled: who is waited for gets a core sooner than by a nap */
+            /* as MPI does when polled: an awaited rank gets the core sooner than through a nap */
             if (world->is_crowded && world->shared != NULL) sched_yield();
             continue;
         }
@@ -243,7 +247,7 @@ mega_status mega_comm_wait(mega_request *request)
     *request = (mega_request){0};
     if (op->state == COMM_FREE || op->use != r.use)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_comm_wait: this request was waited for before, by a copy of it; wait for "
+                         "mega_comm_wait: this request was already waited for through a copy of it; wait for "
                          "each request once");
     MEGA_TRY(wait_for(r.world, op));
     op->state = COMM_FREE;

@@ -1,14 +1,14 @@
-/* The arithmetic of reductions. Every element is reduced over ranks 0, 1, 2, … in that order, so that the result is the
- * same bits on every rank and in every run; 16-bit numbers are widened, summed in float and rounded once. */
+/* The arithmetic of reductions. Every element is reduced over ranks 0, 1, 2, … in that order, so that the bits are the
+ * same on every rank and in every run; 16-bit numbers are widened, summed in float and rounded once. */
 #include "comm_impl.h"
 #include "megalith/threads.h"
 
 #include <string.h>
 
-/* Into each of the functions by instruction set. */
+/* Inlined into one function per instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
-enum { PIECE = 512 }; /* elements at a time: their sums stay in the first level of cache */
+enum { PIECE = 512 }; /* elements at a time, so that the sums stay in the L1 cache */
 
 mega_status comm_check_reducible(mega_dtype dtype, const char *what)
 {
@@ -21,7 +21,7 @@ mega_status comm_check_reducible(mega_dtype dtype, const char *what)
     case MEGA_I64: return MEGA_OK;
     default:
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s: numbers of type %s are not reduced; expected f32, f64, bf16, f16, "
+                         "%s: cannot reduce numbers of type %s; expected f32, f64, bf16, f16, "
                          "i32 or i64",
                          what, mega_dtype_name(dtype));
     }
@@ -39,7 +39,7 @@ mega_status comm_check_reducible(mega_dtype dtype, const char *what)
             for (int64_t i = 0; i < n; i++) r[i] = x[i] < r[i] ? x[i] : r[i]; \
     } while (0)
 
-/* sum[i] = op(sum[i], part[i]), both of the type that is summed in. */
+/* sum[i] = op(sum[i], part[i]); both have the wide type. */
 INLINE void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide, mega_reduce op)
 {
     switch (wide) {
@@ -81,7 +81,7 @@ INLINE void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dty
         for (int64_t i = 0; i < n; i++) h[i] = mega_f32_to_f16(f[i]);
 }
 
-/* ---- the sums, by what the processor has: the same numbers in the same order ---- */
+/* ---- one function per instruction set: the same numbers in the same order ---- */
 
 typedef struct reduction {
     void *out;
@@ -94,7 +94,7 @@ typedef struct reduction {
 
 INLINE void reduce_all(const reduction *r)
 {
-    double sum[PIECE]; /* the widest type there is */
+    double sum[PIECE]; /* room for any of the wide types */
     float room[PIECE];
     const mega_dtype wide = is_half(r->dtype) ? MEGA_F32 : r->dtype;
     for (int64_t begin = 0; begin < r->count; begin += PIECE) {

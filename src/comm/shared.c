@@ -1,9 +1,9 @@
-/* Memory that the ranks of a host share, for collectives of groups that lie on it: a file without a name, opened
- * through /proc like the page of records. For each tag a rank has a ring of buffers that it alone writes, and a counter
- * for each other rank of what it posted to it and of what it has read of it. A buffer is written again once all to whom
- * it was posted have read it. Counters are of pairs, so that groups of one tag may differ from call to call. In front
- * of each buffer lies the call that posted it, which every reader compares with its own. What is too large for buffers
- * is read where its rank has it, if the system allows that. */
+/* Memory shared by the ranks of a host, for collectives of groups within it: an unnamed file, opened through /proc like
+ * the page of records. For each tag a rank has a ring of buffers that only it writes; for each other rank it has a
+ * counter of posts to that rank, and one of posts that it has read from that rank. A buffer is reused once every rank
+ * it was posted to has read it. Counters belong to pairs of ranks, so groups of one tag may differ from call to call. A
+ * description of the posting call precedes each buffer; every reader compares it with its own call. Data too large for
+ * the buffers is copied from the other process's memory, if the system allows that. */
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "shared_impl.h"
@@ -19,33 +19,34 @@
 #include <unistd.h>
 
 #define LINE ((size_t)64)
-/* The call in front of a buffer; whole lines, so that buffers begin at one. */
+/* The description of the call before a buffer; whole cache lines, so that the buffer begins at one. */
 #define CALL_BYTES ((sizeof(comm_call) + LINE - 1) / LINE * LINE)
 
 struct comm_shared {
     char *base;
     size_t bytes;
-    int ranks;    /* of this host */
-    int *place;   /* by world rank: its number on this host, -1: elsewhere */
-    bool reaches; /* the memory of the other ranks */
+    int ranks;    /* ranks of this host */
+    int *place;   /* by world rank: its index on this host; -1: on another host */
+    bool reaches; /* ranks may read each other's memory */
     shared_ring ring[MEGA_COMM_TAGS];
 };
 
-/* ---- where things lie ---- */
+/* ---- offsets in the shared memory ---- */
 
 static size_t round_to_lines(size_t bytes)
 {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* Where a rank of this host is, and a number to find there: one line each, after the line of the nonce. */
+/* A rank's process id, and the address of a number there, for the test of reading it: one cache line per rank, after
+ * the line of the nonce. */
 typedef struct shared_peek {
     int pid;
     const uint64_t *address;
     uint64_t value;
 } shared_peek;
 
-static shared_peek *peek(const comm_shared *s, int place)
+static shared_peek *peek_of(const comm_shared *s, int place)
 {
     return (shared_peek *)(void *)(s->base + LINE * (size_t)(1 + place));
 }
@@ -55,7 +56,7 @@ static size_t head_bytes(const comm_shared *s)
     return LINE * (size_t)(1 + s->ranks);
 }
 
-/* Counters of what a rank posted, or read, by the other rank. */
+/* Bytes of the counters of posts, or of reads, for each pair of ranks. */
 static size_t counter_bytes(const comm_shared *s)
 {
     return round_to_lines((size_t)s->ranks * sizeof(uint64_t));
@@ -72,13 +73,13 @@ static size_t all_bytes(const comm_shared *s)
            (size_t)MEGA_COMM_TAGS * (size_t)s->ranks * SHARED_RING * (CALL_BYTES + SHARED_MOST_BYTES);
 }
 
-static _Atomic uint64_t *counter(const comm_shared *s, int tag, int of, bool is_read, int other)
+static _Atomic uint64_t *ring_counter(const comm_shared *s, int tag, int of, bool is_read, int other)
 {
     const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * 2 + is_read;
     return (_Atomic uint64_t *)(void *)(s->base + head_bytes(s) + row * counter_bytes(s)) + other;
 }
 
-static char *buffer(const comm_shared *s, int tag, int of, uint64_t post)
+static char *ring_buffer(const comm_shared *s, int tag, int of, uint64_t post)
 {
     const size_t row = ((size_t)tag * (size_t)s->ranks + (size_t)of) * SHARED_RING + post % SHARED_RING;
     return s->base + counters_bytes(s) + row * (CALL_BYTES + SHARED_MOST_BYTES) + CALL_BYTES;
@@ -87,12 +88,12 @@ static char *buffer(const comm_shared *s, int tag, int of, uint64_t post)
 /* ---- opening ---- */
 
 typedef struct segment_place {
-    int pid, fd; /* fd < 0: there is none */
+    int pid, fd; /* fd < 0: no segment */
     comm_way way;
     uint64_t nonce;
 } segment_place;
 
-static bool map(comm_shared *s, int fd)
+static bool segment_map(comm_shared *s, int fd)
 {
     void *base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     s->base = base == MAP_FAILED ? NULL : base;
@@ -104,7 +105,7 @@ static void make_segment(comm_shared *s, segment_place *out)
     *out = (segment_place){.pid = (int)getpid(), .fd = memfd_create("megalith-shared", MFD_CLOEXEC)};
     out->nonce = ((uint64_t)out->pid << 32) ^ (uint64_t)(mega_time_now() * 1e6) ^ 1;
     if (out->fd < 0) return;
-    if (ftruncate(out->fd, (off_t)s->bytes) == 0 && map(s, out->fd)) *(uint64_t *)(void *)s->base = out->nonce;
+    if (ftruncate(out->fd, (off_t)s->bytes) == 0 && segment_map(s, out->fd)) *(uint64_t *)(void *)s->base = out->nonce;
     else {
         close(out->fd);
         out->fd = -1;
@@ -118,7 +119,7 @@ static void open_segment(comm_shared *s, const segment_place *at)
     snprintf(path, sizeof path, "/proc/%d/fd/%d", at->pid, at->fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return;
-    if (lseek(fd, 0, SEEK_END) == (off_t)s->bytes && map(s, fd) && *(uint64_t *)(void *)s->base != at->nonce) {
+    if (lseek(fd, 0, SEEK_END) == (off_t)s->bytes && segment_map(s, fd) && *(uint64_t *)(void *)s->base != at->nonce) {
         munmap(s->base, s->bytes);
         s->base = NULL;
     }
@@ -137,8 +138,8 @@ static bool find_places(const mega_world *w, comm_shared *s)
     return true;
 }
 
-/* Returns 0 or errno. A call reads at most 2 GiB. */
-static int read_process(int pid, const void *theirs, void *out, size_t bytes)
+/* Copies from another process; one call reads at most 2 GiB. Returns 0 or errno. */
+static int shared_read_process(int pid, const void *theirs, void *out, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         const struct iovec to = {(char *)out + done, bytes - done};
@@ -150,21 +151,22 @@ static int read_process(int pid, const void *theirs, void *out, size_t bytes)
     return 0;
 }
 
-/* Rights, containers and namespaces decide; so each rank looks for a number in every other. Collective of the host. */
+/* Whether processes may read each other depends on permissions, containers and namespaces, so each rank tries to read a
+ * number of every other. Collective over the host. */
 static mega_status try_reaching(mega_world *w)
 {
     comm_shared *s = w->shared;
     const uint64_t value = *(uint64_t *)(void *)s->base * (uint64_t)(2 * w->local_rank + 3);
-    *peek(s, w->local_rank) = (shared_peek){.pid = (int)getpid(), .address = &value, .value = value};
+    *peek_of(s, w->local_rank) = (shared_peek){.pid = (int)getpid(), .address = &value, .value = value};
     MEGA_TRY(transport_host_barrier(w));
     bool reaches = true;
     for (int i = 0; i < s->ranks && reaches; i++) {
-        const shared_peek *p = peek(s, i);
+        const shared_peek *p = peek_of(s, i);
         uint64_t found = 0;
-        reaches =
-            i == w->local_rank || (read_process(p->pid, p->address, &found, sizeof found) == 0 && found == p->value);
+        reaches = i == w->local_rank ||
+                  (shared_read_process(p->pid, p->address, &found, sizeof found) == 0 && found == p->value);
     }
-    MEGA_TRY(transport_host_all(w, &reaches)); /* and so `value` has been read */
+    MEGA_TRY(transport_host_all(w, &reaches)); /* afterwards every rank has read `value` */
     s->reaches = reaches;
     return MEGA_OK;
 }
@@ -180,10 +182,11 @@ static mega_status check_wish(comm_way way)
 {
     const char *text = getenv("MEGA_COMM");
     if (way != COMM_WAY_UNKNOWN) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives of a "
-                     "host go through memory that its ranks share), or nothing: what is faster",
-                     text == NULL ? "" : text);
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "environment variable MEGA_COMM=%s; expected mpi (all messages go over MPI), shm (collectives within a "
+        "host go through memory that its ranks share), or unset: the faster one",
+        text == NULL ? "" : text);
 }
 
 mega_status shared_open(mega_world *w)
@@ -192,25 +195,25 @@ mega_status shared_open(mega_world *w)
     w->way = read_wish();
     if (w->local_size == 1) return check_wish(w->way);
     comm_shared *s = w->shared = mega_calloc(1, sizeof *s);
-    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for what ranks of a host share", w->rank);
+    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the shared memory of this host", w->rank);
     s->ranks = w->local_size;
     s->bytes = all_bytes(s);
     if (w->local_rank == 0 && w->shares_page) make_segment(s, &at);
-    at.way = w->way; /* a launcher may hand the environment to some ranks alone */
+    at.way = w->way; /* some launchers pass the environment to some ranks only */
     MEGA_TRY(transport_host_broadcast(w, &at, sizeof at));
     w->way = at.way;
     if (w->local_rank != 0 && w->shares_page) open_segment(s, &at);
     bool all = s->base != NULL && find_places(w, s);
-    MEGA_TRY(transport_host_all(w, &all)); /* and so all have opened it */
+    MEGA_TRY(transport_host_all(w, &all)); /* afterwards every rank has opened it */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
-    const mega_status wish = check_wish(w->way); /* all have heard the first rank's, so none waits for another */
+    const mega_status wish = check_wish(w->way); /* all ranks check the first rank's value, so none waits for another */
     if (all && wish == MEGA_OK) return try_reaching(w);
     shared_close(w);
     if (wish != MEGA_OK) return wish;
     return w->way != COMM_WAY_SHARED
                ? MEGA_OK
-               : MEGA_FAIL(MEGA_ERR_COMM, "MEGA_COMM=shm in the environment, but the ranks of this host cannot open "
-                                          "each other's memory (/proc/PID/fd): are they in containers of their own? "
+               : MEGA_FAIL(MEGA_ERR_COMM, "environment variable MEGA_COMM=shm, but the ranks of this host cannot open "
+                                          "each other's memory (/proc/PID/fd): are they in separate containers? "
                                           "Without MEGA_COMM they use MPI");
 }
 
@@ -241,9 +244,9 @@ bool shared_holds(const comm_op *op)
 
 /* ---- posts ----
  *
- * A counter of posts also says in which buffer the last one lies: posts * SHARED_RING + buffer. */
+ * A counter of posts also holds the buffer of the last post: posts * SHARED_RING + buffer. */
 
-static comm_shared *of(const comm_op *op)
+static comm_shared *shared_of(const comm_op *op)
 {
     return op->comm->world->shared;
 }
@@ -253,14 +256,14 @@ static int own_place(const comm_op *op)
     return op->comm->world->local_rank;
 }
 
-static uint64_t posted(const comm_op *op, int from, int to)
+static uint64_t ring_posted(const comm_op *op, int from, int to)
 {
-    return atomic_load_explicit(counter(of(op), op->comm->tag, from, false, to), memory_order_acquire);
+    return atomic_load_explicit(ring_counter(shared_of(op), op->comm->tag, from, false, to), memory_order_acquire);
 }
 
 static uint64_t been_read(const comm_op *op, int from, int by)
 {
-    return atomic_load_explicit(counter(of(op), op->comm->tag, by, true, from), memory_order_acquire);
+    return atomic_load_explicit(ring_counter(shared_of(op), op->comm->tag, by, true, from), memory_order_acquire);
 }
 
 static bool same_group(const shared_ring *ring, const mega_comm *c)
@@ -268,16 +271,16 @@ static bool same_group(const shared_ring *ring, const mega_comm *c)
     return ring->first == c->world->rank - c->rank * c->stride && ring->stride == c->stride && ring->size == c->size;
 }
 
-/* The reader of a post finds its buffer by those after it, which are all to itself: before another group of this tag
- * gets on, all that was posted is read. */
+/* Readers find the buffer of a post by counting back from the last one, so all later posts must be theirs too: another
+ * group of this tag may post only when everything that was posted has been read. */
 bool shared_enter(const comm_op *op)
 {
-    comm_shared *s = of(op);
+    comm_shared *s = shared_of(op);
     shared_ring *ring = &s->ring[op->comm->tag];
     const int me = own_place(op);
     if (same_group(ring, op->comm)) return true;
     for (int i = 0; i < s->ranks; i++)
-        if (posted(op, me, i) / SHARED_RING != been_read(op, me, i)) return false;
+        if (ring_posted(op, me, i) / SHARED_RING != been_read(op, me, i)) return false;
     ring->first = op->comm->world->rank - op->comm->rank * op->comm->stride;
     ring->stride = op->comm->stride;
     ring->size = op->comm->size;
@@ -286,13 +289,13 @@ bool shared_enter(const comm_op *op)
 
 int shared_held_by(const comm_op *op, int *ranks, int most)
 {
-    const comm_shared *s = of(op);
+    const comm_shared *s = shared_of(op);
     const mega_world *w = op->comm->world;
     const int me = own_place(op);
     int count = 0;
     if (same_group(&s->ring[op->comm->tag], op->comm)) return 0;
     for (int r = 0; r < w->size && count < most; r++)
-        if (s->place[r] >= 0 && posted(op, me, s->place[r]) / SHARED_RING != been_read(op, me, s->place[r]))
+        if (s->place[r] >= 0 && ring_posted(op, me, s->place[r]) / SHARED_RING != been_read(op, me, s->place[r]))
             ranks[count++] = r;
     return count;
 }
@@ -300,27 +303,27 @@ int shared_held_by(const comm_op *op, int *ranks, int most)
 bool shared_has_room(const comm_op *op, int member)
 {
     const int me = own_place(op), other = shared_place(op, member);
-    return other == me || posted(op, me, other) / SHARED_RING - been_read(op, me, other) < SHARED_RING;
+    return other == me || ring_posted(op, me, other) / SHARED_RING - been_read(op, me, other) < SHARED_RING;
 }
 
 char *shared_room(const comm_op *op)
 {
-    const comm_shared *s = of(op);
+    const comm_shared *s = shared_of(op);
     for (int r = 0; r < op->comm->size; r++)
         if (!shared_has_room(op, r)) return NULL;
-    return buffer(s, op->comm->tag, own_place(op), s->ring[op->comm->tag].next);
+    return ring_buffer(s, op->comm->tag, own_place(op), s->ring[op->comm->tag].next);
 }
 
 void shared_post(const comm_op *op)
 {
-    comm_shared *s = of(op);
+    comm_shared *s = shared_of(op);
     const int me = own_place(op);
     const uint64_t at = s->ring[op->comm->tag].next++ % SHARED_RING;
-    memcpy(buffer(s, op->comm->tag, me, at) - CALL_BYTES, &op->mine, sizeof op->mine);
+    memcpy(ring_buffer(s, op->comm->tag, me, at) - CALL_BYTES, &op->mine, sizeof op->mine);
     for (int r = 0; r < op->comm->size; r++) {
         const int other = shared_place(op, r);
         if (other == me) continue;
-        _Atomic uint64_t *c = counter(s, op->comm->tag, me, false, other);
+        _Atomic uint64_t *c = ring_counter(s, op->comm->tag, me, false, other);
         const uint64_t posts = atomic_load_explicit(c, memory_order_relaxed) / SHARED_RING + 1;
         atomic_store_explicit(c, posts * SHARED_RING + at, memory_order_release);
     }
@@ -329,9 +332,10 @@ void shared_post(const comm_op *op)
 const char *shared_read(const comm_op *op, int member)
 {
     const int me = own_place(op), other = shared_place(op, member);
-    const uint64_t word = posted(op, other, me), next = been_read(op, other, me) + 1;
+    const uint64_t word = ring_posted(op, other, me), next = been_read(op, other, me) + 1;
     if (word / SHARED_RING < next) return NULL;
-    return buffer(of(op), op->comm->tag, other, word % SHARED_RING + SHARED_RING - (word / SHARED_RING - next));
+    return ring_buffer(shared_of(op), op->comm->tag, other,
+                       word % SHARED_RING + SHARED_RING - (word / SHARED_RING - next));
 }
 
 const comm_call *shared_call(const char *buffer)
@@ -341,24 +345,24 @@ const comm_call *shared_call(const char *buffer)
 
 void shared_is_read(const comm_op *op, int member)
 {
-    _Atomic uint64_t *c = counter(of(op), op->comm->tag, own_place(op), true, shared_place(op, member));
+    _Atomic uint64_t *c = ring_counter(shared_of(op), op->comm->tag, own_place(op), true, shared_place(op, member));
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_release);
 }
 
 bool shared_was_read(const comm_op *op, int member)
 {
     const int me = own_place(op), other = shared_place(op, member);
-    return other == me || posted(op, me, other) / SHARED_RING == been_read(op, me, other);
+    return other == me || ring_posted(op, me, other) / SHARED_RING == been_read(op, me, other);
 }
 
 bool shared_reaches(const comm_op *op)
 {
-    return of(op)->reaches;
+    return shared_of(op)->reaches;
 }
 
 mega_status shared_fetch(const comm_op *op, int member, const void *theirs, void *out, size_t bytes, bool *there)
 {
-    const int failure = read_process(peek(of(op), shared_place(op, member))->pid, theirs, out, bytes);
+    const int failure = shared_read_process(peek_of(shared_of(op), shared_place(op, member))->pid, theirs, out, bytes);
     *there = failure != ESRCH;
     if (failure == 0 || failure == ESRCH) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_COMM, "%s #%llu (%s) of group %s: %zu bytes of rank %d cannot be read by rank %d: %s",

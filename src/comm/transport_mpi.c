@@ -1,5 +1,5 @@
-/* Messages over MPI (3.1 and later; Open MPI and MPICH). Everything is begun without blocking and waited for by
- * testing, so that the clock is looked at and other ranks on the same core get to run. */
+/* Messages over MPI (3.1 and later; Open MPI and MPICH). Every message is started without blocking and waited for by
+ * testing, so that the clock is checked and other ranks on the same core get to run. */
 #include "comm_impl.h"
 
 #if defined(MEGA_HAVE_MPI)
@@ -19,7 +19,7 @@ enum {
     NAP_DOUBLES = 4,
     NAP_MOST_NS = 80000,
     ABORT_NS = 300000000,
-    FIRST_TAG = 7001 /* apart from what a program that uses MPI itself may take */
+    FIRST_TAG = 7001 /* unlikely to collide with tags of a program that uses MPI itself */
 };
 
 struct comm_message {
@@ -30,19 +30,19 @@ struct comm_message {
 
 struct mega_transport {
     MPI_Comm all;     /* the ranks of this world */
-    bool is_own_copy; /* `all` was made here, and is freed here */
-    MPI_Comm host;    /* the ranks of this host; MPI_COMM_NULL: not yet */
+    bool is_own_copy; /* `all` was created here, and is freed here */
+    MPI_Comm host;    /* the ranks of this host; MPI_COMM_NULL: not created yet */
 };
 
-/* MPI begins once in a process and ends once, whatever worlds there are in between. An exit handler can reach nothing
- * but a global. */
+/* MPI can be initialized and finalized only once per process, however many worlds come and go. An exit handler can
+ * access only globals. */
 static struct {
-    pid_t process; /* that began MPI here and ends it at its exit; 0: none, so that the program ends MPI itself */
-    int worlds;    /* that are not destroyed */
+    pid_t process; /* the process that initialized MPI here and finalizes it at exit; 0: the program does that itself */
+    int worlds;    /* worlds that are not destroyed */
 } mpi_life;
 
-/* Set by mpirun, mpiexec, srun for the processes they start. MPI_Init in a process of its own would work as well, but
- * takes half a second and may fail where no network is. */
+/* Set by mpirun, mpiexec and srun for the processes they start. MPI_Init in a process without launcher would work too,
+ * but takes half a second and may fail without a network. */
 static bool under_launcher(void)
 {
     static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "PMI_FD"};
@@ -56,7 +56,7 @@ static mega_status mpi_failed(const char *what, int code)
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     MPI_Error_string(code, text, &length);
-    return MEGA_FAIL(MEGA_ERR_COMM, "%s: MPI says: %.*s", what, length, text);
+    return MEGA_FAIL(MEGA_ERR_COMM, "%s: MPI reports: %.*s", what, length, text);
 }
 
 static bool is_finalized(void)
@@ -73,8 +73,8 @@ static bool is_initialized(void)
     return begun != 0;
 }
 
-/* A process that leaves a world behind has failed: without MPI_Finalize its launcher knows, and ends the other ranks,
- * which would wait for it. A child of fork is no rank. */
+/* A process that exits with a world still open has failed: without MPI_Finalize the launcher notices and ends the other
+ * ranks, which would otherwise wait for it. A forked child is not a rank. */
 static void end_mpi(void)
 {
     if (mpi_life.process == getpid() && mpi_life.worlds == 0 && !is_finalized()) MPI_Finalize();
@@ -87,37 +87,38 @@ static mega_status begin_mpi(void)
     if (code != MPI_SUCCESS) return mpi_failed("MPI_Init_thread", code);
     mpi_life.process = getpid();
     if (atexit(end_mpi) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the end of MPI at exit");
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the exit handler that finalizes MPI");
 }
 
-/* An MPI that the program began is the program's: its communicator gets a copy, whose messages and error handler are
- * apart from the program's own. */
+/* An MPI that the program initialized belongs to the program: its communicator is duplicated, so that messages and
+ * error handler are separate from the program's. */
 static mega_status choose_ranks(struct mega_transport *t, const int *communicator)
 {
     t->all = t->host = MPI_COMM_NULL;
     if (is_finalized())
-        return MEGA_FAIL(MEGA_ERR_COMM,
-                         "world of ranks: MPI_Finalize was called in this process, and MPI cannot begin again; destroy "
-                         "engines and worlds before, and make none after");
+        return MEGA_FAIL(
+            MEGA_ERR_COMM,
+            "world of ranks: MPI_Finalize was called in this process, and MPI cannot be initialized again; destroy "
+            "engines and worlds before it, and create none after it");
     if (is_initialized()) {
         const MPI_Comm of = communicator != NULL ? MPI_Comm_f2c((MPI_Fint)*communicator) : MPI_COMM_WORLD;
         if (of == MPI_COMM_NULL)
             return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is MPI_COMM_NULL: this process "
-                                             "is not in that group; call it in the processes of the group alone");
+                                             "is not in that group; call it only in the processes of the group");
         const int code = MPI_Comm_dup(of, &t->all);
         if (code != MPI_SUCCESS) return mpi_failed("world of ranks: MPI_Comm_dup", code);
         t->is_own_copy = true;
         return MEGA_OK;
     }
     if (communicator != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is given, and MPI is not initialized "
-                                         "in this process; call MPI_Init_thread before, or leave it NULL");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is given, but MPI is not initialized "
+                                         "in this process; call MPI_Init_thread first, or leave it NULL");
     MEGA_TRY(begin_mpi());
     t->all = MPI_COMM_WORLD;
     return MEGA_OK;
 }
 
-/* Several hosts of one, for tests. */
+/* For tests: divides one host into several. */
 static mega_status cut_host(mega_world *world)
 {
     const char *value = getenv(MEGA_TEST_HOSTS);
@@ -166,7 +167,7 @@ mega_status transport_host_barrier(mega_world *world)
 mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes)
 {
     const int code = MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, world->transport->all);
-    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("where each rank is", code);
+    return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("the host of each rank", code);
 }
 
 mega_status transport_host_all(mega_world *world, bool *all)
@@ -177,7 +178,7 @@ mega_status transport_host_all(mega_world *world, bool *all)
     return code == MPI_SUCCESS ? MEGA_OK : mpi_failed("ranks of this host", code);
 }
 
-/* Whether all ranks have come here. A rank that does not is waited for as long as in any other wait. */
+/* Returns whether all ranks have arrived here. Missing ranks are waited for as long as in any other wait. */
 static bool all_leave(const mega_world *world)
 {
     MPI_Request request;
@@ -193,7 +194,7 @@ static bool all_leave(const mega_world *world)
     return true;
 }
 
-/* Where a rank is missing, the world counts as left behind (end_mpi). */
+/* If a rank is missing, the world counts as left open (see the exit handler above). */
 void transport_close(mega_world *world)
 {
     struct mega_transport *t = world->transport;
@@ -210,33 +211,35 @@ void transport_close(mega_world *world)
 void transport_abort(mega_world *world, int exit_status)
 {
 #if defined(MPICH_VERSION)
-    nanosleep(&(struct timespec){.tv_nsec = ABORT_NS}, NULL); /* mpiexec drops what it has not read of the last words */
+    /* mpiexec drops output that it has not read yet, such as the error message */
+    nanosleep(&(struct timespec){.tv_nsec = ABORT_NS}, NULL);
 #endif
     MPI_Abort(world->transport->all, exit_status);
 }
 
 /* ---- messages ---- */
 
-static mega_status reserve(comm_messages *m)
+static mega_status messages_reserve(comm_messages *m)
 {
     if (mega_array_reserve(&m->list, &m->capacity, m->count + 1, sizeof *m->list)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_MEMORY, "messages between ranks: no memory for %d of them", m->count + 1);
 }
 
-/* Single messages have tags of their own: collectives of the group begin theirs whenever they get on. */
+/* Single messages have tags of their own, because collectives of the group start their messages at unpredictable
+ * times. */
 static int tag_of(const comm_op *op)
 {
     return FIRST_TAG + op->comm->tag + (op->messages == &op->own ? MEGA_COMM_TAGS : 0);
 }
 
-/* One message, or several where it is longer than one may be; both sides cut alike. */
-static mega_status start(const comm_op *op, int peer, char *data, size_t bytes, bool is_receive)
+/* Starts one message, or several if it is longer than the limit; both sides split it alike. */
+static mega_status message_start(const comm_op *op, int peer, char *data, size_t bytes, bool is_receive)
 {
     const int other = comm_world_rank(op->comm, peer), tag = tag_of(op);
     MPI_Comm all = op->comm->world->transport->all;
     for (size_t done = 0; done < bytes;) {
         const size_t left = bytes - done, most = op->comm->world->message_bytes, now = left < most ? left : most;
-        MEGA_TRY(reserve(op->messages));
+        MEGA_TRY(messages_reserve(op->messages));
         struct comm_message *m = &op->messages->list[op->messages->count];
         const int code = is_receive ? MPI_Irecv(data + done, (int)now, MPI_BYTE, other, tag, all, &m->request)
                                     : MPI_Isend(data + done, (int)now, MPI_BYTE, other, tag, all, &m->request);
@@ -251,15 +254,15 @@ static mega_status start(const comm_op *op, int peer, char *data, size_t bytes, 
 
 mega_status transport_send(const comm_op *op, int peer, const void *data, size_t bytes)
 {
-    return start(op, peer, (char *)(uintptr_t)data, bytes, false);
+    return message_start(op, peer, (char *)(uintptr_t)data, bytes, false);
 }
 
 mega_status transport_receive(const comm_op *op, int peer, void *data, size_t bytes)
 {
-    return start(op, peer, data, bytes, true);
+    return message_start(op, peer, data, bytes, true);
 }
 
-/* From the last to the first: what is through leaves the list, and a look that finds one missing ends. */
+/* From last to first: completed messages leave the list; stops at the first that is incomplete. */
 mega_status transport_test(const comm_op *op, bool *through)
 {
     comm_messages *m = op->messages;
@@ -292,9 +295,9 @@ int transport_missing(const comm_op *op, int *ranks, int most)
     return count;
 }
 
-/* Where ranks outnumber cores, yielding alone hands the core round among those who wait; a nap leaves it to one that
- * computes. Naps are short at first, as what is waited for may be a piece of many, and grow to what costs next to
- * nothing. */
+/* With more ranks than cores, yielding alone passes the core around among ranks that wait; a nap leaves it to a rank
+ * that computes. Naps are short at first, because the awaited message may be one piece of many, and grow until they
+ * cost almost nothing. */
 void transport_yield(const mega_world *world, long times)
 {
     const long nap = times < NAP_DOUBLES ? NAP_NS << times : NAP_MOST_NS;
@@ -317,9 +320,9 @@ const char *transport_description(char *out, size_t size)
     int length = 0;
     MPI_Get_library_version(version, &length);
     snprintf(out, size, "%.*s", (int)strcspn(version, ",\n"), version);
-    for (char *tab = out; (tab = strchr(tab, '\t')) != NULL;) *tab = ' '; /* MPICH's */
+    for (char *tab = out; (tab = strchr(tab, '\t')) != NULL;) *tab = ' '; /* MPICH's text contains tabs */
     return out;
 }
 #else
-typedef int mega_no_mpi; /* transport_none.c is built in its place */
+typedef int mega_no_mpi; /* transport_none.c is built instead */
 #endif

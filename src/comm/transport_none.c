@@ -13,13 +13,13 @@ mega_status transport_open(mega_world *world, const int *communicator)
     (void)world;
     if (communicator != NULL)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "mega_world_create: options.communicator is given, and this megalith was "
+                         "mega_world_create: options.communicator is given, but this megalith was "
                          "built without MPI; install libopenmpi-dev or libmpich-dev and build "
                          "again");
     if (size == NULL) size = getenv("PMI_SIZE");
     if (size != NULL && atoi(size) > 1)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "a launcher started %s ranks, and this megalith was built without MPI; install libopenmpi-dev "
+                         "a launcher started %s ranks, but this megalith was built without MPI; install libopenmpi-dev "
                          "or libmpich-dev and build again",
                          size);
     return MEGA_OK;
@@ -111,5 +111,5 @@ const char *transport_description(char *out, size_t size)
     return out;
 }
 #else
-typedef int mega_with_mpi; /* transport_mpi.c is built in its place */
+typedef int mega_with_mpi; /* transport_mpi.c is built instead */
 #endif

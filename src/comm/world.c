@@ -1,4 +1,4 @@
-/* The world: all ranks, and what each of them says of itself. */
+/* The world: all ranks, and what each announces at the start. */
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -13,11 +13,11 @@
 #define DEFAULT_TIMEOUT_S 600.0
 #define HOST_TIMEOUT_S    6.0
 
-#define PROCESS_BYTES ((size_t)8400000) /* 2.8 MB of it our own code */
+#define PROCESS_BYTES ((size_t)8400000) /* 2.8 MB of it are our own code */
 #define MPI_BYTES     ((size_t)6000000)
 
-/* That the ranks of this host share: one that its launcher has bound to a single core sees no other. */
-static int cores(void)
+/* Cores that the ranks of this host share; a rank that its launcher has bound to one core sees only that one. */
+static int world_cores(void)
 {
     const int own = mega_cpu_affinity(), all = own > 1 ? own : (int)sysconf(_SC_NPROCESSORS_ONLN);
     const double quota = mega_cpu_quota();
@@ -34,8 +34,9 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
     mega_status st = transport_open(w, o.communicator);
-    w->is_crowded = w->local_size > cores();
-    if (w->is_crowded) prctl(PR_SET_TIMERSLACK, 1UL); /* naps of a few microseconds are to be as short; 50 otherwise */
+    w->is_crowded = w->local_size > world_cores();
+    if (w->is_crowded) /* makes naps of a few microseconds precise; the default slack is 50 microseconds */
+        prctl(PR_SET_TIMERSLACK, 1UL);
     if (st == MEGA_OK && w->size > 1) {
         w->op = mega_calloc(MEGA_COMM_REQUESTS, sizeof *w->op);
         if (w->op == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "world of %d ranks: no memory", w->size);
@@ -54,7 +55,7 @@ mega_status mega_world_create(mega_world **out, const mega_world_options *option
                          .world = w->size > 1 ? w : NULL,
                          .stride = 1,
                          .tag = MEGA_COMM_WORLD_TAG};
-    int32_t check = mega_check_level(); /* a launcher may hand the environment to some ranks alone */
+    int32_t check = mega_check_level(); /* some launchers pass the environment to some ranks only */
     st = comm_channel_open(&w->all);
     if (st == MEGA_OK) st = mega_comm_all_reduce(&w->all, "level of checks", &check, 1, MEGA_I32, MEGA_REDUCE_MAX);
     w->checks_calls = check >= 2;
@@ -70,7 +71,7 @@ void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
     record_leave(world, RECORD_LEFT);
-    transport_close(world); /* it comes back when all ranks are here: until then their records can be read */
+    transport_close(world); /* returns when all ranks are here; their records must stay readable until then */
     record_close(world);
     shared_close(world);
     comm_operations_close(world);

@@ -108,7 +108,7 @@ void mega_batch_destroy(mega_batch *b)
     mega_free(b);
 }
 
-static int find(const mega_batch *b, const char *name)
+static int batch_find(const mega_batch *b, const char *name)
 {
     for (int i = 0; i < b->columns; i++)
         if (strcmp(b->column[i].input.name, name) == 0) return i;
@@ -117,7 +117,7 @@ static int find(const mega_batch *b, const char *name)
 
 mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is_read)
 {
-    const int at = find(b, input->name);
+    const int at = batch_find(b, input->name);
     if (at < 0 && b->columns == MEGA_INPUTS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\" is one too many; a model has at most %d", input->name,
                          MEGA_INPUTS);
@@ -243,20 +243,20 @@ uint32_t mega_sample_seed(const mega_sample *s)
     return is_sample(s, "mega_sample_seed") ? s->batch->seed : 0;
 }
 
-static bool fits(const column *c, mega_dtype dtype, int64_t count)
+static bool batch_fits(const column *c, mega_dtype dtype, int64_t count)
 {
     return c->input.dtype == (int64_t)dtype && c->input.per_sample == count;
 }
 
 /* Where the values go; NULL if this rank does not keep them. */
-static void *take(mega_sample *s, int at)
+static void *batch_take(mega_sample *s, int at)
 {
     const column *c = &s->batch->column[at];
     s->filled |= 1U << at;
     return c->values == NULL ? NULL : c->values + (size_t)(s->row * c->input.per_sample) * NUMBER_BYTES;
 }
 
-static mega_status refuse(const mega_batch *b, const char *name, mega_dtype dtype, int64_t count)
+static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtype dtype, int64_t count)
 {
     mega_buffer all = {0};
     for (int i = 0; i < b->columns; i++)
@@ -273,45 +273,45 @@ static mega_status refuse(const mega_batch *b, const char *name, mega_dtype dtyp
     return st;
 }
 
-static mega_status set(mega_sample *s, const char *name, mega_dtype dtype, const void *values, int64_t count)
+static mega_status batch_set(mega_sample *s, const char *name, mega_dtype dtype, const void *values, int64_t count)
 {
     if (s == NULL || name == NULL || values == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s is NULL; give it",
                          s == NULL      ? "the sample"
                          : name == NULL ? "the name of the input"
                                         : "the array of values");
-    const int at = find(s->batch, name);
-    if (at < 0 || !fits(&s->batch->column[at], dtype, count)) return refuse(s->batch, name, dtype, count);
-    void *to = take(s, at);
+    const int at = batch_find(s->batch, name);
+    if (at < 0 || !batch_fits(&s->batch->column[at], dtype, count)) return batch_refuse(s->batch, name, dtype, count);
+    void *to = batch_take(s, at);
     if (to != NULL) memcpy(to, values, (size_t)count * NUMBER_BYTES);
     return MEGA_OK;
 }
 
 mega_status mega_sample_set_f32(mega_sample *s, const char *input, const float *values, int64_t count)
 {
-    return set(s, input, MEGA_F32, values, count);
+    return batch_set(s, input, MEGA_F32, values, count);
 }
 
 mega_status mega_sample_set_i32(mega_sample *s, const char *input, const int32_t *values, int64_t count)
 {
-    return set(s, input, MEGA_I32, values, count);
+    return batch_set(s, input, MEGA_I32, values, count);
 }
 
-static void *place(mega_sample *s, const char *name, mega_dtype dtype, int64_t count)
+static void *batch_place(mega_sample *s, const char *name, mega_dtype dtype, int64_t count)
 {
     if (s == NULL) return NULL;
-    const int at = find(s->batch, name);
-    return at >= 0 && fits(&s->batch->column[at], dtype, count) ? take(s, at) : NULL;
+    const int at = batch_find(s->batch, name);
+    return at >= 0 && batch_fits(&s->batch->column[at], dtype, count) ? batch_take(s, at) : NULL;
 }
 
 int32_t *mega_sample_i32(mega_sample *s, const char *input, int64_t count)
 {
-    return place(s, input, MEGA_I32, count);
+    return batch_place(s, input, MEGA_I32, count);
 }
 
 float *mega_sample_f32(mega_sample *s, const char *input, int64_t count)
 {
-    return place(s, input, MEGA_F32, count);
+    return batch_place(s, input, MEGA_F32, count);
 }
 
 /* ---- checks ---- */
@@ -350,7 +350,7 @@ mega_status mega_batch_check(const mega_batch *b)
 /* ---- into a program ---- */
 
 /* F32 in the compute type of the program. */
-static void convert(void *out, mega_dtype dtype, const float *in, int64_t count)
+static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t count)
 {
     if (dtype == MEGA_F64)
         for (int64_t i = 0; i < count; i++) ((double *)out)[i] = in[i];
@@ -370,7 +370,7 @@ void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_p
     mega_program_named t;
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         void *to = t.role == MEGA_PROGRAM_INPUT ? mega_program_tensor(p, t.name, slot) : NULL;
-        const int at = find(b, t.name);
+        const int at = batch_find(b, t.name);
         const column *c = at < 0 ? NULL : &b->column[at];
         const bool is_index = strcmp(t.name, "sample_id") == 0;
         if (to == NULL) continue;
@@ -380,6 +380,6 @@ void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_p
         const char *from = c->values + (size_t)(first * n) * NUMBER_BYTES;
         if (t.dtype == MEGA_I32 || t.dtype == MEGA_F32) memcpy(to, from, (size_t)(samples * n) * NUMBER_BYTES);
         else
-            convert(to, t.dtype, (const float *)(const void *)from, samples * n);
+            batch_convert(to, t.dtype, (const float *)(const void *)from, samples * n);
     }
 }

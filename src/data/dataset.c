@@ -5,7 +5,7 @@
 enum { ROUNDS = 4 };
 
 /* A Feistel network over 2 * bits bits: a permutation, whatever the function of its rounds (Luby and Rackoff 1988). */
-static uint64_t mix(uint64_t x, int bits, uint32_t seed, uint32_t epoch)
+static uint64_t permutation_mix(uint64_t x, int bits, uint32_t seed, uint32_t epoch)
 {
     const uint64_t mask = (1ULL << bits) - 1;
     uint64_t left = x >> bits, right = x & mask;
@@ -19,12 +19,12 @@ static uint64_t mix(uint64_t x, int bits, uint32_t seed, uint32_t epoch)
 }
 
 /* Numbers from count on are mixed again until they are below it, four times on average at most. */
-static int64_t permuted(int64_t at, int64_t count, uint32_t seed, uint32_t epoch)
+static int64_t permutation_at(int64_t at, int64_t count, uint32_t seed, uint32_t epoch)
 {
     int bits = 1;
     while (bits < 31 && (1LL << (2 * bits)) < count) bits++;
     uint64_t x = (uint64_t)at;
-    do x = mix(x, bits, seed, epoch);
+    do x = permutation_mix(x, bits, seed, epoch);
     while (x >= (uint64_t)count);
     return (int64_t)x;
 }
@@ -39,10 +39,10 @@ int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
         return -1;
     }
     const int64_t at = n % d->count;
-    return d->first + (d->in_order ? at : permuted(at, d->count, seed, (uint32_t)(n / d->count)));
+    return d->first + (d->in_order ? at : permutation_at(at, d->count, seed, (uint32_t)(n / d->count)));
 }
 
-static mega_status check(const mega_dataset *d)
+static mega_status dataset_check(const mega_dataset *d)
 {
     if (d == NULL || d->read == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; give it", d == NULL ? "it" : "its function read");
@@ -54,7 +54,7 @@ static mega_status check(const mega_dataset *d)
 
 mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *b)
 {
-    MEGA_TRY(check(d));
+    MEGA_TRY(dataset_check(d));
     mega_batch_set_seed(b, seed);
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
         mega_sample *sample = mega_batch_sample(b, i);

@@ -37,7 +37,7 @@ static void cache_files_fini(cache_files *c)
 }
 
 /* Everything the arrays depend on, and nothing else: not the prefix, so that data may move. */
-static void describe(mega_buffer *out, const mega_gpt_index_spec *s)
+static void cache_describe(mega_buffer *out, const mega_gpt_index_spec *s)
 {
     mega_buffer_printf(out, "GPT data set index, format 1\n");
     mega_buffer_printf(out, "data index file: %lld bytes, crc32c %08x, %lld sequences, %lld tokens\n",
@@ -62,7 +62,7 @@ static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *s
     c->array[0] = (cache_array){.type = MEGA_NPY_I4, .rows = plan->documents};
     c->array[1] = (cache_array){.type = plan->sample_type, .rows = plan->samples + 1, .columns = 2};
     c->array[2] = (cache_array){.type = plan->shuffle_type, .rows = plan->samples};
-    describe(&c->facts, spec);
+    cache_describe(&c->facts, spec);
     bool ok = !c->facts.failed;
     if (ok && folder != NULL) {
         char hash[65];

@@ -65,7 +65,7 @@ int64_t mega_gpt_data_samples(const mega_gpt_data *d)
     return d->samples;
 }
 
-static size_t order_bytes(const mega_gpt_data *blend)
+static size_t data_order_bytes(const mega_gpt_data *blend)
 {
     return (size_t)blend->samples * (sizeof *blend->sample_of + sizeof *blend->member_of);
 }
@@ -74,7 +74,7 @@ size_t mega_gpt_data_bytes(const mega_gpt_data *d)
 {
     if (d == NULL) return 0;
     if (d->num_members == 0) return mega_gpt_index_bytes(&d->index.plan);
-    size_t bytes = d->is_joined ? 0 : order_bytes(d);
+    size_t bytes = d->is_joined ? 0 : data_order_bytes(d);
     for (int i = 0; i < d->num_members; i++) bytes += mega_gpt_data_bytes(d->member[i]);
     return bytes;
 }
@@ -155,22 +155,22 @@ static void look_at_prefix(const mega_gpt_data *d, int64_t tokens, int64_t vocab
     }
 }
 
-static void look_at(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *p)
+static void data_look_at(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *p)
 {
     if (d->num_members == 0) look_at_prefix(d, tokens, vocab, eod, p);
     for (int i = 0; i < d->num_members && p->stray_in == NULL; i++)
-        if (d->member[i] != NULL) look_at(d->member[i], tokens / d->num_members, vocab, eod, p);
+        if (d->member[i] != NULL) data_look_at(d->member[i], tokens / d->num_members, vocab, eod, p);
 }
 
 void mega_gpt_data_look(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *out)
 {
     *out = (mega_gpt_data_probe){.stray_in = NULL};
-    look_at(d, tokens, vocab, eod, out);
+    data_look_at(d, tokens, vocab, eod, out);
 }
 
 /* ---- reading ---- */
 
-static int64_t shuffled(const mega_gpt_index *x, int64_t i)
+static int64_t data_shuffled(const mega_gpt_index *x, int64_t i)
 {
     if (x->plan.shuffle_type == MEGA_NPY_I8) return ((const int64_t *)x->shuffle)[i];
     return ((const uint32_t *)x->shuffle)[i];
@@ -190,7 +190,7 @@ static void sample_begin(const mega_gpt_index *x, int64_t row, int64_t *position
 }
 
 /* An index or a data file was written over: lengths and places contradict each other. */
-static mega_status changed(const mega_gpt_data *d, int64_t index)
+static mega_status data_changed(const mega_gpt_data *d, int64_t index)
 {
     MEGA_TRY(mega_map_check()); /* names a file that was cut */
     return MEGA_FAIL(
@@ -202,16 +202,16 @@ static mega_status changed(const mega_gpt_data *d, int64_t index)
 
 static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
-    const int64_t row = shuffled(&d->index, index);
+    const int64_t row = data_shuffled(&d->index, index);
     int64_t position, offset;
-    if (row < 0 || row >= d->index.plan.samples) return changed(d, index);
+    if (row < 0 || row >= d->index.plan.samples) return data_changed(d, index);
     sample_begin(&d->index, row, &position, &offset);
     for (int64_t have = 0, want = d->seq_length + 1; have < want; position++, offset = 0) {
-        if (position < 0 || position >= d->index.plan.documents) return changed(d, index);
+        if (position < 0 || position >= d->index.plan.documents) return data_changed(d, index);
         const int64_t doc = d->index.doc[position];
         const int64_t rest = doc >= d->begin && doc < d->end ? mega_indexed_size(d->data, doc) - offset : -1;
         const int64_t n = rest < want - have ? rest : want - have;
-        if (!mega_indexed_has(d->data, doc, offset, n)) return changed(d, index);
+        if (!mega_indexed_has(d->data, doc, offset, n)) return data_changed(d, index);
         mega_indexed_get(d->data, doc, offset, n, tokens + have);
         have += n;
     }
@@ -414,8 +414,8 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
     uint64_t key = mega_hash64(MEGA_HASH_START, "blend", sizeof "blend");
     key = mega_hash64(key, fact, sizeof fact);
     key = mega_hash64(key, b->weight, (size_t)b->count * sizeof *b->weight);
-    const bool found = mega_gpt_block_find(&d->order, o->share, key, order_bytes(d));
-    if (!found) MEGA_TRY(mega_gpt_block_make(&d->order, o->share, key, order_bytes(d), "order of a blend"));
+    const bool found = mega_gpt_block_find(&d->order, o->share, key, data_order_bytes(d));
+    if (!found) MEGA_TRY(mega_gpt_block_make(&d->order, o->share, key, data_order_bytes(d), "order of a blend"));
     d->sample_of = d->order.data;
     d->member_of = (int16_t *)(d->sample_of + d->samples);
     return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);

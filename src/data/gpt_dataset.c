@@ -34,7 +34,7 @@ void mega_gpt_rows_destroy(mega_gpt_rows *r)
     mega_free(r);
 }
 
-static mega_status check_ids(const mega_gpt_data *d, const mega_gpt_rows *r, int64_t index)
+static mega_status dataset_check_ids(const mega_gpt_data *d, const mega_gpt_rows *r, int64_t index)
 {
     const int64_t length = mega_gpt_data_seq_length(d);
     for (int64_t i = 0; r->vocab > 0 && i <= length; i++) {
@@ -55,14 +55,14 @@ static mega_status read_row(void *user, int64_t index, mega_sample *sample)
     mega_gpt_rows *r = mega_gpt_data_rows(d);
     pthread_mutex_lock(&r->lock);
     mega_status st = mega_gpt_data_sample(d, index, r->tokens);
-    if (st == MEGA_OK) st = check_ids(d, r, index);
+    if (st == MEGA_OK) st = dataset_check_ids(d, r, index);
     if (st == MEGA_OK) mega_ltor_sample(sample, r->tokens, mega_gpt_data_seq_length(d), &r->ltor);
     pthread_mutex_unlock(&r->lock);
     return st;
 }
 
 /* Zeros in the place of a file that was cut are not trained on. */
-static mega_status check_files(void *user, mega_batch *batch)
+static mega_status dataset_check_files(void *user, mega_batch *batch)
 {
     (void)user, (void)batch;
     return mega_map_check();
@@ -82,7 +82,7 @@ uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples)
     return hash;
 }
 
-static uint64_t hash(void *user)
+static uint64_t dataset_hash(void *user)
 {
     const mega_gpt_data *d = user;
     uint64_t content = 0;
@@ -100,8 +100,8 @@ mega_dataset mega_dataset_gpt(mega_gpt_data *d)
     }
     return (mega_dataset){.count = mega_gpt_data_samples(d),
                           .read = read_row,
-                          .collate = check_files,
-                          .hash = hash,
+                          .collate = dataset_check_files,
+                          .hash = dataset_hash,
                           .user = d,
                           .in_order = true,
                           .is_thread_safe = true};

@@ -22,7 +22,7 @@ struct mega_gpt_share {
     mega_buffer table; /* of entries */
 };
 
-static share_entry *entries(const mega_gpt_share *s, size_t *count)
+static share_entry *share_entries(const mega_gpt_share *s, size_t *count)
 {
     *count = s->table.size / sizeof(share_entry);
     return (share_entry *)(void *)s->table.data;
@@ -52,7 +52,7 @@ void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out)
 {
     size_t count;
     *out = (mega_gpt_offer){.fd = -1};
-    const share_entry *entry = entries(share, &count);
+    const share_entry *entry = share_entries(share, &count);
     const int64_t nonce = ((int64_t)getpid() << 32) ^ (int64_t)(mega_time_now() * 1e6) ^ 1;
     const ssize_t bytes = (ssize_t)(count * sizeof *entry);
     if (share->fd < 0 || count == 0) return;
@@ -96,7 +96,7 @@ mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offe
 /* ---- blocks ---- */
 
 /* Pages are taken at once: where there are too few, that fails here and not while the block is written. */
-static bool append(mega_gpt_share *s, mega_gpt_block *out, uint64_t key, size_t bytes)
+static bool share_append(mega_gpt_share *s, mega_gpt_block *out, uint64_t key, size_t bytes)
 {
     const share_entry e = {key, s->size, (int64_t)bytes};
     const int64_t after = e.at + (int64_t)mega_region_round(bytes);
@@ -112,7 +112,7 @@ static bool append(mega_gpt_share *s, mega_gpt_block *out, uint64_t key, size_t 
 mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint64_t key, size_t bytes,
                                 const char *what)
 {
-    if (share != NULL && share->fd >= 0 && share->is_mine && append(share, out, key, bytes)) return MEGA_OK;
+    if (share != NULL && share->fd >= 0 && share->is_mine && share_append(share, out, key, bytes)) return MEGA_OK;
     *out = (mega_gpt_block){.bytes = bytes};
     return mega_pages_alloc(&out->data, bytes, what);
 }
@@ -120,7 +120,7 @@ mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint
 static const share_entry *find_entry(const mega_gpt_share *share, uint64_t key)
 {
     size_t count = 0;
-    const share_entry *entry = share != NULL ? entries(share, &count) : NULL;
+    const share_entry *entry = share != NULL ? share_entries(share, &count) : NULL;
     for (size_t i = 0; i < count; i++)
         if (entry[i].key == key) return &entry[i];
     return NULL;

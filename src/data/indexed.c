@@ -82,7 +82,7 @@ static mega_status check_magic(const mega_indexed *ix)
     return MEGA_OK;
 }
 
-static mega_status read_header(mega_indexed *ix)
+static mega_status index_read_header(mega_indexed *ix)
 {
     MEGA_TRY(check_magic(ix));
     const uint8_t *data = ix->index.data;
@@ -117,7 +117,7 @@ static mega_status read_header(mega_indexed *ix)
     return MEGA_OK;
 }
 
-static mega_status check_sequences(mega_indexed *ix)
+static mega_status index_check_sequences(mega_indexed *ix)
 {
     const int64_t element = (int64_t)ix->element, limit = INT64_MAX / 16;
     int64_t tokens = 0;
@@ -179,8 +179,8 @@ static mega_status check_bin(const mega_indexed *ix)
 static mega_status open_checked(mega_indexed *ix)
 {
     MEGA_TRY(mega_pair_map(ix->prefix, &ix->index, &ix->bin));
-    MEGA_TRY(read_header(ix));
-    MEGA_TRY(check_sequences(ix));
+    MEGA_TRY(index_read_header(ix));
+    MEGA_TRY(index_check_sequences(ix));
     MEGA_TRY(check_documents(ix));
     MEGA_TRY(check_bin(ix));
     ix->crc = mega_crc32c(0, ix->index.data, ix->index.size);
@@ -326,7 +326,7 @@ int64_t mega_indexed_tokens_between(const mega_indexed *ix, int64_t begin, int64
     return to - from;
 }
 
-static int32_t saturate(int64_t v)
+static int32_t index_saturate(int64_t v)
 {
     if (v > INT32_MAX) return INT32_MAX;
     return v < INT32_MIN ? INT32_MIN : (int32_t)v;
@@ -367,7 +367,7 @@ void mega_indexed_get(const mega_indexed *ix, int64_t sequence, int64_t offset, 
         for (int64_t i = 0; i < length; i++) out[i] = (int8_t)from[i];
         break;
     default:
-        for (int64_t i = 0; i < length; i++) out[i] = saturate(load_i64(from, i));
+        for (int64_t i = 0; i < length; i++) out[i] = index_saturate(load_i64(from, i));
         break;
     }
 }

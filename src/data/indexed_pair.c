@@ -50,7 +50,7 @@ void mega_pair_fini(mega_pair *p)
 }
 
 /* out NULL: only looks whether it is free. */
-static mega_status take_lock(mega_lock **out, const mega_pair *p)
+static mega_status pair_take_lock(mega_lock **out, const mega_pair *p)
 {
     char *subject = mega_format("data set %s", p->prefix);
     if (subject == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its lock", p->prefix);
@@ -65,17 +65,17 @@ static mega_status take_lock(mega_lock **out, const mega_pair *p)
 
 mega_status mega_pair_lock(mega_lock **out, const mega_pair *p)
 {
-    return take_lock(out, p);
+    return pair_take_lock(out, p);
 }
 
-static bool is_there(const mega_pair *p, pair_path which)
+static bool pair_is_there(const mega_pair *p, pair_path which)
 {
     return mega_file_exists(p->path[which]);
 }
 
-static mega_status move(const mega_pair *p, pair_path from, pair_path to)
+static mega_status pair_move(const mega_pair *p, pair_path from, pair_path to)
 {
-    return is_there(p, from) ? mega_file_rename(p->path[from], p->path[to]) : MEGA_OK;
+    return pair_is_there(p, from) ? mega_file_rename(p->path[from], p->path[to]) : MEGA_OK;
 }
 
 /* ---- the new pair gets its names ---- */
@@ -91,24 +91,24 @@ static void remove_old(const mega_pair *p)
 }
 
 /* From wherever it was cut off. */
-static mega_status go_on(const mega_pair *p)
+static mega_status pair_continue(const mega_pair *p)
 {
-    if (is_there(p, PAIR_NEW_BIN)) {
-        MEGA_TRY(move(p, PAIR_IDX, PAIR_OLD_IDX));
-        MEGA_TRY(move(p, PAIR_BIN, PAIR_OLD_BIN));
+    if (pair_is_there(p, PAIR_NEW_BIN)) {
+        MEGA_TRY(pair_move(p, PAIR_IDX, PAIR_OLD_IDX));
+        MEGA_TRY(pair_move(p, PAIR_BIN, PAIR_OLD_BIN));
         MEGA_TRY(mega_folder_sync(p->folder));
-        MEGA_TRY(move(p, PAIR_NEW_BIN, PAIR_BIN));
+        MEGA_TRY(pair_move(p, PAIR_NEW_BIN, PAIR_BIN));
         MEGA_TRY(mega_folder_sync(p->folder));
     }
-    return move(p, PAIR_NEW_IDX, PAIR_IDX);
+    return pair_move(p, PAIR_NEW_IDX, PAIR_IDX);
 }
 
 /* Backwards, and the mark last: a crash in the middle of it leads on to the new pair. */
-static mega_status take_back(const mega_pair *p)
+static mega_status pair_take_back(const mega_pair *p)
 {
-    if (!is_there(p, PAIR_NEW_BIN)) MEGA_TRY(move(p, PAIR_BIN, PAIR_NEW_BIN));
-    MEGA_TRY(move(p, PAIR_OLD_BIN, PAIR_BIN));
-    MEGA_TRY(move(p, PAIR_OLD_IDX, PAIR_IDX));
+    if (!pair_is_there(p, PAIR_NEW_BIN)) MEGA_TRY(pair_move(p, PAIR_BIN, PAIR_NEW_BIN));
+    MEGA_TRY(pair_move(p, PAIR_OLD_BIN, PAIR_BIN));
+    MEGA_TRY(pair_move(p, PAIR_OLD_IDX, PAIR_IDX));
     MEGA_TRY(mega_folder_sync(p->folder));
     MEGA_TRY(mega_file_remove(p->path[PAIR_NEW_IDX]));
     return mega_file_remove(p->path[PAIR_NEW_BIN]);
@@ -119,7 +119,7 @@ static mega_status fail_and_take_back(const mega_pair *p)
 {
     mega_error_record why;
     mega_error_get(&why);
-    const bool is_back = take_back(p) == MEGA_OK;
+    const bool is_back = pair_take_back(p) == MEGA_OK;
     const mega_status st = mega_error_restore(&why);
     if (!is_back)
         mega_error_prepend(
@@ -139,7 +139,7 @@ mega_status mega_pair_commit(const mega_pair *p, const char *bin, const char *id
         return st;
     }
     st = mega_folder_sync(p->folder);
-    if (st == MEGA_OK) st = go_on(p);
+    if (st == MEGA_OK) st = pair_continue(p);
     if (st != MEGA_OK) return fail_and_take_back(p);
     MEGA_TRY(mega_folder_sync(p->folder));
     remove_old(p);
@@ -158,20 +158,20 @@ static bool is_newer(const char *a, const char *b)
 
 mega_status mega_pair_complete(const mega_pair *p)
 {
-    const bool has_index = is_there(p, PAIR_IDX);
-    if (!is_there(p, PAIR_NEW_IDX)) {
+    const bool has_index = pair_is_there(p, PAIR_IDX);
+    if (!pair_is_there(p, PAIR_NEW_IDX)) {
         mega_file_discard(p->path[PAIR_NEW_BIN]);
-        if (has_index && is_there(p, PAIR_BIN)) remove_old(p);
+        if (has_index && pair_is_there(p, PAIR_BIN)) remove_old(p);
         return MEGA_OK;
     }
     /* Other programs know no lock and no such names. */
-    if (has_index && (!is_there(p, PAIR_NEW_BIN) || is_newer(p->path[PAIR_IDX], p->path[PAIR_NEW_IDX])))
+    if (has_index && (!pair_is_there(p, PAIR_NEW_BIN) || is_newer(p->path[PAIR_IDX], p->path[PAIR_NEW_IDX])))
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
             "data set %s: a process died while it replaced the pair, and another program has written %s since; "
             "remove %s to keep that one, or move that pair away",
             p->prefix, p->path[PAIR_IDX], p->path[PAIR_NEW_IDX]);
-    MEGA_TRY(go_on(p));
+    MEGA_TRY(pair_continue(p));
     MEGA_TRY(mega_folder_sync(p->folder));
     remove_old(p);
     mega_info("data set %s: a process died while it replaced the pair; the new one, which was whole, is in place now",
@@ -202,11 +202,11 @@ static mega_status complete_alone(const mega_pair *p)
 
 /* Completes a replacement that was cut off, and waits for one that is under way: then the lock is held, and looking at
  * it first takes no lock from a writer that is about to begin. */
-static mega_status settle(const mega_pair *p)
+static mega_status pair_settle(const mega_pair *p)
 {
-    for (int tries = 0; is_there(p, PAIR_NEW_IDX); tries++) {
-        mega_status st = take_lock(NULL, p);
-        if (st == MEGA_OK && is_there(p, PAIR_NEW_IDX)) st = complete_alone(p);
+    for (int tries = 0; pair_is_there(p, PAIR_NEW_IDX); tries++) {
+        mega_status st = pair_take_lock(NULL, p);
+        if (st == MEGA_OK && pair_is_there(p, PAIR_NEW_IDX)) st = complete_alone(p);
         if (st == MEGA_ERR_MEMORY || st == MEGA_ERR_FORMAT || (st == MEGA_ERR_BUSY && tries == WAIT_TRIES)) return st;
         if (st != MEGA_OK && st != MEGA_ERR_BUSY) return refuse_half(p);
         if (st == MEGA_ERR_BUSY) nanosleep(&(struct timespec){.tv_nsec = WAIT_MS * 1000000L}, NULL);
@@ -249,7 +249,7 @@ static mega_status refuse_missing(const mega_pair *p)
 
 static mega_status map_both(const mega_pair *p, mega_map *index, mega_map *bin)
 {
-    if (!is_there(p, PAIR_IDX)) return refuse_missing(p);
+    if (!pair_is_there(p, PAIR_IDX)) return refuse_missing(p);
     MEGA_TRY(mega_map_open(index, p->path[PAIR_IDX]));
     return mega_map_open(bin, p->path[PAIR_BIN]);
 }
@@ -258,11 +258,11 @@ static mega_status map_both(const mega_pair *p, mega_map *index, mega_map *bin)
 static mega_status map_stable(const mega_pair *p, mega_map *index, mega_map *bin)
 {
     for (int tries = 0; tries < WAIT_TRIES; tries++) {
-        MEGA_TRY(settle(p));
+        MEGA_TRY(pair_settle(p));
         const struct stat before = index_now(p);
         const mega_status st = map_both(p, index, bin);
         const struct stat after = index_now(p);
-        if (is_same_file(&before, &after) && !is_there(p, PAIR_NEW_IDX)) return st;
+        if (is_same_file(&before, &after) && !pair_is_there(p, PAIR_NEW_IDX)) return st;
         mega_map_close(index);
         mega_map_close(bin);
     }

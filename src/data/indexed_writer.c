@@ -27,7 +27,7 @@ static void writer_free(mega_indexed_writer *w)
     mega_free(w);
 }
 
-static mega_status no_memory(const mega_indexed_writer *w)
+static mega_status index_writer_no_memory(const mega_indexed_writer *w)
 {
     return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for the sizes of %lld sequences", w->prefix,
                      (long long)w->num_sequences);
@@ -35,7 +35,7 @@ static mega_status no_memory(const mega_indexed_writer *w)
 
 static mega_status append_i64(mega_indexed_writer *w, mega_buffer *to, int64_t value)
 {
-    return mega_buffer_append(to, &value, sizeof value) ? MEGA_OK : no_memory(w);
+    return mega_buffer_append(to, &value, sizeof value) ? MEGA_OK : index_writer_no_memory(w);
 }
 
 /* Names of the temporary files, once what dead processes left of such is gone. */
@@ -44,7 +44,7 @@ static mega_status prepare_parts(mega_indexed_writer *w)
     for (int i = 0; i < 2; i++) {
         const char *final = w->pair.path[PAIR_BIN + i], *name = mega_path_base(final);
         w->part[i] = mega_temporary_path(final);
-        if (w->part[i] == NULL) return no_memory(w);
+        if (w->part[i] == NULL) return index_writer_no_memory(w);
         mega_temporaries_remove(w->pair.folder, name, name, true);
     }
     return MEGA_OK;
@@ -126,7 +126,7 @@ mega_status mega_indexed_writer_add_document(mega_indexed_writer *w, const int32
 {
     int64_t total = 0;
     for (int64_t i = 0; i < count; i++) total += sizes[i];
-    if (count > 0 && !mega_buffer_append(&w->sizes, sizes, (size_t)count * 4)) return no_memory(w);
+    if (count > 0 && !mega_buffer_append(&w->sizes, sizes, (size_t)count * 4)) return index_writer_no_memory(w);
     w->num_sequences += count;
     MEGA_TRY(append_i64(w, &w->documents, w->num_sequences));
     w->num_documents++;
@@ -157,7 +157,7 @@ mega_status mega_indexed_writer_merge(mega_indexed_writer *w, const mega_indexed
     const int64_t n = mega_indexed_sequences(other), d = mega_indexed_documents(other);
     for (int64_t i = 0; i < n; i++) {
         const int32_t size = mega_indexed_size(other, i);
-        if (!mega_buffer_append(&w->sizes, &size, sizeof size)) return no_memory(w);
+        if (!mega_buffer_append(&w->sizes, &size, sizeof size)) return index_writer_no_memory(w);
     }
     for (int64_t i = 1; i <= d; i++)
         MEGA_TRY(append_i64(w, &w->documents, w->num_sequences + mega_indexed_document(other, i)));

@@ -5,7 +5,7 @@
 #include "megalith/memory.h"
 
 /* The options among these that look for ends of documents, "--a, --b"; empty: none does. */
-static mega_status asking(const mega_ltor_options *o, mega_buffer *names)
+static mega_status ltor_asking(const mega_ltor_options *o, mega_buffer *names)
 {
     const char *const name[] = {o->eod_mask_loss ? "--eod-mask-loss" : NULL,
                                 o->reset_position_ids ? "--reset-position-ids" : NULL,
@@ -18,7 +18,7 @@ static mega_status asking(const mega_ltor_options *o, mega_buffer *names)
 mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer)
 {
     mega_buffer names = {0};
-    mega_status st = asking(o, &names);
+    mega_status st = ltor_asking(o, &names);
     if (st == MEGA_OK && names.size > 0 && o->eod < 0)
         st = tokenizer == NULL
                  ? MEGA_FAIL(MEGA_ERR_USAGE,
@@ -37,7 +37,7 @@ mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer)
 mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens, int64_t ends)
 {
     mega_buffer names = {0};
-    mega_status st = asking(o, &names);
+    mega_status st = ltor_asking(o, &names);
     if (st == MEGA_OK && names.size > 0 && ends == 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
                        "%s: none of %lld tokens of %s is the end of a document (id %d), so there is nothing to treat "

@@ -28,7 +28,8 @@ size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_
     return n;
 }
 
-static mega_status write_all(mega_writer *w, const char *header, size_t header_bytes, const void *data, size_t bytes)
+static mega_status npy_write_all(mega_writer *w, const char *header, size_t header_bytes, const void *data,
+                                 size_t bytes)
 {
     MEGA_TRY(mega_writer_write(w, header, header_bytes));
     return mega_writer_write(w, data, bytes);
@@ -47,7 +48,7 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     mega_status st = mega_writer_create(&w, part);
     if (st != MEGA_OK) goto err_free;
     mega_writer_expect(w, (int64_t)(header_bytes + bytes));
-    st = write_all(w, header, header_bytes, data, bytes);
+    st = npy_write_all(w, header, header_bytes, data, bytes);
     if (st != MEGA_OK) {
         mega_writer_abandon(w);
         goto err_free;

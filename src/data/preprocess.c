@@ -72,7 +72,7 @@ static int64_t count_empty(const preprocess_item *item, int num_keys)
     return empty;
 }
 
-static void show_progress(output *out, uint64_t position)
+static void preprocess_show_progress(output *out, uint64_t position)
 {
     const mega_preprocess_result *r = out->result;
     mega_progress_update(&out->progress, position, (uint64_t)r->documents);
@@ -98,7 +98,7 @@ static mega_status take_item(void *user, const preprocess_item *item)
     out->result->documents += item->documents;
     out->result->empty_documents += count_empty(item, out->job->num_keys);
     out->result->text_bytes += item->text_bytes;
-    show_progress(out, item->chunk.position);
+    preprocess_show_progress(out, item->chunk.position);
     return MEGA_OK;
 }
 
@@ -155,7 +155,7 @@ static void show_inputs(const mega_documents *input)
     if (n > NAMES_MAX) mega_info("... and %lld more files", (long long)(n - NAMES_MAX));
 }
 
-static mega_status finish(output *out)
+static mega_status preprocess_finish(output *out)
 {
     for (int k = 0; k < out->job->num_keys; k++) {
         mega_indexed_writer *w = out->writer[k];
@@ -166,7 +166,7 @@ static mega_status finish(output *out)
     return MEGA_OK;
 }
 
-static mega_status run(output *out, mega_documents *input)
+static mega_status preprocess_run(output *out, mega_documents *input)
 {
     MEGA_TRY(open_writers(out));
     show_inputs(input);
@@ -177,7 +177,7 @@ static mega_status run(output *out, mega_documents *input)
     if (out->result->documents == 0)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "--input: found no document in %s%s; expected one at least",
                          mega_documents_path(input, 0), out->result->bad_lines > 0 ? " (all lines are broken)" : "");
-    return finish(out);
+    return preprocess_finish(out);
 }
 
 mega_status mega_preprocess(mega_preprocess_result *result, const mega_preprocess_job *job)
@@ -189,8 +189,8 @@ mega_status mega_preprocess(mega_preprocess_result *result, const mega_preproces
     mega_documents *input;
     MEGA_TRY(mega_preprocess_open(&input, job));
     out.writer = mega_calloc((size_t)job->num_keys, sizeof *out.writer);
-    const mega_status st =
-        out.writer != NULL ? run(&out, input) : MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for its writers");
+    const mega_status st = out.writer != NULL ? preprocess_run(&out, input)
+                                              : MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for its writers");
     for (int k = 0; out.writer != NULL && k < job->num_keys; k++) mega_indexed_writer_abandon(out.writer[k]);
     mega_free(out.writer);
     mega_documents_close(input);

@@ -82,7 +82,7 @@ static mega_status encode_chunk(preprocess_item *item, const mega_preprocess_job
     return MEGA_OK;
 }
 
-static void *worker_main(void *user)
+static void *pipeline_worker_main(void *user)
 {
     worker *w = user;
     pipeline *p = w->pipeline;
@@ -104,7 +104,7 @@ static void *worker_main(void *user)
 
 /* ---- the reader ---- */
 
-static void *reader_main(void *user)
+static void *pipeline_reader_main(void *user)
 {
     pipeline *p = user;
     pthread_mutex_lock(&p->lock);
@@ -143,7 +143,7 @@ static bool is_stopped(const pipeline *p)
     return p->job->stop != NULL && *p->job->stop != 0;
 }
 
-static mega_status interrupted(void)
+static mega_status pipeline_interrupted(void)
 {
     return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "preprocessing was interrupted; what was written has been removed");
 }
@@ -165,10 +165,10 @@ static mega_status wait_done(pipeline *p, const preprocess_item *item)
         if (is_stopped(p)) st = MEGA_ERR_INTERRUPTED;
     }
     pthread_mutex_unlock(&p->lock);
-    return is_stopped(p) ? interrupted() : st;
+    return is_stopped(p) ? pipeline_interrupted() : st;
 }
 
-static mega_status write_all(pipeline *p, preprocess_sink *sink, void *user)
+static mega_status pipeline_write_all(pipeline *p, preprocess_sink *sink, void *user)
 {
     for (int64_t n = 0;; n++) {
         preprocess_item *item = &p->item[n % p->num_items];
@@ -188,7 +188,7 @@ static mega_status do_all(pipeline *p, preprocess_sink *sink, void *user)
 {
     preprocess_item *item = &p->item[0];
     for (;;) {
-        if (is_stopped(p)) return interrupted();
+        if (is_stopped(p)) return pipeline_interrupted();
         MEGA_TRY(mega_documents_read(p->input, &item->chunk));
         if (item->chunk.count == 0) return MEGA_OK;
         MEGA_TRY(encode_chunk(item, p->job, p->workers[0].encoder));
@@ -239,7 +239,7 @@ static mega_status pipeline_init(pipeline *p)
     return MEGA_OK;
 }
 
-static mega_status start(pthread_t *thread, void *(*main)(void *), void *user)
+static mega_status pipeline_thread_start(pthread_t *thread, void *(*main)(void *), void *user)
 {
     const int error = pthread_create(thread, NULL, main, user);
     if (error == 0) return MEGA_OK;
@@ -249,10 +249,10 @@ static mega_status start(pthread_t *thread, void *(*main)(void *), void *user)
 
 static mega_status pipeline_start(pipeline *p)
 {
-    MEGA_TRY(start(&p->reader, reader_main, p));
+    MEGA_TRY(pipeline_thread_start(&p->reader, pipeline_reader_main, p));
     p->has_reader = true;
     for (int i = 0; i < p->num_workers; i++) {
-        MEGA_TRY(start(&p->workers[i].thread, worker_main, &p->workers[i]));
+        MEGA_TRY(pipeline_thread_start(&p->workers[i].thread, pipeline_worker_main, &p->workers[i]));
         p->num_started++;
     }
     return MEGA_OK;
@@ -291,7 +291,7 @@ mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *
         if (st == MEGA_OK) st = do_all(&p, sink, user);
     } else {
         if (st == MEGA_OK) st = pipeline_start(&p);
-        if (st == MEGA_OK) st = write_all(&p, sink, user);
+        if (st == MEGA_OK) st = pipeline_write_all(&p, sink, user);
     }
     pipeline_fini(&p);
     return st;

@@ -5,8 +5,8 @@
 #include "megalith/tokenizer_train.h"
 #include "preprocess_impl.h"
 
-static mega_status add_chunk(const mega_preprocess_job *job, const mega_document_chunk *chunk, mega_trainer *trainer,
-                             mega_buffer *texts, int64_t *bad_lines)
+static mega_status vocab_add_chunk(const mega_preprocess_job *job, const mega_document_chunk *chunk,
+                                   mega_trainer *trainer, mega_buffer *texts, int64_t *bad_lines)
 {
     for (int64_t r = 0; r < chunk->count; r++) {
         mega_document_fault fault;
@@ -21,8 +21,8 @@ static mega_status add_chunk(const mega_preprocess_job *job, const mega_document
     return MEGA_OK;
 }
 
-static mega_status add_all(const mega_preprocess_job *job, mega_documents *input, mega_trainer *trainer,
-                           mega_buffer *texts)
+static mega_status vocab_add_all(const mega_preprocess_job *job, mega_documents *input, mega_trainer *trainer,
+                                 mega_buffer *texts)
 {
     mega_progress progress;
     mega_progress_begin(&progress, "collecting characters", "documents", mega_documents_total_bytes(input), 0);
@@ -31,7 +31,7 @@ static mega_status add_all(const mega_preprocess_job *job, mega_documents *input
     uint64_t documents = 0, position = 0;
     mega_status st;
     while ((st = mega_documents_read(input, &chunk)) == MEGA_OK && chunk.count > 0) {
-        st = add_chunk(job, &chunk, trainer, texts, &bad_lines);
+        st = vocab_add_chunk(job, &chunk, trainer, texts, &bad_lines);
         if (st != MEGA_OK) break;
         documents += (uint64_t)chunk.count;
         position = chunk.position;
@@ -42,7 +42,7 @@ static mega_status add_all(const mega_preprocess_job *job, mega_documents *input
     return st;
 }
 
-static mega_status save(mega_trainer *trainer, const char *path)
+static mega_status vocab_save(mega_trainer *trainer, const char *path)
 {
     mega_tokenizer *t;
     MEGA_TRY(mega_trainer_finish(trainer, &t));
@@ -51,13 +51,13 @@ static mega_status save(mega_trainer *trainer, const char *path)
     return st;
 }
 
-static mega_status collect(const mega_preprocess_job *job, mega_documents *input, const char *path)
+static mega_status vocab_collect(const mega_preprocess_job *job, mega_documents *input, const char *path)
 {
     mega_buffer texts[MEGA_PREPROCESS_KEYS_MAX] = {{0}};
     mega_trainer *trainer;
     MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}));
-    mega_status st = add_all(job, input, trainer, texts);
-    if (st == MEGA_OK) st = save(trainer, path);
+    mega_status st = vocab_add_all(job, input, trainer, texts);
+    if (st == MEGA_OK) st = vocab_save(trainer, path);
     for (int k = 0; k < job->num_keys; k++) mega_buffer_fini(&texts[k]);
     mega_trainer_destroy(trainer);
     return st;
@@ -79,7 +79,7 @@ mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, cons
     }
     mega_documents *input;
     MEGA_TRY(mega_preprocess_open(&input, job));
-    const mega_status st = collect(job, input, path);
+    const mega_status st = vocab_collect(job, input, path);
     mega_documents_close(input);
     return st;
 }

@@ -14,25 +14,25 @@ void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed)
     r->next = MT_N;
 }
 
-static uint32_t twist(uint32_t upper, uint32_t lower)
+static uint32_t mt_twist(uint32_t upper, uint32_t lower)
 {
     const uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
     return (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
 }
 
-static void refill(mega_mt19937 *r)
+static void mt_refill(mega_mt19937 *r)
 {
     uint32_t *s = r->state;
     int i = 0;
-    for (; i < MT_N - MT_M; i++) s[i] = s[i + MT_M] ^ twist(s[i], s[i + 1]);
-    for (; i < MT_N - 1; i++) s[i] = s[i + MT_M - MT_N] ^ twist(s[i], s[i + 1]);
-    s[MT_N - 1] = s[MT_M - 1] ^ twist(s[MT_N - 1], s[0]);
+    for (; i < MT_N - MT_M; i++) s[i] = s[i + MT_M] ^ mt_twist(s[i], s[i + 1]);
+    for (; i < MT_N - 1; i++) s[i] = s[i + MT_M - MT_N] ^ mt_twist(s[i], s[i + 1]);
+    s[MT_N - 1] = s[MT_M - 1] ^ mt_twist(s[MT_N - 1], s[0]);
     r->next = 0;
 }
 
 uint32_t mega_mt19937_u32(mega_mt19937 *r)
 {
-    if (r->next == MT_N) refill(r);
+    if (r->next == MT_N) mt_refill(r);
     uint32_t y = r->state[r->next++];
     y ^= y >> 11;
     y ^= (y << 7) & 0x9d2c5680u;

@@ -125,7 +125,7 @@ static void drop_announced(mega_reader *r)
 }
 
 /* With the lock. The slot's batch describes the samples. */
-static void announce(mega_reader *r, uint32_t seed)
+static void reader_announce(mega_reader *r, uint32_t seed)
 {
     slot *s = slot_at(r, r->announced++);
     s->seed = seed;
@@ -152,7 +152,7 @@ mega_status mega_reader_take(mega_reader *r, uint32_t seed, mega_batch **batch)
     if (!is_announced(r, seed, *batch)) {
         drop_announced(r);
         swap_batches(slot_at(r, 0), batch);
-        announce(r, seed);
+        reader_announce(r, seed);
     }
     slot *s = slot_at(r, 0);
     while (s->state != SLOT_IS_READ) pthread_cond_wait(&r->changed, &r->lock);
@@ -177,6 +177,6 @@ mega_batch *mega_reader_vacant(mega_reader *r)
 void mega_reader_announce(mega_reader *r, uint32_t seed)
 {
     pthread_mutex_lock(&r->lock);
-    announce(r, seed);
+    reader_announce(r, seed);
     pthread_mutex_unlock(&r->lock);
 }

@@ -1,7 +1,7 @@
 #include "budget.h"
 #include "megalith/comm.h"
 
-static double megabytes(size_t bytes)
+static double budget_megabytes(size_t bytes)
 {
     return (double)bytes * 1e-6;
 }
@@ -21,5 +21,6 @@ mega_status budget_check(size_t limit, const mega_engine *e, const char *what, c
         MEGA_ERR_MEMORY,
         "%s needs %.1f MB of memory (weights %.1f MB, programs %.1f MB, code and libraries %.1f MB) and may "
         "use %.1f MB (--memory-limit); raise it, or take %s",
-        what, megabytes(total), megabytes(weights), megabytes(programs), megabytes(process), megabytes(limit), remedy);
+        what, budget_megabytes(total), budget_megabytes(weights), budget_megabytes(programs), budget_megabytes(process),
+        budget_megabytes(limit), remedy);
 }

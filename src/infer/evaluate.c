@@ -17,7 +17,7 @@ typedef struct text {
 } text;
 
 /* Whether target i of a window counts: it is one, and no earlier window counted it. */
-static bool counts(const text *t, int64_t window, int64_t i)
+static bool target_counts(const text *t, int64_t window, int64_t i)
 {
     const int64_t first = window == 0 ? 0 : t->seq - t->stride;
     return window < t->windows && window * t->stride + i + 1 < t->count && i >= first;
@@ -37,7 +37,7 @@ static void fill_sample(const text *t, mega_sample *sample, int64_t window)
         if (labels != NULL) labels[i] = real ? t->tokens[at + 1] : t->pad;
         if (positions != NULL) positions[i] = (int32_t)i;
         if (segments != NULL) segments[i] = 0;
-        if (mask != NULL) mask[i] = counts(t, window, i) ? 1.0f : 0.0f;
+        if (mask != NULL) mask[i] = target_counts(t, window, i) ? 1.0f : 0.0f;
     }
 }
 
@@ -47,7 +47,7 @@ static void add_losses(mega_evaluation *sum, const mega_engine *e, const text *t
     mega_run_value loss;
     if (!mega_engine_run_output(e, MEGA_RUN_EVALUATE, "token_loss", &loss)) return;
     for (int64_t at = 0; at < loss.count; at++) {
-        if (!counts(t, window + at / t->seq, at % t->seq)) continue;
+        if (!target_counts(t, window + at / t->seq, at % t->seq)) continue;
         sum->loss_sum += loss.dtype == MEGA_F64 ? ((const double *)loss.data)[at] : ((const float *)loss.data)[at];
         sum->targets++;
     }

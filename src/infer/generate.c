@@ -88,7 +88,7 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g);
 }
 
-static mega_status check_sequences(const mega_generator *g, const mega_generation *s, int count)
+static mega_status generator_check_sequences(const mega_generator *g, const mega_generation *s, int count)
 {
     if (count < 1 || count > g->batch)
         return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences given, the generator was made for 1 to %lld", count,
@@ -112,7 +112,7 @@ static mega_status check_sequences(const mega_generator *g, const mega_generatio
     return MEGA_OK;
 }
 
-static void start(mega_generator *g, mega_generation *s, int count)
+static void generator_start(mega_generator *g, mega_generation *s, int count)
 {
     for (int64_t b = 0; b < g->batch; b++) {
         g->filled[b] = 0;
@@ -127,7 +127,7 @@ static void start(mega_generator *g, mega_generation *s, int count)
 
 /* Rows of the next run: as many tokens of each active sequence as are not in its cache yet. Where the model begins they
  * are read, where it ends the last of them counts. */
-static void fill_inputs(mega_generator *g, mega_run program)
+static void generator_fill_inputs(mega_generator *g, mega_run program)
 {
     mega_batch *batch = mega_engine_run_batch(g->engine, program);
     const int64_t rows = mega_engine_run_rows(g->engine, program);
@@ -174,7 +174,7 @@ static const float *row_logits(mega_generator *g, const mega_run_value *all, int
 }
 
 /* After a run that read the last of its tokens, a sequence has a next one. */
-static bool draws(const mega_generator *g, int64_t b)
+static bool generator_draws(const mega_generator *g, int64_t b)
 {
     return g->taken[b] > 0 && g->filled[b] + g->taken[b] == g->length[b];
 }
@@ -182,19 +182,19 @@ static bool draws(const mega_generator *g, int64_t b)
 static bool draws_any(const mega_generator *g, int count)
 {
     for (int b = 0; b < count; b++)
-        if (draws(g, b)) return true;
+        if (generator_draws(g, b)) return true;
     return false;
 }
 
 /* Next tokens are drawn where the model ends, and told to all stages. */
-static mega_status draw(mega_generator *g, mega_run program, const mega_generation *s, int count,
-                        const mega_sampling *sampling)
+static mega_status generator_draw(mega_generator *g, mega_run program, const mega_generation *s, int count,
+                                  const mega_sampling *sampling)
 {
     const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
     mega_run_value logits;
     const bool has_logits = mega_engine_run_output(g->engine, program, "logits", &logits);
     for (int b = 0; b < count && has_logits; b++)
-        if (draws(g, b))
+        if (generator_draws(g, b))
             g->drawn[b] = mega_sample_token(row_logits(g, &logits, b), g->options.draw_vocab, sampling, s[b].index,
                                             g->length[b], g->scratch);
     return mega_comm_broadcast(pp->comm, "next tokens", g->drawn, (int64_t)sizeof *g->drawn * count, pp->size - 1);
@@ -206,15 +206,16 @@ static mega_status run_rows(mega_generator *g, const mega_generation *s, int cou
                             const mega_sampling *sampling)
 {
     const mega_run program = pending > 1 ? MEGA_RUN_PREFILL : MEGA_RUN_DECODE;
-    fill_inputs(g, program);
+    generator_fill_inputs(g, program);
     MEGA_TRY(mega_engine_run(g->engine, program, g->filled));
     if (!draws_any(g, count)) return MEGA_OK;
     MEGA_TRY(mega_engine_wait(g->engine));
-    return draw(g, program, s, count, sampling);
+    return generator_draw(g, program, s, count, sampling);
 }
 
 /* A sequence whose tokens are all in the cache gets its next one. */
-static bool advance(mega_generator *g, mega_generation *s, int b, int32_t eod, mega_token_sink *sink, void *user)
+static bool generator_advance(mega_generator *g, mega_generation *s, int b, int32_t eod, mega_token_sink *sink,
+                              void *user)
 {
     const int32_t token = g->drawn[b];
     s->tokens[s->count++] = token;
@@ -228,15 +229,15 @@ static bool advance(mega_generator *g, mega_generation *s, int b, int32_t eod, m
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
                                int32_t eod, mega_token_sink *sink, void *user)
 {
-    MEGA_TRY(check_sequences(g, sequences, count));
-    start(g, sequences, count);
+    MEGA_TRY(generator_check_sequences(g, sequences, count));
+    generator_start(g, sequences, count);
     int64_t pending;
     while ((pending = most_pending(g)) > 0) {
         MEGA_TRY(run_rows(g, sequences, count, pending, sampling));
         for (int b = 0; b < count; b++) {
-            const bool has_next = draws(g, b);
+            const bool has_next = generator_draws(g, b);
             g->filled[b] += (int32_t)g->taken[b];
-            if (has_next && !advance(g, &sequences[b], b, eod, sink, user)) return MEGA_OK;
+            if (has_next && !generator_advance(g, &sequences[b], b, eod, sink, user)) return MEGA_OK;
         }
     }
     return MEGA_OK;

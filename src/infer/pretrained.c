@@ -18,7 +18,7 @@ static mega_status load_tokenizer(mega_pretrained *m)
 }
 
 /* What can be known without the weights. */
-static mega_status describe(mega_pretrained *m)
+static mega_status pretrained_describe(mega_pretrained *m)
 {
     const mega_pretrained_options *o = &m->options;
     m->folder = mega_strdup(mega_checkpoint_folder(m->checkpoint));
@@ -60,7 +60,7 @@ mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const m
     MEGA_TRY(mega_checkpoint_open_ranks(&m.checkpoint, path, false, options->team,
                                         options->world != NULL ? mega_world_comm(options->world) : NULL));
     mega_status st = check_found(m.checkpoint, path);
-    if (st == MEGA_OK) st = describe(&m);
+    if (st == MEGA_OK) st = pretrained_describe(&m);
     if (st != MEGA_OK) mega_pretrained_fini(&m);
     else
         *out = m;

@@ -13,7 +13,7 @@ static int by_weight(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static int32_t largest(const float *logits, int64_t vocab)
+static int32_t sample_largest(const float *logits, int64_t vocab)
 {
     int64_t best = 0;
     for (int64_t v = 1; v < vocab; v++) {
@@ -22,7 +22,7 @@ static int32_t largest(const float *logits, int64_t vocab)
     return (int32_t)best;
 }
 
-static double uniform(uint32_t seed, uint64_t index, int64_t position)
+static double sample_uniform(uint32_t seed, uint64_t index, int64_t position)
 {
     const mega_philox c = {{(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)position, 0}};
     const mega_philox r = mega_philox4x32(c, seed, 0x53414d50u);
@@ -54,7 +54,7 @@ static int64_t keep_top_p(const mega_candidate *c, int64_t n, double p)
 int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_sampling *s, uint64_t index, int64_t position,
                           mega_candidate *scratch)
 {
-    const int32_t best = largest(logits, vocab);
+    const int32_t best = sample_largest(logits, vocab);
     if (s->greedy || s->top_k == 1) return best;
     for (int64_t v = 0; v < vocab; v++) {
         scratch[v] = (mega_candidate){exp(((double)logits[v] - (double)logits[best]) / s->temperature), (int32_t)v};
@@ -66,7 +66,7 @@ int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_samplin
     }
     double sum = 0.0;
     for (int64_t i = 0; i < kept; i++) sum += scratch[i].weight;
-    double rest = uniform(s->seed, index, position) * sum;
+    double rest = sample_uniform(s->seed, index, position) * sum;
     for (int64_t i = 0; i < kept; i++) {
         rest -= scratch[i].weight;
         if (rest < 0.0) return scratch[i].id;

@@ -1,4 +1,4 @@
-/* Hosts and their ranks: DeepSpeed's hostfile and its filters. */
+/* Hosts and the ranks on each: DeepSpeed's hostfile and its filters. */
 #include "launch_impl.h"
 #include "megalith/streams.h"
 #include <ctype.h>
@@ -22,13 +22,13 @@ static void add_host(launch_plan *p, const char *path, int line, const char *nam
 {
     const launch_host *twin = find_host(p, name, strlen(name));
     if (twin != NULL) {
-        launch_mistake(p, "%s:%d: host %s stands in line %d already", path, line, name, twin->line);
+        launch_mistake(p, "%s:%d: host %s is already in line %d", path, line, name, twin->line);
         return;
     }
     p->host[p->hosts++] = (launch_host){.name = name, .ranks = (int)slots, .slots = (int)slots, .line = line};
 }
 
-/* "HOST slots=N", blanks around. */
+/* Parses "HOST slots=N" with optional blanks around it. */
 static void read_line(launch_plan *p, const char *path, int line, char *text)
 {
     text[strcspn(text, "#\r")] = '\0';
@@ -66,13 +66,13 @@ void launch_hosts_read(launch_plan *p, const char *path, const char *text)
         launch_mistake(p, "%s names no host; expected lines \"HOST slots=N\"", path);
 }
 
-/* Which slots of a host a filter names. */
+/* The slots that a filter names. */
 typedef struct chosen {
-    bool *slot; /* of every host, one after the other */
-    int *first; /* where a host's begin */
+    bool *slot; /* the slots of all hosts, one after the other */
+    int *first; /* index of each host's first slot */
 } chosen;
 
-/* "1,3" of one host; nothing: all of them. */
+/* Marks the slots "1,3" of one host; an empty list means all of them. */
 static bool choose_slots(launch_plan *p, const char *option, const launch_host *h, const char *list, size_t length,
                          bool *slot)
 {
@@ -99,7 +99,7 @@ static bool choose_slots(launch_plan *p, const char *option, const launch_host *
     return true;
 }
 
-static void choose(launch_plan *p, const char *option, const char *filter, const chosen *c)
+static void hosts_choose(launch_plan *p, const char *option, const char *filter, const chosen *c)
 {
     for (const char *at = filter; *at != '\0';) {
         const size_t whole = strcspn(at, "@"), name = strcspn(at, ":@");
@@ -132,7 +132,7 @@ static void filter_slots(launch_plan *p)
         launch_mistake(p, "%s: no memory for %d slots", option, total);
         return;
     }
-    choose(p, option, filter, &c);
+    hosts_choose(p, option, filter, &c);
     int left = 0;
     for (int i = 0; i < p->hosts; i++) {
         launch_host h = p->host[i];
@@ -156,8 +156,8 @@ void launch_hosts_filter(launch_plan *p)
     for (int i = 0; i < p->hosts && p->nproc > 0; i++) p->host[i].ranks = (int)p->nproc;
 }
 
-/* Runs `true` on the host over ssh; whether that worked, and the last line that ssh said. */
-static bool answers(const char *host, char *out_said, size_t size)
+/* Runs `true` on the host over ssh. Returns whether that worked, and the last line that ssh printed. */
+static bool host_answers(const char *host, char *out_said, size_t size)
 {
     int ends[2];
     out_said[0] = '\0';
@@ -169,7 +169,7 @@ static bool answers(const char *host, char *out_said, size_t size)
         close(ends[1]);
         if (freopen("/dev/null", "r", stdin) == NULL || !mega_streams_silence()) _exit(1);
         execlp("ssh", "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", host, "true", (char *)NULL);
-        _exit(0); /* no ssh: the engine has ways of its own */
+        _exit(0); /* without ssh: the MPI launcher may have other means */
     }
     close(ends[1]);
     FILE *said = fdopen(ends[0], "r");
@@ -196,17 +196,17 @@ static bool is_this_host(const launch_plan *p, int i)
 const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size)
 {
     for (int i = 0; i < p->hosts; i++)
-        if (!is_this_host(p, i) && !answers(p->host[i].name, out_said, size)) return &p->host[i];
+        if (!is_this_host(p, i) && !host_answers(p->host[i].name, out_said, size)) return &p->host[i];
     return NULL;
 }
 
-/* The first host is this one: it is not asked. */
+/* The first host is this one and is not tried. */
 int launch_hosts_reach(launch_plan *p)
 {
     int left = 0;
     char said[256];
     for (int i = 0; i < p->hosts; i++) {
-        if (i == 0 || answers(p->host[i].name, said, sizeof said)) p->host[left++] = p->host[i];
+        if (i == 0 || host_answers(p->host[i].name, said, sizeof said)) p->host[left++] = p->host[i];
         else
             fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out%s%s\n", p->host[i].name,
                     said[0] != '\0' ? ": " : "", said);

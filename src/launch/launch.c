@@ -1,5 +1,5 @@
-/* megalith launch: several ranks of a command or of a user's own program, by the engine that is there; again after a
- * rank's death where that is asked for. */
+/* megalith launch: starts several ranks of a command or of a user's own program with the installed MPI launcher, and
+ * restarts them after a failure if asked to. */
 #include "launch_impl.h"
 #include "megalith/file.h"
 #include "megalith/signals.h"
@@ -54,7 +54,7 @@ static void print_command(const launch_words *command, const launch_words *envir
     for (int i = 0; i < environment->count; i++) {
         char name[128];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(environment->word[i], "="), environment->word[i]);
-        if (getenv(name) != NULL) continue; /* the user has said so */
+        if (getenv(name) != NULL) continue; /* the user's value wins */
         if (shown++ == 0) fputs("env ", stdout);
         print_word(environment->word[i]);
         fputc(' ', stdout);
@@ -66,10 +66,10 @@ static void print_command(const launch_words *command, const launch_words *envir
     fputc('\n', stdout);
 }
 
-/* ---- going on after a death ---- */
+/* ---- restarting ---- */
 
-/* The value of the command's option `name` (of words joined by '-'), or NULL; the last one counts. */
-static bool is_option(const char *word, const char *name, const char **out_value)
+/* Returns whether the word is the command's option `name` (words joined by '-'); *out_value is its value, or NULL. */
+static bool launch_is_option(const char *word, const char *name, const char **out_value)
 {
     *out_value = NULL;
     if (strncmp(word, "--", 2) != 0) return false;
@@ -83,13 +83,13 @@ static const char *option_value(const launch_plan *p, const char *name)
 {
     const char *found = NULL, *value;
     for (int i = 0; i < p->args_count; i++) {
-        if (!is_option(p->args[i], name, &value)) continue;
+        if (!launch_is_option(p->args[i], name, &value)) continue;
         found = value != NULL ? value : i + 1 < p->args_count ? p->args[i + 1] : found;
     }
     return found;
 }
 
-/* Where --save holds a checkpoint by now, that is what is gone on from, and nothing is fine-tuned a second time. */
+/* If --save has a checkpoint by now, the run resumes from it and drops --finetune. Returns that folder, or NULL. */
 static const char *go_on_from(launch_plan *p)
 {
     const char *save = p->own == NULL ? option_value(p, "save") : NULL, *value;
@@ -99,8 +99,8 @@ static const char *go_on_from(launch_plan *p)
     if (args == NULL) return NULL;
     int n = 0;
     for (int i = 0; i < p->args_count; i++) {
-        if (is_option(p->args[i], "finetune", &value)) continue;
-        if (is_option(p->args[i], "load", &value)) {
+        if (launch_is_option(p->args[i], "finetune", &value)) continue;
+        if (launch_is_option(p->args[i], "load", &value)) {
             i += value == NULL;
             continue;
         }
@@ -125,17 +125,17 @@ static void prepare_again(launch_plan *p, int64_t attempt)
     fprintf(stderr, "megalith launch: restart %lld of %lld, %d rank%s, %s%s\n", (long long)attempt,
             (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
             from != NULL     ? "from the last checkpoint of "
-            : p->own != NULL ? "of the same command: where it goes on is up to "
-                             : "from the start: no checkpoint was saved yet",
+            : p->own != NULL ? "of the same command; whether it resumes is up to "
+                             : "from the start: no checkpoint has been saved yet",
             from != NULL     ? from
             : p->own != NULL ? p->command
                              : "");
 }
 
-/* ---- one life, and the next ---- */
+/* ---- attempts ---- */
 
-/* What ends before its first step ends the next time as well: a file that is not there, memory that does not suffice.
- * Once a life has trained, what fails later may pass. 2 is a mistake in the command line, which stays one. */
+/* A run that fails before its first step would fail again: a missing file, too little memory. Once an attempt has
+ * trained, a later failure may be temporary. Exit status 2 is a mistake in the command line, which is permanent. */
 static bool may_pass(const launch_plan *p, bool has_trained)
 {
     return has_trained || strcmp(p->command, "pretrain_gpt") != 0;
@@ -149,7 +149,7 @@ static bool is_tried_again(const launch_plan *p, const launch_result *result, in
     return is_asked && attempt < p->max_restarts && may_pass(p, has_trained);
 }
 
-/* The engine tells in its own words, many of them, that it did not reach a host. */
+/* Replaces the many lines that an MPI launcher prints when it cannot reach a host. */
 static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, const launch_result *result)
 {
     char said[256];
@@ -164,25 +164,25 @@ static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, co
     return true;
 }
 
-/* Of an engine that did not end by itself, or whose end came from outside; false: it is neither. */
+/* Reports an MPI launcher that was ended by megalith launch or by a signal from outside; returns false in other
+ * cases. */
 static bool tell_engine(const launch_plan *p, const launch_relay *relay, const launch_result *result)
 {
     const char *death = launch_relay_death(relay);
     if (result->given_up != NULL)
-        fprintf(
-            stderr,
-            "megalith launch: error: %s, and %s went on waiting, so it was ended. Its own messages are above; check "
-            "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
-            death[0] != '\0' ? death : result->given_up, p->engine, result->exit_status);
+        fprintf(stderr,
+                "megalith launch: error: %s, but %s kept waiting, so it was ended. Its own messages are above; check "
+                "the limits (ulimit -a) and the free space in TMPDIR and /dev/shm; exit status %d\n",
+                death[0] != '\0' ? death : result->given_up, p->mpirun, result->exit_status);
     else if (result->killed_by != 0)
         fprintf(stderr, "megalith launch: error: %s was ended by signal %d (%s), sent from outside%s; exit status %d\n",
-                p->engine != NULL ? p->engine : "the rank", result->killed_by, strsignal(result->killed_by),
+                p->mpirun != NULL ? p->mpirun : "the rank", result->killed_by, strsignal(result->killed_by),
                 result->killed_by == SIGKILL ? " or by the system when memory ran out (see dmesg)" : "",
                 result->exit_status);
     return result->given_up != NULL || result->killed_by != 0;
 }
 
-/* The last that the user sees is what ended the run. `told`: something was said since the ranks ended. */
+/* Makes the cause the last line that the user sees. `told`: something has been printed since the ranks ended. */
 static void tell_why(const launch_plan *p, const launch_relay *relay, const launch_result *result, bool told)
 {
     int rank;
@@ -197,7 +197,7 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
         return;
     else if (cause == NULL)
         fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
-                death[0] != '\0' ? death : "the ranks ended without a word of why", result->exit_status);
+                death[0] != '\0' ? death : "the ranks ended without an error message", result->exit_status);
     else if (told || !launch_relay_cause_is_last(relay)) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "rank %d: ", rank);
@@ -206,24 +206,24 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
     }
 }
 
-/* *has_trained: some life has, this one or one before. */
+/* *has_trained: this attempt or an earlier one has trained. */
 static mega_status run_once(launch_plan *p, launch_result *result, int64_t attempt, bool *has_trained)
 {
     launch_words command, environment;
     launch_relay *relay = NULL;
-    MEGA_TRY(launch_engine_command(p, &command, &environment));
+    MEGA_TRY(launch_mpirun_command(p, &command, &environment));
     MEGA_TRY(launch_relay_create(&relay, p));
     const mega_status st = launch_run(p, &command, &environment, relay, result);
     *has_trained = *has_trained || launch_relay_has_trained(relay);
     const bool is_vain = !is_tried_again(p, result, attempt, *has_trained) && is_tried_again(p, result, attempt, true);
     if (st == MEGA_OK && is_vain)
-        fprintf(stderr, "megalith launch: no restart: the ranks ended before training began, and would again\n");
+        fprintf(stderr, "megalith launch: no restart: the ranks ended before training began, and would do so again\n");
     if (st == MEGA_OK) tell_why(p, relay, result, is_vain);
     launch_relay_destroy(relay);
     return st;
 }
 
-/* Logs of an earlier run would be taken for this one's. */
+/* Logs of an earlier run would be mistaken for this run's. */
 static mega_status clear_logs(const launch_plan *p)
 {
     if (p->log_dir == NULL) return MEGA_OK;
@@ -262,7 +262,7 @@ bool launch_stays(const launch_plan *p)
     return p->kind != LAUNCH_NONE || p->log_dir != NULL || p->max_restarts > 0;
 }
 
-/* One rank that nobody watches needs no process beside it. */
+/* A single rank without restarts needs no process beside it. */
 static mega_status become_rank(const launch_plan *p, const launch_words *command)
 {
     static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
@@ -272,16 +272,16 @@ static mega_status become_rank(const launch_plan *p, const launch_words *command
     return MEGA_FAIL(MEGA_ERR_IO, "%s: %s", p->program, strerror(errno));
 }
 
-static mega_status launch(launch_plan *p, int *exit_status)
+static mega_status launch_with_restarts(launch_plan *p, int *exit_status)
 {
     launch_words command, environment;
-    MEGA_TRY(launch_engine_command(p, &command, &environment));
+    MEGA_TRY(launch_mpirun_command(p, &command, &environment));
     if (!p->dry_run) return launch_stays(p) ? run_ranks(p, exit_status) : become_rank(p, &command);
     print_command(&command, &environment);
     return MEGA_OK;
 }
 
-/* False: the answer has been given, and *exit_status is set. */
+/* Returns false if nothing remains to be started; *exit_status is then set. */
 static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
 {
     launch_options_read(p, argc, argv);
@@ -292,14 +292,14 @@ static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
     }
     if (p->node_rank > 0 && p->mistakes.size == 0) {
         printf(
-            "megalith launch: --node_rank %lld: node 0%s%s%s starts the ranks of this host too; nothing is to be done "
+            "megalith launch: --node_rank %lld: node 0%s%s%s starts the ranks of this host too; there is nothing to do "
             "here\n",
             (long long)p->node_rank, p->master_addr != NULL ? " (" : "", p->master_addr != NULL ? p->master_addr : "",
             p->master_addr != NULL ? ")" : "");
         return false;
     }
-    launch_engine_find(p);
-    if (p->world > 1 << 20) launch_mistake(p, "%d ranks are more than can be", p->world);
+    launch_mpirun_find(p);
+    if (p->world > 1 << 20) launch_mistake(p, "%d ranks are more than possible", p->world);
     if (p->mistakes.size == 0) return true;
     fputs(p->mistakes.data, stderr);
     *exit_status = 2;
@@ -319,7 +319,7 @@ mega_status mega_launch(const mega_composition *commands, int argc, char **argv,
     else if (argc > 1 && strcmp(argv[1], LAUNCH_START_RANK) == 0)
         *exit_status = launch_start_rank(argv + 2);
     else if (read_plan(&p, argc, argv, exit_status))
-        st = launch(&p, exit_status);
+        st = launch_with_restarts(&p, exit_status);
     mega_buffer_fini(&p.mistakes);
     mega_arena_fini(&p.arena);
     return st;

@@ -1,5 +1,6 @@
-/* megalith launch: what its files share. The options and hosts are read into a plan; the engine that is there (mpirun,
- * mpiexec, srun) gives a command line; a relay between the engine and the terminal tells lines of ranks apart. */
+/* Shared by the files of megalith launch. The options and hosts are read into a plan; from it follows the command line
+ * of the installed MPI launcher (mpirun, mpiexec, srun); a relay between that and the terminal separates the lines of
+ * the ranks. */
 #ifndef MEGA_LAUNCH_IMPL_H
 #define MEGA_LAUNCH_IMPL_H
 
@@ -16,13 +17,13 @@
 typedef struct launch_host {
     const char *name;
     int ranks;
-    int slots; /* as the hostfile says, before filters */
-    int line;  /* of the hostfile */
+    int slots; /* from the hostfile, before filters */
+    int line;  /* line number in the hostfile */
 } launch_host;
 
 typedef enum launch_kind { LAUNCH_NONE, LAUNCH_OPENMPI, LAUNCH_MPICH, LAUNCH_SLURM } launch_kind;
 
-/* A list of words that grows; NULL-terminated. */
+/* A growing list of words; NULL-terminated. */
 typedef struct launch_words {
     char **word;
     int count, capacity;
@@ -40,135 +41,141 @@ typedef struct launch_plan {
     bool dry_run, help, is_module;
 
     const mega_composition *commands;
-    const char *command;    /* its name here, whatever the user wrote; of a program of the user's, what was typed */
-    const char *own;        /* path of a program of the user's that is started in place of a command, or NULL */
-    launch_words own_words; /* its first words: path, and with an interpreter options and script */
-    int64_t attempt;        /* how often the ranks were started again */
-    launch_words passed;    /* options of the command, out of those of launch */
-    char **args;            /* all of the command's, NULL-terminated */
+    /* the command's name here, however the user spelled it; for a user's own program, the word typed */
+    const char *command;
+    const char *own;        /* path of a user's program that is started instead of a command, or NULL */
+    launch_words own_words; /* its first words: the path, or an interpreter with its options and the script */
+    int64_t attempt;        /* number of restarts so far */
+    launch_words passed;    /* options of launch that become options of the command */
+    char **args;            /* all arguments of the command, NULL-terminated */
     int args_count;
 
-    launch_host *host; /* in the hostfile's order; none: this machine, or those of the Slurm allocation */
+    launch_host *host; /* in the hostfile's order; none: this machine, or the hosts of the Slurm allocation */
     int hosts;
     int world; /* ranks in all */
 
     launch_kind kind;
-    int major;           /* version of the engine; 0: not known */
-    const char *engine;  /* its program */
-    const char *program; /* this one */
+    int major;           /* version of the MPI launcher; 0: unknown */
+    const char *mpirun;  /* path of mpirun, mpiexec or srun */
+    const char *program; /* path of this program */
 } launch_plan;
 
 void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* What is wrong is collected, and told at once. */
+/* Adds a mistake; all are reported together. */
 void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* options.c: options up to the command's name, then the command. Mistakes are collected. */
+/* options.c: reads the options up to the command's name, then the command. Mistakes are collected. */
 void launch_options_read(launch_plan *p, int argc, char **argv);
 
-/* program.c: a program of the user's in place of a command. launch_program_command: the command that a word names, or
- * NULL. launch_program_read: finds the program `typed`, before which `python` words name an interpreter; sets p->own,
- * or adds a mistake. launch_program_arguments: its arguments, and after them what launch's own options hand on and the
- * user did not give; out has room for all; returns their number. launch_program_words: the words that make a rank
- * become it (start.c), before those arguments. */
+/* user_program.c: a user's program instead of a command. launch_program_command: the command that a word names, or
+ * NULL. launch_program_read: finds the program `typed`, which `python` words of an interpreter precede; sets p->own, or
+ * adds a mistake. launch_program_arguments: writes its arguments, followed by options of launch that are passed on and
+ * that the user did not give; out has room for all; returns their number. launch_program_words: the words that make a
+ * rank become the program (start.c), before those arguments. */
 const char *launch_program_command(const launch_plan *p, const char *typed);
 void launch_program_read(launch_plan *p, char **words, int python, const char *typed);
 int launch_program_arguments(const launch_plan *p, int argc, char **argv, char **out);
 void launch_program_words(launch_plan *p, launch_words *command);
 
-/* start.c: `megalith launch --start-rank NAME=VALUE… -- PROGRAM ARGS…` sets the environment and becomes the program;
- * returns an exit status if it cannot. */
+/* start.c: `megalith launch --start-rank NAME=VALUE… -- PROGRAM ARGS…` sets the environment and executes the program;
+ * returns an exit status only if it cannot. */
 #define LAUNCH_START_RANK "--start-rank"
 enum { LAUNCH_NOT_STARTED = 126, LAUNCH_NOT_FOUND = 127 };
 int launch_start_rank(char **words);
 
-/* rank.c: the number of this rank on its host, as the engine's environment says; -1: no engine. */
+/* rank.c: the index of this rank on its host, from the MPI launcher's environment; -1: no launcher. */
 int launch_rank_local(void);
 
-/* hosts.c: hosts and ranks, from hostfile, filters and numbers. `text` is the hostfile's. */
+/* hosts.c: determines hosts and ranks from the hostfile, the filters and the numbers given. `text` is the hostfile's
+ * content. */
 void launch_hosts_read(launch_plan *p, const char *path, const char *text);
 void launch_hosts_filter(launch_plan *p);
-/* Leaves out hosts that answer no ssh; how many those were. */
+/* Removes hosts that do not answer ssh; returns their number. */
 int launch_hosts_reach(launch_plan *p);
-/* The first host, this one apart, that answers no ssh, and what ssh said last; NULL: all do. Takes some seconds a host.
- */
+/* Returns the first host, except this one, that does not answer ssh, and the last line that ssh printed; NULL: all
+ * answer. Takes some seconds per host. */
 const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size);
 
-/* engine.c: finds the engine, fixes p->world, and gives its command line and environment ("NAME=VALUE" of what
- * is to be set where the user has not). */
-void launch_engine_find(launch_plan *p);
-/* Where the shell would find a program, in the plan's arena; NULL when it would not. */
+/* mpirun_find.c, mpirun_command.c: finds the MPI launcher and sets p->world; launch_mpirun_command builds its command
+ * line and environment
+ * ("NAME=VALUE", to be set unless the user has set it). */
+void launch_mpirun_find(launch_plan *p);
+/* Returns where the shell would find a program, in the plan's arena; NULL if it would not. */
 const char *launch_find_program(launch_plan *p, const char *name);
 /* command.c */
-mega_status launch_engine_command(launch_plan *p, launch_words *command, launch_words *environment);
+mega_status launch_mpirun_command(launch_plan *p, launch_words *command, launch_words *environment);
 
-/* launch.c: whether this process stays beside the ranks; else it becomes the one rank. */
+/* launch.c: returns whether this process stays beside the ranks; otherwise it becomes the single rank. */
 bool launch_stays(const launch_plan *p);
 
-/* marks.c: the engine's mark of a rank at the begin of text: its bytes; 0: there is none; -1: more text is
- * needed to tell. in_line: a rank's line has begun, and not ended. */
+/* marks.c: recognises the MPI launcher's mark of a rank at the beginning of text. Returns the mark's length; 0: no
+ * mark; -1: more text is needed. in_line: the text continues a rank's line. */
 int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t size, int *out_rank);
 
-/* relay.c: lines of the ranks out of what the engine hands on. */
+/* relay.c: reassembles the ranks' lines from the MPI launcher's output. */
 typedef struct launch_relay launch_relay;
 mega_status launch_relay_create(launch_relay **out, const launch_plan *p);
 void launch_relay_destroy(launch_relay *r);
 void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t count);
-void launch_relay_end(launch_relay *r); /* what stands without a line's end */
-/* A rank has said what ended it: the line, without its prefix; NULL: none has. */
+void launch_relay_end(launch_relay *r); /* prints lines that have not ended */
+/* Returns the line in which a rank reported what ended it, without its prefix; NULL: none did. */
 const char *launch_relay_cause(const launch_relay *r, int *out_rank);
-bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a host that cannot be told to end */
-bool launch_relay_cause_is_last(const launch_relay *r); /* it is what the terminal shows last */
-/* What the engine said of a rank that died without a word, to be shown; "" when nothing. */
+bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a lost host, which cannot be told to end */
+bool launch_relay_cause_is_last(const launch_relay *r); /* the cause is the last line on the terminal */
+/* Returns what the MPI launcher said about a rank that died without a message; "" if nothing. */
 const char *launch_relay_death(const launch_relay *r);
-int launch_relay_death_signal(const launch_relay *r); /* the signal that ended it; 0: none, or not known */
+int launch_relay_death_signal(const launch_relay *r); /* the signal that ended that rank; 0: none, or unknown */
 
-/* The ranks stand: each notes signals, and rank 0 has seen all others (mega_launch_rank_say). */
+/* Returns whether the ranks are ready: each handles signals, and rank 0 has seen all others (mega_launch_rank_say). */
 bool launch_relay_is_ready(const launch_relay *r);
-bool launch_relay_has_trained(const launch_relay *r);      /* it has begun to */
-bool launch_relay_is_stopped(const launch_relay *r);       /* a signal to a rank is what ended them */
-int launch_relay_signal(const launch_relay *r);            /* the one that a rank received; 0: none */
-bool launch_relay_engine_complains(const launch_relay *r); /* the engine itself wrote to standard error */
+bool launch_relay_has_trained(const launch_relay *r);      /* training has begun */
+bool launch_relay_is_stopped(const launch_relay *r);       /* a signal to a rank ended the ranks */
+int launch_relay_signal(const launch_relay *r);            /* the signal that a rank received; 0: none */
+bool launch_relay_mpirun_complains(const launch_relay *r); /* the MPI launcher itself wrote to standard error */
 
-/* watch.c: the processes below the engine, until the ranks are ready. All fields begin as zero. */
+/* watch.c: watches the processes below the MPI launcher until the ranks are ready. Initially all zero. */
 typedef struct launch_watch {
-    double timeout;                       /* seconds, until the user is told */
-    double began, looked, hopeless_since; /* 0: not yet */
-    int ranks, most;                      /* of this host: that run now, that ran at once */
+    double timeout;                       /* seconds until the user gets a report */
+    double began, looked, hopeless_since; /* times; 0: not yet */
+    int ranks, most;                      /* on this host: ranks running now; most at one time */
     bool has_told;
 } launch_watch;
-/* To be asked again and again until the ranks are ready: whether they cannot become so, as some have ended, or the
- * engine complained and started none, and it waits all the same. After a while the user hears what is waited for. */
-bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine);
+/* Call repeatedly until the ranks are ready. Returns true if they cannot become ready, because some have ended, or
+ * because the MPI launcher reported an error and started none, and yet it keeps waiting. Reports after a while what it
+ * waits for. */
+bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t mpirun);
 /* Sends a signal to each rank of this host. */
-void launch_watch_signal(pid_t engine, const launch_plan *p, int number);
-/* Kills all below the engine on this host, and sends it a signal. */
-void launch_watch_end(pid_t engine, int number);
+void launch_watch_signal(pid_t mpirun, const launch_plan *p, int number);
+/* Kills all processes below the MPI launcher on this host, and sends it a signal. */
+void launch_watch_end(pid_t mpirun, int number);
 
-/* run.c: one life of the ranks; the exit status, and whether a signal asked this program or a rank to end. */
+/* run.c: one attempt to run the ranks. */
 typedef struct launch_result {
     int exit_status;
     bool interrupted;
-    int asked_by;         /* the signal that this program received; 0: none */
-    int killed_by;        /* the signal that ended the engine, and that launch did not send; 0: none */
-    const char *given_up; /* the engine waited in vain for the ranks, and was ended: why; NULL: it was not */
+    int asked_by;  /* the signal that asked this program to end; 0: none */
+    int killed_by; /* the signal that ended the MPI launcher and that launch did not send; 0: none */
+    /* the MPI launcher waited in vain for the ranks and was ended: the reason; NULL: it was not */
+    const char *given_up;
 } launch_result;
 mega_status launch_run(const launch_plan *p, const launch_words *command, const launch_words *environment,
                        launch_relay *relay, launch_result *out);
 
-/* What stands before a mark (MEGA_MARK_READY, …), and all of them but those of signals. */
+/* The byte before a mark (MEGA_MARK_READY, …), and all marks except those of signals. */
 #define LAUNCH_MARK  '\035'
 #define LAUNCH_MARKS "RTFLSA"
 
-/* signals.c, beside what commands use. "SIGTERM"; of SIGINT "Ctrl-C (SIGINT)". */
+/* signals.c, beyond signals.h. Returns "SIGTERM", for example; for SIGINT "Ctrl-C (SIGINT)". */
 const char *mega_signal_name(int number);
-/* Whether it asks to stop where it was received before; the others ask once, as several of them often come together. */
+/* Returns whether each further signal of this kind counts; the others count once, because several often arrive
+ * together. */
 bool mega_signal_is_urgent(int number);
-/* Async-signal-safe: "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless nobody reads that. */
+/* Async-signal-safe: prints "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless that would block. */
 void mega_signal_answer(const char *prefix, int number, const char *effect);
 /* Installs the handler for the signals above. */
 void mega_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags);
-/* Async-signal-safe: undoes it, in a child that becomes another program. */
+/* Async-signal-safe: restores the default handlers, in a child that becomes another program. */
 void mega_signals_default(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* How engines mark a piece of output with the rank that it came from. */
+/* Recognises the marks by which MPI launchers label a piece of output with its rank. */
 #include "launch_impl.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { MARK_MOST = 128 };
 
-/* Open MPI: "[job,rank]<stdout>:". Bytes of the mark, 0: none here, -1: more is needed to tell. */
+/* Open MPI: "[job,rank]<stdout>:". Returns the length of the mark; 0: none here; -1: more text is needed. */
 static int openmpi_mark(const char *text, size_t size, int *rank)
 {
     const char *close = memchr(text, ']', size < MARK_MOST ? size : MARK_MOST);
@@ -26,7 +26,7 @@ static int openmpi_mark(const char *text, size_t size, int *rank)
     return 0;
 }
 
-/* Hydra: what -prepend-pattern was given. */
+/* Hydra: the text that -prepend-pattern specified. */
 static int mpich_mark(const char *text, size_t size, int *rank)
 {
     if (text[0] != '\036') return 0;
@@ -58,7 +58,7 @@ int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t siz
     case LAUNCH_NONE: return 0;
     case LAUNCH_OPENMPI:
         used = openmpi_mark(text, size, out_rank);
-        /* From version 5 on a blank follows. */
+        /* since version 5 a blank follows */
         if (used > 0 && p->major >= 5) used = (size_t)used == size ? -1 : used + (text[used] == ' ');
         break;
     case LAUNCH_MPICH: used = mpich_mark(text, size, out_rank); break;

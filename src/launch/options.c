@@ -1,5 +1,5 @@
 /* The options of megalith launch: those of torch.distributed.launch, torchrun, deepspeed and accelerate launch, in one
- * table. What says how to train rather than where to start is handed on to the command. */
+ * table. Options about how to train, and not where to start, are passed on to the command. */
 #include "launch_impl.h"
 #include "megalith/config.h"
 #include "megalith/threads.h"
@@ -10,19 +10,20 @@
 #include <strings.h>
 
 typedef enum launch_option_kind {
-    WORD,   /* a value */
-    NUMBER, /* a whole number of `least` or more */
+    WORD,   /* takes a value */
+    NUMBER, /* takes a whole number of at least `least` */
     FLAG,
-    PASSED,       /* its value becomes that of an option of the command, which help names */
-    PASSED_FLAG,  /* an option of the command, with the value after the '=' */
+    PASSED,       /* its value becomes that of an option of the command; `help` is that option's name */
+    PASSED_FLAG,  /* becomes an option of the command; its value follows the '=' in `help` */
     PASSED_REST,  /* the rest of the name is an option of the command */
-    IGNORED,      /* a value, without effect here: help says why */
-    IGNORED_FLAG, /* likewise, without a value */
-    REFUSED       /* help says what to do */
+    IGNORED,      /* takes a value but has no effect here; `help` says why */
+    IGNORED_FLAG, /* the same, without a value */
+    REFUSED       /* `help` says what to do instead */
 } launch_option_kind;
 
 typedef struct launch_option {
-    const char *names; /* "name|other names", with underscores; a name that ends with * stands for all that begin so */
+    /* "name|other names", with underscores; a name that ends with * matches all names with that beginning */
+    const char *names;
     launch_option_kind kind;
     size_t offset;
     int64_t least;
@@ -30,9 +31,9 @@ typedef struct launch_option {
 } launch_option;
 
 #define AT(field) offsetof(launch_plan, field)
-#define BY_MPI    "ranks find each other through the engine that starts them"
-#define OWN_CORES "each rank takes its share of the cores anyway"
-#define COMPILED  "the program of a step is made before the first one anyway"
+#define BY_MPI    "ranks find each other through the MPI launcher"
+#define OWN_CORES "each rank uses its share of the cores in any case"
+#define COMPILED  "the program of a step is always compiled before the first step"
 
 static const launch_option options[] = {
     {"nproc_per_node|num_gpus|num_accelerators", NUMBER, AT(nproc), 1,
@@ -41,21 +42,21 @@ static const launch_option options[] = {
      "hosts: the first N of the hostfile, or of the Slurm allocation"},
     {"num_processes", NUMBER, AT(processes), 1, "ranks on all hosts together (accelerate)"},
     {"node_rank|machine_rank", NUMBER, AT(node_rank), 0,
-     "host 0 starts the ranks of all hosts; another has nothing to do"},
+     "host 0 starts the ranks of all hosts; the others have nothing to do"},
     {"hostfile|H|mpirun_hostfile|deepspeed_hostfile", WORD, AT(hostfile), 0,
-     "a line a host: NAME slots=N; # begins a comment"},
+     "a line for each host: NAME slots=N; # begins a comment"},
     {"include|i|deepspeed_inclusion_filter", WORD, AT(include), 0, "only these: HOST[:SLOT,SLOT…][@HOST…]"},
-    {"exclude|e|deepspeed_exclusion_filter", WORD, AT(exclude), 0, "all but these, written like --include"},
+    {"exclude|e|deepspeed_exclusion_filter", WORD, AT(exclude), 0, "all except these, written like --include"},
     {"log_dir|enable_each_rank_log", WORD, AT(log_dir), 0,
      "a file for each rank, DIR/rank_N.log; the terminal shows rank 0, the last rank and errors"},
     {"max_restarts", NUMBER, AT(max_restarts), 0,
-     "when a rank dies, start again from the last whole checkpoint of --save, this many times"},
-    {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; without it the one that is there"},
+     "when a rank dies, restart from the last complete checkpoint of --save, at most N times"},
+    {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; default: the one that is installed"},
     {"master_port|main_process_port", NUMBER, AT(master_port), 0,
-     "MASTER_PORT of a program of your own (29500); the engine itself finds free ports"},
-    {"dry_run", FLAG, AT(dry_run), 0, "print the engine's command and stop"},
+     "MASTER_PORT of a program of your own (29500); the MPI launcher itself finds free ports"},
+    {"dry_run", FLAG, AT(dry_run), 0, "print the MPI launcher's command line and stop"},
     {"help|h", FLAG, AT(help), 0, "this page"},
-    {"master_addr|main_process_ip", WORD, AT(master_addr), 0, "the name of host 0, in what is printed"},
+    {"master_addr|main_process_ip", WORD, AT(master_addr), 0, "the name of host 0, for messages"},
     {"num_cpu_threads_per_process", PASSED, 0, 0, "num-threads"},
     {"mixed_precision", PASSED, 0, 0, "mixed-precision"},
     {"zero_stage", PASSED, 0, 0, "zero-stage"},
@@ -64,7 +65,8 @@ static const launch_option options[] = {
     {"offload_optimizer_device", PASSED, 0, 0, "offload-optimizer-device"},
     {"offload_param_device", PASSED, 0, 0, "offload-param-device"},
     {"use_fsdp", PASSED_FLAG, 0, 0, "DDP-impl=FSDP"},
-    {"megatron_lm_*", PASSED_REST, 0, 0, "the option of the command without megatron_lm_; true and false are a flag's"},
+    {"megatron_lm_*", PASSED_REST, 0, 0,
+     "becomes the command's option without megatron_lm_; true and false set a flag"},
     {"rdzv_backend", IGNORED, 0, 0, BY_MPI},
     {"rdzv_endpoint", IGNORED, 0, 0, BY_MPI},
     {"rdzv_id", IGNORED, 0, 0, BY_MPI},
@@ -72,17 +74,17 @@ static const launch_option options[] = {
     {"standalone", IGNORED_FLAG, 0, 0, BY_MPI},
     {"local_addr", IGNORED, 0, 0, BY_MPI},
     {"same_network", IGNORED_FLAG, 0, 0, BY_MPI},
-    {"monitor_interval", IGNORED, 0, 0, "a rank's end is seen at once"},
+    {"monitor_interval", IGNORED, 0, 0, "the end of a rank is noticed at once"},
     {"start_method", IGNORED, 0, 0, "a rank is a program of its own"},
     {"role", IGNORED, 0, 0, "all ranks have the same role"},
-    {"use_env", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
-    {"no_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
+    {"use_env", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
+    {"no_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
     {"no_python", IGNORED_FLAG, 0, 0, "a program is started as it is, a file NAME.py by python3"},
-    {"module|m", FLAG, AT(is_module), 0, "the name is a module's; of your own: python3 -m NAME"},
-    {"no_ssh_check", IGNORED_FLAG, 0, 0, "the engine checks its hosts"},
-    {"force_multi", IGNORED_FLAG, 0, 0, "one host and several are started alike"},
-    {"log_level", IGNORED, 0, 0, "--log-level of the command sets what is told"},
-    {"quiet|q", IGNORED_FLAG, 0, 0, "--log-level of the command sets what is told"},
+    {"module|m", FLAG, AT(is_module), 0, "the name of a module; for your own: python3 -m NAME"},
+    {"no_ssh_check", IGNORED_FLAG, 0, 0, "the MPI launcher checks its hosts"},
+    {"force_multi", IGNORED_FLAG, 0, 0, "one host and several are started the same way"},
+    {"log_level", IGNORED, 0, 0, "--log-level of the command sets what is logged"},
+    {"quiet|q", IGNORED_FLAG, 0, 0, "--log-level of the command sets what is logged"},
     {"redirects|r", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
     {"tee|t", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank and shows rank 0, the last rank and errors"},
     {"local_ranks_filter", REFUSED, 0, 0, "with --log_dir DIR the terminal shows rank 0, the last rank and errors"},
@@ -92,33 +94,33 @@ static const launch_option options[] = {
      "its settings are not read; give them as options; a C program of your own takes --deepspeed_config FILE after its "
      "name"},
     {"deepspeed_multinode_launcher", REFUSED, 0, 0,
-     "--launcher openmpi, mpich or slurm; without it the one that is there"},
+     "--launcher openmpi, mpich or slurm; default: the one that is installed"},
     {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not built"},
-    {"fsdp_*", REFUSED, 0, 0, "--use_fsdp shares out weights, gradients and optimizer; leave its details out"},
-    {"tpu|tpu_*", REFUSED, 0, 0, "ranks run on cores"},
+    {"fsdp_*", REFUSED, 0, 0, "--use_fsdp shards weights, gradients and optimizer; leave its details out"},
+    {"tpu|tpu_*", REFUSED, 0, 0, "ranks run on CPU cores"},
     {"logs_specs", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
     {"no_ssh", REFUSED, 0, 0, "name the hosts by --hostfile, or run inside a Slurm allocation"},
-    {"ssh_port", REFUSED, 0, 0, "write it for the hosts in ~/.ssh/config (Port N)"},
-    {"launcher_args", REFUSED, 0, 0, "set the engine's own variables (OMPI_MCA_…, HYDRA_…, SLURM_…, SRUN_…)"},
-    {"elastic_training", REFUSED, 0, 0, "--max-restarts goes on with the hosts that are left"},
-    {"min_elastic_nodes", REFUSED, 0, 0, "--max-restarts goes on with the hosts that are left"},
-    {"max_elastic_nodes", REFUSED, 0, 0, "--max-restarts goes on with the hosts that are left"},
+    {"ssh_port", REFUSED, 0, 0, "set it for the hosts in ~/.ssh/config (Port N)"},
+    {"launcher_args", REFUSED, 0, 0, "set the MPI launcher's own variables (OMPI_MCA_…, HYDRA_…, SLURM_…, SRUN_…)"},
+    {"elastic_training", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
+    {"min_elastic_nodes", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
+    {"max_elastic_nodes", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
     {"autotuning", REFUSED, 0, 0, "megalith plan shows what a layout needs"},
     {"bind_cores_to_rank|enable_cpu_affinity", IGNORED_FLAG, 0, 0, OWN_CORES},
     {"numa_binding", IGNORED, 0, 0, OWN_CORES},
-    {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on cores"},
-    {"gpu_ids", IGNORED, 0, 0, "ranks run on cores"},
+    {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on CPU cores"},
+    {"gpu_ids", IGNORED, 0, 0, "ranks run on CPU cores"},
     {"use_deepspeed|use_megatron_lm|use_parallelism_config", IGNORED_FLAG, 0, 0, "one program does all of it"},
     {"zero3_init_flag|zero3_save_16bit_model", IGNORED, 0, 0,
-     "a rank makes its share of the weights alone, and a "
+     "each rank creates only its shard of the weights, and a "
      "checkpoint is always whole"},
     {"dynamo_use_fullgraph|dynamo_use_dynamic|dynamo_use_regional_compilation", IGNORED_FLAG, 0, 0, COMPILED},
     {"dynamo_*", IGNORED, 0, 0, COMPILED},
     {"debug", IGNORED_FLAG, 0, 0, "ranks compare their calls in any case"},
     {"event_log_handler", IGNORED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"signals_to_handle", IGNORED, 0, 0, "signals are handed on to the ranks in any case"},
+    {"signals_to_handle", IGNORED, 0, 0, "signals are passed on to the ranks in any case"},
     {"shutdown_timeout", IGNORED, 0, 0, "a rank that does not end is ended after 8 seconds"},
-    {"virtual_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the engine"},
+    {"virtual_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
     {"bind_core_list", REFUSED, 0, 0, "start megalith launch under taskset -c LIST"},
     {"venv_script", REFUSED, 0, 0, "ranks need no environment of Python"},
     {"save_pid", REFUSED, 0, 0, "the shell's $! holds the process id of megalith launch"},
@@ -148,8 +150,9 @@ bool mega_launch_knows(const char *name, size_t length)
     return false;
 }
 
-/* "--nproc-per-node=2" → "nproc_per_node"; *out_value is after the '=', or NULL. */
-static const launch_option *find(launch_plan *p, const char *typed, const char **out_value)
+/* Finds the option of "--nproc-per-node=2" by its name nproc_per_node; *out_value is the text after the '=', or
+ * NULL. */
+static const launch_option *launch_option_find(launch_plan *p, const char *typed, const char **out_value)
 {
     const size_t dashes = strspn(typed, "-");
     char *name = mega_arena_strdup(&p->arena, typed + dashes);
@@ -167,7 +170,7 @@ static const launch_option *find(launch_plan *p, const char *typed, const char *
     return NULL;
 }
 
-static void unknown(launch_plan *p, const char *typed)
+static void launch_option_unknown(launch_plan *p, const char *typed)
 {
     const char *names[OPTIONS];
     for (size_t i = 0; i < OPTIONS; i++) {
@@ -186,7 +189,7 @@ static void unknown(launch_plan *p, const char *typed)
                    near != NULL ? "?" : "");
 }
 
-/* torchrun's "2:2" is 2; a range would be elastic. */
+/* torchrun's "2:2" means 2; a real range would be elastic. */
 static void read_number(launch_plan *p, const launch_option *o, const char *typed, const char *value)
 {
     int64_t *field = (int64_t *)(void *)((char *)p + o->offset);
@@ -196,7 +199,7 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
         return;
     }
     if (is_ranks && strcmp(value, "gpu") == 0) {
-        launch_mistake(p, "%.*s gpu: there are no GPU ranks; give a number, or cpu for one rank a core",
+        launch_mistake(p, "%.*s gpu: there are no GPU ranks; give a number, or cpu for one rank per core",
                        (int)strcspn(typed, "="), typed);
         return;
     }
@@ -206,18 +209,19 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
     if (o->offset == AT(nodes) && *end == ':' && end != value) {
         const long long most = strtoll(end + 1, &end, 10);
         if (*end == '\0' && most != n) {
-            launch_mistake(p, "%s %s: a number of hosts that may change is not built; give one number", typed, value);
+            launch_mistake(p, "%s %s: a variable number of hosts is not supported; give one number", typed, value);
             return;
         }
     }
     if (end == value || *end != '\0' || errno != 0 || n < o->least || n > 1 << 20) {
-        launch_mistake(p, "%s: found \"%s\", expected a whole number from %lld on", typed, value, (long long)o->least);
+        launch_mistake(p, "%s: found \"%s\", expected a whole number, at least %lld", typed, value,
+                       (long long)o->least);
         return;
     }
     *field = n;
 }
 
-/* Hands `--option value` on to the command; "name=value" is both. */
+/* Passes `--option value` to the command; an option "name=value" contains both. */
 static void pass_on(launch_plan *p, const char *option, const char *value)
 {
     const size_t n = strcspn(option, "=");
@@ -226,7 +230,7 @@ static void pass_on(launch_plan *p, const char *option, const char *value)
     if (value != NULL) launch_word(&p->passed, &p->arena, "%s", value);
 }
 
-/* --megatron_lm_NAME true hands on the flag --NAME, false nothing, any other value itself. */
+/* --megatron_lm_NAME: true passes the flag --NAME, false passes nothing, any other value is passed itself. */
 static void pass_rest(launch_plan *p, const char *typed, const char *value)
 {
     static const char head[] = "megatron_lm_";
@@ -257,9 +261,9 @@ static void read_value(launch_plan *p, const launch_option *o, const char *typed
 static int read_option(launch_plan *p, char **argv)
 {
     const char *value = NULL, *typed = argv[0];
-    const launch_option *o = find(p, typed, &value);
+    const launch_option *o = launch_option_find(p, typed, &value);
     if (o == NULL) {
-        unknown(p, typed);
+        launch_option_unknown(p, typed);
         return 1;
     }
     if (o->kind == REFUSED) {
@@ -283,13 +287,13 @@ static int read_option(launch_plan *p, char **argv)
     return used;
 }
 
-/* Accelerate counts all ranks, on one machine where it is not told of more. */
+/* Accelerate's --num_processes counts all ranks, by default on one machine. */
 static void spread_processes(launch_plan *p)
 {
     if (p->processes == 0) return;
     if (p->nodes == 0) p->nodes = 1;
     if (p->nproc > 0)
-        launch_mistake(p, "--num_processes %lld and --nproc_per_node %lld both say how many ranks; give one",
+        launch_mistake(p, "--num_processes %lld and --nproc_per_node %lld both set the number of ranks; give one",
                        (long long)p->processes, (long long)p->nproc);
     if (p->processes % p->nodes != 0)
         launch_mistake(p, "--num_processes %lld cannot be spread evenly over %lld machines", (long long)p->processes,
@@ -297,7 +301,7 @@ static void spread_processes(launch_plan *p)
     p->nproc = p->processes / p->nodes;
 }
 
-/* What launch options handed on stands in front of what the user gave the command, which wins. */
+/* Options passed on by launch precede those that the user gave the command, so the user's win. */
 static void join_arguments(launch_plan *p, int argc, char **argv)
 {
     p->args = argv;
@@ -309,7 +313,7 @@ static void join_arguments(launch_plan *p, int argc, char **argv)
         return;
     }
     p->args = all;
-    if (p->own != NULL) { /* its first words have a meaning of their own */
+    if (p->own != NULL) { /* its first words are separate (own_words) */
         p->args_count = launch_program_arguments(p, argc, argv, all);
         return;
     }
@@ -318,7 +322,7 @@ static void join_arguments(launch_plan *p, int argc, char **argv)
     p->args_count = p->passed.count + argc;
 }
 
-/* Of accelerate there is `accelerate launch` alone. */
+/* Of Accelerate's commands only `accelerate launch` exists here. */
 static bool is_other_accelerate(launch_plan *p, int argc, char **argv, int *at)
 {
     const char *slash = strrchr(argv[0], '/');
@@ -326,7 +330,7 @@ static bool is_other_accelerate(launch_plan *p, int argc, char **argv, int *at)
     if (argc > 1 && strcmp(argv[1], "launch") == 0) *at = 2;
     if (*at == 2 || (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))) return false;
     launch_mistake(p,
-                   "accelerate %s: of its commands there is accelerate launch alone; give settings as options, and "
+                   "accelerate %s: only accelerate launch exists here; give settings as options, and "
                    "ask megalith plan for the memory",
                    argc > 1 ? argv[1] : "");
     return true;
@@ -358,7 +362,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     }
     p->command = launch_program_command(p, argv[i]);
     const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
-    if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* it may be an option's value */
+    if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* the word may be an option's value */
     if (p->command == NULL) launch_program_read(p, argv + i - python, python, argv[i]);
     else if (is_launch)
         launch_mistake(p, "launch starts a command or a program, not itself");
@@ -399,8 +403,8 @@ void mega_launch_help(FILE *stream)
           "accelerate launch, -m "
           "torch.distributed.launch\n",
           stream);
-    help_rows(stream, "options, in front of the command's name", WORD, FLAG);
-    help_rows(stream, "handed on to the command, as", PASSED, PASSED_REST);
+    help_rows(stream, "options, before the command's name", WORD, FLAG);
+    help_rows(stream, "passed on to the command, as", PASSED, PASSED_REST);
     help_rows(stream, "accepted, without effect here", IGNORED, IGNORED_FLAG);
     help_rows(stream, "refused", REFUSED, REFUSED);
     fputs("\nexample\n  " MEGA_LAUNCH_EXAMPLE "\n", stream);

@@ -1,5 +1,4 @@
-/* What a rank does for itself that launchers do not: Open MPI and srun are told not to bind ranks to cores, as they
- * know nothing of threads. */
+/* Binds a rank to cores. Open MPI and srun are told not to do that, because they do not know the number of threads. */
 #include "launch_impl.h"
 #include "megalith/record.h"
 #include <sched.h>
@@ -63,8 +62,8 @@ void mega_launch_rank_say(int mark)
     fflush(to);
 }
 
-/* Under megalith launch alone: the n-th rank of k takes the n-th of k equal parts of the cores. Where there are more
- * threads than cores, the system shares them out. */
+/* Only under megalith launch: rank n of k on a host takes the n-th of k equal shares of the cores. With more threads
+ * than cores the operating system shares them out. */
 void mega_launch_rank_begin(mega_world *world, int64_t num_threads)
 {
     cpu_set_t all, mine;

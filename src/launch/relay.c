@@ -1,5 +1,5 @@
-/* Lines of ranks. The engine marks each piece that it hands on with the rank it came from, and joins pieces as they
- * come; here they are put together again, so that a line on the terminal is one rank's whole line. */
+/* Reassembles the lines of ranks. The MPI launcher labels each piece of output with its rank and passes pieces on as
+ * they arrive; the relay joins them, so that a line on the terminal is one rank's whole line. */
 #include "launch_impl.h"
 #include "megalith/file.h"
 #include <errno.h>
@@ -8,36 +8,37 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define OUTSIDE (-1) /* the engine itself speaks */
+#define OUTSIDE (-1) /* text of the MPI launcher itself */
 
 enum { CAUSE_MOST = 4096 };
 
 typedef struct relay_stream {
-    int rank;            /* whose text comes next */
-    mega_buffer pending; /* what may be the begin of a mark */
-    mega_buffer *line;   /* of each rank; the last is the engine's */
+    int rank;            /* the rank whose text comes next */
+    mega_buffer pending; /* what may be the beginning of a mark */
+    mega_buffer *line;   /* one for each rank; the last is the MPI launcher's */
 } relay_stream;
 
 struct launch_relay {
     const launch_plan *plan;
     relay_stream stream[2];
-    FILE **log; /* of each rank; NULL: not open */
+    FILE **log; /* one for each rank; NULL: not open */
     char *cause;
     int cause_rank;
-    bool cause_is_last; /* nothing was shown since */
-    bool is_ready, has_trained, has_lost_host, is_stopped, engine_complains;
-    bool *aborts;      /* by rank: what it still prints to standard error is the MPI library's */
-    mega_buffer block; /* the engine's lines between two rules */
+    bool cause_is_last; /* nothing has been shown since the cause */
+    bool is_ready, has_trained, has_lost_host, is_stopped, mpirun_complains;
+    bool *aborts;      /* by rank: its further standard error comes from the MPI library */
+    mega_buffer block; /* the MPI launcher's lines between two rules */
     bool in_block;
-    mega_buffer held; /* what the engine said since the ranks are there */
+    mega_buffer held; /* the MPI launcher's lines since the ranks were ready */
     char death[256];
     char host[96];
     int pid, death_rank, death_signal;
     bool has_rank_line; /* some rank has printed */
-    int signal;         /* that a rank received; SIGTERM only where it was no other, as engines end ranks with it */
+    /* the signal that a rank received; SIGTERM only if there was no other, because MPI launchers end ranks with it */
+    int signal;
 };
 
-/* A file for each rank; a restart goes on after what is there. */
+/* Opens a file for each rank; a restart appends to it. */
 static mega_status open_logs(launch_relay *r)
 {
     const char *folder = r->plan->log_dir;
@@ -110,7 +111,8 @@ static void write_log(launch_relay *r, int rank, const char *line)
     fflush(r->log[rank]);
 }
 
-/* Takes a mark out of a rank's line; 0: there is none. Marks of standard output are lines of rank 0. */
+/* Removes a mark from a rank's line and returns it; 0: none. Marks on standard output come from rank 0 and are whole
+ * lines. */
 static int take_mark(bool is_error, int rank, char *line)
 {
     char *at = strchr(line, LAUNCH_MARK);
@@ -122,7 +124,7 @@ static int take_mark(bool is_error, int rank, char *line)
     return mark;
 }
 
-/* The first rank that says why it ends; further lines of it belong to that. */
+/* Keeps the first rank's report of what ended it; the following lines of that rank belong to it. */
 static void note_cause(launch_relay *r, int rank, const char *line, const char *cause)
 {
     if (r->cause == NULL) {
@@ -138,7 +140,7 @@ static void note_cause(launch_relay *r, int rank, const char *line, const char *
     }
 }
 
-/* False: the line is not shown. */
+/* Returns false if the line is not to be shown. */
 static bool heed_mark(launch_relay *r, int mark, int rank)
 {
     switch (mark) {
@@ -153,7 +155,7 @@ static bool heed_mark(launch_relay *r, int mark, int rank)
     }
 }
 
-/* `line` is changed where a mark stands in it. */
+/* Changes `line` if it contains a mark. */
 static void show_line(launch_relay *r, bool is_error, int rank, char *line)
 {
     const int last = r->plan->world - 1;
@@ -177,9 +179,10 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
     fflush(to);
 }
 
-/* ---- what the engine says itself ---- */
+/* ---- messages of the MPI launcher itself ---- */
 
-/* Reads who died out of the engine's words, for the last line that the user sees. Nothing is decided by it. */
+/* Extracts which rank died from the MPI launcher's message, for the last line that the user sees. No decision depends
+ * on it. */
 static void note_death(launch_relay *r, const char *line)
 {
     int rank = 0, number = 0, pid = 0, signal_number = 0;
@@ -222,9 +225,9 @@ static bool is_rule(const char *line)
     return n >= 60 && (strspn(line, "-") == n || strspn(line, "=") == n);
 }
 
-/* Once the ranks are there, what the engine says itself is mostly banners around the end of a rank: they are kept for
- * the end, and shown where neither a rank nor the engine has said who ended and why. */
-static void hold(launch_relay *r, bool is_error, char *text)
+/* Once the ranks are ready, the MPI launcher prints little but banners about the end of a rank: they are held back, and
+ * shown at the end if neither a rank nor the launcher has named the cause. */
+static void relay_hold(launch_relay *r, bool is_error, char *text)
 {
     const bool is_started = r->is_ready || (r->plan->own != NULL && (r->has_rank_line || r->death[0] != '\0'));
     if (!is_started || !mega_buffer_printf(&r->held, "%s\n", text)) show_line(r, is_error, OUTSIDE, text);
@@ -234,7 +237,7 @@ static void show_held(launch_relay *r)
 {
     const bool is_explained = r->cause != NULL || r->death[0] != '\0';
     if (r->held.data != NULL && !is_explained) {
-        r->held.data[r->held.size - 1] = '\0'; /* every line brought its end */
+        r->held.data[r->held.size - 1] = '\0'; /* drop the last newline */
         show_line(r, true, OUTSIDE, r->held.data);
     }
     mega_buffer_fini(&r->held);
@@ -244,16 +247,16 @@ static void show_block(launch_relay *r)
 {
     if (r->block.data != NULL) {
         r->block.data[r->block.size - 1] = '\0';
-        hold(r, true, r->block.data);
+        relay_hold(r, true, r->block.data);
     }
     mega_buffer_fini(&r->block);
     r->in_block = false;
 }
 
-static void engine_line(launch_relay *r, bool is_error, char *line)
+static void mpirun_line(launch_relay *r, bool is_error, char *line)
 {
     note_death(r, line);
-    r->engine_complains = r->engine_complains || (is_error && line[0] != '\0');
+    r->mpirun_complains = r->mpirun_complains || (is_error && line[0] != '\0');
     if (is_rule(line)) {
         if (r->in_block) show_block(r);
         else
@@ -261,11 +264,11 @@ static void engine_line(launch_relay *r, bool is_error, char *line)
     } else if (r->in_block) {
         mega_buffer_printf(&r->block, "%s\n", line);
     } else if (line[0] != '\0') {
-        hold(r, is_error, line);
+        relay_hold(r, is_error, line);
     }
 }
 
-/* ---- pieces ---- */
+/* ---- pieces of output ---- */
 
 static void line_ends(launch_relay *r, relay_stream *s)
 {
@@ -274,7 +277,7 @@ static void line_ends(launch_relay *r, relay_stream *s)
     mega_buffer_append(line, "", 1);
     char nothing[1] = "", *text = line->data != NULL ? line->data : nothing;
     const bool is_error = s == &r->stream[1];
-    if (rank == OUTSIDE) engine_line(r, is_error, text);
+    if (rank == OUTSIDE) mpirun_line(r, is_error, text);
     else
         show_line(r, is_error, rank, text);
     line->size = 0;
@@ -292,7 +295,7 @@ void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t
     while (at < size) {
         int rank = 0;
         const int mark = launch_mark(r->plan, s->rank != OUTSIDE, text + at, size - at, &rank);
-        if (mark < 0 && count > 0) break; /* at the end, what looked like a mark is text */
+        if (mark < 0 && count > 0) break; /* at the end of the output, an incomplete mark is text */
         if (mark > 0) {
             s->rank = rank;
             at += (size_t)mark;
@@ -368,7 +371,7 @@ int launch_relay_signal(const launch_relay *r)
     return r->signal;
 }
 
-bool launch_relay_engine_complains(const launch_relay *r)
+bool launch_relay_mpirun_complains(const launch_relay *r)
 {
-    return r->engine_complains;
+    return r->mpirun_complains;
 }

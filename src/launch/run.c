@@ -1,5 +1,5 @@
-/* One life of the ranks: the engine as a child, its output to the relay, signals to the engine, and an end within
- * seconds once a rank has said that it fails. */
+/* One attempt to run the ranks: the MPI launcher as a child process, its output to the relay, signals to it, and its
+ * end within seconds once a rank has reported a failure. */
 #include "launch_impl.h"
 #include "megalith/signals.h"
 #include "megalith/streams.h"
@@ -14,18 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_AFTER_S   5.0 /* from a rank's failure to the engine's being asked to end */
+#define ASK_AFTER_S   5.0 /* from a rank's failure to asking the MPI launcher to end */
 #define FORCE_AFTER_S 8.0
-#define LOST_ASK_S    1.0 /* the same where a host is lost: it cannot be told to end, and is not waited for */
+#define LOST_ASK_S    1.0 /* the same if a host is lost, which cannot be told to end and is not waited for */
 #define LOST_FORCE_S  2.5
-#define ENGINE_S      10.0 /* from asking the engine to end to its being killed */
-#define GIVEN_UP_S    2.0  /* the same where its ranks are gone */
-#define OWN_LEAVES_S  30.0 /* from a signal to a user's own program to its being ended; as torchrun */
-#define HAND_ON_S     1.0  /* until a signal is handed on to an engine that never stops writing */
-#define DRAIN_S       1.0  /* a process that outlives the engine may hold its output open */
+#define MPIRUN_END_S  10.0 /* from asking the MPI launcher to end to killing it */
+#define GIVEN_UP_S    2.0  /* the same if its ranks are gone */
+#define OWN_LEAVES_S  30.0 /* from a signal for a user's own program to killing it; the same as torchrun */
+#define HAND_ON_S     1.0  /* until a signal is passed on even if the MPI launcher never stops writing */
+#define DRAIN_S       1.0  /* a process that outlives the MPI launcher may keep its output open */
 
-/* The first signal that asked to end, 0: none; and how often one has asked: SIGTERM and Ctrl-C each time, the others
- * where none has. A handler can reach nothing but a global. */
+/* The first signal that asked to end, 0: none; and the number of requests: SIGTERM and Ctrl-C count each time, the
+ * others only if they are the first. A handler can access only globals. */
 static volatile sig_atomic_t asked, asked_times;
 
 static void note_signal(int number, const char *effect)
@@ -33,12 +33,12 @@ static void note_signal(int number, const char *effect)
     mega_signal_answer("megalith launch: ", number,
                        asked_times == 0                ? effect
                        : mega_signal_is_urgent(number) ? "the ranks are ended"
-                                                       : "the ranks have been asked to stop before");
+                                                       : "the ranks have already been asked to stop");
     if (asked == 0) asked = number;
     asked_times += asked_times == 0 || mega_signal_is_urgent(number);
 }
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void run_on_signal(int number, siginfo_t *info, void *context)
 {
     (void)info;
     (void)context;
@@ -50,18 +50,20 @@ static void on_signal_of_own(int number, siginfo_t *info, void *context)
 {
     (void)info;
     (void)context;
-    note_signal(number, "the ranks get it too, and end or save as the program does then. A second SIGTERM or Ctrl-C "
+    note_signal(number, "it is passed on to the ranks, which end or save as the program does on that signal. A second "
+                        "SIGTERM or Ctrl-C "
                         "ends them at once");
 }
 
 static void watch_signals(const launch_plan *p)
 {
-    mega_signals_install(p->own != NULL ? on_signal_of_own : on_signal, 0);
+    mega_signals_install(p->own != NULL ? on_signal_of_own : run_on_signal, 0);
     mega_streams_guard(&asked);
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Until the engine is there a signal to it would end in our own handler, and be lost. What is ignored stays so. */
+/* Blocks signals around fork: until the child executes the MPI launcher, a signal to it would reach our own handler and
+ * be lost. Ignored signals stay ignored. */
 static pid_t fork_deaf(void)
 {
     sigset_t all, before;
@@ -73,7 +75,7 @@ static pid_t fork_deaf(void)
     return child;
 }
 
-/* What torchrun and others leave in the environment would be taken for a launcher's word. */
+/* Variables that torchrun and others left in the environment would be mistaken for those of a launcher. */
 static void set_environment(const launch_words *environment)
 {
     static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
@@ -86,18 +88,18 @@ static void set_environment(const launch_words *environment)
     }
 }
 
-/* Generation reads prompts from standard input, which engines hand on to rank 0. A terminal would stop an engine that
- * reads it from a process group in the background, and nobody else reads. */
+/* Generation reads prompts from standard input, which MPI launchers pass to rank 0. A terminal would stop a launcher
+ * that reads from it in a background process group, so other commands get no input. */
 static bool hands_on_input(const launch_plan *p)
 {
     const bool is_read = p->own != NULL || strcmp(p->command, "generate_samples_gpt") == 0;
     return is_read && fcntl(0, F_GETFD) >= 0 && !isatty(0);
 }
 
-static void become_engine(const launch_plan *p, const launch_words *command, const launch_words *environment,
+static void become_mpirun(const launch_plan *p, const launch_words *command, const launch_words *environment,
                           const int out[2], const int err[2])
 {
-    setpgid(0, 0); /* the terminal's Ctrl-C comes through us alone */
+    setpgid(0, 0); /* own process group: Ctrl-C on the terminal reaches only us */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGPIPE, SIG_DFL);
     const int input = hands_on_input(p) ? 0 : open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -110,16 +112,16 @@ static void become_engine(const launch_plan *p, const launch_words *command, con
 }
 
 typedef struct life {
-    pid_t engine;
-    int fd[2]; /* -1: at its end */
+    pid_t mpirun;
+    int fd[2]; /* -1: at end of file */
     launch_relay *relay;
-    double failed_at, ended_at; /* 0: not yet */
+    double failed_at, ended_at; /* times; 0: not yet */
     double asked_at;            /* when the first signal was seen; 0: none was */
-    double force_at;            /* when the engine that was asked to end is killed; 0: it was not asked */
-    bool is_dropped;            /* it was asked to end because of a signal, before its ranks were ready */
-    bool given_up, is_forced;   /* launch_result; launch killed the engine */
+    double force_at;            /* when to kill the MPI launcher after asking it to end; 0: it was not asked */
+    bool is_dropped;            /* it was asked to end by a signal before its ranks were ready */
+    bool given_up, is_forced;   /* as in launch_result; launch killed the MPI launcher */
     launch_watch watch;
-    int told; /* signals handed on */
+    int told; /* signals passed on */
     int status;
 } life;
 
@@ -140,43 +142,45 @@ static void read_output(life *l, int timeout_ms)
     }
 }
 
-/* What the engine started goes with it. */
-static void force(life *l)
+/* Kills the MPI launcher and all that it started. */
+static void run_force(life *l)
 {
     l->is_forced = true;
-    launch_watch_end(l->engine, SIGKILL);
+    launch_watch_end(l->mpirun, SIGKILL);
 }
 
 static void ask_to_end(life *l)
 {
-    l->force_at = mega_time_now() + ENGINE_S;
-    kill(l->engine, SIGTERM);
+    l->force_at = mega_time_now() + MPIRUN_END_S;
+    kill(l->mpirun, SIGTERM);
 }
 
-/* Hydra dies of a signal that interrupts it in a write; where nothing waits to be read it is not in one. */
-static bool has_output(const life *l)
+/* Hydra dies if a signal interrupts it in a write; while there is nothing to read from it, it is not in one. */
+static bool run_has_output(const life *l)
 {
     struct pollfd polled[2] = {{.fd = l->fd[0], .events = POLLIN}, {.fd = l->fd[1], .events = POLLIN}};
     return poll(polled, 2, 0) > 0;
 }
 
-/* A program of the user's gets the signal itself, as from torchrun. Engines hand on the two of users alone; the ranks
- * of this host are found below the engine. On several hosts the engine is asked, and gives its ranks two seconds. */
+/* A user's program gets the signal itself, as under torchrun. MPI launchers pass on only SIGUSR1 and SIGUSR2, so the
+ * ranks of this host are found below the launcher. With several hosts the launcher is asked to end, and gives its ranks
+ * two seconds. */
 static void hand_on_to_own(life *l, const launch_plan *p)
 {
     const bool is_of_users = asked == SIGUSR1 || asked == SIGUSR2;
-    if (p->kind == LAUNCH_NONE || is_of_users) kill(l->engine, asked);
+    if (p->kind == LAUNCH_NONE || is_of_users) kill(l->mpirun, asked);
     else if (p->hosts <= 1 && p->kind != LAUNCH_SLURM)
-        launch_watch_signal(l->engine, p, asked);
+        launch_watch_signal(l->mpirun, p, asked);
     else
         ask_to_end(l);
     if (!is_of_users && l->force_at == 0) l->force_at = mega_time_now() + OWN_LEAVES_S;
 }
 
-/* The first signal asks the ranks, which may save and leave in peace. SIGTERM would make mpirun kill them two seconds
- * later; SIGUSR1 every engine hands on, to all hosts, and the ranks take it for SIGTERM. The second ends them. Before
- * the ranks stand an engine hands on to nobody, or to a process that dies of it, which not every engine outlives: it is
- * asked to end itself, and nothing is lost, as nothing was trained. */
+/* The first signal asks the ranks to stop, which may save first. SIGTERM would make mpirun kill them two seconds later,
+ * so SIGUSR1 is sent: every MPI launcher passes it on, to all hosts, and the ranks treat it as SIGTERM. The second
+ * signal ends the ranks. Before the ranks are ready, a launcher passes a signal to nobody, or to a process that dies of
+ * it, which not every launcher survives: it is asked to end itself, and nothing is lost, because nothing was
+ * trained. */
 static void hand_on(life *l, const launch_plan *p)
 {
     const launch_kind kind = p->kind;
@@ -185,20 +189,20 @@ static void hand_on(life *l, const launch_plan *p)
         return;
     }
     if (l->told == 2 && kind == LAUNCH_OPENMPI && !l->is_dropped) {
-        ask_to_end(l); /* it ends its ranks on all hosts */
+        ask_to_end(l); /* the launcher ends its ranks on all hosts */
     } else if (l->told > 1) {
-        force(l);
+        run_force(l);
     } else if (kind == LAUNCH_NONE) {
-        kill(l->engine, asked);
+        kill(l->mpirun, asked);
     } else if (launch_relay_is_ready(l->relay)) {
-        kill(l->engine, SIGUSR1);
+        kill(l->mpirun, SIGUSR1);
     } else {
         l->is_dropped = true;
         ask_to_end(l);
     }
 }
 
-/* Other commands run in one rank alone, and say nothing of being ready. */
+/* Commands that do not train run in one rank only and never report that they are ready. */
 static bool awaits_ranks(const life *l, const launch_plan *p)
 {
     static const char *const joins[] = {"pretrain_gpt", "generate_samples_gpt", "tasks"};
@@ -207,58 +211,59 @@ static bool awaits_ranks(const life *l, const launch_plan *p)
     return false;
 }
 
-/* Signals of the user to the ranks; and an end to ranks that outlive a failure. */
-static void steer(life *l, const launch_plan *p)
+/* Passes the user's signals on to the ranks, and ends ranks that outlive a failure. */
+static void run_steer(life *l, const launch_plan *p)
 {
     const double now = mega_time_now();
     int rank;
     if (asked_times > l->told && l->asked_at == 0) l->asked_at = now;
-    if (asked_times > l->told && (!has_output(l) || now - l->asked_at > HAND_ON_S)) {
+    if (asked_times > l->told && (!run_has_output(l) || now - l->asked_at > HAND_ON_S)) {
         l->told = asked_times;
         hand_on(l, p);
     }
-    if (l->force_at == 0 && awaits_ranks(l, p) && launch_watch_gives_up(&l->watch, p, l->relay, l->engine)) {
+    if (l->force_at == 0 && awaits_ranks(l, p) && launch_watch_gives_up(&l->watch, p, l->relay, l->mpirun)) {
         l->given_up = true;
         l->force_at = now + GIVEN_UP_S;
-        launch_watch_end(l->engine, SIGTERM);
+        launch_watch_end(l->mpirun, SIGTERM);
     }
-    if (l->force_at > 0 && now > l->force_at) force(l);
+    if (l->force_at > 0 && now > l->force_at) run_force(l);
     if (l->failed_at == 0 && launch_relay_cause(l->relay, &rank) != NULL) l->failed_at = now;
     if (l->failed_at == 0) return;
     const bool is_lost = launch_relay_has_lost_host(l->relay);
-    if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) force(l);
+    if (now - l->failed_at > (is_lost ? LOST_FORCE_S : FORCE_AFTER_S)) run_force(l);
     else if (now - l->failed_at > (is_lost ? LOST_ASK_S : ASK_AFTER_S))
-        kill(l->engine, SIGTERM);
+        kill(l->mpirun, SIGTERM);
 }
 
-static void live(life *l, const launch_plan *p)
+static void run_live(life *l, const launch_plan *p)
 {
     for (;;) {
         if (l->fd[0] >= 0 || l->fd[1] >= 0) read_output(l, 100);
         else
             usleep(20000);
-        if (l->ended_at == 0 && waitpid(l->engine, &l->status, WNOHANG) == l->engine) l->ended_at = mega_time_now();
-        if (l->ended_at == 0) steer(l, p);
+        if (l->ended_at == 0 && waitpid(l->mpirun, &l->status, WNOHANG) == l->mpirun) l->ended_at = mega_time_now();
+        if (l->ended_at == 0) run_steer(l, p);
         else if ((l->fd[0] < 0 && l->fd[1] < 0) || mega_time_now() - l->ended_at > DRAIN_S)
             return;
     }
 }
 
-/* Ranks that a signal made leave with nothing done; what their engine ends with does not say so. Hydra ends with 0
- * where it was asked to end before its ranks stood. */
+/* Returns whether a signal made the ranks leave before they had done their work. The launcher's exit status does not
+ * show that: Hydra ends with 0 if it was asked to end before its ranks were ready. */
 static bool is_left_undone(const life *l)
 {
     return launch_relay_is_stopped(l->relay) || (l->is_dropped && !launch_relay_has_trained(l->relay));
 }
 
-/* Where a signal ended a rank, mpirun and srun end with 128 + its number, and Hydra with the number itself: ranks of
- * their own accord end with 0, 1 or 2. */
+/* If a signal ended a rank, mpirun and srun exit with 128 + its number, and Hydra with the number itself; ranks that
+ * end by themselves exit with 0, 1 or 2. */
 static int exit_status_of(const life *l, const launch_plan *p)
 {
     const bool may_be_signal = p->own == NULL || launch_relay_death_signal(l->relay) != 0;
     const bool ended_well = WIFEXITED(l->status) && WEXITSTATUS(l->status) == 0 && !is_left_undone(l);
-    if (asked_times > 0 && !ended_well) return 128 + asked; /* and not the one that it was handed on as */
-    /* Ranks that did not receive it themselves end as after SIGTERM, and which of them the engine goes by is chance. */
+    if (asked_times > 0 && !ended_well) return 128 + asked; /* not the signal that it was passed on as */
+    /* Ranks that did not receive the signal themselves end as after SIGTERM, and it is chance which rank determines the
+     * launcher's exit status. */
     if (launch_relay_is_stopped(l->relay) && launch_relay_signal(l->relay) != 0)
         return 128 + launch_relay_signal(l->relay);
     if (l->given_up && (WIFSIGNALED(l->status) || ended_well)) return 1;
@@ -273,21 +278,22 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 {
     int stdout_pipe[2], stderr_pipe[2];
     if (pipe2(stdout_pipe, O_CLOEXEC) != 0 || pipe2(stderr_pipe, O_CLOEXEC) != 0)
-        return MEGA_FAIL(MEGA_ERR_IO, "no pipe to the ranks: %s", strerror(errno));
+        return MEGA_FAIL(MEGA_ERR_IO, "cannot create a pipe to the ranks: %s", strerror(errno));
     watch_signals(p);
     fflush(NULL);
     life l = {.fd = {stdout_pipe[0], stderr_pipe[0]}, .relay = relay};
-    l.engine = fork_deaf();
-    if (l.engine == 0) become_engine(p, command, environment, stdout_pipe, stderr_pipe);
+    l.mpirun = fork_deaf();
+    if (l.mpirun == 0) become_mpirun(p, command, environment, stdout_pipe, stderr_pipe);
     close(stdout_pipe[1]);
     close(stderr_pipe[1]);
-    if (l.engine > 0) {
-        setpgid(l.engine, l.engine);
-        live(&l, p);
+    if (l.mpirun > 0) {
+        setpgid(l.mpirun, l.mpirun);
+        run_live(&l, p);
     }
     for (int s = 0; s < 2; s++)
         if (l.fd[s] >= 0) close(l.fd[s]);
-    if (l.engine < 0) return MEGA_FAIL(MEGA_ERR_IO, "no process for %s: %s", command->word[0], strerror(errno));
+    if (l.mpirun < 0)
+        return MEGA_FAIL(MEGA_ERR_IO, "cannot create a process for %s: %s", command->word[0], strerror(errno));
     launch_relay_end(relay);
     *out = (launch_result){.exit_status = exit_status_of(&l, p),
                            .interrupted = asked != 0 || launch_relay_is_stopped(relay),

@@ -1,4 +1,4 @@
-/* Signals that ask a command to stop. Everything here that a handler calls is async-signal-safe. */
+/* Signals that ask a command to stop. Everything that a handler calls here is async-signal-safe. */
 #include "megalith/signals.h"
 #include "launch_impl.h"
 #include "megalith/streams.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A handler can reach nothing but globals. */
+/* A handler can access only globals. */
 static struct {
-    volatile sig_atomic_t stop;     /* as the command reads it */
+    volatile sig_atomic_t stop;     /* read by the command */
     volatile sig_atomic_t received; /* the first signal; 0: none */
-    volatile sig_atomic_t urgent;   /* how many of those that end a program the second time */
+    volatile sig_atomic_t urgent;   /* number of signals whose second one ends the program */
     volatile sig_atomic_t rank;     /* -1: no launcher */
-    char prefix[72]; /* of a rank of megalith launch it begins with a mark, MEGA_MARK_SIGNAL + the number */
+    char prefix[72];                /* begins with a mark (MEGA_MARK_SIGNAL + number) in a rank of megalith launch */
     bool is_marked;
     _Atomic(const char *) effect;
 } state = {.rank = -1};
@@ -45,32 +45,32 @@ bool mega_signal_is_urgent(int number)
     return false;
 }
 
-static size_t put(char *line, size_t used, size_t size, const char *text)
+static size_t signals_put(char *line, size_t used, size_t size, const char *text)
 {
     const size_t n = strlen(text), most = size - used;
     memcpy(line + used, text, n < most ? n : most);
     return used + (n < most ? n : most);
 }
 
-/* One write, so that lines of ranks do not mix, and only where it does not block. */
+/* One write call, so that lines of several ranks do not mix; only if it does not block. */
 void mega_signal_answer(const char *prefix, int number, const char *effect)
 {
     char line[512];
     const size_t most = sizeof line - 1;
     const int saved = errno;
     struct pollfd to = {.fd = mega_streams_error_fd(), .events = POLLOUT};
-    size_t n = put(line, 0, most, prefix);
-    n = put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
-    n = put(line, n, most, mega_signal_name(number));
-    n = put(line, n, most, ": ");
-    n = put(line, n, most, effect);
+    size_t n = signals_put(line, 0, most, prefix);
+    n = signals_put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
+    n = signals_put(line, n, most, mega_signal_name(number));
+    n = signals_put(line, n, most, ": ");
+    n = signals_put(line, n, most, effect);
     line[n++] = '\n';
     if (poll(&to, 1, 0) == 1 && (to.revents & POLLOUT) != 0 && write(to.fd, line, n) < 0) errno = saved;
     errno = saved;
 }
 
-/* A launcher sends to all ranks, and the first of them answers; what one rank alone is sent it answers itself. */
-static void on_signal(int number, siginfo_t *info, void *context)
+/* A launcher sends a signal to all ranks, and rank 0 prints the line; a signal to one rank is printed by that rank. */
+static void signals_on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
@@ -86,8 +86,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     raise(number);
 }
 
-/* nohup ignores SIGHUP, and it stays ignored. Shells ignore SIGINT in background jobs of a script; it is handled there
- * all the same, because only a deliberate kill sends it. */
+/* nohup ignores SIGHUP, and it stays ignored. Shells ignore SIGINT in background jobs of a script; it is handled all
+ * the same, because only a deliberate kill sends it there. */
 void mega_signals_install(void (*handler)(int number, siginfo_t *info, void *context), int flags)
 {
     struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags}, before;
@@ -118,12 +118,12 @@ void mega_signals_watch(const char *command, int rank, const char *effect)
     state.rank = rank;
     mega_streams_guard(&state.stop);
     mega_signals_promise(effect);
-    mega_signals_install(on_signal, SA_RESTART);
+    mega_signals_install(signals_on_signal, SA_RESTART);
 }
 
 void mega_signals_break(bool reads)
 {
-    mega_signals_install(on_signal, reads ? 0 : SA_RESTART);
+    mega_signals_install(signals_on_signal, reads ? 0 : SA_RESTART);
 }
 
 void mega_signals_promise(const char *effect)

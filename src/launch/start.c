@@ -1,5 +1,5 @@
-/* On the side of a rank: sets the environment that torchrun gives its ranks, from what the engine says, and becomes the
- * user's own program. */
+/* Runs in a rank: sets the environment that torchrun gives its ranks, from the MPI launcher's variables, and executes
+ * the user's own program. */
 #include "launch_impl.h"
 #include "megalith/threads.h"
 #include <errno.h>
@@ -24,7 +24,7 @@ static int local_size(int size)
     return size;
 }
 
-/* The ranks of a host share its cores, unless the user says how many threads each has. */
+/* Sets OMP_NUM_THREADS so that the ranks of a host share its cores, unless the user has set it. */
 static void share_cores(int ranks)
 {
     const int share = mega_cpu_count() / ranks;
@@ -42,7 +42,7 @@ static void set_rank(void)
     share_cores(ranks);
 }
 
-/* Exit statuses of a shell. */
+/* Exit statuses are those of a shell. */
 int launch_start_rank(char **words)
 {
     char mark[3], host[256] = "this host";

@@ -1,5 +1,5 @@
-/* Writing to pipes and terminals that may not be read. A descriptor is shared with other programs, which O_NONBLOCK
- * would confuse, so pipes and terminals are opened once more, for this program alone. */
+/* Writes to pipes and terminals that may not be read. A descriptor is shared with other programs, which O_NONBLOCK
+ * would confuse, so pipes and terminals are reopened for this program only. */
 #include "megalith/streams.h"
 #include "megalith/threads.h"
 #include <errno.h>
@@ -10,22 +10,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE_S 0.5 /* in all, after a signal */
-#define LOOK_MS    100 /* whether one has come */
+#define PATIENCE_S 0.5 /* total wait after a signal */
+#define LOOK_MS    100 /* interval between checks for a signal */
 
 typedef struct output {
     int fd;
-    bool is_own;  /* its writes do not block */
-    bool is_lost; /* waited for in vain: what cannot be written at once is dropped */
+    bool is_own;  /* reopened: its writes do not block */
+    bool is_lost; /* waited in vain: drop what cannot be written at once */
     double waited;
     size_t dropped;
 } output;
 
-/* Streams outlive every call, and the handler of signals writes to one of them. */
+/* The streams exist until the process ends, and the signal handler writes to one of them. */
 static output out = {.fd = STDOUT_FILENO}, error = {.fd = STDERR_FILENO};
 static const volatile sig_atomic_t *stop_asked;
 
-/* False: it is to be dropped. */
+/* Returns false if the output must be dropped. */
 static bool wait_for_reader(output *o)
 {
     struct pollfd to = {.fd = o->fd, .events = POLLOUT};
@@ -40,8 +40,9 @@ static bool wait_for_reader(output *o)
     }
 }
 
-/* As fopencookie asks for: how much was taken, 0 is an error. Pieces that a pipe takes whole stay whole. */
-static ssize_t take(void *user, const char *bytes, size_t count)
+/* The write function of fopencookie: returns the number of bytes accepted, 0 on error. A piece that fits into a pipe is
+ * written whole. */
+static ssize_t streams_take(void *user, const char *bytes, size_t count)
 {
     output *o = user;
     size_t done = 0;
@@ -66,16 +67,16 @@ static bool may_block(int fd)
     return fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISSOCK(s.st_mode) || isatty(fd));
 }
 
-/* The stream in the place of standard output or error; `before` where it needs none. */
-static FILE *guarded(output *o, FILE *before, const char *path)
+/* Returns a stream that replaces standard output or error; `before` if it needs no replacement. */
+static FILE *streams_guarded(output *o, FILE *before, const char *path)
 {
     if (!may_block(o->fd)) return before;
     const int buffering = o == &error ? _IONBF : isatty(o->fd) ? _IOLBF : _IOFBF;
     fflush(before);
     const int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    o->is_own = own >= 0; /* not of sockets, nor of pipes of other users: poll alone keeps those from blocking */
+    o->is_own = own >= 0; /* impossible for sockets and for pipes of other users: only poll keeps those from blocking */
     if (o->is_own) o->fd = own;
-    FILE *stream = fopencookie(o, "w", (cookie_io_functions_t){.write = take});
+    FILE *stream = fopencookie(o, "w", (cookie_io_functions_t){.write = streams_take});
     if (stream == NULL || setvbuf(stream, NULL, buffering, buffering == _IONBF ? 0 : BUFSIZ) != 0) return before;
     return stream;
 }
@@ -84,11 +85,11 @@ void mega_streams_guard(const volatile sig_atomic_t *stop)
 {
     if (stop_asked != NULL) return;
     stop_asked = stop;
-    stdout = guarded(&out, stdout, "/proc/self/fd/1");
-    stderr = guarded(&error, stderr, "/proc/self/fd/2");
+    stdout = streams_guarded(&out, stdout, "/proc/self/fd/1");
+    stderr = streams_guarded(&error, stderr, "/proc/self/fd/2");
 }
 #else
-/* The streams of other libraries are constants. */
+/* stdout and stderr are constants in some C libraries. */
 void mega_streams_guard(const volatile sig_atomic_t *stop)
 {
     (void)stop;
@@ -100,8 +101,7 @@ void mega_streams_end(void)
 {
     fflush(stdout);
     if (out.dropped > 0)
-        fprintf(stderr, "warning: nobody read standard output after the signal: %zu bytes of it are lost\n",
-                out.dropped);
+        fprintf(stderr, "warning: nobody read standard output after the signal: %zu bytes were dropped\n", out.dropped);
 }
 
 int mega_streams_error_fd(void)

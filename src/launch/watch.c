@@ -1,5 +1,5 @@
-/* Whether the ranks come to be. Until rank 0 has said that all are there, an engine that met an error may wait for ever
- * for ranks that it never started, or that have ended: the processes below it on this host show it. */
+/* Watches the start of the ranks. Until rank 0 has reported that all have joined, an MPI launcher that met an error may
+ * wait forever for ranks that it never started, or that have ended: the processes below it on this host show that. */
 #include "launch_impl.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
@@ -11,18 +11,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define START_S 30.0 /* until the user hears what is waited for; MEGA_START_TIMEOUT says otherwise */
-/* Of that time: how often processes are looked at, and how long no rank runs that could become ready. An engine that
- * is to end does so in far less. */
+#define START_S 30.0 /* until the user is told what is being waited for; MEGA_START_TIMEOUT changes it */
+/* Fractions of that time: between looks at the processes; without any rank that could become ready. A launcher that is
+ * about to end needs far less. */
 #define LOOK     (1.0 / 30)
 #define HOPELESS (1.0 / 3)
 
 typedef struct process {
     pid_t id, parent;
-    bool is_below; /* the engine */
+    bool is_below; /* the process is a descendant of the MPI launcher */
 } process;
 
-static bool read_process(process *out, const char *name)
+static bool watch_read_process(process *out, const char *name)
 {
     char path[64];
     mega_process_stat stat;
@@ -32,13 +32,13 @@ static bool read_process(process *out, const char *name)
     return true;
 }
 
-/* All processes, in the order of /proc. */
+/* Lists all processes, in the order of /proc. */
 static size_t read_processes(mega_buffer *out)
 {
     DIR *folder = opendir("/proc");
     process one;
     for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
-        if (isdigit((unsigned char)e->d_name[0]) && read_process(&one, e->d_name))
+        if (isdigit((unsigned char)e->d_name[0]) && watch_read_process(&one, e->d_name))
             mega_buffer_append(out, &one, sizeof one);
     if (folder != NULL) closedir(folder);
     return out->failed ? 0 : out->size / sizeof one;
@@ -50,8 +50,8 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Marks what the engine started, directly or not. */
-static void mark_below(process *all, size_t n, pid_t engine)
+/* Marks the launcher's descendants. */
+static void mark_below(process *all, size_t n, pid_t mpirun)
 {
     if (n > 0) qsort(all, n, sizeof *all, by_id);
     for (bool changed = true; changed;) {
@@ -59,7 +59,7 @@ static void mark_below(process *all, size_t n, pid_t engine)
         for (size_t i = 0; i < n; i++) {
             const process key = {.id = all[i].parent};
             const process *parent = all[i].is_below ? NULL : bsearch(&key, all, n, sizeof *all, by_id);
-            if (parent == NULL || (parent->id != engine && !parent->is_below)) continue;
+            if (parent == NULL || (parent->id != mpirun && !parent->is_below)) continue;
             all[i].is_below = changed = true;
         }
     }
@@ -76,8 +76,8 @@ static size_t read_command(pid_t id, char *out, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Its command line holds this program's name as a word; a tool such as valgrind may come first. A process that was
- * forked and is to become another still has the command line of its parent. */
+/* A rank has this program's name as a word of its command line; a tool such as valgrind may precede it. A process that
+ * was forked but has not executed its program yet still has the command line of its parent. */
 static bool is_rank(const process *it, const char *program)
 {
     char text[8192], above[8192];
@@ -88,15 +88,15 @@ static bool is_rank(const process *it, const char *program)
     return false;
 }
 
-/* The ranks of this host that run. Sends `number`, if it is not 0, to each; or to every process below the engine if
- * program is NULL. */
-static int look_below(pid_t engine, const char *program, int number)
+/* Returns the number of ranks running on this host. If `number` is not 0, sends that signal to each; if program is
+ * NULL, to every process below the MPI launcher. */
+static int look_below(pid_t mpirun, const char *program, int number)
 {
     mega_buffer list = {0};
     const size_t n = read_processes(&list);
     process *all = (process *)(void *)list.data;
     int ranks = 0;
-    mark_below(all, n, engine);
+    mark_below(all, n, mpirun);
     for (size_t i = 0; i < n; i++) {
         if (!all[i].is_below) continue;
         const bool is_meant = program == NULL || is_rank(&all[i], program);
@@ -107,31 +107,31 @@ static int look_below(pid_t engine, const char *program, int number)
     return ranks;
 }
 
-void launch_watch_end(pid_t engine, int number)
+void launch_watch_end(pid_t mpirun, int number)
 {
-    look_below(engine, NULL, SIGKILL);
-    kill(-engine, number);
+    look_below(mpirun, NULL, SIGKILL);
+    kill(-mpirun, number);
 }
 
-static bool is_at_depth(const process *all, size_t n, const process *it, pid_t engine, int depth)
+static bool is_at_depth(const process *all, size_t n, const process *it, pid_t mpirun, int depth)
 {
     for (; it != NULL && depth > 1; depth--) {
         const process key = {.id = it->parent};
         it = bsearch(&key, all, n, sizeof *all, by_id);
     }
-    return it != NULL && it->parent == engine;
+    return it != NULL && it->parent == mpirun;
 }
 
-/* Ranks are children of mpirun, and of Hydra's proxies. They are found by that, because behind a wrapper (`env`,
- * `nice`, a script that ends in exec) the command line of a rank does not name what was started. */
-void launch_watch_signal(pid_t engine, const launch_plan *p, int number)
+/* Ranks are children of mpirun and of Hydra's proxies. They are identified by that, because behind a wrapper (`env`,
+ * `nice`, a script that ends in exec) the command line of a rank does not name the program that was started. */
+void launch_watch_signal(pid_t mpirun, const launch_plan *p, int number)
 {
     mega_buffer list = {0};
     const size_t n = read_processes(&list);
     process *all = (process *)(void *)list.data;
     if (n > 0) qsort(all, n, sizeof *all, by_id);
     for (size_t i = 0; i < n; i++)
-        if (is_at_depth(all, n, &all[i], engine, p->kind == LAUNCH_MPICH ? 2 : 1)) kill(all[i].id, number);
+        if (is_at_depth(all, n, &all[i], mpirun, p->kind == LAUNCH_MPICH ? 2 : 1)) kill(all[i].id, number);
     mega_buffer_fini(&list);
 }
 
@@ -152,23 +152,23 @@ static void tell_waiting(const launch_watch *w, const launch_plan *p, bool sees_
             w->timeout, running);
 }
 
-bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t engine)
+bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t mpirun)
 {
     const double now = mega_time_now();
-    const bool sees_ranks = p->hosts <= 1 && p->kind != LAUNCH_SLURM; /* else they run elsewhere */
+    const bool sees_ranks = p->hosts <= 1 && p->kind != LAUNCH_SLURM; /* otherwise they run on other hosts */
     if (w->began == 0) {
         w->began = w->looked = now;
         w->timeout = start_timeout();
     }
     if (now - w->looked < LOOK * w->timeout) return false;
     w->looked = now;
-    if (sees_ranks) w->ranks = look_below(engine, p->program, 0);
+    if (sees_ranks) w->ranks = look_below(mpirun, p->program, 0);
     if (w->ranks > w->most) w->most = w->ranks;
     if (now - w->began > w->timeout && !w->has_told) {
         tell_waiting(w, p, sees_ranks);
         w->has_told = true;
     }
-    const bool is_hopeless = w->ranks < w->most || (w->ranks == 0 && launch_relay_engine_complains(relay));
+    const bool is_hopeless = w->ranks < w->most || (w->ranks == 0 && launch_relay_mpirun_complains(relay));
     if (!sees_ranks || !is_hopeless) w->hopeless_since = 0;
     else if (w->hopeless_since == 0)
         w->hopeless_since = now;

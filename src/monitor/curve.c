@@ -1,4 +1,4 @@
-/* Curves and runs read out of metrics files. */
+/* Reads curves and runs from metrics files. */
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/memory.h"
@@ -15,7 +15,7 @@ static mega_status each_row(const char *path, const char *text, size_t size, on_
     int64_t number = 1;
     for (const char *line = text; line < text + size; number++) {
         const char *end = memchr(line, '\n', (size_t)(text + size - line));
-        if (end == NULL) break; /* a row that is not finished */
+        if (end == NULL) break; /* a line without an end: still being written */
         const size_t bytes = (size_t)(end + 1 - line);
         json_error_t error;
         json_t *row = mega_json_load(line, bytes, 0, &error);
@@ -36,9 +36,9 @@ typedef struct collector {
     mega_curve curve;
     int64_t x_capacity, y_capacity;
     int64_t rows;
-    const char *run; /* NULL: rows without one */
+    const char *run; /* NULL: rows without a run id */
     const char *x_key, *y_key;
-    json_t *keys; /* names of all numbers seen, for the message when there is no such key */
+    json_t *keys; /* keys of all numbers seen, for the message if the requested key is missing */
 } collector;
 
 static mega_status add_point(collector *c, double x, double y)
@@ -52,8 +52,8 @@ static mega_status add_point(collector *c, double x, double y)
     return MEGA_OK;
 }
 
-/* A null is a number that was not finite: a gap in the curve. */
-static mega_status collect(void *user, json_t *row)
+/* null stands for a number that was not finite: a gap in the curve. */
+static mega_status curve_collect(void *user, json_t *row)
 {
     collector *c = user;
     const char *key;
@@ -80,7 +80,7 @@ static mega_status no_points(const collector *c, const char *path)
     if (st == MEGA_OK)
         st = c->rows == 0
                  ? MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: no rows in it; expected lines of JSON, as --metrics-file writes them", path)
+                             "%s: the file has no rows; expected lines of JSON, as --metrics-file writes them", path)
                  : MEGA_FAIL(MEGA_ERR_USAGE,
                              "%s: none of its %" PRId64 " rows has both \"%s\" and \"%s\" as numbers; it has %s", path,
                              c->rows, c->x_key, c->y_key, names.size > 0 ? names.data : "no numbers at all");
@@ -90,7 +90,7 @@ static mega_status no_points(const collector *c, const char *path)
 
 /* ---- runs: their ids, in the order of their last rows ---- */
 
-/* A run moves to the end of the object with each of its rows. */
+/* Every row moves its run to the end of the object. */
 static mega_status note_run(void *user, json_t *row)
 {
     const char *run = json_string_value(json_object_get(row, "run"));
@@ -100,7 +100,7 @@ static mega_status note_run(void *user, json_t *row)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the runs of a metrics file");
 }
 
-/* Jansson gives members in the order of their insertion. */
+/* jansson iterates over members in insertion order. */
 static const char *last_key(json_t *object)
 {
     const char *key, *last = NULL;
@@ -153,7 +153,7 @@ static mega_status read_run(collector *c, json_t *runs, const char *run, const c
     if (run != NULL && json_object_get(runs, run) == NULL) return no_run(runs, run, path);
     c->run = run != NULL ? run : last_key(runs);
     if (c->run != NULL && *c->run == '\0') c->run = NULL;
-    MEGA_TRY(each_row(path, text, size, collect, c));
+    MEGA_TRY(each_row(path, text, size, curve_collect, c));
     return c->curve.count == 0 ? no_points(c, path) : MEGA_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Metrics files: rows are written, and those of a resumed run cut. */
+/* Writes metrics files, and removes the rows that a resumed run writes again. */
 #include "megalith/append.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
@@ -13,14 +13,14 @@
 struct mega_metrics {
     mega_outbox *box;
     mega_buffer row;
-    char *run;       /* NULL: rows do not name their run */
-    int64_t through; /* the last iteration of this run that is not written again */
-    bool is_cut;     /* of rows that this run writes again */
+    char *run;       /* NULL: rows have no run id */
+    int64_t through; /* rows of this run after this iteration are written again */
+    bool is_cut;     /* the rows that are written again have been removed */
 };
 
-/* Rows begin so; of one that a kill cut, this much or less is left. */
+/* Every row begins like this; a kill may leave only a part of it. */
 #define ROW_START "{\"iteration\": "
-#define QUOTED    40 /* bytes of a foreign line */
+#define QUOTED    40 /* bytes quoted of a line that is not ours */
 
 static mega_status look_for_row(const char *line, size_t bytes, bool *is_row)
 {
@@ -32,7 +32,7 @@ static mega_status look_for_row(const char *line, size_t bytes, bool *is_row)
     return st == MEGA_ERR_MEMORY ? MEGA_FAIL(st, "no memory for the first row of a metrics file") : MEGA_OK;
 }
 
-/* Somebody's notes or data, given by mistake, are not cut. Blank lines are nobody's. */
+/* A file of notes or data, given by mistake, must not be cut. Blank lines may be dropped. */
 static mega_status check_first(const char *path, const char *text, size_t size)
 {
     const char *line = text + strspn(text, " \t\r\n");
@@ -45,11 +45,12 @@ static mega_status check_first(const char *path, const char *text, size_t size)
     if (left == 0 || is_row) return MEGA_OK;
     if (end == NULL && memcmp(line, ROW_START, left < start ? left : start) == 0) return MEGA_OK;
     while (shown < QUOTED && (size_t)shown < bytes && line[shown] >= ' ' && line[shown] <= '~') shown++;
-    return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "--metrics-file %s: its first line is no row of metrics: found \"%.*s%s\", expected a JSON object "
-                     "with \"iteration\", as an earlier run writes it; nothing was changed: give another name, or move "
-                     "that file away",
-                     path, shown, line, (size_t)shown < bytes ? "…" : "");
+    return MEGA_FAIL(
+        MEGA_ERR_FORMAT,
+        "--metrics-file %s: its first line is not a row of metrics: found \"%.*s%s\", expected a JSON object "
+        "with \"iteration\", as an earlier run writes it; the file was not changed. Give another name, or move "
+        "that file away",
+        path, shown, line, (size_t)shown < bytes ? "…" : "");
 }
 
 mega_status mega_metrics_check(const char *path)
@@ -75,8 +76,8 @@ bool mega_metrics_is_of_run(const json_t *row, const char *run)
     return of == NULL ? run == NULL : run != NULL && strcmp(of, run) == 0;
 }
 
-/* Whether the run goes on to write this row again. Of what has no end, a kill left half a row, or else a whole one that
- * somebody edited. */
+/* Decides whether the run will write this row again. A last line without an end is either half a row left by a kill, or
+ * a whole row in a file that somebody edited. */
 static mega_status judge_line(keeper *k, const char *line, size_t bytes, bool has_end)
 {
     json_error_t error;
@@ -125,12 +126,12 @@ static mega_status cut_rows_of(const mega_metrics *m, const char *path)
     return st;
 }
 
-/* Everything else in the file stays: rows of other runs above all, which may be adding some. */
+/* Everything else in the file stays, in particular rows of other runs, which may be appending. */
 static mega_status cut_rows(const mega_metrics *m)
 {
     const char *path = mega_outbox_path(m->box);
     int held;
-    if (!mega_file_is_regular(path)) return MEGA_OK; /* not there, or a pipe */
+    if (!mega_file_is_regular(path)) return MEGA_OK; /* no file, or a pipe */
     MEGA_TRY(mega_append_exclude(&held, path));
     const mega_status st = cut_rows_of(m, path);
     mega_append_admit(held);
@@ -181,8 +182,8 @@ static void put_member(mega_buffer *b, const mega_metric *v)
     put_value(b, v);
 }
 
-/* The file as the run found it stays whole until there is a row. */
-static mega_status flush(mega_metrics *m)
+/* The file stays as the run found it until there is a row to write. */
+static mega_status metrics_flush(mega_metrics *m)
 {
     if (!m->is_cut) MEGA_TRY(cut_rows(m));
     m->is_cut = true;
@@ -199,13 +200,13 @@ mega_status mega_metrics_row(mega_metrics *m, const mega_metric *values, int cou
     mega_buffer_puts(&m->row, m->row.size > 0 ? "}\n" : "{}\n");
     MEGA_TRY(mega_buffer_check(&m->row, mega_outbox_path(m->box)));
     MEGA_TRY(mega_outbox_put(m->box, iteration, iteration, m->row.data, m->row.size));
-    return flush(m);
+    return metrics_flush(m);
 }
 
 mega_status mega_metrics_sync(mega_metrics *m)
 {
     if (!m->is_cut && mega_outbox_missing(m->box).pieces == 0) return MEGA_OK; /* no row yet */
-    MEGA_TRY(flush(m));
+    MEGA_TRY(metrics_flush(m));
     return mega_outbox_sync(m->box);
 }
 

@@ -1,25 +1,25 @@
-/* Axes: the range of what is drawn, and round numbers along it. */
+/* Axes: the range of the data, and round numbers for the ticks. */
 #include "plot_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Where a value lies before scaling; NAN when it cannot be drawn. */
+/* The value, or its logarithm; NAN if it cannot be drawn. */
 static double on_scale(bool log, double v)
 {
     if (!isfinite(v) || (log && v <= 0.0)) return NAN;
     return log ? log10(v) : v;
 }
 
-static void widen(plot_axis *a, double v)
+static void axis_widen(plot_axis *a, double v)
 {
     if (v < a->low) a->low = v;
     if (v > a->high) a->high = v;
 }
 
-/* A range of no width becomes one around its value. */
-static void settle(plot_axis *a, double margin)
+/* Widens a range of zero width around its value. */
+static void axis_settle(plot_axis *a, double margin)
 {
     double extra = (a->high - a->low) * margin;
     if (a->high - a->low <= 1e-12 * fmax(fabs(a->low), fabs(a->high)))
@@ -37,15 +37,15 @@ mega_status mega_plot_axes(const mega_plot *p, double margin, plot_axis *x, plot
         for (size_t i = 0; i < c->count; i++) {
             const double u = on_scale(p->log_x, c->x[i]), v = on_scale(p->log_y, c->y[i]);
             if (!isfinite(u) || !isfinite(v)) continue;
-            widen(x, u);
-            widen(y, v);
+            axis_widen(x, u);
+            axis_widen(y, v);
         }
     }
     if (x->low > x->high)
         return MEGA_FAIL(MEGA_ERR_USAGE, "nothing to draw: no point has a finite value%s",
                          p->log_x || p->log_y ? " above 0, as a logarithmic axis needs" : "");
-    settle(x, 0.0);
-    settle(y, margin);
+    axis_settle(x, 0.0);
+    axis_settle(y, margin);
     return MEGA_OK;
 }
 
@@ -55,7 +55,7 @@ double mega_plot_place(const plot_axis *a, double value)
     return isfinite(v) ? (v - a->low) / (a->high - a->low) : NAN;
 }
 
-/* 1, 2 or 5 times a power of ten, at least as large as `least`. */
+/* Returns 1, 2 or 5 times a power of ten, at least `least`. */
 static double round_step(double least)
 {
     const double power = pow(10.0, floor(log10(least)));
@@ -63,8 +63,8 @@ static double round_step(double least)
     return (part <= 1.0 ? 1.0 : part <= 2.0 ? 2.0 : part <= 5.0 ? 5.0 : 10.0) * power;
 }
 
-/* As many decimals as the step between ticks needs; thousands and millions in short. */
-static void label(char out[PLOT_LABEL], double v, double step)
+/* Uses as many decimals as the step between ticks needs; abbreviates thousands and millions. */
+static void axis_label(char out[PLOT_LABEL], double v, double step)
 {
     if (fabs(v) < step * 1e-6) v = 0.0;
     const double size = fmax(fabs(v), step);
@@ -85,13 +85,13 @@ static int linear_ticks(const plot_axis *a, double low, double high, int wanted,
     const double step = round_step((high - low) / (double)wanted);
     for (double k = ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && n < PLOT_MAX_TICKS; k += 1.0) {
         out[n].at = mega_plot_place(a, k * step);
-        label(out[n].label, k * step, step);
+        axis_label(out[n].label, k * step, step);
         n += isfinite(out[n].at) ? 1 : 0;
     }
     return n;
 }
 
-/* Powers of ten, and 2 and 5 times them where there is room. */
+/* Ticks at powers of ten, and at 2 and 5 times these if they fit. */
 static int decade_ticks(const plot_axis *a, int wanted, plot_tick out[PLOT_MAX_TICKS])
 {
     static const double times[] = {1.0, 2.0, 5.0};
@@ -104,7 +104,7 @@ static int decade_ticks(const plot_axis *a, int wanted, plot_tick out[PLOT_MAX_T
             const double v = times[k] * pow(10.0, (double)e), at = mega_plot_place(a, v);
             if (e % stride != 0 || at < -1e-9 || at > 1.0 + 1e-9) continue;
             out[n].at = at;
-            label(out[n++].label, v, v);
+            axis_label(out[n++].label, v, v);
         }
     }
     return n;

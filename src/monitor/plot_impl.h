@@ -1,4 +1,4 @@
-/* What text and SVG plots share: the range of the data, positions within it, and ticks. */
+/* Shared by text and SVG plots: the range of the data, positions within it, and ticks. */
 #ifndef MEGALITH_PLOT_IMPL_H
 #define MEGALITH_PLOT_IMPL_H
 
@@ -8,7 +8,7 @@
 #define PLOT_LABEL     16
 
 typedef struct plot_axis {
-    double low, high; /* of the data with a margin; logarithms to base 10 when log */
+    double low, high; /* range of the data with a margin; base-10 logarithms if log */
     bool log;
 } plot_axis;
 
@@ -17,11 +17,12 @@ typedef struct plot_tick {
     char label[PLOT_LABEL];
 } plot_tick;
 
-/* Ranges over all points that can be drawn; margin is a part of the range, added to both ends of y. */
+/* Computes the ranges over all points that can be drawn; `margin` is a fraction of the range that is added at both ends
+ * of y. */
 mega_status mega_plot_axes(const mega_plot *p, double margin, plot_axis *x, plot_axis *y);
-/* 0 … 1 along the axis, or NAN where the value cannot stand on it. */
+/* Returns the position 0 … 1 along the axis, or NAN if the value cannot be drawn. */
 double mega_plot_place(const plot_axis *a, double value);
-/* About `wanted` round values; returns how many. */
+/* Writes about `wanted` round values; returns their number. */
 int mega_plot_ticks(const plot_axis *a, int wanted, plot_tick out[PLOT_MAX_TICKS]);
 
 #endif

@@ -7,15 +7,15 @@
 
 #define FONT         "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 #define NUM_COLORS   8
-#define FEW_POINTS   60  /* up to here each point gets a mark */
-#define LETTER_WIDTH 6.8 /* of 12 px text, on average */
+#define FEW_POINTS   60  /* with at most this many points, each gets a marker */
+#define LETTER_WIDTH 6.8 /* average width of a letter of 12 px text */
 
-/* Told apart by people who see colours differently, too. */
+/* Chosen to be distinguishable with colour blindness too. */
 static const char *const colors[NUM_COLORS] = {"#2563eb", "#e4572e", "#059669", "#a855f7",
                                                "#d49b00", "#0891b2", "#be185d", "#64748b"};
 
 typedef struct frame {
-    double left, top, width, height; /* of the plot area, in pixels */
+    double left, top, width, height; /* the plot area, in pixels */
     plot_axis x, y;
 } frame;
 
@@ -60,7 +60,7 @@ static void put_grid(mega_buffer *out, const frame *f)
                        f->left + f->width);
 }
 
-/* Values of one column of pixels that a line through thousands of points would visit: first, lowest, highest, last. */
+/* The values that a line through thousands of points visits within one pixel column: first, lowest, highest, last. */
 typedef struct column {
     double x, first, low, high, last;
     bool open;
@@ -84,7 +84,7 @@ static void put_column(mega_buffer *out, column *c, bool *pen_down)
     c->open = false;
 }
 
-/* One path; a gap lifts the pen. Points within half a pixel are drawn as one stroke, so the file stays small. */
+/* Draws one path; a gap interrupts it. Points within half a pixel become one stroke, so that the file stays small. */
 static void put_curve(mega_buffer *out, const frame *f, const mega_series *s, const double *values, const char *class,
                       const char *color)
 {
@@ -129,8 +129,9 @@ static double legend_width(const mega_series *s)
     return 22.0 + letters * LETTER_WIDTH + 22.0;
 }
 
-/* In rows under the title, where no curve can run through it. Returns the number of rows; out NULL: only counts. */
-static int put_legend(mega_buffer *out, const mega_plot *p, double left, double right, double top)
+/* Puts the legend in rows under the title, where no curve can cross it. Returns the number of rows; with out NULL it
+ * only counts them. */
+static int svg_put_legend(mega_buffer *out, const mega_plot *p, double left, double right, double top)
 {
     double x = left;
     int rows = 1;
@@ -191,13 +192,13 @@ mega_status mega_plot_svg(const mega_plot *p, mega_buffer *out)
     frame f = {.left = 72.0, .width = width - 72.0 - 28.0};
     MEGA_TRY(mega_plot_axes(p, 0.04, &f.x, &f.y));
     const bool legend = p->num_series > 0 && p->series[0].label != NULL;
-    const int rows = legend ? put_legend(NULL, p, f.left, f.left + f.width, 0.0) : 0;
+    const int rows = legend ? svg_put_legend(NULL, p, f.left, f.left + f.width, 0.0) : 0;
     const double title = p->title != NULL ? 44.0 : 16.0;
     f.top = title + 22.0 * (double)rows + 8.0;
     f.height = fmax(40.0, height - f.top - (p->x_label != NULL ? 58.0 : 38.0));
     put_head(out, width, height);
     if (p->title != NULL) put_label(out, f.left, 34.0, "class=\"h\"", p->title);
-    if (legend) put_legend(out, p, f.left, f.left + f.width, title + 16.0);
+    if (legend) svg_put_legend(out, p, f.left, f.left + f.width, title + 16.0);
     put_grid(out, &f);
     put_series(out, p, &f);
     if (p->x_label != NULL) put_label(out, f.left + f.width / 2.0, height - 16.0, "text-anchor=\"middle\"", p->x_label);

@@ -1,4 +1,4 @@
-/* Plots for terminals: a canvas of dots, eight to a braille character or one to a letter. */
+/* Plots for terminals: a canvas of dots, eight per braille character or one per letter. */
 #include "plot_impl.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 #define SERIES_COLORS 6
 
 typedef struct canvas {
-    int cols, rows;   /* characters */
-    int dot_x, dot_y; /* dots in a character */
+    int cols, rows;   /* in characters */
+    int dot_x, dot_y; /* dots per character */
     uint8_t *dots;    /* [rows][cols]: braille bits */
-    uint8_t *owner;   /* [rows][cols]: 1 + the series drawn last, 0 where there is none */
+    uint8_t *owner;   /* [rows][cols]: 1 + the series drawn last, 0: none */
 } canvas;
 
 static const char letters[] = "*o+x#@";
@@ -89,7 +89,7 @@ static void put_blanks(mega_buffer *out, int n)
     for (int i = 0; i < n; i++) mega_buffer_puts(out, " ");
 }
 
-/* The line of a tick: the row whose middle is nearest. */
+/* The row of a tick: the one whose middle is nearest. */
 static int row_of(double at, int rows)
 {
     const int row = (int)lrint((1.0 - at) * (double)(rows - 1));
@@ -108,12 +108,12 @@ static void put_rows(mega_buffer *out, const mega_plot *p, const canvas *c, cons
         mega_buffer_printf(out, "%*s %s", margin, label != NULL ? label : "",
                            label != NULL ? (braille ? "┤" : "+") : (braille ? "│" : "|"));
         for (int col = 0; col < c->cols; col++) put_cell(out, p, c, row * c->cols + col);
-        while (out->size > 0 && !out->failed && out->data[out->size - 1] == ' ') out->size--; /* no blanks at the end */
+        while (out->size > 0 && !out->failed && out->data[out->size - 1] == ' ') out->size--; /* drop trailing blanks */
         mega_buffer_puts(out, "\n");
     }
 }
 
-/* The axis with its ticks, then their labels where they do not run into each other. */
+/* Draws the axis with its ticks, then the labels that do not overlap. */
 static void put_x_axis(mega_buffer *out, const mega_plot *p, const plot_axis *x, int cols, int margin)
 {
     const bool braille = p->style == MEGA_PLOT_BRAILLE;
@@ -143,7 +143,7 @@ static void put_x_axis(mega_buffer *out, const mega_plot *p, const plot_axis *x,
     mega_buffer_puts(out, "\n");
 }
 
-static void put_legend(mega_buffer *out, const mega_plot *p, int margin)
+static void text_put_legend(mega_buffer *out, const mega_plot *p, int margin)
 {
     put_blanks(out, margin + 2);
     for (int s = 0; s < p->num_series; s++) {
@@ -181,7 +181,7 @@ mega_status mega_plot_text(const mega_plot *p, mega_buffer *out)
         put_blanks(out, margin + 2);
         mega_buffer_printf(out, "%s\n", p->title);
     }
-    if (legend) put_legend(out, p, margin);
+    if (legend) text_put_legend(out, p, margin);
     put_rows(out, p, &c, tick, n, margin);
     put_x_axis(out, p, &x, c.cols, margin);
     mega_free(c.dots);

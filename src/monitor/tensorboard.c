@@ -1,4 +1,4 @@
-/* Writer of TensorBoard event files: TFRecord frames around protocol buffer messages, both made by hand. */
+/* Writes TensorBoard event files: TFRecord frames around protocol buffer messages, both encoded by hand. */
 #include "megalith/tensorboard.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -15,11 +15,11 @@
 struct mega_tensorboard {
     mega_outbox *box;
     int64_t first, last;               /* iterations that the records belong to */
-    mega_buffer records;               /* whole records, not written yet */
-    mega_buffer event, summary, entry; /* messages that are being made: kept, so that a step allocates nothing */
+    mega_buffer records;               /* whole records that are not written yet */
+    mega_buffer event, summary, entry; /* messages under construction; kept, so that a step allocates nothing */
 };
 
-/* Protocol buffers: a field is its number and kind, then its value. */
+/* Protocol buffers: a field is a number and a wire type, followed by the value. */
 enum { WIRE_VARINT = 0, WIRE_DOUBLE = 1, WIRE_BYTES = 2, WIRE_FLOAT = 5 };
 
 static void put_varint(mega_buffer *b, uint64_t v)
@@ -31,7 +31,7 @@ static void put_varint(mega_buffer *b, uint64_t v)
     } while (v > 0);
 }
 
-static void put_key(mega_buffer *b, unsigned field, unsigned wire)
+static void event_put_key(mega_buffer *b, unsigned field, unsigned wire)
 {
     put_varint(b, field << 3 | wire);
 }
@@ -47,26 +47,26 @@ static void put_double(mega_buffer *b, unsigned field, double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    put_key(b, field, WIRE_DOUBLE);
+    event_put_key(b, field, WIRE_DOUBLE);
     put_fixed(b, bits, 8);
 }
 
-static void put_float(mega_buffer *b, unsigned field, float x)
+static void event_put_float(mega_buffer *b, unsigned field, float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    put_key(b, field, WIRE_FLOAT);
+    event_put_key(b, field, WIRE_FLOAT);
     put_fixed(b, bits, 4);
 }
 
 static void put_bytes(mega_buffer *b, unsigned field, const void *bytes, size_t n)
 {
-    put_key(b, field, WIRE_BYTES);
+    event_put_key(b, field, WIRE_BYTES);
     put_varint(b, n);
     mega_buffer_append(b, bytes, n);
 }
 
-/* A finished message as a field of another; the inner one is emptied for the next use. */
+/* Appends a finished message as a field of another, and empties it for the next use. */
 static void put_message(mega_buffer *b, unsigned field, mega_buffer *inner)
 {
     put_bytes(b, field, inner->data, inner->size);
@@ -78,7 +78,7 @@ static void put_message(mega_buffer *b, unsigned field, mega_buffer *inner)
 static void begin_event(mega_buffer *b, double wall_time, int64_t step)
 {
     put_double(b, 1, wall_time);
-    put_key(b, 2, WIRE_VARINT);
+    event_put_key(b, 2, WIRE_VARINT);
     put_varint(b, (uint64_t)step);
 }
 
@@ -88,8 +88,8 @@ static uint32_t masked_crc(const void *bytes, size_t n)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-/* One record: length, its checksum, the event, its checksum. False: no memory; half a record would hide all that
- * follow. */
+/* Appends one record: length, its checksum, the event, its checksum. Returns false without memory, and then appends
+ * nothing, because half a record would hide all that follow. */
 static bool put_record(mega_buffer *out, const mega_buffer *event)
 {
     uint8_t length[8];
@@ -105,7 +105,7 @@ static bool put_record(mega_buffer *out, const mega_buffer *event)
     return !failed;
 }
 
-static mega_status add_record(mega_tensorboard *t, const mega_buffer *event)
+static mega_status event_add_record(mega_tensorboard *t, const mega_buffer *event)
 {
     if (!put_record(&t->records, event)) return MEGA_NO_MEMORY(mega_outbox_path(t->box), "a record");
     return t->records.size >= FLUSH_BYTES ? mega_tensorboard_flush(t) : MEGA_OK;
@@ -118,7 +118,7 @@ double mega_tensorboard_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What every event file begins with. */
+/* Creates the outbox with the record that every event file begins with. */
 static mega_status make_box(mega_tensorboard *t, const char *path, double wall_time)
 {
     static const char version[] = "brain.Event:2";
@@ -132,7 +132,8 @@ static mega_status make_box(mega_tensorboard *t, const char *path, double wall_t
     return st;
 }
 
-/* A name that no file of the folder has yet: two runs of one process in one second differ in the last number. */
+/* Returns a file name that does not exist in the folder: two runs of one process in one second differ in the last
+ * number. */
 static char *new_path(const char *folder, double wall_time)
 {
     char host[MEGA_HOST_BYTES];
@@ -164,7 +165,7 @@ mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, do
     if (path == NULL) st = MEGA_NO_MEMORY(folder, "an event writer");
     if (st == MEGA_OK) st = make_box(t, path, wall_time);
     if (st == MEGA_OK) mega_buffer_reserve(&t->records, 2 * FLUSH_BYTES);
-    if (st == MEGA_OK) (void)mega_outbox_flush(t->box); /* makes the file; if not now, then later */
+    if (st == MEGA_OK) (void)mega_outbox_flush(t->box); /* creates the file; a failure is retried later */
     mega_free(path);
     if (st == MEGA_OK) *out = t;
     else if (t != NULL)
@@ -184,11 +185,11 @@ mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_
     t->event.size = t->summary.size = t->entry.size = 0;
     t->event.failed = t->summary.failed = t->entry.failed = false;
     put_bytes(&t->entry, 1, tag, strlen(tag));
-    put_float(&t->entry, 2, (float)value);
+    event_put_float(&t->entry, 2, (float)value);
     put_message(&t->summary, 1, &t->entry);
     begin_event(&t->event, wall_time, step);
     put_message(&t->event, 5, &t->summary);
-    return add_record(t, &t->event);
+    return event_add_record(t, &t->event);
 }
 
 /* Event { 5 summary { 1 value { 1 tag, 9 metadata { 1 plugin_data { 1 "text" } },
@@ -203,10 +204,10 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
     put_message(&b, 1, &a); /* metadata */
     put_bytes(&entry, 1, full, strlen(full));
     put_message(&entry, 9, &b);
-    put_key(&a, 1, WIRE_VARINT);
+    event_put_key(&a, 1, WIRE_VARINT);
     put_varint(&a, 1);
     put_message(&b, 2, &a); /* shape */
-    put_key(&tensor, 1, WIRE_VARINT);
+    event_put_key(&tensor, 1, WIRE_VARINT);
     put_varint(&tensor, 7);
     put_message(&tensor, 2, &b);
     put_bytes(&tensor, 8, text, strlen(text));
@@ -214,7 +215,7 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
     put_message(&a, 1, &entry); /* summary */
     begin_event(&event, wall_time, step);
     put_message(&event, 5, &a);
-    const mega_status st = add_record(t, &event);
+    const mega_status st = event_add_record(t, &event);
     mega_free(full);
     mega_buffer_fini(&a);
     mega_buffer_fini(&b);

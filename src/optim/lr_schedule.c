@@ -153,7 +153,7 @@ static double wsd_left(const mega_lr_schedule *s, double n)
 }
 
 /* Megatron-LM 1.0 counts its decay without the warm-up, and has no other value for the time after it. */
-static double exponential(const mega_lr_schedule *s, double n)
+static double decay_exponential(const mega_lr_schedule *s, double n)
 {
     const double past = fmax(fmin(n, s->decay - s->warmup) - s->warmup, 0);
     return fmax(s->min_lr, s->max_lr * exp(-0.693 * past / s->decay));
@@ -164,7 +164,7 @@ double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples)
     const double n = (double)samples;
     if (s->warmup > 0 && n <= s->warmup) return s->warmup_init + (s->max_lr - s->warmup_init) * n / s->warmup;
     if (s->style == MEGA_LR_CONSTANT) return s->max_lr;
-    if (s->style == MEGA_LR_EXPONENTIAL) return exponential(s, n);
+    if (s->style == MEGA_LR_EXPONENTIAL) return decay_exponential(s, n);
     if (n > s->decay) return s->min_lr;
     if (s->style == MEGA_LR_INVERSE_SQUARE_ROOT)
         return fmax(s->min_lr, s->max_lr * sqrt(fmax(s->warmup, 1)) / sqrt(fmax(n, 1)));

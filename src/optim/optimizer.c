@@ -110,7 +110,7 @@ static int cut_runs(const mega_optimizer *o, bool for_norm, run *runs)
     return n;
 }
 
-static int64_t elements_of(const run *runs, int count)
+static int64_t optimizer_elements_of(const run *runs, int count)
 {
     int64_t n = 0;
     for (int i = 0; i < count; i++) n += runs[i].end - runs[i].begin;
@@ -158,7 +158,7 @@ static size_t norm_scratch(const mega_optimizer *o)
     return k->scratch(&a, mega_team_size(o->options.team));
 }
 
-static mega_status check_options(const mega_optimizer_options *o)
+static mega_status optimizer_check_options(const mega_optimizer_options *o)
 {
     const bool is_adam = o->kind == MEGA_OPTIMIZER_ADAM;
     const struct {
@@ -189,7 +189,7 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
                          : params == NULL ? "the list of parameters"
                          : layout == NULL ? "the layout"
                                           : "options");
-    MEGA_TRY(check_options(options));
+    MEGA_TRY(optimizer_check_options(options));
     const size_t count = (size_t)mega_params_count(params);
     if (count > 0 && mega_params_num_buckets(params) == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
@@ -209,7 +209,7 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
     if (o->update == NULL || o->counted == NULL) goto err_memory;
     o->num_update = cut_runs(o, false, o->update);
     o->num_counted = cut_runs(o, true, o->counted);
-    o->walked = elements_of(o->counted, o->num_counted);
+    o->walked = optimizer_elements_of(o->counted, o->num_counted);
     o->num_update = keep_own(o, o->update, o->num_update);
     o->num_counted = keep_own(o, o->counted, o->num_counted);
     o->norm_scratch_bytes = norm_scratch(o);

@@ -1,9 +1,9 @@
 #include "bpe.h"
 #include <string.h>
 
-enum { SCAN_LIMIT = 64 }; /* symbols: above, the heap wins */
+enum { SCAN_LIMIT = 64 }; /* longest word, in symbols, for which the scan is faster than the heap */
 
-static bool regrow(void *block, size_t item, int64_t count)
+static bool bpe_regrow(void *block, size_t item, int64_t count)
 {
     void *grown = mega_realloc(*(void **)block, item * (size_t)count);
     if (grown != NULL) *(void **)block = grown;
@@ -14,10 +14,10 @@ mega_status mega_bpe_reserve(mega_bpe *b, int64_t symbols)
 {
     if (symbols <= b->capacity) return MEGA_OK;
     if (symbols > INT32_MAX / 2)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a word of %lld bytes without a blank; words may have %d",
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "found a word of %lld bytes without a blank; expected at most %d bytes",
                          (long long)symbols, INT32_MAX / 2);
     const int64_t capacity = symbols < 256 ? 256 : symbols + symbols / 2;
-    if (!regrow(&b->symbol, sizeof *b->symbol, capacity) || !regrow(&b->pair, sizeof *b->pair, capacity))
+    if (!bpe_regrow(&b->symbol, sizeof *b->symbol, capacity) || !bpe_regrow(&b->pair, sizeof *b->pair, capacity))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory to encode a word of %lld bytes", (long long)symbols);
     b->capacity = capacity;
     return MEGA_OK;
@@ -27,8 +27,8 @@ static mega_status reserve_long(mega_bpe *b)
 {
     if (b->capacity <= b->long_capacity) return MEGA_OK;
     /* Each of n positions enters the heap once, and each of at most n merges adds two. */
-    if (!regrow(&b->prev, sizeof *b->prev, b->capacity) || !regrow(&b->next, sizeof *b->next, b->capacity) ||
-        !regrow(&b->heap, sizeof *b->heap, b->capacity * 3))
+    if (!bpe_regrow(&b->prev, sizeof *b->prev, b->capacity) || !bpe_regrow(&b->next, sizeof *b->next, b->capacity) ||
+        !bpe_regrow(&b->heap, sizeof *b->heap, b->capacity * 3))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory to encode a word of %lld bytes", (long long)b->capacity);
     b->long_capacity = b->capacity;
     return MEGA_OK;
@@ -87,8 +87,8 @@ static uint64_t heap_pop(uint64_t *heap, int64_t *count)
     return top;
 }
 
-/* Looks the pair at `at` up again and queues it. */
-static void refresh(mega_bpe *b, const mega_merges *merges, int64_t *count, int32_t at)
+/* Looks up the pair at position `at` again and queues it. */
+static void bpe_refresh(mega_bpe *b, const mega_merges *merges, int64_t *count, int32_t at)
 {
     const int32_t next = b->next[at];
     b->pair[at] = next < 0 ? UINT64_MAX : mega_merges_find(merges, b->symbol[at], b->symbol[next]);
@@ -103,19 +103,19 @@ int64_t mega_bpe_merge_heap(mega_bpe *b, const mega_merges *merges, int64_t n)
         b->prev[i] = (int32_t)i - 1;
         b->next[i] = i + 1 < n ? (int32_t)i + 1 : -1;
     }
-    for (int64_t i = 0; i < n; i++) refresh(b, merges, &queued, (int32_t)i);
+    for (int64_t i = 0; i < n; i++) bpe_refresh(b, merges, &queued, (int32_t)i);
     while (queued > 0) {
         const uint64_t entry = heap_pop(b->heap, &queued);
         const int32_t at = (int32_t)(entry & 0xFFFFFFFFu);
-        /* An entry outlives its pair: a neighbour may have been merged since. */
+        /* a stale entry: a merge beside it has changed the pair */
         if (b->pair[at] == UINT64_MAX || b->pair[at] >> 32 != entry >> 32) continue;
         const int32_t gone = b->next[at], next = b->next[gone];
         b->symbol[at] = (int32_t)(b->pair[at] & 0xFFFFFFFFu);
         b->pair[gone] = UINT64_MAX;
         b->next[at] = next;
         if (next >= 0) b->prev[next] = at;
-        refresh(b, merges, &queued, at);
-        if (b->prev[at] >= 0) refresh(b, merges, &queued, b->prev[at]);
+        bpe_refresh(b, merges, &queued, at);
+        if (b->prev[at] >= 0) bpe_refresh(b, merges, &queued, b->prev[at]);
     }
     int64_t left = 0;
     for (int32_t i = n > 0 ? 0 : -1; i >= 0; i = b->next[i]) b->symbol[left++] = b->symbol[i];

@@ -1,10 +1,10 @@
 /* Each word is a list of symbols in one flat array. For every pair we keep how often it occurs and in which words, so
- * that a merge touches only these words; a heap gives the most frequent pair. Counts in the heap may be out of date:
- * they are then too high (a count only rises in the step in which its newer symbol is made, and is queued again in that
- * step), so an entry that still agrees with its pair is the maximum.
+ * that a merge touches only these words; a heap gives the most frequent pair. Counts in the heap may be stale, but only
+ * too high (a count rises only in the step in which its newer symbol is created, and is queued again in that step), so
+ * an entry that still agrees with its pair is the maximum.
  *
- * A merge of (a, b) to c changes pairs only where a neighbour is x in x a b, or y in a b y: as often as (x, a) is lost,
- * (x, c) is gained. So a step first counts its neighbours, by symbol, in plain arrays, and looks each pair up once. */
+ * A merge of (a, b) to c changes pairs only next to it: in x a b, (x, a) becomes (x, c), and in a b y, (b, y) becomes
+ * (c, y). So a step first counts these neighbours by symbol in plain arrays, and looks up each pair only once. */
 #include "bpe_train.h"
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { BLOCK = 1 << 18, AHEAD = 12 };
 typedef struct train_pair {
     int32_t left, right; /* left -1: a free slot */
     int64_t count;
-    int32_t *word; /* indices, in a block; a word may be listed though it lost the pair */
+    int32_t *word; /* indices of its words, inside a block; a word may stay listed after it has lost the pair */
     int32_t words;
 } train_pair;
 
@@ -23,15 +23,15 @@ typedef struct train_entry {
 } train_entry;
 
 typedef struct train_word {
-    size_t begin; /* in symbol */
+    size_t begin; /* index of its first symbol */
     int64_t count;
-    int32_t length; /* symbols now */
+    int32_t length; /* number of symbols now */
 } train_word;
 
-/* What one symbol was beside the merged pairs of a step. */
+/* How often one symbol was next to the merged pairs of a step. */
 typedef struct train_neighbour {
     int64_t count;
-    int32_t words, last; /* different words; the latest of them */
+    int32_t words, last; /* number of different words; the latest of them */
     int32_t *list;
 } train_neighbour;
 
@@ -41,7 +41,7 @@ typedef struct train_place {
 
 /* The neighbours on one side. */
 typedef struct train_side {
-    train_neighbour *of; /* by symbol; words 0 between steps */
+    train_neighbour *of; /* by symbol; `words` is 0 between steps */
     int32_t *seen;       /* symbols with words > 0 */
     int64_t num_seen;
     train_place *place;
@@ -55,22 +55,22 @@ typedef struct train_block {
 
 typedef struct trainer_state {
     train_word *word;
-    int32_t *symbol; /* of all words */
+    int32_t *symbol; /* the symbols of all words */
     train_pair *pair;
     uint64_t slots, used;
     train_entry *heap;
     int64_t queued, heap_capacity, min_frequency;
     train_side before, after;
-    train_block *block; /* lists of pairs; all are freed at the end */
+    train_block *block; /* holds the lists of pairs; all are freed at the end */
     size_t block_used, block_size;
 } trainer_state;
 
-static mega_status no_memory(const char *what)
+static mega_status bpe_no_memory(const char *what)
 {
     return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
 }
 
-static train_pair *slot_of(train_pair *pair, uint64_t slots, int32_t left, int32_t right)
+static train_pair *pair_slot_of(train_pair *pair, uint64_t slots, int32_t left, int32_t right)
 {
     uint64_t s = mega_pair_hash(left, right) & (slots - 1);
     while (pair[s].left >= 0 && (pair[s].left != left || pair[s].right != right)) s = (s + 1) & (slots - 1);
@@ -82,10 +82,10 @@ static mega_status grow_pairs(trainer_state *t)
     if (t->used * 2 < t->slots) return MEGA_OK;
     const uint64_t slots = t->slots == 0 ? 1 << 14 : t->slots * 2;
     train_pair *pair = mega_malloc(slots * sizeof *pair);
-    if (pair == NULL) return no_memory("pairs");
+    if (pair == NULL) return bpe_no_memory("pairs");
     for (uint64_t s = 0; s < slots; s++) pair[s].left = -1;
     for (uint64_t s = 0; s < t->slots; s++)
-        if (t->pair[s].left >= 0) *slot_of(pair, slots, t->pair[s].left, t->pair[s].right) = t->pair[s];
+        if (t->pair[s].left >= 0) *pair_slot_of(pair, slots, t->pair[s].left, t->pair[s].right) = t->pair[s];
     mega_free(t->pair);
     t->pair = pair;
     t->slots = slots;
@@ -97,7 +97,7 @@ static mega_status new_list(trainer_state *t, size_t n, int32_t **out)
     if (t->block == NULL || t->block_size - t->block_used < n) {
         const size_t size = n > BLOCK ? n : BLOCK;
         train_block *block = mega_malloc(sizeof *block + size * sizeof *block->list);
-        if (block == NULL) return no_memory("the places of pairs");
+        if (block == NULL) return bpe_no_memory("the positions of pairs");
         block->next = t->block;
         t->block = block;
         t->block_size = size;
@@ -114,17 +114,17 @@ static bool entry_before(const train_entry *a, const train_entry *b)
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static mega_status queue(trainer_state *t, train_entry entry)
+static mega_status pair_queue(trainer_state *t, train_entry entry)
 {
     if (!mega_array_reserve(&t->heap, &t->heap_capacity, t->queued + 1, sizeof *t->heap))
-        return no_memory("the queue of pairs");
+        return bpe_no_memory("the queue of pairs");
     int64_t i = t->queued++;
     for (; i > 0 && entry_before(&entry, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = entry;
     return MEGA_OK;
 }
 
-static train_entry dequeue(trainer_state *t)
+static train_entry pair_dequeue(trainer_state *t)
 {
     const train_entry top = t->heap[0], last = t->heap[--t->queued];
     int64_t i = 0;
@@ -137,18 +137,20 @@ static train_entry dequeue(trainer_state *t)
     return top;
 }
 
-/* A pair too rare to be merged is not queued; should it rise, it is then. */
+/* A pair below the minimum frequency is not queued until its count rises. */
 static mega_status queue_pair(trainer_state *t, const train_pair *p)
 {
     if (p->count < t->min_frequency) return MEGA_OK;
-    return queue(t, (train_entry){.count = p->count, .left = p->left, .right = p->right});
+    return pair_queue(t, (train_entry){.count = p->count, .left = p->left, .right = p->right});
 }
 
-/* The pair occurs `count` times more, in words that are not in its list yet: *list gets room for them. */
-static mega_status gain(trainer_state *t, int32_t left, int32_t right, int64_t count, int32_t words, int32_t **list)
+/* Adds `count` to the pair, which also occurs in `words` words that are not in its list yet; *list receives space for
+ * these. */
+static mega_status pair_gain(trainer_state *t, int32_t left, int32_t right, int64_t count, int32_t words,
+                             int32_t **list)
 {
     MEGA_TRY(grow_pairs(t));
-    train_pair *p = slot_of(t->pair, t->slots, left, right);
+    train_pair *p = pair_slot_of(t->pair, t->slots, left, right);
     if (p->left < 0) {
         *p = (train_pair){.left = left, .right = right};
         t->used++;
@@ -163,13 +165,13 @@ static mega_status gain(trainer_state *t, int32_t left, int32_t right, int64_t c
     return MEGA_OK;
 }
 
-static void lose(trainer_state *t, int32_t left, int32_t right, int64_t count)
+static void pair_lose(trainer_state *t, int32_t left, int32_t right, int64_t count)
 {
-    train_pair *p = slot_of(t->pair, t->slots, left, right);
+    train_pair *p = pair_slot_of(t->pair, t->slots, left, right);
     if (p->left >= 0) p->count -= count;
 }
 
-/* ---- the first pairs: of bytes ---- */
+/* ---- the first pairs: pairs of bytes ---- */
 
 static mega_status make_words(trainer_state *t, const mega_vocabulary *v, const mega_word_counts *w)
 {
@@ -180,7 +182,7 @@ static mega_status make_words(trainer_state *t, const mega_vocabulary *v, const 
     }
     t->symbol = mega_malloc(w->bytes.size * sizeof *t->symbol);
     t->word = mega_malloc((size_t)w->size * sizeof *t->word);
-    if (w->size > 0 && (t->symbol == NULL || t->word == NULL)) return no_memory("the words");
+    if (w->size > 0 && (t->symbol == NULL || t->word == NULL)) return bpe_no_memory("the words");
     size_t at = 0;
     for (int64_t i = 0; i < w->size; i++) {
         const mega_word_count *word = &w->word[i];
@@ -190,7 +192,8 @@ static mega_status make_words(trainer_state *t, const mega_vocabulary *v, const 
     return MEGA_OK;
 }
 
-/* Counts each pair of neighbours, "aaa" twice; first[left * 256 + right]. With lists these are filled instead. */
+/* Counts each pair of neighbours (twice in "aaa") in first[left * 256 + right]. With `fill` it fills their lists
+ * instead. */
 static void count_first(const trainer_state *t, int64_t words, train_neighbour *first, bool fill)
 {
     for (int64_t i = 0; i < words; i++) {
@@ -214,8 +217,8 @@ static mega_status make_first(trainer_state *t, int64_t words, train_neighbour *
     for (int32_t i = 0; i < 1 << 16; i++) {
         first[i].last = -1;
         if (first[i].words == 0) continue;
-        MEGA_TRY(gain(t, i / 256, i % 256, first[i].count, first[i].words, &first[i].list));
-        MEGA_TRY(queue_pair(t, slot_of(t->pair, t->slots, i / 256, i % 256)));
+        MEGA_TRY(pair_gain(t, i / 256, i % 256, first[i].count, first[i].words, &first[i].list));
+        MEGA_TRY(queue_pair(t, pair_slot_of(t->pair, t->slots, i / 256, i % 256)));
     }
     count_first(t, words, first, true);
     return MEGA_OK;
@@ -229,25 +232,25 @@ static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const
         train_side *side = i == 0 ? &t->before : &t->after;
         side->of = mega_calloc((size_t)vocab_size, sizeof *side->of);
         side->seen = mega_malloc((size_t)vocab_size * sizeof *side->seen);
-        if (side->of == NULL || side->seen == NULL) return no_memory("symbols");
+        if (side->of == NULL || side->seen == NULL) return bpe_no_memory("symbols");
     }
     train_neighbour *first = mega_calloc(1 << 16, sizeof *first);
-    const mega_status st = first == NULL ? no_memory("pairs") : make_first(t, w->size, first);
+    const mega_status st = first == NULL ? bpe_no_memory("pairs") : make_first(t, w->size, first);
     mega_free(first);
     return st;
 }
 
-/* ---- a merge ---- */
+/* ---- one merge ---- */
 
-/* Room for the places of one word, so that noting them cannot fail. */
+/* Reserves space for the neighbours of one word, so that recording them cannot fail. */
 static mega_status reserve_places(train_side *side, int64_t n)
 {
     return mega_array_reserve(&side->place, &side->capacity, side->places + n, sizeof *side->place)
                ? MEGA_OK
-               : no_memory("the places of pairs");
+               : bpe_no_memory("the positions of pairs");
 }
 
-static inline void note(train_side *side, int32_t symbol, int32_t word, int64_t count)
+static inline void neighbour_note(train_side *side, int32_t symbol, int32_t word, int64_t count)
 {
     train_neighbour *f = &side->of[symbol];
     f->count += count;
@@ -257,7 +260,7 @@ static inline void note(train_side *side, int32_t symbol, int32_t word, int64_t 
     side->place[side->places++] = (train_place){.symbol = symbol, .word = word};
 }
 
-/* Merges the pair wherever it stands in a word, from the left, and notes its neighbours. */
+/* Merges the pair wherever it occurs in a word, from the left, and records its neighbours. */
 static mega_status merge_in_word(trainer_state *t, int32_t word, int32_t left, int32_t right, int32_t merged)
 {
     train_word *w = &t->word[word];
@@ -273,8 +276,8 @@ static mega_status merge_in_word(trainer_state *t, int32_t word, int32_t left, i
             s[to++] = s[from];
             continue;
         }
-        if (to > 0) note(&t->before, s[to - 1], word, w->count);
-        if (from + 2 < n) note(&t->after, s[from + 2], word, w->count);
+        if (to > 0) neighbour_note(&t->before, s[to - 1], word, w->count);
+        if (from + 2 < n) neighbour_note(&t->after, s[from + 2], word, w->count);
         s[to++] = merged;
         from++;
     }
@@ -282,13 +285,13 @@ static mega_status merge_in_word(trainer_state *t, int32_t word, int32_t left, i
     return MEGA_OK;
 }
 
-/* The pairs with the merged symbol get their counts and lists. */
+/* Creates the pairs that contain the merged symbol, with counts and lists. */
 static mega_status gain_side(trainer_state *t, train_side *side, bool is_before, int32_t merged)
 {
     for (int64_t i = 0; i < side->num_seen; i++) {
         const int32_t x = side->seen[i];
         train_neighbour *f = &side->of[x];
-        MEGA_TRY(gain(t, is_before ? x : merged, is_before ? merged : x, f->count, f->words, &f->list));
+        MEGA_TRY(pair_gain(t, is_before ? x : merged, is_before ? merged : x, f->count, f->words, &f->list));
     }
     for (int64_t i = 0; i < side->places; i++) *side->of[side->place[i].symbol].list++ = side->place[i].word;
     return MEGA_OK;
@@ -298,14 +301,14 @@ static mega_status queue_side(trainer_state *t, train_side *side, bool is_before
 {
     for (int64_t i = 0; i < side->num_seen; i++) {
         const int32_t x = side->seen[i];
-        MEGA_TRY(queue_pair(t, slot_of(t->pair, t->slots, is_before ? x : merged, is_before ? merged : x)));
+        MEGA_TRY(queue_pair(t, pair_slot_of(t->pair, t->slots, is_before ? x : merged, is_before ? merged : x)));
         side->of[x] = (train_neighbour){0};
     }
     side->num_seen = side->places = 0;
     return MEGA_OK;
 }
 
-/* The new token's id. The same bytes may have been made by another merge before; that token then serves again. */
+/* Returns the new token's id. If an earlier merge already created the same bytes, that token is used again. */
 static mega_status new_token(mega_vocabulary *v, int32_t left, int32_t right, int32_t *out)
 {
     const mega_token *a = mega_vocabulary_get(v, left), *b = mega_vocabulary_get(v, right);
@@ -326,8 +329,8 @@ static mega_status new_token(mega_vocabulary *v, int32_t left, int32_t right, in
 
 static mega_status merge_pair(trainer_state *t, int32_t left, int32_t right, int32_t merged)
 {
-    train_pair *p = slot_of(t->pair, t->slots, left, right);
-    const int32_t *word = p->word, words = p->words; /* the pair occurs nowhere afterwards */
+    train_pair *p = pair_slot_of(t->pair, t->slots, left, right);
+    const int32_t *word = p->word, words = p->words; /* the pair occurs nowhere after this merge */
     p->word = NULL;
     p->words = 0;
     for (int32_t i = 0; i < words; i++) {
@@ -338,20 +341,20 @@ static mega_status merge_pair(trainer_state *t, int32_t left, int32_t right, int
     MEGA_TRY(gain_side(t, &t->before, true, merged));
     MEGA_TRY(gain_side(t, &t->after, false, merged));
     for (int64_t i = 0; i < t->before.num_seen; i++)
-        lose(t, t->before.seen[i], left, t->before.of[t->before.seen[i]].count);
+        pair_lose(t, t->before.seen[i], left, t->before.of[t->before.seen[i]].count);
     for (int64_t i = 0; i < t->after.num_seen; i++)
-        lose(t, right, t->after.seen[i], t->after.of[t->after.seen[i]].count);
-    slot_of(t->pair, t->slots, left, right)->count = 0;
+        pair_lose(t, right, t->after.seen[i], t->after.of[t->after.seen[i]].count);
+    pair_slot_of(t->pair, t->slots, left, right)->count = 0;
     MEGA_TRY(queue_side(t, &t->before, true, merged));
     return queue_side(t, &t->after, false, merged);
 }
 
-static mega_status learn(trainer_state *t, mega_vocabulary *v, mega_merges *merges, int64_t vocab_size,
-                         mega_trainer_report *report, void *user)
+static mega_status merge_learn(trainer_state *t, mega_vocabulary *v, mega_merges *merges, int64_t vocab_size,
+                               mega_trainer_report *report, void *user)
 {
     while (v->size < vocab_size && t->queued > 0) {
-        train_entry best = dequeue(t);
-        const train_pair *p = slot_of(t->pair, t->slots, best.left, best.right);
+        train_entry best = pair_dequeue(t);
+        const train_pair *p = pair_slot_of(t->pair, t->slots, best.left, best.right);
         if (p->count < best.count) {
             MEGA_TRY(queue_pair(t, p));
             continue;
@@ -389,7 +392,7 @@ mega_status mega_bpe_train(mega_vocabulary *vocabulary, mega_merges *merges, con
     trainer_state t = {.min_frequency = min_frequency < 1 ? 1 : min_frequency};
     mega_status st = grow_pairs(&t);
     if (st == MEGA_OK) st = begin_words(&t, vocabulary, words, vocab_size);
-    if (st == MEGA_OK) st = learn(&t, vocabulary, merges, vocab_size, report, user);
+    if (st == MEGA_OK) st = merge_learn(&t, vocabulary, merges, vocab_size, report, user);
     free_state(&t);
     return st;
 }

@@ -1,5 +1,5 @@
-/* WikiText's rules, in the order in which the original applies them: each pass reads the whole text of the one before.
- */
+/* WikiText's rules, in the order in which the original applies them: each pass reads the whole output of the one
+ * before. */
 #include "megalith/detokenize.h"
 
 #include <ctype.h>
@@ -22,8 +22,9 @@ static void replace_all(mega_buffer *out, const mega_buffer *in, const replaceme
     }
 }
 
-/* White space just inside a pair of delimiters goes. Pairs do not nest: the content holds no closing character. */
-static void tighten(mega_buffer *out, const mega_buffer *in, char open, char close)
+/* Removes white space just inside a pair of delimiters. Pairs do not nest: the content contains no closing
+ * character. */
+static void wikitext_tighten(mega_buffer *out, const mega_buffer *in, char open, char close)
 {
     const char *at = in->data, *end = in->data + in->size;
     while (at < end) {
@@ -41,7 +42,7 @@ static void tighten(mega_buffer *out, const mega_buffer *in, char open, char clo
     mega_buffer_append(out, at, (size_t)(end - at));
 }
 
-static void swap(mega_buffer *a, mega_buffer *b)
+static void wikitext_swap(mega_buffer *a, mega_buffer *b)
 {
     const mega_buffer t = *a;
     *a = *b;
@@ -61,15 +62,15 @@ mega_status mega_detokenize_wikitext(const char *text, size_t bytes, mega_buffer
     mega_buffer_append(&now, text, bytes);
     for (size_t i = 0; i < sizeof before / sizeof *before && now.size > 0; i++) {
         replace_all(&next, &now, &before[i]);
-        swap(&now, &next);
+        wikitext_swap(&now, &next);
     }
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs && now.size > 0; i++) {
-        tighten(&next, &now, pairs[i][0], pairs[i][1]);
-        swap(&now, &next);
+        wikitext_tighten(&next, &now, pairs[i][0], pairs[i][1]);
+        wikitext_swap(&now, &next);
     }
     for (size_t i = 0; i < sizeof after / sizeof *after && now.size > 0; i++) {
         replace_all(&next, &now, &after[i]);
-        swap(&now, &next);
+        wikitext_swap(&now, &next);
     }
     mega_buffer_append(out, now.data, now.size);
     const bool failed = now.failed || next.failed;

@@ -1,4 +1,4 @@
-/* Chunks of whole records out of the input files. A record is cut where its format says; whether it is a good document
+/* Splits input files into chunks of whole records. A record ends where the format says; whether it is a valid document
  * is found out later, by mega_document_texts on any thread. */
 #include "megalith/documents.h"
 #include "documents_impl.h"
@@ -16,16 +16,16 @@ struct mega_documents {
     bool split_on_blank_lines, cut_files;
     size_t chunk_bytes;
     const volatile sig_atomic_t *stop;
-    int64_t next; /* file to open next */
+    int64_t next; /* index of the file to open next */
     /* the open file */
     mega_document_stream *stream;
     mega_document_format format;
     const char *path;
-    mega_buffer carry;       /* bytes read that belong to the next chunk */
-    int64_t line;            /* of the first byte of carry */
-    bool is_inside;          /* a document that was cut */
-    uint64_t before;         /* bytes of the files before this one */
-    bool has_told_line_ends; /* one file stands for all */
+    mega_buffer carry;       /* bytes that were read and belong to the next chunk */
+    int64_t line;            /* line number of the first byte of carry */
+    bool is_inside;          /* carry continues a document that was split */
+    uint64_t before;         /* bytes of all earlier files */
+    bool has_told_line_ends; /* the warning is given for one file only */
 };
 
 mega_status mega_documents_open(mega_documents **out, const mega_documents_options *o)
@@ -77,7 +77,7 @@ void mega_document_chunk_fini(mega_document_chunk *chunk)
     *chunk = (mega_document_chunk){0};
 }
 
-/* ---- which format ---- */
+/* ---- recognising the format ---- */
 
 static bool name_says_json_lines(const char *path)
 {
@@ -91,7 +91,7 @@ static bool name_says_json_lines(const char *path)
     return false;
 }
 
-/* First byte at or after `at` that is no white space; 0 when there is none. */
+/* Returns the first byte at or after `at` that is not white space; 0 if there is none. */
 static char first_behind(const mega_buffer *b, size_t at, size_t *where)
 {
     while (at < b->size && isspace((unsigned char)b->data[at])) at++;
@@ -111,8 +111,8 @@ static mega_status detect_format(mega_documents *d)
     if (first == '[' && (by_name || second == '{' || second == '"'))
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s: found a JSON array, expected JSON lines (one object a line). Make them with: jq -c '.[]' %s > "
-            "lines.jsonl (or say --input-format text if this is plain text)",
+            "%s: found a JSON array, expected JSON lines (one object per line). Create them with: jq -c '.[]' %s > "
+            "lines.jsonl (or give --input-format text if this is plain text)",
             d->path, d->path);
     const bool object = first == '{' && (second == '"' || second == '}');
     if (!by_name && !object) d->format = MEGA_DOCUMENT_TEXT;
@@ -125,7 +125,7 @@ static mega_status detect_format(mega_documents *d)
 
 /* ---- reading ---- */
 
-static mega_status no_memory(const mega_documents *d, size_t bytes)
+static mega_status documents_no_memory(const mega_documents *d, size_t bytes)
 {
     return MEGA_FAIL(
         MEGA_ERR_MEMORY,
@@ -133,11 +133,11 @@ static mega_status no_memory(const mega_documents *d, size_t bytes)
         bytes);
 }
 
-/* Up to n more bytes into b. *end: the file has no more. */
+/* Appends up to n bytes to b. *end: the end of the file is reached. */
 static mega_status read_into(mega_documents *d, mega_buffer *b, size_t n, bool *end)
 {
     size_t got = 0;
-    if (!mega_buffer_reserve(b, n + 1)) return no_memory(d, b->size);
+    if (!mega_buffer_reserve(b, n + 1)) return documents_no_memory(d, b->size);
     MEGA_TRY(mega_document_stream_read(d->stream, b->data + b->size, n, &got));
     b->size += got;
     *end = got < n;
@@ -152,7 +152,7 @@ static mega_status open_next(mega_documents *d)
     d->line = 1;
     d->is_inside = false;
     d->carry.size = 0;
-    /* The first two bytes that are no white space (and no byte order mark) tell the format. */
+    /* The first two bytes that are not white space (nor a byte order mark) identify the format. */
     bool end = false;
     size_t at;
     do {
@@ -174,15 +174,16 @@ static void close_current(mega_documents *d)
     d->stream = NULL;
 }
 
-static mega_status add_record(const mega_documents *d, mega_document_chunk *c, size_t begin, size_t end, int64_t line)
+static mega_status documents_add_record(const mega_documents *d, mega_document_chunk *c, size_t begin, size_t end,
+                                        int64_t line)
 {
     if (!mega_array_reserve(&c->record, &c->capacity, c->count + 1, sizeof *c->record))
-        return no_memory(d, c->bytes.size);
+        return documents_no_memory(d, c->bytes.size);
     c->record[c->count++] = (struct mega_document_record){begin, end - begin, line, d->is_inside};
     return MEGA_OK;
 }
 
-static bool is_blank(const char *p, size_t n)
+static bool line_is_blank(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r' && p[i] != '\n') return false;
@@ -190,8 +191,8 @@ static bool is_blank(const char *p, size_t n)
     return true;
 }
 
-/* Cuts the bytes of the chunk into records; *rest is where the first unfinished one begins. Lines without a document
- * (blank ones between JSON lines) are passed over. */
+/* Splits the bytes of the chunk into records; *rest is the offset of the first incomplete one. Skips lines without a
+ * document (blank lines between JSON lines). */
 static mega_status cut_lines(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
 {
     size_t at = 0;
@@ -201,7 +202,7 @@ static mega_status cut_lines(mega_documents *d, mega_document_chunk *c, bool end
         const char *newline = memchr(p, '\n', c->bytes.size - at);
         if (newline == NULL && !end) break;
         const size_t n = newline != NULL ? (size_t)(newline - p) : c->bytes.size - at;
-        if (!is_blank(p, n)) MEGA_TRY(add_record(d, c, at, at + n, line));
+        if (!line_is_blank(p, n)) MEGA_TRY(documents_add_record(d, c, at, at + n, line));
         at += n + (newline != NULL);
         line++;
     }
@@ -210,7 +211,7 @@ static mega_status cut_lines(mega_documents *d, mega_document_chunk *c, bool end
     return MEGA_OK;
 }
 
-/* A document of plain text ends where, after one or more blank lines, a line with text begins. */
+/* In plain text, a line with text that follows one or more blank lines begins a new document. */
 static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, bool end, size_t *rest)
 {
     size_t begin = 0, at = 0;
@@ -221,9 +222,9 @@ static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, boo
         const char *newline = memchr(p, '\n', c->bytes.size - at);
         if (newline == NULL && !end) break;
         const size_t n = newline != NULL ? (size_t)(newline - p) + 1 : c->bytes.size - at;
-        const bool blank = is_blank(p, n);
+        const bool blank = line_is_blank(p, n);
         if (!blank && has_gap) {
-            MEGA_TRY(add_record(d, c, begin, at, begin_line));
+            MEGA_TRY(documents_add_record(d, c, begin, at, begin_line));
             begin = at;
             begin_line = line;
         }
@@ -233,7 +234,7 @@ static mega_status cut_paragraphs(mega_documents *d, mega_document_chunk *c, boo
         line++;
     }
     if (end && begin < c->bytes.size) {
-        MEGA_TRY(add_record(d, c, begin, c->bytes.size, begin_line));
+        MEGA_TRY(documents_add_record(d, c, begin, c->bytes.size, begin_line));
         begin = c->bytes.size;
     }
     d->line = begin_line;
@@ -249,14 +250,14 @@ static bool ends_with_space(const uint8_t *text, size_t n)
     return mega_utf8_decode(text + at, n - at, &code_point) != 0 && unicode_class(code_point) == MEGA_CLASS_SPACE;
 }
 
-/* The end of the last line that has one, without the white space there; 0: there is none. */
+/* Returns the end of the last complete line, before its white space; 0: there is none. */
 static size_t last_line_end(const mega_buffer *b)
 {
     for (size_t at = b->size; at > 0;) {
         const char *newline = memrchr(b->data, '\n', at);
         if (newline == NULL) return 0;
         at = (size_t)(newline - b->data);
-        while (at > 0 && is_blank(b->data + at - 1, 1)) at--;
+        while (at > 0 && line_is_blank(b->data + at - 1, 1)) at--;
         if (at > 0 && !ends_with_space((const uint8_t *)b->data, at)) return at;
     }
     return 0;
@@ -273,7 +274,7 @@ static mega_status cut_whole(mega_documents *d, mega_document_chunk *c, bool end
 {
     *rest = end ? c->bytes.size : d->cut_files ? last_line_end(&c->bytes) : 0;
     if (*rest == 0) return MEGA_OK;
-    MEGA_TRY(add_record(d, c, 0, *rest, d->line));
+    MEGA_TRY(documents_add_record(d, c, 0, *rest, d->line));
     d->is_inside = !end;
     if (!end) d->line += count_lines(c->bytes.data, *rest);
     return MEGA_OK;
@@ -285,15 +286,15 @@ static mega_status cut_records(mega_documents *d, mega_document_chunk *c, bool e
     return d->split_on_blank_lines ? cut_paragraphs(d, c, end, rest) : cut_whole(d, c, end, rest);
 }
 
-/* Records of the open file, none when it holds no more. Reads twice as much each time no record is complete, so that a
- * long one is not looked through again and again. */
+/* Reads records of the open file, none if it has no more. While no record is complete it doubles the amount read, so
+ * that a long record is not scanned again and again. */
 static mega_status read_some(mega_documents *d, mega_document_chunk *c)
 {
     c->path = d->path;
     c->format = d->format;
     c->bytes.size = 0;
     if (d->carry.size > 0 && !mega_buffer_append(&c->bytes, d->carry.data, d->carry.size))
-        return no_memory(d, d->carry.size);
+        return documents_no_memory(d, d->carry.size);
     d->carry.size = 0;
     bool end = false;
     while (c->count == 0 && !end) {
@@ -302,11 +303,11 @@ static mega_status read_some(mega_documents *d, mega_document_chunk *c)
         MEGA_TRY(read_into(d, &c->bytes, more, &end));
         MEGA_TRY(cut_records(d, c, end, &rest));
         const size_t left = c->bytes.size - rest;
-        if (c->count == 0) { /* nothing, or only blank lines, so far */
+        if (c->count == 0) { /* only blank lines so far, or nothing */
             memmove(c->bytes.data, c->bytes.data + rest, left);
             c->bytes.size = left;
         } else if (left > 0 && !mega_buffer_append(&d->carry, c->bytes.data + rest, left)) {
-            return no_memory(d, left);
+            return documents_no_memory(d, left);
         }
     }
     c->position = d->before + mega_document_stream_position(d->stream);
@@ -327,13 +328,13 @@ mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
     return MEGA_OK;
 }
 
-/* ---- texts ---- */
+/* ---- texts of a record ---- */
 
 mega_status mega_document_refuse(const char *path, const mega_document_fault *fault)
 {
     const bool is_encoding = strstr(fault->what, "UTF-8") != NULL;
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: line %lld, column %lld: %s; %s%s%s, or leave such lines out "
+                     "%s: line %lld, column %lld: %s; %s%s%s, or skip such lines "
                      "with --on-bad-line skip",
                      path, (long long)fault->line, (long long)fault->column, fault->what,
                      is_encoding ? "convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 " : "correct it",
@@ -344,7 +345,7 @@ static bool text_of_record(const char *text, size_t bytes, int64_t line, int num
 {
     *fault = (mega_document_fault){.line = line, .column = 1};
     if (num_keys != 1) {
-        strcpy(fault->what, "plain text has one text a document, expected JSON lines for several keys");
+        strcpy(fault->what, "plain text has one text per document; expected JSON lines for several keys");
         return false;
     }
     const size_t valid = mega_utf8_valid_bytes(text, bytes);

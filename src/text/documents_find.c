@@ -1,5 +1,5 @@
-/* Which files the inputs name: files as they are, patterns, folders with all below them, and "-". Sorted bytewise
- * inside a pattern and inside a folder, so that the order of documents is that of the names on any machine. */
+/* Finds the files that the inputs name: files, patterns, folders with everything below them, and "-". Sorted bytewise
+ * within a pattern and within a folder, so that the order of documents is the same on any machine. */
 #include "documents_impl.h"
 #include "megalith/file.h"
 #include <glob.h>
@@ -14,7 +14,7 @@ void mega_document_files_fini(mega_document_files *files)
     *files = (mega_document_files){0};
 }
 
-static mega_status add_file(mega_document_files *f, const char *path)
+static mega_status find_add_file(mega_document_files *f, const char *path)
 {
     if (!mega_array_reserve(&f->path, &f->capacity, f->count + 1, sizeof *f->path))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the names of %lld files", (long long)f->count + 1);
@@ -31,10 +31,11 @@ static mega_status add_file(mega_document_files *f, const char *path)
     return MEGA_OK;
 }
 
-static mega_status add_folder(mega_document_files *f, const char *folder, int depth)
+static mega_status find_add_folder(mega_document_files *f, const char *folder, int depth)
 {
     if (depth > FOLDER_DEPTH_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--input: %s: folders nested more than %d deep; is a link leading back up?",
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--input: %s: folders nested more than %d deep; does a link lead back to a parent folder?",
                          folder, FOLDER_DEPTH_MAX);
     mega_names names;
     MEGA_TRY(mega_folder_list(&names, folder));
@@ -45,7 +46,7 @@ static mega_status add_folder(mega_document_files *f, const char *folder, int de
         if (path == NULL) {
             st = MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
         } else {
-            st = mega_folder_exists(path) ? add_folder(f, path, depth + 1) : add_file(f, path);
+            st = mega_folder_exists(path) ? find_add_folder(f, path, depth + 1) : find_add_file(f, path);
         }
         mega_free(path);
     }
@@ -55,19 +56,19 @@ static mega_status add_folder(mega_document_files *f, const char *folder, int de
 
 static mega_status add_path(mega_document_files *f, const char *path)
 {
-    return mega_folder_exists(path) ? add_folder(f, path, 0) : add_file(f, path);
+    return mega_folder_exists(path) ? find_add_folder(f, path, 0) : find_add_file(f, path);
 }
 
-/* *found false when nothing has this name or matches this pattern. */
+/* *found is false if nothing has this name or matches this pattern. */
 static mega_status add_input(mega_document_files *f, const char *input, bool *found)
 {
     *found = true;
     if (strcmp(input, "-") == 0) {
-        if (f->has_stdin) return MEGA_FAIL(MEGA_ERR_USAGE, "--input: standard input (-) is named twice, expected once");
-        return add_file(f, input);
+        if (f->has_stdin) return MEGA_FAIL(MEGA_ERR_USAGE, "--input: standard input (-) is given twice; expected once");
+        return find_add_file(f, input);
     }
     if (mega_file_exists(input) || mega_folder_exists(input)) return add_path(f, input);
-    MEGA_TRY(mega_path_check_access(input)); /* a folder above it may not be looked into */
+    MEGA_TRY(mega_path_check_access(input)); /* a folder above it may be inaccessible */
     glob_t matches;
     const int rc = glob(input, 0, NULL, &matches);
     if (rc == GLOB_NOSPACE) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the files of %s", input);
@@ -92,7 +93,7 @@ static mega_status find_all(mega_document_files *f, const char *const *inputs, i
                          missing->data);
     if (f->count == 0)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                         "--input: found no file in %s, expected one at least (hidden files are left out)",
+                         "--input: found no file in %s, expected at least one (hidden files are ignored)",
                          num_inputs > 0 ? inputs[0] : "an empty list");
     return MEGA_OK;
 }

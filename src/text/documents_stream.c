@@ -1,4 +1,4 @@
-/* The bytes of a file or of standard input, unpacked when they are gzip or zstd, which the first bytes tell. */
+/* Reads a file or standard input and decompresses gzip and zstd, which it recognises by the first bytes. */
 #include "documents_impl.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +17,15 @@ struct mega_document_stream {
     const volatile sig_atomic_t *stop;
     packing packing;
     uint64_t position;
-    bool end;    /* of the file */
-    bool inside; /* a gzip member or zstd frame was begun and not finished */
+    bool end;    /* the end of the file is reached */
+    bool inside; /* inside a gzip member or zstd frame */
     size_t at, have;
     z_stream gzip;
     ZSTD_DStream *zstd;
     uint8_t in[IN_BYTES];
 };
 
-/* Whether there is something to read, or a read would say why not; a signal ends the wait, but must not begin a read
- * that blocks. */
+/* Returns whether a read would return data or an error without blocking; a signal ends the wait. */
 static bool is_readable(const mega_document_stream *s)
 {
     struct pollfd ready = {.fd = s->fd, .events = POLLIN};
@@ -35,7 +34,7 @@ static bool is_readable(const mega_document_stream *s)
     return n > 0 || (n < 0 && errno != EINTR);
 }
 
-/* One read of up to n bytes; none at the end. Waiting for a pipe or a terminal ends when the caller asks to stop. */
+/* One read of up to n bytes; 0 at the end. Waiting for a pipe or a terminal ends when the caller asks to stop. */
 static mega_status read_once(mega_document_stream *s, void *to, size_t n, size_t *got)
 {
     for (;;) {
@@ -52,7 +51,7 @@ static mega_status read_once(mega_document_stream *s, void *to, size_t n, size_t
     }
 }
 
-/* One read, appended to what is there. */
+/* One read, appended to the input buffer. */
 static mega_status read_more(mega_document_stream *s)
 {
     size_t got = 0;
@@ -62,14 +61,14 @@ static mega_status read_more(mega_document_stream *s)
 }
 
 /* Fills the input buffer when it is empty. */
-static mega_status refill(mega_document_stream *s)
+static mega_status stream_refill(mega_document_stream *s)
 {
     if (s->at < s->have || s->end) return MEGA_OK;
     s->at = s->have = 0;
     return read_more(s);
 }
 
-/* A pipe may give its first bytes in small pieces; four are needed to tell the packing. */
+/* A pipe may deliver its first bytes in small pieces, but four are needed to recognise the compression. */
 static mega_status fill_first(mega_document_stream *s)
 {
     while (s->have < 4 && !s->end) MEGA_TRY(read_more(s));
@@ -125,26 +124,26 @@ void mega_document_stream_close(mega_document_stream *s)
     mega_free(s);
 }
 
-static mega_status damaged(const mega_document_stream *s, const char *kind, const char *why)
+static mega_status stream_damaged(const mega_document_stream *s, const char *kind, const char *why)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s data damaged near byte %llu of the file: %s; copy the file again",
                      s->name, kind, (unsigned long long)(s->position - (s->have - s->at)), why);
 }
 
-static mega_status cut(const mega_document_stream *s, const char *kind)
+static mega_status stream_cut(const mega_document_stream *s, const char *kind)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: the %s data end at byte %llu in the middle; the file was cut short: copy it again", s->name,
+                     "%s: the %s data end prematurely at byte %llu; the file is incomplete: copy it again", s->name,
                      kind, (unsigned long long)s->position);
 }
 
-/* Some bytes, at least one unless the end is reached. Members one after the other are one text, as gunzip has it. */
+/* Returns at least one byte unless the end is reached. Consecutive members form one text, as with gunzip. */
 static mega_status read_gzip(mega_document_stream *s, char *out, size_t n, size_t *got)
 {
     *got = 0;
     while (*got == 0) {
-        MEGA_TRY(refill(s));
-        if (s->at == s->have) return s->inside ? cut(s, "gzip") : MEGA_OK;
+        MEGA_TRY(stream_refill(s));
+        if (s->at == s->have) return s->inside ? stream_cut(s, "gzip") : MEGA_OK;
         s->inside = true;
         s->gzip.next_in = s->in + s->at;
         s->gzip.avail_in = (uInt)(s->have - s->at);
@@ -158,7 +157,7 @@ static mega_status read_gzip(mega_document_stream *s, char *out, size_t n, size_
             s->inside = false;
             inflateReset(&s->gzip);
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
-            return damaged(s, "gzip", s->gzip.msg != NULL ? s->gzip.msg : "not unpackable");
+            return stream_damaged(s, "gzip", s->gzip.msg != NULL ? s->gzip.msg : "not unpackable");
         }
     }
     return MEGA_OK;
@@ -168,15 +167,15 @@ static mega_status read_zstd(mega_document_stream *s, char *out, size_t n, size_
 {
     ZSTD_outBuffer to = {out, n, 0};
     while (to.pos == 0) {
-        MEGA_TRY(refill(s));
+        MEGA_TRY(stream_refill(s));
         const bool at_end = s->at == s->have;
         if (at_end && !s->inside) break;
         ZSTD_inBuffer from = {s->in, s->have, s->at};
         const size_t rc = ZSTD_decompressStream(s->zstd, &to, &from);
-        if (ZSTD_isError(rc)) return damaged(s, "zstd", ZSTD_getErrorName(rc));
+        if (ZSTD_isError(rc)) return stream_damaged(s, "zstd", ZSTD_getErrorName(rc));
         s->at = from.pos;
         s->inside = rc != 0;
-        if (at_end && s->inside && to.pos == 0) return cut(s, "zstd");
+        if (at_end && s->inside && to.pos == 0) return stream_cut(s, "zstd");
     }
     *got = to.pos;
     return MEGA_OK;
@@ -186,8 +185,9 @@ static mega_status read_plain(mega_document_stream *s, char *out, size_t n, size
 {
     *got = 0;
     if (s->at == s->have && s->end) return MEGA_OK;
-    if (s->at == s->have && n >= IN_BYTES) return read_once(s, out, n < 1u << 30 ? n : 1u << 30, got); /* no copy */
-    MEGA_TRY(refill(s));
+    /* read directly, without a copy */
+    if (s->at == s->have && n >= IN_BYTES) return read_once(s, out, n < 1u << 30 ? n : 1u << 30, got);
+    MEGA_TRY(stream_refill(s));
     const size_t have = s->have - s->at;
     *got = have < n ? have : n;
     memcpy(out, s->in + s->at, *got);

@@ -1,18 +1,18 @@
-/* The encoder's fast path: words by GPT-2's split, found by looking at 64 bytes at once; each from the cache, or merged
- * anew with ranks of 16 bits. It is compared with its definition, mega_word_end and mega_bpe_merge, by
- * tests/test_encode_fast.c. Compiled once for each instruction set: encode_*.c. */
+/* The encoder's fast path: finds words by GPT-2's split, 64 bytes at once, and takes each from the cache or merges it
+ * with ranks of 16 bits. tests/test_encode_fast.c compares it with its definition, mega_word_end and mega_bpe_merge.
+ * Compiled once for each instruction set: encode_*.c. */
 #include "encode_merge.h"
 #include "encode_scan.h"
 #include "encoder.h"
 #include "pretokenize.h"
 
 enum {
-    BATCH = 128,       /* words that are found before they are looked up, so that their cache lines come together */
-    MOST = BATCH + 64, /* the last of the 64 bytes looked at may bring so many more */
-    SHORT_JOB = 16     /* bytes of words that are merged in one block */
+    BATCH = 128,       /* words found before they are looked up, so that their cache lines are fetched together */
+    MOST = BATCH + 64, /* the last 64 bytes may contain this many more */
+    SHORT_JOB = 16     /* longest word, in bytes, that is merged in one block */
 };
 
-_Static_assert(MEGA_SCRATCH_IDS >= MOST * LANE_BYTES + 4, "room for the ids of a batch");
+_Static_assert(MEGA_SCRATCH_IDS >= MOST * LANE_BYTES + 4, "the space reserved for the ids of a batch");
 
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
 int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
@@ -38,8 +38,8 @@ static inline void set_pair(mega_symbols16 *s, int at, uint32_t pair)
     s->rank[at] = (uint16_t)pair;
 }
 
-/* The pair at `at` becomes one symbol; symbols keep their places, ranks of those that are gone are none. Returns the
- * place of the one before, or -1. */
+/* Replaces the pair at `at` by one symbol; symbols keep their positions, and removed ones have no rank. Returns the
+ * position of the previous symbol, or -1. */
 static inline int merge_at(const mega_pair_table *t, mega_symbols16 *s, int n, int at)
 {
     const int gone = s->next[at], after = s->next[gone], before = s->prev[at];
@@ -53,7 +53,7 @@ static inline int merge_at(const mega_pair_table *t, mega_symbols16 *s, int n, i
     return before;
 }
 
-/* With the least rank of each block of 16, a merge looks at n / 256 of them. */
+/* Keeps the least rank of each block of 16, so that a merge examines n / 256 blocks. */
 static int merge_blocks(const mega_pair_table *t, mega_symbols16 *s, int n)
 {
     const int blocks = (n + 15) / 16, groups = (blocks + 15) / 16;
@@ -85,7 +85,7 @@ static int merge_word16(const mega_pair_table *t, mega_symbols16 *s, const uint8
     return left;
 }
 
-/* Not in the cache: merged, kept, appended. */
+/* For a word that is not in the cache: merges it, caches it and appends its ids. */
 static __attribute__((noinline)) mega_status merge_new(mega_encoder *e, const uint64_t key[2], const uint8_t *word,
                                                        size_t n, size_t begin, int32_t *out, size_t *count)
 {
@@ -101,14 +101,14 @@ static __attribute__((noinline)) mega_status merge_new(mega_encoder *e, const ui
     return MEGA_OK;
 }
 
-/* Words that were found and are not looked up yet: their lines of the cache are on their way from memory. */
+/* Words that were found but not looked up yet: their cache entries are being prefetched. */
 typedef struct found_words {
-    const uint8_t *at[MOST + 1]; /* one more: where the last one ends */
+    const uint8_t *at[MOST + 1]; /* one more entry: where the last word ends */
     uint64_t key[MOST][2];
     int count;
 } found_words;
 
-/* Finds at least BATCH words from p on, if the text has them. */
+/* Finds at least BATCH words from p on, if the text has that many. */
 static inline void find_words(found_words *f, const uint8_t *text, const uint8_t *p, size_t n)
 {
     const uint8_t *const last = text + n;
@@ -124,7 +124,7 @@ static inline void find_words(found_words *f, const uint8_t *text, const uint8_t
         }
         const uint8_t *const from = p;
         p += 63 - __builtin_clzll(starts);
-        /* Eight at once without asking whether there are so many; what is too much is overwritten. */
+        /* Writes eight at a time without checking how many there are; excess ones are overwritten. */
         const int words = __builtin_popcountll(starts);
         for (int i = 0; i < words; i += 8)
             for (int j = 1; j <= 8; j++, starts &= starts - 1)
@@ -134,8 +134,8 @@ static inline void find_words(found_words *f, const uint8_t *text, const uint8_t
     f->count = count;
 }
 
-/* The key of a word that ends at or before `last`. */
-static inline void make_key(uint64_t key[2], const uint8_t *word, size_t n, const uint8_t *last)
+/* Computes the key of a word that ends at or before `last`. */
+static inline void cache_make_key(uint64_t key[2], const uint8_t *word, size_t n, const uint8_t *last)
 {
     if (__builtin_expect(n > MEGA_CACHE_SHORT, 0)) {
         key[0] = key[1] = 0;
@@ -152,18 +152,18 @@ static inline void make_key(uint64_t key[2], const uint8_t *word, size_t n, cons
 static inline void ask_for_words(const mega_encoder *e, found_words *f, const uint8_t *last)
 {
     for (int i = 0; i < f->count; i++) {
-        make_key(f->key[i], f->at[i], (size_t)(f->at[i + 1] - f->at[i]), last);
+        cache_make_key(f->key[i], f->at[i], (size_t)(f->at[i + 1] - f->at[i]), last);
         __builtin_prefetch(mega_word_cache_line(&e->cache, f->key[i]));
     }
 }
 
-/* Where the ids of a word stand; 16 bytes may be read there, whatever their count. */
+/* Address of the ids of a word; 16 bytes may be read there, whatever the count. */
 typedef struct word_ids {
     const int32_t *id;
     uint32_t count;
 } word_ids;
 
-/* False: the cache does not have the word. */
+/* Returns false if the cache does not have the word. */
 static inline bool look_up(const mega_encoder *e, const uint64_t key[2], const uint8_t *word, size_t n, word_ids *out)
 {
     const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
@@ -179,14 +179,14 @@ static inline bool look_up(const mega_encoder *e, const uint64_t key[2], const u
     return true;
 }
 
-/* The words of a batch: their ids, and those that the cache does not have, which are merged together. Ids are written
- * when all are known, and what is new is kept after that: to read what has just been written would wait for it. */
+/* The words of a batch: their ids, and the words missing in the cache, which are merged together. Ids are written when
+ * all are known, and new words are cached after that, because reading what was just written would stall. */
 typedef struct batch {
     const found_words *found;
     word_ids ids[MOST];
     merge_job job[MOST];
-    uint16_t word[MOST]; /* of a job */
-    int jobs, written;   /* words before `written` have their ids in the text's */
+    uint16_t word[MOST]; /* the word of each job */
+    int jobs, written;   /* words before `written` have their ids in the output */
     int32_t *scratch;
 } batch;
 
@@ -205,13 +205,13 @@ static __attribute__((noinline)) void merge_missed(mega_encoder *e, batch *b)
     for (int i = 0; i < b->jobs; i++) b->ids[b->word[i]] = (word_ids){b->job[i].out, b->job[i].count};
 }
 
-/* Writes the ids of all words before `end`; returns where the next ones go. */
+/* Writes the ids of all words before `end`; returns the address after them. */
 static inline int32_t *write_ids(mega_encoder *e, batch *b, int end, int32_t *to)
 {
     if (b->jobs > 0) merge_missed(e, b);
     for (int i = b->written; i < end; i++) {
         const word_ids w = b->ids[i];
-        memcpy(to, w.id, 16); /* one move; what is too much will be overwritten */
+        memcpy(to, w.id, 16); /* one 16-byte move; excess ids are overwritten later */
         if (__builtin_expect(w.count > 4, 0)) memcpy(to + 4, w.id + 4, (w.count - 4) * sizeof *to);
         to += w.count;
     }
@@ -235,7 +235,7 @@ static inline void add_job(mega_encoder *e, batch *b, int i, size_t n)
     __builtin_prefetch(mega_word_cache_line(&e->cache, key), 1);
 }
 
-/* Ids of the words found, from `to` on, where there is room for their bytes and 4 more. */
+/* Writes the ids of the found words to `to`, which has room for as many ids as they have bytes, and 4 more. */
 static inline mega_status encode_found(mega_encoder *e, const found_words *f, const uint8_t *text, size_t begin,
                                        int32_t **out)
 {
@@ -269,7 +269,7 @@ mega_status encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t 
     for (const uint8_t *p = text; p < text + n; p = found.at[found.count]) {
         find_words(&found, text, p, n);
         ask_for_words(e, &found, text + n);
-        /* Never more ids than bytes. */
+        /* there are never more ids than bytes */
         MEGA_TRY(mega_ids_reserve(out, found.at[found.count] - p + 4));
         int32_t *to = out->id + out->count;
         MEGA_TRY(encode_found(e, &found, text, begin, &to));

@@ -1,6 +1,6 @@
-/* Merging words with ranks of 16 bits. Each merge waits for the one before: the least rank, its place, its neighbours,
- * their new ranks out of the table. So several words are merged side by side, a step of each in turn. Part of
- * encode_body.c, compiled for each instruction set. */
+/* Merges words with ranks of 16 bits. Each merge depends on the previous one: the least rank, its position, its
+ * neighbours, their new ranks from the table. To hide that latency, several words are merged in turn, one step each.
+ * Part of encode_body.c, compiled for each instruction set. */
 #ifndef MEGALITH_TEXT_ENCODE_MERGE_H
 #define MEGALITH_TEXT_ENCODE_MERGE_H
 
@@ -9,23 +9,24 @@
 
 enum { LANES = 16, LANE_BYTES = 64, NO_ID = 0xFFFF };
 
-/* A word being merged; symbols keep their places, 1 to the number of bytes, and are linked. Before the first and after
- * the last stands what is in no pair. */
+/* A word being merged; its symbols keep their positions, 1 to the number of bytes, and are linked. Sentinels that are
+ * in no pair precede the first and follow the last. */
 typedef struct merge_lane {
-    uint16_t rank[LANE_BYTES];     /* of the symbol with the next one; MEGA_NO_RANK: none, or the symbol is gone */
+    /* rank of the symbol with the next one; MEGA_NO_RANK: no pair, or the symbol was removed */
+    uint16_t rank[LANE_BYTES];
     uint16_t made[LANE_BYTES + 2]; /* id that the pair becomes */
     uint16_t id[LANE_BYTES + 2];
     uint8_t next[LANE_BYTES + 16], prev[LANE_BYTES + 16];
     uint8_t at, before;                              /* the last merge and the symbol before it */
-    uint32_t left, right, left_bucket, right_bucket; /* the pairs that it makes and where they are looked for */
+    uint32_t left, right, left_bucket, right_bucket; /* the pairs that it creates, and their buckets in the table */
     struct merge_job *job;
 } merge_lane;
 
-/* A word of at most LANE_BYTES bytes and where its ids go; there is room for as many. */
+/* A word of at most LANE_BYTES bytes, and where its ids go; there is room for as many ids as bytes. */
 typedef struct merge_job {
     const uint8_t *word;
     int32_t *out;
-    uint32_t size, count; /* bytes in, ids out */
+    uint32_t size, count; /* number of bytes, of ids */
     uint64_t key[2];
 } merge_job;
 
@@ -51,8 +52,8 @@ static inline void lane_begin(merge_lane *lane, const mega_pair_table *t, merge_
     }
 }
 
-/* The first half of a merge, up to the places of the table where its neighbours' pairs stand, which are asked for.
- * False when there is none left. Of equal ranks the first place goes first. */
+/* First half of a merge: up to prefetching the buckets of its new pairs. Returns false if no merge is left. Among equal
+ * ranks the first position wins. */
 static inline bool lane_merge(merge_lane *lane, const mega_pair_table *t, int blocks)
 {
     int at;
@@ -75,7 +76,7 @@ static inline bool lane_merge(merge_lane *lane, const mega_pair_table *t, int bl
     return true;
 }
 
-/* The second half: the pairs that the new symbol makes. */
+/* Second half: looks up the pairs that the new symbol forms. */
 static inline void lane_pairs(merge_lane *lane, const mega_pair_table *t)
 {
     const uint32_t right = find_pair(t, lane->right, lane->right_bucket);
@@ -94,7 +95,7 @@ static inline void lane_end(const merge_lane *lane)
     job->count = count;
 }
 
-/* Words of 2 to blocks * 16 bytes. */
+/* Merges words of 2 to blocks * 16 bytes. */
 static inline void merge_jobs(const mega_pair_table *t, merge_job *const *job, int jobs, int blocks)
 {
     merge_lane lanes[LANES], *lane[LANES];

@@ -1,5 +1,5 @@
-/* Where words begin, for 64 bytes at once: a bit a byte for each class of characters, and GPT-2's split as arithmetic
- * on these masks. Part of encode_body.c, compiled for each instruction set. */
+/* Finds where words begin, for 64 bytes at once: one bit per byte for each class of characters, and GPT-2's split as
+ * arithmetic on these masks. Part of encode_body.c, compiled for each instruction set. */
 #ifndef MEGALITH_TEXT_ENCODE_SCAN_H
 #define MEGALITH_TEXT_ENCODE_SCAN_H
 
@@ -8,8 +8,9 @@
 #include "unicode.h"
 
 enum {
-    SCAN_KNOWN = 60, /* a word that begins at byte 1..60 of the 64 is found; all that it depends on is read */
-    SCAN_BYTES = 68  /* that are read: a character that begins in the last of the 64 may end in the fourth after */
+    /* a word that begins at byte 1..60 of the 64 is found, because all that it depends on has been read */
+    SCAN_KNOWN = 60,
+    SCAN_BYTES = 68 /* bytes read: a character that begins in the last of the 64 may extend over four more */
 };
 
 static inline uint64_t bit_of(int place)
@@ -24,7 +25,7 @@ static inline void add_character(uint64_t classes[4], uint32_t cp, uint32_t leas
     classes[class] |= (bit_of(length) - 1) << at;
 }
 
-/* Malformed: one after the other. A byte that belongs to no character is one of no class. */
+/* Classifies malformed UTF-8 byte by byte. A byte that belongs to no character has no class. */
 static __attribute__((noinline)) void add_malformed(uint64_t classes[4], const uint8_t *p, uint64_t wide)
 {
     while (wide != 0) {
@@ -36,8 +37,8 @@ static __attribute__((noinline)) void add_malformed(uint64_t classes[4], const u
     }
 }
 
-/* Adds the characters that are not ASCII. What is well-formed by the places of its bytes but not by its number is of no
- * class, as its bytes alone would be. */
+/* Classifies the characters that are not ASCII. A sequence that is well formed but encodes an invalid code point has no
+ * class, as its bytes would have. */
 static inline void add_wide(uint64_t classes[4], const uint8_t *p, uint64_t wide, uint64_t *inside)
 {
     const wide_bytes w = classify_wide(p, wide);
@@ -63,14 +64,14 @@ static inline void add_wide(uint64_t classes[4], const uint8_t *p, uint64_t wide
     }
 }
 
-/* Bytes of the contraction at p, which is an apostrophe; 0: there is none. */
+/* Length of the contraction at p, which points to an apostrophe; 0: none. */
 static inline int contraction(const uint8_t *p)
 {
     if (p[1] == 's' || p[1] == 't' || p[1] == 'm' || p[1] == 'd') return 2;
     return (p[2] == 'e' && (p[1] == 'r' || p[1] == 'v')) || (p[1] == 'l' && p[2] == 'l') ? 3 : 0;
 }
 
-/* Where words begin after p, at which one begins: bits 1..SCAN_KNOWN, the others are 0. p has SCAN_BYTES bytes. */
+/* Finds where words begin after p, where one begins: bits 1..SCAN_KNOWN, the others are 0. p has SCAN_BYTES bytes. */
 static inline uint64_t word_starts(const uint8_t *p)
 {
     const byte_classes c = classify(p);
@@ -80,9 +81,9 @@ static inline uint64_t word_starts(const uint8_t *p)
     if (c.wide != 0) add_wide(classes, p, c.wide, &inside);
     const uint64_t letter = classes[MEGA_CLASS_LETTER], number = classes[MEGA_CLASS_NUMBER];
     const uint64_t space = classes[MEGA_CLASS_SPACE], other = ~(letter | number | space);
-    /* A run of one class begins, unless a blank is glued to it. */
+    /* A run of one class begins a word, unless the blank before it belongs to that word. */
     const uint64_t runs = (letter & ~(letter << 1)) | (number & ~(number << 1)) | (other & ~(other << 1));
-    /* The last character of a run of white space goes to the next word. */
+    /* The last character of a run of white space belongs to the next word. */
     uint64_t last = space & ~(space >> 1);
     if ((space & inside) != 0)
         for (int i = 0; i < 2; i++) last = (last & ~inside) | (last & inside) >> 1;
@@ -94,11 +95,11 @@ static inline uint64_t word_starts(const uint8_t *p)
     return starts & (bit_of(SCAN_KNOWN + 1) - 2);
 }
 
-/* The same near the end of the text, which is a word's end; after it stands nothing that anything depends on. */
+/* The same for the last `left` bytes of the text, which end with a word. */
 static inline uint64_t last_word_starts(const uint8_t *p, size_t left)
 {
     uint8_t copy[SCAN_BYTES];
-    memset(copy, ' ', sizeof copy); /* so that white space at the end stays one word */
+    memset(copy, ' ', sizeof copy); /* padding with blanks keeps white space at the end one word */
     memcpy(copy, p, left < SCAN_BYTES ? left : SCAN_BYTES);
     const uint64_t starts = word_starts(copy);
     return left > SCAN_KNOWN ? starts : (starts & (bit_of((int)left) - 1)) | bit_of((int)left);

@@ -1,4 +1,4 @@
-/* The vector operations of encode_body.c: with AVX-512 or AVX2 where the file is compiled for it, else in plain C. */
+/* The vector operations of encode_body.c: with AVX-512 or AVX2 if the file is compiled for it, otherwise in plain C. */
 #ifndef MEGALITH_TEXT_ENCODE_VECTOR_H
 #define MEGALITH_TEXT_ENCODE_VECTOR_H
 
@@ -6,13 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A bit for each of 64 bytes. `space` is ASCII's white space, `blank` is ' ', `wide` all that is not ASCII. */
+/* A bit for each of 64 bytes. `space` is ASCII white space, `blank` is ' ', `wide` is everything that is not ASCII. */
 typedef struct byte_classes {
     uint64_t letter, number, space, blank, quote, wide;
 } byte_classes;
 
-/* Of the bytes that are not ASCII: those inside a character, those that begin one of three or more bytes, or of four.
- */
+/* For the bytes that are not ASCII: those inside a character, those that begin one of three or more bytes, or of
+ * four. */
 typedef struct wide_bytes {
     uint64_t inside, three, four;
 } wide_bytes;
@@ -53,7 +53,7 @@ static inline uint64_t mask_of(__m256i low, __m256i high)
     return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
 }
 
-/* Bytes from `first` to `first` + count - 1. */
+/* Marks bytes from `first` to `first` + count - 1. */
 static inline __m256i in_range(__m256i x, char first, char count)
 {
     const __m256i d = _mm256_sub_epi8(x, _mm256_set1_epi8(first));
@@ -92,7 +92,7 @@ static inline wide_bytes classify_wide(const uint8_t *p, uint64_t wide)
 
 #else
 
-/* A bit of each of the 8 bytes, one next to the other. */
+/* Gathers one bit of each of the 8 bytes. */
 static inline uint64_t bits_of(uint64_t eight, int bit)
 {
     return ((eight >> bit & 0x0101010101010101u) * 0x0102040810204080u) >> 56;
@@ -138,14 +138,14 @@ static inline wide_bytes classify_wide(const uint8_t *p, uint64_t wide)
 
 #ifdef __AVX2__
 
-/* The least of 16 numbers. */
+/* Returns the least of 16 numbers. */
 static inline uint32_t least16(const uint16_t *p)
 {
     const __m128i a = _mm_loadu_si128((const __m128i *)p), b = _mm_loadu_si128((const __m128i *)(p + 8));
     return (uint32_t)_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_min_epu16(a, b))) & 0xFFFF;
 }
 
-/* The least of blocks * 16 numbers; out: its first place. */
+/* Returns the least of blocks * 16 numbers; *out is its first position. */
 static inline uint32_t least(const uint16_t *p, int blocks, int *out)
 {
     __m256i m = _mm256_loadu_si256((const __m256i *)p);
@@ -163,7 +163,7 @@ static inline uint32_t least(const uint16_t *p, int blocks, int *out)
     }
 }
 
-/* mega_pair_table_find_at, a bucket at once. */
+/* mega_pair_table_find_at, comparing a whole bucket at once. */
 static inline uint32_t find_pair(const mega_pair_table *t, uint32_t key, uint32_t bucket)
 {
     const uint32_t mask = UINT32_MAX >> t->shift;
@@ -173,12 +173,13 @@ static inline uint32_t find_pair(const mega_pair_table *t, uint32_t key, uint32_
         const __m256i kept = _mm256_or_si256(slots, _mm256_xor_si256(same, _mm256_set1_epi32(-1)));
         const __m128i half = _mm_and_si128(_mm256_castsi256_si128(kept), _mm256_extracti128_si256(kept, 1));
         const uint32_t found = (uint32_t)_mm_cvtsi128_si32(_mm_and_si128(half, _mm_unpackhi_epi64(half, half)));
-        const int full = t->slot[s + MEGA_PAIR_BUCKET - 1] != UINT64_MAX; /* `&`: one branch, nearly never taken */
+        /* `&` instead of `&&`: one branch, almost never taken */
+        const int full = t->slot[s + MEGA_PAIR_BUCKET - 1] != UINT64_MAX;
         if (__builtin_expect((found == MEGA_NO_PAIR) & full, 0) == 0) return found;
     }
 }
 
-/* The least of 16 or 64 numbers and its first place, without a branch. */
+/* Returns the least of 16 or 64 numbers and its first position, without a branch. */
 static inline uint32_t least_of_16(const uint16_t *p, int *out)
 {
     const __m256i x = _mm256_loadu_si256((const __m256i *)p);
@@ -205,7 +206,8 @@ static inline uint32_t least_of_64(const uint16_t *p, int *out)
     return (uint32_t)_mm_cvtsi128_si32(half) & 0xFFFF;
 }
 
-/* p[at] = value, by reading and writing whole blocks of 16: a load of what a narrower store has just written waits. */
+/* p[at] = value, by reading and writing a whole block of 16: a wide load after a narrower store to the same place would
+ * stall. */
 static inline void put16(uint16_t *p, int at, uint32_t value)
 {
     __m256i *block = (__m256i *)(p + (at & ~15));

@@ -1,4 +1,5 @@
-/* Text to ids: added tokens are cut out first, what lies between goes to the kind of the tokenizer. */
+/* Text to ids: splits off added tokens first, and passes the text between them to the encoder of the tokenizer's
+ * kind. */
 #include "encoder.h"
 #include <string.h>
 
@@ -49,7 +50,7 @@ static mega_status encode_plain(mega_encoder *e, const uint8_t *text, size_t n, 
     }
 }
 
-/* The longest added token of one pass that starts at p; NULL: none. */
+/* Returns the longest added token of this pass that begins at p; NULL: none. */
 static const mega_added_token *added_at(const mega_tokenizer *t, const uint8_t *p, size_t n, bool normalized)
 {
     const mega_added_token *best = NULL;
@@ -62,8 +63,8 @@ static const mega_added_token *added_at(const mega_tokenizer *t, const uint8_t *
     return best;
 }
 
-/* Pass 0 looks for the tokens that are not `normalized`, pass 1 for the others in what is left, as `tokenizers` does. A
- * special token that is not wanted stays text, and still hides what would overlap it. */
+/* Pass 0 looks for tokens that are not `normalized`, pass 1 for the others in the remaining text, as Hugging Face's
+ * `tokenizers` does. A special token that is not requested stays text, and still hides tokens that overlap it. */
 static mega_status encode_pass(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, int pass, bool special,
                                mega_ids *out)
 {

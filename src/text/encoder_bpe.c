@@ -1,4 +1,4 @@
-/* Byte-level BPE in its plain form; the fast one is encode_body.c. */
+/* Byte-level BPE without optimizations; the fast one is encode_body.c. */
 #include "encoder.h"
 #include "pretokenize.h"
 #include <string.h>
@@ -36,7 +36,7 @@ mega_status mega_encode_words_plain(mega_encoder *e, const uint8_t *text, size_t
     return MEGA_OK;
 }
 
-/* Without merges every byte is its own token, whatever the words are. */
+/* Without merges every byte is its own token, however the text is split into words. */
 static mega_status encode_bytes(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     MEGA_TRY(mega_ids_reserve(out, (int64_t)n));

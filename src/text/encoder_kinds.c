@@ -1,4 +1,4 @@
-/* The two simple kinds: one id a character, and ids written as numbers. */
+/* The two simple kinds of tokenizers: one id per character, and ids written as numbers. */
 #include "encoder.h"
 #include "megalith/utf8.h"
 
@@ -11,7 +11,7 @@ mega_status mega_encoder_chars(const mega_tokenizer *t, const uint8_t *text, siz
         if (length == 0)
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
-                "byte 0x%02X at byte %zu of the text is not UTF-8, and a character tokenizer sees characters "
+                "byte 0x%02X at byte %zu of the text is not UTF-8, but a character tokenizer accepts characters "
                 "only; convert the text, or use --tokenizer-type ByteTokenizer",
                 text[at], begin + at);
         const int32_t id = length == 1
@@ -32,7 +32,7 @@ mega_status mega_encoder_chars(const mega_tokenizer *t, const uint8_t *text, siz
     return MEGA_OK;
 }
 
-static int is_blank(uint8_t b)
+static int byte_is_blank(uint8_t b)
 {
     return b == ' ' || (b >= '\t' && b <= '\r');
 }
@@ -40,15 +40,15 @@ static int is_blank(uint8_t b)
 mega_status mega_encoder_numbers(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     for (size_t at = 0; at < n;) {
-        if (is_blank(text[at])) {
+        if (byte_is_blank(text[at])) {
             at++;
             continue;
         }
         const size_t start = at;
         int64_t id = 0;
         while (at < n && text[at] >= '0' && text[at] <= '9' && id < t->size) id = id * 10 + (text[at++] - '0');
-        if (at == start || id >= t->size || (at < n && !is_blank(text[at]))) {
-            while (at < n && !is_blank(text[at])) at++;
+        if (at == start || id >= t->size || (at < n && !byte_is_blank(text[at]))) {
+            while (at < n && !byte_is_blank(text[at])) at++;
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
                 "'%.*s' at byte %zu of the text is not an id; NullTokenizer takes integers from 0 to %lld with "

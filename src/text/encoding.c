@@ -1,5 +1,4 @@
-/* What the first bytes of a text tell of how it is written: UTF-16 and UTF-32 are refused, line ends of Windows told.
- */
+/* Recognises text encodings from the first bytes: refuses UTF-16 and UTF-32, and warns of Windows line ends. */
 #include "megalith/encoding.h"
 #include "megalith/log.h"
 #include <stdint.h>
@@ -7,8 +6,8 @@
 
 enum { PROBED_BYTES = 512, LEAST_BYTES = 8 };
 
-/* By its byte order mark. FF FE begins UTF-32 as well, with two zeros after it. */
-static const char *marked(const uint8_t *b, size_t n)
+/* Recognises a byte order mark. FF FE also begins UTF-32, followed by two zeros. */
+static const char *encoding_by_mark(const uint8_t *b, size_t n)
 {
     static const uint8_t little[4] = {0xff, 0xfe, 0, 0}, big[4] = {0, 0, 0xfe, 0xff};
     if (n >= 4 && memcmp(b, little, 4) == 0) return "UTF-32LE";
@@ -18,8 +17,8 @@ static const char *marked(const uint8_t *b, size_t n)
     return NULL;
 }
 
-/* Without a mark: of Latin letters one byte of two is zero, and always the same one. */
-static const char *unmarked(const uint8_t *b, size_t n)
+/* Without a mark: of Latin letters in UTF-16, every first or every second byte is zero. */
+static const char *encoding_by_zeros(const uint8_t *b, size_t n)
 {
     size_t zeros[2] = {0, 0};
     if (n > PROBED_BYTES) n = PROBED_BYTES;
@@ -33,7 +32,7 @@ static const char *unmarked(const uint8_t *b, size_t n)
 mega_status mega_encoding_check(const char *path, const char *text, size_t bytes)
 {
     const uint8_t *b = (const uint8_t *)text;
-    const char *mark = marked(b, bytes), *found = mark != NULL ? mark : unmarked(b, bytes);
+    const char *mark = encoding_by_mark(b, bytes), *found = mark != NULL ? mark : encoding_by_zeros(b, bytes);
     if (found == NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: found %s%s, expected UTF-8; convert it: iconv -f %s -t UTF-8 %s > utf8.txt",
                      path, found, mark != NULL ? " (its byte order mark)" : " (every second byte is zero)",
@@ -44,8 +43,8 @@ bool mega_encoding_note_line_ends(const char *path, const char *text, size_t byt
 {
     const char *newline = bytes > 0 ? memchr(text, '\n', bytes) : NULL;
     if (newline == NULL || newline == text || newline[-1] != '\r') return false;
-    mega_warn("%s: lines end in CR LF, as Windows writes them; each CR stays in the text and becomes a part of its "
-              "tokens. tr -d '\\r' < FILE > NEW takes them out",
+    mega_warn("%s: lines end in CR LF, as Windows writes them; each CR stays in the text and becomes part of its "
+              "tokens. tr -d '\\r' < FILE > NEW removes them",
               path);
     return true;
 }

@@ -60,7 +60,7 @@ static const char *cursor_kind(char first)
     }
 }
 
-static mega_status expected(mega_cursor *c, const char *what)
+static mega_status cursor_expected(mega_cursor *c, const char *what)
 {
     const char found = mega_cursor_peek(c);
     return mega_cursor_fail(c, c->at, "found %s, expected %s", cursor_kind(found), what);
@@ -68,7 +68,7 @@ static mega_status expected(mega_cursor *c, const char *what)
 
 mega_status mega_cursor_open(mega_cursor *c, char bracket)
 {
-    if (mega_cursor_peek(c) != bracket) return expected(c, cursor_kind(bracket));
+    if (mega_cursor_peek(c) != bracket) return cursor_expected(c, cursor_kind(bracket));
     c->at++;
     return MEGA_OK;
 }
@@ -99,7 +99,7 @@ static int hex_digit(char b)
     return b >= 'A' && b <= 'F' ? b - 'A' + 10 : -1;
 }
 
-/* Four hex digits at c->at; -1 where they are not. */
+/* Reads four hex digits at c->at; -1 if there are none. */
 static int32_t read_hex4(mega_cursor *c)
 {
     if (c->size - c->at < 4) return -1;
@@ -113,7 +113,7 @@ static int32_t read_hex4(mega_cursor *c)
     return value;
 }
 
-/* After "\u". Characters above U+FFFF are written as two such escapes. */
+/* Reads the digits after "\u". Characters above U+FFFF are written as two such escapes. */
 static mega_status read_unicode_escape(mega_cursor *c)
 {
     const size_t start = c->at - 2;
@@ -150,7 +150,7 @@ static mega_status read_escape(mega_cursor *c)
 
 mega_status mega_cursor_string(mega_cursor *c)
 {
-    if (mega_cursor_peek(c) != '"') return expected(c, "a string");
+    if (mega_cursor_peek(c) != '"') return cursor_expected(c, "a string");
     const size_t start = c->at++;
     c->string.size = 0;
     for (;;) {
@@ -197,7 +197,7 @@ mega_status mega_cursor_int(mega_cursor *c, int64_t *out)
 {
     const char found = mega_cursor_peek(c);
     const size_t start = c->at;
-    if (found != '-' && (found < '0' || found > '9')) return expected(c, "an integer");
+    if (found != '-' && (found < '0' || found > '9')) return cursor_expected(c, "an integer");
     const bool negative = found == '-';
     if (negative) c->at++;
     int64_t value = 0;
@@ -220,7 +220,7 @@ mega_status mega_cursor_bool(mega_cursor *c, bool *out)
         *out = true;
         return MEGA_OK;
     }
-    if (!eat_word(c, "false")) return expected(c, "true or false");
+    if (!eat_word(c, "false")) return cursor_expected(c, "true or false");
     *out = false;
     return MEGA_OK;
 }
@@ -234,10 +234,10 @@ static mega_status skip_number(mega_cursor *c)
 {
     const size_t start = c->at;
     while (c->at < c->size && c->text[c->at] != '\0' && strchr("+-.0123456789eE", c->text[c->at]) != NULL) c->at++;
-    return c->at == start ? expected(c, "a value") : MEGA_OK;
+    return c->at == start ? cursor_expected(c, "a value") : MEGA_OK;
 }
 
-static mega_status skip_value(mega_cursor *c, int depth)
+static mega_status cursor_skip_value(mega_cursor *c, int depth)
 {
     const char found = mega_cursor_peek(c);
     if (depth > MAX_DEPTH) return mega_cursor_fail(c, c->at, "nested deeper than %d", MAX_DEPTH);
@@ -248,7 +248,7 @@ static mega_status skip_value(mega_cursor *c, int depth)
             MEGA_TRY(mega_cursor_more(c, found, &first, &more));
             if (!more) return MEGA_OK;
             if (found == '{') MEGA_TRY(mega_cursor_key(c));
-            MEGA_TRY(skip_value(c, depth + 1));
+            MEGA_TRY(cursor_skip_value(c, depth + 1));
         }
     }
     if (eat_word(c, "true") || eat_word(c, "false") || eat_word(c, "null")) return MEGA_OK;
@@ -257,12 +257,12 @@ static mega_status skip_value(mega_cursor *c, int depth)
 
 mega_status mega_cursor_skip(mega_cursor *c)
 {
-    return skip_value(c, 0);
+    return cursor_skip_value(c, 0);
 }
 
 mega_status mega_cursor_end(mega_cursor *c)
 {
-    return mega_cursor_peek(c) == '\0' && c->at >= c->size ? MEGA_OK : expected(c, "the end of the file");
+    return mega_cursor_peek(c) == '\0' && c->at >= c->size ? MEGA_OK : cursor_expected(c, "the end of the file");
 }
 
 bool mega_json_quote(mega_buffer *out, const char *text, size_t n)

@@ -1,6 +1,6 @@
-/* A cursor that walks over JSON text held in memory, for files whose shape is known. Nothing is built; strings are
- * decoded one at a time. Every message names the file, line and column. Unlike jansson it takes NUL in keys, which
- * character vocabularies need. */
+/* A cursor that walks over JSON text in memory, for files of known structure. It builds no tree; strings are decoded
+ * one at a time. Every message names the file, line and column. Unlike jansson it accepts NUL in keys, which character
+ * vocabularies need. */
 #ifndef MEGALITH_TEXT_JSON_CURSOR_H
 #define MEGALITH_TEXT_JSON_CURSOR_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct mega_cursor {
-    const char *name; /* of the file, for messages; borrowed */
+    const char *name; /* name of the file, for messages; borrowed */
     const char *text; /* borrowed */
     size_t size, at;
     mega_buffer string; /* the last string read */
@@ -20,30 +20,30 @@ typedef struct mega_cursor {
 void mega_cursor_init(mega_cursor *c, const char *name, const char *text, size_t size);
 void mega_cursor_fini(mega_cursor *c);
 
-/* Records "NAME line L column C: message" for the place `at`. */
+/* Records "NAME line L column C: message" for the offset `at`. */
 mega_status mega_cursor_fail(const mega_cursor *c, size_t at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* First character of the next value after white space ('{' '[' '"' 't' 'f' 'n' '-' '0'..'9', or anything at fault); 0
- * at the end of the text. */
+/* Returns the first character of the next value after white space ('{' '[' '"' 't' 'f' 'n' '-' '0'..'9', or any invalid
+ * one); 0 at the end of the text. */
 char mega_cursor_peek(mega_cursor *c);
 
-/* Walk: open with '{' or '['; then before each member, mega_cursor_more says whether there is one (and eats the comma),
- * or eats the closing bracket. *first starts as true. */
+/* To walk over an object or array: open it with '{' or '['; before each member mega_cursor_more returns whether there
+ * is one (and consumes the comma), or consumes the closing bracket. *first is true initially. */
 mega_status mega_cursor_open(mega_cursor *c, char bracket);
 mega_status mega_cursor_more(mega_cursor *c, char bracket, bool *first, bool *more);
 
-/* The decoded string is c->string until the next one is read. */
+/* The decoded string is in c->string until the next one is read. */
 mega_status mega_cursor_string(mega_cursor *c);
-mega_status mega_cursor_key(mega_cursor *c); /* and the colon */
+mega_status mega_cursor_key(mega_cursor *c); /* reads a key and the colon */
 bool mega_cursor_string_is(const mega_cursor *c, const char *text);
 mega_status mega_cursor_int(mega_cursor *c, int64_t *out);
 mega_status mega_cursor_bool(mega_cursor *c, bool *out);
-bool mega_cursor_null(mega_cursor *c); /* eats null if that is next */
+bool mega_cursor_null(mega_cursor *c); /* consumes null if it is next */
 mega_status mega_cursor_skip(mega_cursor *c);
-mega_status mega_cursor_end(mega_cursor *c); /* nothing but white space may be left */
+mega_status mega_cursor_end(mega_cursor *c); /* checks that only white space is left */
 
-/* Appends text as a JSON string with its quotes. Invalid UTF-8 must not occur. */
+/* Appends text, which must be valid UTF-8, as a JSON string with its quotes. */
 bool mega_json_quote(mega_buffer *out, const char *text, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* One line of JSON: checks all of it (RFC 8259, UTF-8 included) and takes out the strings of the wanted keys. What
- * Python's json module takes beyond the RFC (NaN, Infinity) is taken, and of equal keys the last counts, as there. */
+/* Parses one line of JSON: checks all of it (RFC 8259, including UTF-8) and extracts the strings of the wanted keys.
+ * Like Python's json module it accepts NaN and Infinity, and the last of several equal keys counts. */
 #include "documents_impl.h"
 #include "json_scan.h"
 #include "megalith/utf8.h"
@@ -11,18 +11,18 @@ enum { DEPTH_MAX = 512 };
 typedef struct scanner {
     const uint8_t *begin, *p, *end;
     mega_json_run *run;
-    const char *why; /* first thing wrong, NULL while all is well */
+    const char *why; /* first error, NULL while there is none */
     const uint8_t *where;
 } scanner;
 
-/* A string as it stands between its quotes. */
+/* The text between the quotes of a string, with its escapes. */
 typedef struct raw_string {
     const uint8_t *p;
     size_t size;
     bool escaped;
 } raw_string;
 
-static bool wrong(scanner *s, const uint8_t *where, const char *why)
+static bool line_wrong(scanner *s, const uint8_t *where, const char *why)
 {
     if (s->why == NULL) {
         s->why = why;
@@ -46,8 +46,8 @@ static int hex_value(uint8_t c)
     return -1;
 }
 
-/* The four hex digits at p; -1 when they are none. */
-static int32_t hex4(const uint8_t *p, const uint8_t *end)
+/* Reads the four hex digits at p; -1 if they are not hex digits. */
+static int32_t decode_hex4(const uint8_t *p, const uint8_t *end)
 {
     if (end - p < 4) return -1;
     int32_t v = 0;
@@ -59,46 +59,47 @@ static int32_t hex4(const uint8_t *p, const uint8_t *end)
     return v;
 }
 
-/* s->p stands on the backslash. */
+/* s->p points to the backslash. */
 static bool scan_escape(scanner *s)
 {
     const uint8_t *at = s->p;
-    if (s->end - at < 2) return wrong(s, at, "the line ends inside a string");
+    if (s->end - at < 2) return line_wrong(s, at, "the line ends inside a string");
     if (at[1] != 'u') {
         if (memchr("\"\\/bfnrt", at[1], 8) == NULL)
-            return wrong(s, at, "unknown escape: after a backslash comes one of \" \\ / b f n r t u");
+            return line_wrong(s, at, "unknown escape: expected one of \" \\ / b f n r t u after a backslash");
         s->p += 2;
         return true;
     }
-    const int32_t first = hex4(at + 2, s->end);
-    if (first < 0) return wrong(s, at, "\\u without four hexadecimal digits");
+    const int32_t first = decode_hex4(at + 2, s->end);
+    if (first < 0) return line_wrong(s, at, "\\u without four hexadecimal digits");
     s->p += 6;
     if (first < 0xd800 || first > 0xdfff) return true;
     const bool pair = first < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
-    const int32_t second = pair ? hex4(s->p + 2, s->end) : -1;
-    if (second < 0xdc00 || second > 0xdfff) return wrong(s, at, "half of a surrogate pair, which is no character");
+    const int32_t second = pair ? decode_hex4(s->p + 2, s->end) : -1;
+    if (second < 0xdc00 || second > 0xdfff)
+        return line_wrong(s, at, "half of a surrogate pair, which is not a character");
     s->p += 6;
     return true;
 }
 
-/* s->p stands after the opening quote. */
+/* s->p points after the opening quote. */
 static bool scan_string(scanner *s, raw_string *out)
 {
     *out = (raw_string){.p = s->p};
     for (;;) {
         s->p += s->run(s->p, (size_t)(s->end - s->p));
-        if (s->p == s->end) return wrong(s, s->p, "the line ends inside a string");
+        if (s->p == s->end) return line_wrong(s, s->p, "the line ends inside a string");
         if (*s->p == '"') break;
         if (*s->p == '\\') {
             out->escaped = true;
             if (!scan_escape(s)) return false;
         } else if (*s->p < 0x20) {
-            return wrong(s, s->p,
-                         "a control character inside a string; it must be written as an escape (\\n, \\t, \\u0001)");
+            return line_wrong(
+                s, s->p, "a control character inside a string; it must be written as an escape (\\n, \\t, \\u0001)");
         } else {
             uint32_t character;
             const int n = mega_utf8_decode(s->p, (size_t)(s->end - s->p), &character);
-            if (n == 0) return wrong(s, s->p, "bytes that are not UTF-8");
+            if (n == 0) return line_wrong(s, s->p, "bytes that are not UTF-8");
             s->p += n;
         }
     }
@@ -121,7 +122,7 @@ static bool scan_number(scanner *s)
 {
     const uint8_t *at = s->p;
     if (*s->p == '-') s->p++;
-    if (!is_digit(s)) return wrong(s, at, "expected a value");
+    if (!is_digit(s)) return line_wrong(s, at, "expected a value");
     if (*s->p == '0') {
         s->p++;
     } else {
@@ -129,13 +130,13 @@ static bool scan_number(scanner *s)
     }
     if (s->p < s->end && *s->p == '.') {
         s->p++;
-        if (!is_digit(s)) return wrong(s, at, "a number with nothing after its point");
+        if (!is_digit(s)) return line_wrong(s, at, "a number with nothing after its point");
         skip_digits(s);
     }
     if (s->p < s->end && (*s->p == 'e' || *s->p == 'E')) {
         s->p++;
         if (s->p < s->end && (*s->p == '+' || *s->p == '-')) s->p++;
-        if (!is_digit(s)) return wrong(s, at, "a number with nothing after its exponent sign");
+        if (!is_digit(s)) return line_wrong(s, at, "a number with nothing after its exponent sign");
         skip_digits(s);
     }
     return true;
@@ -151,7 +152,7 @@ static bool scan_word(scanner *s)
             return true;
         }
     }
-    return *s->p == '-' || (*s->p >= '0' && *s->p <= '9') ? scan_number(s) : wrong(s, s->p, "expected a value");
+    return *s->p == '-' || (*s->p >= '0' && *s->p <= '9') ? scan_number(s) : line_wrong(s, s->p, "expected a value");
 }
 
 static bool scan_value(scanner *s, int depth);
@@ -159,26 +160,27 @@ static bool scan_value(scanner *s, int depth);
 static bool scan_key(scanner *s, raw_string *out)
 {
     skip_space(s);
-    if (s->p == s->end) return wrong(s, s->p, "the line ends inside an object");
-    if (*s->p != '"') return wrong(s, s->p, "expected a key in double quotes");
+    if (s->p == s->end) return line_wrong(s, s->p, "the line ends inside an object");
+    if (*s->p != '"') return line_wrong(s, s->p, "expected a key in double quotes");
     s->p++;
     if (!scan_string(s, out)) return false;
     skip_space(s);
-    if (s->p == s->end || *s->p != ':') return wrong(s, s->p, "expected ':' after the key");
+    if (s->p == s->end || *s->p != ':') return line_wrong(s, s->p, "expected ':' after the key");
     s->p++;
     skip_space(s);
     return true;
 }
 
-/* Behind a member or element: true when another one follows; *done when the closing bracket was there. */
+/* After a member or element: returns true if another one follows; *done if the closing bracket came instead. */
 static bool scan_next(scanner *s, uint8_t close, bool *done)
 {
     skip_space(s);
     if (s->p == s->end)
-        return wrong(s, s->p, close == '}' ? "the line ends inside an object" : "the line ends inside an array");
+        return line_wrong(s, s->p, close == '}' ? "the line ends inside an object" : "the line ends inside an array");
     *done = *s->p == close;
     if (!*done && *s->p != ',')
-        return wrong(s, s->p, close == '}' ? "expected ',' or '}' after a value" : "expected ',' or ']' after a value");
+        return line_wrong(s, s->p,
+                          close == '}' ? "expected ',' or '}' after a value" : "expected ',' or ']' after a value");
     s->p++;
     return true;
 }
@@ -187,7 +189,7 @@ static bool scan_container(scanner *s, int depth)
 {
     const bool object = *s->p == '{';
     const uint8_t close = object ? '}' : ']';
-    if (depth >= DEPTH_MAX) return wrong(s, s->p, "nested more than 512 deep");
+    if (depth >= DEPTH_MAX) return line_wrong(s, s->p, "nested more than 512 deep");
     s->p++;
     skip_space(s);
     if (s->p < s->end && *s->p == close) {
@@ -205,7 +207,7 @@ static bool scan_container(scanner *s, int depth)
 
 static bool scan_value(scanner *s, int depth)
 {
-    if (s->p == s->end) return wrong(s, s->p, "the line ends where a value should be");
+    if (s->p == s->end) return line_wrong(s, s->p, "the line ends where a value should be");
     if (*s->p == '{' || *s->p == '[') return scan_container(s, depth);
     if (*s->p != '"') return scan_word(s);
     s->p++;
@@ -213,7 +215,7 @@ static bool scan_value(scanner *s, int depth)
     return scan_string(s, &ignored);
 }
 
-/* ---- decoding; the escapes were checked ---- */
+/* ---- decoding; the escapes have been checked ---- */
 
 static char *put_character(char *to, uint32_t c)
 {
@@ -235,7 +237,7 @@ static char *put_character(char *to, uint32_t c)
     return to;
 }
 
-/* Writes the character of the escape at *p, which is never longer than the escape, and moves *p after that. */
+/* Writes the character of the escape at *p, which is never longer than the escape, and moves *p past it. */
 static char *put_escape(char *to, const uint8_t **p, const uint8_t *end)
 {
     const uint8_t *at = *p;
@@ -249,13 +251,13 @@ static char *put_escape(char *to, const uint8_t **p, const uint8_t *end)
     case 'u': break;
     default: *to = (char)at[1]; return to + 1;
     }
-    const uint32_t first = (uint32_t)hex4(at + 2, end);
+    const uint32_t first = (uint32_t)decode_hex4(at + 2, end);
     if (first < 0xd800 || first > 0xdfff) return put_character(to, first);
     *p += 6;
-    return put_character(to, 0x10000 + ((first - 0xd800) << 10) + ((uint32_t)hex4(at + 8, end) - 0xdc00));
+    return put_character(to, 0x10000 + ((first - 0xd800) << 10) + ((uint32_t)decode_hex4(at + 8, end) - 0xdc00));
 }
 
-static void decode(mega_buffer *out, raw_string s)
+static void string_decode(mega_buffer *out, raw_string s)
 {
     const uint8_t *p = s.p, *end = s.p + s.size;
     if (!mega_buffer_reserve(out, s.size + 1)) return;
@@ -272,13 +274,13 @@ static void decode(mega_buffer *out, raw_string s)
     out->size = (size_t)(to - out->data);
 }
 
-/* scratch: any buffer, overwritten when the key holds escapes. */
+/* scratch: any buffer; it is overwritten if the key contains escapes. */
 static bool key_equals(raw_string key, const char *wanted, mega_buffer *scratch)
 {
     const size_t n = strlen(wanted);
     if (!key.escaped) return key.size == n && memcmp(key.p, wanted, n) == 0;
     scratch->size = 0;
-    decode(scratch, key);
+    string_decode(scratch, key);
     return scratch->size == n && (n == 0 || memcmp(scratch->data, wanted, n) == 0);
 }
 
@@ -287,11 +289,11 @@ static bool key_equals(raw_string key, const char *wanted, mega_buffer *scratch)
 typedef struct wanted {
     const char *const *keys;
     int num_keys;
-    mega_buffer *space;      /* [keys] for what has to be unescaped */
+    mega_buffer *space;      /* [keys] for strings that have to be unescaped */
     mega_document_text *out; /* [keys] */
     uint64_t found;
     mega_buffer scratch;
-    char names[160]; /* of the keys that are there, for the message when one is missing */
+    char names[160]; /* keys that were found, for the message when one is missing */
 } wanted;
 
 static void note_name(wanted *w, raw_string key)
@@ -306,7 +308,7 @@ static void note_name(wanted *w, raw_string key)
     }
 }
 
-static const char *kind_of(uint8_t c)
+static const char *value_kind_of(uint8_t c)
 {
     switch (c) {
     case '{': return "an object";
@@ -331,8 +333,8 @@ static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
         const uint8_t *at = s->p;
         if (!scan_value(s, 1)) return false;
         snprintf(fault->what, sizeof fault->what, "the value of \"%s\" is %s, expected a string", w->keys[k],
-                 kind_of(*at));
-        return wrong(s, at, fault->what);
+                 value_kind_of(*at));
+        return line_wrong(s, at, fault->what);
     }
     if (s->p == s->end) return scan_value(s, 1);
     s->p++;
@@ -342,7 +344,7 @@ static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
     w->found |= 1ull << k;
     if (!value.escaped) return true;
     w->space[k].size = 0;
-    decode(&w->space[k], value);
+    string_decode(&w->space[k], value);
     w->out[k] = (mega_document_text){w->space[k].data, w->space[k].size};
     return !w->space[k].failed;
 }
@@ -350,7 +352,7 @@ static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
 static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
 {
     skip_space(s);
-    if (s->p == s->end || *s->p != '{') return wrong(s, s->p, "expected a JSON object, which begins with '{'");
+    if (s->p == s->end || *s->p != '{') return line_wrong(s, s->p, "expected a JSON object, which begins with '{'");
     s->p++;
     skip_space(s);
     bool done = s->p < s->end && *s->p == '}';
@@ -359,12 +361,12 @@ static bool scan_object(scanner *s, wanted *w, mega_document_fault *fault)
         if (!scan_member(s, w, fault) || !scan_next(s, '}', &done)) return false;
     }
     skip_space(s);
-    if (s->p != s->end) return wrong(s, s->p, "something after the object; expected one object a line");
+    if (s->p != s->end) return line_wrong(s, s->p, "found something after the object; expected one object per line");
     for (int k = 0; k < w->num_keys; k++) {
         if ((w->found >> k & 1) != 0) continue;
         snprintf(fault->what, sizeof fault->what, "no key \"%.40s\", found %s", w->keys[k],
                  w->names[0] != '\0' ? w->names : "none");
-        return wrong(s, s->begin, fault->what);
+        return line_wrong(s, s->begin, fault->what);
     }
     return true;
 }
@@ -381,7 +383,7 @@ bool mega_json_line_views(const char *line, size_t bytes, const char *const *key
     const bool ok = scan_object(&s, &w, fault);
     if (w.scratch.failed) space[0].failed = true;
     mega_buffer_fini(&w.scratch);
-    if (ok || s.why == NULL) return ok; /* false without a reason: memory */
+    if (ok || s.why == NULL) return ok; /* false without a reason means out of memory */
     if (s.why != fault->what) snprintf(fault->what, sizeof fault->what, "%s", s.why);
     fault->column = mega_utf8_count(line, (size_t)(s.where - s.begin)) + 1;
     return false;
@@ -394,8 +396,9 @@ bool mega_json_line_strings(const char *line, size_t bytes, const char *const *k
     for (int k = 0; k < num_keys; k++) out[k].size = 0;
     if (!mega_json_line_views(line, bytes, keys, num_keys, out, view, fault)) return false;
     for (int k = 0; k < num_keys; k++) {
-        if (view[k].bytes > 0 && view[k].text == out[k].data) continue; /* it was unescaped there */
-        out[k].size = 0;                                                /* by an earlier value of the key, if at all */
+        if (view[k].bytes > 0 && view[k].text == out[k].data) continue; /* it was unescaped into this buffer */
+        /* an earlier value of the same key may have filled it */
+        out[k].size = 0;
         if (!mega_buffer_append(&out[k], view[k].text, view[k].bytes)) return false;
     }
     return true;

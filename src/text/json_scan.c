@@ -10,8 +10,8 @@ size_t mega_json_run_plain(const uint8_t *p, size_t n)
 
 #define EACH(byte) ((byte)*UINT64_C(0x0101010101010101))
 
-/* Eight at a time. A byte is below its bound where the subtraction borrows; only the bytes above the first such one can
- * be wrong, and the first is looked for byte by byte. */
+/* Checks eight bytes at a time. The subtraction borrows where a byte is below its bound; borrows can make only bytes
+ * above the first such one wrong, so the first is then searched byte by byte. */
 static size_t run_words(const uint8_t *p, size_t n)
 {
     size_t i = 0;
@@ -29,7 +29,7 @@ static size_t run_words(const uint8_t *p, size_t n)
 typedef int8_t bytes32 __attribute__((vector_size(32)));
 typedef char mask32 __attribute__((vector_size(32)));
 
-/* As signed numbers, bytes above 0x7f are below 0x20, too. */
+/* Compared as signed numbers, bytes above 0x7f are below 0x20 too. */
 __attribute__((target("avx2"))) static uint32_t stops_avx2(const uint8_t *p)
 {
     bytes32 v;

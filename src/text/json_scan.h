@@ -1,4 +1,4 @@
-/* The one loop of JSON that sees every byte: over the characters of a string that stand for themselves. */
+/* The hottest loop of JSON parsing: skips the characters of a string that need no decoding. */
 #ifndef MEGALITH_TEXT_JSON_SCAN_H
 #define MEGALITH_TEXT_JSON_SCAN_H
 
@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes from p on that are ASCII, no control character, no quote and no backslash; n at most. */
+/* Returns the number of bytes from p on, at most n, that are ASCII and not a control character, quote or backslash. */
 typedef size_t mega_json_run(const uint8_t *p, size_t n);
 
 mega_json_run mega_json_run_plain;              /* byte by byte: the definition */
-mega_json_run *mega_json_run_for(mega_isa isa); /* the fastest of this machine up to `isa` */
+mega_json_run *mega_json_run_for(mega_isa isa); /* the fastest one that this machine supports, up to `isa` */
 
 #endif

@@ -3,8 +3,8 @@
 
 enum { HUGE_PAGE = 1 << 21 };
 
-/* Ids stay below 0xFFFF, so that no key is all ones. */
-static bool fits(const mega_merges *m, const int32_t byte_id[256])
+/* Ids must stay below 0xFFFF, so that no key has all bits set. */
+static bool table_fits(const mega_merges *m, const int32_t byte_id[256])
 {
     if (m->count == 0 || m->count >= MEGA_NO_RANK) return false;
     for (int b = 0; b < 256; b++)
@@ -14,8 +14,8 @@ static bool fits(const mega_merges *m, const int32_t byte_id[256])
     return true;
 }
 
-/* Of a pair that is listed twice the later rank holds. */
-static void insert(mega_pair_table *t, const mega_merge *m)
+/* If a pair is listed twice, the later rank counts. */
+static void table_insert(mega_pair_table *t, const mega_merge *m)
 {
     const uint32_t key = (uint32_t)m->left << 16 | (uint32_t)m->right, mask = UINT32_MAX >> t->shift;
     const uint32_t bit = (key * 0x9E3779B1u) >> (t->shift - MEGA_PAIR_FILTER);
@@ -44,7 +44,7 @@ size_t mega_pair_table_bytes(const mega_pair_table *t)
 mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, const int32_t byte_id[256])
 {
     *t = (mega_pair_table){0};
-    if (!fits(merges, byte_id)) return MEGA_OK;
+    if (!table_fits(merges, byte_id)) return MEGA_OK;
     int log2 = 8;
     while ((int64_t)1 << log2 < merges->count * 2) log2++;
     t->shift = 32 - log2;
@@ -53,7 +53,7 @@ mega_status mega_pair_table_init(mega_pair_table *t, const mega_merges *merges, 
     t->byte = (uint32_t *)(t->slot + ((size_t)1 << log2));
     t->filter = t->byte + 65536;
     memset(t->slot, 0xFF, sizeof *t->slot << log2);
-    for (int64_t i = 0; i < merges->count; i++) insert(t, &merges->list[i]);
+    for (int64_t i = 0; i < merges->count; i++) table_insert(t, &merges->list[i]);
     for (int b = 0; b < 256; b++) t->id[b] = (uint16_t)byte_id[b];
     for (int a = 0; a < 256; a++)
         for (int b = 0; b < 256; b++) t->byte[a << 8 | b] = mega_pair_table_find(t, t->id[a], t->id[b]);

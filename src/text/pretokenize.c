@@ -1,5 +1,5 @@
-/* The pattern as a state machine. It needs no backtracking: whether a blank is glued to what follows, and whether the
- * last character of a run of white space is left over, is known from the class of the next character. */
+/* The pattern as a state machine. It needs no backtracking: the class of the next character decides whether a blank
+ * belongs to the next word, and whether the last character of a run of white space is left over. */
 #include "pretokenize.h"
 #include "megalith/utf8.h"
 #include "unicode.h"
@@ -12,8 +12,8 @@ static int class_at(const uint8_t *text, size_t at, size_t n, size_t *length)
     return bytes == 0 ? MEGA_CLASS_OTHER : unicode_class(cp);
 }
 
-/* Bytes of a contraction after its apostrophe, 0 if there is none. Lower case only, as in GPT-2. */
-static size_t contraction(const uint8_t *p, size_t n)
+/* Returns the length of a contraction after its apostrophe, 0 if there is none. Lower case only, as in GPT-2. */
+static size_t contraction_length(const uint8_t *p, size_t n)
 {
     if (n >= 1 && (p[0] == 's' || p[0] == 't' || p[0] == 'm' || p[0] == 'd')) return 1;
     if (n < 2) return 0;
@@ -28,7 +28,8 @@ static size_t run_end(const uint8_t *text, size_t at, size_t n, int class)
     return at;
 }
 
-/* A run of white space gives its last character to the next word, unless it ends the text or is that one character. */
+/* A run of white space leaves its last character to the next word, unless the run ends the text or has only one
+ * character. */
 static size_t space_end(const uint8_t *text, size_t at, size_t n)
 {
     size_t end = at, last = at, length;
@@ -42,7 +43,7 @@ static size_t space_end(const uint8_t *text, size_t at, size_t n)
 size_t mega_word_end(const uint8_t *text, size_t at, size_t n)
 {
     if (text[at] == '\'') {
-        const size_t length = contraction(text + at + 1, n - at - 1);
+        const size_t length = contraction_length(text + at + 1, n - at - 1);
         if (length > 0) return at + 1 + length;
     }
     size_t length;

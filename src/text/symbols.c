@@ -6,7 +6,7 @@ static bool stands_for_itself(uint32_t cp)
     return (cp >= 33 && cp <= 126) || (cp >= 161 && cp <= 172) || (cp >= 174 && cp <= 255);
 }
 
-/* The bytes that do not stand for themselves are 0..32, 127..160 and 173. */
+/* Bytes 0..32, 127..160 and 173 have symbols other than themselves. */
 static uint32_t symbol_of_byte(uint8_t byte)
 {
     if (stands_for_itself(byte)) return byte;
@@ -48,7 +48,7 @@ bool mega_symbols_write(mega_buffer *out, const char *bytes, size_t n)
 
 bool mega_symbols_read(mega_buffer *out, const char *symbols, size_t n)
 {
-    if (!mega_buffer_reserve(out, n)) return false; /* never more bytes than symbols have */
+    if (!mega_buffer_reserve(out, n)) return false; /* there are never more bytes than symbols */
     char *to = out->data + out->size;
     for (size_t i = 0; i < n;) {
         uint32_t cp;

@@ -1,5 +1,5 @@
-/* The printable alphabet in which GPT-2's files write bytes: 33..126, 161..172 and 174..255 stand for themselves, the
- * other 68 bytes in ascending order are U+0100, U+0101, … */
+/* The printable alphabet in which GPT-2's files write bytes: 33..126, 161..172 and 174..255 represent themselves; the
+ * other 68 bytes, in ascending order, are U+0100, U+0101, … */
 #ifndef MEGALITH_TEXT_SYMBOLS_H
 #define MEGALITH_TEXT_SYMBOLS_H
 
@@ -8,12 +8,12 @@
 
 enum { MEGA_SYMBOL_LIMIT = 324 }; /* one past the highest code point of the alphabet */
 
-/* The byte whose symbol is the n-th in order of code point: the order of GPT-2's first 256 ids. */
+/* Returns the byte whose symbol is the n-th by code point: the order of GPT-2's first 256 ids. */
 uint8_t mega_symbol_byte_at(int n);
 
-/* Appends the symbols of bytes; false when memory is short. */
+/* Appends the symbols of bytes; returns false when memory is short. */
 bool mega_symbols_write(mega_buffer *out, const char *bytes, size_t n);
-/* Appends the bytes that symbols stand for; false (and nothing appended) if a character is not of the alphabet. */
+/* Appends the bytes that symbols represent; returns false and appends nothing if a character is not in the alphabet. */
 bool mega_symbols_read(mega_buffer *out, const char *symbols, size_t n);
 
 #endif

@@ -1,4 +1,5 @@
-/* Making, asking and decoding. Reading files: tokenizer_files.c, tokenizer_json.c; text to ids: encoder.c. */
+/* Creates and queries tokenizers, and decodes ids. Reading files: tokenizer_files.c, tokenizer_json.c; text to ids:
+ * encoder.c. */
 #include "megalith/tokenizer.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -116,7 +117,7 @@ mega_status mega_tokenizer_finish(mega_tokenizer *t)
     return MEGA_OK;
 }
 
-/* Ids 0..255 are the bytes themselves, not GPT-2's order: a reader of the data can see the text in a hex dump. */
+/* Ids 0..255 are the bytes themselves and not GPT-2's order, so that the text is visible in a hex dump of the data. */
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
 {
     mega_tokenizer *t = NULL;
@@ -161,14 +162,15 @@ static mega_status create_bpe(mega_tokenizer **out, const mega_tokenizer_options
     bool is_json;
     MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
     if (!is_json && o->merge_file == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "GPT2BPETokenizer: --merge-file is missing and %s holds no merges; give the merges.txt that "
-                         "belongs to it",
-                         o->vocab_file);
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --merge-file is missing, and %s contains no merges; give the merges.txt that "
+            "belongs to it",
+            o->vocab_file);
     if (is_json && o->merge_file != NULL)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, and --merge-file %s "
+            "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, but --merge-file %s "
             "is given too; drop --merge-file or give a vocab.json",
             o->vocab_file, o->merge_file);
     return is_json ? mega_tokenizer_read_json(out, o->vocab_file)
@@ -179,7 +181,7 @@ static mega_status create_char(mega_tokenizer **out, const mega_tokenizer_option
 {
     if (o->vocab_file == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "CharTokenizer: --vocab-file is missing; make one with: megalith train_tokenizer "
+                         "CharTokenizer: --vocab-file is missing; create one with: megalith train_tokenizer "
                          "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
     bool is_json;
     MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
@@ -199,7 +201,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
                                         "GPTSentencePieceTokenizer", "Llama2Tokenizer",   "HFTokenizer",
                                         "HuggingFaceTokenizer",      "TikTokenizer",      "PretrainedFromHF"};
-    const char *known = "known are GPT2BPETokenizer, ByteTokenizer, CharTokenizer and NullTokenizer";
+    const char *known = "expected GPT2BPETokenizer, ByteTokenizer, CharTokenizer or NullTokenizer";
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
     mega_tokenizer *t = NULL;
     if (strcmp(o->type, kind_names[MEGA_KIND_BPE]) == 0) {
@@ -225,7 +227,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
         return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
     }
     if (strcmp(o->type, kind_names[t->kind]) != 0) {
-        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s and --tokenizer-type says %s",
+        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s, but --tokenizer-type is %s",
                                          o->vocab_file, kind_names[t->kind], o->type);
         mega_tokenizer_destroy(t);
         return st;
@@ -244,7 +246,7 @@ static mega_status load_folder(mega_tokenizer **out, const char *folder, const c
     if (mega_file_exists(vocab) && mega_file_exists(merges)) return mega_tokenizer_read_bpe(out, vocab, merges);
     return MEGA_FAIL(
         MEGA_ERR_NOT_FOUND,
-        "tokenizer folder %s: it holds neither tokenizer.json nor vocab.json with merges.txt; copy them there "
+        "tokenizer folder %s: it contains neither tokenizer.json nor vocab.json with merges.txt; copy them there "
         "or name the folder that has them",
         folder);
 }
@@ -309,8 +311,8 @@ static mega_status append_piece(const mega_tokenizer *t, int32_t id, int64_t ind
     }
     const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
     if (token == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is a gap in the vocabulary of %s: no token has it", id,
-                         (long long)index, t->name);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is a gap in the vocabulary of %s: no token has this id",
+                         id, (long long)index, t->name);
     mega_buffer_append(out, mega_token_bytes(&t->vocabulary, token), token->size);
     return MEGA_OK;
 }

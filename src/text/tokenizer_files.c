@@ -1,4 +1,4 @@
-/* Plain vocabulary files: vocab.json with merges.txt as GPT-2 has them, and lists of characters. */
+/* Reads plain vocabulary files: vocab.json with merges.txt as in GPT-2, and lists of characters. */
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/utf8.h"
@@ -31,8 +31,8 @@ static mega_status no_merge(const mega_tokenizer *t, mega_buffer *scratch, const
     const bool no_right = mega_tokenizer_find_symbols(t, scratch, right, right_size) < 0;
     MEGA_TRY(mega_buffer_check(scratch, t->name));
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "merge '%.*s %.*s': the vocabulary has no token '%.*s%.*s'; vocabulary and merges must come from "
-                     "one training",
+                     "merge '%.*s %.*s': the vocabulary has no token '%.*s%.*s'; expected vocabulary and merges of "
+                     "the same training",
                      (int)left_size, left, (int)right_size, right, no_left || !no_right ? (int)left_size : 0, left,
                      no_right || !no_left ? (int)right_size : 0, right);
 }
@@ -47,7 +47,7 @@ mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, co
     const mega_vocabulary *v = &t->vocabulary;
     const mega_merges *m = &t->merges;
     const char *bytes = scratch->data;
-    /* Merges make tokens in the order of their ids, mostly. */
+    /* merges usually create tokens in the order of their ids */
     const int64_t guess = m->count == 0 ? -1 : (int64_t)m->list[m->count - 1].id + 1;
     const int32_t id = mega_vocabulary_find_near(v, bytes, scratch->size, guess);
     const int32_t left_id = mega_vocabulary_find(v, bytes, cut, false);
@@ -56,7 +56,7 @@ mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, co
     return mega_merges_add(&t->merges, left_id, right_id, id);
 }
 
-static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buffer *scratch)
+static mega_status files_read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buffer *scratch)
 {
     MEGA_TRY(mega_cursor_open(c, '{'));
     for (bool first = true, more;;) {
@@ -73,9 +73,10 @@ static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buffer *sc
     }
 }
 
-/* One rule a line; the line number is the rank. The header is optional here: the original drops the first line whatever
- * it holds, `tokenizers` only one that begins with #version; all files known to us have it. */
-static mega_status read_merges(mega_tokenizer *t, const char *path, const char *text, size_t size, mega_buffer *scratch)
+/* One merge per line; the line number is the rank. The header is optional here: the original drops the first line
+ * whatever it holds, Hugging Face's `tokenizers` only one that begins with #version; all files known to us have it. */
+static mega_status files_read_merges(mega_tokenizer *t, const char *path, const char *text, size_t size,
+                                     mega_buffer *scratch)
 {
     int64_t line = 0;
     for (size_t at = 0; at < size;) {
@@ -109,13 +110,13 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
     if (st == MEGA_OK) {
         mega_cursor_init(&c, vocab_file, text, size);
         mega_vocabulary_bound(&t->vocabulary, size);
-        st = read_vocab(t, &c, &scratch);
+        st = files_read_vocab(t, &c, &scratch);
         mega_cursor_fini(&c);
         mega_free(text);
         text = NULL;
     }
     if (st == MEGA_OK) st = mega_file_read(&text, &size, merge_file);
-    if (st == MEGA_OK) st = read_merges(t, merge_file, text, size, &scratch);
+    if (st == MEGA_OK) st = files_read_merges(t, merge_file, text, size, &scratch);
     mega_free(text);
     mega_buffer_fini(&scratch);
     if (st == MEGA_OK) st = mega_tokenizer_add_end_of_text(t);
@@ -147,7 +148,7 @@ static mega_status add_character(mega_tokenizer *t, mega_cursor *c, size_t at, i
     return st;
 }
 
-/* A list (the index is the id) or an object character -> id. */
+/* Reads a list (the index is the id) or an object character -> id. */
 static mega_status read_characters(mega_tokenizer *t, mega_cursor *c)
 {
     const char bracket = mega_cursor_peek(c) == '{' ? '{' : '[';

@@ -1,4 +1,4 @@
-/* What the files of the tokenizer share. */
+/* Shared by the files of the tokenizer. */
 #ifndef MEGALITH_TEXT_TOKENIZER_IMPL_H
 #define MEGALITH_TEXT_TOKENIZER_IMPL_H
 
@@ -10,54 +10,55 @@
 
 typedef enum mega_tokenizer_kind { MEGA_KIND_BPE, MEGA_KIND_BYTE, MEGA_KIND_CHAR, MEGA_KIND_NULL } mega_tokenizer_kind;
 
-/* A token that is looked for in the text itself, before it is split into words. */
+/* A token that is searched for in the text itself, before the text is split into words. */
 typedef struct mega_added_token {
     char *content;
     size_t size;
     int32_t id;
     bool special;    /* found only by mega_encoder_encode_special */
-    bool normalized; /* looked for after the others, in what they left */
+    bool normalized; /* searched for in a second pass, in the text between the others */
 } mega_added_token;
 
 struct mega_tokenizer {
     mega_tokenizer_kind kind;
-    char *name; /* of the file or folder it came from, or of its type; for messages */
+    char *name; /* the file or folder it was read from, or its type; for messages */
     mega_vocabulary vocabulary;
     mega_merges merges;
-    mega_pair_table pairs; /* the merges once more, made for speed, where they fit it */
-    int32_t byte_id[256];  /* BPE and bytes: id of each single byte; characters: of ASCII; -1: none */
+    mega_pair_table pairs; /* a fast table of the same merges, if they fit it */
+    /* BPE and bytes: the id of each single byte; characters: of each ASCII character; -1: none */
+    int32_t byte_id[256];
     mega_added_token *added;
     int num_added;
-    bool has_plain_added; /* one of them is not special */
+    bool has_plain_added; /* some added token is not special */
     int32_t eod;
     int64_t size;
 };
 
-/* An empty tokenizer with a name, to be filled by a reader and then finished. */
+/* Creates an empty tokenizer with a name, to be filled by a reader and then finished. */
 mega_status mega_tokenizer_begin(mega_tokenizer **out, mega_tokenizer_kind kind, const char *name);
 /* Appends to the list of added tokens; its id must be in the vocabulary. */
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized);
-/* The token <|endoftext|> of the vocabulary, where there is one, becomes special and ends documents. */
+/* If the vocabulary has the token <|endoftext|>, makes it special and the end of a document. */
 mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
-/* Fills what is derived: byte_id, size, end of document, tables. Nothing changes afterwards. */
+/* Computes derived fields: byte_id, size, end of document, tables. The tokenizer does not change afterwards. */
 mega_status mega_tokenizer_finish(mega_tokenizer *t);
 
-/* Readers. Each makes a finished tokenizer. */
+/* Readers. Each creates a finished tokenizer. */
 mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file, const char *merge_file);
 mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file);
 mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
-/* Whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
+/* *out: whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
 mega_status mega_tokenizer_is_json(bool *out, const char *path);
 
-/* A merge of two tokens given by their symbols; messages do not name the place. */
+/* Adds a merge of two tokens given by their symbols; messages do not name the position. */
 mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
                                      const char *right, size_t right_size);
-/* One entry of a vocabulary written in symbols. */
+/* Adds one entry of a vocabulary written in symbols. */
 mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n,
                                        int64_t id);
-/* Id of an entry by its key in a vocabulary file; -1. */
+/* Returns the id of an entry by its key in a vocabulary file; -1: not found. */
 int32_t mega_tokenizer_find_symbols(const mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n);
 
 #endif

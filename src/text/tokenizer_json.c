@@ -1,9 +1,9 @@
-/* tokenizer.json of Hugging Face `tokenizers`, as far as it describes one of our kinds:
+/* Reads tokenizer.json of Hugging Face `tokenizers`, if it describes one of our kinds:
  *   model BPE       + pre_tokenizer ByteLevel        GPT2BPETokenizer, ByteTokenizer
  *   model WordLevel + pre_tokenizer Split [\s\S]     CharTokenizer
  *   model WordLevel + pre_tokenizer WhitespaceSplit  NullTokenizer
- * Whatever else would change ids is refused with what was found. Truncation and padding describe batches, not text, and
- * are passed over. */
+ * Any other setting that would change ids is refused with a message that names it. Truncation and padding describe
+ * batches, not text, and are ignored. */
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "tokenizer_impl.h"
@@ -12,18 +12,18 @@
 
 #define CHAR_PATTERN "[\\s\\S]"
 
-/* Where the values that matter begin; 0: not there. */
+/* Offsets of the values that we read; 0: missing. */
 typedef struct json_layout {
     size_t added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model;
     size_t vocab, merges; /* inside the model */
     char model_type[16];
 } json_layout;
 
-/* A normalizer, pre-tokenizer, post-processor or decoder, as far as anybody asks. */
+/* A normalizer, pre-tokenizer, post-processor or decoder, reduced to the properties that matter here. */
 typedef struct json_component {
-    char type[32]; /* "null" for null or a missing one */
+    char type[32]; /* "null" if it is null or missing */
     bool add_prefix_space, use_regex, invert;
-    bool adds_tokens; /* a template that puts special tokens around a text */
+    bool adds_tokens; /* a template that adds special tokens around a text */
     char regex[32], behavior[32];
 } json_component;
 
@@ -98,7 +98,7 @@ static mega_status read_component(mega_cursor *c, size_t at, json_component *out
     }
 }
 
-/* The place of every value of an object that is named in `keys`; *place is 0 where it is missing or null. */
+/* Finds the offset of the value of each key in `keys`; *place is 0 if it is missing or null. */
 static mega_status find_members(mega_cursor *c, const char *const *keys, size_t *const *places, int count)
 {
     MEGA_TRY(mega_cursor_open(c, '{'));
@@ -114,11 +114,11 @@ static mega_status find_members(mega_cursor *c, const char *const *keys, size_t 
     }
 }
 
-/* The settings of a model that change ids must stand at the values under which BPE is GPT-2's. */
+/* Settings of a model that change ids must have the values with which BPE is GPT-2's. */
 static mega_status check_model_settings(mega_cursor *c, size_t model)
 {
     static const struct {
-        const char *key, *neutral; /* neutral besides null and "" */
+        const char *key, *neutral; /* neutral: the accepted value besides null and "" */
     } setting[] = {{"dropout", "0"},
                    {"continuing_subword_prefix", ""},
                    {"end_of_word_suffix", ""},
@@ -145,8 +145,8 @@ static mega_status check_model_settings(mega_cursor *c, size_t model)
             (n >= strlen(neutral) && strlen(neutral) > 0 && memcmp(value, neutral, strlen(neutral)) == 0 &&
              strspn(value + strlen(neutral), ".0") >= n - strlen(neutral)))
             continue;
-        return mega_cursor_fail(c, begin, "model has %s %.*s; of byte-level BPE only the plain kind of GPT-2 is built",
-                                key, n > 40 ? 40 : (int)n, value);
+        return mega_cursor_fail(c, begin, "model has %s %.*s; only byte-level BPE as in GPT-2 is supported", key,
+                                n > 40 ? 40 : (int)n, value);
     }
 }
 
@@ -159,7 +159,7 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     *l = (json_layout){0};
     MEGA_TRY(find_members(c, top, top_place, 6));
     MEGA_TRY(mega_cursor_end(c));
-    if (l->model == 0) return mega_cursor_fail(c, 0, "no \"model\": this is not a tokenizer.json");
+    if (l->model == 0) return mega_cursor_fail(c, 0, "found no \"model\": this is not a tokenizer.json");
     size_t type = 0;
     static const char *const inner[] = {"type", "vocab", "merges"};
     size_t *const inner_place[] = {&type, &l->vocab, &l->merges};
@@ -176,15 +176,16 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     return MEGA_OK;
 }
 
-static mega_status refuse(mega_cursor *c, size_t at, const char *what, const json_component *found, const char *wanted)
+static mega_status json_refuse(mega_cursor *c, size_t at, const char *what, const json_component *found,
+                               const char *wanted)
 {
-    return mega_cursor_fail(c, at, "%s is %s%s%s%s; with this model %s is taken", what, found->type,
+    return mega_cursor_fail(c, at, "%s is %s%s%s%s; with this model %s is supported", what, found->type,
                             found->adds_tokens ? " that puts special tokens around a text" : "",
                             found->add_prefix_space ? " with add_prefix_space true" : "",
                             found->use_regex ? "" : " with use_regex false", wanted);
 }
 
-/* Kind from model and pre-tokenizer; everything else must be neutral. */
+/* Determines the kind from model and pre-tokenizer; everything else must be neutral. */
 static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
 {
     json_component normalizer, pre, post, decoder;
@@ -195,13 +196,14 @@ static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokeni
     const bool bpe = strcmp(l->model_type, "BPE") == 0;
     if (!bpe && strcmp(l->model_type, "WordLevel") != 0)
         return mega_cursor_fail(c, l->model,
-                                "the model is of type %s; built are BPE (byte-level) and WordLevel (of characters)",
+                                "the model is of type %s; expected BPE (byte-level) or WordLevel (of characters)",
                                 l->model_type[0] == '\0' ? "unknown" : l->model_type);
-    if (strcmp(normalizer.type, "null") != 0) return refuse(c, l->normalizer, "normalizer", &normalizer, "only null");
+    if (strcmp(normalizer.type, "null") != 0)
+        return json_refuse(c, l->normalizer, "normalizer", &normalizer, "only null");
     if (bpe) {
         if (strcmp(pre.type, "ByteLevel") != 0 || pre.add_prefix_space || !pre.use_regex)
-            return refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
-                          "only ByteLevel with add_prefix_space false and use_regex true");
+            return json_refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
+                               "only ByteLevel with add_prefix_space false and use_regex true");
         *kind = MEGA_KIND_BPE;
     } else if (strcmp(pre.type, "Split") == 0 && strcmp(pre.regex, CHAR_PATTERN) == 0 && !pre.invert &&
                strcmp(pre.behavior, "Isolated") == 0) {
@@ -209,19 +211,20 @@ static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokeni
     } else if (strcmp(pre.type, "WhitespaceSplit") == 0) {
         *kind = MEGA_KIND_NULL;
     } else {
-        return refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre, "only Split by " CHAR_PATTERN " or WhitespaceSplit");
+        return json_refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
+                           "only Split by " CHAR_PATTERN " or WhitespaceSplit");
     }
-    /* transformers 5 writes a template that adds nothing. */
+    /* transformers 5 writes a template that adds no tokens */
     const bool plain_template = strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens;
     if (strcmp(post.type, "null") != 0 && strcmp(post.type, "ByteLevel") != 0 && !plain_template)
-        return refuse(c, l->post_processor, "post_processor", &post, "only one that adds no tokens");
+        return json_refuse(c, l->post_processor, "post_processor", &post, "only one that adds no tokens");
     const char *plain = *kind == MEGA_KIND_BPE ? "ByteLevel" : *kind == MEGA_KIND_CHAR ? "Fuse" : "null";
     if (strcmp(decoder.type, "null") != 0 && strcmp(decoder.type, plain) != 0)
-        return refuse(c, l->decoder, "decoder", &decoder, plain);
+        return json_refuse(c, l->decoder, "decoder", &decoder, plain);
     return MEGA_OK;
 }
 
-static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+static mega_status json_read_vocab(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
 {
     c->at = place;
     MEGA_TRY(mega_cursor_open(c, '{'));
@@ -241,7 +244,7 @@ static mega_status read_vocab(mega_tokenizer *t, mega_cursor *c, size_t place, m
     }
 }
 
-/* "left right", or ["left", "right"] as written since tokenizers 0.20. */
+/* Reads "left right", or ["left", "right"] as tokenizers writes it since 0.20. */
 static mega_status read_merge(mega_tokenizer *t, mega_cursor *c, mega_buffer *scratch, mega_buffer *left)
 {
     const bool is_pair = mega_cursor_peek(c) == '[';
@@ -271,7 +274,7 @@ static mega_status read_merge(mega_tokenizer *t, mega_cursor *c, mega_buffer *sc
     return st;
 }
 
-static mega_status read_merges(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+static mega_status json_read_merges(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
 {
     if (place == 0) return MEGA_OK;
     mega_buffer left = {0};
@@ -293,7 +296,7 @@ typedef struct json_added {
     char refused_key[16];
 } json_added;
 
-/* One entry; its content is left in `content`. */
+/* Reads one added token; its text is left in `content`. */
 static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *content)
 {
     *out = (json_added){.id = -1};
@@ -326,8 +329,7 @@ static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *cont
     }
 }
 
-/* A token that the vocabulary knows keeps its id there; another gets the next free one, which must be what the file
- * says. */
+/* A token of the vocabulary keeps its id there; any other gets the next free one, which must agree with the file. */
 static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, const json_added *a,
                                const mega_buffer *content, mega_buffer *scratch)
 {
@@ -335,8 +337,8 @@ static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, con
     if (content->size == 0) return MEGA_OK;
     if (a->refused)
         return mega_cursor_fail(c, at,
-                                "added token '%.*s' has %s true; only tokens that are matched as they stand are built",
-                                n, content->data, a->refused_key);
+                                "added token '%.*s' has %s true; only tokens that are matched exactly are supported", n,
+                                content->data, a->refused_key);
     int32_t id = t->kind == MEGA_KIND_BPE ? mega_tokenizer_find_symbols(t, scratch, content->data, content->size)
                                           : mega_vocabulary_find(&t->vocabulary, content->data, content->size, false);
     if (id < 0) {
@@ -348,7 +350,7 @@ static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, con
     }
     if (a->id >= 0 && a->id != id)
         return mega_cursor_fail(c, at,
-                                "added token '%.*s' has id %lld; `tokenizers` would give it %d (the vocabulary's, else "
+                                "added token '%.*s' has id %lld; `tokenizers` would give it %d (the vocabulary's id or "
                                 "the next free one); correct the file",
                                 n, content->data, (long long)a->id, id);
     MEGA_TRY(mega_tokenizer_add_token(t, content->data, content->size, id, a->special, a->normalized));
@@ -376,7 +378,7 @@ static mega_status read_added_tokens(mega_tokenizer *t, mega_cursor *c, size_t p
     return st;
 }
 
-/* A file that names no <|endoftext|> may lie beside a tokenizer_config.json that says which token ends a text. */
+/* If a file has no <|endoftext|>, the tokenizer_config.json beside it may name the token that ends a text. */
 static mega_status read_eos(mega_tokenizer *t, const char *config, const char *text, size_t size)
 {
     mega_cursor c;
@@ -423,14 +425,15 @@ static bool is_byte_tokenizer(const mega_tokenizer *t)
     return true;
 }
 
-/* The vocabulary of a NullTokenizer is the numbers themselves. */
+/* The vocabulary of a NullTokenizer consists of the numbers themselves. */
 static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_layout *l)
 {
     for (int64_t id = 0; id < t->vocabulary.size; id++) {
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)id);
         if (mega_vocabulary_find(&t->vocabulary, text, strlen(text), false) != id)
-            return mega_cursor_fail(c, l->vocab, "a WordLevel model of words, not of characters or numbers; not built");
+            return mega_cursor_fail(c, l->vocab,
+                                    "a WordLevel model of words; only those of characters or numbers are supported");
     }
     t->size = t->vocabulary.size;
     t->eod = (int32_t)(t->size - 1);
@@ -438,12 +441,12 @@ static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_l
     return MEGA_OK;
 }
 
-static mega_status fill(mega_tokenizer *t, mega_cursor *c, const json_layout *l, const char *path)
+static mega_status json_fill(mega_tokenizer *t, mega_cursor *c, const json_layout *l, const char *path)
 {
     mega_buffer scratch = {0};
     mega_status st = t->kind == MEGA_KIND_BPE ? check_model_settings(c, l->model) : MEGA_OK;
-    if (st == MEGA_OK) st = read_vocab(t, c, l->vocab, &scratch);
-    if (st == MEGA_OK) st = read_merges(t, c, l->merges, &scratch);
+    if (st == MEGA_OK) st = json_read_vocab(t, c, l->vocab, &scratch);
+    if (st == MEGA_OK) st = json_read_merges(t, c, l->merges, &scratch);
     if (st == MEGA_OK) st = read_added_tokens(t, c, l->added_tokens, &scratch);
     mega_buffer_fini(&scratch);
     if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, c, l);
@@ -467,7 +470,7 @@ mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
     if (st == MEGA_OK) st = mega_tokenizer_begin(&t, kind, path);
     if (st == MEGA_OK) {
         mega_vocabulary_bound(&t->vocabulary, size);
-        st = fill(t, &c, &layout, path);
+        st = json_fill(t, &c, &layout, path);
     }
     if (st == MEGA_OK) *out = t;
     else

@@ -1,5 +1,5 @@
-/* Writing the files of a tokenizer, each of them atomically, and the folder of them such that a process that dies
- * leaves the old ones, the new ones, or no vocab.json: never one beside the merges.txt of another. */
+/* Writes the files of a tokenizer, each atomically, and all together such that a process that dies leaves the old ones,
+ * the new ones, or no vocab.json, but never a vocab.json with the merges.txt of another tokenizer. */
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "symbols.h"
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The key of a token in a vocabulary file. */
-static void put_key(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t, const mega_token *token)
+/* Appends the key of a token in a vocabulary file. */
+static void save_put_key(mega_buffer *out, mega_buffer *scratch, const mega_tokenizer *t, const mega_token *token)
 {
     const char *bytes = mega_token_bytes(&t->vocabulary, token);
     const bool symbols = t->kind != MEGA_KIND_CHAR && (token->flags & MEGA_TOKEN_RAW) == 0;
@@ -31,7 +31,7 @@ static void put_vocab(mega_buffer *out, mega_buffer *scratch, const mega_tokeniz
             mega_buffer_printf(out, "%s\"%lld\": %lld", between, (long long)id, (long long)id);
         } else if (token != NULL) {
             mega_buffer_puts(out, between);
-            put_key(out, scratch, t, token);
+            save_put_key(out, scratch, t, token);
             mega_buffer_printf(out, ": %lld", (long long)id);
         } else {
             continue;
@@ -126,16 +126,16 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t)
                        t->kind == MEGA_KIND_BPE ? "GPT2Tokenizer" : "PreTrainedTokenizerFast");
 }
 
-enum { TOKENIZER_JSON, CONFIG, MERGES, VOCAB, FILES }; /* in the order in which they get their names */
+enum { TOKENIZER_JSON, CONFIG, MERGES, VOCAB, FILES }; /* in the order in which they are renamed */
 static const char *const file_name[FILES] = {"tokenizer.json", "tokenizer_config.json", "merges.txt", "vocab.json"};
 
 /* Files of a folder that are written and synced, each under its temporary name. */
 typedef struct file_set {
     const char *folder;
-    char *path[FILES], *temporary[FILES]; /* NULL: not one of this tokenizer's */
+    char *path[FILES], *temporary[FILES]; /* NULL: this tokenizer has no such file */
 } file_set;
 
-static mega_status write_file(file_set *set, int which, mega_buffer *text)
+static mega_status save_write_file(file_set *set, int which, mega_buffer *text)
 {
     mega_writer *w = NULL;
     MEGA_TRY(mega_buffer_check(text, file_name[which]));
@@ -146,13 +146,13 @@ static mega_status write_file(file_set *set, int which, mega_buffer *text)
     mega_temporaries_remove(set->folder, file_name[which], file_name[which], false);
     MEGA_TRY(mega_writer_create(&w, set->temporary[which]));
     mega_writer_expect(w, (int64_t)text->size);
-    MEGA_IGNORE(mega_writer_write(w, text->data, text->size)); /* close returns its failure */
+    MEGA_IGNORE(mega_writer_write(w, text->data, text->size)); /* close returns its error */
     MEGA_TRY(mega_writer_close(w, true));
     text->size = 0;
     return MEGA_OK;
 }
 
-static mega_status commit(file_set *set)
+static mega_status save_commit(file_set *set)
 {
     if (set->path[VOCAB] != NULL && mega_file_exists(set->path[MERGES])) MEGA_TRY(mega_file_remove(set->path[VOCAB]));
     for (int i = 0; i < FILES; i++) {
@@ -189,26 +189,26 @@ mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
     mega_buffer text = {0}, scratch = {0};
     file_set set = {.folder = folder};
     put_tokenizer_json(&text, &scratch, t);
-    mega_status st = write_file(&set, TOKENIZER_JSON, &text);
+    mega_status st = save_write_file(&set, TOKENIZER_JSON, &text);
     if (st == MEGA_OK) {
         put_config(&text, t);
-        st = write_file(&set, CONFIG, &text);
+        st = save_write_file(&set, CONFIG, &text);
     }
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE) {
         put_merges_text(&text, t);
-        st = write_file(&set, MERGES, &text);
+        st = save_write_file(&set, MERGES, &text);
         put_vocab(&text, &scratch, t, ", ");
         mega_buffer_puts(&text, "\n");
-        if (st == MEGA_OK) st = write_file(&set, VOCAB, &text);
+        if (st == MEGA_OK) st = save_write_file(&set, VOCAB, &text);
     }
-    if (st == MEGA_OK) st = commit(&set);
+    if (st == MEGA_OK) st = save_commit(&set);
     file_set_fini(&set);
     mega_buffer_fini(&text);
     mega_buffer_fini(&scratch);
     return st;
 }
 
-/* ["a", "b", …, "<|endoftext|>"]; a gap cannot be written as a list. */
+/* Appends ["a", "b", …, "<|endoftext|>"]; a list cannot represent a gap. */
 static void put_characters(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_puts(out, "[");

@@ -1,5 +1,5 @@
-/* Trainers of the three kinds. What they keep of the text: BPE its words and their counts, characters which ones occur,
- * bytes nothing. */
+/* Trainers of the three kinds. BPE keeps the words of the text and their counts; characters keep which characters
+ * occur; bytes keep nothing. */
 #include "trainer.h"
 #include "bpe_train.h"
 #include "megalith/tokenizer_train.h"
@@ -14,14 +14,14 @@ enum { CODE_POINTS = 0x110000 };
 struct mega_trainer {
     mega_tokenizer_kind kind;
     int64_t vocab_size, min_frequency;
-    mega_word_counts words; /* BPE */
-    uint8_t *seen;          /* characters: one bit a code point */
-    size_t bytes;           /* of all documents so far, for messages */
+    mega_word_counts words; /* for BPE */
+    uint8_t *seen;          /* for characters: one bit per code point */
+    size_t bytes;           /* total of all documents so far, for messages */
     mega_trainer_report *report;
     void *user;
 };
 
-static mega_status check_options(const mega_trainer_options *o, mega_tokenizer_kind *kind)
+static mega_status trainer_check_options(const mega_trainer_options *o, mega_tokenizer_kind *kind)
 {
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing");
     if (strcmp(o->type, "CharTokenizer") == 0) {
@@ -44,7 +44,8 @@ static mega_status check_options(const mega_trainer_options *o, mega_tokenizer_k
     return MEGA_OK;
 }
 
-static mega_status create(mega_trainer **out, mega_tokenizer_kind kind, int64_t vocab_size, int64_t min_frequency)
+static mega_status trainer_create(mega_trainer **out, mega_tokenizer_kind kind, int64_t vocab_size,
+                                  int64_t min_frequency)
 {
     mega_trainer *t = mega_calloc(1, sizeof *t);
     uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
@@ -64,13 +65,13 @@ static mega_status create(mega_trainer **out, mega_tokenizer_kind kind, int64_t 
 mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *o)
 {
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
-    MEGA_TRY(check_options(o, &kind));
-    return create(out, kind, o->vocab_size, o->min_frequency == 0 ? 2 : o->min_frequency);
+    MEGA_TRY(trainer_check_options(o, &kind));
+    return trainer_create(out, kind, o->vocab_size, o->min_frequency == 0 ? 2 : o->min_frequency);
 }
 
 mega_status mega_trainer_create_like(mega_trainer **out, const mega_trainer *t)
 {
-    return create(out, t->kind, t->vocab_size, t->min_frequency);
+    return trainer_create(out, t->kind, t->vocab_size, t->min_frequency);
 }
 
 void mega_trainer_destroy(mega_trainer *t)
@@ -138,7 +139,7 @@ static mega_status finish_chars(const mega_trainer *t, mega_tokenizer *k)
     return MEGA_OK;
 }
 
-/* One id is kept for <|endoftext|>, which comes last, as in GPT-2. */
+/* One id is reserved for <|endoftext|>, which comes last, as in GPT-2. */
 static mega_status finish_bpe(mega_trainer *t, mega_tokenizer *k)
 {
     for (int i = 0; i < 256; i++) {
@@ -154,7 +155,7 @@ mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out)
 {
     if (t->kind == MEGA_KIND_BYTE) return mega_tokenizer_make_bytes(out);
     if (t->bytes == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "the text is empty: no document held a character; look at --input "
+        return MEGA_FAIL(MEGA_ERR_USAGE, "the text is empty: no document contains a character; check --input "
                                          "and --json-keys");
     mega_tokenizer *k = NULL;
     MEGA_TRY(mega_tokenizer_begin(&k, t->kind, "the trained tokenizer"));

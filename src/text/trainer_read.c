@@ -1,7 +1,7 @@
-/* Reading the documents of a training. Each thread takes the next chunk of the text, one thread at a time, and counts
- * its words in a trainer of its own; the trainers are joined at the end. Which thread counts which chunk does not
- * change the sums, so the result is the same for any number of workers. A thread that another process holds up while
- * it counts delays only the chunk that it has: there are no rounds. (While it reads, the others wait for it.) */
+/* Reads the documents for training. Under a lock, each thread takes the next chunk of the text; it then counts the
+ * words in a trainer of its own, and the trainers are joined at the end. Which thread counts which chunk does not
+ * change the sums, so the result is the same for any number of workers. A thread that another process holds up while it
+ * counts delays only its own chunk, because there are no rounds. (While it reads, the others wait for it.) */
 #include "megalith/log.h"
 #include "megalith/progress.h"
 #include "megalith/threads.h"
@@ -13,11 +13,11 @@
 enum { CHUNK_BYTES = 1 << 20, MAX_KEYS = 64 };
 
 typedef struct reader_worker {
-    mega_trainer *trainer; /* the first worker's is the caller's */
+    mega_trainer *trainer; /* the first worker uses the caller's */
     mega_document_chunk chunk;
-    int64_t number; /* of the chunk, in the order of the text */
+    int64_t number; /* number of the chunk in the text */
     mega_buffer text[MAX_KEYS];
-    mega_trainer_counts counts; /* of the chunk */
+    mega_trainer_counts counts; /* counts of the chunk */
 } reader_worker;
 
 typedef struct reader {
@@ -26,29 +26,28 @@ typedef struct reader {
     int workers;
     mega_team *team;
 
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* protects all fields below */
     mega_documents *documents;
-    int64_t chunks; /* read so far */
-    bool ended;     /* no chunk is left, or one of them failed */
+    int64_t chunks; /* number of chunks read */
+    bool ended;     /* no chunk is left, or one failed */
     mega_trainer_counts counts;
     uint64_t position;
     mega_progress progress;
-    mega_error_record error; /* of the first chunk in the text that failed */
-    int64_t failed;          /* its number */
+    mega_error_record error; /* the error of the failed chunk that is first in the text */
+    int64_t failed;          /* number of that chunk */
 } reader;
 
-/* A broken record: a warning, or the end. */
+/* Handles an invalid record: a warning, or the end. */
 static mega_status bad_record(const reader *r, reader_worker *w, const mega_document_fault *fault)
 {
     for (int k = 0; k < r->input->num_keys; k++) MEGA_TRY(mega_buffer_check(&w->text[k], "the text of a document"));
     w->counts.bad_lines++;
     if (!r->input->skip_bad_lines)
-        return MEGA_FAIL(
-            MEGA_ERR_FORMAT,
-            "%s line %lld column %lld: %s; correct the line, or leave such lines out with --on-bad-line skip",
-            w->chunk.path, (long long)fault->line, (long long)fault->column, fault->what);
-    mega_warn("%s line %lld column %lld: %s; left out", w->chunk.path, (long long)fault->line, (long long)fault->column,
-              fault->what);
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s line %lld column %lld: %s; correct the line, or skip such lines with --on-bad-line skip",
+                         w->chunk.path, (long long)fault->line, (long long)fault->column, fault->what);
+    mega_warn("%s line %lld column %lld: %s; the line is skipped", w->chunk.path, (long long)fault->line,
+              (long long)fault->column, fault->what);
     return MEGA_OK;
 }
 
@@ -73,8 +72,8 @@ static mega_status count_chunk(const reader *r, reader_worker *w)
     return MEGA_OK;
 }
 
-/* Under the lock. Chunks before a failed one have all been taken and will be counted, so the error that is kept in the
- * end belongs to the first mistake of the text, whichever thread found it first. */
+/* Called under the lock. All chunks before a failed one have been taken and will be counted, so the error that is
+ * finally kept belongs to the first mistake in the text, whichever thread found it first. */
 static void keep_error(reader *r, int64_t number)
 {
     r->ended = true;
@@ -111,7 +110,7 @@ static void finish_chunk(reader *r, const reader_worker *w, mega_status st)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Takes chunks until none is left; a thread that comes late finds none. */
+/* Takes chunks until none is left; a thread that starts late finds none. */
 static void count_chunks(void *user, int thread, int64_t begin, int64_t end)
 {
     reader *r = user;
@@ -121,7 +120,7 @@ static void count_chunks(void *user, int thread, int64_t begin, int64_t end)
     while (take_chunk(r, w)) finish_chunk(r, w, count_chunk(r, w));
 }
 
-static mega_status read_all(reader *r)
+static mega_status trainer_read_all(reader *r)
 {
     mega_progress_begin(&r->progress, "reading", "documents", mega_documents_total_bytes(r->documents), 0);
     mega_team_for(r->team, r->workers, 1, count_chunks, r);
@@ -129,11 +128,11 @@ static mega_status read_all(reader *r)
     return r->error.code != MEGA_OK ? mega_error_restore(&r->error) : MEGA_OK;
 }
 
-static mega_status begin(reader *r, mega_trainer *t)
+static mega_status trainer_read_begin(reader *r, mega_trainer *t)
 {
     mega_documents_options documents = r->input->documents;
     if (documents.chunk_bytes == 0) documents.chunk_bytes = CHUNK_BYTES;
-    /* A document with a mistake is left out as a whole, so it must be known as a whole. */
+    /* skipping an invalid document requires the whole document */
     documents.cut_files = !r->input->skip_bad_lines && mega_trainer_takes_pieces(t);
     if (r->input->num_keys < 1 || r->input->num_keys > MAX_KEYS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", r->input->num_keys, MAX_KEYS);
@@ -148,7 +147,7 @@ static mega_status begin(reader *r, mega_trainer *t)
     return mega_team_create(&r->team, r->workers);
 }
 
-static void end(reader *r)
+static void trainer_read_end(reader *r)
 {
     mega_team_destroy(r->team);
     for (int i = 0; i < r->workers; i++) {
@@ -164,11 +163,11 @@ mega_status mega_trainer_read(mega_trainer *t, const mega_trainer_input *input, 
 {
     reader r = {.input = input};
     pthread_mutex_init(&r.lock, NULL);
-    mega_status st = begin(&r, t);
-    if (st == MEGA_OK) st = read_all(&r);
+    mega_status st = trainer_read_begin(&r, t);
+    if (st == MEGA_OK) st = trainer_read_all(&r);
     for (int i = 1; i < r.workers && st == MEGA_OK; i++) st = mega_trainer_join(t, r.worker[i].trainer);
     if (st == MEGA_OK) *out = r.counts;
-    end(&r);
+    trainer_read_end(&r);
     pthread_mutex_destroy(&r.lock);
     return st;
 }

@@ -1,8 +1,8 @@
 #include "vocabulary.h"
 #include <string.h>
 
-/* Never stored, so it may be what is fast: eight bytes at a time. */
-static uint64_t hash_of(const char *bytes, size_t n)
+/* Processes eight bytes at a time; the hash is never stored, so it may change. */
+static uint64_t token_hash(const char *bytes, size_t n)
 {
     uint64_t h = n * 0xD6E8FEB86659FD93ull, part = 0;
     for (; n > 8; n -= 8, bytes += 8) {
@@ -22,15 +22,15 @@ static bool is_token(const mega_vocabulary *v, const mega_token *token, const ch
            (n == 0 || memcmp(mega_token_bytes(v, token), bytes, n) == 0);
 }
 
-/* Slot where the token is, or where it would go. There is always a free one. */
+/* Returns the slot that holds the token, or the free slot for it. There is always a free slot. */
 static uint64_t find_slot(const mega_vocabulary *v, const char *bytes, size_t n, bool raw)
 {
-    uint64_t s = hash_of(bytes, n) & (v->slots - 1);
+    uint64_t s = token_hash(bytes, n) & (v->slots - 1);
     while (v->slot[s] >= 0 && !is_token(v, &v->token[v->slot[s]], bytes, n, raw)) s = (s + 1) & (v->slots - 1);
     return s;
 }
 
-/* Keeps at least half of the slots free. */
+/* Grows the table so that at least half of the slots stay free. */
 static mega_status grow_slots(mega_vocabulary *v)
 {
     if ((uint64_t)v->present * 2 < v->slots) return MEGA_OK;
@@ -61,7 +61,7 @@ static mega_status grow_tokens(mega_vocabulary *v, int64_t size)
     return MEGA_OK;
 }
 
-/* The shortest entry of a file, "a":1, has six bytes: a vocabulary without gaps lies far below. */
+/* The shortest entry of a file, "a":1, has six bytes, so a vocabulary without gaps is far below this bound. */
 void mega_vocabulary_bound(mega_vocabulary *v, size_t file_bytes)
 {
     enum { GAPS = 1 << 18 };
@@ -82,8 +82,8 @@ mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n,
                          (int)v->token[id].size, mega_token_bytes(v, &v->token[id]), (int)n, bytes);
     const uint64_t s = find_slot(v, bytes, n, (flags & MEGA_TOKEN_RAW) != 0);
     if (v->slot[s] >= 0)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' is there twice, with ids %d and %lld", (int)n, bytes,
-                         v->slot[s], (long long)id);
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "token '%.*s' occurs twice, with ids %d and %lld", (int)n, bytes, v->slot[s],
+                         (long long)id);
     const size_t begin = v->bytes.size;
     mega_buffer_append(&v->bytes, bytes, n);
     MEGA_TRY(mega_buffer_check(&v->bytes, "vocabulary"));

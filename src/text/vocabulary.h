@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MEGA_MAX_VOCABULARY = 1 << 24 }; /* ids above this in a file are taken for damage */
+enum { MEGA_MAX_VOCABULARY = 1 << 24 }; /* larger ids in a file count as damage */
 
 enum {
-    MEGA_TOKEN_PRESENT = 1, /* ids of a file may have gaps */
-    MEGA_TOKEN_RAW = 2,     /* its text is not written in GPT-2's byte alphabet; merges never make it */
+    MEGA_TOKEN_PRESENT = 1, /* not set for gaps between the ids of a file */
+    MEGA_TOKEN_RAW = 2,     /* its text is not in GPT-2's byte alphabet, and merges never create it */
     MEGA_TOKEN_SPECIAL = 4
 };
 
@@ -21,24 +21,24 @@ typedef struct mega_token {
 } mega_token;
 
 typedef struct mega_vocabulary {
-    mega_buffer bytes;             /* of all tokens */
+    mega_buffer bytes;             /* the bytes of all tokens */
     mega_token *token;             /* by id */
-    int64_t size, capacity, limit; /* limit: ids are below it; 0 stands for MEGA_MAX_VOCABULARY */
+    int64_t size, capacity, limit; /* limit: all ids must be below it; 0 means MEGA_MAX_VOCABULARY */
     int32_t *slot;                 /* open addressing: id, or -1 */
     uint64_t slots;
     int64_t present;
 } mega_vocabulary;
 
-/* Before ids of a file of so many bytes are added: its ids may have gaps, but not so many that a short file makes a
+/* Call it before adding ids of a file with this number of bytes: ids may have gaps, but a short file must not create a
  * table of hundreds of megabytes. */
 void mega_vocabulary_bound(mega_vocabulary *v, size_t file_bytes);
-/* MEGA_ERR_FORMAT without the name of a file (callers put it in front) if the id or the token is taken. */
+/* Returns MEGA_ERR_FORMAT, without the file's name (callers prepend it), if the id or the token is already used. */
 mega_status mega_vocabulary_add(mega_vocabulary *v, const char *bytes, size_t n, int64_t id, uint32_t flags);
-/* -1: not there. Raw tokens and others are two name spaces. */
+/* Returns -1 if the token is missing. Raw and other tokens are separate name spaces. */
 int32_t mega_vocabulary_find(const mega_vocabulary *v, const char *bytes, size_t n, bool raw);
-/* The same for tokens that are not raw, asking first whether it is `guess`, which may be any number. */
+/* The same for tokens that are not raw; checks first whether it is `guess`, which may be any number. */
 int32_t mega_vocabulary_find_near(const mega_vocabulary *v, const char *bytes, size_t n, int64_t guess);
-/* NULL for a gap or an id outside. */
+/* Returns NULL for a gap or an id out of range. */
 const mega_token *mega_vocabulary_get(const mega_vocabulary *v, int64_t id);
 static inline const char *mega_token_bytes(const mega_vocabulary *v, const mega_token *token)
 {
@@ -48,18 +48,18 @@ size_t mega_vocabulary_bytes(const mega_vocabulary *v);
 void mega_vocabulary_fini(mega_vocabulary *v);
 
 typedef struct mega_merge {
-    int32_t left, right, rank, id; /* left -1: an empty slot */
+    int32_t left, right, rank, id; /* left -1: a free slot */
 } mega_merge;
 
 typedef struct mega_merges {
     mega_merge *list; /* by rank */
     int64_t count, capacity;
-    mega_merge *slot; /* by (left, right); made by mega_merges_seal */
+    mega_merge *slot; /* by (left, right); built by mega_merges_seal */
     uint64_t slots;
 } mega_merges;
 
 mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id);
-/* After the last add. Of a pair that is listed twice the later rank holds, as in the original. */
+/* Call it after the last add. If a pair is listed twice, the later rank counts, as in the original. */
 mega_status mega_merges_seal(mega_merges *m);
 size_t mega_merges_bytes(const mega_merges *m);
 void mega_merges_fini(mega_merges *m);
@@ -70,7 +70,7 @@ static inline uint64_t mega_pair_hash(int32_t left, int32_t right)
     return h ^ h >> 32;
 }
 
-/* rank << 32 | id of what the pair becomes; UINT64_MAX if it is not merged. */
+/* Returns rank << 32 | id of the merged pair; UINT64_MAX if the pair is not merged. */
 static inline uint64_t mega_merges_find(const mega_merges *m, int32_t left, int32_t right)
 {
     if (m->slots == 0) return UINT64_MAX;

@@ -7,7 +7,7 @@ static size_t line_bytes(void)
     return sizeof(mega_cached_word[2]) << MEGA_CACHE_LOG2;
 }
 
-/* 16 bytes of a record may be read though it is shorter. */
+/* 16 bytes of a record may be read even if it is shorter. */
 static size_t ring_bytes(void)
 {
     return (MEGA_CACHE_RING + 4) * sizeof(int32_t);
@@ -34,8 +34,8 @@ void mega_word_cache_fini(mega_word_cache *c)
     *c = (mega_word_cache){0};
 }
 
-/* Place for a record of `size` words that does not cross the end of the ring. Before positions wrap around all entries
- * go, since an old position would then look like a young one. */
+/* Returns the position of a record of `size` words that does not cross the end of the ring. Drops all entries before
+ * positions wrap around, because an old position would then look recent. */
 static uint32_t take_record(mega_word_cache *c, uint32_t size)
 {
     const uint32_t left = MEGA_CACHE_RING - c->head % MEGA_CACHE_RING;

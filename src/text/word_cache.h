@@ -1,7 +1,7 @@
-/* Words seen before and their ids. Two entries of 32 bytes share a cache line and a hash; a new word takes the first
- * place and the older one of the two goes, so the memory is bounded and results never depend on what is in it. Words of
- * up to 16 bytes stand in their entry; longer ones, and lists of more than three ids, in a ring that overwrites its
- * oldest records. */
+/* A cache of words and their ids. Two entries of 32 bytes share a cache line and a hash; a new word takes the first
+ * entry and displaces the older of the two, so the memory is bounded, and results never depend on the content. Words of
+ * up to 16 bytes are stored in their entry; longer ones, and lists of more than three ids, in a ring that overwrites
+ * its oldest records. */
 #ifndef MEGALITH_TEXT_WORD_CACHE_H
 #define MEGALITH_TEXT_WORD_CACHE_H
 
@@ -9,28 +9,28 @@
 #include <string.h>
 
 enum {
-    MEGA_CACHE_LOG2 = 16, /* of the number of lines */
+    MEGA_CACHE_LOG2 = 16, /* log2 of the number of lines */
     MEGA_CACHE_SHORT = 16,
-    MEGA_CACHE_LONG = 96,      /* bytes of the longest word that is kept */
-    MEGA_CACHE_IDS = 3,        /* in an entry */
-    MEGA_CACHE_RING = 1 << 20, /* words of 32 bits */
+    MEGA_CACHE_LONG = 96,      /* longest cached word, in bytes */
+    MEGA_CACHE_IDS = 3,        /* ids stored in an entry */
+    MEGA_CACHE_RING = 1 << 20, /* in 32-bit words */
 };
 
 typedef struct mega_cached_word {
-    uint64_t key[2];            /* a short word zero-filled; of a long one two hashes */
-    int32_t id[MEGA_CACHE_IDS]; /* or id[0]: position in the ring, of the bytes of a long word and then the ids */
+    uint64_t key[2];            /* a short word, zero-filled; two hashes of a long one */
+    int32_t id[MEGA_CACHE_IDS]; /* or in id[0] the ring position of the bytes of a long word, followed by its ids */
     uint16_t size, count;       /* size 0: empty */
 } mega_cached_word;
 
 typedef struct mega_word_cache {
     mega_cached_word (*line)[2]; /* NULL: no cache */
     int32_t *ring;
-    uint32_t head; /* position where the next record goes; positions count on, places in the ring are modulo its size */
+    uint32_t head; /* position of the next record; positions keep growing, and are taken modulo the ring's size */
 } mega_word_cache;
 
 mega_status mega_word_cache_init(mega_word_cache *c, const char *what);
 void mega_word_cache_fini(mega_word_cache *c);
-/* Keeps a word, if it is not too long; key as the functions below make it. */
+/* Caches a word unless it is too long; `key` is made by the functions below. */
 void mega_word_cache_put(mega_word_cache *c, const uint64_t key[2], const uint8_t *word, size_t n, const int32_t *id,
                          size_t count);
 
@@ -45,7 +45,7 @@ static inline mega_cached_word *mega_word_cache_line(const mega_word_cache *c, c
     return c->line[mega_word_hash(key[0], key[1]) >> (64 - MEGA_CACHE_LOG2)];
 }
 
-/* The key of a word whose first 16 bytes may be read though it is shorter. n <= 16. */
+/* The key of a word of n <= 16 bytes; 16 bytes must be readable. */
 static inline void mega_word_key_short(uint64_t key[2], const uint8_t *word, size_t n)
 {
     memcpy(key, word, 16);
@@ -69,7 +69,7 @@ static inline void mega_word_key_long(uint64_t key[2], const uint8_t *word, size
     key[1] = a + b * 0xC2B2AE3D27D4EB4Full;
 }
 
-/* The record of an entry, or NULL when the ring has overwritten it. */
+/* Returns the record of an entry, or NULL if the ring has overwritten it. */
 static inline const int32_t *mega_word_cache_record(const mega_word_cache *c, const mega_cached_word *w)
 {
     const uint32_t at = (uint32_t)w->id[0];

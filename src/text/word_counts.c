@@ -5,7 +5,7 @@
 
 enum { FIRST = 4096, BATCH = 16 };
 
-static inline uint64_t place_of(const uint64_t key[2], size_t n)
+static inline uint64_t counts_place_of(const uint64_t key[2], size_t n)
 {
     return mega_word_hash(key[0] + n, key[1]);
 }
@@ -17,7 +17,7 @@ static inline bool same_word(const mega_word_counts *w, const mega_word_slot *s,
     return n <= MEGA_CACHE_SHORT || memcmp(w->bytes.data + w->word[s->word].begin, word, n) == 0;
 }
 
-static mega_status grow(mega_word_counts *w)
+static mega_status counts_grow(mega_word_counts *w)
 {
     if (w->size < w->capacity) return MEGA_OK;
     const int64_t capacity = w->capacity == 0 ? FIRST : w->capacity * 2;
@@ -36,7 +36,7 @@ static mega_status grow(mega_word_counts *w)
     for (uint64_t old = 0; old < w->slots; old++) {
         const mega_word_slot *from = &w->slot[old];
         if (from->word < 0) continue;
-        uint64_t s = place_of(from->key, from->size) & (slots - 1);
+        uint64_t s = counts_place_of(from->key, from->size) & (slots - 1);
         while (slot[s].word >= 0) s = (s + 1) & (slots - 1);
         slot[s] = *from;
     }
@@ -60,8 +60,8 @@ static mega_status add_new(mega_word_counts *w, mega_word_slot *s, const uint64_
 
 static inline mega_status add_key(mega_word_counts *w, const uint64_t key[2], const char *word, size_t n, int64_t count)
 {
-    MEGA_TRY(grow(w));
-    uint64_t s = place_of(key, n) & (w->slots - 1);
+    MEGA_TRY(counts_grow(w));
+    uint64_t s = counts_place_of(key, n) & (w->slots - 1);
     for (; w->slot[s].word >= 0; s = (s + 1) & (w->slots - 1))
         if (same_word(w, &w->slot[s], key, word, n)) {
             w->slot[s].count += count;
@@ -70,12 +70,12 @@ static inline mega_status add_key(mega_word_counts *w, const uint64_t key[2], co
     return add_new(w, &w->slot[s], key, word, n, count);
 }
 
-/* `readable`: bytes that may be read from the word's first on. */
-static inline mega_status make_key(uint64_t key[2], const uint8_t *word, size_t n, size_t readable)
+/* `readable`: bytes that may be read from the word's first byte on. */
+static inline mega_status counts_make_key(uint64_t key[2], const uint8_t *word, size_t n, size_t readable)
 {
     if (n > INT32_MAX / 4)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a word of %zu bytes without a blank; words may have %d", n,
-                         INT32_MAX / 4);
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "found a word of %zu bytes without a blank; expected at most %d bytes",
+                         n, INT32_MAX / 4);
     if (n > MEGA_CACHE_SHORT) {
         mega_word_key_long(key, word, n);
     } else if (readable >= MEGA_CACHE_SHORT) {
@@ -96,11 +96,11 @@ mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, siz
     uint64_t key[BATCH][2];
     for (size_t at = 0; at < n;) {
         const int words = ends(bytes, at, n, end, BATCH);
-        MEGA_TRY(grow(w));
+        MEGA_TRY(counts_grow(w));
         size_t begin = at;
         for (int i = 0; i < words; begin = end[i++]) {
-            MEGA_TRY(make_key(key[i], bytes + begin, end[i] - begin, n - begin));
-            __builtin_prefetch(&w->slot[place_of(key[i], end[i] - begin) & (w->slots - 1)]);
+            MEGA_TRY(counts_make_key(key[i], bytes + begin, end[i] - begin, n - begin));
+            __builtin_prefetch(&w->slot[counts_place_of(key[i], end[i] - begin) & (w->slots - 1)]);
         }
         for (int i = 0; i < words; at = end[i++]) MEGA_TRY(add_key(w, key[i], text + at, end[i] - at, 1));
     }

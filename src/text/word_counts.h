@@ -1,4 +1,4 @@
-/* How often each word was seen: the input of BPE training. */
+/* Counts how often each word occurs: the input of BPE training. */
 #ifndef MEGALITH_TEXT_WORD_COUNTS_H
 #define MEGALITH_TEXT_WORD_COUNTS_H
 
@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 typedef struct mega_word_count {
-    size_t begin;  /* in bytes */
-    int64_t count; /* known after mega_word_counts_finish */
+    size_t begin;  /* offset in the bytes */
+    int64_t count; /* set by mega_word_counts_finish */
     uint32_t size;
 } mega_word_count;
 
 typedef struct mega_word_slot {
-    uint64_t key[2]; /* as in word_cache.h: of a word of up to 16 bytes the word itself */
+    uint64_t key[2]; /* as in word_cache.h: a word of up to 16 bytes is its own key */
     int64_t count;
     uint32_t size;
     int32_t word; /* -1: free */
@@ -22,16 +22,16 @@ typedef struct mega_word_slot {
 /* Zero-initialised is valid and empty. */
 typedef struct mega_word_counts {
     mega_buffer bytes;
-    mega_word_count *word; /* in the order in which they were met */
+    mega_word_count *word; /* in the order of first occurrence */
     int64_t size, capacity;
     mega_word_slot *slot; /* open addressing */
     uint64_t slots;
 } mega_word_counts;
 
-/* Every word of a text, by GPT-2's split. */
+/* Counts every word of a text, by GPT-2's split. */
 mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, size_t n);
 mega_status mega_word_counts_join(mega_word_counts *w, const mega_word_counts *other);
-/* Fills in the counts. Nothing can be added after this. */
+/* Fills in the counts. Nothing can be added afterwards. */
 void mega_word_counts_finish(mega_word_counts *w);
 void mega_word_counts_fini(mega_word_counts *w);
 

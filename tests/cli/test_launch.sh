@@ -97,7 +97,7 @@ usage: megalith launch|torchrun --help
 usage: megalith launch|accelerate launch --help
 usage: megalith pretrain_gpt|python pretrain_gpt.py --help
 TABLE
-refuses 'accelerate config' 'accelerate config: of its commands there is accelerate launch alone' accelerate config
+refuses 'accelerate config' 'accelerate config: only accelerate launch exists here' accelerate config
 refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
 refuses "accelerate's file" '--config_file is not built: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
 refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not built: --use_fsdp shares out' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
@@ -118,7 +118,7 @@ TABLE
 # ---- mistakes ----
 PATH=$work/ompi4:$PATH
 refuses 'an unknown host' '--include: "jeff" is not a host of hostfile' launch --hostfile hostfile --include jeff pretrain_gpt
-refuses 'a filter without hosts' '--include chooses hosts and slots of a --hostfile, and there is none|on this machine alone give the number of ranks: --nproc_per_node N' \
+refuses 'a filter without hosts' '--include chooses hosts and slots of a --hostfile, but none is given|to use only this machine give the number of ranks: --nproc_per_node N' \
     launch --include localhost:0,1 pretrain_gpt
 "$MEGALITH" launch --autotuning run pretrain_gpt >out 2>&1 && note 'autotuning is taken'
 grep -q -- '--autotuning is not built: megalith plan' out || note "autotuning: $(cat out)"
@@ -130,7 +130,7 @@ refuses 'a filter and a number' 'leave out --num_nodes' launch --hostfile hostfi
 refuses 'all excluded' 'leaves no slot' launch --hostfile hostfile --exclude worker-0@worker-1 pretrain_gpt
 refuses 'more hosts than there are' '--nnodes 3: hostfile names 2 hosts' launch --hostfile hostfile --nnodes 3 pretrain_gpt
 printf 'a slots=2\nthis is bad slots=1\nmissingslots\na slots=1\nb slots=0\n' >bad
-refuses 'a bad hostfile' 'bad:2: found "this is bad|bad:3: found "missingslots", expected "HOST slots=N"|bad:4: host a stands in line 1 already|bad:5: found "b slots=0"' \
+refuses 'a bad hostfile' 'bad:2: found "this is bad|bad:3: found "missingslots", expected "HOST slots=N"|bad:4: host a is already in line 1|bad:5: found "b slots=0"' \
     launch --hostfile bad pretrain_gpt
 : >empty
 refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
@@ -139,15 +139,15 @@ refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
 refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu pretrain_gpt
 refuses 'a number' '--nproc_per_node: found "two", expected a whole number from 1 on' launch --nproc_per_node two pretrain_gpt
-refuses 'elastic' 'a number of hosts that may change is not built' launch --nnodes 1:4 pretrain_gpt
+refuses 'elastic' 'a variable number of hosts is not supported' launch --nnodes 1:4 pretrain_gpt
 refuses 'no command' 'the command is missing' launch --nproc_per_node 2
 refuses 'an unknown command' '"train.py" is not a command; pretrain_gpt does its work here' launch --nproc_per_node 2 train.py
 refuses 'several hosts without their names' "which hosts?|printf '%s\\n' 'n0 slots=4' 'HOST1 slots=4' > hostfile|megalith launch --hostfile hostfile --nproc_per_node 4 pretrain_gpt" \
     launch --nnodes 2 --nproc_per_node 4 --node_rank 0 --master_addr n0 --master_port 6000 pretrain_gpt.py
-OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has started this process already' launch --nproc_per_node 2 pretrain_gpt
+OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has already started this process' launch --nproc_per_node 2 pretrain_gpt
 PATH=$work/hydra:$PATH refuses 'not the library of this program' 'this megalith was built with Open MPI' launch --launcher mpich --nproc_per_node 2 pretrain_gpt
 refuses 'no allocation' 'there is no Slurm allocation here' launch --launcher slurm pretrain_gpt
-refuses 'another launcher' '--launcher pdsh is not built; expected openmpi, mpich or slurm' launch --launcher pdsh pretrain_gpt
+refuses 'another launcher' '--launcher pdsh is not supported; expected openmpi, mpich or slurm' launch --launcher pdsh pretrain_gpt
 text=$("$MEGALITH" launch --nnodes 2 --node_rank 1 --master_addr n0 pretrain_gpt) || note "node_rank 1: exit status $?"
 case "$text" in *'node 0 (n0) starts the ranks of this host too'*) ;; *) note "node_rank 1: $text" ;; esac
 # RANK and WORLD_SIZE in the environment are not used, so that nothing waits for ranks that nobody started; torchrun's own mark is told.
@@ -183,8 +183,8 @@ diff err - <<'TEXT' || note "words of ranks and of the engine"
 [1] megalith pretrain_gpt: error: just words
 [1] last of a rank
 Primary job terminated
-megalith launch: no restart: the ranks ended before training began, and would again
-megalith launch: error: the ranks ended without a word of why; exit status 1
+megalith launch: no restart: the ranks ended before training began, and would do so again
+megalith launch: error: the ranks ended without an error message; exit status 1
 TEXT
 engine dies mpirun 'mpirun (Open MPI) 4.1.4' 'echo "mpirun noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)." >&2; exit 137'
 launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
@@ -222,12 +222,12 @@ export MEGA_START_TIMEOUT=1
 engine stuck mpirun 'mpirun (Open MPI) 4.1.4' "echo no pipes >&2; $forever"
 launch stuck --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 1 ] || note "exit status of an engine that starts no rank"
-grep -qx 'no pipes' err && tail -n 1 err | grep -q '^megalith launch: error: the ranks could not all start, and .*stuck/mpirun went on waiting, so it was ended' ||
+grep -qx 'no pipes' err && tail -n 1 err | grep -q '^megalith launch: error: the ranks could not all start, but .*stuck/mpirun kept waiting, so it was ended' ||
     note "an engine that starts no rank"
 engine gone mpirun 'mpirun (Open MPI) 4.1.4' "trap '' TERM; $a_rank & $a_rank & $told; kill -9 \$!; $forever"
 launch gone --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 1 ] || note "exit status where a rank ends before all have joined"
-tail -n 1 err | grep -q '^megalith launch: error: a rank ended before all had joined, and .* so it was ended' || note "a rank ends before all have joined"
+tail -n 1 err | grep -q '^megalith launch: error: a rank ended before all had joined, but .* so it was ended' || note "a rank ends before all have joined"
 for _ in $(seq 1 100); do pgrep -f "^sh -c echo >>begun; i=0; while .* $(readlink -f "$MEGALITH")" >alive && sleep 0.02 || break; done
 [ ! -s alive ] || note "a rank of an engine that was ended lives on"
 engine slow mpirun 'mpirun (Open MPI) 4.1.4' "rm begun; $a_rank & one=\$!; $a_rank & until [ -s begun ] && [ \$(wc -l <begun) -eq 2 ]; do sleep 0.02; done; echo a warning >&2; $told; printf '[1,0]<stdout>:\\035R\n[1,0]<stdout>:well\n'; kill \$one \$!"
@@ -256,7 +256,7 @@ tail -n 1 err | grep -q '^megalith launch: error: host worker-1 (hostfile:4) can
 grep -q '^ssh: Could not resolve' err || note "what ssh said is kept"
 printf '#!/bin/sh\nexit 0\n' >lost/ssh
 launch lost --hostfile hostfile pretrain_gpt >out 2>err
-tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without a word of why' || note "hosts that all answer"
+tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without an error message' || note "hosts that all answer"
 
 # ---- options of launch after the command ----
 PATH=$work/ompi4:$PATH refuses "--nnodes behind the command" "--nnodes is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
@@ -290,7 +290,7 @@ rm mistakes
 engine vain mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; printf "[1,1]<stderr>:megalith pretrain_gpt: error: \035Fno such file\n" >&2; exit 1'
 launch vain --nproc_per_node 2 --max-restarts 5 pretrain_gpt >out 2>err
 [ $? -eq 1 ] && [ "$(wc -l <mistakes)" -eq 1 ] || note "what ends before it trains was tried again"
-grep -qx 'megalith launch: no restart: the ranks ended before training began, and would again' err || note "why there is no restart"
+grep -qx 'megalith launch: no restart: the ranks ended before training began, and would do so again' err || note "why there is no restart"
 tail -n 1 err | grep -qx 'megalith launch: error: rank 1: no such file' || note "the last line is not the cause"
 launch vain --nproc_per_node 2 --max-restarts 2 tasks >out 2>err
 [ "$(wc -l <mistakes)" -eq 4 ] || note "what does not train is tried again"

@@ -66,7 +66,7 @@ printf '{"text": "a\377"}\n' >latin.jsonl
 mistake 'column 12: bytes that are not UTF-8; convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 latin.jsonl' --input latin.jsonl
 mistake '--input-format' --input p.txt --input-format csv
 mistake 'no key "body", found "id", "text", "title"' --input a.jsonl --json-keys body
-mistake 'one text a document' --input p.txt --json-keys text title
+mistake 'one text per document' --input p.txt --json-keys text title
 run preprocess_data --tokenizer-type ByteTokenizer --input a.jsonl --output-prefix p.txt/x && fail "a file as a folder"
 grep -q 'p.txt' err || fail "which folder"
 run preprocess_data --tokenizer-type ByteTokenizer && fail "no input"

@@ -112,7 +112,7 @@ mistake "a file where a folder goes" 'file/save|--save' "${small[@]}" "${data[@]
 grep -q 'building GPT model' <<<"$refused" && note "--save was looked at after the model was built"
 mistake "a metrics file where none can be" 'file/metrics' "${small[@]}" "${data[@]}" --metrics-file file/metrics
 seq 20 >notes.txt && cp notes.txt as_they_were
-mistake "a metrics file of somebody's notes" '--metrics-file notes.txt: its first line is no row of metrics: found "1"|give another name' \
+mistake "a metrics file of somebody's notes" '--metrics-file notes.txt: its first line is not a row of metrics: found "1"|Give another name' \
     "${small[@]}" "${data[@]}" --metrics-file notes.txt
 cmp -s notes.txt as_they_were || note "--metrics-file changed a file that is none"
 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --metrics-file notes.txt >log 2>&1

@@ -42,7 +42,7 @@ refuses "no id" "'x' is not an id" tokenize "${bytes[@]}" --ids 1 x
 refuses "id too high" "id 300 at index 1 is not in the vocabulary" tokenize "${bytes[@]}" --ids 1 300
 refuses "no merges" "missing: --merge-file" tokenize --vocab-file again/vocab.json a
 refuses "other vocabulary" "the vocabulary has no token" tokenize --vocab-file again/vocab.json --merge-file keys/merges.txt a
-refuses "wrong type" "holds a CharTokenizer and --tokenizer-type says GPT2BPETokenizer" tokenize --vocab-file char/tokenizer.json a
+refuses "wrong type" "holds a CharTokenizer, but --tokenizer-type is GPT2BPETokenizer" tokenize --vocab-file char/tokenizer.json a
 refuses "no file" "found no file" train_tokenizer --input nothing.txt --vocab-size 300 --output x
 refuses "small vocabulary" "--vocab-size 100" train_tokenizer --input cats.jsonl --vocab-size 100 --output x
 printf '{"text": "a"}\n{"text": 5}\n' >bad.jsonl

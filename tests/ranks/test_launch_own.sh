@@ -86,7 +86,7 @@ kill -INT $launcher
 wait $launcher
 status=$?
 [ $status -eq 130 ] || note "exit status $status after Ctrl-C"
-grep -q 'megalith launch: interrupted by Ctrl-C (SIGINT): the ranks get it too' err || note "no answer to Ctrl-C: $(cat err)"
+grep -q 'megalith launch: interrupted by Ctrl-C (SIGINT): it is passed on to the ranks' err || note "no answer to Ctrl-C: $(cat err)"
 [ "$(tail -n 1 err)" = 'megalith launch: ended by a signal: Ctrl-C (SIGINT)' ] || note "the last line after Ctrl-C: $(tail -n 1 err)"
 gone 1000003
 cat >saves.sh <<'TEXT'
@@ -155,7 +155,7 @@ refuses 'no permission' './plain.txt: Permission denied; to allow that it is exe
 refuses 'a folder' './folder: is a folder' launch ./folder
 refuses 'a program of this folder' '"who.sh" is not a command and not on PATH; the program of this folder is ./who.sh' launch who.sh
 refuses 'no such name' '"whatisit" is not a command, and no program on PATH has this name' launch whatisit
-refuses 'no such script' '"gone.py" is not a command, and there is no such file' launch gone.py
+refuses 'no such script' '"gone.py" is not a command, and no such file exists' launch gone.py
 refuses 'a script of others' '"train.py" is not a command; pretrain_gpt does its work here' launch train.py
 refuses 'a module' '--module: "mine" is not a command; start a module of your own as python3 -m mine' launch --module mine
 chmod +x plain.txt

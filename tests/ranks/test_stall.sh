@@ -167,7 +167,7 @@ for how in "MEGA_COMM=shm" "MEGA_COMM=mpi MEGA_CHECK=2"; do
     export $how
     start count
     ended 15
-    say "^ended: .*group dp: ranks [0-9] and [0-9] call different things"
+    say "^ended: .*group dp: ranks [0-9] and [0-9] make different calls"
     say "rank 0 calls all_reduce #2 \(gradients\) of 50000 f32"
     say "rank 1 calls all_reduce #2 \(gradients\) of 49990 f32"
     start kind

@@ -35,7 +35,7 @@ static void layout_refuses_more_ranks_than_there_are(void **state)
 }
 
 /* Megatron's order: tp varies fastest, then dp, then pp. */
-static void layout_of_a_world_that_nobody_started(void **state)
+static void layout_of_a_planned_world(void **state)
 {
     (void)state;
     mega_layout *l = NULL;
@@ -52,7 +52,7 @@ static void layout_of_a_world_that_nobody_started(void **state)
     assert_non_null(strstr(mega_error_message(), "expected 0 to 3"));
 }
 
-/* The stages of a pipeline once more, for what goes back. */
+/* pp_back has the ranks of pp, for messages in the other direction. */
 static void layout_has_a_group_for_gradients(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_has_groups_of_one),
         cmocka_unit_test(layout_refuses_more_ranks_than_there_are),
-        cmocka_unit_test(layout_of_a_world_that_nobody_started),
+        cmocka_unit_test(layout_of_a_planned_world),
         cmocka_unit_test(layout_has_a_group_for_gradients),
         cmocka_unit_test(collectives_count_and_keep_values),
         cmocka_unit_test(agree_passes_the_status_and_its_message_on),

@@ -1,4 +1,5 @@
-/* Two hosts of two ranks in one process: each world with its page and its thread. */
+/* The exchange of records between two hosts of two ranks each, simulated in one process: each world has its page and
+ * its thread. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -56,7 +57,7 @@ static void set_up_rank(bench *b, int r)
     memset(b->place[r].secret, 5, WIRE_SECRET);
 }
 
-/* As on a machine that has addresses of this family alone. */
+/* Simulates a machine whose addresses are all of this family. */
 static void keep_family(exchange_place *p, int family)
 {
     int kept = 0;
@@ -101,7 +102,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Until `is` of the host of this rank, as rank 0 knows it. */
+/* Waits until `is` holds for the host of this rank, as rank 0 sees it. */
 static host_news wait_until(mega_world *w, int rank, bool (*is)(const host_news *))
 {
     host_news h = {0};
@@ -145,12 +146,12 @@ static void a_rank_of_another_host_is_read(void **state)
     record_view v;
     double stale;
     const int wanted[] = {1, 3};
-    host_news h = wait_until(w, 2, is_reached); /* greeted */
+    host_news h = wait_until(w, 2, is_reached); /* the initial contact of each host */
     assert_string_equal(h.name, "node1");
     assert_int_equal(h.ranks, 2);
     assert_int_equal(h.rank[0], 2);
     assert_false(exchange_host(w, 1, &h));
-    assert_false(exchange_read(w, 3, mega_time_now(), &v, &stale)); /* nobody has asked about it */
+    assert_false(exchange_read(w, 3, mega_time_now(), &v, &stale)); /* no rank has asked about rank 3 */
     exchange_ask(w, wanted, 2);
     wait_for_record(w, 3, &v);
     assert_int_equal(v.rank, 3);
@@ -181,14 +182,14 @@ static void a_dead_rank_and_who_tells_are_heard_of(void **state)
     bench *b = *state;
     mega_world *w = &b->world[1];
     record_view v;
-    b->world[3].record->started = 1; /* another process has its number now */
+    b->world[3].record->started = 1; /* pretends that another process has its process id now */
     atomic_store(&b->page[1]->ender, 3);
     atomic_store(&b->page[0]->told, (int64_t)(mega_time_now() * 1e3) - 100);
     exchange_ask(w, (const int[]){2}, 1);
     const host_news h = wait_until(w, 2, has_dead);
     assert_int_equal(h.dead, 3);
     assert_int_equal(exchange_find(w, has_dead), 2);
-    wait_for_record(w, 3, &v); /* comes along */
+    wait_for_record(w, 3, &v); /* its record comes with the answer */
     assert_int_equal(v.process, PROCESS_DEAD);
     assert_int_equal(atomic_load(&b->page[0]->ender), 3);
     assert_true(llabs(atomic_load(&b->page[1]->told) - atomic_load(&b->page[0]->told)) < 2000);
@@ -206,7 +207,7 @@ static void a_host_whose_ranks_are_gone_refuses(void **state)
     assert_true(h.silent < 1);
 }
 
-/* ---- strangers ---- */
+/* ---- invalid requests ---- */
 
 static int knock(const bench *b, int rank)
 {
@@ -220,14 +221,14 @@ static int knock(const bench *b, int rank)
     return fd;
 }
 
-/* Whether it is shown out without a word. */
+/* The connection must be closed without an answer. */
 static void assert_refused(const bench *b, const void *bytes, size_t size)
 {
     const int fd = knock(b, 2);
     char answer;
     for (size_t done = 0; done < size;) {
         const ssize_t n = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
-        if (n <= 0) break; /* it does not read to the end */
+        if (n <= 0) break; /* it may close before it has read everything */
         done += (size_t)n;
     }
     assert_true(recv(fd, &answer, 1, 0) <= 0);
@@ -251,7 +252,7 @@ static void strangers_are_not_answered(void **state)
     ask.head.count = 1;
     ask.rank[0] = RANKS;
     assert_refused(b, &ask, sizeof ask);
-    int crowd[2 * CROWD]; /* who say nothing */
+    int crowd[2 * CROWD]; /* connections that send nothing */
     for (int i = 0; i < 2 * CROWD; i++) crowd[i] = knock(b, 2);
     ask.rank[0] = 3;
     wire_answer answer;

@@ -1,4 +1,4 @@
-/* The rank's side of the exchange between hosts. */
+/* The interface of the exchange between hosts (exchange.h) towards its rank. */
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "watch/exchange_impl.h"
@@ -14,8 +14,8 @@
 
 /* ---- open and close ---- */
 
-/* Hosts that a test has made of one machine are told apart by their leaders. */
-static void describe(const mega_world *w, uint16_t port, int leader, exchange_place *p)
+/* Hosts that a test simulates on one machine are identified by their leaders. */
+static void exchange_describe(const mega_world *w, uint16_t port, int leader, exchange_place *p)
 {
     const bool is_test = getenv(MEGA_TEST_HOSTS) != NULL;
     *p = (exchange_place){.leader = leader, .port = port};
@@ -35,17 +35,17 @@ record_exchange *exchange_create(const mega_world *w, uint16_t *port)
     x->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     x->listener = x->wake >= 0 ? socket_listen(port) : -1;
     pthread_mutex_init(&x->mutex, NULL);
-    x->guests = w->size < EXCHANGE_GUESTS ? w->size : EXCHANGE_GUESTS;
-    x->guest = mega_calloc((size_t)x->guests, sizeof *x->guest);
-    x->polled = mega_calloc((size_t)(2 + x->guests + EXCHANGE_LINKS), sizeof *x->polled);
-    if (x->guest == NULL || x->polled == NULL) {
+    x->num_inbound = w->size < EXCHANGE_INBOUND ? w->size : EXCHANGE_INBOUND;
+    x->inbound = mega_calloc((size_t)x->num_inbound, sizeof *x->inbound);
+    x->polled = mega_calloc((size_t)(2 + x->num_inbound + EXCHANGE_OUTBOUND), sizeof *x->polled);
+    if (x->inbound == NULL || x->polled == NULL) {
         exchange_destroy(x);
         return NULL;
     }
-    for (int i = 0; i < x->guests; i++) x->guest[i].fd = -1;
-    for (int i = 0; i < EXCHANGE_LINKS; i++) x->link[i].fd = -1;
+    for (int i = 0; i < x->num_inbound; i++) x->inbound[i].fd = -1;
+    for (int i = 0; i < EXCHANGE_OUTBOUND; i++) x->outbound[i].fd = -1;
     if (x->listener < 0)
-        mega_warn("rank %d: no socket to tell other hosts of its record: %s", w->rank, strerror(errno));
+        mega_warn("rank %d: no socket for sending its record to other hosts: %s", w->rank, strerror(errno));
     return x;
 }
 
@@ -56,7 +56,7 @@ void exchange_destroy(record_exchange *x)
     if (x->listener >= 0) close(x->listener);
     if (x->wake >= 0) close(x->wake);
     exchange_hosts_fini(x);
-    mega_free(x->guest);
+    mega_free(x->inbound);
     mega_free(x->polled);
     pthread_mutex_destroy(&x->mutex);
     mega_free(x);
@@ -71,15 +71,17 @@ mega_status exchange_open(mega_world *w)
     exchange_place *all = mega_calloc((size_t)w->size, sizeof *all);
     record_exchange *x = exchange_create(w, &port);
     mega_status st = transport_host_broadcast(w, &leader, sizeof leader);
-    if (all == NULL || x == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for records of others", w->rank);
+    if (all == NULL || x == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the records of other ranks", w->rank);
     if (st == MEGA_OK) {
-        describe(w, port, w->shares_page ? leader : w->rank, &mine);
+        exchange_describe(w, port, w->shares_page ? leader : w->rank, &mine);
         st = transport_all_gather(w, &mine, all, sizeof mine);
     }
     if (st == MEGA_OK) st = exchange_hosts(x, all);
     const bool can = st == MEGA_OK && x->listener >= 0 && all[0].port != 0, goes = can && exchange_thread_begin(x);
     mega_free(all);
-    if (can && !goes) mega_warn("rank %d: no thread to tell other hosts of this host's ranks", w->rank);
+    if (can && !goes)
+        mega_warn("rank %d: cannot start the thread that sends the records of this host to other hosts", w->rank);
     if (goes) w->exchange = x;
     else
         exchange_destroy(x);
@@ -94,14 +96,15 @@ void exchange_close(mega_world *w)
 
 /* ---- asking ---- */
 
-static void wake(const record_exchange *x)
+static void exchange_wake(const record_exchange *x)
 {
     const uint64_t one = 1;
-    if (write(x->wake, &one, sizeof one) < 0) return; /* it is awake */
+    if (write(x->wake, &one, sizeof one) < 0) return; /* EAGAIN: it is already awake */
 }
 
-/* Times count anew for a host that nobody waited for: what was counted for an earlier wait says nothing of this one. */
-static void forget(record_exchange *x, const int *far, int count)
+/* Resets the times of hosts that no rank was waiting for: those counted during an earlier wait do not apply to this
+ * one. */
+static void exchange_forget(record_exchange *x, const int *far, int count)
 {
     for (int i = 0; i < count; i++) {
         bool was_wanted = false;
@@ -121,12 +124,12 @@ void exchange_ask(mega_world *w, const int *ranks, int count)
     const size_t bytes = (size_t)n * sizeof far[0];
     pthread_mutex_lock(&x->mutex);
     const bool is_new = n != x->num_wanted || memcmp(far, x->wanted, bytes) != 0;
-    forget(x, far, n);
+    exchange_forget(x, far, n);
     memcpy(x->wanted, far, bytes);
     x->num_wanted = n;
     pthread_mutex_unlock(&x->mutex);
     x->asks = n > 0;
-    if (is_new) wake(x);
+    if (is_new) exchange_wake(x);
 }
 
 void exchange_rest(mega_world *w)
@@ -134,7 +137,7 @@ void exchange_rest(mega_world *w)
     if (w->exchange != NULL && w->exchange->asks) exchange_ask(w, NULL, 0);
 }
 
-/* ---- what was heard ---- */
+/* ---- reading what was received ---- */
 
 bool exchange_read(const mega_world *w, int rank, double now, record_view *out, double *stale)
 {

@@ -1,41 +1,41 @@
-/* Records between hosts: one thread of each rank answers what its host's page says, and asks the threads of other hosts
- * while its rank waits for theirs. The rank itself reads what was heard, and never waits for a socket.
+/* Exchanges records between hosts: one thread per rank answers queries from its host's page, and while its rank waits
+ * it queries the threads of other hosts. The rank itself only reads what was received, and never waits for a socket.
  *
- * A world on one host has no exchange: no socket, no thread. In one of several hosts each host is greeted once, at the
- * start (whether it can be reached at all); then nothing is said until a rank waits for longer than a second. */
+ * A world on one host has no exchange: no socket, no thread. With several hosts, each host is contacted once at the
+ * start, to see whether it can be reached; then nothing is sent until a rank waits for longer than a second. */
 #ifndef MEGA_EXCHANGE_H
 #define MEGA_EXCHANGE_H
 
 #include "watch/record_impl.h"
 
-enum { EXCHANGE_HOST = 64 /* bytes of a host's name */ };
+enum { EXCHANGE_HOST = 64 /* bytes of a host name */ };
 
-/* What is known of another host as a whole. Times count while it is asked, and start anew with each wait. */
+/* What is known about another host. The times run while it is queried, and restart with each wait. */
 typedef struct host_news {
     const char *name;
-    const int *rank; /* world ranks that are there, in order */
+    const int *rank; /* world ranks on that host, ascending */
     int ranks;
-    bool reached;    /* it has answered at least once: where it never did, its silence says nothing */
-    double silent;   /* seconds without a sign of life, not even of its system */
-    double refusing; /* seconds for which its system has refused every connection: its ranks are gone */
+    bool reached;    /* it has answered at least once; if it never did, its silence means nothing */
+    double silent;   /* seconds without a sign of life, even from its operating system */
+    double refusing; /* seconds for which it has refused every connection: its ranks are gone */
     double mute;     /* seconds without an answer */
-    int dead;        /* one of its ranks, which it calls dead; -1: none */
-    int error;       /* errno of the last failure to reach it; 0: none */
+    int dead;        /* a rank that it reports as dead; -1: none */
+    int error;       /* errno of the last failed contact; 0: none */
 } host_news;
 
-/* Collective over the world, after record_open's page. Where this rank has no socket or no thread the others are told,
- * and the world goes on without what it would say. */
+/* Collective over the world, after record_open has opened the page. If this rank gets no socket or no thread, the
+ * others are told, and the world does without its answers. */
 mega_status exchange_open(mega_world *world);
 void exchange_close(mega_world *world);
-/* From now on the hosts of these ranks are asked about them; again and again, as the list grows. */
+/* Queries the hosts of these ranks from now on; may be called again as the list grows. */
 void exchange_ask(mega_world *world, const int *ranks, int count);
-void exchange_rest(mega_world *world); /* until the next wait */
-/* The last that was heard of a rank, `age` as it would be now. False: nothing, or it is of this host. */
+void exchange_rest(mega_world *world); /* stops querying until the next wait */
+/* Returns the last record received of a rank, with `age` extended to now. False: none, or the rank is on this host. */
 bool exchange_read(const mega_world *world, int rank, double now, record_view *out, double *stale);
-/* Of the host of this rank; false: it is this host. */
+/* Returns what is known about the host of this rank; false: it is this host. */
 bool exchange_host(const mega_world *world, int rank, host_news *out);
-/* The first rank of those that were asked about whose host is of interest by `is`; -1: none. */
+/* Returns the first of the queried ranks for whose host `is` holds; -1: none. */
 int exchange_find(const mega_world *world, bool (*is)(const host_news *news));
-int exchange_turn(const mega_world *world); /* of this host among the hosts: who tells first */
+int exchange_turn(const mega_world *world); /* index of this host: the order in which hosts report */
 
 #endif

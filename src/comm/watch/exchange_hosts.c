@@ -1,4 +1,4 @@
-/* Who is where, out of what each rank has said of itself. */
+/* Maps ranks to hosts from the ranks' announcements. */
 #include "megalith/memory.h"
 #include "watch/exchange_impl.h"
 
@@ -11,7 +11,7 @@ static int count_hosts(const exchange_place *all, int ranks)
     return hosts;
 }
 
-static int find(const record_exchange *x, int leader)
+static int hosts_find(const record_exchange *x, int leader)
 {
     int h = 0;
     while (h < x->hosts && x->host[h].leader != leader) h++;
@@ -27,7 +27,7 @@ static void name_host(far_host *h, const exchange_place *place, int leader)
     memcpy(h->address, place->address, sizeof h->address);
 }
 
-/* The ranks of each host one after the other, in order. */
+/* Sorts the ranks by host, ascending within each. */
 static void sort_ranks(record_exchange *x)
 {
     const int ranks = x->world->size;
@@ -38,7 +38,8 @@ static void sort_ranks(record_exchange *x)
         for (int r = 0; r < ranks; r++)
             if (x->host_of[r] == i) x->rank[at++] = r;
         h->ranks = at - h->first;
-        h->turn = h->ranks > 0 ? x->world->rank % h->ranks : 0; /* those who ask share out those who answer */
+        /* spreads the queries of this host's ranks over the ranks that answer */
+        h->turn = h->ranks > 0 ? x->world->rank % h->ranks : 0;
         h->news.name = h->name;
         h->news.rank = &x->rank[h->first];
         h->news.ranks = h->ranks;
@@ -59,7 +60,7 @@ mega_status exchange_hosts(record_exchange *x, const exchange_place *all)
         if (all[r].leader == r) name_host(&x->host[x->hosts++], &all[r], r);
     for (int r = 0; r < ranks; r++) {
         x->port[r] = all[r].port;
-        x->host_of[r] = find(x, all[r].leader);
+        x->host_of[r] = hosts_find(x, all[r].leader);
     }
     x->home = x->host_of[x->world->rank];
     memcpy(x->secret, all[0].secret, sizeof x->secret);

@@ -1,4 +1,4 @@
-/* What the files of the exchange share: the thread's state, and what it has in common with its rank. */
+/* Shared by the files of the exchange: the thread's state, and the part that it shares with its rank. */
 #ifndef MEGA_EXCHANGE_IMPL_H
 #define MEGA_EXCHANGE_IMPL_H
 
@@ -8,107 +8,108 @@
 #include <pthread.h>
 
 enum {
-    EXCHANGE_ADDRESSES = 8, /* of a host */
-    EXCHANGE_GUESTS = 512,  /* that ask at a time, at most; the oldest goes */
-    EXCHANGE_LINKS = 24,    /* that this rank asks over, at a time */
-    LINKS_A_HOST = 4
+    EXCHANGE_ADDRESSES = 8, /* per host */
+    EXCHANGE_INBOUND = 512, /* most inbound connections; the oldest is closed */
+    EXCHANGE_OUTBOUND = 24, /* outbound connections of this rank */
+    CONNECTIONS_A_HOST = 4
 };
 
-/* What a rank says of itself to all while the world is made. */
+/* What each rank announces to all while the world is created. */
 typedef struct exchange_place {
-    int32_t leader;           /* world rank that stands for those of one page */
-    uint16_t port, addresses; /* port 0: it does not answer */
+    int32_t leader;           /* the first world rank of those that share its page; it identifies the host */
+    uint16_t port, addresses; /* port 0: it does not answer queries */
     socket_address address[EXCHANGE_ADDRESSES];
     char host[EXCHANGE_HOST];
-    unsigned char secret[WIRE_SECRET]; /* that of rank 0 counts */
+    unsigned char secret[WIRE_SECRET]; /* that of rank 0 is used */
 } exchange_place;
 
-typedef struct exchange_guest {
+typedef struct exchange_inbound {
     int fd; /* -1: none */
     double since;
-    size_t got, size, sent; /* of the question; of the answer */
+    size_t got, size, sent; /* received of the query; of the answer: its size, sent */
     wire_ask ask;
     wire_answer answer;
-} exchange_guest;
+} exchange_inbound;
 
 typedef struct far_host {
     char name[EXCHANGE_HOST];
-    int leader, first, ranks; /* its ranks lie from `first` on in exchange.rank */
+    int leader, first, ranks; /* its ranks are exchange.rank[first …] */
     socket_address address[EXCHANGE_ADDRESSES];
-    int addresses, known; /* the one that answers; -1: not known yet */
-    int turn;             /* of ranks and addresses: which is tried next */
-    bool wanted, sign;    /* this rank waits for one of its; it gave a sign of life since the last look */
-    int refusals;         /* one after the other */
-    double opened;        /* the last link */
-    host_news news;       /* under the mutex */
+    int addresses, known; /* how many; the one that works, -1: not known yet */
+    int turn;             /* counts the combinations of rank and address tried */
+    bool wanted, sign;    /* this rank waits for one of its ranks; a sign of life since the last check */
+    int refusals;         /* in a row */
+    double opened;        /* when the last connection was opened */
+    host_news news;       /* protected by the mutex */
 } far_host;
 
-typedef enum link_state { LINK_FREE, LINK_CONNECTING, LINK_ASKED, LINK_READY } link_state;
+typedef enum outbound_state { OUTBOUND_FREE, OUTBOUND_CONNECTING, OUTBOUND_ASKED, OUTBOUND_READY } outbound_state;
 
-typedef struct exchange_link {
-    link_state state;
+typedef struct exchange_outbound {
+    outbound_state state;
     int fd, rank, address;
     far_host *host;
-    double since; /* in this state */
+    double since; /* when this state began */
     size_t sent, got;
     wire_ask ask;
     wire_answer answer;
-} exchange_link;
+} exchange_outbound;
 
 typedef struct heard_record {
     record_view view;
-    double when; /* 0: never */
+    double when; /* time of arrival; 0: never */
 } heard_record;
 
 struct record_exchange {
-    const mega_world *world; /* of which only what never changes is read, and the page */
+    const mega_world *world; /* only the page and constant fields of it are read */
     unsigned char secret[WIRE_SECRET];
-    int hosts, home; /* this one */
-    far_host *host;  /* in the order of their first ranks */
-    int *rank;       /* by host */
-    int *host_of;    /* by rank */
-    uint16_t *port;  /* by rank */
-    bool asks;       /* read and written by the rank alone */
-    int wake;        /* a descriptor that ends the thread's sleep */
+    int hosts, home; /* number of hosts; index of this host */
+    far_host *host;  /* ordered by their first ranks */
+    int *rank;       /* world ranks, grouped by host */
+    int *host_of;    /* host index by rank */
+    uint16_t *port;  /* port by rank */
+    bool asks;       /* used by the rank only, not by the thread */
+    int wake;        /* an eventfd that wakes the thread */
     _Atomic bool ending;
     bool has_thread;
     pthread_t thread;
-    pthread_mutex_t mutex; /* over these, for as long as a copy takes */
+    pthread_mutex_t mutex; /* protects the fields below, held only while copying */
     int wanted[WIRE_RANKS], num_wanted;
     heard_record *heard; /* by rank */
-    /* of the thread alone */
+    /* the fields below are used by the thread only */
     int listener;
     double began, looked, deaf_until;
-    bool is_busy;                     /* since the last look something was to be asked */
-    int about[WIRE_RANKS], num_about; /* what was wanted at the last look */
-    exchange_guest *guest;
-    int guests;            /* as many as there are ranks, where they are not too many */
-    struct pollfd *polled; /* the wake, the listener, guests, links */
-    exchange_link link[EXCHANGE_LINKS];
+    bool is_busy;                     /* at the last check there was something to query */
+    int about[WIRE_RANKS], num_about; /* copy of `wanted` at the last check */
+    exchange_inbound *inbound;
+    int num_inbound;       /* number of slots: one per rank, up to the maximum */
+    struct pollfd *polled; /* the eventfd, the listener, inbound and outbound connections */
+    exchange_outbound outbound[EXCHANGE_OUTBOUND];
 };
 
 typedef struct record_exchange record_exchange;
 
-/* exchange.c; port 0: nobody can ask it. NULL: no memory. */
+/* exchange.c. *port 0: this rank cannot be queried. Returns NULL when memory is short. */
 record_exchange *exchange_create(const mega_world *world, uint16_t *port);
 void exchange_destroy(record_exchange *x);
-/* exchange_hosts.c: out of what all ranks said: who is where. */
+/* exchange_hosts.c: builds the table of hosts from the ranks' announcements. */
 mega_status exchange_hosts(record_exchange *x, const exchange_place *all);
 void exchange_hosts_fini(record_exchange *x);
-/* exchange_thread.c; false: there is none. */
+/* exchange_thread.c. Returns false if the thread cannot be started. */
 bool exchange_thread_begin(record_exchange *x);
 void exchange_thread_end(record_exchange *x);
-/* What another host says of itself as a whole. */
+/* Takes over what another host announces about the whole run. */
 void exchange_merge(record_exchange *x, const wire_head *head);
 wire_head exchange_head(const record_exchange *x, wire_kind kind);
-/* exchange_guests.c */
-void exchange_guest_come(record_exchange *x, int fd, double now);
-void exchange_guest_serve(record_exchange *x, exchange_guest *g, double now);
-void exchange_guest_go(exchange_guest *g);
-void exchange_guests_tidy(record_exchange *x, double now);
-/* exchange_links.c: begins, asks and gives up what is due. Returns whether there is anything to come back for soon. */
-bool exchange_links_drive(record_exchange *x, double now);
-void exchange_link_serve(record_exchange *x, exchange_link *l, double now);
-void exchange_link_close(exchange_link *l);
+/* exchange_inbound.c */
+void exchange_inbound_accept(record_exchange *x, int fd, double now);
+void exchange_inbound_serve(record_exchange *x, exchange_inbound *g, double now);
+void exchange_inbound_close(exchange_inbound *g);
+void exchange_inbound_expire(record_exchange *x, double now);
+/* exchange_outbound.c: opens, queries and closes outbound connections as due. Returns whether it must be called again
+ * soon. */
+bool exchange_outbound_drive(record_exchange *x, double now);
+void exchange_outbound_serve(record_exchange *x, exchange_outbound *l, double now);
+void exchange_outbound_close(exchange_outbound *l);
 
 #endif

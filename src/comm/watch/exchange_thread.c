@@ -1,4 +1,4 @@
-/* The thread of the exchange: sleeps in poll until somebody speaks, or its rank begins to ask. */
+/* The thread of the exchange: sleeps in poll until a message arrives or its rank starts to query. */
 #include "megalith/threads.h"
 #include "watch/exchange_impl.h"
 
@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define LOOK_MS  100  /* while there is something to ask */
-#define GUEST_MS 5000 /* while somebody is here who may have gone without a word */
-#define DEAF_S   1.0  /* where the system has no descriptor for one more */
+#define LOOK_MS    100  /* while a host is queried */
+#define INBOUND_MS 5000 /* while there are inbound connections, which may have died silently */
+#define DEAF_S     1.0  /* pause when the system has no descriptor for another connection */
 
 enum { STACK_BYTES = 256 << 10 };
 
-/* ---- what hosts say of themselves as a whole ---- */
+/* ---- announcements about the whole run ---- */
 
 wire_head exchange_head(const record_exchange *x, wire_kind kind)
 {
@@ -24,7 +24,8 @@ wire_head exchange_head(const record_exchange *x, wire_kind kind)
     return h;
 }
 
-/* A report that was told elsewhere needs not be told here; and who ends the run there ends it for all. */
+/* Hosts agree on one reporter: a stall that another host has reported is not reported here, and the rank that ends the
+ * run there ends it for all. */
 void exchange_merge(record_exchange *x, const wire_head *head)
 {
     record_page *page = x->world->page;
@@ -37,75 +38,77 @@ void exchange_merge(record_exchange *x, const wire_head *head)
 
 /* ---- the loop ---- */
 
-/* A negative descriptor is passed over. Returns how many are to be looked at; *guests are here. */
-static nfds_t watch(const record_exchange *x, double now, int *guests)
+/* Fills the list for poll, which skips negative descriptors. Returns its length; *num_inbound receives the number of
+ * inbound connections. */
+static nfds_t exchange_watch(const record_exchange *x, double now, int *num_inbound)
 {
     struct pollfd *p = x->polled;
     *p++ = (struct pollfd){.fd = x->wake, .events = POLLIN};
     *p++ = (struct pollfd){.fd = now < x->deaf_until ? -1 : x->listener, .events = POLLIN};
-    *guests = 0;
-    for (int i = 0; i < x->guests; i++) {
-        const exchange_guest *g = &x->guest[i];
+    *num_inbound = 0;
+    for (int i = 0; i < x->num_inbound; i++) {
+        const exchange_inbound *g = &x->inbound[i];
         *p++ = (struct pollfd){.fd = g->fd, .events = g->size > 0 ? POLLOUT : POLLIN};
-        *guests += g->fd >= 0;
+        *num_inbound += g->fd >= 0;
     }
-    for (int i = 0; i < EXCHANGE_LINKS; i++) {
-        const exchange_link *l = &x->link[i];
-        const bool writes = l->state == LINK_CONNECTING || (l->state == LINK_ASKED && l->sent < sizeof l->ask);
+    for (int i = 0; i < EXCHANGE_OUTBOUND; i++) {
+        const exchange_outbound *l = &x->outbound[i];
+        const bool writes = l->state == OUTBOUND_CONNECTING || (l->state == OUTBOUND_ASKED && l->sent < sizeof l->ask);
         *p++ = (struct pollfd){.fd = l->fd, .events = writes ? POLLOUT : POLLIN};
     }
     return (nfds_t)(p - x->polled);
 }
 
-static void welcome(record_exchange *x, double now)
+static void exchange_accept_all(record_exchange *x, double now)
 {
     for (;;) {
         errno = 0;
         const int fd = socket_accept(x->listener);
         if (fd < 0) break;
-        exchange_guest_come(x, fd, now);
+        exchange_inbound_accept(x, fd, now);
     }
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) x->deaf_until = now + DEAF_S;
 }
 
-static void serve(record_exchange *x, double now)
+static void exchange_serve(record_exchange *x, double now)
 {
     uint64_t times;
-    const struct pollfd *wake = &x->polled[0], *door = wake + 1, *guest = wake + 2, *link = guest + x->guests;
-    if (wake->revents != 0 && read(x->wake, &times, sizeof times) < 0) return; /* woken for nothing */
-    for (int i = 0; i < x->guests; i++)
-        if (guest[i].revents != 0) exchange_guest_serve(x, &x->guest[i], now);
-    for (int i = 0; i < EXCHANGE_LINKS; i++)
-        if (link[i].revents != 0) exchange_link_serve(x, &x->link[i], now);
-    if (door->revents != 0) welcome(x, now);
+    const struct pollfd *wake = &x->polled[0], *listener = wake + 1, *inbound = wake + 2,
+                        *outbound = inbound + x->num_inbound;
+    if (wake->revents != 0 && read(x->wake, &times, sizeof times) < 0) return; /* a spurious wake-up */
+    for (int i = 0; i < x->num_inbound; i++)
+        if (inbound[i].revents != 0) exchange_inbound_serve(x, &x->inbound[i], now);
+    for (int i = 0; i < EXCHANGE_OUTBOUND; i++)
+        if (outbound[i].revents != 0) exchange_outbound_serve(x, &x->outbound[i], now);
+    if (listener->revents != 0) exchange_accept_all(x, now);
 }
 
-static void *thread_main(void *argument)
+static void *exchange_thread_main(void *argument)
 {
     record_exchange *x = argument;
     x->began = x->looked = mega_time_now();
     while (!atomic_load(&x->ending)) {
-        int guests;
-        const bool is_busy = exchange_links_drive(x, mega_time_now());
-        const nfds_t count = watch(x, mega_time_now(), &guests);
-        const bool waits = guests > 0 || x->polled[1].fd < 0;
-        if (poll(x->polled, count, is_busy ? LOOK_MS : waits ? GUEST_MS : -1) > 0) serve(x, mega_time_now());
-        exchange_guests_tidy(x, mega_time_now());
+        int num_inbound;
+        const bool is_busy = exchange_outbound_drive(x, mega_time_now());
+        const nfds_t count = exchange_watch(x, mega_time_now(), &num_inbound);
+        const bool waits = num_inbound > 0 || x->polled[1].fd < 0;
+        if (poll(x->polled, count, is_busy ? LOOK_MS : waits ? INBOUND_MS : -1) > 0) exchange_serve(x, mega_time_now());
+        exchange_inbound_expire(x, mega_time_now());
     }
-    for (int i = 0; i < x->guests; i++) exchange_guest_go(&x->guest[i]);
-    for (int i = 0; i < EXCHANGE_LINKS; i++) exchange_link_close(&x->link[i]);
+    for (int i = 0; i < x->num_inbound; i++) exchange_inbound_close(&x->inbound[i]);
+    for (int i = 0; i < EXCHANGE_OUTBOUND; i++) exchange_outbound_close(&x->outbound[i]);
     return NULL;
 }
 
 bool exchange_thread_begin(record_exchange *x)
 {
-    sigset_t all, before; /* signals are for the rank */
+    sigset_t all, before; /* block signals: the rank's own thread handles them */
     pthread_attr_t attributes;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    x->has_thread = pthread_create(&x->thread, &attributes, thread_main, x) == 0;
+    x->has_thread = pthread_create(&x->thread, &attributes, exchange_thread_main, x) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return x->has_thread;

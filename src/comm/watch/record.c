@@ -1,5 +1,5 @@
-/* A page in memory that the ranks of a host share: a slot a rank. It is a file without a name, which the first rank of
- * the host makes and the others open through /proc, so that nothing is left behind however they end. */
+/* The page of records in memory that the ranks of a host share: a slot for each rank. It is an unnamed file, which the
+ * first rank of the host creates and the others open through /proc, so that nothing is left however they end. */
 #include "megalith/memory.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
@@ -38,7 +38,7 @@ static process_state record_process(const struct mega_record *record)
 /* ---- the page ---- */
 
 typedef struct page_place {
-    int pid, fd; /* fd < 0: there is none */
+    int pid, fd; /* fd < 0: no page */
     uint64_t nonce;
 } page_place;
 
@@ -47,8 +47,8 @@ static size_t page_bytes(const mega_world *w)
     return sizeof(record_page) + (size_t)w->local_size * sizeof(struct mega_record);
 }
 
-/* fd -1: of this process alone. */
-static record_page *map(int fd, size_t bytes)
+/* fd -1: memory of this process only. */
+static record_page *page_map(int fd, size_t bytes)
 {
     void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
     return page == MAP_FAILED ? NULL : page;
@@ -60,7 +60,7 @@ static record_page *make_page(const mega_world *w, page_place *out)
     *out = (page_place){.pid = (int)getpid(), .fd = memfd_create("megalith-records", MFD_CLOEXEC)};
     out->nonce = ((uint64_t)out->pid << 32) ^ (uint64_t)(mega_time_now() * 1e6);
     if (out->fd < 0) return NULL;
-    if (ftruncate(out->fd, (off_t)page_bytes(w)) == 0) page = map(out->fd, page_bytes(w));
+    if (ftruncate(out->fd, (off_t)page_bytes(w)) == 0) page = page_map(out->fd, page_bytes(w));
     if (page != NULL) page->nonce = out->nonce;
     else {
         close(out->fd);
@@ -76,14 +76,15 @@ static record_page *open_page(const mega_world *w, const page_place *at)
     snprintf(path, sizeof path, "/proc/%d/fd/%d", at->pid, at->fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return NULL;
-    record_page *page = lseek(fd, 0, SEEK_END) == (off_t)page_bytes(w) ? map(fd, page_bytes(w)) : NULL;
+    record_page *page = lseek(fd, 0, SEEK_END) == (off_t)page_bytes(w) ? page_map(fd, page_bytes(w)) : NULL;
     close(fd);
     if (page == NULL || page->nonce == at->nonce) return page;
     munmap(page, page_bytes(w));
     return NULL;
 }
 
-/* Ranks in containers of one host may not see each other's processes; then a page would call the living dead. */
+/* Ranks in different containers of one host may not see each other's processes; a shared page would then report living
+ * ranks as dead. */
 static bool sees_neighbour(const mega_world *w)
 {
     const struct mega_record *next = &w->page->slot[(w->local_rank + 1) % w->local_size];
@@ -110,11 +111,12 @@ mega_status record_open(mega_world *w)
     MEGA_TRY(transport_host_broadcast(w, &at, sizeof at));
     if (w->local_rank != 0) w->page = open_page(w, &at);
     w->shares_page = w->page != NULL;
-    if (!w->shares_page) w->page = map(-1, page_bytes(w));
-    if (w->page == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the record of where it is", w->rank);
+    if (!w->shares_page) w->page = page_map(-1, page_bytes(w));
+    if (w->page == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the record of what it is doing", w->rank);
     w->record = &w->page->slot[w->local_rank];
     write_slot(w);
-    MEGA_TRY(transport_host_barrier(w)); /* all have opened it, and their slots are written */
+    MEGA_TRY(transport_host_barrier(w)); /* afterwards all have opened the page and written their slots */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
     w->shares_page = w->shares_page && sees_neighbour(w);
     return exchange_open(w);
@@ -157,7 +159,7 @@ bool mega_world_host_processes(const mega_world *w, int *out)
 
 /* ---- reading ---- */
 
-/* The last byte of a field is zero from the start and stays so. */
+/* The last byte of a field is zero initially and is never written. */
 static void copy_text(char *field, size_t size, const char *text)
 {
     size_t i = 0;
@@ -255,7 +257,7 @@ void mega_record_phase(mega_record *r, const char *phase, int64_t micro_batch)
     set_phase(r, phase, micro_batch, false);
 }
 
-/* Between steps threads are started and cores are counted: by the rank's own mask, not by that of a lease. */
+/* Between steps, threads may be started and cores counted: restore the rank's own mask, which a lease has replaced. */
 void mega_record_step_end(mega_record *r)
 {
     if (r == NULL) return;
@@ -285,7 +287,7 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
     r->number = op->number;
     copy_text(r->name, sizeof r->name, op->name);
     copy_text(r->group, sizeof r->group, op->comm->name);
-    if (!r->is_scope_fresh) r->scope[0] = '\0'; /* of an earlier call */
+    if (!r->is_scope_fresh) r->scope[0] = '\0'; /* the scope was set for an earlier call */
     r->is_scope_fresh = false;
     r->num_missing = 0;
     r->since = now;
@@ -295,7 +297,7 @@ void record_wait_begin(mega_world *w, const comm_op *op, double now)
 
 bool record_lend_core(mega_world *w, int rank)
 {
-    if (w->record == NULL || mega_seat_is_confined(&w->record->seat)) return false; /* this core is not its own */
+    if (w->record == NULL || mega_seat_is_confined(&w->record->seat)) return false; /* this core is itself lent */
     for (int i = 0; w->shares_page && i < w->local_size; i++) {
         struct mega_record *r = &w->page->slot[i];
         if (i == w->local_rank || atomic_load(&r->rank) != rank || !mega_seat_lend(&r->seat)) continue;

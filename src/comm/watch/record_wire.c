@@ -1,4 +1,4 @@
-/* Messages with records. Whatever comes from outside is looked at before it is used: a wrong one is refused whole. */
+/* Messages that carry records. Every message is checked before it is used; an invalid one is rejected as a whole. */
 #include "watch/record_wire.h"
 #include "comm_impl.h"
 
@@ -15,7 +15,7 @@ wire_head wire_head_of(wire_kind kind, const unsigned char *secret, int rank)
     return h;
 }
 
-/* All bytes are looked at, so that time tells nobody how many of them were right. */
+/* Compares in constant time, so that timing does not reveal how many bytes were right. */
 static bool same_secret(const unsigned char *a, const unsigned char *b)
 {
     unsigned differs = 0;
@@ -39,7 +39,7 @@ bool wire_ask_is_good(const wire_ask *ask, const unsigned char *secret, int rank
     return true;
 }
 
-static void clean(char *text, size_t size)
+static void wire_clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
     for (; *text != '\0'; text++)
@@ -48,10 +48,10 @@ static void clean(char *text, size_t size)
 
 bool wire_view_is_good(record_view *v, int ranks)
 {
-    clean(v->phase, sizeof v->phase);
-    clean(v->scope, sizeof v->scope);
-    clean(v->name, sizeof v->name);
-    clean(v->group, sizeof v->group);
+    wire_clean(v->phase, sizeof v->phase);
+    wire_clean(v->scope, sizeof v->scope);
+    wire_clean(v->name, sizeof v->name);
+    wire_clean(v->group, sizeof v->group);
     if (v->num_missing < 0 || v->num_missing > RECORD_MISSING) return false;
     for (int i = 0; i < v->num_missing; i++)
         if (v->missing[i] < 0 || v->missing[i] >= ranks) return false;

@@ -1,4 +1,4 @@
-/* TCP between hosts. */
+/* TCP sockets between hosts. */
 #include "watch/sockets.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define NEVER 1e9
 
-enum { BACKLOG = 1024 /* a stopped process takes nobody in, and its neighbours ask on */ };
+enum { BACKLOG = 1024 /* a stopped process accepts no connection, and its neighbours keep trying */ };
 
 /* ---- addresses ---- */
 
@@ -28,14 +28,14 @@ static socket_address address_of(const struct sockaddr *from)
         memcpy(a.bytes, &v4.sin_addr, 4);
     } else if (from->sa_family == AF_INET6) {
         memcpy(&v6, from, sizeof v6);
-        if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return a; /* means another interface on each host */
+        if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return a; /* link-local: means another interface on each host */
         a.family = 6;
         memcpy(a.bytes, &v6.sin6_addr, 16);
     }
     return a;
 }
 
-static int interfaces(const struct ifaddrs *list, unsigned loop, socket_address *out, int most)
+static int socket_interfaces(const struct ifaddrs *list, unsigned loop, socket_address *out, int most)
 {
     int count = 0;
     for (const struct ifaddrs *i = list; i != NULL && count < most; i = i->ifa_next) {
@@ -51,9 +51,9 @@ int socket_addresses(socket_address *out, int most, bool with_loop)
     struct ifaddrs *list = NULL;
     int count = 0;
     if (getifaddrs(&list) != 0) return 0;
-    if (with_loop) count = interfaces(list, IFF_LOOPBACK, out, most);
-    count += interfaces(list, 0, out + count, most - count);
-    if (count == 0) count = interfaces(list, IFF_LOOPBACK, out, most);
+    if (with_loop) count = socket_interfaces(list, IFF_LOOPBACK, out, most);
+    count += socket_interfaces(list, 0, out + count, most - count);
+    if (count == 0) count = socket_interfaces(list, IFF_LOOPBACK, out, most);
     freeifaddrs(list);
     return count;
 }
@@ -65,8 +65,8 @@ static int new_socket(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Also while nothing is said, the systems tell each other that they are there. */
-static void set_up(int fd)
+/* Enables keepalives, so that the operating systems keep checking the connection while nothing is sent. */
+static void socket_set_up(int fd)
 {
     const int on = 1, second = 1, probes = 30;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -108,7 +108,7 @@ int socket_listen(uint16_t *port)
 int socket_accept(int listener)
 {
     const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) set_up(fd);
+    if (fd >= 0) socket_set_up(fd);
     return fd;
 }
 
@@ -121,7 +121,7 @@ int socket_connect(const socket_address *to, uint16_t port)
     memcpy(&v6.sin6_addr, to->bytes, 16);
     const int fd = new_socket(is_v4 ? AF_INET : AF_INET6);
     if (fd < 0) return -1;
-    set_up(fd);
+    socket_set_up(fd);
     const struct sockaddr *at = is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
     if (connect(fd, at, is_v4 ? sizeof v4 : sizeof v6) == 0 || errno == EINPROGRESS) return fd;
     return fail_socket(fd);

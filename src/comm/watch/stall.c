@@ -1,6 +1,6 @@
-/* A wait that does not end: who waits for whom in what, and what the missing ranks are doing by their records, on other
- * hosts as the exchange brings them. Told after ten seconds, and the end of all past the limit; a dead process ends all
- * at once, a host without a sign of life after some seconds. */
+/* Detects waits that do not end and reports who waits for whom in which call, and what the missing ranks are doing
+ * according to their records (those of other hosts come through the exchange). Reports after ten seconds, and ends the
+ * run after the limit; a dead process ends it at once, a host without a sign of life after some seconds. */
 #include "megalith/log.h"
 #include "megalith/threads.h"
 #include "watch/stall_impl.h"
@@ -8,16 +8,16 @@
 #include <time.h>
 
 #define LOOK_EVERY_S   0.2
-#define LONGEST_LOOK_S 2.0 /* between two: the rest of the time this process did not run */
+#define LONGEST_LOOK_S 2.0 /* most time counted between two checks: for the rest this process did not run */
 #define FIRST_TOLD_S   10.0
-#define TELL_EVERY_MS  60000 /* on one host: ranks that wait for each other say the same */
-#define ASK_AFTER_S    1.0   /* other hosts; a healthy wait is shorter */
-#define TURN_S         1.5   /* between one host's telling and the next one's, which has heard of it by then */
-#define GONE_S         3.0   /* a host that lives, without its ranks */
+#define TELL_EVERY_MS  60000 /* per host: ranks that wait for each other would report the same */
+#define ASK_AFTER_S    1.0   /* before other hosts are queried; a healthy wait is shorter */
+#define TURN_S         1.5   /* between the reports of two hosts, so that the second has heard of the first */
+#define GONE_S         3.0   /* until a host counts as lost that lives, but whose ranks are gone */
 
-enum { LAST_TURN = 2 }; /* hosts after it tell together */
+enum { LAST_TURN = 2 }; /* hosts from this turn on report together */
 
-/* Nobody that is waited for is dead or stopped, and all are at something that may take long. */
+/* Returns whether no awaited rank is dead or stopped, and all are in phases that may take long. */
 static bool is_patient(const mega_world *w)
 {
     for (int i = 0; i < w->record->num_missing; i++) {
@@ -32,7 +32,7 @@ static bool is_patient(const mega_world *w)
 
 /* ---- other hosts ---- */
 
-/* The hosts of those that this rank waits for, directly or along others, are asked. */
+/* Queries the hosts of the ranks that this rank waits for, directly or through others. */
 static void ask_hosts(mega_world *w)
 {
     chain c = {.count = 0};
@@ -44,16 +44,16 @@ static void ask_hosts(mega_world *w)
     exchange_ask(w, c.rank, c.count);
 }
 
-/* Hosts tell one after the other, so that what one has told the others have heard of. */
+/* Hosts report one after the other, so that each has heard of the earlier reports. */
 static double turn_s(const mega_world *w)
 {
     const int turn = exchange_turn(w);
     return TURN_S * (turn < LAST_TURN ? turn : LAST_TURN);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-/* One of the ranks of a host tells. */
+/* Only one rank of a host reports. */
 static bool may_tell(const mega_world *w, double now)
 {
     int64_t told = atomic_load(&w->page->told);
@@ -61,14 +61,14 @@ static bool may_tell(const mega_world *w, double now)
     return (told == 0 || ms - told > TELL_EVERY_MS) && atomic_compare_exchange_strong(&w->page->told, &told, ms);
 }
 
-static void tell(const comm_op *op, double now)
+static void stall_tell(const comm_op *op, double now)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
     w->watch.told = true;
     if (!may_tell(w, now)) return;
     stall_put_report(&text, op);
-    mega_buffer_printf(&text, "\n  the run goes on waiting; --distributed-timeout-minutes (%.4g) is the limit",
+    mega_buffer_printf(&text, "\n  the run keeps waiting; --distributed-timeout-minutes (%.4g) is the limit",
                        w->timeout_s / 60);
     if (!text.failed && w->report != NULL) w->report(w->report_user, text.data);
     else if (!text.failed)
@@ -84,7 +84,7 @@ void stall_end_by(mega_world *w, int rank)
     if (atomic_compare_exchange_strong(&w->page->ender, &ender, rank + 1)) ender = rank + 1;
     if (ender == w->rank + 1) return;
     for (const double began = mega_time_now();
-         mega_time_now() - began < STALL_FOLLOW_S;) /* signals cut a sleep short */
+         mega_time_now() - began < STALL_FOLLOW_S;) /* signals interrupt the sleep */
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 }
 
@@ -119,7 +119,7 @@ static loss find_loss(const mega_world *w)
     return l;
 }
 
-static mega_status end(const comm_op *op, const loss *l)
+static mega_status stall_end_wait(const comm_op *op, const loss *l)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
@@ -151,7 +151,7 @@ void stall_begin(mega_world *w, double now)
     w->watch = (comm_watch){.looked = now};
 }
 
-/* Time counts by looks: while this process itself is stopped, nobody looks. */
+/* Sums the time between checks, so that time during which this process itself was stopped does not count. */
 static double waited_by_now(comm_watch *watch, const comm_op *op, double now)
 {
     const double since = now - watch->looked;
@@ -169,11 +169,13 @@ mega_status stall_look(const comm_op *op, double now)
     const double waited = waited_by_now(&w->watch, op, now), limit = w->timeout_s;
     w->record->num_missing = comm_missing(stall_head(op), w->record->missing, RECORD_MISSING);
     if (op->limit_s > 0)
-        return waited < op->limit_s ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "group %s: not all came", op->comm->name);
+        return waited < op->limit_s
+                   ? MEGA_OK
+                   : MEGA_FAIL(MEGA_ERR_COMM, "group %s: not all ranks arrived in time", op->comm->name);
     if (waited > ASK_AFTER_S) ask_hosts(w);
     const loss l = find_loss(w);
-    if (l.dead >= 0 || l.lost >= 0 || waited > limit + turn_s(w)) return end(op, &l);
+    if (l.dead >= 0 || l.lost >= 0 || waited > limit + turn_s(w)) return stall_end_wait(op, &l);
     const double first = (limit < 2 * FIRST_TOLD_S ? limit / 2 : FIRST_TOLD_S) + turn_s(w);
-    if (!w->watch.told && waited > first && !is_patient(w)) tell(op, now);
+    if (!w->watch.told && waited > first && !is_patient(w)) stall_tell(op, now);
     return MEGA_OK;
 }

@@ -1,4 +1,4 @@
-/* A report of a wait that does not end, in words. */
+/* Formats the report of a wait that does not end. */
 #ifndef MEGA_STALL_IMPL_H
 #define MEGA_STALL_IMPL_H
 
@@ -7,9 +7,9 @@
 
 enum { CHAIN = WIRE_RANKS }; /* ranks in one report */
 
-#define STALE_S 3.0 /* what was heard longer ago is said to be so */
+#define STALE_S 3.0 /* older information is reported with its age */
 
-/* Who waits for whom, each once. */
+/* The ranks of a chain of waits, each once. */
 typedef struct chain {
     int rank[CHAIN], count;
 } chain;
@@ -21,11 +21,11 @@ typedef struct loss {
 } loss;
 
 void chain_add(chain *c, const int *ranks, int count);
-/* Whether it says of itself that it waits, for those of its record. */
+/* Returns whether this record says that its rank waits for others. */
 bool stall_waits(const record_view *v);
-/* The operation whose messages op waits for: where it stands in a queue, the first there. */
+/* The operation whose messages op waits for: op itself, or the first of its queue. */
 const comm_op *stall_head(const comm_op *op);
-/* From this rank on along those that are waited for. */
+/* Appends the chain of waits that begins at this rank. */
 void stall_put_report(mega_buffer *out, const comm_op *op);
 void stall_put_loss(mega_buffer *out, const comm_op *op, const loss *l);
 

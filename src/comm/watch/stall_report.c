@@ -1,10 +1,10 @@
-/* In words: who waits for whom in what, and what a rank or a host is doing. */
+/* Formats stall reports: who waits for whom in which call, and what a rank or a host is doing. */
 #include "megalith/threads.h"
 #include "watch/stall_impl.h"
 
 #include <string.h>
 
-#define QUIET_S 3.0 /* without a sign of life from a host that gives one each second */
+#define QUIET_S 3.0 /* without the sign of life that a host gives every second */
 
 void chain_add(chain *c, const int *ranks, int count)
 {
@@ -22,16 +22,16 @@ bool stall_waits(const record_view *v)
 
 /* ---- a rank, a host ---- */
 
-/* "rank 3" or "ranks 3, 5". */
+/* Appends "rank 3" or "ranks 3, 5". */
 static void put_ranks(mega_buffer *out, const int *ranks, int count)
 {
     mega_buffer_printf(out, "rank%s ", count == 1 ? "" : "s");
     for (int i = 0; i < count; i++) mega_buffer_printf(out, "%s%d", i > 0 ? ", " : "", ranks[i]);
-    if (count == 0) mega_buffer_puts(out, "of which nothing is known");
+    if (count == 0) mega_buffer_puts(out, "about which nothing is known");
 }
 
-/* "all_reduce #118 (gradients) of group dp". */
-static void put_call(mega_buffer *out, int kind, uint64_t number, const char *name, const char *group)
+/* Appends "all_reduce #118 (gradients) of group dp". */
+static void report_put_call(mega_buffer *out, int kind, uint64_t number, const char *name, const char *group)
 {
     mega_buffer_printf(out, "%s #%llu (%s) of group %s", comm_kind_name((comm_kind)kind), (unsigned long long)number,
                        name, group);
@@ -55,7 +55,7 @@ static void put_doing(mega_buffer *out, const record_view *r)
     mega_buffer_printf(out, "has been %s for %.0f s", doing, r->age);
 }
 
-/* ", at step 12, backward of micro-batch 3, in all_reduce #118 (gradients) of group dp, h.3.attn". */
+/* Appends ", at step 12, backward of micro-batch 3, in all_reduce #118 (gradients) of group dp, h.3.attn". */
 static void put_place(mega_buffer *out, const record_view *r)
 {
     mega_buffer_puts(out, ", at ");
@@ -64,11 +64,11 @@ static void put_place(mega_buffer *out, const record_view *r)
     if (r->micro_batch >= 0) mega_buffer_printf(out, " of micro-batch %lld", (long long)r->micro_batch);
     if (r->kind < 0) return;
     mega_buffer_puts(out, r->state == RECORD_WAITS ? ", in " : ", after ");
-    put_call(out, r->kind, r->number, r->name, r->group);
+    report_put_call(out, r->kind, r->number, r->name, r->group);
     if (r->scope[0] != '\0') mega_buffer_printf(out, ", %s", r->scope);
 }
 
-/* "host node1 (ranks 4-7, 12)". */
+/* Appends "host node1 (ranks 4-7, 12)". */
 static void put_host(mega_buffer *out, const host_news *h)
 {
     mega_buffer_printf(out, "host %s (rank%s ", h->name, h->ranks == 1 ? "" : "s");
@@ -82,23 +82,24 @@ static void put_host(mega_buffer *out, const host_news *h)
     mega_buffer_puts(out, ")");
 }
 
-/* How a host answers, where it does not. */
+/* Appends why a host does not answer. */
 static void put_host_state(mega_buffer *out, const host_news *h)
 {
     put_host(out, h);
     if (!h->reached)
-        mega_buffer_printf(out, " was never reached over TCP (%s); its own report says more",
+        mega_buffer_printf(out, " could never be reached over TCP (%s); see its own report",
                            h->error != 0 ? strerror(h->error) : "no answer");
     else if (h->refusing > 0)
-        mega_buffer_puts(out, " has no process of its ranks any more: its system refuses connections to them");
+        mega_buffer_puts(out, " no longer has any process of its ranks: its system refuses connections to them");
     else if (h->silent > QUIET_S)
-        mega_buffer_printf(out, " has not answered for %.0f s: it is down, or its link is", h->silent);
+        mega_buffer_printf(out, " has not answered for %.0f s: it is down, or its network is", h->silent);
     else
         mega_buffer_printf(
-            out, " is there, but none of its ranks has answered for %.0f s: all stopped, or it is overloaded", h->mute);
+            out, " is up, but none of its ranks has answered for %.0f s: all are stopped, or it is overloaded",
+            h->mute);
 }
 
-/* What a rank is doing; whom it waits for joins the chain. Returns whether it waits. */
+/* Appends what a rank is doing, and adds the ranks that it waits for to the chain. Returns whether it waits. */
 static bool put_rank(mega_buffer *out, const mega_world *w, int rank, chain *c)
 {
     record_view v;
@@ -106,7 +107,7 @@ static bool put_rank(mega_buffer *out, const mega_world *w, int rank, chain *c)
     double stale;
     const bool is_far = exchange_host(w, rank, &h), is_known = record_read(w, rank, &v, &stale);
     if (!is_known && !is_far) {
-        mega_buffer_printf(out, "rank %d cannot be read from here; its own report says what it does", rank);
+        mega_buffer_printf(out, "rank %d cannot be observed from here; its own report says what it does", rank);
         return false;
     }
     mega_buffer_printf(out, "rank %d ", rank);
@@ -123,7 +124,7 @@ static bool put_rank(mega_buffer *out, const mega_world *w, int rank, chain *c)
         chain_add(c, v.missing, v.num_missing);
     }
     if (!is_far || (is_known && stale < STALE_S)) return waits;
-    if (is_known) mega_buffer_printf(out, "; so it said %.0f s ago", stale);
+    if (is_known) mega_buffer_printf(out, " (reported by that rank %.0f s ago)", stale);
     mega_buffer_puts(out, ": ");
     put_host_state(out, &h);
     return waits;
@@ -148,7 +149,7 @@ void stall_put_report(mega_buffer *out, const comm_op *op)
         all_wait &= put_rank(out, w, c.rank[i], &c);
         if (i > 0 || head == op) continue;
         mega_buffer_puts(out, ", which is queued after ");
-        put_call(out, (int)head->kind, head->number, head->name, head->comm->name);
+        report_put_call(out, (int)head->kind, head->number, head->name, head->comm->name);
     }
     if (all_wait)
         mega_buffer_puts(out, "\n  all of these wait for each other: their calls do not match. MEGA_CHECK=2 in the "
@@ -163,8 +164,8 @@ void stall_put_loss(mega_buffer *out, const comm_op *op, const loss *l)
     if (l->dead >= 0) put_rank(out, w, l->dead, &c);
     else if (exchange_host(w, l->lost, &h))
         put_host_state(out, &h);
-    mega_buffer_printf(out, "; the run ends. Told by rank %d, which waited in ", w->rank);
-    put_call(out, (int)op->kind, op->number, op->name, op->comm->name);
+    mega_buffer_printf(out, "; the run ends. Reported by rank %d, which waited in ", w->rank);
+    report_put_call(out, (int)op->kind, op->number, op->name, op->comm->name);
     if (l->dead >= 0) return;
     mega_buffer_puts(out, " for ");
     put_ranks(out, w->record->missing, w->record->num_missing);

@@ -1,4 +1,5 @@
-/* Metrics files: rows with all digits, the cut of a resumed run, curves read back, and mistakes by file and line. */
+/* Metrics files: rows with all digits, the rows that a resumed run removes, reading curves back, and errors that name
+ * file and line. */
 #include "kit.h"
 #include "megalith/append.h"
 #include "megalith/file.h"
@@ -62,11 +63,10 @@ static void rows(void **state)
     mega_metrics *m = NULL;
     ok(mega_metrics_open(&m, path, RUN, 0));
     step(m, 3);
-    assert_text(
-        path,
-        "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n"); /* at
-                                                                                                                  once
-                                                                                                                */
+    assert_text(path,
+                /* at
+                 * once */
+                "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
     ok(mega_metrics_sync(m));
     final(m, 3);
     close_whole(m);
@@ -85,8 +85,8 @@ static void run(const char *path, int64_t from, int64_t to)
     close_whole(m);
 }
 
-/* Cut anywhere, with a row torn in the middle, and resumed at any earlier iteration: the file of a run without a cut.
- */
+/* A file cut anywhere, with a partial last row, and resumed at any earlier iteration, equals that of an uninterrupted
+ * run. */
 static void resumed_equals_uncut(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void resumed_equals_uncut(void **state)
     mega_free(text);
 }
 
-/* An evaluation alone adds rows to the file of a training, also of an iteration before its end. */
+/* A run that only evaluates adds rows to the file of a training, even for an iteration before its end. */
 static void all_rows_stay(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void torn_row(void **state)
     assert_text(path,
                 "{\"iteration\": 1}\n{\"iteration\": 2}\n"
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
-    mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}"); /* whole, but for its newline */
+    mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}"); /* complete except for its newline */
     ok(mega_metrics_open(&m, path, RUN, 2));
     step(m, 3);
     close_whole(m);
@@ -150,8 +150,7 @@ static void torn_row(void **state)
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
 }
 
-/* What is not a metrics file is left as it is; what a kill left of a first row is not foreign. */
-/* Another run of the same file keeps its rows, whatever this one goes on from; a run that writes no row changes
+/* Rows of another run in the same file stay, whatever iteration this run resumes from; a run that writes no row changes
  * nothing. */
 static void rows_of_other_runs_stay(void **state)
 {
@@ -174,7 +173,7 @@ static void rows_of_other_runs_stay(void **state)
                       "{\"iteration\": 4, \"lm_loss\": 0.25, \"grad_norm\": 0.4, \"run\": \"r1\"}\n");
 }
 
-/* Two runs write to one file; one of them is resumed, and cuts its rows while the other goes on. */
+/* Two runs write to one file; one of them resumes and removes rows while the other keeps writing. */
 static void resumed_beside_another_run(void **state)
 {
     (void)state;
@@ -191,10 +190,10 @@ static void resumed_beside_another_run(void **state)
     step(b, 3);
     step(a, 6);
     assert_int_equal(mega_metrics_missing(a).pieces, 0);
-    ok(mega_append_exclude(&held, path)); /* no row is being written */
+    ok(mega_append_exclude(&held, path)); /* waits until no row is being written */
     const mega_metric row = {.key = "iteration", .kind = MEGA_METRIC_INT, .i = 7};
     assert_int_equal(mega_metrics_row(a, &row, 1), MEGA_ERR_BUSY);
-    assert_non_null(strstr(mega_error_message(), "another process has been writing to it"));
+    assert_non_null(strstr(mega_error_message(), "another process has held its lock"));
     mega_append_admit(held);
     step(a, 8);
     ok(mega_metrics_close(a, &missing));
@@ -226,7 +225,7 @@ static void link_is_followed(void **state)
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
 }
 
-/* The file is moved away by whoever keeps logs short: rows go on in a new one. Removed: the rows in it are missing. */
+/* If log rotation moves the file away, rows go to a new one. If it is removed, its rows count as missing. */
 static void moved_and_removed(void **state)
 {
     (void)state;
@@ -262,7 +261,7 @@ static void foreign_file(void **state)
             mega_kit_write(path, foreign[i]);
             assert_int_equal(mega_metrics_check(path), MEGA_ERR_FORMAT);
             assert_int_equal(mega_metrics_open(&m, path, RUN, through[k]), MEGA_ERR_FORMAT);
-            assert_non_null(strstr(mega_error_message(), "notes.txt: its first line is no row of metrics"));
+            assert_non_null(strstr(mega_error_message(), "notes.txt: its first line is not a row of metrics"));
             assert_text(path, foreign[i]);
         }
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {

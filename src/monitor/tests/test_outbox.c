@@ -1,4 +1,4 @@
-/* Pieces for a file that cannot be written for a while: they wait, come in order, and what is lost is counted. */
+/* A queue for a file that cannot be written for a while: pieces keep their order, and lost ones are counted. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -35,7 +35,7 @@ static void waits_for_its_folder(void **state)
     ok(mega_folder_create(folder));
     ok(mega_outbox_sync(o));
     assert_text(path, "head one two ");
-    ok(mega_tree_remove(folder)); /* with what was written */
+    ok(mega_tree_remove(folder)); /* together with what was written */
     ok(mega_outbox_put(o, 4, 4, "three ", 6));
     assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
     ok(mega_folder_create(folder));
@@ -46,7 +46,7 @@ static void waits_for_its_folder(void **state)
     ok(mega_outbox_close(o));
 }
 
-/* A bound on what waits: the oldest pieces go. */
+/* The queue is bounded: the oldest pieces are dropped. */
 static void gives_up_the_oldest(void **state)
 {
     (void)state;

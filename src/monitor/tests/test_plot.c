@@ -1,5 +1,5 @@
-/* Plots: small pictures to the letter, the edges (gaps, one point, logarithms, nothing to draw), and SVG that is small
- * and well-formed. */
+/* Plots: small pictures character by character, edge cases (gaps, one point, logarithms, nothing to draw), and SVG that
+ * is small and well-formed. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/plot.h"
@@ -54,7 +54,7 @@ static void braille(void **state)
                    "      0          2\n");
 }
 
-/* Whatever the numbers: no line is wider than asked for, none ends in blanks, and the height is kept. */
+/* For any numbers, no line is wider than requested, none ends in blanks, and the height is exact. */
 static void stays_in_its_frame(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-/* Thousands of points become one stroke a pixel, which still reaches their extremes. */
+/* Thousands of points become one stroke per pixel, which still reaches their extremes. */
 static void svg(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void svg(void **state)
     assert_int_equal(count(b.data, "<text"), count(b.data, "</text>"));
     assert_int_equal(count(b.data, "<g "), count(b.data, "</g>"));
     assert_int_equal(count(b.data, "<circle"), 3);
-    assert_int_equal(count(b.data, "class=\"c\""), 4); /* two curves, two in the legend */
+    assert_int_equal(count(b.data, "class=\"c\""), 4); /* two curves, and two legend entries */
     assert_int_equal(count(b.data, "class=\"f\""), 1);
     double top = 1e9, height = 0, clip = 0; /* the peak of one point among 100,000 is drawn */
     const char *area = strstr(b.data, "<clipPath");
@@ -177,7 +177,7 @@ static void svg(void **state)
     free(y);
 }
 
-/* rsvg and Python's XML reader agree that it is a picture, where they are installed. */
+/* rsvg and Python's XML reader, if installed, must accept the file as a picture. */
 static void peers_read_svg(void **state)
 {
     (void)state;

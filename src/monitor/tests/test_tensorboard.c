@@ -1,5 +1,4 @@
-/* Event files: golden records, a reader written apart from the writer, and the real tensorboard where it is installed.
- */
+/* Event files: golden records, an independent reader, and the real tensorboard if it is installed. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -22,7 +21,7 @@ static void close_whole(mega_tensorboard *t)
     assert_int_equal(missing.pieces, 0);
 }
 
-/* The reader. It shares no line with the writer: a bitwise CRC, and a cursor over bytes. */
+/* This reader shares no code with the writer: a bitwise CRC, and a cursor over bytes. */
 static uint32_t bitwise_crc32c(const uint8_t *p, size_t n)
 {
     uint32_t crc = 0xffffffffu;
@@ -52,7 +51,7 @@ static uint64_t take_varint(cursor *c)
     }
 }
 
-/* The next field of a message: number, and its bytes (fixed and length-delimited) or its value (varint). */
+/* Reads the next field of a message: its number, and its bytes (fixed and length-delimited) or its value (varint). */
 static bool take_field(cursor *c, unsigned *number, cursor *bytes, uint64_t *value)
 {
     if (c->at == c->end) return false;
@@ -103,7 +102,7 @@ static void read_tensor(cursor c, event *e)
             copy_text(e->text, sizeof e->text, bytes);
             e->has_text = true;
         }
-        if (number == 2) { /* shape: one dim of a size */
+        if (number == 2) { /* shape: one dimension of some size */
             cursor dim;
             uint64_t size = 0;
             assert_true(take_field(&bytes, &number, &dim, &size));
@@ -152,7 +151,7 @@ static event read_event(cursor c)
     return e;
 }
 
-/* All events of a file; fails the test at a wrong checksum or a cut record. */
+/* Reads all events of a file; fails the test on a wrong checksum or an incomplete record. */
 static int read_events(const char *path, event *out, int room)
 {
     char *bytes = NULL;
@@ -235,7 +234,7 @@ static void read_back(void **state)
     const char *folder = mega_kit_temp_folder();
     mega_tensorboard *a = NULL, *b = NULL;
     ok(mega_tensorboard_open(&a, folder, 1.0));
-    ok(mega_tensorboard_open(&b, folder, 1.0)); /* the same second: another file */
+    ok(mega_tensorboard_open(&b, folder, 1.0)); /* in the same second: another file name */
     assert_string_not_equal(mega_tensorboard_path(a), mega_tensorboard_path(b));
     close_whole(b);
     event *e = mega_malloc(4096 * sizeof *e);
@@ -266,7 +265,7 @@ static void read_back(void **state)
 
 static int attempt(void *user)
 {
-    static int number; /* a new folder each time, where the first name is free */
+    static int number; /* a new folder each time, in which the first name is free */
     char folder[600];
     snprintf(folder, sizeof folder, "%s/%d", (const char *)user, number++);
     mega_tensorboard *t = NULL;
@@ -276,7 +275,7 @@ static int attempt(void *user)
     if (st == MEGA_OK) st = mega_tensorboard_text(t, "b", "text", 1, 3.0);
     event e[4];
     if (st != MEGA_OK && t != NULL) {
-        ok(mega_tensorboard_flush(t)); /* what was recorded is still whole */
+        ok(mega_tensorboard_flush(t)); /* earlier records must still be whole */
         assert_true(read_events(mega_tensorboard_path(t), e, 4) < 4);
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "as before");
         mega_error_record why;

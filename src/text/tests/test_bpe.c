@@ -1,5 +1,5 @@
-/* Merging: the scan, the heap and the definition in its plainest form agree on random tables, also on those whose ranks
- * no training would give; long words take no quadratic time. */
+/* Merging: the scan, the heap and the plainest implementation agree on random tables, even with ranks that no training
+ * would give; long words do not take quadratic time. */
 #include "bpe.h"
 #include "kit.h"
 #include "megalith/threads.h"
@@ -13,7 +13,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* While there is a ranked pair: take the lowest rank, of these the leftmost. */
+/* While a pair has a rank: merges the pair of lowest rank, the leftmost of equal ones. */
 static int64_t plain_merge(const mega_merges *m, int32_t *symbol, int64_t n)
 {
     for (;;) {
@@ -32,7 +32,7 @@ static int64_t plain_merge(const mega_merges *m, int32_t *symbol, int64_t n)
     }
 }
 
-/* Pairs of symbols below `symbols` become any symbol below twice that; each pair once. */
+/* Each pair of symbols below `symbols` occurs once and becomes any symbol below twice that. */
 static void random_merges(mega_merges *m, int symbols, uint64_t *state)
 {
     bool used[64][64] = {{false}};

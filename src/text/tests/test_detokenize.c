@@ -30,7 +30,7 @@ static void every_rule(void **state)
     expect("the cat 's tail", "the cat's tail");
 }
 
-/* Quotes pair from left to right over the whole text; a lone one stays. */
+/* Quotes are paired from left to right over the whole text; an unpaired one stays. */
 static void pairs_over_lines(void **state)
 {
     (void)state;

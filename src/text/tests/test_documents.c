@@ -1,4 +1,5 @@
-/* Documents out of files: which files, which format, where records are cut, packed input, and what is refused. */
+/* Reading documents: which files are found, which format is recognised, where records are split, compressed input, and
+ * what is refused. */
 #include "kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"
@@ -11,12 +12,12 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* All documents of the inputs, each with a '|' after it. */
+/* All documents of the inputs, each followed by a '|'. */
 typedef struct reading {
     mega_status st;
     int64_t documents, chunks;
     mega_buffer text;
-    mega_document_fault fault; /* of the first broken record */
+    mega_document_fault fault; /* fault of the first invalid record */
     int64_t lines[64];         /* first line of each record */
 } reading;
 
@@ -62,7 +63,7 @@ static void expect_one_file(const char *name, const char *content, bool split, c
 {
     const char *path = mega_kit_path(mega_kit_temp_folder(), name);
     mega_kit_write(path, content);
-    /* Chunks of every small size cut the file at every place. */
+    /* every small chunk size splits the file somewhere else */
     for (size_t chunk = 1; chunk < 40; chunk++)
         expect_documents(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, split, chunk, NULL, false}, text);
 }
@@ -90,8 +91,8 @@ static void blank_lines_split(void **state)
     expect_one_file("e", "one", true, "one|");
 }
 
-/* Records of a file that is cut continue each other, begin with the white space after a character, and know their
- * line; text in which no line ends is not cut. */
+/* Records of a file that is split continue each other, begin with the white space after a character, and know their
+ * line; text without line ends is not split. */
 static void long_texts_are_cut(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void other_encodings(void **state)
     }
 }
 
-/* The line ends of Windows stay in plain text, which is told once; in JSON lines they mean nothing. */
+/* Windows line ends stay in plain text, with one warning; in JSON lines they have no effect. */
 static void windows_line_ends(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void windows_line_ends(void **state)
     assert_null(strstr(first + 1, "b.txt"));
 }
 
-/* What the rights hide is not told to be missing. */
+/* Files hidden by permissions are not reported as missing. */
 static void hidden_inputs(void **state)
 {
     (void)state;
@@ -226,7 +227,7 @@ static void hidden_inputs(void **state)
         reading r = read_inputs(&(mega_documents_options){&path, 1, MEGA_DOCUMENT_AUTO, false, 0, NULL, false});
         if (is_root) assert_int_equal(seteuid(0), 0);
         assert_int_equal(r.st, MEGA_ERR_IO);
-        assert_non_null(strstr(mega_error_message(), "Permission denied; check the rights"));
+        assert_non_null(strstr(mega_error_message(), "Permission denied; check the permissions"));
         mega_buffer_fini(&r.text);
     }
     assert_int_equal(chmod(locked, 0700), 0);
@@ -293,7 +294,7 @@ static void folders_globs_and_order(void **state)
                      MEGA_ERR_NOT_FOUND);
 }
 
-/* ---- packed input ---- */
+/* ---- compressed input ---- */
 
 enum { LINES = 20000 };
 
@@ -337,7 +338,7 @@ static void packed_files(void **state)
     assert_int_equal(plain.documents, LINES);
     for (int gzip = 0; gzip < 2; gzip++) {
         const char *path = mega_kit_path(mega_kit_temp_folder(), "packed");
-        /* Two members, one after the other, the first ending inside a line. */
+        /* two consecutive members, the first of which ends inside a line */
         const size_t half = n / 2 + 7, first = pack(gzip == 1, text, half, packed, n + 1000);
         const size_t both = first + pack(gzip == 1, text + half, n - half, packed + first, n + 1000 - first);
         write_bytes(path, packed, both);

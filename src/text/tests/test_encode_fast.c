@@ -1,5 +1,5 @@
-/* The fast encoder, in each instruction set that runs here, against its definition: GPT-2's split and the merges, word
- * by word, without a cache. Random and adversarial texts from a fixed seed. */
+/* Compares the fast encoder, for each instruction set that runs here, with its definition: GPT-2's split and the
+ * merges, word by word, without a cache. Random and adversarial texts from a fixed seed. */
 #include "encoder.h"
 #include "kit.h"
 #include "megalith/threads.h"
@@ -27,7 +27,7 @@ static size_t put_code_point(uint8_t *to, uint32_t cp)
     return (size_t)n;
 }
 
-/* One piece of at most 8 bytes, of a kind that the split looks at. */
+/* One piece of at most 8 bytes, of a kind that the split distinguishes. */
 static size_t piece(uint8_t *to, uint64_t r, int kind)
 {
     static const char *const likely[] = {" ",
@@ -88,7 +88,7 @@ static size_t piece(uint8_t *to, uint64_t r, int kind)
     return 1;
 }
 
-/* Stretches of one kind, so that runs get long, and now and then one piece many times. */
+/* Consecutive pieces of one kind, so that runs get long, and sometimes one piece many times. */
 static size_t random_text(uint8_t *text, size_t wanted, uint64_t *state)
 {
     size_t n = 0;
@@ -117,7 +117,7 @@ static void compare_ends(const uint8_t *text, size_t n)
 
 static void compare(mega_encoder *fast, mega_encoder *plain, const uint8_t *text, size_t n)
 {
-    /* A block of its own size, so that a sanitizer sees a read after the end. */
+    /* a block of exactly this size, so that a sanitizer detects a read past the end */
     uint8_t *exact = malloc(n);
     assert_true(exact != NULL || n == 0);
     if (n > 0) memcpy(exact, text, n);
@@ -147,11 +147,11 @@ static void fuzz(const mega_tokenizer *t, int rounds)
             const size_t limit = round % 64 == 0 ? LIMIT : round % 4 == 0 ? 600 : 90;
             compare(fast, plain, text, random_text(text, next_random(&state) % limit, &state));
         }
-        memset(text, 'a', LIMIT); /* one long word; above the limit of ids of 16 bits too */
+        memset(text, 'a', LIMIT); /* one long word, above the limit for ids of 16 bits too */
         compare(fast, plain, text, LIMIT);
         compare(fast, plain, text, MEGA_SYMBOLS16);
         compare(fast, plain, text, MEGA_SYMBOLS16 + 1);
-        /* Positions in the ring begin anew. */
+        /* positions in the ring are about to wrap around */
         fast->cache.head = UINT32_MAX - 3 * (uint32_t)MEGA_CACHE_RING;
         for (int round = 0; round < 50; round++) {
             compare(fast, plain, text, random_text(text, 5000, &state));
@@ -177,7 +177,7 @@ static void trained(void **unused)
         assert_int_equal(mega_trainer_add(trainer, (char *)text, random_text(text, LIMIT, &state)), MEGA_OK);
     assert_int_equal(mega_trainer_finish(trainer, &t), MEGA_OK);
     fuzz(t, 4000);
-    mega_pair_table_fini(&t->pairs); /* as of a vocabulary whose ids need more than 16 bits */
+    mega_pair_table_fini(&t->pairs); /* like a vocabulary whose ids need more than 16 bits */
     fuzz(t, 1000);
     mega_tokenizer_destroy(t);
     mega_trainer_destroy(trainer);

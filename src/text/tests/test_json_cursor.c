@@ -1,5 +1,5 @@
-/* The JSON walker: what strings mean, where mistakes are, and tokenizer files cut or changed at every place, which must
- * be refused or taken but never break anything. */
+/* The JSON cursor: how strings are decoded, where mistakes are reported, and tokenizer files that are truncated or
+ * changed at every byte, which must be refused or accepted but never crash. */
 #include "json_cursor.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -109,7 +109,7 @@ static const char bpe[] = "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":4,\"co
                           "\"dropout\":null,\"ignore_merges\":false,"
                           "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"aba\":3},\"merges\":[[\"a\",\"b\"],\"ab a\"]}}";
 
-/* Loads the text as tokenizer.json and uses what comes of it. */
+/* Loads the text as tokenizer.json and uses the resulting tokenizer. */
 static bool load_text(const char *path, const char *text, size_t n)
 {
     mega_writer *w;
@@ -153,7 +153,7 @@ static void broken_tokenizer_files(void **state)
         }
         taken += load_text(path, text, n);
     }
-    assert_true(taken > 15 && taken < 400); /* some places do not matter, most do */
+    assert_true(taken > 15 && taken < 400); /* a change at most of the bytes matters */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Strings out of a line of JSON: what is taken, what is refused and where. */
+/* Extracting strings from a line of JSON: what is accepted, what is refused and at which column. */
 #include "documents_impl.h"
 #include "json_scan.h"
 #include "kit.h"
@@ -73,7 +73,7 @@ static void broken_lines(void **state)
     expect_fault("{text: \"abc\"}", 2, "expected a key in double quotes");
     expect_fault("{\"text\": \"abc\",}", 16, "expected a key in double quotes");
     expect_fault("{\"text\": 'abc'}", 10, "expected a value");
-    expect_fault("{\"text\": \"abc\"} {}", 17, "something after the object");
+    expect_fault("{\"text\": \"abc\"} {}", 17, "found something after the object");
     expect_fault("{\"text\": \"abc\" \"b\":1}", 16, "expected ',' or '}'");
     expect_fault("{\"text\": \"a\\qb\"}", 12, "unknown escape");
     expect_fault("{\"text\": \"a\\u12g4\"}", 12, "hexadecimal");
@@ -115,7 +115,8 @@ static void deep_nesting_is_refused(void **state)
     mega_buffer_fini(&out);
 }
 
-/* Every prefix of a good line is broken, and no prefix reads past its end (the sanitizer watches the exact block). */
+/* Every prefix of a valid line is invalid, and parsing it reads nothing past its end (the sanitizer watches the exact
+ * block). */
 static void every_cut_is_noticed(void **state)
 {
     (void)state;
@@ -133,8 +134,8 @@ static void every_cut_is_noticed(void **state)
     }
 }
 
-/* Every byte at every place of a block, with every other one after it, ends the run of each body where the plain one
- * ends. The block is exact: the sanitizer sees a read after it. */
+/* For every byte at every position of a block, followed by every other byte, each variant stops where the plain one
+ * does. The block has the exact size, so that the sanitizer detects a read past it. */
 static void runs_are_equal(void **state)
 {
     (void)state;
@@ -157,7 +158,8 @@ static void runs_are_equal(void **state)
     }
 }
 
-/* A string without escapes is not copied; one with them, and a later value of the same key, are right all the same. */
+/* A string without escapes is not copied; a string with escapes, and a later value of the same key, are correct as
+ * well. */
 static void views_point_into_the_line(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The state machine against the pattern itself, run by PCRE2 on random text, where PCRE2 was found at build time. */
+/* Compares the state machine with the pattern itself, run by PCRE2 on random text, if PCRE2 was found at build time. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/utf8.h"
@@ -11,7 +11,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* \s spelled out: PCRE2's own has another opinion on U+180E. */
+/* \s spelled out, because PCRE2's own \s treats U+180E differently. */
 #define WS "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 static const char pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+|[" WS "]+(?![^" WS "])|[" WS "]+";
@@ -25,7 +25,7 @@ static pcre2_code *compile(const char *text)
     return code;
 }
 
-/* Bytes that are not UTF-8 stand for themselves as one character of no class; for PCRE2, as a private-use one. */
+/* A byte that is not UTF-8 is one character of no class; for PCRE2 it becomes a private-use character. */
 static void to_utf8(const uint8_t *text, size_t n, mega_buffer *out, size_t *origin)
 {
     out->size = 0;
@@ -71,7 +71,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Code points on whose class PCRE2 (of an older or newer Unicode) agrees with the table. */
+/* Code points whose class is the same for PCRE2 (of an older or newer Unicode) and for our table. */
 static uint32_t *agreed_code_points(size_t *out_count)
 {
     pcre2_code *code = compile("(\\p{L})|(\\p{N})|([" WS "])|(.)");
@@ -88,14 +88,14 @@ static uint32_t *agreed_code_points(size_t *out_count)
         else
             disputed++;
     }
-    assert_true(disputed < 12000); /* some Unicode versions apart, no more */
+    assert_true(disputed < 12000); /* a difference of some Unicode versions explains no more */
     pcre2_match_data_free(match);
     pcre2_code_free(code);
     *out_count = count;
     return list;
 }
 
-/* A text that has what the pattern looks at more often than chance would. */
+/* A text in which the characters that the pattern distinguishes are frequent. */
 static size_t random_text(uint8_t *text, size_t limit, uint64_t *state, const uint32_t *list, size_t count)
 {
     static const char *const likely[] = {
@@ -138,7 +138,7 @@ static void equals_the_pattern(void **unused)
         const size_t n = random_text(text, LIMIT, &state, list, count);
         compare(code, match, text, n, &utf8, origin);
     }
-    for (int round = 0; round < 5000; round++) { /* bytes alone */
+    for (int round = 0; round < 5000; round++) { /* random bytes only */
         const size_t n = next_random(&state) % LIMIT;
         for (size_t i = 0; i < n; i++) text[i] = (uint8_t)next_random(&state);
         compare(code, match, text, n, &utf8, origin);

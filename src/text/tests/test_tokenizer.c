@@ -1,4 +1,4 @@
-/* Known ids and splits, decoding, and what is refused. Vocabularies are made here; those of shared/data are in
+/* Known ids and splits, decoding, and what is refused. The vocabularies are made here; real ones are tested in
  * tests/golden. */
 #include "held.h"
 #include "kit.h"
@@ -26,7 +26,7 @@ static void expect_ids(const mega_tokenizer *t, const char *text, bool special, 
     mega_encoder *e;
     mega_ids ids = {0};
     assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
-    for (int repeat = 0; repeat < 2; repeat++) { /* the second time from the cache */
+    for (int repeat = 0; repeat < 2; repeat++) { /* the second time the words come from the cache */
         ids.count = 0;
         if ((special ? mega_encoder_encode_special : mega_encoder_encode)(e, text, strlen(text), &ids) != MEGA_OK)
             fail_msg("%s", mega_error_message());
@@ -57,7 +57,8 @@ static void small_vocabulary(void **state)
     mega_encoder *e;
     mega_ids ids = {0};
     assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
-    assert_int_equal(mega_encoder_encode(e, "lo<|endoftext|>", 15, &ids), MEGA_ERR_FORMAT); /* text like any other */
+    /* <|endoftext|> is ordinary text here */
+    assert_int_equal(mega_encoder_encode(e, "lo<|endoftext|>", 15, &ids), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "byte 0x3C at byte 2"));
     assert_int_equal(ids.count, 0);
     mega_encoder_destroy(e);
@@ -75,7 +76,7 @@ static void small_vocabulary(void **state)
     mega_tokenizer_destroy(t);
 }
 
-/* The splits of GPT-2's pattern that surprise; words are separated by '|'. */
+/* Surprising splits of GPT-2's pattern; words are separated by '|'. */
 static void splits(void **state)
 {
     (void)state;
@@ -175,7 +176,7 @@ static void char_tokenizer(void **state)
     mega_ids_fini(&ids);
     mega_encoder_destroy(e);
 
-    /* The same from its tokenizer.json, and from an object. */
+    /* the same tokenizer from its tokenizer.json, and from an object */
     assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
     mega_tokenizer *again;
     if (mega_tokenizer_load(&again, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
@@ -235,7 +236,7 @@ static void note_warning(void *user, mega_log_level level, const char *line)
     if (level == MEGA_LOG_WARN) snprintf(warning, sizeof warning, "%s", line);
 }
 
-/* --vocab-size beside a tokenizer that has another number of ids. */
+/* --vocab-size with a tokenizer that has another number of ids. */
 static void vocab_size_is_checked(void **state)
 {
     (void)state;
@@ -266,7 +267,7 @@ static void refused_files(void **state)
         const char *vocab, *merges, *message;
     } rows[] = {
         {"{\"a\":0,\"b\":0}", "", "id 0 is given twice"},
-        {"{\"a\":0,\"a\":1}", "", "token 'a' is there twice"},
+        {"{\"a\":0,\"a\":1}", "", "token 'a' occurs twice"},
         {"{\"a\":0,\"b\":-1}", "", "has id -1"},
         /* found by fuzz_tokenizer_files: 178 MB for a file of a few bytes */
         {"{\"a\":0,\"b\":7000000}", "", "has id 7000000; ids are 0 to 262162 in a file of this size"},
@@ -326,7 +327,7 @@ static void refused_files(void **state)
     assert_int_equal(mega_tokenizer_load(&t, mega_kit_temp_folder()), MEGA_ERR_NOT_FOUND);
 }
 
-/* Of a vocabulary of 60,000 characters, which is most of the heap here. */
+/* A vocabulary of 60,000 characters, which is most of the heap here. */
 static void bytes_are_those_held(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* The trainer against a plain one that counts everything anew for each merge; the order of documents and the number of
- * workers do not matter; what it writes comes back; each failing allocation is reported. */
+/* Compares the trainer with a plain one that recounts everything for each merge; checks that the order of documents and
+ * the number of workers do not matter, that saved tokenizers can be loaded, and that each failing allocation is
+ * reported. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/threads.h"
@@ -63,7 +64,7 @@ static void plain_begin(plain_trainer *p, const mega_tokenizer *t, const char *t
     }
 }
 
-/* The most frequent pair, lower ids first; its count. */
+/* Returns the most frequent pair, lower ids first, and its count. */
 static int64_t plain_best(plain_trainer *p, int32_t *left, int32_t *right)
 {
     int64_t best = 0;
@@ -177,8 +178,8 @@ static void workers_do_not_matter(void **unused)
     }
 }
 
-/* The linker puts __wrap_mega_trainer_add in the place of the trainer's own (cmake/tests.cmake). Where `others` is
- * above 0, the thread that adds the first document holds it until the others have been added. */
+/* The linker substitutes __wrap_mega_trainer_add for the trainer's function (cmake/tests.cmake). If `others` is above
+ * 0, the thread that adds the first document waits until that many others have been added. */
 mega_status __real_mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
 mega_status __wrap_mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
 static atomic_int others, added;
@@ -195,7 +196,7 @@ mega_status __wrap_mega_trainer_add(mega_trainer *t, const char *text, size_t by
     return __real_mega_trainer_add(t, text, bytes);
 }
 
-/* A file that is one document is cut for the threads, and teaches what it teaches as a whole. */
+/* A file with one document is split among the threads, with the same result as the whole. */
 static void pieces_of_a_file_do_not_matter(void **unused)
 {
     (void)unused;
@@ -235,7 +236,7 @@ static void pieces_of_a_file_do_not_matter(void **unused)
     }
 }
 
-/* A thread that is held up in its chunk holds up nobody: the others count all the other chunks. */
+/* A thread that is delayed in its chunk delays nobody: the others count all other chunks. */
 static void a_thread_that_is_held_up(void **unused)
 {
     (void)unused;
@@ -255,7 +256,7 @@ static void a_thread_that_is_held_up(void **unused)
         assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
         atomic_store(&added, 0);
         atomic_store(&is_held, false);
-        atomic_store(&others, DOCUMENTS - 2); /* the first thread of all may hold two: the second chunk has them */
+        atomic_store(&others, DOCUMENTS - 2); /* the delayed thread may hold two documents: those of the second chunk */
         const mega_status st = mega_trainer_read(trainer, &input, &counts);
         atomic_store(&others, 0);
         assert_int_equal(st, MEGA_OK);
@@ -265,7 +266,7 @@ static void a_thread_that_is_held_up(void **unused)
     }
 }
 
-/* Many threads meet many mistakes; the one that is reported comes first in the text. */
+/* Many threads meet many mistakes; the first one in the text is reported. */
 static void first_mistake_is_reported(void **unused)
 {
     (void)unused;
@@ -335,7 +336,7 @@ static void characters(void **unused)
     mega_tokenizer_destroy(t);
     mega_trainer *trainer;
     assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
-    assert_int_equal(mega_trainer_finish(trainer, &t), MEGA_ERR_USAGE); /* nothing was read */
+    assert_int_equal(mega_trainer_finish(trainer, &t), MEGA_ERR_USAGE); /* no document was added */
     assert_int_equal(mega_trainer_add(trainer, "ab\xFF", 3), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "byte 0xFF at byte 2"));
     mega_trainer_destroy(trainer);

@@ -1,4 +1,4 @@
-/* The class table against the Unicode files that it was made from. */
+/* Compares the class table with the Unicode files from which it was made. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -77,7 +77,7 @@ static void classes_are_those_of_unicode(void **state)
     mega_free(props);
 }
 
-/* Always runs: characters whose class people get wrong. */
+/* Always runs: characters whose class is often mistaken. */
 static void known_classes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Invariants that we can prove. Failing is our bug: prints file, line, values, then aborts. Never for a user's mistake.
- */
+/* Assertions about invariants that we can prove. A failed one is a bug of megalith: it prints file, line and values and
+ * aborts. Never used for a user's mistake. */
 #ifndef MEGALITH_ASSERT_H
 #define MEGALITH_ASSERT_H
 
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* An attribute and not _Noreturn, which is not C++. */
+/* an attribute, because _Noreturn is not C++ */
 void mega_assert_failed(const char *expression, const char *file, int line, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
 
@@ -20,8 +20,8 @@ void mega_assert_failed(const char *expression, const char *file, int line, cons
 #define MEGA_ASSERT(condition, ...) ((void)0)
 #endif
 
-/* Level of the costly checks, from the environment variable MEGA_CHECK: 0 none, 1 local (NaN per op, arena canaries,
- * verified programs), 2 also between ranks. */
+/* Returns the level of the costly checks, from the environment variable MEGA_CHECK: 0 none, 1 local (NaN per op, arena
+ * canaries, verified programs), 2 also between ranks. */
 int mega_check_level(void);
 
 #ifdef __cplusplus

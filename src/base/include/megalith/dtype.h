@@ -1,4 +1,4 @@
-/* Number types of tensors and files. */
+/* Data types of tensor elements and of files. */
 #ifndef MEGALITH_DTYPE_H
 #define MEGALITH_DTYPE_H
 
@@ -27,7 +27,7 @@ typedef enum mega_dtype {
 size_t mega_dtype_size(mega_dtype t);
 const char *mega_dtype_name(mega_dtype t); /* "f32", "bf16", … */
 
-/* bfloat16 is the upper half of a float; rounding is to nearest even, NaN stays NaN. */
+/* bfloat16 is the upper half of a float; rounds to nearest even, and NaN stays NaN. */
 static inline float mega_bf16_to_f32(uint16_t h)
 {
     const uint32_t u = (uint32_t)h << 16;

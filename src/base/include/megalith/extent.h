@@ -1,5 +1,5 @@
-/* Products and sums of sizes (elements, rows, tokens). A result that does not fit is INT64_MAX, so a formula is checked
- * once, at its end: the caller compares the result with a limit. */
+/* Products and sums of sizes (elements, rows, tokens) that saturate at INT64_MAX on overflow, so the caller checks a
+ * formula once, by comparing its result with a limit. */
 #ifndef MEGALITH_EXTENT_H
 #define MEGALITH_EXTENT_H
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Of a tensor: more than any machine holds, and so few that the bytes of all tensors of a program cannot overflow. */
+/* Limit on the elements of a tensor: more than any machine holds, yet the bytes of all tensors of a program cannot
+ * overflow. */
 #define MEGA_MOST_ELEMENTS ((int64_t)1 << 46)
 
 /* a and b are at least 0. */

@@ -1,4 +1,4 @@
-/* JSON by jansson (include <jansson.h> for what one does with the tree). */
+/* JSON with jansson (include <jansson.h> to work with the tree). */
 #ifndef MEGALITH_JSON_H
 #define MEGALITH_JSON_H
 
@@ -13,13 +13,13 @@ extern "C" {
 struct json_t;
 struct json_error_t;
 
-/* json_loadb, which notices every allocation that was refused: NULL then, and never a tree that lacks something. A new
+/* Like json_loadb, but returns NULL when any allocation failed, where jansson may return an incomplete tree. A new
  * reference; flags and error are jansson's. */
 struct json_t *mega_json_load(const char *text, size_t size, size_t flags, struct json_error_t *error);
-/* Why a load gave no tree: MEGA_ERR_MEMORY, or MEGA_ERR_FORMAT for a text that is wrong. */
+/* Returns why mega_json_load failed: MEGA_ERR_MEMORY, or MEGA_ERR_FORMAT for invalid JSON. */
 mega_status mega_json_status(const struct json_error_t *error);
-/* json_dumps, likewise: NULL where memory was refused (or the tree is no text), and never a text that lacks something.
- * Released by free. */
+/* Like json_dumps, but returns NULL when any allocation failed, where jansson may return an incomplete text. Release
+ * with free. */
 char *mega_json_dump(const struct json_t *tree, size_t flags);
 
 #ifdef __cplusplus

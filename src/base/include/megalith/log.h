@@ -1,5 +1,5 @@
-/* Where lines for the user go. The library never writes to a stream itself: it calls the sink that the program set, on
- * any thread. Each rank warns for itself: a program that sets the sink on one rank hears each warning once. */
+/* The log sink. The library never writes to a stream itself: it passes each line to the function that the program set,
+ * on any thread. Each rank warns for itself: a program that sets the sink on one rank gets each warning once. */
 #ifndef MEGALITH_LOG_H
 #define MEGALITH_LOG_H
 
@@ -15,7 +15,7 @@ typedef enum mega_log_level {
     MEGA_LOG_TRACE
 } mega_log_level;
 
-/* One line without its newline. NULL sink: silence (the default). */
+/* Receives one line without its newline. Without a sink (the default) lines are dropped. */
 typedef void mega_log_sink(void *user, mega_log_level level, const char *line);
 void mega_log_set_sink(mega_log_sink *sink, void *user);
 void mega_log(mega_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* NULL when memory is short (or the test asked for a failure); never for size 0. Aligned to 16 bytes. */
+/* Returns NULL when memory is short (or a test asked for a failure), but never for size 0. Aligned to 16 bytes. */
 void *mega_malloc(size_t bytes);
 void *mega_calloc(size_t count, size_t bytes);
 void *mega_realloc(void *block, size_t bytes);
@@ -37,30 +37,32 @@ static inline bool mega_array_reserve(void *array, int64_t *capacity, int64_t co
     return count <= *capacity || mega_array_grow(array, capacity, count, item_bytes);
 }
 
-/* Makes room for one more item in an array of `count` items that grows by this function alone, which therefore knows
- * its capacity: the next power of two, from 16. `array` as above. Returns false and changes nothing when memory is
+/* Makes room for one more item in an array of `count` items that only this function grows, so that its capacity follows
+ * from `count`: the next power of two, at least 16. `array` as above. Returns false and changes nothing when memory is
  * short. */
 bool mega_array_add(void *array, int64_t count, size_t item_bytes);
 
-/* a * b, or false when it does not fit. */
+/* Returns false if a * b overflows. */
 bool mega_size_mul(size_t a, size_t b, size_t *out);
 
-/* A large zero-filled block from the system, page aligned, huge pages advised, not touched before use. Also for 0
- * bytes. Owner frees it with mega_pages_free and the same size. Counts as one allocation. */
+/* Allocates a large zero-filled block from the system: page aligned, huge pages advised, no page touched yet. Also for
+ * 0 bytes. The owner frees it with mega_pages_free and the same size. Counts as one allocation. Returns
+ * MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_pages_alloc(void **out, size_t bytes, const char *what);
 void mega_pages_free(void *block, size_t bytes);
 
-/* A large block that is handed out piece by piece, in order; pieces begin on pages. */
+/* A large block that is handed out in consecutive pieces; each piece begins on a page. */
 #define MEGA_REGION_ALIGN ((size_t)4096)
 typedef struct mega_region {
     char *base;
     size_t bytes, used;
 } mega_region;
-size_t mega_region_round(size_t bytes); /* what a piece takes of its region */
-/* The next piece; with region NULL a block of its own from mega_pages_alloc. MEGA_ERR_USAGE where it does not fit. */
+size_t mega_region_round(size_t bytes); /* the bytes that a piece occupies in its region */
+/* Returns the next piece in *out; with region NULL, a separate block from mega_pages_alloc. Returns MEGA_ERR_USAGE if
+ * the piece does not fit. */
 MEGA_CHECK_RESULT mega_status mega_region_take(mega_region *region, void **out, size_t bytes, const char *what);
 
-/* A builder arena: many small blocks that die together. */
+/* A builder arena: many small blocks that are freed together. */
 typedef struct mega_arena {
     struct mega_arena_block *last;
 } mega_arena; /* zero-initialised is valid and empty */
@@ -68,7 +70,7 @@ typedef struct mega_arena {
 void *mega_arena_alloc(mega_arena *arena, size_t bytes);
 char *mega_arena_strdup(mega_arena *arena, const char *text);
 char *mega_arena_format(mega_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-size_t mega_arena_bytes(const mega_arena *arena); /* that its blocks take */
+size_t mega_arena_bytes(const mega_arena *arena); /* total size of its blocks */
 void mega_arena_fini(mega_arena *arena);
 
 /* A growing byte buffer. Zero-initialised is valid and empty. A failed append leaves `failed` set and the content as it
@@ -82,28 +84,28 @@ bool mega_buffer_reserve(mega_buffer *b, size_t more);
 bool mega_buffer_append(mega_buffer *b, const void *bytes, size_t n);
 bool mega_buffer_puts(mega_buffer *b, const char *text);
 bool mega_buffer_printf(mega_buffer *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* JSON: a string with its quotes (UTF-8 stays as it is, control characters are escaped); the shortest number that reads
- * back as the same double, or float, with a '.' or an exponent in it so that it stays a float (null when not finite).
- */
+/* Append JSON: a string with its quotes (UTF-8 is kept, control characters are escaped); or the shortest number that
+ * reads back as the same double or float. Numbers contain a '.' or an exponent, so that readers take them for floats;
+ * null stands for values that are not finite. */
 bool mega_buffer_json_string(mega_buffer *b, const char *text);
 bool mega_buffer_json_double(mega_buffer *b, double x);
 bool mega_buffer_json_float(mega_buffer *b, float x);
-/* MEGA_ERR_MEMORY with a message naming `what` if an append failed. */
+/* Returns MEGA_ERR_MEMORY with a message naming `what` if an earlier append failed. */
 MEGA_CHECK_RESULT mega_status mega_buffer_check(const mega_buffer *b, const char *what);
 void mega_buffer_fini(mega_buffer *b);
 
-/* Resident set of this process now, and what the machine would still give: the least of cgroup limit, rlimit and
- * available memory. Bytes. limit_name says which one, in words. */
+/* The resident memory of this process, and the bytes that it can still get: the least of cgroup limit, rlimit and
+ * available memory. limit_name receives the name of that limit. */
 size_t mega_memory_resident(void);
 size_t mega_memory_available(const char **limit_name);
 /* The limits one by one, in bytes; UINT64_MAX where there is none. */
 typedef struct mega_memory_limits {
-    uint64_t machine, available; /* of the whole machine: what it has, what it would give now */
+    uint64_t machine, available; /* of the whole machine: installed, and available now */
     uint64_t cgroup_left, rlimit_left;
-    uint64_t address_space_left, data_left; /* RLIMIT_AS, RLIMIT_DATA: rlimit_left is the lesser */
+    uint64_t address_space_left, data_left; /* RLIMIT_AS, RLIMIT_DATA: rlimit_left is the smaller */
 } mega_memory_limits;
 void mega_memory_get_limits(mega_memory_limits *out);
-/* The one that a run meets first, and its name. */
+/* Returns the limit that a run meets first, and its name. */
 uint64_t mega_memory_least(const mega_memory_limits *limits, const char **limit_name);
 
 #ifdef __cplusplus

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Returns whether a name is UTF-8 (RFC 3629) without control characters (U+0000 to U+001F, U+007F to U+009F). The empty
- * name is text. */
+/* Returns whether a name is UTF-8 (RFC 3629) without control characters (U+0000 to U+001F, U+007F to U+009F). True for
+ * the empty name. */
 bool mega_name_is_text(const char *name);
 
 /* Writes the name to `out` with each byte that is not printable ASCII as "\xff", cut to `size` bytes including the

@@ -1,5 +1,5 @@
-/* Files that a command replaces because it wrote them itself; any other is somebody's work. They are recognised by how
- * they begin and end. */
+/* Recognises files that megalith wrote itself, by how they begin and end. A command may replace those; any other file
+ * is somebody's work. */
 #ifndef MEGALITH_OUTPUT_H
 #define MEGALITH_OUTPUT_H
 
@@ -20,15 +20,15 @@ typedef enum mega_output_kind {
     MEGA_OUTPUT_TOKENIZER /* folder of train_tokenizer */
 } mega_output_kind;
 
-/* What their writers put near the beginning. */
+/* Text that the writers put near the beginning of these files. */
 #define MEGA_OUTPUT_PLOT_MARK     "<desc>megalith plot</desc>"
 #define MEGA_OUTPUT_SCHEDULE_MARK "<desc>megalith plan</desc>"
 #define MEGA_OUTPUT_TRACE_MARK    "\"otherData\":{\"writer\":\"megalith\"}"
 
-/* Whether writing there costs nothing but an earlier output of this kind: there is nothing, or an empty file, a pipe, a
- * device, or such an output. What cannot be read is not. */
+/* Returns whether writing to this path destroys nothing but an earlier output of this kind: the path is missing, an
+ * empty file, a pipe, a device or such an output. False for a file that cannot be read. */
 bool mega_output_is_free(const char *path, mega_output_kind kind);
-/* "a plot of megalith", for messages. */
+/* Returns a name for messages, such as "a plot of megalith". */
 const char *mega_output_name(mega_output_kind kind);
 
 #ifdef __cplusplus

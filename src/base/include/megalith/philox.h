@@ -1,6 +1,6 @@
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a function from
- * a 128-bit counter and a 64-bit key to 128 random bits. No state, so a value is addressed by logical coordinates and
- * does not depend on the layout of ranks or the number of threads. */
+ * a 128-bit counter and a 64-bit key to 128 random bits. It has no state, so a random value is addressed by logical
+ * coordinates and depends neither on the layout of ranks nor on the number of threads. */
 #ifndef MEGALITH_PHILOX_H
 #define MEGALITH_PHILOX_H
 
@@ -29,39 +29,40 @@ static inline mega_philox mega_philox4x32(mega_philox c, uint32_t key0, uint32_t
     return c;
 }
 
-/* The project's one addressing rule for dropout (law 1): 128 bits for eight elements of the logical tensor at `site`
- * (the address of the dropout in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. Of rows of
- * activations those are elements 8*block … 8*block+7; of attention see mega_dropout_block_of_keys. */
+/* The addressing rule of every dropout: returns 128 bits for eight elements of the logical tensor at `site` (the
+ * address of the dropout in the model, mega_dropout_site) of sample `sample` in optimizer step `step`. For rows of
+ * activations these are elements 8*block … 8*block+7; for attention see mega_dropout_block_of_keys. */
 static inline mega_philox mega_philox_dropout(uint32_t seed, uint32_t site, uint32_t step, uint32_t sample,
                                               uint64_t block)
 {
     const mega_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), sample, step}};
     return mega_philox4x32(counter, seed, site);
 }
-/* Keys 8*(key/8) … 8*(key/8)+7 of one row of probabilities: head * queries of a sequence + query. */
+/* The block that holds keys 8*(key/8) … 8*(key/8)+7 of one row of probabilities; row = head * (queries of a sequence) +
+ * query. */
 static inline uint64_t mega_dropout_block_of_keys(uint32_t row, uint64_t key)
 {
     return row | key >> 3 << 32;
 }
-/* The 16 bits of element i of those eight. */
+/* The 16 bits of element i (0 to 7) of the block. */
 static inline uint32_t mega_dropout_bits(mega_philox r, int i)
 {
     return r.v[i >> 1] >> (i & 1) * 16 & 0xffffu;
 }
-/* An element is kept when its bits are >= threshold: p is taken as the nearest multiple of 2^-16 below 1. */
+/* An element is kept if its bits are >= threshold; p is rounded to a multiple of 2^-16 below 1. */
 static inline uint32_t mega_dropout_threshold(double p)
 {
     const double t = p * 65536.0 + 0.5;
     return t >= 65535.0 ? 65535u : (uint32_t)t;
 }
-/* What is kept is multiplied by 1/(1-p), with the same p. */
+/* Elements that are kept are multiplied by 1/(1-p), with the same rounded p. */
 static inline double mega_dropout_scale(double p)
 {
     return 65536.0 / (65536.0 - (double)mega_dropout_threshold(p));
 }
 
-/* Initialisation: element `index` of the logical parameter whose name hashes to `name_hash`, N(0,1) in double
- * (Box-Muller on two words of one counter; element index i uses counter i/2, pair half i%2). */
+/* Initial weight: a draw from N(0,1) in double for element `index` of the logical parameter whose name hashes to
+ * `name_hash` (Box-Muller on two words of one counter; element i uses counter i/2, pair half i%2). */
 static inline double mega_philox_normal(uint32_t seed, uint32_t name_hash, uint64_t index)
 {
     const uint64_t block = index >> 1;
@@ -79,8 +80,8 @@ static inline uint32_t mega_name_hash(const char *name)
     for (; *name != '\0'; name++) h = (h ^ (uint8_t)*name) * 16777619u;
     return h;
 }
-/* The address of a dropout: the hash of its path in the model. The last byte of a path reaches the low bits of FNV-1a
- * alone, so every bit is mixed into every other (a bijection: the 32-bit finalizer of MurmurHash3). */
+/* The address of a dropout: the hash of its path in the model. The last byte of a path reaches only the low bits of
+ * FNV-1a, so a bijection (the 32-bit finalizer of MurmurHash3) mixes every bit into every other. */
 static inline uint32_t mega_dropout_site(const char *path)
 {
     uint32_t h = mega_name_hash(path);

@@ -1,4 +1,4 @@
-/* Progress of long commands: what is done of how much, the rate, and the time left. */
+/* Progress of long commands: amount done, rate, and time left. */
 #ifndef MEGALITH_PROGRESS_H
 #define MEGALITH_PROGRESS_H
 

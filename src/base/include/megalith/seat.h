@@ -1,8 +1,9 @@
-/* Cores that threads lend each other. A thread may wait for milliseconds for another one that some other process keeps
- * from running, while its own core does nothing. Here it gives the other thread that core until the work is done.
+/* Threads lend each other their cores. When a thread waits for another thread that some other process keeps from
+ * running, its own core would be idle for milliseconds. It therefore lends that core to the other thread until the work
+ * is done.
  *
- * A thread is held up when it is at work and wants to run, but uses no processor time. It is moved by its affinity
- * mask, to a core that the mask allows; the mask is as before when it begins its next work. */
+ * A thread is held up when it has work and wants to run, but gets no processor time. It is moved by its affinity mask,
+ * to a core that the mask allowed; its mask is restored when it begins its next work. */
 #ifndef MEGALITH_SEAT_H
 #define MEGALITH_SEAT_H
 
@@ -20,35 +21,36 @@ using std::atomic_int;
 extern "C" {
 #endif
 
-/* Where a thread runs, for those who wait for it. All zero at first; may lie in memory that processes share, where they
- * see each other's processes. */
+/* Where a thread runs, for the threads that wait for it. Initially all zero. May be in shared memory if the processes
+ * see each other's process ids. */
 typedef struct mega_seat {
-    atomic_int tid, pid; /* 0: nobody yet */
+    atomic_int tid, pid; /* 0: no thread yet */
     atomic_bool at_work;
-    atomic_int lease;   /* seat_lease, of seat.c */
-    int home;           /* the core where it was held up, */
-    int given;          /* and the one that it is confined to */
-    cpu_set_t allowed;  /* its mask before it was confined, */
-    cpu_set_t first;    /* when it took the seat, */
-    cpu_set_t narrowed; /* and that of mega_seat_narrow; empty: none */
+    atomic_int lease;   /* seat_lease of seat.c */
+    int home;           /* the core on which it was held up */
+    int given;          /* the core to which it is confined */
+    cpu_set_t allowed;  /* its mask before it was confined */
+    cpu_set_t first;    /* its mask when it took the seat */
+    cpu_set_t narrowed; /* its mask from mega_seat_narrow; empty: none */
 } mega_seat;
 
-void mega_seat_take(mega_seat *own);  /* by the thread that sits there, before its first work */
-void mega_seat_begin(mega_seat *own); /* by the same: work that another thread may wait for begins, */
-void mega_seat_end(mega_seat *own);   /* and ends */
-/* By the same: ends its lease, so that its mask is as before. mega_seat_begin does it, too. To be called before a
- * thread is started or cores are counted, as a lease of the moment would be inherited for good. */
+void mega_seat_take(mega_seat *own);  /* called by the owner, the thread that has this seat, before its first work */
+void mega_seat_begin(mega_seat *own); /* called by the owner when it begins work that another thread may wait for */
+void mega_seat_end(mega_seat *own);   /* called by the owner when it has done that work */
+/* Called by the owner: ends a lease and restores its mask; mega_seat_begin does so too. Call it before a thread is
+ * started or cores are counted, which would otherwise inherit the temporary mask for good. */
 void mega_seat_free(mega_seat *own);
-/* By the same: the mask of one core that it has now is its own choice among the cores that it had before. A core may be
- * lent to it nevertheless. Any other mask of one core is somebody's wish, and kept. */
+/* Called by the owner: declares that its current mask of one core is its own choice among the cores that it had before,
+ * so that it may be moved nevertheless. Any other mask of one core is taken for the user's wish and kept. */
 void mega_seat_narrow(mega_seat *own);
 
-/* Where `held` is held up, on another core: it gets this one, and the caller is to sleep. Looks for some 30 us. */
+/* If `held` is held up on another core, moves it to the caller's core and returns true; the caller must then sleep.
+ * Observes `held` for some 30 us. */
 bool mega_seat_lend(mega_seat *held);
-/* By the one that lent, when the work is done: sends the thread home. */
+/* Called by the lender when the work is done: sends the thread back. */
 void mega_seat_return(mega_seat *held);
-/* Where `held` is held up, on another core, the two exchange their cores. Each may go anywhere again when it begins
- * its next work. */
+/* If `held` is held up on another core, the two threads exchange cores. Each may go anywhere again when it begins its
+ * next work. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own);
 bool mega_seat_is_confined(const mega_seat *s);
 

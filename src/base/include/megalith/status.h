@@ -1,9 +1,9 @@
-/* Status codes and the per-thread record that says what went wrong.
+/* Status codes, and the per-thread record of what went wrong.
  *
  * A function that can fail returns mega_status and leaves a message that names the subject, what was found, what was
- * expected, and what to do. The first function that knows the cause writes it with MEGA_FAIL; callers pass it on with
- * MEGA_TRY and may put one line in front with MEGA_CONTEXT. MEGA_NO_MEMORY is that of an allocation: "SUBJECT: no
- * memory for WHAT". The library prints nothing. */
+ * expected, and what to do. The first function that knows the cause writes the message with MEGA_FAIL; callers pass the
+ * status on with MEGA_TRY and may prepend context with MEGA_CONTEXT. MEGA_NO_MEMORY is for failed allocations:
+ * "SUBJECT: no memory for WHAT". The library prints nothing. */
 #ifndef MEGALITH_STATUS_H
 #define MEGALITH_STATUS_H
 
@@ -28,20 +28,21 @@ typedef enum mega_status {
     MEGA_ERR_COMM         /* another rank failed or left, or the transport between ranks did */
 } mega_status;
 
-/* A function whose status the caller has to look at: compilers warn where it is dropped. */
+/* A function whose status the caller must use: compilers warn if it is dropped. */
 #define MEGA_CHECK_RESULT __attribute__((warn_unused_result))
 
 /* "usage", "not found", … */
 const char *mega_status_name(mega_status st);
 
-/* Records code and message for this thread and returns code. Replaces an earlier record. */
+/* Records code and message for this thread, replacing an earlier record, and returns code. */
 mega_status mega_error_set(mega_status code, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Puts "text: " in front of this thread's record. */
 void mega_error_prepend(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Borrowed until the next call on this thread; "" when nothing failed. */
+/* Returns the message; borrowed until the next call on this thread; "" if nothing failed. */
 const char *mega_error_message(void);
-/* The place of the MEGA_FAIL, "file.c:123"; of a mistake in the options: of the rule that found it. */
+/* Returns the source position of the MEGA_FAIL, "file.c:123"; for a mistake in the options, that of the rule that found
+ * it. */
 const char *mega_error_where(void);
 void mega_error_clear(void);
 /* Moves a record between threads or ranks: copies this thread's record out, or sets it. */
@@ -52,13 +53,13 @@ typedef struct mega_error_record {
     char where[96]; /* as mega_error_where returns it */
 } mega_error_record;
 void mega_error_get(mega_error_record *out);
-/* As mega_error_get, for a failure of status `st`: its code is `st` in any case, and where the function that failed
- * left no record of that status, the text says so. */
+/* Like mega_error_get, for a failure with status `st`: the record's code is `st` in any case, and if the function that
+ * failed recorded no message for that status, the text says so. */
 void mega_error_get_of(mega_status st, mega_error_record *out);
 mega_status mega_error_restore(const mega_error_record *record);
 
-/* The answer is `code` itself and not what a function in another file returned: compilers and analyzers then see that a
- * failure is never MEGA_OK, and that what is set on success alone is not used after it. `code` is evaluated twice. */
+/* Returns `code` itself and not the result of a function in another file, so that compilers and analyzers see that a
+ * failure is never MEGA_OK and that values set only on success are not used after it. `code` is evaluated twice. */
 static inline mega_status mega_error_code(mega_status recorded, mega_status code)
 {
     (void)recorded;
@@ -71,7 +72,7 @@ static inline mega_status mega_error_code(mega_status recorded, mega_status code
         const mega_status mega_try_status_ = (call);              \
         if (mega_try_status_ != MEGA_OK) return mega_try_status_; \
     } while (0)
-/* A call whose failure changes nothing for the caller, which says why beside it. */
+/* Drops the status of a call whose failure does not matter; a comment beside it says why. */
 #define MEGA_IGNORE(call)                         \
     do {                                          \
         const mega_status mega_ignored_ = (call); \

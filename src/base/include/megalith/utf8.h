@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Length of the well-formed sequence at p (1..4) and its code point; 0 where p starts none (no overlong forms, no
- * surrogates, nothing above U+10FFFF). n >= 1. */
+/* Returns the length (1 to 4) of the well-formed sequence at p and writes its code point; 0 if there is none. n >=
+ * 1. */
 static inline int mega_utf8_decode(const uint8_t *p, size_t n, uint32_t *cp)
 {
     const uint8_t a = p[0];
@@ -33,7 +33,7 @@ static inline int mega_utf8_decode(const uint8_t *p, size_t n, uint32_t *cp)
     return *cp < 0x10000 || *cp > 0x10FFFF ? 0 : 4;
 }
 
-/* Writes the 1..4 bytes of a scalar value and returns how many these are. */
+/* Writes the 1 to 4 bytes of a Unicode scalar value and returns their number. */
 static inline int mega_utf8_encode(uint32_t cp, char out[4])
 {
     if (cp < 0x80) {
@@ -58,12 +58,12 @@ static inline int mega_utf8_encode(uint32_t cp, char out[4])
     return 4;
 }
 
-/* Bytes from the beginning that are whole characters: all of them where the text is UTF-8. */
+/* Returns the number of bytes from the beginning that form whole characters: all of them if the text is UTF-8. */
 size_t mega_utf8_valid_bytes(const char *text, size_t bytes);
-/* Characters of a text that is UTF-8. */
+/* Returns the number of characters of a UTF-8 text. */
 int64_t mega_utf8_count(const char *text, size_t bytes);
-/* Bytes at the end (0 to 3) that begin a character and do not end it. Text that is shown while it is made holds these
- * back. */
+/* Returns the number of bytes at the end (0 to 3) that begin a character without completing it. Output shown while it
+ * is being generated holds these back. */
 size_t mega_utf8_incomplete(const char *text, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,10 +1,9 @@
-/* The processes that train together, the layout of ranks, and named collectives. All communication goes through here
- * (law 4).
+/* The processes that train together, the layout of ranks, and named collectives. All communication goes through here.
  *
- * A world is what a launcher started (mpirun, mpiexec, srun); without one it is this process alone. Messages go over
- * MPI point to point; the collectives are made of them here, with every sum taken in the order of ranks, in float where
- * the numbers have 16 bits, and rounded once: the same layout gives the same bits, whatever the MPI library. Nothing
- * blocks inside MPI: waiting looks at the clock and yields the core. */
+ * A world consists of the processes that a launcher started (mpirun, mpiexec, srun); without a launcher it is this
+ * process alone. Messages are MPI point-to-point messages. The collectives are implemented on top of them: every sum is
+ * taken in the order of ranks, 16-bit numbers are summed in float and rounded once, so the same layout gives the same
+ * bits with any MPI library. Nothing blocks inside MPI: waiting polls, checks the clock and yields the core. */
 #ifndef MEGALITH_COMM_H
 #define MEGALITH_COMM_H
 
@@ -19,14 +18,14 @@ extern "C" {
 #endif
 
 typedef struct mega_comm mega_comm;   /* a group of ranks */
-typedef struct mega_world mega_world; /* all ranks, and the transport between them */
+typedef struct mega_world mega_world; /* all ranks and the transport between them */
 
 typedef struct mega_world_options {
-    size_t message_bytes;    /* longer messages are cut; 0: what MPI counts in an int. Equal on every rank */
-    size_t scratch_bytes;    /* what the collectives of a group hold of other ranks at a time; 0: 4 MiB. Equal on every
-                                rank */
-    const int *communicator; /* a communicator as a Fortran handle, as MPI_Comm_c2f gives it, of an MPI that the program
-                                has initialized; NULL: all processes. Read during mega_world_create only */
+    size_t message_bytes; /* longer messages are split; 0: INT_MAX. Equal on every rank */
+    size_t scratch_bytes; /* scratch per group for data of other ranks; 0: 4 MiB. Equal on every rank */
+    /* communicator of an MPI that the program has initialized, as a Fortran handle (MPI_Comm_c2f); NULL: all
+     * processes. Read during mega_world_create only */
+    const int *communicator;
 } mega_world_options;
 
 /* Collective over the processes of a launcher, or of the communicator. `options` may be NULL. A process that no
@@ -39,42 +38,44 @@ typedef struct mega_world_options {
  * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
  * fails or was finalized; MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_world_create(mega_world **out, const mega_world_options *options);
-/* Collective, after success. Layouts over it are destroyed first. Waits for the other ranks. */
+/* Collective, after success. Destroy its layouts first. Waits for the other ranks. */
 void mega_world_destroy(mega_world *world);
-/* After a failure that the other ranks do not know of: ends the processes of all ranks; the launcher's exit status is
- * `exit_status`. Does not come back where there are several ranks. */
+/* Call after a failure that the other ranks do not know of: ends the processes of all ranks; the launcher exits with
+ * `exit_status`. Does not return if there are several ranks. */
 void mega_world_abort(mega_world *world, int exit_status);
-int mega_world_rank(const mega_world *world); /* of NULL: 0 of 1 */
+int mega_world_rank(const mega_world *world); /* NULL is a world of one rank, 0 */
 int mega_world_size(const mega_world *world);
-int mega_world_local_size(const mega_world *world);             /* ranks on this host */
-int mega_world_local_rank(const mega_world *world);             /* which of them this is */
-int mega_world_host_first(const mega_world *world);             /* the first of them */
-void mega_world_set_timeout(mega_world *world, double seconds); /* of a wait; ten minutes until it is set */
-/* Where a wait that gets on for no 10 s (half the limit where that is less) is told, once, by one rank of a host; who
- * waits for whom, and what the missing rank is doing (docs/stalls.md). Without it: mega_warn. Past the limit, the wait
- * fails with the same text as its message, on the rank that is first; the others follow 3 s later. */
+int mega_world_local_size(const mega_world *world);             /* number of ranks on this host */
+int mega_world_local_rank(const mega_world *world);             /* this rank's index among them */
+int mega_world_host_first(const mega_world *world);             /* world rank of the first of them */
+void mega_world_set_timeout(mega_world *world, double seconds); /* limit of a wait; initially ten minutes */
+/* Sets the function that reports a wait without progress: after 10 s (half the limit if that is less), once, by one
+ * rank of each host. The text says who waits for whom and what the missing rank is doing (docs/stalls.md). Without a
+ * function: mega_warn. After the limit, the wait fails with the same text as its message on the first rank that
+ * notices; the others follow 3 s later. */
 typedef void mega_stall_report(void *user, const char *text);
 void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, void *user);
-/* A host that gives no sign of life for so long while a rank waits for one of its ranks ends the run: 6 s, or what
- * MEGA_HOST_TIMEOUT in the environment says (seconds, at least 1). mega_world_lost_host is true from then on: nobody
- * there can be told that the run ends. MEGA_TEST_HOSTS=N is for tests: the ranks of this host are cut into N runs of
- * neighbours, which take each other for other hosts. */
+/* Returns the seconds after which a host without a sign of life ends the run, if a rank waits for one of its ranks: 6,
+ * or the value of the environment variable MEGA_HOST_TIMEOUT (at least 1). From then on mega_world_lost_host returns
+ * true: the ranks of that host cannot be told that the run ends. For tests, the environment variable MEGA_TEST_HOSTS=N
+ * divides the ranks of this host into N groups of neighbours, which treat each other as other hosts. */
 double mega_world_host_timeout(void);
 bool mega_world_lost_host(const mega_world *world);
-mega_comm *mega_world_comm(mega_world *world); /* all of them */
-/* For measurements: whether the collectives of a group that lies on one host go through memory that its ranks share,
- * where they can; otherwise they go over MPI. The bits are the same. Called on every rank, while nothing is under way.
- * Unasked, what MEGA_COMM=shm or MEGA_COMM=mpi in the environment says, or what is faster. */
+mega_comm *mega_world_comm(mega_world *world); /* the group of all ranks */
+/* For measurements: whether collectives of a group within one host go through memory that its ranks share, if possible,
+ * or over MPI. The bits are the same. Call it on every rank, while no operation is in progress. Default: the
+ * environment variable MEGA_COMM=shm or MEGA_COMM=mpi, otherwise the faster one. */
 void mega_world_set_shared(mega_world *world, bool shared);
-bool mega_world_can_share(const mega_world *world); /* the ranks of this host have such memory */
-/* mega_comm_agree over the whole world has failed: every rank knows, and says the same. */
+bool mega_world_can_share(const mega_world *world); /* whether the ranks of this host have such memory */
+/* Returns whether mega_comm_agree over the whole world has failed: every rank then has the same status and message. */
 bool mega_world_failed(const mega_world *world);
-/* Every rank has noted that failure and goes on, to look for others: the world is whole again. NULL is fine. */
+/* Makes the world usable again after such a failure, when every rank has noted it and continues, to look for other
+ * failures. NULL is allowed. */
 void mega_world_forget_failure(mega_world *world);
-/* Bytes resident in a process of a world of `ranks` ranks, beyond what is planned: its code, its libraries and their
- * data; with several ranks also MPI and what it shares. Measured with Open MPI 4 on x86-64. */
+/* Returns the resident bytes of a process in a world of `ranks` ranks, beyond planned memory: code, libraries and their
+ * data, and with several ranks MPI and its shared memory. Measured with Open MPI 4 on x86-64. */
 size_t mega_world_process_bytes(int64_t ranks);
-/* Name and version of the MPI library, or that there is none. */
+/* Writes name and version of the MPI library, or that there is none, and returns out. */
 const char *mega_world_transport(char *out, size_t size);
 
 typedef enum mega_reduce { MEGA_REDUCE_SUM, MEGA_REDUCE_MAX, MEGA_REDUCE_MIN } mega_reduce;
@@ -82,56 +83,57 @@ typedef enum mega_reduce { MEGA_REDUCE_SUM, MEGA_REDUCE_MAX, MEGA_REDUCE_MIN } m
 const char *mega_comm_name(const mega_comm *comm); /* "tp", "dp", "world" */
 int mega_comm_rank(const mega_comm *comm);
 int mega_comm_size(const mega_comm *comm);
-uint64_t mega_comm_sequence(const mega_comm *comm); /* collectives so far in this group */
+uint64_t mega_comm_sequence(const mega_comm *comm); /* number of collectives started in this group */
 
-/* Collective: every rank of comm calls these in the same order with the same counts, types and reductions. Counts are
- * elements. `name` says what for, in reports. In a group of one nothing is sent. Reductions know f32, f64, bf16, f16,
- * i32, i64; the others move any type. */
+/* Collective: every rank of comm calls these in the same order with the same counts, data types and reductions. Counts
+ * are elements. `name` states the purpose, for reports. In a group of one nothing is sent. Reductions support f32, f64,
+ * bf16, f16, i32 and i64; the other calls move any type. They return MEGA_ERR_COMM if a rank has failed, is missing or
+ * makes another call, and MEGA_ERR_UNSUPPORTED for another type. */
 MEGA_CHECK_RESULT mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count,
                                                    mega_dtype dtype, mega_reduce op);
-/* in [size * count_out] → out [count_out], this rank's slice of the sum. out is that slice of `in`, or apart from it.
- */
+/* in [size * count_out] → out [count_out], this rank's slice of the sum. out is that slice of `in`, or does not overlap
+ * it. */
 MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter(mega_comm *comm, const char *name, void *out, const void *in,
                                                        int64_t count_out, mega_dtype dtype);
-/* in [count_in] → out [size * count_in], by rank. in is this rank's slice of out, or apart from it. */
+/* in [count_in] → out [size * count_in], in the order of ranks. in is this rank's slice of out, or does not overlap
+ * it. */
 MEGA_CHECK_RESULT mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, const void *in,
                                                    int64_t count_in, mega_dtype dtype);
-/* in [size, count] → out [size, count]: row r of in goes to rank r, row r of out came from it. Apart from each other.
- */
+/* in [size, count] → out [size, count]: row r of in goes to rank r, row r of out comes from it. No overlap. */
 MEGA_CHECK_RESULT mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in,
                                                    int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes,
                                                   int root);
 MEGA_CHECK_RESULT mega_status mega_comm_barrier(mega_comm *comm, const char *name);
-/* Collective: after local work that may fail. All ranks leave with the status and message of the lowest failing rank.
- * Once that was a failure over the whole world, the world is at its end: further calls give st back without a word,
- * until mega_world_forget_failure, with which the calls of the engine begin. A failing rank waits 5 s for the world,
- * then leaves with its own message (the others may wait elsewhere for it): who gets a failure while mega_world_failed
- * is false ends them with mega_world_abort. */
+/* Collective: call it after local work that may fail. All ranks return the status and message of the lowest failing
+ * rank. After such a failure over the whole world, further calls return st at once, until mega_world_forget_failure,
+ * which engine calls begin with. If the other ranks do not join, a failing rank waits 5 s, then returns its own
+ * message, because the others may be waiting for it elsewhere: a caller that gets a failure while mega_world_failed is
+ * false must end them with mega_world_abort. */
 MEGA_CHECK_RESULT mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
-/* ---- begun now, waited for later ----
+/* ---- non-blocking calls ----
  *
- * A start begins and comes back; what it was given stays untouched (and `name` valid) until the wait on its request.
- * There is no progress thread: things move on in every wait, whatever it is for, and in mega_comm_poll. So requests may
- * be waited for in any order, and ranks may poll whenever they like. The collectives of a group move one after the
- * other in the order in which they were begun, which is the same on all its ranks; groups do not wait for each other
- * (but those of one axis in several layouts do). The bits are those of the blocking calls, which begin and wait, and
- * may be mixed with these. In a group of one all is done at once.
+ * A start call returns at once; the data and `name` must stay valid and the data unchanged until the wait on its
+ * request. There is no progress thread: every wait, whatever it waits for, and mega_comm_poll make progress on all
+ * operations. So requests may be waited for in any order, and ranks may poll at any time. The collectives of a group
+ * run one after the other in the order in which they were started, which must be the same on all its ranks; groups do
+ * not wait for each other (except groups of the same axis in several layouts). The bits are those of the blocking
+ * calls, which start and wait, and may be mixed with these. In a group of one everything completes at once.
  *
- * At most MEGA_COMM_REQUESTS may be under way in a process; another is refused. Nothing is allocated once each place of
- * that table has served the longest message list it will: after the first step, where steps are alike. */
+ * At most MEGA_COMM_REQUESTS may be in progress in a process; another is refused. Nothing is allocated once each slot
+ * of that table has held its longest message list: after the first step, if steps are alike. */
 enum { MEGA_COMM_REQUESTS = 2048 };
 
-/* Zero: nothing under way. Wait through one copy of it. */
+/* All zero: no operation. Wait through only one copy of it. */
 typedef struct mega_request {
-    mega_world *world; /* private, like the others */
+    mega_world *world; /* private, like the other fields */
     int place;
     uint32_t use;
 } mega_request;
 
-/* Point to point; `peer` is a rank of the group, another than the own. Messages between two ranks of a group meet in
- * the order in which they were begun, and both sides say the same number of bytes. */
+/* Point to point; `peer` is another rank of the group. Messages between two ranks of a group match in the order in
+ * which they were started, and both sides must give the same number of bytes. */
 MEGA_CHECK_RESULT mega_status mega_comm_send_start(mega_comm *comm, const char *name, int peer, const void *data,
                                                    int64_t bytes, mega_request *out);
 MEGA_CHECK_RESULT mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer, void *data,
@@ -143,47 +145,49 @@ MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter_start(mega_comm *comm, co
                                                              mega_request *out);
 MEGA_CHECK_RESULT mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in,
                                                          int64_t count_in, mega_dtype dtype, mega_request *out);
-/* Ends the request, which is zero after it; of zero: nothing. MEGA_ERR_USAGE for a copy of one that was ended. */
+/* Waits until the operation is complete and zeroes the request; does nothing if it is zero. Returns MEGA_ERR_USAGE for
+ * a copy of a request that was already waited for, MEGA_ERR_COMM if a rank has failed or the limit has passed. */
 MEGA_CHECK_RESULT mega_status mega_comm_wait(mega_request *request);
-/* Moves on what is under way, without waiting. Costs nothing where nothing is. `world` may be NULL. */
+/* Makes progress on all operations without waiting. Free of cost if there are none. `world` may be NULL. */
 MEGA_CHECK_RESULT mega_status mega_comm_poll(mega_world *world);
 
-/* Some of the ranks of a group, ascending; this rank is member `own`. */
+/* Some of the ranks of a group, ascending; this rank is rank[own]. */
 typedef struct mega_members {
     mega_comm *comm;
-    const int *rank; /* in comm */
+    const int *rank; /* ranks in comm */
     int count, own;
 } mega_members;
-/* Collective over the members: the sum of their numbers, in the order of members, in every one of them. Made of
- * messages, which keep one order with the others of the group. scratch has mega_comm_members_scratch bytes, aligned to
- * 64. */
+/* Collective over the members: each receives the sum of their numbers, taken in the order of members. Uses messages,
+ * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64. */
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
                                                     mega_dtype dtype, void *scratch);
 
-/* One coordinate of this rank. */
+/* This rank's position on one axis. */
 typedef struct mega_axis {
     int rank, size;
     mega_comm *comm;
 } mega_axis;
 
-/* How the world's ranks divide; tp varies fastest, then cp, dp, pp (Megatron's order). Read by everyone, written here
- * alone. `pp_back`: the ranks of pp once more, for messages against the stream (gradients), which would else have to
- * keep one order with those along it. */
+/* How the ranks of the world are divided; tp varies fastest, then cp, dp, pp (Megatron's order). Only layout.c computes
+ * it. `pp_back` has the same ranks as pp, for messages against the direction of the pipeline (gradients), which would
+ * otherwise have to keep one order with those along it. */
 typedef struct mega_layout {
     mega_axis world, tp, pp, dp, cp, ep, pp_back;
 } mega_layout;
 
 typedef struct mega_layout_sizes {
-    int tp, pp, cp, ep;              /* dp = world / (tp*pp*cp); 0 stands for 1 */
-    int planned_ranks, planned_rank; /* ranks > 0: the layout of that rank in a world that nobody started, to make
-                                        plans with; its groups cannot communicate */
+    int tp, pp, cp, ep; /* dp = world / (tp*pp*cp); 0 means 1 */
+    /* planned_ranks > 0: the layout of planned_rank in a world that is not running, for plans; its groups cannot
+     * communicate */
+    int planned_ranks, planned_rank;
 } mega_layout_sizes;
-/* A layout that does not divide the world is refused with those that do. `world` is borrowed; NULL: one rank. */
+/* Returns MEGA_ERR_USAGE if the sizes do not divide the world; the message lists sizes that do. `world` is borrowed;
+ * NULL: one rank. */
 MEGA_CHECK_RESULT mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
 void mega_layout_destroy(mega_layout *layout);
-/* What its collectives take, planned or real: scratch_bytes for each axis with several ranks, a little for the world.
- */
+/* Returns the bytes that its collectives need, planned or real: scratch_bytes for each axis with several ranks, and a
+ * little for the world. */
 size_t mega_layout_bytes(const mega_layout *layout);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Lists that the ranks of a group must have alike: what they will call is known before, so that a difference is told by
- * name before one of them waits for a call that the others do not make. */
+/* Lists that must be equal on all ranks of a group. Ranks compare the calls that they will make before they start, so
+ * that a difference is reported by name before one of them waits for a call that the others never make. */
 #ifndef MEGALITH_COMPARE_H
 #define MEGALITH_COMPARE_H
 
@@ -11,18 +11,19 @@
 extern "C" {
 #endif
 
-enum { MEGA_COMPARED_TEXT = 512 }; /* bytes of a description, in messages */
-enum { MEGA_COMPARED_MOST = 8 };   /* items named of a list whose items are independent */
+enum { MEGA_COMPARED_TEXT = 512 }; /* bytes of the description of an item, in messages */
+enum { MEGA_COMPARED_MOST = 8 };   /* most items that are named when items are independent */
 
 typedef struct mega_compared {
-    const char *what, *item; /* "train programs", "collective" */
-    const char *remedy;      /* last line of the message; NULL: one program and the same options */
-    bool is_independent;     /* an item that differs says nothing of those after it, so several are named */
+    const char *what, *item; /* name of the list and of an item: "train programs", "collective" */
+    /* last line of the message; NULL: "start all ranks with one program and the same options" */
+    const char *remedy;
+    bool is_independent; /* items after the first difference may still be equal, so several differences are named */
     const void *of;
     int64_t count;
-    /* Of items begin … end - 1, end at most count. begin is 0 unless the items are independent. */
+    /* Hash of items begin … end - 1; end is at most count. begin is 0 unless the items are independent. */
     uint64_t (*hash)(const void *of, int64_t begin, int64_t end);
-    void (*describe)(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT]); /* i below count */
+    void (*describe)(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT]); /* i is less than count */
 } mega_compared;
 
 /* Collective over comm. If the lists differ, every rank returns MEGA_ERR_COMM with the first item that differs (of

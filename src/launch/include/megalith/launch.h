@@ -1,4 +1,4 @@
-/* megalith launch starts the ranks of a command, and what a rank tells it. */
+/* megalith launch, which starts the ranks of a command, and the marks by which a rank reports to it. */
 #ifndef MEGALITH_LAUNCH_H
 #define MEGALITH_LAUNCH_H
 
@@ -13,34 +13,35 @@
 extern "C" {
 #endif
 
-/* Reads options that stand in front of a command of `program` (argv[0] is launch itself), starts its ranks and stays beside them, or
- * becomes the one rank. Prints what is to be told, but not the error that it returns. */
+/* Reads the options before the name of a command of `program` (argv[0] is launch itself), starts its ranks and stays beside them, or
+ * becomes the single rank. Prints all messages except the error that it returns. */
 mega_status mega_launch(const mega_composition *program, int argc, char **argv, int *exit_status);
-bool mega_launch_knows(const char *name, size_t length); /* an option by its full name, - and _ being equal */
+bool mega_launch_knows(const char *name,
+                       size_t length); /* whether launch has this option: the full name, - equal to _ */
 void mega_launch_help(FILE *stream);
 #define MEGA_LAUNCH_EXAMPLE "megalith launch --nproc_per_node 2 pretrain_gpt --preset tiny …"
-/* How many of the words are what a script of Python has in front of the command's name: python3 -u -m, megalith. */
+/* Returns the number of words that a Python script has before the command's name: python3 -u -m, megalith. */
 int mega_launch_python_words(int argc, char **argv);
 
-/* How many ranks a launcher started, and which of them this is, as its environment tells. */
+/* Returns the number of ranks that a launcher started, from its environment, and the number of this rank. */
 int mega_launched_ranks(int *rank);
 
-/* On the side of the ranks. */
-int mega_launch_rank_number(void); /* as its environment says; -1: no launcher */
-/* Marks tell megalith launch what happens in a rank, so that it never has to understand a message. A rank prints them
- * only where launch started it; they are not shown. */
+/* ---- called by the ranks ---- */
+int mega_launch_rank_number(void); /* from the environment; -1: no launcher */
+/* Marks report events in a rank to megalith launch, which therefore never parses messages. A rank prints them only if
+ * launch started it; launch does not show them. */
 enum {
-    MEGA_MARK_READY = 'R',    /* a line of rank 0: all ranks are there */
-    MEGA_MARK_TRAINING = 'T', /* a line of rank 0: training begins, all was read and allocated */
-    MEGA_MARK_FAILED = 'F',   /* inside a line on standard error: after it stands what ended this rank */
+    MEGA_MARK_READY = 'R',    /* a line of rank 0: all ranks have joined */
+    MEGA_MARK_TRAINING = 'T', /* a line of rank 0: training begins; everything has been read and allocated */
+    MEGA_MARK_FAILED = 'F',   /* within a line on standard error: the rest of the line is what ended this rank */
     MEGA_MARK_LOST = 'L',     /* the same, and a host is lost */
-    MEGA_MARK_STOPPED = 'S',  /* the same, and a signal asked it to: not a failure, and nothing to try again */
-    MEGA_MARK_ABORTS = 'A',   /* a line on standard error: what the MPI library prints after it says nothing new */
-    MEGA_MARK_SIGNAL = 'a'    /* + its number: inside a line on standard error: a rank received this signal */
+    MEGA_MARK_STOPPED = 'S',  /* the same, because of a signal: not a failure, no restart */
+    MEGA_MARK_ABORTS = 'A',   /* a line on standard error: whatever the MPI library prints after it is not shown */
+    MEGA_MARK_SIGNAL = 'a'    /* + the signal's number, within a line on standard error: a rank received this signal */
 };
-void mega_launch_rank_say(int mark);               /* a line of its own */
-void mega_launch_rank_mark(char out[3], int mark); /* to be put into a line; "" where launch did not start it */
-/* A rank takes its share of the host's cores for itself. */
+void mega_launch_rank_say(int mark);               /* prints the mark as a line of its own */
+void mega_launch_rank_mark(char out[3], int mark); /* the mark as text for a line; "" unless launch started this rank */
+/* Binds a rank to its share of the host's cores. */
 void mega_launch_rank_begin(mega_world *world, int64_t num_threads);
 
 #ifdef __cplusplus

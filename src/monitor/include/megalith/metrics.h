@@ -1,4 +1,4 @@
-/* Metrics files: one JSON object a line, for people's scripts and for `megalith plot`. */
+/* Metrics files: one JSON object per line, for users' scripts and for `megalith plot`. */
 #ifndef MEGALITH_METRICS_H
 #define MEGALITH_METRICS_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* One member of a row. Floats carry the digits that give the same bits back; what is not finite is null. */
+/* One member of a row. Floats have enough digits to read back the same bits; a value that is not finite is null. */
 typedef enum mega_metric_kind {
     MEGA_METRIC_INT,
     MEGA_METRIC_FLOAT,
@@ -31,35 +31,36 @@ typedef struct mega_metric {
 
 typedef struct mega_metrics mega_metrics;
 #define MEGA_METRICS_KEEP_ALL INT64_MAX
-/* Rows are appended to the file, each with the id of its run (NULL: without). Before the first one, those rows of this
- * run are cut off that it writes again because it goes on from `keep_through_iteration`: rows of later iterations,
- * those marked "final": true, and a row that was never finished. So the file of a run that was cut and resumed equals
- * that of one that never was. Rows of other runs stay. The cut is atomic. The folder is created where need be. A file
- * whose first line is no row ("iteration" is missing in it) is an error, and stays as it is. */
+/* Appends rows to the file, each with the id of its run (NULL: without). Before the first row, removes those rows of
+ * this run that it will write again because it resumes from iteration `keep_through_iteration`: rows of later
+ * iterations, rows marked "final": true, and an incomplete row. So the file of a resumed run equals that of an
+ * uninterrupted one. Rows of other runs stay. The removal is atomic. Creates the folder if needed. Returns
+ * MEGA_ERR_FORMAT, and leaves the file as it is, if its first line is not a row ("iteration" is missing). */
 mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *run, int64_t keep_through_iteration);
-/* The same verdict on that first line, early: missing and empty files are fine, and so are pipes. */
+/* Checks that first line without opening: MEGA_OK for missing and empty files, and for pipes. */
 mega_status mega_metrics_check(const char *path);
-/* Writes one row and hands it to the system. Keys in the order given; the first should be "iteration", an INT. A row
- * that cannot be written waits, and is tried again with the next one. */
+/* Writes one row and passes it to the system. Keys in the order given; the first should be "iteration", an INT. A row
+ * that cannot be written is kept and tried again with the next one. */
 mega_status mega_metrics_row(mega_metrics *m, const mega_metric *values, int count);
-/* Returns when all rows so far are on the disk: before a checkpoint is written that a run may go on from. */
+/* Returns when all rows so far are on disk: call it before writing a checkpoint from which a run may resume. */
 mega_status mega_metrics_sync(mega_metrics *m);
-mega_missing mega_metrics_missing(const mega_metrics *m); /* rows that are not in the file, so far */
-/* Syncs, and says which rows are not there in the end. Frees also when it fails; NULL is fine. */
+mega_missing mega_metrics_missing(const mega_metrics *m); /* rows that are not in the file so far */
+/* Syncs, and reports the rows that are finally missing. Frees m even if it fails; NULL is allowed. */
 mega_status mega_metrics_close(mega_metrics *m, mega_missing *missing);
 
-/* One curve of a metrics file: rows of one run that have both keys as numbers. */
+/* One curve of a metrics file: the rows of one run in which both keys are numbers. */
 typedef struct mega_curve {
     double *x, *y;
     size_t count;
 } mega_curve; /* zero-initialised is valid and empty */
-/* `run` is the id of the run; NULL: of the last row. A file without rows, or one whose rows lack a key, is an error
- * that names the keys there are, or the runs. A broken line is one that names file and line; an unfinished last line (a
- * run is writing) is passed over. */
+/* `run` is a run id; NULL: the run of the last row. Returns an error that lists the existing keys or runs if the file
+ * has no rows or its rows lack a key, or that names file and line if a line is malformed. Skips an incomplete last
+ * line, which a run may be writing. */
 mega_status mega_curve_read(mega_curve *out, const char *path, const char *run, const char *x_key, const char *y_key);
-/* The runs of a file in the order of their last rows, comma-separated, "none" for rows without one; how many. */
+/* Appends the runs of a file in the order of their last rows, comma-separated, "none" for rows without one; *count
+ * receives their number. */
 mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count);
-/* Exponential running mean, unbiased at the start: each point is weighted `factor` times as much as its successor. */
+/* Exponential running mean, without bias at the start: each point has `factor` times the weight of its successor. */
 void mega_curve_smooth(mega_curve *c, double factor);
 void mega_curve_fini(mega_curve *c);
 

@@ -1,5 +1,5 @@
-/* Pieces on their way to a file that cannot be written for a while: a full disk, a folder that is gone. They wait in
- * memory, up to a bound; what is lost in the end is counted. */
+/* A queue of pieces for a file that cannot be written for a while: a full disk, a missing folder. They wait in memory
+ * up to a limit; pieces that are finally lost are counted. */
 #ifndef MEGALITH_OUTBOX_H
 #define MEGALITH_OUTBOX_H
 
@@ -11,26 +11,27 @@
 extern "C" {
 #endif
 
-/* What is missing in the file. */
+/* Pieces that are missing in the file. */
 typedef struct mega_missing {
-    int64_t pieces;      /* 0: nothing */
-    int64_t first, last; /* iterations that they belong to; between these, others may be there */
+    int64_t pieces;      /* 0: none */
+    int64_t first, last; /* the first and last iteration they belong to; some in between may be in the file */
 } mega_missing;
 
 typedef struct mega_outbox mega_outbox;
-#define MEGA_OUTBOX_BYTES ((size_t)1 << 20) /* that wait at most; the oldest are given up for more */
+#define MEGA_OUTBOX_BYTES ((size_t)1 << 20) /* most bytes that wait; beyond that the oldest pieces are dropped */
 
-/* `head` of `head_bytes` begins a file that is empty; copied. Opens nothing yet. */
+/* `head`, of `head_bytes`, is written first to an empty file; it is copied. Does not open the file yet. */
 mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *head, size_t head_bytes);
-/* One piece, which belongs to these iterations. It may wait for a flush. */
+/* Adds one piece, which belongs to these iterations. It may stay queued until a flush. */
 mega_status mega_outbox_put(mega_outbox *o, int64_t first, int64_t last, const void *piece, size_t bytes);
-/* Writes what waits, whole pieces only; what does not go waits on. */
+/* Writes queued pieces, each whole; pieces that cannot be written stay queued. */
 mega_status mega_outbox_flush(mega_outbox *o);
-mega_status mega_outbox_sync(mega_outbox *o); /* flushes; returns when all is on the disk */
+mega_status mega_outbox_sync(mega_outbox *o); /* flushes, and returns when all is on disk */
 const char *mega_outbox_path(const mega_outbox *o);
-/* What is lost, and what would be lost if the box were closed now. */
+/* Returns the pieces that are lost, or would be if the outbox were closed now. */
 mega_missing mega_outbox_missing(const mega_outbox *o);
-mega_status mega_outbox_close(mega_outbox *o); /* writes nothing; frees also when it fails; NULL is fine */
+/* does not write queued pieces; frees o even if it fails; NULL is allowed */
+mega_status mega_outbox_close(mega_outbox *o);
 
 #ifdef __cplusplus
 }

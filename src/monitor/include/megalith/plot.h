@@ -11,17 +11,17 @@
 extern "C" {
 #endif
 
-/* Points are joined in the order given; one whose y is not finite is a gap. */
+/* Points are joined in the given order; a point whose y is not finite is a gap. */
 typedef struct mega_series {
     const char *label;
     const double *x, *y;
-    const double *faint_y; /* SVG: drawn thin behind, such as the values before smoothing; or NULL */
+    const double *faint_y; /* SVG: a thin curve drawn behind, such as the values before smoothing; or NULL */
     size_t count;
 } mega_series;
 
 typedef enum mega_plot_style {
-    MEGA_PLOT_ASCII,  /* a letter a point; series differ by letter */
-    MEGA_PLOT_BRAILLE /* eight dots a character; series differ by colour */
+    MEGA_PLOT_ASCII,  /* one letter per point; each series has its own letter */
+    MEGA_PLOT_BRAILLE /* eight dots per character; each series has its own colour */
 } mega_plot_style;
 
 typedef struct mega_plot {
@@ -30,12 +30,12 @@ typedef struct mega_plot {
     int num_series;
     bool log_x, log_y; /* points that are not above 0 are left out */
     int width,
-        height; /* text: characters and lines of the whole picture, at least 24 x 6; SVG: pixels; 0: a good size */
-    mega_plot_style style; /* text */
-    bool color;            /* text: with the escape sequences of terminals */
+        height; /* text: characters and lines of the whole picture, at least 24 x 6; SVG: pixels; 0: a default size */
+    mega_plot_style style; /* for text only */
+    bool color;            /* for text: use the escape sequences of terminals */
 } mega_plot;
 
-/* Both append to out. Without a single point to draw they are an error. */
+/* Both append to out. They return an error if there is no point to draw. */
 mega_status mega_plot_text(const mega_plot *p, mega_buffer *out);
 mega_status mega_plot_svg(const mega_plot *p, mega_buffer *out);
 

@@ -1,4 +1,5 @@
-/* TensorBoard event files: one file a process, scalars and texts. Readers take the files of a folder in name order. */
+/* TensorBoard event files: one file per process, with scalars and texts. Readers take the files of a folder in name
+ * order. */
 #ifndef MEGALITH_TENSORBOARD_H
 #define MEGALITH_TENSORBOARD_H
 
@@ -12,21 +13,22 @@ extern "C" {
 
 typedef struct mega_tensorboard mega_tensorboard;
 
-/* Creates the folder where need be and a new file events.out.tfevents.SECONDS.HOST.PID.N in it. Times are seconds since
- * 1970 (mega_tensorboard_now, or what a test wants). */
+/* Creates a new file events.out.tfevents.SECONDS.HOST.PID.N in the folder, which is created if needed. Times are
+ * seconds since 1970 (mega_tensorboard_now, or a fixed value in a test). */
 mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time);
 double mega_tensorboard_now(void);
-/* To which iteration the records that follow belong, for messages on what is missing. */
+/* Sets the iteration that the following records belong to, for messages about missing ones. */
 void mega_tensorboard_iteration(mega_tensorboard *t, int64_t iteration);
-/* Records are collected; only whole ones are ever written. Those that cannot be written wait for the next try. */
+/* Records are buffered, and only whole ones are ever written. Records that cannot be written wait for the next
+ * attempt. */
 mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_t step, double value, double wall_time);
-/* As PyTorch's writer does, "/text_summary" is added to the tag. Markdown. */
+/* Markdown. Appends "/text_summary" to the tag, as PyTorch's writer does. */
 mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const char *text, int64_t step,
                                   double wall_time);
 mega_status mega_tensorboard_flush(mega_tensorboard *t);
-const char *mega_tensorboard_path(const mega_tensorboard *t);     /* of the file; borrowed */
-mega_missing mega_tensorboard_missing(const mega_tensorboard *t); /* pieces that are not in the file, so far */
-/* Flushes, and says what is not there in the end. Frees also when it fails; NULL is fine. */
+const char *mega_tensorboard_path(const mega_tensorboard *t);     /* path of the file; borrowed */
+mega_missing mega_tensorboard_missing(const mega_tensorboard *t); /* pieces that are not in the file so far */
+/* Flushes, and reports the pieces that are finally missing. Frees t even if it fails; NULL is allowed. */
 mega_status mega_tensorboard_close(mega_tensorboard *t, mega_missing *missing);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Undoes the tokenisation that benchmark texts come in, so that a model trained on plain text can be measured on them.
- * The rules are those of Megatron-LM's zero-shot evaluation. */
+/* Undoes the tokenisation of benchmark texts, so that a model trained on plain text can be evaluated on them. The rules
+ * are those of Megatron-LM's zero-shot evaluation. */
 #ifndef MEGALITH_DETOKENIZE_H
 #define MEGALITH_DETOKENIZE_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* WikiText: " @-@ " → "-", spaces before punctuation and inside brackets and quotes, "= = heading = =", " N " → " 1 ",
- * … Appends to out. */
+/* WikiText: " @-@ " → "-", removes spaces before punctuation and inside brackets and quotes, joins "= = heading = =",
+ * replaces " N " by " 1 ", and so on. Appends to out. Returns MEGA_ERR_MEMORY. */
 mega_status mega_detokenize_wikitext(const char *text, size_t bytes, mega_buffer *out);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What the first bytes of a text tell of how it is written. Everything here reads UTF-8. */
+/* Recognises the encoding of a text by its first bytes. All readers here expect UTF-8. */
 #ifndef MEGALITH_ENCODING_H
 #define MEGALITH_ENCODING_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Returns MEGA_ERR_FORMAT, saying what was found and how to convert it, if the text is UTF-16 or UTF-32: by its byte
- * order mark, or by zeros in every second place of its first bytes. `path` is for the message. */
+/* Returns MEGA_ERR_FORMAT, with what was found and how to convert it, if the text is UTF-16 or UTF-32: it has their
+ * byte order mark, or every second of its first bytes is zero. `path` is for the message. */
 mega_status mega_encoding_check(const char *path, const char *text, size_t bytes);
 /* Warns when the first line ends in CR LF, which plain text keeps. Returns whether it did. */
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes);

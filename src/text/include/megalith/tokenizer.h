@@ -1,8 +1,8 @@
 /* Tokenizers: text to ids and back.
  *
- * A tokenizer is immutable once made and may be shared by any number of threads; what encoding needs to scribble on
- * (word cache, merge buffers) is an encoder, one per thread. Bytes that are not UTF-8 are kept: for the byte-level
- * types decode(encode(x)) equals x for every byte string x. */
+ * A tokenizer is immutable and may be shared by any number of threads; the mutable state of encoding (word cache, merge
+ * buffers) is in an encoder, one per thread. Bytes that are not UTF-8 are kept: for the byte-level types
+ * decode(encode(x)) equals x for every byte string x. */
 #ifndef MEGALITH_TOKENIZER_H
 #define MEGALITH_TOKENIZER_H
 
@@ -18,8 +18,8 @@ extern "C" {
 
 typedef struct mega_tokenizer mega_tokenizer;
 
-/* As on the command line; NULL or 0 where not given.
- *   GPT2BPETokenizer  vocab_file + merge_file, or vocab_file alone when it is a tokenizer.json
+/* The tokenizer options of the command line; NULL or 0 if not given.
+ *   GPT2BPETokenizer  vocab_file + merge_file, or vocab_file alone if it is a tokenizer.json
  *   ByteTokenizer     no files: ids 0..255 are the bytes, 256 ends a document
  *   CharTokenizer     vocab_file: a JSON list of characters, an object character -> id, or a tokenizer.json
  *   NullTokenizer     vocab_size: text is space-separated integers below it; id vocab_size ends a document */
@@ -31,18 +31,20 @@ typedef struct mega_tokenizer_options {
 } mega_tokenizer_options;
 
 mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *options);
-/* A folder that holds tokenizer.json or vocab.json + merges.txt, or the path of a tokenizer.json. */
+/* Loads from a folder that holds tokenizer.json or vocab.json + merges.txt, or from the path of a tokenizer.json.
+ * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_UNSUPPORTED or MEGA_ERR_MEMORY. */
 mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path);
 void mega_tokenizer_destroy(mega_tokenizer *t);
-/* Warns where --vocab-size was given (not 0) and the tokenizer, whose files decide it, has another number of ids. Part
- * of mega_tokenizer_create; for tokenizers that were loaded from a folder. */
+/* Warns if --vocab-size was given (not 0) and differs from the number of ids of the tokenizer, which its files
+ * determine. mega_tokenizer_create calls it; call it for tokenizers loaded from a folder. */
 void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size);
 
 const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer", … */
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
-size_t mega_tokenizer_bytes(const mega_tokenizer *t);     /* that it holds; 0 of NULL */
-int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* id that ends a document; -1: none */
-/* Hash of all that decides which ids a text gets; equal for the same tokenizer read from another kind of file. */
+size_t mega_tokenizer_bytes(const mega_tokenizer *t);     /* bytes of memory that it holds; 0 for NULL */
+int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* the id that ends a document; -1: none */
+/* Returns a hash of everything that determines the ids of a text; equal for the same tokenizer read from another kind
+ * of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
 
 /* A growing array of ids. Zero-initialised is valid and empty. */
@@ -57,25 +59,27 @@ typedef struct mega_encoder mega_encoder;
 mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t); /* t is borrowed and must outlive it */
 void mega_encoder_destroy(mega_encoder *e);
 
-/* Appends the ids of text. As the original's GPT2BPETokenizer does, special tokens are not looked for: the characters
- * <|endoftext|> in a document are text like any other. Use this for data. On failure out keeps its former count. */
+/* Appends the ids of text. As in Megatron's GPT2BPETokenizer, special tokens are not recognised: the characters
+ * <|endoftext|> in a document are ordinary text. Use this for data. On failure out keeps its former count. Returns
+ * MEGA_ERR_FORMAT if a byte or character is not in the vocabulary, or MEGA_ERR_MEMORY. */
 mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 /* The same, but each occurrence of a special token becomes its id, as Hugging Face tokenizers do. Use this for prompts.
  */
 mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 
-/* Appends the raw bytes of ids. An id outside the vocabulary is an error that names it and its index. */
+/* Appends the raw bytes of ids. Returns an error that names the id and its index if it is not in the vocabulary. */
 mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
-mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out); /* the bytes of one token */
-/* Id of a token given by its bytes, or -1. Special tokens are found by their text. */
+/* appends the bytes of one token */
+mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out);
+/* Returns the id of the token with these bytes, or -1. Special tokens are found by their text. */
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n);
 bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
 
 /* Writes tokenizer.json and tokenizer_config.json, and for GPT2BPETokenizer vocab.json and merges.txt, into an existing
- * folder, each file atomically. Hugging Face tokenizers loads the tokenizer.json of every type and gives the same ids.
- */
+ * folder, each file atomically. Hugging Face's tokenizers loads the tokenizer.json of every type and gives the same
+ * ids. */
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder);
-/* Writes the one file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
+/* Writes the single file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path);
 
 #ifdef __cplusplus

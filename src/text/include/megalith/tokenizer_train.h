@@ -1,4 +1,4 @@
-/* Making a vocabulary from text. The result depends on the documents given, not on their order or on the workers. */
+/* Trains a vocabulary on text. The result depends on the documents, but not on their order or the number of workers. */
 #ifndef MEGALITH_TOKENIZER_TRAIN_H
 #define MEGALITH_TOKENIZER_TRAIN_H
 
@@ -13,23 +13,24 @@ typedef struct mega_trainer mega_trainer;
 
 typedef struct mega_trainer_options {
     const char *type;      /* "GPT2BPETokenizer", "CharTokenizer", "ByteTokenizer" */
-    int64_t vocab_size;    /* BPE: bytes, merges and <|endoftext|> together; others: ignored */
-    int64_t min_frequency; /* BPE: pairs seen less often are not merged; 0 means 2 */
+    int64_t vocab_size;    /* BPE: total of bytes, merges and <|endoftext|>; otherwise ignored */
+    int64_t min_frequency; /* BPE: pairs that occur less often are not merged; 0 means 2 */
 } mega_trainer_options;
 
 mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *options);
 void mega_trainer_destroy(mega_trainer *t);
-/* One document. Its words never join those of the next. */
+/* Adds one document. Its words never join those of the next document. */
 mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
-/* Adds all that `other` has seen (same type); other stays as it is. For workers that each read a part. */
+/* Adds everything that `other` (of the same type) has counted; other stays unchanged. For workers that each read a
+ * part. */
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other);
 
-/* All documents of some files, read and counted by `workers` threads, the caller's among them. */
+/* The documents of some files, to be read and counted by `workers` threads, including the caller. */
 typedef struct mega_trainer_input {
     mega_documents_options documents;
-    const char *const *keys; /* of JSON lines; the texts of all of them are learned from */
+    const char *const *keys; /* keys of JSON lines; the texts of all of them are used */
     int num_keys, workers;
-    bool skip_bad_lines; /* each is a warning and is counted; else the first one ends the reading */
+    bool skip_bad_lines; /* bad lines are counted, each with a warning; otherwise the first one is an error */
 } mega_trainer_input;
 typedef struct mega_trainer_counts {
     int64_t documents, bad_lines;
@@ -37,10 +38,10 @@ typedef struct mega_trainer_counts {
 } mega_trainer_counts;
 mega_status mega_trainer_read(mega_trainer *t, const mega_trainer_input *input, mega_trainer_counts *out);
 
-/* Called now and then with tokens made so far; NULL switches it off. */
+/* Called now and then with the number of tokens made so far; NULL: never. */
 typedef void mega_trainer_report(void *user, int64_t made, int64_t wanted);
 void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user);
-/* The tokenizer; fewer tokens than asked for when no pair is frequent enough. */
+/* Creates the tokenizer; it has fewer tokens than requested if no pair is frequent enough. */
 mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* A user's own program in place of a command: which file is started and with which words, checked before any rank
- * is. */
+/* A user's own program instead of a command: finds the file and the words to start it with, before any rank is
+ * started. */
 #include "launch_impl.h"
 #include "megalith/config.h"
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PORT = 29500 }; /* of torchrun and deepspeed */
+enum { PORT = 29500 }; /* default of torchrun and deepspeed */
 
 static bool is_python_file(const char *word)
 {
@@ -17,8 +17,8 @@ static bool is_python_file(const char *word)
     return n > 3 && strcmp(word + n - 3, ".py") == 0;
 }
 
-/* A path is a file of the user's; a Python file keeps the meaning that its name has, as Megatron's scripts lie in
- * folders. */
+/* A path means a user's file; but a Python file with the name of a Megatron script means our command, because
+ * Megatron's scripts lie in folders. */
 const char *launch_program_command(const launch_plan *p, const char *typed)
 {
     return strchr(typed, '/') == NULL || is_python_file(typed) ? mega_command_name(p->commands, typed) : NULL;
@@ -38,19 +38,19 @@ static bool is_startable(launch_plan *p, const char *path)
     else if (S_ISDIR(it.st_mode))
         launch_mistake(p, "%s: is a folder; expected a program", path);
     else if (access(path, X_OK) != 0)
-        launch_mistake(p, "%s: %s; to allow that it is executed: chmod +x %s", path, strerror(errno), path);
+        launch_mistake(p, "%s: %s; make it executable: chmod +x %s", path, strerror(errno), path);
     else
         return true;
     return false;
 }
 
-/* A word without a slash that is neither a command nor on PATH. */
+/* Reports a word without a slash that is neither a command nor on PATH. */
 static void unknown_program(launch_plan *p, const char *typed)
 {
     const char *ours = mega_command_of_script(p->commands, typed);
     if (ours != NULL) launch_mistake(p, "\"%s\" is not a command; %s does its work here", typed, ours);
     else if (is_python_file(typed))
-        launch_mistake(p, "\"%s\" is not a command, and there is no such file", typed);
+        launch_mistake(p, "\"%s\" is not a command, and no such file exists", typed);
     else if (is_file(typed))
         launch_mistake(p, "\"%s\" is not a command and not on PATH; the program of this folder is ./%s", typed, typed);
     else
@@ -69,7 +69,7 @@ static const char *find_own(launch_plan *p, const char *typed)
     return found;
 }
 
-/* "train.py" and "python3 -u train.py" alike; torchrun too runs Python unbuffered. */
+/* Accepts "train.py" and "python3 -u train.py"; torchrun too runs Python unbuffered. */
 static void read_python(launch_plan *p, char **words, int python, const char *typed)
 {
     const bool is_named = python > 0 && strncmp(words[0], "megalith", 8) != 0;
@@ -100,7 +100,7 @@ void launch_program_read(launch_plan *p, char **words, int python, const char *t
         read_python(p, words, python, typed);
         if (p->own != NULL && p->passed.count > 0)
             launch_mistake(p,
-                           "%s would become an argument of %s, which runs in Python; leave its option of launch out, "
+                           "%s would become an argument of %s, which runs in Python; leave out that option of launch, "
                            "and give the script its own",
                            p->passed.word[0], typed);
     } else {
@@ -110,9 +110,9 @@ void launch_program_read(launch_plan *p, char **words, int python, const char *t
     if (p->own_words.failed) launch_mistake(p, "no memory for the words of %s", typed);
 }
 
-/* ---- its arguments ---- */
+/* ---- the program's arguments ---- */
 
-/* Both begin with "--"; '-' and '_' are the same in a name, which ends at '='. */
+/* Both begin with "--"; '-' and '_' are equivalent in a name, which ends at '='. */
 static bool is_same_option(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -122,7 +122,7 @@ static bool is_same_option(const char *a, const char *b)
     }
 }
 
-static bool is_given(const char *option, int argc, char **argv)
+static bool program_option_is_given(const char *option, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
         if (strncmp(argv[i], "--", 2) == 0 && is_same_option(argv[i], option)) return true;
@@ -134,7 +134,7 @@ int launch_program_arguments(const launch_plan *p, int argc, char **argv, char *
     int n = 0;
     for (; n < argc; n++) out[n] = argv[n];
     for (int i = 0; i < p->passed.count;) {
-        const bool is_wanted = !is_given(p->passed.word[i], argc, argv);
+        const bool is_wanted = !program_option_is_given(p->passed.word[i], argc, argv);
         do {
             if (is_wanted) out[n++] = p->passed.word[i];
         } while (++i < p->passed.count && strncmp(p->passed.word[i], "--", 2) != 0);

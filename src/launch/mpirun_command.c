@@ -1,4 +1,5 @@
-/* The engine's command line and environment: all the switches that its users would have to know. */
+/* Builds the command line and environment of the MPI launcher (mpirun, mpiexec, srun), with all the switches that users
+ * would otherwise have to know. */
 #include "launch_impl.h"
 #include "megalith/comm.h"
 #include "megalith/threads.h"
@@ -10,7 +11,8 @@
 #include <unistd.h>
 
 enum {
-    ENGINE_FOLLOWS_S = 4 /* after the ranks, which wait for a second before they ask, and may be short of cores */
+    MPIRUN_FOLLOWS_S = 4 /* later than the ranks themselves, which wait for a second before they query, and may be short
+                          * of cores */
 };
 
 extern char **environ;
@@ -37,7 +39,7 @@ void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...)
     w->word[w->count++] = copy;
 }
 
-/* "a:2,b:4", as Open MPI and Hydra both take it. */
+/* "a:2,b:4", a form that both Open MPI and Hydra accept. */
 static const char *host_list(launch_plan *p)
 {
     mega_buffer text = {0};
@@ -56,7 +58,7 @@ static void add_hosts(launch_plan *p, const char *option, launch_words *c)
     launch_word(c, &p->arena, "%s", "");
     if (list == NULL || c->failed) c->failed = true;
     else
-        c->word[c->count - 1] = list; /* may be longer than a word that is printed */
+        c->word[c->count - 1] = list; /* may be longer than a word that launch_word formats */
 }
 
 static int most_ranks_of_a_host(const launch_plan *p)
@@ -66,7 +68,7 @@ static int most_ranks_of_a_host(const launch_plan *p)
     return most;
 }
 
-/* Containers forbid that a process reads another's memory, which the library would find out by failing. */
+/* Containers forbid reading another process's memory, and the MPI library would fail instead of finding out. */
 static bool may_read_memory(void)
 {
     char from = 1, to = 0;
@@ -83,22 +85,22 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     if (!may_read_memory())
         launch_word(e, a, old ? "OMPI_MCA_btl_vader_single_copy_mechanism=none" : "OMPI_MCA_smsc=^cma");
     if (p->hosts <= 1) return;
-    /* A host whose link is down says nothing: ask for signs of life. The ranks find it before the engine does, and say
-     * who waits for whom. */
+    /* A host whose network is down is silent, so ask for keepalives. The ranks detect the loss before the MPI launcher
+     * does, and report who waits for whom. */
     const char *of = old ? "OMPI" : "PRTE";
     launch_word(e, a, "%s_MCA_oob_tcp_keepalive_time=1", of);
     launch_word(e, a, "%s_MCA_oob_tcp_keepalive_intvl=1", of);
-    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", of, (int)mega_world_host_timeout() + ENGINE_FOLLOWS_S);
+    launch_word(e, a, "%s_MCA_oob_tcp_keepalive_probes=%d", of, (int)mega_world_host_timeout() + MPIRUN_FOLLOWS_S);
 }
 
-/* UCX, below MPICH, ends a process when a neighbour whose memory it reads dies, and where several ways lead to a
- * neighbour it may wait for ever in MPI_Finalize: on one host, pages that both share are all it gets. */
+/* UCX, which MPICH uses, kills a process when a neighbour whose memory it reads dies, and may wait forever in
+ * MPI_Finalize if several transports lead to a neighbour: on one host it gets shared memory only. */
 static void mpich_environment(launch_plan *p, launch_words *e)
 {
     if (p->hosts <= 1) launch_word(e, &p->arena, "UCX_TLS=posix,sysv,self");
 }
 
-/* The engines of Hydra and Slurm hand on the whole environment; that of Open MPI what it is told. */
+/* Hydra and Slurm pass the whole environment to the ranks; Open MPI passes only the variables that it is given. */
 static void openmpi_exports(launch_plan *p, launch_words *c)
 {
     static const char *const prefixes[] = {"MEGA_", "OMP_", "LD_LIBRARY_PATH="};
@@ -142,10 +144,10 @@ static void mpich_command(launch_plan *p, launch_words *c)
     launch_word(c, &p->arena, "%d", p->world);
 }
 
-/* What srun may speak to the ranks; the MPI library must know it too. */
+/* Returns the process management interface (--mpi) that srun offers; the MPI library must support it too. */
 static const char *slurm_mpi(const launch_plan *p)
 {
-    char *command = mega_format("'%s' --mpi=list 2>&1 </dev/null", p->engine);
+    char *command = mega_format("'%s' --mpi=list 2>&1 </dev/null", p->mpirun);
     char text[1024] = "";
     FILE *pipe = command != NULL ? popen(command, "r") : NULL;
     if (pipe != NULL) {
@@ -173,12 +175,12 @@ static void slurm_command(launch_plan *p, launch_words *c)
     launch_word(c, a, "--label");
 }
 
-mega_status launch_engine_command(launch_plan *p, launch_words *c, launch_words *e)
+mega_status launch_mpirun_command(launch_plan *p, launch_words *c, launch_words *e)
 {
     mega_arena *a = &p->arena;
     *c = *e = (launch_words){0};
-    if (p->kind != LAUNCH_NONE) launch_word(c, a, "%s", p->engine);
-    if (launch_stays(p)) launch_word(e, a, "MEGA_LAUNCH=1"); /* ranks print marks */
+    if (p->kind != LAUNCH_NONE) launch_word(c, a, "%s", p->mpirun);
+    if (launch_stays(p)) launch_word(e, a, "MEGA_LAUNCH=1"); /* ranks then print marks */
     switch (p->kind) {
     case LAUNCH_NONE: break;
     case LAUNCH_OPENMPI:
@@ -197,7 +199,7 @@ mega_status launch_engine_command(launch_plan *p, launch_words *c, launch_words 
         launch_word(c, a, "%s", p->command);
     for (int i = 0; i < p->args_count && !c->failed; i++) {
         launch_word(c, a, "%s", "");
-        if (!c->failed) c->word[c->count - 1] = p->args[i]; /* of any length */
+        if (!c->failed) c->word[c->count - 1] = p->args[i]; /* arguments may have any length */
     }
     launch_word(e, a, "%s", "");
     if (c->failed || e->failed) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a command of %d words", c->count);

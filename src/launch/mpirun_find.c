@@ -1,4 +1,4 @@
-/* Which engine starts the ranks, where, and how many. */
+/* Finds the MPI launcher that will start the ranks, the hosts, and the number of ranks. */
 #include "launch_impl.h"
 #include "megalith/comm.h"
 #include "megalith/config.h"
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEFAULT_HOSTFILE "/job/hostfile" /* DeepSpeed's */
+#define DEFAULT_HOSTFILE "/job/hostfile" /* DeepSpeed's default path */
 
 static const char *const kind_name[] = {"none", "openmpi", "mpich", "slurm"};
 static const char *const kind_title[] = {"no MPI", "Open MPI", "MPICH", "Slurm"};
@@ -28,14 +28,14 @@ const char *launch_find_program(launch_plan *p, const char *name)
     return NULL;
 }
 
-/* What `PROGRAM OPTION` prints first. */
+/* Returns the first words that `PROGRAM OPTION` prints. */
 static void first_words(const char *program, const char *option, char *out, size_t size)
 {
     char *command = mega_format("'%s' %s 2>&1 </dev/null", program, option);
     FILE *pipe = command != NULL ? popen(command, "r") : NULL;
     size_t used = pipe != NULL ? fread(out, 1, size - 1, pipe) : 0;
     out[used] = '\0';
-    /* Read to its end, so that nobody writes into a closed pipe. */
+    /* read to the end, so that the program does not write into a closed pipe */
     char rest[256];
     while (pipe != NULL && fread(rest, 1, sizeof rest, pipe) > 0) {
     }
@@ -49,8 +49,8 @@ static int major_in(const char *text)
     return digit != NULL ? atoi(digit) : 0;
 }
 
-/* Of an mpirun or mpiexec, by what it says of its version. */
-static launch_kind kind_of(const char *program, int *out_major)
+/* The kind of an mpirun or mpiexec, from its version text. */
+static launch_kind mpirun_kind_of(const char *program, int *out_major)
 {
     char text[1024];
     first_words(program, "--version", text, sizeof text);
@@ -68,7 +68,7 @@ static launch_kind kind_of(const char *program, int *out_major)
     return LAUNCH_NONE;
 }
 
-/* The library in this program. */
+/* The kind of the MPI library in this program. */
 static launch_kind kind_built(void)
 {
     char text[160];
@@ -78,7 +78,7 @@ static launch_kind kind_built(void)
                                               : LAUNCH_MPICH;
 }
 
-/* The engine of this kind, whatever its name; several MPI libraries may be installed side by side. */
+/* Finds the launcher of this kind, whatever its name; several MPI libraries may be installed side by side. */
 static void find_mpi(launch_plan *p, launch_kind wanted)
 {
     static const char *const names[] = {"mpirun",        "mpiexec",      "mpirun.openmpi", "mpiexec.openmpi",
@@ -88,21 +88,22 @@ static void find_mpi(launch_plan *p, launch_kind wanted)
         int major;
         const char *program = launch_find_program(p, names[i]);
         if (program == NULL) continue;
-        if (kind_of(program, &major) != wanted) {
+        if (mpirun_kind_of(program, &major) != wanted) {
             if (other == NULL) other = program;
             continue;
         }
         p->kind = wanted;
-        p->engine = program;
+        p->mpirun = program;
         p->major = major;
         return;
     }
     const char *package = wanted == LAUNCH_OPENMPI ? "openmpi-bin" : "mpich";
     if (other != NULL)
-        launch_mistake(p, "this needs the mpirun of %s; %s is another. Install %s (apt-get install %s)",
-                       kind_title[wanted], other, package, package);
+        launch_mistake(
+            p, "this megalith needs the mpirun of %s, but %s belongs to another MPI. Install %s (apt-get install %s)",
+            kind_title[wanted], other, package, package);
     else
-        launch_mistake(p, "no mpirun or mpiexec is on PATH; install one (apt-get install %s)", package);
+        launch_mistake(p, "found no mpirun or mpiexec on PATH; install one (apt-get install %s)", package);
 }
 
 static launch_kind kind_asked(launch_plan *p)
@@ -113,7 +114,7 @@ static launch_kind kind_asked(launch_plan *p)
     } names[] = {{"openmpi", LAUNCH_OPENMPI}, {"mpich", LAUNCH_MPICH}, {"impi", LAUNCH_MPICH}, {"slurm", LAUNCH_SLURM}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(p->launcher, names[i].name) == 0) return names[i].kind;
-    launch_mistake(p, "--launcher %s is not built; expected openmpi, mpich or slurm", p->launcher);
+    launch_mistake(p, "--launcher %s is not supported; expected openmpi, mpich or slurm", p->launcher);
     return LAUNCH_NONE;
 }
 
@@ -124,19 +125,20 @@ static int64_t environment_number(const char *name, int64_t otherwise)
     return n > 0 ? n : otherwise;
 }
 
-/* The allocation says the hosts; srun looks at what it is asked for. */
+/* The allocation determines the hosts, and srun checks whether the request fits. */
 static void use_slurm(launch_plan *p)
 {
     p->kind = LAUNCH_SLURM;
-    p->engine = launch_find_program(p, "srun");
-    if (p->engine == NULL) launch_mistake(p, "srun is not on PATH");
+    p->mpirun = launch_find_program(p, "srun");
+    if (p->mpirun == NULL) launch_mistake(p, "srun is not on PATH");
     if (getenv("SLURM_JOB_ID") == NULL)
-        launch_mistake(p, "there is no Slurm allocation here (SLURM_JOB_ID is not set): sbatch or salloc makes one");
+        launch_mistake(p, "there is no Slurm allocation here (SLURM_JOB_ID is not set); sbatch or salloc creates one");
     if (p->hostfile != NULL)
-        launch_mistake(p, "--hostfile: the Slurm allocation says the hosts; leave it out, or use --launcher openmpi");
+        launch_mistake(
+            p, "--hostfile: the Slurm allocation determines the hosts; leave it out, or use --launcher openmpi");
     const char *filter = p->include != NULL ? p->include : p->exclude;
     if (filter != NULL && strchr(filter, ':') != NULL)
-        launch_mistake(p, "%s %s: Slurm takes whole hosts; leave the slots out",
+        launch_mistake(p, "%s %s: under Slurm only whole hosts can be chosen; leave the slots out",
                        p->include != NULL ? "--include" : "--exclude", filter);
     if (p->nodes == 0) p->nodes = environment_number("SLURM_JOB_NUM_NODES", environment_number("SLURM_NNODES", 1));
     if (p->nproc == 0) p->nproc = environment_number("SLURM_NTASKS_PER_NODE", 1);
@@ -152,13 +154,14 @@ static void hosts_are_missing(launch_plan *p)
         else
             mega_buffer_printf(&lines, " 'HOST%lld slots=%lld'", (long long)i, ranks);
     }
-    launch_mistake(p,
-                   "--nnodes %lld: which hosts? Write their names to a file and give it, on the first of them alone:\n"
-                   "    printf '%%s\\n'%s%s > hostfile\n"
-                   "    megalith launch --hostfile hostfile --nproc_per_node %lld %s …\n"
-                   "or run inside a Slurm allocation (sbatch, salloc)",
-                   (long long)p->nodes, lines.data != NULL ? lines.data : "", p->nodes > 8 ? " …" : "", ranks,
-                   p->command != NULL ? p->command : "pretrain_gpt");
+    launch_mistake(
+        p,
+        "--nnodes %lld: the hosts are not known. Write their names to a file and start on the first of them only:\n"
+        "    printf '%%s\\n'%s%s > hostfile\n"
+        "    megalith launch --hostfile hostfile --nproc_per_node %lld %s …\n"
+        "or run inside a Slurm allocation (sbatch, salloc)",
+        (long long)p->nodes, lines.data != NULL ? lines.data : "", p->nodes > 8 ? " …" : "", ranks,
+        p->command != NULL ? p->command : "pretrain_gpt");
     mega_buffer_fini(&lines);
 }
 
@@ -169,10 +172,11 @@ static void read_hosts(launch_plan *p)
         p->hostfile = DEFAULT_HOSTFILE;
     if (p->hostfile == NULL) {
         if (filtered)
-            launch_mistake(p,
-                           "%s chooses hosts and slots of a --hostfile, and there is none; on this machine alone give "
-                           "the number of ranks: --nproc_per_node N (or --num_gpus N)",
-                           p->include != NULL ? "--include" : "--exclude");
+            launch_mistake(
+                p,
+                "%s chooses hosts and slots of a --hostfile, but none is given; to use only this machine give "
+                "the number of ranks: --nproc_per_node N (or --num_gpus N)",
+                p->include != NULL ? "--include" : "--exclude");
         if (p->nodes > 1) hosts_are_missing(p);
         p->world = p->nproc > 0 ? (int)p->nproc : 1;
         return;
@@ -188,17 +192,18 @@ static void read_hosts(launch_plan *p)
     for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
 }
 
-/* One of a launcher's several ranks that launches again would start the whole run, as would each of the others. */
+/* If one of several ranks called launch again, it would start the whole run, and so would each of the others. */
 static void refuse_nesting(launch_plan *p)
 {
     static const char *const sign[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++) {
         if (environment_number(sign[i], 1) == 1) continue;
-        launch_mistake(p,
-                       "%s=%s is set: a launcher has started this process already, as one of several. Leave one out: "
-                       "either mpirun -n N %s%s …, or megalith launch alone",
-                       sign[i], getenv(sign[i]), p->own != NULL ? "" : "megalith ",
-                       p->command != NULL ? p->command : "pretrain_gpt");
+        launch_mistake(
+            p,
+            "%s=%s is set: a launcher has already started this process as one of several. Use only one launcher: "
+            "either mpirun -n N %s%s …, or megalith launch",
+            sign[i], getenv(sign[i]), p->own != NULL ? "" : "megalith ",
+            p->command != NULL ? p->command : "pretrain_gpt");
         return;
     }
     const char *mark;
@@ -211,14 +216,14 @@ static void refuse_nesting(launch_plan *p)
                        mark, launcher, (long long)processes, launcher, mark);
 }
 
-void launch_engine_find(launch_plan *p)
+void launch_mpirun_find(launch_plan *p)
 {
     const launch_kind asked = p->launcher != NULL ? kind_asked(p) : LAUNCH_NONE, built = kind_built();
     refuse_nesting(p);
     if (p->include != NULL && p->exclude != NULL)
-        launch_mistake(p, "--include and --exclude exclude each other; give one");
+        launch_mistake(p, "--include and --exclude cannot be combined; give one");
     if ((p->include != NULL || p->exclude != NULL) && (p->nproc > 0 || p->nodes > 0))
-        launch_mistake(p, "--include and --exclude say the ranks themselves; leave out --num_nodes (--nnodes) and "
+        launch_mistake(p, "--include and --exclude already determine the ranks; leave out --num_nodes (--nnodes) and "
                           "--num_gpus (--nproc_per_node)");
     const bool in_slurm = p->launcher == NULL && getenv("SLURM_JOB_ID") != NULL && p->hostfile == NULL;
     if (asked == LAUNCH_SLURM || (in_slurm && launch_find_program(p, "srun") != NULL)) {
@@ -226,7 +231,7 @@ void launch_engine_find(launch_plan *p)
         return;
     }
     read_hosts(p);
-    if (p->mistakes.size > 0 || (p->world == 1 && p->hosts <= 1)) return; /* one rank needs no engine */
+    if (p->mistakes.size > 0 || (p->world == 1 && p->hosts <= 1)) return; /* one rank needs no MPI launcher */
     const launch_kind wanted = asked != LAUNCH_NONE ? asked : built;
     if (wanted == LAUNCH_NONE)
         launch_mistake(p, "this megalith was built without MPI, so there is one rank; install libopenmpi-dev or "
