@@ -1,4 +1,4 @@
-/* Arrays that a caller keeps with a checkpoint: one safetensors file in state/. */
+/* Arrays that a program stores in its checkpoints: one safetensors file in state/. */
 #include "ckpt_impl.h"
 
 static mega_status client_entries(const mega_checkpoint_save *v, mega_st_entry *entry)

@@ -1,8 +1,7 @@
-/* The end of a save: the new folder takes its place, the tracker names it, older ones go. */
+/* The end of a save: renames the new folder, updates the tracker, and removes older checkpoints. */
 #include "ckpt_impl.h"
 
-/* From here on the new folder is the one that counts. An existing folder of its name comes out under the temporary
- * name. */
+/* After this rename the new folder is the valid one. An existing folder of its name gets the temporary name. */
 mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *final, const char *temporary)
 {
     const bool exists = mega_folder_exists(final);
@@ -13,7 +12,7 @@ mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *fi
     return MEGA_OK;
 }
 
-/* Renamed and synced first: a folder that is half removed must not look like an iteration. */
+/* Renames and syncs first, because a partly removed folder must not look like an iteration. */
 static mega_status remove_iteration(const char *save, int64_t iteration)
 {
     char *path = mega_iteration_path(save, iteration), *aside = path != NULL ? mega_temporary_path(path) : NULL;
@@ -26,8 +25,8 @@ static mega_status remove_iteration(const char *save, int64_t iteration)
     return st;
 }
 
-/* Keeps the newest up to this iteration. Later ones, from a run that was taken back, stay, and so do those with a tag:
- * somebody gave them a name to find them again. */
+/* Keeps the newest iterations up to this one. Later ones, from a run that went back to an earlier checkpoint, stay, and
+ * so do tagged ones: somebody named them to find them again. */
 mega_status mega_checkpoint_prune(const mega_checkpoint_save *v)
 {
     if (v->keep <= 0) return MEGA_OK;

@@ -1,10 +1,10 @@
-/* Who writes to SAVE: the lock of the run that does, and the id of that run. */
+/* The lock that allows one run at a time to write to SAVE, and the id of that run. */
 #include "ckpt_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The request, and what its texts are made of. */
+/* A lock request together with the buffers of its texts. */
 typedef struct save_request {
     mega_lock_request lock;
     char *path, *subject, *run_id;
@@ -17,7 +17,7 @@ static mega_status make_request(save_request *r, const char *save, bool takeover
     r->run_id = mega_path_join(save, MEGA_RUN_ID);
     r->lock = (mega_lock_request){.path = r->path,
                                   .subject = r->subject,
-                                  .remedy = "choose another --save, or give --save-takeover to take it over",
+                                  .remedy = "choose another --save, or give --save-takeover to take over this one",
                                   .witness = r->run_id,
                                   .takeover = takeover};
     return r->path != NULL && r->subject != NULL && r->run_id != NULL

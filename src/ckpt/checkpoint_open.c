@@ -1,4 +1,4 @@
-/* Finding a checkpoint and making sure that it is whole before anyone reads from it. */
+/* Finds a checkpoint and verifies that it is complete before anything is read from it. */
 #include "checkpoint_impl.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ static mega_status open_no_memory(const char *path)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", path);
 }
 
-/* Without the heap: short memory must not look like a missing file. */
+/* Allocates nothing, so that a lack of memory cannot look like a missing file. */
 static bool has_file(const char *folder, const char *name)
 {
     char path[PATH_MAX];
@@ -21,7 +21,7 @@ static bool has_file(const char *folder, const char *name)
     return n > 0 && n < (int)sizeof path && mega_file_exists(path);
 }
 
-/* Optional parts of state/: NULL where the file is not there. */
+/* Opens an optional file of state/; *out is NULL if it does not exist. */
 static mega_status open_state_tensors(mega_safetensors **out, const char *folder, const char *name)
 {
     if (!has_file(folder, name)) return MEGA_OK;
@@ -32,7 +32,7 @@ static mega_status open_state_tensors(mega_safetensors **out, const char *folder
     return st;
 }
 
-/* state/ makes it ours: then everything has to match the checksums. */
+/* A folder with state/ was written by megalith, so all files must match the checksums. */
 static mega_status open_state(mega_checkpoint *c, const opening *how)
 {
     char *state = mega_path_join(c->folder, "state");
@@ -43,7 +43,7 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     mega_checksums sums = {0};
     mega_status st = mega_checksums_read(&sums, c->folder);
     if (st != MEGA_OK) {
-        mega_error_prepend("checkpoint %s is not whole", c->folder);
+        mega_error_prepend("checkpoint %s is not complete", c->folder);
         return st;
     }
     st = mega_checksums_verify(&sums, c->folder, how->sums, c->team);
@@ -67,9 +67,9 @@ static mega_status opened_fill(mega_checkpoint *c, const char *folder, const ope
     if (c->folder == NULL) return open_no_memory(folder);
     char *config = mega_path_join(folder, "config.json");
     if (config == NULL) return open_no_memory(folder);
-    mega_status st = open_state(c, how); /* damage is told before what follows from it */
+    mega_status st = open_state(c, how); /* report damage before its consequences */
     if (st == MEGA_OK && !mega_file_exists(config))
-        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder as transformers saves it",
+        st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder saved by transformers",
                        folder);
     if (st == MEGA_OK) st = mega_hf_config_read(&c->shape, config);
     if (st == MEGA_OK) st = mega_hf_weights_open(&c->weights, folder);
@@ -77,8 +77,8 @@ static mega_status opened_fill(mega_checkpoint *c, const char *folder, const ope
     return st;
 }
 
-/* The first name that tells another program's checkpoint: Megatron's ranks and its distributed format, DeepSpeed's
- * steps, any pickle of PyTorch. NULL when there is none. */
+/* Returns the first name that identifies another program's checkpoint: Megatron's rank folders or its distributed
+ * format, DeepSpeed's steps, or a pickle of PyTorch. NULL if there is none. */
 static const char *name_of_torch(const mega_names *names)
 {
     static const char *const heads[] = {"mp_rank_", "distrib_optim", "zero_pp_rank_", "global_step", "__0_0.distcp"};
@@ -94,7 +94,7 @@ static const char *name_of_torch(const mega_names *names)
     return NULL;
 }
 
-/* Beside config.json such files belong to a folder of transformers, which is read. */
+/* Such files beside a config.json belong to a transformers folder, which can be read. */
 static mega_status refuse_torch(const char *folder)
 {
     mega_names names = {0};
@@ -105,7 +105,7 @@ static mega_status refuse_torch(const char *folder)
         found == NULL
             ? MEGA_OK
             : MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                        "%s: found %s, files of Megatron, DeepSpeed or PyTorch, expected a Hugging Face GPT-2 "
+                        "%s: found %s, written by Megatron, DeepSpeed or PyTorch, expected a Hugging Face GPT-2 "
                         "folder; " MEGA_CHECKPOINT_FROM_TORCH,
                         folder, found);
     mega_names_fini(&names);
@@ -126,8 +126,8 @@ static mega_status open_as(mega_checkpoint **out, const char *folder, const open
     return MEGA_OK;
 }
 
-/* One folder that is a checkpoint itself. What cannot be opened before its contents were looked at is tried again with
- * them: damage is told before what follows from it. */
+/* Opens a folder that is itself a checkpoint. If that fails before the contents were verified, verifies them and tries
+ * again, so that damage is reported before its consequences. */
 static mega_status open_folder(mega_checkpoint **out, const char *folder, const opening *how)
 {
     opening whole = *how;
@@ -152,7 +152,7 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_free(c);
 }
 
-/* name: iter_N, or a tag. */
+/* name: iter_N or a tag. */
 static mega_status open_name(mega_checkpoint **out, const char *save, const char *name, const opening *how)
 {
     int64_t iteration = 0;
@@ -164,8 +164,9 @@ static mega_status open_name(mega_checkpoint **out, const char *save, const char
     } else {
         char *aside = mega_leftover_find(save, name);
         if (aside != NULL) {
-            mega_warn("checkpoint %s: a save was interrupted while it was put in place; %s holds it whole", folder,
-                      aside);
+            mega_warn(
+                "checkpoint %s: a save was interrupted while it was renaming it; the complete checkpoint is in %s",
+                folder, aside);
             st = open_folder(out, aside, how);
         } else {
             st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "checkpoint %s: missing, though %s/" MEGA_TRACKER " names it", folder,
@@ -176,11 +177,12 @@ static mega_status open_name(mega_checkpoint **out, const char *save, const char
     mega_free(folder);
     if (st == MEGA_OK && (*out)->run_json == NULL && (*out)->iteration == 0 && mega_iteration_parse(name, &iteration) &&
         iteration > 0)
-        mega_warn("checkpoint %s has no state/ folder: weights only, counted as iteration 0", (*out)->folder);
+        mega_warn("checkpoint %s has no state/ folder: it has only weights, and counts as iteration 0", (*out)->folder);
     return st;
 }
 
-/* Candidates in the order of preference: from `newest` down, then later ones, of a run that was taken back. */
+/* Tries checkpoints in order of preference: from `newest` downwards, then later ones, which come from a run that went
+ * back to an earlier checkpoint. */
 static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest,
                                 const opening *how)
 {
@@ -198,15 +200,15 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
     }
     mega_iterations_fini(&list);
     if (st == MEGA_ERR_INTERRUPTED) return st;
-    if (found == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: no whole checkpoint is left in it", save);
+    if (found == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: it contains no complete checkpoint", save);
     *out = found;
     return MEGA_OK;
 }
 
-/* SAVE with a tracker. */
+/* Opens a SAVE folder with a tracker. */
 static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, const opening *how)
 {
-    int64_t iteration = INT64_MAX; /* of a tag: as if it were the newest */
+    int64_t iteration = INT64_MAX; /* a tag counts as the newest */
     mega_checkpoint_name name;
     mega_status st = mega_tracker_read(&name, save);
     const bool is_read = st == MEGA_OK, is_tag = is_read && !mega_iteration_parse(name.text, &iteration);
@@ -217,7 +219,7 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
     if (any_whole) {
         mega_warn("%s", damage.text);
         if (open_another(out, save, iteration, !is_tag, how) == MEGA_OK) {
-            mega_warn("going on from the last whole checkpoint, %s", (*out)->folder);
+            mega_warn("continuing from the last complete checkpoint, %s", (*out)->folder);
             return MEGA_OK;
         }
     }
@@ -226,7 +228,7 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
     return st;
 }
 
-/* A folder without tracker and without config.json. What lies there may still be meant as a checkpoint. */
+/* Handles a folder without tracker and without config.json. Its files may still be meant as a checkpoint. */
 static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, const opening *how)
 {
     mega_iterations list = {0};
@@ -235,7 +237,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
     mega_iterations_fini(&list);
     if (iterations > 0) {
         MEGA_TRY(open_another(out, path, INT64_MAX, false, how));
-        mega_warn("%s: " MEGA_TRACKER " is missing; taking the newest whole iteration, %s", path, (*out)->folder);
+        mega_warn("%s: " MEGA_TRACKER " is missing; using the newest complete iteration, %s", path, (*out)->folder);
         return MEGA_OK;
     }
     MEGA_TRY(refuse_torch(path));
@@ -251,7 +253,7 @@ mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, boo
     if (access != MEGA_OK) mega_error_prepend("--load");
     if (access != MEGA_OK) return access;
     if (mega_file_exists(path))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that holds it", path);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that contains it", path);
     if (!mega_folder_exists(path)) return MEGA_OK;
     if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, how);
     if (has_file(path, "config.json")) {
@@ -336,7 +338,7 @@ mega_status mega_checkpoint_check_shape(const mega_checkpoint *c)
 {
     if (mega_checkpoint_shape(c) != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "%s: config.json: found model_type \"megalith\", a model that is no Hugging Face family, expected "
+                     "%s: config.json: found model_type \"megalith\", which is not a Hugging Face model, expected "
                      "\"gpt2\"; load it with the program that saved it",
                      c->folder);
 }

@@ -1,5 +1,5 @@
-/* Opening a checkpoint in several ranks: its files are summed once between those who see the same folder, a share each.
- * All do the same at each step, so that one verdict holds for all and each may fall back alike. */
+/* Opens a checkpoint in several ranks: ranks that see the same folder divide the work of checksumming its files. All
+ * ranks take the same steps, so that they reach one verdict and fall back together. */
 #include "checkpoint_impl.h"
 
 #include <linux/magic.h>
@@ -8,22 +8,23 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* What a rank has opened: ranks of one place share out its files. */
+/* Identifies what a rank has opened; ranks with the same value share the work. */
 typedef struct place {
-    uint64_t folder; /* of its files: who they are on their file system, and their sums; 0: nothing to sum */
+    /* hash of the files' identities on their file system and of their checksums; 0: nothing to checksum */
+    uint64_t folder;
     int64_t files;
 } place;
 enum { PLACE_WORDS = sizeof(place) / sizeof(int64_t) };
 
 typedef struct summing {
     mega_comm *ranks;
-    mega_checkpoint *checkpoint; /* NULL: there is none */
-    place *place;                /* of each rank */
-    uint32_t *part;              /* of each rank, `most`: of each file */
+    mega_checkpoint *checkpoint; /* NULL: no checkpoint */
+    place *place;                /* one for each rank */
+    uint32_t *part;              /* for each rank `most` values: one for each file */
     int64_t most;
 } summing;
 
-/* Those of the kernel that hosts mount together. FUSE may be or not. */
+/* Returns whether the kernel shares this file system between hosts. FUSE may or may not. */
 static bool is_between_hosts(const char *folder)
 {
     static const uint32_t kind[] = {
@@ -37,8 +38,8 @@ static bool is_between_hosts(const char *folder)
     return false;
 }
 
-/* A disk of one host may be a clone of another's, with the same numbers of files: it is told apart by the start of its
- * host's kernel, or its host's name, and its device. */
+/* A disk of one host may be a clone of another's, with the same inode numbers, so the hash includes its host's boot id,
+ * or the host name, and the device. */
 static uint64_t hash_host(uint64_t hash, const char *folder)
 {
     char host[256] = "";
@@ -55,7 +56,7 @@ static uint64_t hash_host(uint64_t hash, const char *folder)
     return hash;
 }
 
-/* Hosts that mount one file system see the same numbers; a copy has others. */
+/* Hosts that mount the same file system see the same inode numbers; a copy has different ones. */
 static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
 {
     struct stat s;
@@ -92,7 +93,7 @@ static mega_status tell_places(summing *s)
     return s->part != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the checksums of %d ranks", size);
 }
 
-/* Of the ranks that see the same place: how many there are, and which of them this is. */
+/* Returns the number of ranks that opened the same files, and this rank's index among them. */
 static int neighbours_of_rank(const summing *s, int *index)
 {
     const int rank = mega_comm_rank(s->ranks);
@@ -106,7 +107,7 @@ static int neighbours_of_rank(const summing *s, int *index)
     return count;
 }
 
-/* This rank's share of the pieces, one after the other. */
+/* Checksums this rank's share of the pieces. */
 static mega_status sum_share(const summing *s)
 {
     int index;
@@ -118,7 +119,7 @@ static mega_status sum_share(const summing *s)
                                rank_part_of(s, rank));
 }
 
-/* The verdict over what this rank has opened: each rank of the place adds its part. */
+/* Computes the verdict on what this rank has opened from the partial checksums of all ranks with the same files. */
 static mega_status open_conclude(const summing *s)
 {
     const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
@@ -131,7 +132,7 @@ static mega_status open_conclude(const summing *s)
     return mega_checksums_conclude(&s->checkpoint->sums, s->checkpoint->folder, sum);
 }
 
-/* Collective. What keeps a rank from summing ends all; *verdict is of the contents. */
+/* Collective. A rank that cannot checksum fails all; *verdict is about the contents. */
 static mega_status checksums_sum_together(summing *s, mega_status *verdict)
 {
     const int rank = mega_comm_rank(s->ranks), size = mega_comm_size(s->ranks);
@@ -146,14 +147,15 @@ static mega_status checksums_sum_together(summing *s, mega_status *verdict)
     return MEGA_OK;
 }
 
-/* Of the lowest rank that found damage, to all: then all know the same of this folder. *damaged: somebody has. */
+/* Sends the error of the lowest rank that found damage to all, so that all know the same about this folder. *damaged:
+ * some rank found damage. */
 static mega_status share_damage(const summing *s, mega_status verdict, mega_error_record *out, bool *damaged)
 {
     const int size = mega_comm_size(s->ranks);
     int index;
     int32_t first = verdict == MEGA_OK ? size : mega_comm_rank(s->ranks);
     if (verdict != MEGA_OK && neighbours_of_rank(s, &index) < size)
-        mega_error_prepend("rank %d", first); /* its host's copy */
+        mega_error_prepend("rank %d", first); /* the damage is in its host's copy */
     mega_error_get(out);
     MEGA_TRY(mega_comm_all_reduce(s->ranks, "damage", &first, 1, MEGA_I32, MEGA_REDUCE_MIN));
     *damaged = first < size;
@@ -165,7 +167,7 @@ static mega_status share_damage(const summing *s, mega_status verdict, mega_erro
 
 static mega_status add_damage(known_damage **list, const mega_checkpoint *c, const mega_error_record *found)
 {
-    if (c == NULL) return MEGA_OK; /* told by mega_checkpoint_check_shared */
+    if (c == NULL) return MEGA_OK; /* mega_checkpoint_check_shared reports it */
     known_damage *d = mega_calloc(1, sizeof *d);
     if (d == NULL || (d->folder = mega_strdup(c->folder)) == NULL) {
         mega_free(d);
@@ -177,7 +179,7 @@ static mega_status add_damage(known_damage **list, const mega_checkpoint *c, con
     return MEGA_OK;
 }
 
-/* Opens what is not known to be damaged, and sums it. *again: it was damaged, which is known now. */
+/* Opens and checksums a checkpoint that is not known to be damaged. *again: it was damaged, which is now recorded. */
 static mega_status try_one(mega_checkpoint **out, const char *path, bool any_whole, opening *how, mega_comm *ranks,
                            bool *again)
 {

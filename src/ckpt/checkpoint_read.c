@@ -1,22 +1,22 @@
-/* Filling tensors from an opened checkpoint. All that does not fit is reported together, before anything is filled. */
+/* Fills tensors from an opened checkpoint. All mismatches are reported together, before anything is filled. */
 #include "checkpoint_impl.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAMED 8 /* of each kind, in one message */
+#define MAX_NAMED 8 /* named mismatches of each kind in one message */
 
 typedef struct report {
     mega_buffer text;
     int missing, extra, other;
 } report;
 
-/* Where one kind of tensors is looked up: weights of GPT-2 by its rules; other weights and state by exact name. */
+/* Where tensors are looked up: weights of GPT-2 by its naming rules; other weights and state by exact name. */
 typedef struct source {
     const mega_checkpoint *checkpoint;
-    const mega_safetensors *file; /* state; NULL: the weights of the folder */
-    const char *what;             /* for messages: the folder, or the file */
+    const mega_safetensors *file; /* a file of state/; NULL: the weights of the folder */
+    const char *what;             /* the folder or file, for messages */
 } source;
 
 static bool is_gpt2(const source *s)
@@ -71,14 +71,13 @@ static mega_status read_conclude(const report *r, const source *s)
 {
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
     if (r->missing + r->extra + r->other == 0) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_FORMAT,
-        "%s: its tensors are not those of this model: %d missing, %d of another shape, %d that do not belong; "
-        "compare its config.json with the options that give the shape:%s",
-        s->what, r->missing, r->other, r->extra, r->text.data);
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "%s: its tensors do not match this model: %d missing, %d with another shape, %d unexpected; "
+                     "compare its config.json with the options that give the shape:%s",
+                     s->what, r->missing, r->other, r->extra, r->text.data);
 }
 
-/* Looks all tensors up; found[i] is that of t[i]. */
+/* Looks up all tensors; found[i] receives t[i]. */
 static mega_status read_match(const source *s, const mega_state_tensor *t, int count, const mega_safetensor **found)
 {
     report r = {0};
@@ -108,18 +107,18 @@ static mega_status read_match(const source *s, const mega_state_tensor *t, int c
     return st;
 }
 
-/* Shares of all tensors are numbered through. */
+/* The shares of all tensors have consecutive numbers. */
 typedef struct read_job {
     const mega_team *team;
     const mega_state_tensor *tensor;
     const mega_safetensor **found;
-    int64_t *first; /* share of each tensor; of `count`: how many there are */
+    int64_t *first; /* number of each tensor's first share; [count]: number of all shares */
     int count;
     mega_dtype acc;
     atomic_llong next;
 } read_job;
 
-/* Takes shares until none is left; a thread that comes late finds none. */
+/* Takes shares until none is left; a thread that starts late finds none. */
 static void read_shares(void *user, int thread, int64_t begin, int64_t end)
 {
     read_job *job = user;
@@ -134,7 +133,7 @@ static void read_shares(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-/* What lies on the disk only is read in long requests, one after the other. */
+/* Reads data that is not in memory from the disk in long sequential requests. */
 static void read_fetch(const mega_state_tensor *t, const mega_safetensor *from)
 {
     size_t begin, end;
@@ -142,7 +141,7 @@ static void read_fetch(const mega_state_tensor *t, const mega_safetensor *from)
     if (end > begin) mega_map_fetch(&(mega_map){from->data, (size_t)(from->end - from->begin)}, begin, end - begin);
 }
 
-/* With several threads the pages of the memory that is filled are made side by side, too. */
+/* Several threads also fault in the pages of the destination in parallel. */
 static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
                                 const mega_safetensor **found)
 {
@@ -171,7 +170,7 @@ static mega_status checkpoint_read_all(const source *s, const mega_state_tensor 
 
 typedef mega_status use_source(const source *s, const mega_state_tensor *t, int count, mega_dtype acc);
 
-/* Exact weights win over those of the folder. */
+/* Exact weights are preferred to those of the folder. */
 static mega_status with_weights(use_source *use, mega_checkpoint *c, const mega_state_tensor *t, int count,
                                 mega_dtype acc)
 {
@@ -203,7 +202,7 @@ mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_te
     return with_weights(checkpoint_read_all, c, t, count, acc);
 }
 
-/* `held` NULL: nothing of them is here. */
+/* `held` NULL: this rank holds no data. */
 static mega_status with_params(mega_checkpoint *c, const mega_params *whole, mega_params *held)
 {
     const int count = mega_params_num_files(whole);
@@ -239,7 +238,7 @@ static mega_status with_moments(use_source *use, mega_checkpoint *c, const mega_
 {
     if (c->moments == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                         "%s: no optimizer state in it; give --no-load-optim or --finetune to start with fresh "
+                         "%s: it has no optimizer state; give --no-load-optim or --finetune to start with zero "
                          "moments",
                          c->folder);
     char *what = mega_path_join(c->folder, "state/optimizer.safetensors");

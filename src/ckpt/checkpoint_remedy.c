@@ -1,4 +1,4 @@
-/* What to do where a checkpoint cannot be opened. */
+/* Adds to an error about a checkpoint what the user can do. */
 #include "ckpt_impl.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@ static bool remedy_is_whole(const char *save, int64_t iteration)
     return whole;
 }
 
-/* The one that --load-previous would take: the newest before `damaged`, else the newest after it; -1: none. */
+/* Returns the iteration that --load-previous would use: the newest before `damaged`, otherwise the newest after it; -1:
+ * none. */
 static int64_t whole_iteration(const char *save, int64_t damaged)
 {
     mega_iterations list = {0};
@@ -44,7 +45,7 @@ static void remedy_append(mega_error_record *record, const char *fmt, ...)
     va_end(args);
 }
 
-/* Behind a message of one line, or below one of several. */
+/* Text is appended to a message of one line, but goes on a new line after a longer one. */
 static const char *remedy_joint(const mega_error_record *record)
 {
     return strchr(record->text, '\n') != NULL ? "\n  " : "; ";
@@ -57,12 +58,12 @@ void mega_remedy_add(const char *save, int64_t damaged, bool tried)
     const int64_t whole = tried ? -1 : whole_iteration(save, damaged);
     if (whole >= 0)
         remedy_append(&record,
-                      "%s--load-previous goes on from iter_%07" PRId64 ", which is whole (--load %s/iter_%07" PRId64
-                      " takes it as well)",
+                      "%s--load-previous resumes from iter_%07" PRId64 ", which is complete (--load %s/iter_%07" PRId64
+                      " does the same)",
                       remedy_joint(&record), whole, save, whole);
     else
         remedy_append(&record,
-                      "%sno other whole checkpoint is left in %s: a run without --load starts from random weights",
+                      "%s%s contains no other complete checkpoint; a run without --load starts from random weights",
                       remedy_joint(&record), save);
     mega_error_restore(&record);
 }
@@ -81,7 +82,8 @@ void mega_remedy_add_beside(const char *folder)
     mega_error_restore(&record);
 }
 
-/* Weights of any program, but for what refuse_torch names. A .bin beside an .idx is a data set. */
+/* Returns whether the file holds weights of any program, except those that refuse_torch recognises. A .bin beside an
+ * .idx is a data set. */
 static bool is_weights(const char *folder, const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -107,7 +109,7 @@ mega_status mega_remedy_refuse_parts(const char *folder, const mega_names *names
                              folder, name, name, folder, name);
         if (is_weights(folder, name))
             return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
-                             "%s: weights (%s) without config.json; expected a folder as transformers saves it "
+                             "%s: found weights (%s) without config.json; expected a folder saved by transformers "
                              "(config.json and model.safetensors) or a --save folder of pretrain_gpt",
                              folder, name);
     }

@@ -1,5 +1,4 @@
-/* Several ranks save and load one folder: that it is the same for all is looked at before a run has computed anything.
- */
+/* Checks that all ranks save to and load from the same folder, before a run has computed anything. */
 #include "checkpoint_impl.h"
 #include "megalith/process.h"
 
@@ -9,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the first rank wrote, and where. */
+/* A note that the first rank writes, and its path. */
 typedef struct note {
     char path[PATH_MAX], token[MEGA_TOKEN_BYTES], host[MEGA_HOST_BYTES];
 } note;
 
-/* A name as of what a dead run leaves behind: then the next save removes it. */
+/* The note has a temporary name, so that the next save removes it if this run dies. */
 static mega_status write_note(note *n, const char *save)
 {
     MEGA_TRY(mega_checkpoint_prepare(save));
@@ -29,11 +28,11 @@ static mega_status write_note(note *n, const char *save)
     mega_writer *w = NULL;
     if (st == MEGA_OK) st = mega_writer_create(&w, n->path);
     if (st == MEGA_OK) {
-        MEGA_IGNORE(mega_writer_write(w, n->token, strlen(n->token))); /* close returns its failure */
+        MEGA_IGNORE(mega_writer_write(w, n->token, strlen(n->token))); /* close returns its error */
         st = mega_writer_close(w, true);
     }
     if (st == MEGA_OK) return st;
-    mega_error_prepend("--save %s: no checkpoint can be written there", save);
+    mega_error_prepend("--save %s: cannot write a checkpoint there", save);
     if (n->path[0] != '\0') mega_file_discard(n->path);
     n->path[0] = '\0';
     return st;
@@ -49,13 +48,13 @@ static mega_status find_note(const note *n, const char *save, const mega_comm *r
     if (!found)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "--save %s: rank %d on host %s does not find there what rank 0 on host %s wrote: to them it is "
-            "not the same folder; expected a folder that all ranks share, by its whole path: on a file "
+            "--save %s: rank %d on host %s does not find there what rank 0 on host %s wrote: for them it is "
+            "not the same folder; expected the full path of a folder that all ranks share, on a file "
             "system that every host mounts",
             save, mega_comm_rank(ranks), host, n->host);
     if (access(save, W_OK | X_OK) == 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_IO,
-                     "--save %s: rank %d on host %s cannot write there: %s; change the rights of the folder", save,
+                     "--save %s: rank %d on host %s cannot write there: %s; change the permissions of the folder", save,
                      mega_comm_rank(ranks), host, strerror(errno));
 }
 
@@ -71,9 +70,9 @@ mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks)
     return mega_comm_agree(ranks, st);
 }
 
-/* What a checkpoint is known by. */
+/* Identifies a checkpoint, for comparing it between ranks. */
 typedef struct mark {
-    int64_t iteration; /* -1: there is none */
+    int64_t iteration; /* -1: no checkpoint */
     uint64_t content;
     char host[MEGA_HOST_BYTES];
 } mark;
@@ -110,12 +109,13 @@ mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *l
     mega_status st = MEGA_OK;
     if (first.iteration != mine.iteration || first.content != mine.content) {
         char here[48], there[48];
-        st = MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
-            "ranks, or a copy of it",
-            load, mega_comm_rank(ranks), mine.host, shared_said(here, sizeof here, &mine), first.host,
-            shared_said(there, sizeof there, &first), first.iteration == mine.iteration ? " with another content" : "");
+        st =
+            MEGA_FAIL(MEGA_ERR_USAGE,
+                      "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
+                      "ranks, or a copy of it",
+                      load, mega_comm_rank(ranks), mine.host, shared_said(here, sizeof here, &mine), first.host,
+                      shared_said(there, sizeof there, &first),
+                      first.iteration == mine.iteration ? " with different content" : "");
     }
     return mega_comm_agree(ranks, st);
 }

@@ -1,6 +1,6 @@
-/* The files of tensors of a checkpoint: streamed by one process, or written by all ranks at once, each what it holds.
- * Where a tensor stands follows from the list of all tensors, which every rank has; sums of parts make that of the
- * file. */
+/* Writes the tensor files of a checkpoint: streamed by one process, or written by all ranks at once, each its own part.
+ * The list of all tensors, which every rank has, determines the offset of each; the partial checksums combine to that
+ * of the file. */
 #include "ckpt_impl.h"
 #include "safetensors_impl.h"
 
@@ -22,7 +22,7 @@ static mega_status entries_of(const mega_tensor_file *f, mega_st_entry **out)
     return MEGA_OK;
 }
 
-/* A whole tensor comes in the order of the file. */
+/* For a complete tensor, whose numbers arrive in the order of the file. */
 static mega_status tensors_append(void *writer, const mega_state_runs *runs, const void *bytes)
 {
     return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
@@ -79,19 +79,19 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
 
 typedef struct part {
     mega_patch *file;
-    int64_t tensor, total; /* where the tensor begins; bytes of the file */
-    int64_t pitch;         /* of which `shift` is known */
+    int64_t tensor, total; /* offset of the tensor; size of the file */
+    int64_t pitch;         /* the pitch for which `shift` was computed */
     uint32_t shift, sum;
 } part;
 
-/* The sum of the runs goes from row to row, by what lies between their ends; then to the end of the file. */
+/* Shifts the checksum from row to row by the distance of their ends, and finally to the end of the file. */
 static mega_status tensors_put(void *user, const mega_state_runs *runs, const void *bytes)
 {
     part *p = user;
     const uint8_t *at = bytes;
     mega_state_runs r = *runs;
     uint32_t sum = 0;
-    if (r.run == r.pitch) { /* without gaps: one run */
+    if (r.run == r.pitch) { /* rows without gaps are one run */
         r.run *= r.rows;
         r.rows = 1;
     }
@@ -127,7 +127,7 @@ mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *f
     p.total = (int64_t)layout.total;
     if (st == MEGA_OK) st = mega_patch_open(&p.file, path, p.total, false);
     if (st == MEGA_OK && with_header) st = put_header(&p, &layout);
-    for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* as they lie in the file */
+    for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* in the order of the file */
         const int i = layout.order[at];
         p.tensor = (int64_t)layout.offset[i];
         st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_put, &p);

@@ -1,13 +1,12 @@
-/* Writing a checkpoint such that a crash at any instant leaves the one before it whole and found:
+/* Writes a checkpoint such that a crash at any instant leaves the previous one complete and findable
+ * (with a tag from the caller, read TAG for iter_N):
  *
- * (iter_N stands for the tag as well, where the caller gave one)
+ *   everything into iter_N.tmp-OWNER, each file synced, then its folders      nothing is visible yet
+ *   rename to iter_N (or exchange with an existing one), sync SAVE            the whole folder is visible
+ *   the tracker, atomically                                                   a resumed run uses it
+ *   iterations beyond --keep-checkpoints are renamed, synced, removed
  *
- *   everything into iter_N.tmp-OWNER, each file synced, then its folders   nothing is visible yet
- *   rename to iter_N (or exchange with an existing one), sync SAVE            the folder is there, whole or not at all
- *   the tracker, atomically                                                   the run goes on from it
- *   what is older than --keep-checkpoints is renamed, synced, removed
- *
- * Of several ranks the first does all this, and every one writes and syncs what it holds of the tensors. */
+ * With several ranks the first does all this, and every rank writes and syncs its part of the tensors. */
 #include "ckpt_impl.h"
 
 #include <inttypes.h>
@@ -19,11 +18,11 @@ enum { MOST_FILES = 3 };
 
 typedef struct saver {
     const mega_checkpoint_save *save;
-    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-OWNER; of the first rank's process */
+    char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-OWNER; OWNER is the first rank's process */
     mega_checksums sums;
     mega_tensor_file file[MOST_FILES]; /* the weights first */
     int num_files;
-    bool is_shared; /* several ranks save */
+    bool is_shared; /* several ranks save together */
 } saver;
 
 static mega_status write_no_memory(const saver *s)
@@ -49,7 +48,7 @@ static mega_status write_text_file(saver *s, const char *name, const char *text,
     return mega_checksums_add(&s->sums, name, (int64_t)size, crc);
 }
 
-/* Of tensors that are not in order, each run of rows at its place. */
+/* Tensors whose rows are not in file order are written row by row, at their offsets. */
 static mega_status write_alone(const saver *s, const mega_tensor_file *f, uint32_t *crc, int64_t *size)
 {
     uint32_t sum = 0;
@@ -60,7 +59,7 @@ static mega_status write_alone(const saver *s, const mega_tensor_file *f, uint32
     return MEGA_OK;
 }
 
-/* Several ranks come later to fill the file, and sum it then. */
+/* With several ranks only creates the file: the ranks fill and checksum it later. */
 static mega_status write_tensors(saver *s, const mega_tensor_file *f)
 {
     uint32_t crc = 0;
@@ -83,7 +82,7 @@ static mega_status write_json(saver *s)
     return st;
 }
 
-/* The tokenizer writes its own files; they are taken into the list afterwards. */
+/* The tokenizer writes its own files; this adds one of them to the list afterwards. */
 static mega_status write_add_file(saver *s, const char *name)
 {
     char *path = mega_path_join(s->temporary, name);
@@ -120,8 +119,8 @@ static mega_status write_state(saver *s)
     return mega_client_arrays_write(v, s->temporary, &s->sums);
 }
 
-/* Weights in a narrower type than they are trained in cannot resume bit for bit, so the exact ones go with the moments.
- */
+/* If weights are saved in a narrower type than they are trained in, resuming bit for bit needs the exact ones, which
+ * are saved with the moments. */
 static void list_files(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
@@ -138,7 +137,7 @@ static mega_status write_files(saver *s)
     const mega_checkpoint_save *v = s->save;
     char *state = mega_path_join(s->temporary, "state");
     if (state == NULL) return write_no_memory(s);
-    mega_status st = mega_tree_remove(s->temporary); /* of an earlier process with our id */
+    mega_status st = mega_tree_remove(s->temporary); /* left by an earlier process with our id */
     if (st == MEGA_OK) st = mega_folder_create(state);
     if (st == MEGA_OK) st = write_json(s);
     if (st == MEGA_OK && v->model_card != NULL)
@@ -150,8 +149,8 @@ static mega_status write_files(saver *s)
     return st;
 }
 
-/* Written last, once the sums of all files are known. After it the folder gets its name, if SAVE still is ours, and
- * nobody takes SAVE over until it has. */
+/* Writes the checksums last, when those of all files are known. Then checks that SAVE is still ours, and holds its lock
+ * until the folder is renamed. */
 static mega_status write_checksums(saver *s)
 {
     mega_buffer text = {0};
@@ -188,7 +187,8 @@ static mega_status write_check(const mega_checkpoint_save *v)
     return MEGA_OK;
 }
 
-/* SAVE may have been made moments ago by others; its own entry has to last, too. Not every folder may be opened. */
+/* Another process may have created SAVE moments ago, so its own entry must be made durable too. Not every folder may be
+ * opened. */
 static mega_status prepare_folder(const char *folder)
 {
     MEGA_TRY(mega_folder_create_durably(folder));
@@ -198,11 +198,11 @@ static mega_status prepare_folder(const char *folder)
     return MEGA_OK;
 }
 
-/* All up to the checksums, in the temporary folder. */
+/* Writes everything except the checksums, into the temporary folder. */
 static mega_status write_begin(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
-    mega_checkpoint_name current; /* may itself be a left-over, see mega_leftover_find */
+    mega_checkpoint_name current; /* this folder may itself be a left-over, see mega_leftover_find */
     const mega_checkpoint_name own = mega_checkpoint_name_of(v->iteration);
     MEGA_TRY(write_check(v));
     MEGA_TRY(mega_lock_check(v->lock));
@@ -217,12 +217,12 @@ static mega_status write_begin(saver *s)
     return write_files(s);
 }
 
-/* Of a save that failed; the first error is the one to tell. */
+/* Cleans up after a save that failed; keeps the first error. */
 static void write_discard(const saver *s)
 {
     mega_error_record why;
     mega_error_get(&why);
-    if (s->temporary != NULL) MEGA_IGNORE(mega_tree_remove(s->temporary)); /* the first error stays */
+    if (s->temporary != NULL) MEGA_IGNORE(mega_tree_remove(s->temporary)); /* keep the first error */
     mega_error_restore(&why);
 }
 
@@ -231,7 +231,7 @@ static mega_status write_end(const saver *s)
     MEGA_TRY(mega_checkpoint_commit(s->save, s->final, s->temporary));
     mega_leftovers_remove(s->save->folder, NULL, !mega_lock_took_over(s->save->lock));
     if (mega_checkpoint_prune(s->save) != MEGA_OK)
-        mega_warn("older checkpoints are not removed: %s", mega_error_message());
+        mega_warn("older checkpoints were not removed: %s", mega_error_message());
     return MEGA_OK;
 }
 
@@ -246,7 +246,7 @@ static mega_status save_alone(saver *s)
     return write_end(s);
 }
 
-/* Whether all ranks are well; in one that is not, or when they cannot be asked, *st says why. */
+/* Returns whether all ranks succeeded so far; if not, or if they cannot be asked, *st is the error. */
 static bool all_well(const saver *s, mega_status *st)
 {
     int32_t failed = *st != MEGA_OK;
@@ -256,7 +256,7 @@ static bool all_well(const saver *s, mega_status *st)
     return asked == MEGA_OK && failed == 0;
 }
 
-/* The folder that the first rank made. */
+/* Sends the name of the folder that the first rank created to all ranks. */
 static mega_status share_folder(saver *s)
 {
     char path[PATH_MAX] = "";
@@ -274,7 +274,7 @@ static mega_status write_parts(const saver *s, uint32_t sum[MOST_FILES])
     return MEGA_OK;
 }
 
-/* The checksum of each file out of what every rank wrote of it: bits are added up, and odd ones stand. */
+/* Combines the partial checksums of all ranks by XOR: sums each bit over the ranks and keeps its parity. */
 static mega_status join_sums(saver *s, const uint32_t sum[MOST_FILES])
 {
     int32_t bit[MOST_FILES][32];
@@ -283,14 +283,15 @@ static mega_status join_sums(saver *s, const uint32_t sum[MOST_FILES])
     MEGA_TRY(mega_comm_all_reduce(s->save->ranks, "checksums", bit, MOST_FILES * 32, MEGA_I32, MEGA_REDUCE_SUM));
     for (int i = 0; i < s->num_files; i++) {
         mega_checksum *f = mega_checksums_find(&s->sums, s->file[i].name);
-        if (f == NULL) continue; /* the first rank has the list */
+        if (f == NULL) continue; /* the first rank keeps the list */
         f->crc = mega_crc32c_zeros((uint64_t)f->bytes);
         for (int k = 0; k < 32; k++) f->crc ^= (uint32_t)(bit[i][k] & 1) << k;
     }
     return MEGA_OK;
 }
 
-/* The first rank does what one alone does, but that all fill the files of tensors. One that fails fails all. */
+/* The first rank does the same as a single process, except that all ranks fill the tensor files. If one rank fails, all
+ * fail. */
 static mega_status save_together(saver *s)
 {
     uint32_t sum[MOST_FILES] = {0};

@@ -1,5 +1,5 @@
-/* state/checksums.json: which files make a checkpoint, their sizes and contents. It is written last and carries a
- * checksum of itself, so a checkpoint that matches it is whole. */
+/* state/checksums.json: lists the files of a checkpoint with their sizes and checksums. It is written last and contains
+ * a checksum of itself, so a checkpoint that matches it is complete. */
 #include "ckpt_impl.h"
 
 #include "megalith/json.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SMALL ((size_t)1 << 20)
-#define SELF  ",\n\"checksum\": \"" /* what stands before it is summed */
+#define SELF  ",\n\"checksum\": \"" /* the checksum covers everything before this text */
 
 mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t bytes, uint32_t crc)
 {
@@ -43,11 +43,11 @@ mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c)
     return mega_buffer_check(out, MEGA_CHECKSUMS_FILE);
 }
 
-/* The file ends in its own checksum, written as mega_checksums_text writes it. */
+/* Checks that the file ends with its own checksum, in the form that mega_checksums_text writes. */
 static bool sum_is_right(const char *text, size_t size)
 {
     char expected[sizeof SELF + 16];
-    const size_t tail = (sizeof SELF - 1) + 8 + 4; /* digits, then quote, newline, brace, newline */
+    const size_t tail = (sizeof SELF - 1) + 8 + 4; /* after the marker: 8 digits, quote, newline, brace, newline */
     if (size < tail) return false;
     snprintf(expected, sizeof expected, SELF "%08" PRIx32 "\"\n}\n", mega_crc32c(0, text, size - tail));
     return memcmp(text + size - tail, expected, tail) == 0;
@@ -71,7 +71,7 @@ static mega_status take_files(mega_checksums *c, const json_t *files, const char
 static mega_status checksums_parse(mega_checksums *c, const char *text, size_t size, const char *path)
 {
     if (!sum_is_right(text, size))
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: damaged: its own checksum does not fit its %zu bytes", path, size);
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: damaged: its own checksum does not match its %zu bytes", path, size);
     json_error_t error;
     json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s", path, error.line, error.text);
@@ -79,10 +79,10 @@ static mega_status checksums_parse(mega_checksums *c, const char *text, size_t s
     const json_t *files = json_object_get(json, "files");
     mega_status st = MEGA_OK;
     if (!json_is_integer(format) || json_integer_value(format) != 1)
-        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: written by a later megalith, expected format 1; use that version",
-                       path);
+        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                       "%s: written by a later version of megalith, expected format 1; use that version", path);
     else if (!json_is_integer(iteration) || json_integer_value(iteration) < 0 || !json_is_object(files))
-        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: \"iteration\" and \"files\" are expected", path);
+        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: expected \"iteration\" and \"files\"", path);
     if (st == MEGA_OK) {
         c->iteration = (int64_t)json_integer_value(iteration);
         st = take_files(c, files, path);
@@ -109,7 +109,7 @@ mega_status mega_checksums_read(mega_checksums *out, const char *folder)
     return MEGA_OK;
 }
 
-/* The model card is the one file that people edit; nothing is read from it. */
+/* Users edit the model card, and nothing is read from it. */
 static bool may_differ(const char *name)
 {
     return strcmp(name, "README.md") == 0;
@@ -132,7 +132,7 @@ uint64_t mega_checksums_hash(const mega_checksums *c)
     return hash;
 }
 
-/* One line in `wrong` when the file differs. */
+/* Appends a line to `wrong` if the file differs. */
 static mega_status verify_file(const mega_checksum *f, const char *folder, mega_sums sums, mega_team *team,
                                mega_buffer *wrong, int *count)
 {
@@ -157,7 +157,7 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
     const bool is_over = st == MEGA_ERR_MEMORY || st == MEGA_ERR_INTERRUPTED;
     const mega_status enough = is_over ? st : mega_buffer_check(&said, folder);
     if (said.size > 0 && may_differ(f->name)) {
-        mega_warn("checkpoint %s: %s; nothing is read from it", folder, said.data);
+        mega_warn("checkpoint %s: %s; the file is not used", folder, said.data);
     } else if (said.size > 0) {
         mega_buffer_printf(wrong, "\n  %s", said.data);
         ++*count;
@@ -166,15 +166,16 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
     return enough;
 }
 
-/* The lines of all that is wrong become the one message. */
+/* Turns the collected lines into one error. */
 static mega_status checksums_conclude(const mega_checksums *c, const char *folder, mega_buffer *wrong, int count,
                                       mega_status st)
 {
     if (st == MEGA_OK) st = mega_buffer_check(wrong, folder);
     if (st == MEGA_OK && count > 0)
-        st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                       "checkpoint %s: %d of its %zu files %s damaged; copy it again, or take another one:%s", folder,
-                       count, c->count, count == 1 ? "is" : "are", wrong->data);
+        st =
+            MEGA_FAIL(MEGA_ERR_FORMAT,
+                      "checkpoint %s: %d of its %zu files %s damaged; copy the checkpoint again, or use another one:%s",
+                      folder, count, c->count, count == 1 ? "is" : "are", wrong->data);
     mega_buffer_fini(wrong);
     return st;
 }

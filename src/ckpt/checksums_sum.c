@@ -1,4 +1,4 @@
-/* Summing files: by the threads of a process, and by several processes a share each. */
+/* Computes checksums of files, divided between the threads of a process and between several processes. */
 #include "ckpt_impl.h"
 
 #include <pthread.h>
@@ -10,8 +10,8 @@
 typedef struct sum_job {
     const mega_team *team;
     const mega_map *map;
-    size_t first, end; /* bytes of the map */
-    uint32_t *sum;     /* of each piece */
+    size_t first, end; /* bytes within the map */
+    uint32_t *sum;     /* checksum of each piece */
     size_t count;
     atomic_size_t next;
     pthread_mutex_t disk;
@@ -28,9 +28,9 @@ static size_t piece_bytes(const sum_job *job, size_t i)
     return left < PIECE ? left : PIECE;
 }
 
-/* One thread at a time reads from the disk: two are slower than one, as the system reads ahead of each and half of it
- * in vain. Pieces that are in memory wait for nobody, so that a thread which another process holds up holds up nobody.
- */
+/* Only one thread at a time reads from the disk: two are slower than one, because the system reads ahead for each, half
+ * of it in vain. Pieces that are already in memory need no waiting, so a thread that another process holds up delays
+ * nobody. */
 static void fetch_piece(sum_job *job, size_t i)
 {
     const bool from_disk = !mega_map_is_cached(job->map, piece_begin(job, i), piece_bytes(job, i));
@@ -39,7 +39,7 @@ static void fetch_piece(sum_job *job, size_t i)
     if (from_disk) pthread_mutex_unlock(&job->disk);
 }
 
-/* Takes pieces until none is left; a thread that comes late finds none. */
+/* Takes pieces until none is left; a thread that starts late finds none. */
 static void sum_pieces(void *user, int thread, int64_t begin, int64_t end)
 {
     sum_job *job = user;
@@ -84,7 +84,7 @@ int64_t mega_checksums_pieces(const mega_checksums *c)
     return pieces;
 }
 
-/* Bytes from `first` on, below `end`. A file that has got another size since gives a wrong sum and no fault. */
+/* Sums bytes [first, end). A file whose size has changed since gives a wrong checksum, not a crash. */
 static mega_status sum_part_of(const mega_checksum *f, const char *folder, int64_t first, int64_t end, mega_team *team,
                                uint32_t *part)
 {

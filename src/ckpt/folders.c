@@ -1,4 +1,4 @@
-/* The folders in SAVE: checkpoints, and what dead runs left behind. */
+/* The folders in SAVE: checkpoints, and what dead runs left. */
 #include "ckpt_impl.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define TEMPORARY ".tmp-"
-#define SET_ASIDE ".exchange-" /* as mega_file_exchange names it where it needs two renames */
+#define SET_ASIDE ".exchange-" /* the name that mega_file_exchange uses when it needs two renames */
 
 char *mega_iteration_path(const char *save, int64_t iteration)
 {
@@ -42,17 +42,17 @@ mega_status mega_checkpoint_refuse(const char *save, const char *name)
 {
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--save %s: %s was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
-                     ") and is not replaced by a checkpoint of that name; move it away or choose another --save",
+                     ") and would be replaced by a checkpoint of that name; move it away or choose another --save",
                      save, name);
 }
 
-/* A tracker that names a folder of another program is that program's: the first save would replace it. */
+/* A tracker that names another program's folder belongs to that program, and the first save would replace it. */
 static mega_status check_tracker(const char *save)
 {
     mega_checkpoint_name name;
     bool is_foreign = false;
     if (mega_tracker_read(&name, save) != MEGA_OK) {
-        mega_error_clear(); /* none, or one that names nothing */
+        mega_error_clear(); /* no tracker, or one that names nothing */
         return MEGA_OK;
     }
     char *path = mega_path_join(save, name.text);
@@ -125,8 +125,8 @@ void mega_iterations_fini(mega_iterations *list)
     *list = (mega_iterations){0};
 }
 
-/* An entry of a folder outlives a crash once the folder is synced; so every folder from the first that was there before
- * is synced after its new entry was made. */
+/* A new entry survives a crash once its folder is synced, so every folder from the first that existed before is synced
+ * after its new entry was created. */
 mega_status mega_folder_create_durably(const char *path)
 {
     char *above = mega_strdup(path);
@@ -150,19 +150,19 @@ mega_status mega_folder_create_durably(const char *path)
 mega_status mega_checkpoint_prepare(const char *save)
 {
     if (mega_file_exists(save))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder or a name that is free", save);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder or an unused name", save);
     const mega_status st = mega_folder_create_durably(save);
     if (st != MEGA_OK) {
-        mega_error_prepend("--save %s: no checkpoint can be written there", save);
+        mega_error_prepend("--save %s: cannot write a checkpoint there", save);
         return st;
     }
     if (access(save, W_OK | X_OK) == 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_IO,
-                     "--save %s: %s; expected a folder that may be written to: choose another one or change its rights",
-                     save, strerror(errno));
+                     "--save %s: %s; expected a writable folder; choose another one or change its permissions", save,
+                     strerror(errno));
 }
 
-/* What a left-over's name says: of which checkpoint (*length bytes; 0: of the tracker), and whose. */
+/* Parses the name of a left-over: the checkpoint it belongs to (*length bytes; 0: the tracker), and its owner. */
 static bool parse_leftover(const char *name, size_t *length, const char **owner)
 {
     for (const char *at = strchr(name, '.'); at != NULL; at = strchr(at + 1, '.')) {
@@ -177,7 +177,7 @@ static bool parse_leftover(const char *name, size_t *length, const char **owner)
     return false;
 }
 
-/* Checkpoints are folders; a file may be of anything that writes beside SAVE's own. */
+/* Checkpoints are folders; a file may belong to any program that writes beside SAVE's own files. */
 static void remove_leftover(const char *save, const char *name, const char *keep, bool is_locked)
 {
     size_t length = 0;
@@ -188,7 +188,7 @@ static void remove_leftover(const char *save, const char *name, const char *keep
     const bool needed = final != NULL && length > 0 && is_kept && !mega_folder_exists(final);
     const bool is_ours = path != NULL && (length == 0 || mega_folder_exists(path));
     if (is_ours && final != NULL && !needed && (is_locked || mega_owner_is_dead(owner, path))) {
-        if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, which an interrupted run left behind", path);
+        if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, left by an interrupted run", path);
         else
             mega_warn("%s", mega_error_message()); /* it only takes up space */
     }

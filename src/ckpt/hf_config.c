@@ -1,5 +1,5 @@
-/* config.json of a GPT-2 folder: what we can run is taken, what we cannot is refused, all of it at once. A model that
- * is no Hugging Face family has model_type "megalith" and nothing to read: its shape is known to its program alone. */
+/* Reads config.json of a GPT-2 folder: accepts settings that we can run, and reports all others together. A model that
+ * is not a Hugging Face family has model_type "megalith" and nothing else to read: only its program knows its shape. */
 #include "ckpt_impl.h"
 
 #include "megalith/json.h"
@@ -35,7 +35,7 @@ static void hf_refuse(reader *r, const char *key, const json_t *found, const cha
     r->count++;
 }
 
-/* The value under the first of two names that is there and not null. */
+/* Returns the value under the first of two names that exists and is not null. */
 static const json_t *hf_lookup(const reader *r, const char *key, const char *alias)
 {
     const json_t *v = json_object_get(r->json, key);
@@ -64,7 +64,7 @@ static double take_float(reader *r, const char *key, double otherwise, double lo
     return otherwise;
 }
 
-/* A switch that we can run in one position only. */
+/* A switch for which only one value is supported. */
 static void take_switch(reader *r, const char *key, bool expected)
 {
     const json_t *v = hf_lookup(r, key, NULL);
@@ -87,7 +87,7 @@ static void take_activation(reader *r, bool *tanh_gelu)
         hf_refuse(r, "activation_function", v, "gelu_new, gelu_pytorch_tanh, gelu_fast or gelu");
 }
 
-/* Some configurations list several ends; the first is the one that ends a document. */
+/* Some configurations list several end tokens; the first one ends a document. */
 static int64_t take_eos(reader *r)
 {
     if (json_object_get(r->json, "eos_token_id") == NULL) return 50256;
@@ -145,8 +145,8 @@ static void take_all(reader *r, mega_model_shape *s)
     if (s->hidden % s->heads != 0)
         hf_refuse(r, "n_head", hf_lookup(r, "n_head", "num_attention_heads"), "a divisor of n_embd");
     if (s->eos >= s->vocab) {
-        mega_warn("config.json: eos_token_id %lld is outside the vocabulary of %lld; taken as none", (long long)s->eos,
-                  (long long)s->vocab);
+        mega_warn("config.json: eos_token_id %lld is outside of the vocabulary of %lld and is ignored",
+                  (long long)s->eos, (long long)s->vocab);
         s->eos = -1;
     }
 }
@@ -160,7 +160,7 @@ mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
     json_t *json = mega_json_load(text, size, 0, &error);
     mega_free(text);
     if (json == NULL)
-        return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected the JSON object of a GPT-2 configuration",
+        return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected a GPT-2 configuration as a JSON object",
                          path, error.line, error.text);
     mega_model_shape shape = {0};
     reader r = {.json = json};
@@ -201,18 +201,18 @@ static void hf_put_float(mega_buffer *b, const char *key, double value)
     mega_buffer_puts(b, ",\n");
 }
 
-/* transformers refuses the model_type by name, and readers find the reason in the file. */
+/* transformers refuses this model_type by name, and a human reader finds the reason in the file. */
 static mega_status put_own(mega_buffer *out, mega_dtype weights)
 {
-    mega_buffer_puts(out, "{\n  \"_comment\": \"This model is no Hugging Face family: transformers cannot load it. "
-                          "model.safetensors holds its tensors under the names that its program declares.\",\n");
+    mega_buffer_puts(out, "{\n  \"_comment\": \"This is not a Hugging Face model: transformers cannot load it. "
+                          "model.safetensors contains its tensors under the names that its program declares.\",\n");
     mega_buffer_printf(out, "  \"model_type\": \"" MODEL_TYPE_OF_OWN "\",\n  \"torch_dtype\": \"%s\"\n}\n",
                        hf_dtype_text(weights));
     return mega_buffer_check(out, "config.json");
 }
 
-/* Sorted keys and two blanks, as transformers writes it. Version 5 of it checks types: floats keep their point. The key
- * torch_dtype is the one that versions 4 and 5 both read. */
+/* Sorted keys and two blanks, as transformers writes it. Version 5 of transformers checks types, so floats keep their
+ * decimal point. Both versions 4 and 5 read the key torch_dtype. */
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *s, mega_dtype weights)
 {
     if (s == NULL) return put_own(out, weights);

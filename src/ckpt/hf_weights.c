@@ -1,4 +1,4 @@
-/* The weight files of a Hugging Face folder: model.safetensors, or shards named by model.safetensors.index.json. */
+/* The weight files of a Hugging Face folder: model.safetensors, or shards listed in model.safetensors.index.json. */
 #include "ckpt_impl.h"
 
 #include "megalith/json.h"
@@ -46,8 +46,8 @@ static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char
          it = json_object_iter_next((json_t *)(uintptr_t)map, it)) {
         const char *shard = json_string_value(json_object_iter_value(it));
         if (shard == NULL || shard[0] == '\0' || strchr(shard, '/') != NULL)
-            st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is not given a file of this folder", index,
-                           json_object_iter_key(it));
+            st =
+                MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s has no file of this folder", index, json_object_iter_key(it));
         else
             name[n++] = shard;
     }
@@ -72,7 +72,7 @@ static const mega_safetensor *find_in(const mega_hf_weights *w, const char *name
     return NULL;
 }
 
-/* Every tensor lies where the index says, and in one shard only. */
+/* Checks that every tensor is in the shard that the index gives, and in no other. */
 static mega_status check_index(const mega_hf_weights *w, const json_t *map, const char *index)
 {
     for (void *it = json_object_iter((json_t *)(uintptr_t)map); it != NULL;
@@ -82,7 +82,7 @@ static mega_status check_index(const mega_hf_weights *w, const json_t *map, cons
         while (strcmp(mega_path_base(w->path[i]), shard) != 0) i++;
         if (mega_safetensors_find(w->file[i], name) == NULL)
             return MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: tensor %s is not in %s, where the index puts it; the shards are not of one model",
+                             "%s: tensor %s is not in %s, as the index says; the shards do not belong to one model",
                              index, name, shard);
     }
     for (size_t i = 0; i < w->count; i++) {
@@ -91,8 +91,8 @@ static mega_status check_index(const mega_hf_weights *w, const json_t *map, cons
             size_t first = 0;
             find_in(w, name, &first);
             if (first != i)
-                return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is in %s and in %s; expected in one", index, name,
-                                 w->path[first], w->path[i]);
+                return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is in both %s and %s; expected in one of them", index,
+                                 name, w->path[first], w->path[i]);
         }
     }
     return MEGA_OK;
@@ -110,7 +110,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
     const json_t *map = json_object_get(json, "weight_map");
     mega_status st = MEGA_OK;
     if (!json_is_object(map) || json_object_size(map) == 0)
-        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: no \"weight_map\" that names the file of each tensor", index);
+        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: found no \"weight_map\", which gives the file of each tensor", index);
     else
         st = open_shards(w, map, folder, index);
     if (st == MEGA_OK) st = check_index(w, map, index);
@@ -118,7 +118,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
     return st;
 }
 
-/* What else lies there decides what to tell the user. */
+/* The message depends on which other files the folder contains. */
 static mega_status refuse_folder(const char *folder)
 {
     static const char *const torch[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
@@ -130,14 +130,14 @@ static mega_status refuse_folder(const char *folder)
         if (found)
             return MEGA_FAIL(
                 MEGA_ERR_UNSUPPORTED,
-                "%s: the weights are in %s, expected model.safetensors: pickled weights are not read; save the "
+                "%s: the weights are in %s, expected model.safetensors: pickled weights cannot be read; save the "
                 "folder again with transformers: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained("
                 "NEW, safe_serialization=True)",
                 folder, torch[i]);
     }
     return MEGA_FAIL(
         MEGA_ERR_NOT_FOUND,
-        "%s: neither model.safetensors nor model.safetensors.index.json is in this folder; expected the weights "
+        "%s: this folder has neither model.safetensors nor model.safetensors.index.json; expected the weights "
         "beside config.json",
         folder);
 }

@@ -1,4 +1,4 @@
-/* Reading what a checkpoint holds of its run. */
+/* Reads what a checkpoint stores about its run. */
 #include "megalith/run_json.h"
 #include "megalith/json.h"
 #include <string.h>
@@ -11,6 +11,6 @@ mega_status mega_run_json(json_t **out, const mega_checkpoint *c)
     if (text == NULL || *out != NULL) return MEGA_OK;
     return MEGA_FAIL(mega_json_status(&error),
                      "checkpoint %s: state/run.json line %d column %d: %s; it was written by another program or "
-                     "edited; --finetune takes the weights alone",
+                     "edited; --finetune loads only the weights",
                      mega_checkpoint_folder(c), error.line, error.column, error.text);
 }

@@ -1,4 +1,4 @@
-/* Reader of safetensors files: everything the format demands is checked here, in the order of the reference. */
+/* Reads safetensors files: checks everything that the format requires, in the order of the reference. */
 #include "megalith/safetensors.h"
 #include "megalith/file.h"
 #include "megalith/utf8.h"
@@ -42,7 +42,7 @@ static const struct {
     [MEGA_ST_BOOL] = {"BOOL", 8},
 };
 
-/* Ours on the left; the rest of the format's types have no like here. */
+/* Our types are the index; the format's other types have no equivalent here. */
 static const mega_st_dtype ours[MEGA_DTYPE_COUNT] = {
     [MEGA_F32] = MEGA_ST_F32, [MEGA_BF16] = MEGA_ST_BF16, [MEGA_F64] = MEGA_ST_F64, [MEGA_F16] = MEGA_ST_F16,
     [MEGA_I32] = MEGA_ST_I32, [MEGA_I64] = MEGA_ST_I64,   [MEGA_U8] = MEGA_ST_U8,   [MEGA_U16] = MEGA_ST_U16,
@@ -100,7 +100,7 @@ static int tensors_by_name(const void *a, const void *b, void *tensors)
     return strcmp(t[*(const size_t *)a].name, t[*(const size_t *)b].name);
 }
 
-/* Tensors follow each other without overlap or hole, and each is as long as its shape says. */
+/* Tensors must be contiguous without overlap or gap, and each as long as its shape requires. */
 static mega_status check_tensors(const st_header *h, uint64_t data_bytes, const char *file)
 {
     uint64_t at = 0;
@@ -109,31 +109,31 @@ static mega_status check_tensors(const st_header *h, uint64_t data_bytes, const 
         const char *fault = NULL;
         uint64_t bytes = 0;
         if (t->begin != at || t->end < t->begin)
-            return MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: InvalidOffset(%s): its bytes are [%llu, %llu), expected to begin at %llu, where the "
-                             "tensor before ends",
-                             file, t->name, (unsigned long long)t->begin, (unsigned long long)t->end,
-                             (unsigned long long)at);
+            return MEGA_FAIL(
+                MEGA_ERR_FORMAT,
+                "%s: InvalidOffset(%s): its bytes are [%llu, %llu), expected a beginning at %llu, where the "
+                "previous tensor ends",
+                file, t->name, (unsigned long long)t->begin, (unsigned long long)t->end, (unsigned long long)at);
         if (!mega_st_tensor_bytes(t->dtype, t->num_dims, t->shape, &bytes, &fault))
             return MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: %s: the size of tensor %s is no number of bytes; the file is damaged", file, fault,
-                             t->name);
+                             "%s: %s: the size of tensor %s is not a whole number of bytes; the file is damaged", file,
+                             fault, t->name);
         if (t->end - t->begin != bytes)
             return MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "%s: TensorInvalidInfo: tensor %s has %llu bytes, its shape and type say %llu", file,
-                             t->name, (unsigned long long)(t->end - t->begin), (unsigned long long)bytes);
+                             "%s: TensorInvalidInfo: tensor %s has %llu bytes, but its shape and type require %llu",
+                             file, t->name, (unsigned long long)(t->end - t->begin), (unsigned long long)bytes);
         at = t->end;
     }
     if (at != data_bytes)
-        return MEGA_FAIL(
-            MEGA_ERR_FORMAT,
-            "%s: MetadataIncompleteBuffer: %llu bytes of tensors, the header says %llu; is the file cut short? "
-            "copy or save it again",
-            file, (unsigned long long)data_bytes, (unsigned long long)at);
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s: MetadataIncompleteBuffer: found %llu bytes of tensors, but the header requires %llu; is "
+                         "the file cut short? "
+                         "copy or save it again",
+                         file, (unsigned long long)data_bytes, (unsigned long long)at);
     return MEGA_OK;
 }
 
-/* Sorts tensors by place and makes the index by name. */
+/* Sorts tensors by offset and builds the index by name. */
 static mega_status index_tensors(mega_safetensors *s, const char *file)
 {
     st_header *h = &s->header;
@@ -145,8 +145,7 @@ static mega_status index_tensors(mega_safetensors *s, const char *file)
     for (size_t i = 1; i < h->count; i++) {
         const char *name = h->tensor[s->by_name[i]].name;
         if (strcmp(h->tensor[s->by_name[i - 1]].name, name) == 0)
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeaderDeserialization: tensor %s stands there twice", file,
-                             name);
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: InvalidHeaderDeserialization: tensor %s occurs twice", file, name);
     }
     return MEGA_OK;
 }
@@ -156,13 +155,13 @@ static mega_status safetensors_read_header(mega_safetensors *s, const uint8_t *b
     uint64_t n = 0;
     if (size < 8)
         return MEGA_FAIL(MEGA_ERR_FORMAT,
-                         "%s: HeaderTooSmall: %zu bytes, a safetensors file has at least 8; is it cut short?", file,
-                         size);
+                         "%s: HeaderTooSmall: found %zu bytes, but a safetensors file has at least 8; is it cut short?",
+                         file, size);
     for (int i = 7; i >= 0; i--) n = n << 8 | bytes[i];
     if (n > ST_MAX_HEADER)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s: HeaderTooLarge: a header of %llu bytes, at most %u are allowed; this is no safetensors file", file,
+            "%s: HeaderTooLarge: a header of %llu bytes, at most %u are allowed; this is not a safetensors file", file,
             (unsigned long long)n, ST_MAX_HEADER);
     if (n > size - 8)
         return MEGA_FAIL(MEGA_ERR_FORMAT,

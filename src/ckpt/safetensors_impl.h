@@ -1,4 +1,4 @@
-/* What the files of the safetensors reader and writer share. */
+/* Shared by the files of the safetensors reader and writer. */
 #ifndef MEGALITH_SAFETENSORS_IMPL_H
 #define MEGALITH_SAFETENSORS_IMPL_H
 
@@ -16,23 +16,23 @@ typedef struct st_header {
     int64_t pair_capacity;
 } st_header;
 
-/* Parses the JSON text of a header. Strings and shapes live in the arena; the two arrays are mega_realloc'd and freed
- * by mega_st_header_fini, also after an error. `data` of the tensors is not set. */
+/* Parses the JSON text of a header. Strings and shapes are in the arena; the two arrays are freed by
+ * mega_st_header_fini, even after an error. Does not set `data` of the tensors. */
 mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file);
 void mega_st_header_fini(st_header *h);
 
-/* st_layout.c: zero-initialised is valid and empty. */
+/* st_layout.c: all zero is valid and empty. */
 typedef struct st_layout {
-    mega_buffer header;       /* all that stands before the data */
-    int *order;               /* indices into the entries, as they lie in the file */
-    uint64_t *bytes, *offset; /* of each entry, by its own index; offsets in the file */
-    uint64_t total;           /* bytes of the file */
+    mega_buffer header;       /* everything before the data */
+    int *order;               /* indices into the entries, in the order of the file */
+    uint64_t *bytes, *offset; /* size and offset in the file, by index of the entry */
+    uint64_t total;           /* size of the file */
 } st_layout;
 mega_status st_layout_make(st_layout *out, const char *path, const mega_st_entry *entries, int count,
                            const mega_st_pair *metadata, int num_metadata);
 void st_layout_fini(st_layout *l);
 
-/* Bytes of a tensor; false with the validator's name of the fault in *fault. */
+/* Computes the bytes of a tensor; returns false with the validator's name of the fault in *fault. */
 bool mega_st_tensor_bytes(mega_st_dtype dtype, int num_dims, const uint64_t *shape, uint64_t *out, const char **fault);
 
 #endif

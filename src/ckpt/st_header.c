@@ -1,5 +1,6 @@
-/* The JSON header of a safetensors file. A parser of its own, because the header's rules are stricter than JSON's
- * (unsigned 64-bit numbers, no name twice) and because a hostile header must cost no more than its size. */
+/* Parses the JSON header of a safetensors file. It has its own parser, because the header's rules are stricter than
+ * JSON's (unsigned 64-bit numbers, no duplicate names) and because a hostile header must not cost more memory than its
+ * size. */
 #include "megalith/utf8.h"
 #include "safetensors_impl.h"
 
@@ -26,7 +27,7 @@ static void skip_blanks(parser *p)
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
 }
 
-/* The next character that is no blank is c, and is taken. */
+/* Consumes the next character after blanks if it is c. */
 static bool header_take(parser *p, char c)
 {
     skip_blanks(p);
@@ -52,7 +53,7 @@ static bool take_hex4(parser *p, uint32_t *out)
     return true;
 }
 
-/* After "\u": one code point, from a surrogate pair where need be. NUL is refused, for names are C strings here. */
+/* Reads the code point after "\u", from a surrogate pair if needed. Refuses NUL, because names are C strings here. */
 static bool take_code_point(parser *p, uint32_t *out)
 {
     uint32_t c = 0, low = 0;
@@ -84,7 +85,7 @@ static bool take_escape(parser *p, char **to)
     return true;
 }
 
-/* A string, unescaped, into the arena. */
+/* Reads and unescapes a string into the arena. */
 static mega_status take_string(parser *p, const char **out)
 {
     if (!header_take(p, '"')) return header_wrong(p, "a string is expected");
@@ -127,7 +128,7 @@ static mega_status take_number(parser *p, uint64_t *out)
 
 static mega_status header_skip_value(parser *p, int depth);
 
-/* Members of an object, or values of a list; the opening bracket is taken. */
+/* Skips the members of an object, or the values of a list, after the opening bracket. */
 static mega_status skip_members(parser *p, char close, int depth)
 {
     if (header_take(p, close)) return MEGA_OK;
@@ -142,11 +143,11 @@ static mega_status skip_members(parser *p, char close, int depth)
     return header_take(p, close) ? MEGA_OK : header_wrong(p, "',' or a closing bracket is expected");
 }
 
-/* The value of a member that we do not know. */
+/* Skips the value of an unknown member. */
 static mega_status header_skip_value(parser *p, int depth)
 {
     static const char *const words[] = {"true", "false", "null"};
-    if (depth > MAX_DEPTH) return header_wrong(p, "brackets nested too deep");
+    if (depth > MAX_DEPTH) return header_wrong(p, "brackets are nested too deep");
     skip_blanks(p);
     if (p->at == p->end) return header_wrong(p, "a value is expected");
     const char *text;
@@ -175,7 +176,7 @@ static mega_status take_dtype(parser *p, mega_safetensor *t)
         return MEGA_OK;
     }
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: InvalidHeaderDeserialization: tensor %s has the type %s, which the format does not know; "
+                     "%s: InvalidHeaderDeserialization: tensor %s has the type %s, which the format does not define; "
                      "expected one of F64 F32 BF16 F16 I64 I32 … ",
                      p->file, t->name, name);
 }
@@ -187,7 +188,7 @@ static mega_status header_take_shape(parser *p, mega_safetensor *t)
     if (!header_take(p, '[')) return header_wrong(p, "a list is expected as shape");
     if (!header_take(p, ']')) {
         do {
-            if (n == room) { /* a shape this long names no tensor of ours, but it is a shape */
+            if (n == room) { /* a shape this long belongs to no tensor of ours, but it is valid */
                 uint64_t *more = mega_arena_alloc(p->arena, 2 * (size_t)room * sizeof *more);
                 if (more == NULL) return MEGA_NO_MEMORY(p->file, "its header");
                 memcpy(more, dims, (size_t)room * sizeof *more);
@@ -228,7 +229,7 @@ static mega_status take_tensor(parser *p, mega_safetensor *t)
             if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
             unsigned i = 0;
             while (i < 3 && strcmp(key, known[i]) != 0) i++;
-            if (i < 3 && (seen & 1u << i) != 0) return header_wrong(p, "a member of a tensor stands there twice");
+            if (i < 3 && (seen & 1u << i) != 0) return header_wrong(p, "a member of a tensor occurs twice");
             seen |= i < 3 ? 1u << i : 0;
             MEGA_TRY(i < 3 ? read[i](p, t) : header_skip_value(p, 0));
         } while (header_take(p, ','));
@@ -263,7 +264,7 @@ static mega_status take_header(parser *p, st_header *h)
             MEGA_TRY(take_string(p, &name));
             if (!header_take(p, ':')) return header_wrong(p, "':' is expected");
             if (strcmp(name, "__metadata__") == 0) {
-                if (metadata_seen) return header_wrong(p, "__metadata__ stands there twice");
+                if (metadata_seen) return header_wrong(p, "__metadata__ occurs twice");
                 metadata_seen = true;
                 MEGA_TRY(take_metadata(p, h));
                 continue;

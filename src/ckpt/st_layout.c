@@ -1,4 +1,5 @@
-/* Where tensors lie in a file, and its header: the bytes of the reference writer for the same tensors and metadata. */
+/* Computes the offsets of tensors in a file, and its header: the same bytes as the reference writer for the same
+ * tensors and metadata. */
 #include "megalith/file.h"
 #include "safetensors_impl.h"
 
@@ -23,7 +24,7 @@ static int layout_by_key(const void *a, const void *b)
     return strcmp(((const mega_st_pair *)a)->key, ((const mega_st_pair *)b)->key);
 }
 
-/* Sizes, and the order in the file; a name that stands there twice cannot be read back. */
+/* Computes sizes, and the order in the file; refuses duplicate names, which could not be read back. */
 static mega_status layout_arrange(st_layout *l, const mega_st_entry *entry, int count, const char *path)
 {
     const char *fault = NULL;
@@ -31,8 +32,8 @@ static mega_status layout_arrange(st_layout *l, const mega_st_entry *entry, int 
         const mega_st_entry *e = &entry[i];
         l->order[i] = i;
         if (!mega_st_tensor_bytes(e->dtype, e->num_dims, e->shape, &l->bytes[i], &fault))
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s: the size of tensor %s is no number of bytes", path, fault,
-                             e->name);
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s: the size of tensor %s is not a whole number of bytes", path,
+                             fault, e->name);
     }
     /* qsort_r's context is not const, though the comparisons only read it. */
     void *entries = (void *)(uintptr_t)entry;
@@ -58,7 +59,7 @@ static void put_metadata(mega_buffer *b, const mega_st_pair *pairs, int count)
     mega_buffer_puts(b, "}");
 }
 
-/* Offsets are counted from the first byte of the data, as the format has them; the caller adds what stands before. */
+/* In the header, offsets count from the first byte of the data; the caller adds the header's size. */
 static void put_tensors(st_layout *l, const mega_st_entry *entry, int count, mega_buffer *b, bool comma)
 {
     for (int i = 0; i < count; i++) {
@@ -80,7 +81,7 @@ static mega_status make_header(st_layout *l, const mega_st_entry *entry, int cou
 {
     mega_buffer *text = &l->header;
     if (num_pairs > 0) qsort(pairs, (size_t)num_pairs, sizeof *pairs, layout_by_key);
-    mega_buffer_puts(text, "        {"); /* the length comes to stand before */
+    mega_buffer_puts(text, "        {"); /* reserves 8 bytes for the length */
     if (num_pairs > 0) put_metadata(text, pairs, num_pairs);
     put_tensors(l, entry, count, text, num_pairs > 0);
     mega_buffer_puts(text, "}");

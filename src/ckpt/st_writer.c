@@ -1,4 +1,4 @@
-/* Writer of safetensors files. Its bytes are those of the reference writer for the same tensors and metadata. */
+/* Writes safetensors files: the same bytes as the reference writer for the same tensors and metadata. */
 #include "megalith/file.h"
 #include "safetensors_impl.h"
 
@@ -7,9 +7,9 @@
 struct mega_st_writer {
     mega_writer *file;
     const mega_st_entry *entry;
-    int count, at; /* `at` tensors of the order have been begun */
+    int count, at; /* `at`: number of tensors begun, in file order */
     st_layout layout;
-    uint64_t left; /* bytes that the tensor begun last still wants */
+    uint64_t left; /* bytes still missing in the current tensor */
     mega_status status;
     mega_error_record error;
     char *path;
@@ -47,7 +47,7 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
     return MEGA_OK;
 }
 
-/* The first error stays; every later call returns it. */
+/* Keeps the first error, which every later call returns. */
 static mega_status st_writer_fail(mega_st_writer *w, mega_status st)
 {
     if (w->status == MEGA_OK && st != MEGA_OK) {
@@ -78,8 +78,9 @@ mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n)
     if (w->status != MEGA_OK) return mega_error_restore(&w->error);
     if (n > w->left) {
         const char *name = w->at > 0 ? w->entry[w->layout.order[w->at - 1]].name : "(none)";
-        return st_writer_fail(w, MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s gets %llu bytes more than its shape says",
-                                           w->path, name, (unsigned long long)(n - w->left)));
+        return st_writer_fail(w,
+                              MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s gets %llu bytes more than its shape requires",
+                                        w->path, name, (unsigned long long)(n - w->left)));
     }
     w->left -= n;
     return st_writer_fail(w, mega_writer_write(w->file, bytes, n));

@@ -1,31 +1,32 @@
-/* Logical tensors between memory and file: which part of one a rank holds, and how its numbers move. */
+/* Moves logical tensors between memory and file: which part of one a rank holds, and how its numbers are converted. */
 #ifndef MEGALITH_STATE_IMPL_H
 #define MEGALITH_STATE_IMPL_H
 
 #include "ckpt_impl.h"
 
-#define STATE_BLOCK 64 /* rows and columns that are turned at a time; rows of the file made at a time */
+#define STATE_BLOCK 64 /* rows and columns that are transposed at a time; rows of the file written at a time */
 
-/* state_piece.c: what a rank holds of a tensor, as rectangles of it. One-dimensional tensors are a single row. */
+/* state_piece.c: the part of a tensor that a rank holds, as rectangles. A one-dimensional tensor is a single row. */
 typedef struct mega_state_piece {
     int64_t row, col;             /* its corner in the tensor */
-    int64_t rows, cols;           /* padding included */
-    int64_t real_rows, real_cols; /* what of them the file holds */
-    int64_t at, pitch;            /* in memory: elements from `data` to the corner, and from row to row */
+    int64_t rows, cols;           /* including padding */
+    int64_t real_rows, real_cols; /* the rows and columns that exist in the file */
+    int64_t at, pitch;            /* in memory, in elements: from `data` to the corner, and from row to row */
 } mega_state_piece;
-/* Rows and columns of the tensor in the file, in the orientation of the memory. */
+/* Returns rows and columns of the tensor in the file, in the orientation of the memory. */
 void mega_state_extent(const mega_state_tensor *t, int64_t *rows, int64_t *cols);
-bool mega_state_turned(const mega_param *p); /* file rows are columns of the memory */
+bool mega_state_turned(const mega_param *p); /* whether rows of the file are columns in memory */
 int64_t mega_state_pieces(const mega_state_tensor *t);
 mega_state_piece mega_state_piece_get(const mega_state_tensor *t,
-                                      int64_t index); /* rows or cols 0: there is no such one */
+                                      int64_t index); /* rows or cols 0: no piece with this index */
 
-/* state_move.c: n elements. */
+/* state_move.c: converts n elements. */
 void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n);
-/* n bytes past the caches; when all is copied, mega_state_copy_end. */
+/* Copies n bytes with stores that bypass the caches; call mega_state_copy_end when everything is copied. */
 void mega_state_copy(uint8_t *to, const uint8_t *from, size_t n);
 void mega_state_copy_end(void);
-/* to[c * to_pitch + r] = from[r * from_pitch + c]; at most STATE_BLOCK rows and columns; pitches in elements. */
+/* Transposes: to[c * to_pitch + r] = from[r * from_pitch + c]; at most STATE_BLOCK rows and columns; pitches in
+ * elements. */
 void mega_state_turn(uint8_t *to, int64_t to_pitch, const uint8_t *from, int64_t from_pitch, int64_t rows, int64_t cols,
                      size_t size, bool past_caches);
 

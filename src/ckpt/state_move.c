@@ -1,4 +1,4 @@
-/* Numbers on their way between memory and file: types, orientation, and stores past the caches. */
+/* Converts types, transposes, and stores past the caches, on the way between memory and file. */
 #include "state_impl.h"
 
 #include <string.h>
@@ -32,8 +32,8 @@ static void move_store(uint8_t *to, mega_dtype type, double x)
     memcpy(to, &h, sizeof h);
 }
 
-/* n elements. Equal types move as bytes, so every bit of a NaN survives. The files of other writers may put tensors at
- * any byte, hence load and store by memcpy. */
+/* Converts n elements. Equal types are copied as bytes, so every bit of a NaN survives. Files of other writers may
+ * place tensors at any offset, hence load and store with memcpy. */
 void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n)
 {
     const size_t to_size = mega_dtype_size(to_type), from_size = mega_dtype_size(from_type);
@@ -47,7 +47,8 @@ void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dty
         move_store(t + i * to_size, to_type, move_load(f + i * from_size, from_type));
 }
 
-/* Past the caches: what is filled is larger than they are, and a line need not be read before it is overwritten. */
+/* Bypasses the caches: the destination is larger than they are, and its lines need not be read before they are
+ * overwritten. */
 void mega_state_copy(uint8_t *to, const uint8_t *from, size_t n)
 {
 #if defined(__x86_64__)
@@ -66,7 +67,7 @@ void mega_state_copy(uint8_t *to, const uint8_t *from, size_t n)
     memcpy(to, from, n);
 }
 
-/* Other threads see what was written past the caches. */
+/* Makes these stores visible to other threads. */
 void mega_state_copy_end(void)
 {
 #if defined(__x86_64__)
@@ -83,7 +84,7 @@ static quad load_quad(const uint8_t *from)
     return q;
 }
 
-/* Four by four elements of 32 bits; pitches in bytes. */
+/* Transposes four by four elements of 32 bits; pitches in bytes. */
 static void turn_quads(uint8_t *to, size_t to_pitch, const uint8_t *from, size_t from_pitch)
 {
     const quad a = load_quad(from), b = load_quad(from + from_pitch), c = load_quad(from + 2 * from_pitch),
@@ -96,10 +97,10 @@ static void turn_quads(uint8_t *to, size_t to_pitch, const uint8_t *from, size_t
     for (size_t i = 0; i < 4; i++) memcpy(to + i * to_pitch, &turned[i], sizeof turned[i]);
 }
 
-/* Rows and columns of at most STATE_BLOCK elements, turned within caches: pitches of whole pages would put all lines
- * that one column visits into few sets of the first level. So each line is read once, whole, and written once, whole.
- */
-#define STATE_BLOCK_PITCH (STATE_BLOCK + 4) /* elements; no power of two */
+/* Transposes blocks of at most STATE_BLOCK rows and columns through a buffer in the cache: with a pitch of whole pages,
+ * all lines of a column would fall into a few sets of the L1 cache. So each line is read once, completely, and written
+ * once, completely. */
+#define STATE_BLOCK_PITCH (STATE_BLOCK + 4) /* in elements; not a power of two */
 
 static void turn_rest(uint8_t *to, const uint8_t *from, size_t step, int64_t rows, int64_t cols, size_t size,
                       int64_t quad_rows, int64_t quad_cols)
@@ -108,7 +109,7 @@ static void turn_rest(uint8_t *to, const uint8_t *from, size_t step, int64_t row
         for (int64_t c = r < quad_rows ? quad_cols : 0; c < cols; c++) {
             uint8_t *t = to + (size_t)(c * STATE_BLOCK_PITCH + r) * size;
             const uint8_t *f = from + (size_t)r * step + (size_t)c * size;
-            if (size == 4) memcpy(t, f, 4); /* sizes that the compiler knows */
+            if (size == 4) memcpy(t, f, 4); /* sizes known to the compiler */
             else if (size == 2)
                 memcpy(t, f, 2);
             else
@@ -117,7 +118,7 @@ static void turn_rest(uint8_t *to, const uint8_t *from, size_t step, int64_t row
     }
 }
 
-/* Made for each size and kind of store, which are known where it is called. */
+/* Inlined for each element size and kind of store, which are constants in the callers. */
 static inline __attribute__((always_inline)) void turn(uint8_t *to, int64_t to_pitch, const uint8_t *from,
                                                        int64_t from_pitch, int64_t rows, int64_t cols, size_t size,
                                                        bool past_caches)
@@ -127,7 +128,7 @@ static inline __attribute__((always_inline)) void turn(uint8_t *to, int64_t to_p
     const int64_t quad_rows = size == 4 ? rows & ~(int64_t)3 : 0, quad_cols = size == 4 ? cols & ~(int64_t)3 : 0;
     for (int64_t r = 0; r < quad_rows; r += 4) {
         const uint8_t *at = from + (size_t)r * step;
-        for (size_t ahead = 8; ahead < 12; ahead++) /* the lines of a row lie together, rows far apart */
+        for (size_t ahead = 8; ahead < 12; ahead++) /* prefetch: the lines of a row are adjacent, rows are far apart */
             for (int64_t c = 0; r + 8 < quad_rows && c < cols; c += 16)
                 __builtin_prefetch(at + ahead * step + (size_t)c * size);
         for (int64_t c = 0; c < quad_cols; c += 4)

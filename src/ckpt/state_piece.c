@@ -1,14 +1,15 @@
-/* What a rank holds of a tensor of the file, as rectangles of it: a range of elements of a slice is the end of a row,
- * whole rows, and the beginning of one; and what the parts of a parameter put elsewhere (Q, K, V) lies apart. */
+/* Computes the part of a tensor that a rank holds, as rectangles: a range of elements of a slice is the end of a row,
+ * whole rows, and the beginning of a row; and the parts of a parameter that the file stores elsewhere (Q, K, V) are
+ * separate. */
 #include "state_impl.h"
 
-#define PIECES 3 /* of a range of elements, within one run of rows */
+#define PIECES 3 /* pieces of a range of elements, within one run of rows */
 
 typedef struct cut {
     int64_t real[2], local[2]; /* rows and columns: of the tensor, of this rank's slice */
     int64_t first, last;       /* elements of the slice that `data` holds */
     int dim, count;
-    mega_param_stretch stretch[MEGA_PARAM_PARTS]; /* those in this tensor */
+    mega_param_stretch stretch[MEGA_PARAM_PARTS]; /* the stretches that are in this tensor */
 } cut;
 
 static cut cut_of(const mega_state_tensor *t)
@@ -62,7 +63,7 @@ static int64_t piece_between(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Rows and columns [begin, end) of the slice that one part of the range covers. */
+/* Computes rows and columns [begin, end) of the slice that one part of the range covers. */
 static void piece_part_of(const cut *c, int part, int64_t begin[2], int64_t end[2])
 {
     const int64_t width = c->local[1], first = c->first, last = c->last;
@@ -78,7 +79,7 @@ static void piece_part_of(const cut *c, int part, int64_t begin[2], int64_t end[
         end[0] = begin[0] + 1;
         begin[1] = first % width;
         end[1] = last < end[0] * width ? last % width : width;
-    } else if (part == 2 && last % width != 0 && last_whole >= first_whole) { /* the beginning of one */
+    } else if (part == 2 && last % width != 0 && last_whole >= first_whole) { /* the beginning of a row */
         begin[0] = last_whole;
         end[0] = begin[0] + 1;
         end[1] = last % width;

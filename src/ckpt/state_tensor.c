@@ -1,10 +1,10 @@
-/* One tensor between memory and file. Nothing here needs a second copy of a tensor. */
+/* Moves one tensor between memory and file, without a second copy of the tensor. */
 #include "state_impl.h"
 
 #include <string.h>
 
 #define TILE_BYTES  ((size_t)4 << 20)
-#define SHARE_BYTES ((size_t)1 << 20) /* of the memory, that one thread fills at a time */
+#define SHARE_BYTES ((size_t)1 << 20) /* bytes of memory that one thread fills at a time */
 
 mega_status mega_state_tensor_check(const mega_state_tensor *t)
 {
@@ -12,7 +12,7 @@ mega_status mega_state_tensor_check(const mega_state_tensor *t)
     for (int d = 0; d < p->num_dims && !t->is_part; d++) {
         if (p->local_shape[d] != 0 && p->local_shape[d] != p->shape[d])
             return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "tensor %s: this rank holds a slice of %lld of %lld, and it was handed over as whole; "
+                             "tensor %s: this rank holds only slice %lld of %lld, but it was passed as a whole tensor; "
                              "expected is_part with the place of the slice",
                              t->name, (long long)p->local_shape[d], (long long)p->shape[d]);
     }
@@ -62,7 +62,7 @@ static const uint8_t *tensor_element(const mega_state_tensor *t, mega_dtype acc,
     return (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * mega_dtype_size(acc);
 }
 
-/* Rows [first, first + n) of what the piece is in the file, into the tile. */
+/* Converts rows [first, first + n) of the piece, as they are in the file, into the tile. */
 static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, mega_dtype file,
                       const mega_state_piece *p, int64_t first, int64_t n)
 {
@@ -76,7 +76,7 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
     }
     for (int64_t row = 0; row < p->real_rows; row += STATE_BLOCK) {
         const int64_t m = p->real_rows - row < STATE_BLOCK ? p->real_rows - row : STATE_BLOCK;
-        if (acc == file) { /* nothing to convert on the way */
+        if (acc == file) { /* no conversion needed */
             mega_state_turn(to + (size_t)row * size, p->real_rows, tensor_element(t, acc, p, row, first), p->pitch, m,
                             n, size, false);
             continue;
@@ -87,7 +87,7 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
     }
 }
 
-/* Rows of the file of which the piece holds `run` elements each. */
+/* Writes rows of the file, of each of which the piece holds `run` elements. */
 static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
                                mega_state_sink *sink, void *user)
 {
@@ -139,7 +139,7 @@ static int64_t shares_of(const mega_state_piece *p, mega_dtype acc)
     return p->cols > 0 ? (p->rows + step - 1) / step : 0;
 }
 
-/* The piece of a share is looked for from the first one on: a tensor in very many runs is one share. */
+/* The search for a share's piece starts at the first piece, so a tensor in very many runs is a single share. */
 static bool is_one_share(int64_t pieces)
 {
     return pieces > 3 * 1024;
@@ -174,7 +174,7 @@ void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t
     *end = (size_t)last * row_bytes;
 }
 
-/* Rows of the memory out of columns of the file, in blocks that the first level of cache holds. */
+/* Transposes columns of the file into rows of the memory, in blocks that fit into the L1 cache. */
 static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_t *from, mega_dtype file,
                         const mega_state_piece *p, int64_t begin, int64_t end)
 {
@@ -200,7 +200,7 @@ static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_
     }
 }
 
-/* Rows [begin, end) of the piece. */
+/* Fills rows [begin, end) of the piece. */
 static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from,
                       const mega_state_piece *p, int64_t begin, int64_t end)
 {

@@ -1,7 +1,7 @@
 /* The file in SAVE that names the checkpoint saved last, and the names that checkpoints may have.
  *
- * Megatron's trackers hold a number N, of the folder iter_N, or "release". This one may hold any tag; one of digits
- * alone is written with a slash behind it, which tells it from an iteration. */
+ * Megatron's trackers contain a number N, for the folder iter_N, or "release". Ours may contain any tag; a tag of
+ * digits only is written with a slash after it, which distinguishes it from an iteration. */
 #include "ckpt_impl.h"
 #include "megalith/utf8.h"
 
@@ -22,7 +22,7 @@ static bool is_number(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* NULL: it may. */
+/* Returns why the name cannot be a tag; NULL: it can. */
 static const char *why_no_tag(const char *tag)
 {
     static const char *const taken[] = {MEGA_TRACKER, MEGA_RUN_ID, MEGA_RUN_LOCK};
@@ -71,13 +71,13 @@ mega_status mega_tracker_write(const char *save, const char *name)
     return st;
 }
 
-/* How much of a text can be quoted in a line. */
+/* Returns how many bytes of a text can be quoted in a line. */
 static int printable(const char *text, int most)
 {
     int n = 0;
     while (n < most && (unsigned char)text[n] >= ' ' && text[n] != 0x7f) n++;
     while (n > 0 && text[n - 1] == ' ') n--;
-    while (n > 0 && n == most && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* no character of UTF-8 is cut */
+    while (n > 0 && n == most && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* do not cut a UTF-8 character */
     return n;
 }
 

@@ -184,7 +184,7 @@ static mega_status check_wish(comm_way way)
     if (way != COMM_WAY_UNKNOWN) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
-        "environment variable MEGA_COMM=%s; expected mpi (all messages go over MPI), shm (collectives within a "
+        "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives within a "
         "host go through memory that its ranks share), or unset: the faster one",
         text == NULL ? "" : text);
 }
@@ -212,7 +212,7 @@ mega_status shared_open(mega_world *w)
     if (wish != MEGA_OK) return wish;
     return w->way != COMM_WAY_SHARED
                ? MEGA_OK
-               : MEGA_FAIL(MEGA_ERR_COMM, "environment variable MEGA_COMM=shm, but the ranks of this host cannot open "
+               : MEGA_FAIL(MEGA_ERR_COMM, "MEGA_COMM=shm in the environment, but the ranks of this host cannot open "
                                           "each other's memory (/proc/PID/fd): are they in separate containers? "
                                           "Without MEGA_COMM they use MPI");
 }

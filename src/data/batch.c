@@ -1,4 +1,4 @@
-/* A batch: one column for each named input of the model, and the samples that fill them. */
+/* A batch: one column for each named input of the model, filled sample by sample. */
 #include "megalith/batch.h"
 #include "megalith/memory.h"
 #include "megalith/model_parts.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 4 }; /* I32 and F32 alike */
+enum { NUMBER_BYTES = 4 }; /* I32 and F32 both have this size */
 
 typedef struct column {
     mega_batch_input input;
@@ -17,9 +17,9 @@ typedef struct column {
 struct mega_sample {
     mega_batch *batch;
     int64_t row, index;
-    uint32_t filled; /* one bit a column */
+    uint32_t filled; /* one bit per column */
 };
-_Static_assert(MEGA_INPUTS <= 32, "mega_sample.filled has a bit for each column");
+_Static_assert(MEGA_INPUTS <= 32, "mega_sample.filled needs a bit for each column");
 
 struct mega_batch {
     column column[MEGA_INPUTS];
@@ -30,7 +30,7 @@ struct mega_batch {
     void *own; /* memory that the batch allocated itself */
 };
 
-/* ---- what a program reads ---- */
+/* ---- the inputs that a program reads ---- */
 
 static bool is_of_engine(const char *name)
 {
@@ -66,7 +66,7 @@ mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_ba
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         if (t.role != MEGA_PROGRAM_INPUT || is_of_engine(t.name)) continue;
         if (count == MEGA_INPUTS)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\" is one too many; a program has at most %d", t.name,
+            return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": too many inputs; a program may have at most %d", t.name,
                              MEGA_INPUTS);
         MEGA_TRY(read_input(&t, samples, &out[count]));
         count++;
@@ -119,14 +119,14 @@ mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is
 {
     const int at = batch_find(b, input->name);
     if (at < 0 && b->columns == MEGA_INPUTS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\" is one too many; a model has at most %d", input->name,
+        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": too many inputs; a model may have at most %d", input->name,
                          MEGA_INPUTS);
     column *c = &b->column[at < 0 ? b->columns++ : at];
     if (at < 0) c->input = *input;
     if (c->input.dtype != input->dtype || c->input.per_sample != input->per_sample)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "input \"%s\" is requested as %lld numbers per sample of type %s, and elsewhere in the model "
-                         "as %lld of type %s; request one size and type under a name",
+                         "input \"%s\" is requested as %lld numbers per sample of type %s, but elsewhere in the model "
+                         "as %lld of type %s; request the same size and type under one name",
                          input->name, (long long)input->per_sample, mega_dtype_name((mega_dtype)input->dtype),
                          (long long)c->input.per_sample, mega_dtype_name((mega_dtype)c->input.dtype));
     if (c->input.below == 0 || (input->below > 0 && input->below < c->input.below)) c->input.below = input->below;
@@ -229,7 +229,7 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
 
 static bool is_sample(const mega_sample *s, const char *call)
 {
-    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; give it", call);
+    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; expected a sample of a batch", call);
     return s != NULL;
 }
 
@@ -248,7 +248,7 @@ static bool batch_fits(const column *c, mega_dtype dtype, int64_t count)
     return c->input.dtype == (int64_t)dtype && c->input.per_sample == count;
 }
 
-/* Where the values go; NULL if this rank does not keep them. */
+/* Returns where the values go; NULL if this rank does not keep them. */
 static void *batch_take(mega_sample *s, int at)
 {
     const column *c = &s->batch->column[at];
@@ -266,8 +266,8 @@ static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtyp
     mega_status st = mega_buffer_check(&all, "the names of inputs");
     if (st == MEGA_OK)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no such input; it "
-                       "has, with the numbers of a sample, %s",
+                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no such input; its "
+                       "inputs, with their numbers per sample, are %s",
                        name, (long long)count, mega_dtype_name(dtype), b->columns > 0 ? all.data : "none");
     mega_buffer_fini(&all);
     return st;
@@ -347,9 +347,9 @@ mega_status mega_batch_check(const mega_batch *b)
     return MEGA_OK;
 }
 
-/* ---- into a program ---- */
+/* ---- copying into a program ---- */
 
-/* F32 in the compute type of the program. */
+/* Converts F32 to the compute type of the program. */
 static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t count)
 {
     if (dtype == MEGA_F64)

@@ -1,4 +1,4 @@
-/* What the files of data/ share. */
+/* Shared by the files of data/. */
 #ifndef MEGA_DATA_IMPL_H
 #define MEGA_DATA_IMPL_H
 
@@ -11,27 +11,27 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- random.c: the generators that fix the order of samples ---- */
+/* ---- random.c: the generators that determine the order of samples ---- */
 
-/* MT19937 (Matsumoto, Nishimura 1998), seeded and read as NumPy's legacy RandomState and C++ std::mt19937 do. */
+/* MT19937 (Matsumoto, Nishimura 1998), seeded and read like NumPy's legacy RandomState and C++ std::mt19937. */
 typedef struct mega_mt19937 {
     uint32_t state[624];
     int next;
 } mega_mt19937;
 void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed);
 uint32_t mega_mt19937_u32(mega_mt19937 *r);
-uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* 0 … max, both included */
-/* Loops over many items look at *stop once every 65,536. */
+uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* a number from 0 to max, inclusive */
+/* For loops over many items: checks *stop once every 65,536 items. */
 static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64_t i)
 {
     return (i & 0xffff) == 0 && stop != NULL && *stop != 0;
 }
-mega_status mega_data_stopped(const char *what); /* MEGA_ERR_INTERRUPTED */
+mega_status mega_data_stopped(const char *what); /* returns MEGA_ERR_INTERRUPTED */
 
-/* RandomState.shuffle of one-dimensional arrays. One that stops early leaves its items half shuffled. */
+/* RandomState.shuffle of one-dimensional arrays. If stopped early, the items are partly shuffled. */
 void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const volatile sig_atomic_t *stop);
 void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const volatile sig_atomic_t *stop);
-/* torch.randperm(n) on the CPU, by a generator seeded with `seed`. */
+/* torch.randperm(n) on the CPU, with a generator seeded with `seed`. */
 void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n);
 
 /* ---- npy.c: arrays in NumPy's file format, version 1.0 ---- */
@@ -39,28 +39,29 @@ void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n);
 typedef enum mega_npy_type { MEGA_NPY_I4, MEGA_NPY_U4, MEGA_NPY_I8 } mega_npy_type;
 enum { MEGA_NPY_HEADER_MAX = 256 };
 size_t mega_npy_element(mega_npy_type type);
-/* Header of an array [rows] (columns 0) or [rows, columns]; returns its size, a multiple of 64. */
+/* Writes the header of an array [rows] (columns 0) or [rows, columns]; returns its size, a multiple of 64. */
 size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_t rows, int64_t columns);
-/* Writes PATH.tmp-OWNER, syncs and renames. crc: CRC-32C of the whole file. */
+/* Writes PATH.tmp-OWNER, syncs it and renames it. *crc: CRC-32C of the whole file. */
 mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, int64_t columns, const void *data,
                            uint32_t *out_crc);
 
 /* ---- indexed.c ---- */
 
-void mega_indexed_retain(mega_indexed *ix); /* one more owner; close drops one. Not atomic. */
-/* The tokens as they lie in the .bin file. */
+void mega_indexed_retain(mega_indexed *ix); /* adds an owner; close removes one. Not atomic. */
+/* Returns the content of the .bin file. */
 const void *mega_indexed_raw(const mega_indexed *ix, size_t *out_bytes);
 uint32_t mega_indexed_crc32c(const mega_indexed *ix);
 int64_t mega_indexed_index_bytes(const mega_indexed *ix);
-int64_t mega_indexed_tokens_between(const mega_indexed *ix, int64_t begin, int64_t end); /* of sequences, O(1) */
+/* tokens of these sequences, in O(1) */
+int64_t mega_indexed_tokens_between(const mega_indexed *ix, int64_t begin, int64_t end);
 
-/* ---- indexed_pair.c: a .bin and an .idx that get their names together ---- */
+/* ---- indexed_pair.c: replacing a .bin and an .idx file together ---- */
 
 typedef enum pair_path {
     PAIR_BIN,
     PAIR_IDX,
-    PAIR_NEW_BIN, /* whole, on the way to its name */
-    PAIR_NEW_IDX, /* the same; while it is there the new pair is the one that counts */
+    PAIR_NEW_BIN, /* complete, not yet renamed */
+    PAIR_NEW_IDX, /* the same; while this file exists, the new pair is the valid one */
     PAIR_OLD_BIN,
     PAIR_OLD_IDX,
     PAIR_LOCK,
@@ -72,80 +73,81 @@ typedef struct mega_pair {
 } mega_pair;
 mega_status mega_pair_init(mega_pair *p, const char *prefix);
 void mega_pair_fini(mega_pair *p);
-/* For those that write: one process at a time. MEGA_ERR_BUSY names the other. */
+/* For writers: one process at a time. Returns MEGA_ERR_BUSY, naming the other process. */
 mega_status mega_pair_lock(mega_lock **out, const mega_pair *p);
-/* Gives two files of the folder, whole and synced, the names of the pair. When it fails the old pair is what it was, or
- * the message says what becomes of it. The caller holds the lock. */
+/* Renames two files of the folder, complete and synced, to the names of the pair. On failure the old pair is unchanged,
+ * or the message says what happens to it. The caller holds the lock. */
 mega_status mega_pair_commit(const mega_pair *p, const char *bin, const char *idx);
-/* What a dead process left of a commit: ends it where the new pair counts, else removes it. The caller holds the lock.
- */
+/* Completes a commit that a dead process left if its new pair is valid, otherwise removes it. The caller holds the
+ * lock. */
 mega_status mega_pair_complete(const mega_pair *p);
-/* Maps both files, which are those of one pair; completes what a dead process left and waits for a commit under way. */
+/* Maps both files of the same pair; completes what a dead process left, and waits for a commit in progress. */
 mega_status mega_pair_map(const char *prefix, mega_map *index, mega_map *bin);
 
-/* ---- gpt_share.c: one copy of a block for the ranks of a host ---- */
+/* ---- gpt_share.c: one copy of a block for all ranks of a host ---- */
 
 typedef struct mega_gpt_block {
     void *data; /* NULL: none */
     size_t bytes;
 } mega_gpt_block;
-/* A block of zeros, which other ranks find under `key` when share is one that this process created; with share NULL, or
- * opened, a block of its own. */
+/* Creates a block of zeros. If this process created `share`, other ranks find the block under `key`; with share NULL,
+ * or opened from another rank, the block is private. */
 mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint64_t key, size_t bytes,
                                 const char *what);
-/* Maps the block of that key and size. False where there is none, or share is NULL. */
+/* Maps the block with that key and size. Returns false if there is none, or share is NULL. */
 bool mega_gpt_block_find(mega_gpt_block *out, const mega_gpt_share *share, uint64_t key, size_t bytes);
 void mega_gpt_block_fini(mega_gpt_block *block);
-/* Gives the memory of a block that was made last back; nobody else may have mapped it. */
+/* Frees the block that was created last; no other rank may have mapped it. */
 void mega_gpt_share_drop(mega_gpt_share *share, uint64_t key);
 
 /* ---- gpt_index.c: the three arrays of one split ---- */
 
 typedef struct mega_gpt_index_spec {
     const mega_indexed *data;
-    int64_t begin, end; /* sequences of the split */
+    int64_t begin, end; /* sequences that belong to the split */
     int64_t seq_length, num_samples;
     uint32_t seed;
     const volatile sig_atomic_t *stop; /* as in mega_gpt_data_options */
 } mega_gpt_index_spec;
 
-/* What follows from a spec without building anything. */
+/* Sizes that follow from a spec without building anything. */
 typedef struct mega_gpt_index_plan {
-    int64_t tokens; /* of one epoch */
+    int64_t tokens; /* tokens per epoch */
     int64_t epochs;
     bool separate_last_epoch;
     int64_t samples;          /* rows of shuffle_idx; sample_idx has one more */
     int64_t samples_previous; /* samples of the first epochs-1 epochs */
-    int64_t documents;        /* entries of doc_idx */
+    int64_t documents;        /* entries in doc_idx */
     mega_npy_type sample_type, shuffle_type;
 } mega_gpt_index_plan;
 mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec);
 
-/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. Views of one
- * block, or of mapped cache files. */
+/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. They point
+ * into one block, or into mapped cache files. */
 typedef struct mega_gpt_index {
     const int32_t *doc;
     const void *sample, *shuffle;
     mega_gpt_index_plan plan;
     mega_gpt_block block;
-    mega_map map[3]; /* files */
+    mega_map map[3]; /* the mapped cache files */
 } mega_gpt_index;
 size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan);
-/* The block of the arrays is made in `share`, under `key`. */
+/* Creates the block of the arrays in `share`, under `key`. */
 mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
                                  mega_gpt_share *share, uint64_t key);
-/* The arrays that the first rank of this host built. False where share has none of that key. */
+/* Finds the arrays that the first rank of this host built. Returns false if share has none with that key. */
 bool mega_gpt_index_find(mega_gpt_index *out, const mega_gpt_index_plan *plan, const mega_gpt_share *share,
                          uint64_t key);
 void mega_gpt_index_fini(mega_gpt_index *index);
 
 /* ---- gpt_cache.c ---- */
 
-/* The arrays from the share or the cache, or built and put there. folder NULL: no cache. name: for notes ("train"). */
+/* Gets the arrays from the share or the cache, or builds them and puts them there. folder NULL: no cache. name
+ * ("train"): for log lines. */
 mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
                                mega_gpt_share *share, const char *name);
 
-/* ---- gpt_dataset.c: what a sample of a data set goes through on its way into a batch ---- */
+/* ---- gpt_dataset.c: turns samples of the data set into rows of a batch ---- */
 
 typedef struct mega_gpt_rows mega_gpt_rows;
 mega_status mega_gpt_rows_create(mega_gpt_rows **out, const mega_gpt_data_options *o, const char *split);
@@ -153,15 +155,16 @@ void mega_gpt_rows_destroy(mega_gpt_rows *r);
 
 /* ---- gpt_data.c ---- */
 
-mega_gpt_rows *mega_gpt_data_rows(const mega_gpt_data *d);               /* NULL with check_only */
-const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index); /* of the files that hold this sample */
+mega_gpt_rows *mega_gpt_data_rows(const mega_gpt_data *d); /* NULL if built with check_only */
+/* path prefix of the files that hold this sample */
+const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index);
 
 /* ---- gpt_blend.c ---- */
 
-/* Samples asked from a member of a blend: ceil(total * weight * 1.005). */
+/* Samples requested from a member of a blend: ceil(total * weight * 1.005). */
 int64_t mega_blend_request(int64_t total, double weight);
-/* Greedy order: member[i] and the member's sample for i < size, so that counts follow the weights as closely as can be.
- * Weights are normalised here as Megatron does (NumPy's sum). */
+/* Computes the greedy order: member[i] and the index of its sample for i < size, so that counts follow the weights as
+ * closely as possible. Normalises the weights as Megatron does (NumPy's sum). */
 mega_status mega_blend_order(const double *weights, int count, int64_t size, const volatile sig_atomic_t *stop,
                              int16_t *member, int64_t *sample);
 

@@ -1,10 +1,10 @@
-/* The order of a data set's samples, and reading those of a batch. */
+/* The order of a data set's samples, and reading the samples of a batch. */
 #include "megalith/batch.h"
 #include "megalith/philox.h"
 
 enum { ROUNDS = 4 };
 
-/* A Feistel network over 2 * bits bits: a permutation, whatever the function of its rounds (Luby and Rackoff 1988). */
+/* A Feistel network over 2 * bits bits: it is a permutation for any round function (Luby and Rackoff 1988). */
 static uint64_t permutation_mix(uint64_t x, int bits, uint32_t seed, uint32_t epoch)
 {
     const uint64_t mask = (1ULL << bits) - 1;
@@ -18,7 +18,7 @@ static uint64_t permutation_mix(uint64_t x, int bits, uint32_t seed, uint32_t ep
     return left << bits | right;
 }
 
-/* Numbers from count on are mixed again until they are below it, four times on average at most. */
+/* Numbers of at least count are permuted again until they are less; this takes four rounds on average at most. */
 static int64_t permutation_at(int64_t at, int64_t count, uint32_t seed, uint32_t epoch)
 {
     int bits = 1;
@@ -32,10 +32,11 @@ static int64_t permutation_at(int64_t at, int64_t count, uint32_t seed, uint32_t
 int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
 {
     if (d == NULL || d->count < 1 || n < 0) {
-        (void)MEGA_FAIL(MEGA_ERR_USAGE,
-                        "mega_dataset_index: sample %lld of a data set of %lld; expected a number of at least 0, of a "
-                        "data set of at least 1 sample",
-                        (long long)n, d == NULL ? 0LL : (long long)d->count);
+        (void)MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "mega_dataset_index: found sample %lld and a data set of %lld samples; expected at least 0, and a "
+            "data set with at least 1 sample",
+            (long long)n, d == NULL ? 0LL : (long long)d->count);
         return -1;
     }
     const int64_t at = n % d->count;
@@ -45,9 +46,12 @@ int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
 static mega_status dataset_check(const mega_dataset *d)
 {
     if (d == NULL || d->read == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; give it", d == NULL ? "it" : "its function read");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; expected a value",
+                         d == NULL ? "it" : "its function read");
     if (d->first < 0 || d->count < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %lld samples from %lld on; expected at least 1, from 0 or later",
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "data set: found count %lld and first %lld; expected a count of at least 1 and a first sample "
+                         "of at least 0",
                          (long long)d->count, (long long)d->first);
     return MEGA_OK;
 }
@@ -59,10 +63,10 @@ mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
         mega_sample *sample = mega_batch_sample(b, i);
         const int64_t n = mega_sample_index(sample), index = mega_dataset_index(d, seed, n);
-        mega_error_clear(); /* a failure without a message must not be given an older one */
+        mega_error_clear(); /* so that an older message is not attributed to a failure without one */
         const mega_status st = d->read(d->user, index, sample);
         if (st == MEGA_OK) continue;
-        if (d->count == INT64_MAX) /* mega_dataset_sampled: its index is the place in the run */
+        if (d->count == INT64_MAX) /* mega_dataset_sampled: its index is the position in the run */
             MEGA_CONTEXT("sample %lld of the run", (long long)n);
         else
             MEGA_CONTEXT("sample %lld of the run, index %lld of the data set", (long long)n, (long long)index);

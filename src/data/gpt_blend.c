@@ -1,5 +1,5 @@
-/* Which member of a blend gives the next sample. Kept to the letter of Megatron-LM's arithmetic (NumPy's sum, doubles,
- * ties to the lower member), because a rounding that differs by one bit gives other batches. */
+/* Which member of a blend gives the next sample. Follows Megatron-LM's arithmetic exactly (NumPy's sum, doubles, ties
+ * go to the lower member), because a rounding that differs by one bit gives other batches. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include <math.h>
@@ -9,7 +9,7 @@ int64_t mega_blend_request(int64_t total, double weight)
     return (int64_t)ceil((double)total * weight * 1.005);
 }
 
-/* numpy.sum of doubles: plain below 8 terms, eight running sums up to 128, halves above. */
+/* numpy.sum of doubles: sequential below 8 terms, eight running sums up to 128, recursive halves above. */
 static double numpy_sum(const double *x, int64_t n)
 {
     if (n < 8) {
@@ -50,7 +50,8 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, con
         double most = 0;
         for (int k = 0; k < count; k++) {
             const double behind = weight[k] * x - (double)used[k];
-            if (weight[k] > 0 && (best < 0 || behind > most)) { /* a member of weight 0 would win a tie at 0 */
+            /* otherwise a member of weight 0 would win a tie at 0 */
+            if (weight[k] > 0 && (best < 0 || behind > most)) {
                 most = behind;
                 best = k;
             }

@@ -1,11 +1,12 @@
-/* The index arrays on disk: three .npy files and a description, named by a hash of all that the arrays depend on:
+/* Caches the index arrays on disk: three .npy files and a description, named by a hash of everything that the arrays
+ * depend on:
  *
  *   HASH-GPTDataset-document_index.npy    HASH-GPTDataset-sample_index.npy
  *   HASH-GPTDataset-shuffle_index.npy     HASH-GPTDataset-description.txt
  *
- * The description is written last and holds the checksums of the three, so a set without it is not there. Whatever is
- * wrong with the files (cut, damaged, folder not writable) costs the time to build the arrays and a note, never the
- * run. */
+ * The description is written last and holds the checksums of the other three, so files without a description do not
+ * count. If anything is wrong with the cache (truncated or damaged files, a folder that is not writable), the arrays
+ * are built again and a log line says so; the run never fails. */
 #include "data_impl.h"
 #include "megalith/hash.h"
 #include "megalith/log.h"
@@ -25,7 +26,7 @@ typedef struct cache_array {
 typedef struct cache_files {
     const char *folder;
     char *description_path;
-    mega_buffer facts; /* first part of the description */
+    mega_buffer facts; /* first part of the description: what the arrays depend on */
     cache_array array[ARRAYS];
 } cache_files;
 
@@ -36,7 +37,7 @@ static void cache_files_fini(cache_files *c)
     mega_buffer_fini(&c->facts);
 }
 
-/* Everything the arrays depend on, and nothing else: not the prefix, so that data may move. */
+/* Lists everything that the arrays depend on and nothing else: not the prefix, so that data may be moved. */
 static void cache_describe(mega_buffer *out, const mega_gpt_index_spec *s)
 {
     mega_buffer_printf(out, "GPT data set index, format 1\n");
@@ -87,7 +88,7 @@ static mega_status description_text(const cache_files *c, mega_buffer *out)
     return mega_buffer_check(out, "the description of an index cache");
 }
 
-/* Maps one array and compares header, size and checksum. *reason says what is wrong when it is not as expected. */
+/* Maps one array and checks header, size and checksum. On failure *reason says what is wrong. */
 static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t reason_bytes)
 {
     char header[MEGA_NPY_HEADER_MAX];
@@ -104,7 +105,7 @@ static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t 
         return false;
     }
     if (memcmp(out->data, header, header_bytes) != 0) {
-        snprintf(reason, reason_bytes, "%s: its header does not announce %lld rows", a->path, (long long)a->rows);
+        snprintf(reason, reason_bytes, "%s: the header does not have %lld rows", a->path, (long long)a->rows);
         return false;
     }
     const uint32_t crc = mega_crc32c(0, out->data, out->size);
@@ -115,7 +116,7 @@ static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t 
     return true;
 }
 
-/* Checksums from the description; false when it is not what we would write. */
+/* Reads the checksums from the description; returns false if it is not exactly as we would write it. */
 static bool read_description(cache_files *c)
 {
     char *text;
@@ -137,17 +138,17 @@ static bool read_description(cache_files *c)
     return ok;
 }
 
-/* false: not in the cache, or not usable (with a note). */
+/* Returns false if the arrays are not in the cache, or not usable (with a log line). */
 static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index_plan *plan, const char *name)
 {
     if (!mega_file_exists(c->description_path)) return false;
     *out = (mega_gpt_index){.plan = *plan};
     char reason[512];
-    snprintf(reason, sizeof reason, "%s: not the description that belongs to its name", c->description_path);
+    snprintf(reason, sizeof reason, "%s: the description does not match the file name", c->description_path);
     bool ok = read_description(c);
     for (int i = 0; ok && i < ARRAYS; i++) ok = map_array(&out->map[i], &c->array[i], reason, sizeof reason);
     if (!ok) {
-        mega_warn(" > %s: the cached index is damaged and will be built again: %s", name, reason);
+        mega_warn(" > %s: the cached index is damaged and is built again: %s", name, reason);
         mega_gpt_index_fini(out);
         return false;
     }
@@ -162,7 +163,7 @@ static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index
     return true;
 }
 
-/* Of any data set and run, so that a run that is killed over and over does not fill the folder. */
+/* Removes temporary files of any data set and run, so that a run that keeps being killed does not fill the folder. */
 static void remove_leftovers(const char *folder)
 {
     for (int i = 0; i < ARRAYS; i++) mega_temporaries_remove(folder, "", array_name[i], false);
@@ -185,8 +186,8 @@ static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
     return st;
 }
 
-/* What is built is given up before the files are mapped in its place, so that there is one copy at any time. The system
- * can take mapped files back. */
+/* Frees the arrays just built before mapping the files instead, so that there is only one copy at any time. The system
+ * can reclaim mapped files. */
 static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_spec *spec,
                                      const mega_gpt_index_plan *plan, cache_files *c, mega_gpt_share *share,
                                      const char *name)
@@ -197,17 +198,18 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
         mega_info(" > %s: building the index of %lld samples", name, (long long)plan->samples);
     MEGA_TRY(mega_gpt_index_build(out, spec, plan, share, key));
     const mega_status kept = cache_store(c, out);
-    if (mega_data_is_stopped(spec->stop, 0)) { /* what is kept serves the next run */
+    if (mega_data_is_stopped(spec->stop, 0)) { /* the cached arrays serve the next run */
         mega_gpt_index_fini(out);
-        return mega_data_stopped("building the index of the samples");
+        return mega_data_stopped("building the sample index");
     }
     if (kept == MEGA_OK) {
-        mega_info(" > %s: index built and kept in %s", name, c->folder);
+        mega_info(" > %s: index built and cached in %s", name, c->folder);
         mega_gpt_index_fini(out);
         mega_gpt_share_drop(share, key);
         return cache_load(out, c, plan, name) ? MEGA_OK : mega_gpt_index_build(out, spec, plan, share, key);
     }
-    mega_warn(" > %s: index built, but not kept for the next start: %s; --data-cache-path FOLDER names another folder",
+    mega_warn(" > %s: index built, but not cached for the next start: %s; choose another folder with --data-cache-path "
+              "FOLDER",
               name, mega_error_message());
     mega_error_clear();
     return MEGA_OK;

@@ -1,4 +1,4 @@
-/* GPT data sets as a training loop sees them: built from --data-path and --split (or one path a split), a single prefix
+/* GPT data sets for a training loop: built from --data-path and --split (or one path per split), from a single prefix
  * or a weighted blend, and read sample by sample. */
 #include "data_impl.h"
 #include "megalith/hash.h"
@@ -10,21 +10,21 @@
 
 struct mega_gpt_data {
     int64_t seq_length, samples;
-    mega_gpt_rows *rows; /* NULL in members and with check_only */
-    /* one split of one prefix */
+    mega_gpt_rows *rows; /* NULL in members of a blend, and with check_only */
+    /* either one split of one prefix … */
     mega_indexed *data;
-    int64_t begin, end; /* its sequences */
+    int64_t begin, end; /* the sequences of the split */
     mega_gpt_index index;
-    /* or a blend, or parts that follow each other */
+    /* … or a blend, or concatenated parts */
     int num_members;
     bool is_joined;
     mega_gpt_data **member;
-    mega_gpt_block order; /* of a blend */
-    int64_t *sample_of;   /* [samples], in it */
-    int16_t *member_of;   /* [samples], the member of each */
+    mega_gpt_block order; /* order of a blend */
+    int64_t *sample_of;   /* [samples], inside that block */
+    int16_t *member_of;   /* [samples], the member that each sample comes from */
 };
 
-enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* of a member of a blend */ };
+enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* least for each member of a blend */ };
 static const char *const split_name[MEGA_SPLIT_COUNT] = {"train", "validation", "test"};
 static const char *const row_name[MEGA_SPLIT_COUNT] = {"training", "validation", "test"};
 
@@ -118,7 +118,7 @@ mega_status mega_gpt_data_content_hash(const mega_gpt_data *d, uint64_t *out)
     return content_hash(d, SAMPLED_BLOCKS, out);
 }
 
-/* ---- looking at some of the tokens ---- */
+/* ---- examining some of the tokens ---- */
 
 enum { BLOCK = 256 };
 
@@ -137,13 +137,13 @@ static bool look_at_block(const mega_gpt_data *d, const int32_t *block, int64_t 
     return true;
 }
 
-/* Blocks at even distances, so that a text appended last is seen as well as the first one. */
+/* Examines blocks at equal distances, so that a text appended last is seen as well as the first one. */
 static void look_at_prefix(const mega_gpt_data *d, int64_t tokens, int64_t vocab, int32_t eod, mega_gpt_data_probe *p)
 {
     int32_t block[BLOCK];
     const int64_t all = mega_indexed_tokens_between(d->data, d->begin, d->end);
     const int64_t stride = all / (tokens / BLOCK + 1) > BLOCK ? all / (tokens / BLOCK + 1) : BLOCK;
-    int64_t passed = 0, next = 0; /* tokens before this sequence; where the next block begins */
+    int64_t passed = 0, next = 0; /* tokens before this sequence; start of the next block */
     for (int64_t s = d->begin; s < d->end; passed += mega_indexed_size(d->data, s++)) {
         const int64_t end = passed + mega_indexed_size(d->data, s);
         while (next < end) {
@@ -189,15 +189,14 @@ static void sample_begin(const mega_gpt_index *x, int64_t row, int64_t *position
     }
 }
 
-/* An index or a data file was written over: lengths and places contradict each other. */
+/* An index or data file was overwritten: lengths and offsets contradict each other. */
 static mega_status data_changed(const mega_gpt_data *d, int64_t index)
 {
-    MEGA_TRY(mega_map_check()); /* names a file that was cut */
-    return MEGA_FAIL(
-        MEGA_ERR_FORMAT,
-        "data set %s: sample %lld cannot be read: its .idx file or the index made from it was written over "
-        "while it was read. Put the data back, then start again; a file in use is replaced by renaming",
-        mega_indexed_prefix(d->data), (long long)index);
+    MEGA_TRY(mega_map_check()); /* names a file that was truncated */
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "data set %s: sample %lld cannot be read: its .idx file or the index made from it was overwritten "
+                     "while it was being read. Restore the data, then start again; replace a file in use by renaming",
+                     mega_indexed_prefix(d->data), (long long)index);
 }
 
 static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
@@ -218,14 +217,15 @@ static mega_status read_sample(const mega_gpt_data *d, int64_t index, int32_t *t
     return MEGA_OK;
 }
 
-/* The member that holds a sample, of which *index becomes the number there. */
+/* Returns the member that holds a sample; *index becomes its index there. */
 static const mega_gpt_data *member_with(const mega_gpt_data *d, int64_t *index)
 {
     while (d->num_members > 0) {
         int i = 0;
         if (d->is_joined) {
             for (; *index >= d->member[i]->samples; i++) *index -= d->member[i]->samples;
-        } else { /* the greedy order may ask a small member for a sample or two more than it has: it starts again */
+        } else { /* the greedy order may request one or two samples more than a small member has: start again at its
+                  * first */
             i = d->member_of[*index];
             *index = d->sample_of[*index] % d->member[i]->samples;
         }
@@ -237,8 +237,8 @@ static const mega_gpt_data *member_with(const mega_gpt_data *d, int64_t *index)
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
     if (index < 0 || index >= d->samples)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: sample %lld; the data has samples 0 to %lld",
-                         (long long)index, (long long)d->samples - 1);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: found index %lld, expected 0 to %lld", (long long)index,
+                         (long long)d->samples - 1);
     const mega_gpt_data *member = member_with(d, &index);
     return read_sample(member, index, tokens);
 }
@@ -285,12 +285,12 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     d->samples = p->samples;
     mega_info(" > %s: %s, documents %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
               (long long)spec->begin, (long long)spec->end, (long long)p->tokens, (long long)p->epochs,
-              p->epochs == 1 ? "" : "s", p->separate_last_epoch ? " (the last shuffled by itself)" : "",
+              p->epochs == 1 ? "" : "s", p->separate_last_epoch ? " (the last one shuffled separately)" : "",
               (long long)p->samples);
     return MEGA_OK;
 }
 
-/* One split of an open prefix. *out NULL when it has no document or no sample is wanted. */
+/* Creates one split of an open prefix. *out is NULL if it has no documents or no sample is requested. */
 static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_options *o, mega_indexed *data, int split,
                                  const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples)
 {
@@ -314,7 +314,7 @@ static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_option
     return MEGA_OK;
 }
 
-/* The splits of one prefix. whole: every split that is asked for is the whole of it. num_samples 0: not asked for. */
+/* Creates the splits of one prefix. whole: every requested split is the whole prefix. num_samples 0: not requested. */
 static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
                                 const char *prefix, bool whole, const int64_t num_samples[MEGA_SPLIT_COUNT])
 {
@@ -324,7 +324,7 @@ static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega
     mega_status st = MEGA_OK;
     if (mega_indexed_tokens(data) == 0)
         st = MEGA_FAIL(MEGA_ERR_FORMAT,
-                       "data set %s: its %lld documents hold no token, expected at least one; were all texts empty?",
+                       "data set %s: its %lld documents contain no token, expected at least one; were all texts empty?",
                        prefix, (long long)mega_indexed_documents(data));
     if (st == MEGA_OK && !whole)
         st = mega_split_bounds(o->split != NULL ? o->split : "969, 30, 1", mega_indexed_sequences(data), bounds);
@@ -339,7 +339,7 @@ static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega
     return st;
 }
 
-/* What one option names: count members with normalised weights. */
+/* The value of one option: members with normalised weights. */
 typedef struct blend_list {
     int count;
     const char **prefix;
@@ -361,13 +361,13 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
         if (end == args[2 * i] || *end != '\0' || !(b->weight[i] >= 0) || isinf(b->weight[i]) || n % 2 != 0)
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
-                "%s: found %d values with \"%s\" at place %d, expected one prefix, or pairs of a weight and a "
+                "%s: found %d values, with \"%s\" as number %d; expected one prefix, or pairs of a weight and a "
                 "prefix: 0.3 first_text_document 0.7 second_text_document",
                 option, n, args[2 * i], 2 * i + 1);
         b->prefix[i] = args[2 * i + 1];
         sum += b->weight[i];
     }
-    if (!(sum > 0)) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: all weights are 0, expected one above 0 at least", option);
+    if (!(sum > 0)) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: all weights are 0, expected at least one above 0", option);
     if (isinf(sum))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s: the weights add up to more than a number can hold (%g); only their ratios matter, so "
@@ -377,8 +377,9 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
         const bool given = b->weight[i] > 0;
         b->weight[i] /= sum;
         if (given && b->weight[i] == 0)
-            mega_warn("%s: the weight %s of %s is 0 beside the sum of all weights, %g: nothing of it is read", option,
-                      args[2 * i], b->prefix[i], sum);
+            mega_warn("%s: the weight %s of %s is negligible compared to the sum of all weights, %g: none of its data "
+                      "is read",
+                      option, args[2 * i], b->prefix[i], sum);
     }
     return MEGA_OK;
 }
@@ -387,7 +388,7 @@ static mega_status blend_list_init(blend_list *b, const char *const *args, int n
 {
     *b = (blend_list){.count = n == 1 ? 1 : n / 2};
     if (b->count > INT16_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %d members, expected %d at most", option, b->count, INT16_MAX);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %d members, expected at most %d", option, b->count, INT16_MAX);
     b->prefix = mega_calloc((size_t)b->count, sizeof *b->prefix);
     b->weight = mega_calloc((size_t)b->count, sizeof *b->weight);
     mega_status st = MEGA_OK;
@@ -403,7 +404,7 @@ static mega_status blend_list_init(blend_list *b, const char *const *args, int n
     return st;
 }
 
-/* What one prefix gives. */
+/* The data of one prefix. */
 typedef struct blend_member {
     mega_gpt_data *split[MEGA_SPLIT_COUNT];
 } blend_member;
@@ -421,8 +422,8 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
     return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);
 }
 
-/* A data set over one split of the members, which it takes. Its size is the sum of what was asked of each, as Megatron
- * has it. */
+/* Creates a data set over one split of the members, which it takes over. Its size is the sum of the samples requested
+ * of each, as in Megatron. */
 static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
                                 blend_member *member, int split)
 {
@@ -447,13 +448,13 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
     return MEGA_OK;
 }
 
-/* One split of a blend; NULL when no member has it. */
+/* Creates one split of a blend; NULL if no member has it. */
 static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
                                blend_member *member, int split)
 {
     int missing = -1, there = 0;
     for (int i = 0; i < b->count; i++) {
-        /* A member of weight 0 is asked for nothing and is never chosen. */
+        /* no samples are requested from a member of weight 0, and it is never chosen */
         if (member[i].split[split] != NULL || b->weight[i] == 0) {
             there += member[i].split[split] != NULL;
         } else {
@@ -522,8 +523,8 @@ static mega_status build_all(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gp
     if (separate == (o->num_data_path > 0))
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "data: found %s, expected --data-path PREFIX, or one of --train-data-path, --valid-data-path and "
-            "--test-data-path at least",
+            "data: found %s, expected --data-path PREFIX, or at least one of --train-data-path, --valid-data-path and "
+            "--test-data-path",
             separate ? "both" : "no data set");
     if (!separate)
         return build_from(out, o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, true, true},

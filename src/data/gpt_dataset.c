@@ -1,17 +1,17 @@
-/* A GPT data set as samples by index (mega_dataset): each becomes a row of a batch, on any thread. */
+/* A GPT data set as samples by index (mega_dataset): each sample becomes a row of a batch, on any thread. */
 #include "data_impl.h"
 #include "megalith/batch.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include <pthread.h>
 
-enum { HASHED_SAMPLES = 16 }; /* each in another page of the mapped data */
+enum { HASHED_SAMPLES = 16 }; /* each likely to be in another page of the mapped data */
 
 struct mega_gpt_rows {
     mega_ltor_options ltor;
     int64_t vocab;
     const char *split;
-    pthread_mutex_t lock; /* of tokens: reading allocates nothing */
+    pthread_mutex_t lock; /* protects `tokens`, a buffer, so that reading allocates nothing */
     int32_t tokens[];     /* one sample, seq_length + 1 */
 };
 
@@ -39,12 +39,13 @@ static mega_status dataset_check_ids(const mega_gpt_data *d, const mega_gpt_rows
     const int64_t length = mega_gpt_data_seq_length(d);
     for (int64_t i = 0; r->vocab > 0 && i <= length; i++) {
         if (r->tokens[i] >= 0 && r->tokens[i] < r->vocab) continue;
-        MEGA_TRY(mega_map_check()); /* the better reason */
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s.bin: %s sample %lld holds token id %d, but the vocabulary has %lld ids; these data were "
-                         "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, "
-                         "--vocab-file, --merge-file), or run preprocess_data again",
-                         mega_gpt_data_prefix(d, index), r->split, (long long)index, r->tokens[i], (long long)r->vocab);
+        MEGA_TRY(mega_map_check()); /* a truncated file is the better explanation */
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "%s.bin: %s sample %lld holds token id %d, but the vocabulary has %lld ids; the data was "
+            "tokenized with another vocabulary, or is damaged: give the right vocabulary (--tokenizer-type, "
+            "--vocab-file, --merge-file), or run preprocess_data again",
+            mega_gpt_data_prefix(d, index), r->split, (long long)index, r->tokens[i], (long long)r->vocab);
     }
     return MEGA_OK;
 }
@@ -61,7 +62,7 @@ static mega_status read_row(void *user, int64_t index, mega_sample *sample)
     return st;
 }
 
-/* Zeros in the place of a file that was cut are not trained on. */
+/* Refuses to train on the zeros that stand in for lost bytes of a truncated file. */
 static mega_status dataset_check_files(void *user, mega_batch *batch)
 {
     (void)user, (void)batch;
@@ -74,7 +75,8 @@ uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples)
     const size_t bytes = ((size_t)mega_gpt_data_seq_length(d) + 1) * sizeof *r->tokens;
     uint64_t hash = MEGA_HASH_START;
     pthread_mutex_lock(&r->lock);
-    for (int64_t i = 0; i < HASHED_SAMPLES; i++) { /* a step that needs one that cannot be read says so */
+    /* a sample that cannot be read is reported by the step that needs it */
+    for (int64_t i = 0; i < HASHED_SAMPLES; i++) {
         MEGA_IGNORE(mega_gpt_data_sample(d, i * (samples - 1) / (HASHED_SAMPLES - 1), r->tokens));
         hash = mega_hash64(hash, r->tokens, bytes);
     }
@@ -86,7 +88,7 @@ static uint64_t dataset_hash(void *user)
 {
     const mega_gpt_data *d = user;
     uint64_t content = 0;
-    MEGA_IGNORE(mega_gpt_data_content_hash(d, &content)); /* 0 where the content cannot be read */
+    MEGA_IGNORE(mega_gpt_data_content_hash(d, &content)); /* 0 if the content cannot be read */
     const uint64_t all[] = {mega_gpt_data_hash(d), content, mega_gpt_data_order_hash(d, mega_gpt_data_samples(d))};
     return mega_hash64(MEGA_HASH_START, all, sizeof all);
 }
@@ -94,8 +96,8 @@ static uint64_t dataset_hash(void *user)
 mega_dataset mega_dataset_gpt(mega_gpt_data *d)
 {
     if (d == NULL || mega_gpt_data_rows(d) == NULL) {
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_dataset_gpt: the data %s; build them with mega_gpt_data_build",
-                        d == NULL ? "are NULL: the split is empty" : "were built with check_only");
+        (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_dataset_gpt: the data %s; build it with mega_gpt_data_build",
+                        d == NULL ? "is NULL: the split is empty" : "was built with check_only");
         return (mega_dataset){.count = 0};
     }
     return (mega_dataset){.count = mega_gpt_data_samples(d),

@@ -1,17 +1,18 @@
 /* The three arrays that turn a split of documents into shuffled samples of seq_length + 1 tokens:
  *
- *   doc_idx      the documents (sequences of the .idx) of E epochs, shuffled; read one after the other they are the
- *                token stream
- *   sample_idx   where in that stream each sample begins: position in doc_idx, offset in that document. Samples overlap
- *                by one token: the last label of one is the first input of the next
- *   shuffle_idx  the order in which samples are given out
+ *   doc_idx      the documents (sequences of the .idx) of E epochs, shuffled; concatenated they are the token stream
+ *   sample_idx   where in that stream each sample begins: position in doc_idx, offset in that document. Samples
+ *   overlap
+ *                by one token: the last label of one sample is the first input of the next
+ *   shuffle_idx  the order in which samples are used
  *
- * Same seed, same arrays as Megatron-LM: one RandomState(seed) shuffles first doc_idx, then shuffle_idx. */
+ * The same seed gives the same arrays as in Megatron-LM: one RandomState(seed) shuffles first doc_idx, then
+ * shuffle_idx. */
 #include "data_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 
-/* Fewest epochs whose tokens give the samples asked for. */
+/* The smallest number of epochs with enough tokens for the requested samples. */
 static int64_t epochs_needed(int64_t tokens, int64_t seq_length, int64_t num_samples)
 {
     const int64_t needed = num_samples * seq_length + 1;
@@ -19,15 +20,15 @@ static int64_t epochs_needed(int64_t tokens, int64_t seq_length, int64_t num_sam
     return epochs > 1 ? epochs : 1;
 }
 
-/* When the last epoch is needed for less than 80 % of its samples, shuffling it together with the others would let
- * samples of it come first and leave out samples of earlier epochs; it is then kept apart. */
+/* If less than 80 % of the last epoch's samples are needed, shuffling it together with the others would move samples of
+ * it forward and drop samples of earlier epochs; it is then shuffled separately. */
 static bool last_epoch_is_separate(const mega_gpt_index_plan *p, const mega_gpt_index_spec *spec)
 {
     if (p->epochs == 1) return false;
     const int64_t last = spec->num_samples - p->samples_previous;
     const int64_t per_epoch = (p->tokens - 1) / spec->seq_length;
-    MEGA_ASSERT(last >= 0 && last <= per_epoch + 1, "last epoch gives %lld samples, an epoch has %lld", (long long)last,
-                (long long)per_epoch);
+    MEGA_ASSERT(last >= 0 && last <= per_epoch + 1, "the last epoch gives %lld samples, but an epoch has %lld",
+                (long long)last, (long long)per_epoch);
     return last < (int64_t)(0.80 * (double)per_epoch);
 }
 
@@ -40,7 +41,7 @@ mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_in
     if (p.tokens == 0)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "data set %s: its %lld sequences from %lld on hold no token, expected at least one; were all texts "
+            "data set %s: its %lld sequences from %lld on contain no token, expected at least one; were all texts "
             "empty?",
             prefix, (long long)count, (long long)spec->begin);
     if (L < 1 || spec->num_samples < 0 || spec->num_samples > (INT64_MAX / 4 - p.tokens) / L)
@@ -100,7 +101,7 @@ static void build_samples(void *sample, const int32_t *doc, const mega_gpt_index
             const int64_t size = mega_indexed_size(spec->data, doc[position]) - offset;
             remaining -= size;
             if (remaining <= 0) {
-                offset += remaining + size - 1; /* the last token of this sample, and the first of the next */
+                offset += remaining + size - 1; /* the last token of this sample is the first of the next */
                 break;
             }
             position++;
@@ -121,7 +122,7 @@ static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_m
         mega_mt19937_shuffle_i64(random, x + first, n - first, stop);
         return;
     }
-    int32_t *x = shuffle; /* read as uint32; a shuffle moves bits */
+    int32_t *x = shuffle; /* read as uint32 later; a shuffle only moves bits */
     for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(uint32_t)i;
     mega_mt19937_shuffle_i32(random, x, first, stop);
     mega_mt19937_shuffle_i32(random, x + first, n - first, stop);
@@ -132,7 +133,7 @@ static size_t sample_bytes(const mega_gpt_index_plan *plan)
     return (size_t)(plan->samples + 1) * 2 * mega_npy_element(plan->sample_type);
 }
 
-/* The widest type may come first: sample_idx, then shuffle_idx, then doc_idx. */
+/* Orders the arrays so that the widest possible type comes first: sample_idx, then shuffle_idx, then doc_idx. */
 size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan)
 {
     return sample_bytes(plan) + (size_t)plan->samples * mega_npy_element(plan->shuffle_type) +
@@ -162,7 +163,7 @@ mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec 
     build_shuffle((void *)(uintptr_t)index.shuffle, plan, &random, spec->stop);
     if (mega_data_is_stopped(spec->stop, 0)) {
         mega_gpt_index_fini(&index);
-        return mega_data_stopped("building the index of the samples");
+        return mega_data_stopped("building the sample index");
     }
     *out = index;
     return MEGA_OK;

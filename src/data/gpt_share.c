@@ -1,6 +1,6 @@
-/* Memory that the ranks of a host share for the order of samples: a file without a name, which the others open through
- * /proc. The rank that creates it appends blocks and, last, a table of them, in front of which lies a random number: a
- * process id may mean another process where the reader looks. What is here is gone with the processes that map it. */
+/* Memory for the order of samples that the ranks of a host share: an unnamed file, which the others open through /proc.
+ * The rank that creates it appends blocks and finally a table of them, preceded by a random number: in the reader's PID
+ * namespace the same process id may be another process. The memory is freed with the processes that map it. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -16,8 +16,8 @@ typedef struct share_entry {
 } share_entry;
 
 struct mega_gpt_share {
-    int fd;            /* -1: this system has no such files; blocks are then of the process */
-    bool is_mine;      /* and may grow */
+    int fd;            /* -1: the system has no such files; blocks are then private */
+    bool is_mine;      /* created by this process, and may grow */
     int64_t size;      /* of the file */
     mega_buffer table; /* of entries */
 };
@@ -31,7 +31,8 @@ static share_entry *share_entries(const mega_gpt_share *s, size_t *count)
 mega_status mega_gpt_share_create(mega_gpt_share **out)
 {
     mega_gpt_share *s = mega_calloc(1, sizeof *s);
-    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for what ranks of a host share");
+    if (s == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for the memory shared by the ranks of a host");
     s->fd = memfd_create("megalith-order", MFD_CLOEXEC);
     s->is_mine = true;
     *out = s;
@@ -46,7 +47,7 @@ void mega_gpt_share_destroy(mega_gpt_share *share)
     mega_free(share);
 }
 
-/* ---- between ranks ---- */
+/* ---- offers between ranks ---- */
 
 void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out)
 {
@@ -84,7 +85,8 @@ mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offe
     *out = NULL;
     if (offer->fd < 0) return MEGA_OK;
     mega_gpt_share *s = mega_calloc(1, sizeof *s);
-    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for what ranks of a host share");
+    if (s == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for the memory shared by the ranks of a host");
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->pid, (long long)offer->fd);
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd >= 0 && read_table(s, offer)) *out = s;
@@ -95,7 +97,7 @@ mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offe
 
 /* ---- blocks ---- */
 
-/* Pages are taken at once: where there are too few, that fails here and not while the block is written. */
+/* Allocates the pages at once, so that a lack of memory shows here and not while the block is written. */
 static bool share_append(mega_gpt_share *s, mega_gpt_block *out, uint64_t key, size_t bytes)
 {
     const share_entry e = {key, s->size, (int64_t)bytes};

@@ -1,5 +1,5 @@
 /* Files in the idx format (LeCun): two zero bytes, the type, the number of dimensions, each dimension in four bytes
- * with the most significant first, then the numbers in row-major order. */
+ * (big-endian), then the numbers in row-major order. */
 #include "megalith/dataset.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -10,7 +10,7 @@
 
 enum { IDX_UNSIGNED_BYTES = 8, IDX_HEADER = 4, IDX_MOST_BYTES = 1 << 30 };
 
-/* gzread passes plain files through as they are. */
+/* gzread also reads uncompressed files. */
 static mega_status idx_read(gzFile file, const char *path, const char *what, void *out, size_t bytes)
 {
     const int n = gzread(file, out, (unsigned)bytes);
@@ -18,8 +18,8 @@ static mega_status idx_read(gzFile file, const char *path, const char *what, voi
     int code = Z_OK;
     const char *why = gzerror(file, &code);
     if (code == Z_ERRNO) return MEGA_FAIL(MEGA_ERR_IO, "%s: %s", path, strerror(errno));
-    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it ends after %d of the %zu bytes of its %s%s%s; is it cut short?", path,
-                     n > 0 ? n : 0, bytes, what, code != Z_OK ? ": " : "", code != Z_OK ? why : "");
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: the file ends after %d of the %zu bytes of its %s%s%s; is it incomplete?",
+                     path, n > 0 ? n : 0, bytes, what, code != Z_OK ? ": " : "", code != Z_OK ? why : "");
 }
 
 static mega_status idx_header(gzFile file, const char *path, mega_idx *x, int64_t *out_count)
@@ -56,7 +56,7 @@ static mega_status idx_content(gzFile file, const char *path, mega_idx *x)
     if (x->bytes == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for %lld bytes", path, (long long)count);
     MEGA_TRY(idx_read(file, path, "items", x->bytes, (size_t)count));
     if (gzread(file, &more, 1) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it goes on after the %lld bytes that its header announces", path,
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: found more data than the %lld bytes that the header announces", path,
                      (long long)count);
 }
 
@@ -64,7 +64,7 @@ mega_status mega_idx_open(const char *path, mega_idx *out)
 {
     mega_idx x = {.bytes = NULL};
     if (path == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_idx_open: %s is NULL; give it", path == NULL ? "path" : "out");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_idx_open: %s is NULL; expected a value", path == NULL ? "path" : "out");
     if (!mega_file_exists(path)) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: there is no such file", path);
     errno = 0;
     gzFile file = gzopen(path, "rb");

@@ -1,7 +1,7 @@
-/* Reading a PREFIX.bin/.idx pair. The arrays of the .idx begin at byte 34 and are not aligned, so every load is a copy.
+/* Reads a PREFIX.bin/.idx pair. The arrays of the .idx begin at byte 34 and are not aligned, so every load is a copy.
  *
- * The file is checked in full when it is opened: all later code may trust that pointers are the running sum of the
- * sizes and that the documents cover the sequences in order. */
+ * The file is checked completely when it is opened: later code may rely on pointers being the running sum of the sizes,
+ * and on documents covering the sequences in order. */
 #include "data_impl.h"
 #include "megalith/hash.h"
 #include "megalith/log.h"
@@ -17,10 +17,10 @@ static const uint8_t legacy_magic[LEGACY_MAGIC_BYTES] = {'T', 'N', 'T', 'I', 'D'
 struct mega_indexed {
     char *prefix;
     mega_map index, bin;
-    const uint8_t *sizes, *pointers, *documents; /* inside index */
+    const uint8_t *sizes, *pointers, *documents; /* inside `index` */
     int64_t num_sequences, num_documents, num_tokens;
     mega_dtype dtype;
-    size_t element; /* bytes of a token */
+    size_t element; /* bytes per token */
     uint32_t crc;
     int owners;
 };
@@ -39,7 +39,7 @@ static int64_t load_i64(const uint8_t *array, int64_t i)
     return v;
 }
 
-/* Codes of the byte at offset 17. Floating-point codes (6, 7) hold no tokens. */
+/* Decodes the byte at offset 17. Floating-point codes (6, 7) are not valid for tokens. */
 static bool dtype_from_code(uint8_t code, mega_dtype *out)
 {
     switch (code) {
@@ -59,20 +59,20 @@ static mega_status check_magic(const mega_indexed *ix)
     if (m->size >= LEGACY_MAGIC_BYTES && memcmp(m->data, legacy_magic, LEGACY_MAGIC_BYTES) == 0)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
-            "%s.idx: a data set of the old kind (magic TNTIDX: --dataset-impl lazy or cached), which cannot be "
-            "cut into samples without reading it all; expected the mmap kind (magic MMIDIDX): make it again "
+            "%s.idx: found a data set in the old format (magic TNTIDX: --dataset-impl lazy or cached), which cannot be "
+            "divided into samples without reading it all; expected the mmap format (magic MMIDIDX): create it again "
             "from its text with `megalith preprocess_data`",
             ix->prefix);
     if (m->size < HEADER_BYTES)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s.idx: found %zu bytes, expected a header of %d bytes at least; the file was cut short: make it "
+            "%s.idx: found %zu bytes, expected a header of at least %d bytes; the file is incomplete: create it "
             "again with `megalith preprocess_data`",
             ix->prefix, m->size, HEADER_BYTES);
     if (memcmp(m->data, index_magic, sizeof index_magic) != 0)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s.idx: byte 0: found %02x %02x %02x %02x, expected 4d 4d 49 44 (\"MMIDIDX\"); this is no index of "
+            "%s.idx: byte 0: found %02x %02x %02x %02x, expected 4d 4d 49 44 (\"MMIDIDX\"); this is not the index of "
             "a token data set",
             ix->prefix, m->data[0], m->data[1], m->data[2], m->data[3]);
     const int64_t version = load_i64(m->data + 9, 0);
@@ -98,16 +98,16 @@ static mega_status index_read_header(mega_indexed *ix)
     if (n < 0 || n > room / 12 || d < 1 || d > (room - 12 * n) / 8)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "%s.idx: bytes 18 and 26 announce %lld sequences and %lld document entries, which need more than the "
-            "%zu bytes found; the file was cut short or is damaged: make it again with `megalith "
+            "%s.idx: bytes 18 and 26 announce %lld sequences and %lld document entries, which require more than the "
+            "%zu bytes found; the file is incomplete or damaged: create it again with `megalith "
             "preprocess_data`",
             ix->prefix, (long long)n, (long long)d, ix->index.size);
     const int64_t rest = room - 12 * n - 8 * d;
-    if (rest != 0 && rest != n) /* one byte a sequence after the arrays: modes of multimodal data, not needed here */
+    if (rest != 0 && rest != n) /* one byte per sequence after the arrays: modes of multimodal data, not needed here */
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
             "%s.idx: found %zu bytes, expected %lld for %lld sequences and %lld document entries; the file is "
-            "damaged: make it again with `megalith preprocess_data`",
+            "damaged: create it again with `megalith preprocess_data`",
             ix->prefix, ix->index.size, (long long)(HEADER_BYTES + 12 * n + 8 * d), (long long)n, (long long)d);
     ix->num_sequences = n;
     ix->num_documents = d - 1;
@@ -149,8 +149,8 @@ static mega_status check_documents(const mega_indexed *ix)
         if (begin < before || begin > ix->num_sequences || (i == 0 && begin != 0) || wrong_end)
             return MEGA_FAIL(
                 MEGA_ERR_FORMAT,
-                "%s.idx: byte %lld: document entry %lld is %lld, expected 0 for the first, %lld for the last and "
-                "none below the one before (%lld); the file is damaged",
+                "%s.idx: byte %lld: document entry %lld is %lld, expected 0 for the first, %lld for the last, and "
+                "none less than the previous one (%lld); the file is damaged",
                 ix->prefix, (long long)(HEADER_BYTES + 12 * ix->num_sequences + 8 * i), (long long)i, (long long)begin,
                 (long long)ix->num_sequences, (long long)before);
         before = begin;
@@ -162,16 +162,18 @@ static mega_status check_bin(const mega_indexed *ix)
 {
     const int64_t expected = ix->num_tokens * (int64_t)ix->element, found = (int64_t)ix->bin.size;
     if (found < expected)
-        return MEGA_FAIL(
-            MEGA_ERR_FORMAT,
-            "%s.bin: found %lld bytes, expected %lld (%lld tokens of %zu bytes, as %s.idx says); it was cut short or "
-            "the other is damaged: copy both again, or make them again with `megalith preprocess_data`",
-            ix->prefix, (long long)found, (long long)expected, (long long)ix->num_tokens, ix->element, ix->prefix);
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s.bin: found %lld bytes, expected %lld (%lld tokens of %zu bytes, according to %s.idx); one "
+                         "of the two is incomplete or damaged: "
+                         "copy both again, or create them again with `megalith preprocess_data`",
+                         ix->prefix, (long long)found, (long long)expected, (long long)ix->num_tokens, ix->element,
+                         ix->prefix);
     if (found > expected)
         mega_warn(
-            "%s.bin: found %lld bytes, expected %lld as %s.idx says. A preprocessor of mid-2023 wrote the end-of-"
-            "document id without counting it, so that documents drift apart by a token each; if this pair is such a "
-            "one, make it again with `megalith preprocess_data`",
+            "%s.bin: found %lld bytes, expected %lld according to %s.idx. A preprocessor of mid-2023 wrote the end-of-"
+            "document id without counting it, so that every document shifts the following ones by a token; if this "
+            "pair is such a "
+            "one, create it again with `megalith preprocess_data`",
             ix->prefix, (long long)found, (long long)expected, ix->prefix);
     return MEGA_OK;
 }
@@ -284,7 +286,7 @@ static mega_status hash_blocks(const mega_indexed *ix, int file, int blocks, uin
     const int64_t count = all < blocks ? all : blocks;
     for (int64_t i = 0; i < count; i++) {
         const int64_t block =
-            count < all && count > 1 ? i * (all - 1) / (count - 1) : i; /* the first and the last, too */
+            count < all && count > 1 ? i * (all - 1) / (count - 1) : i; /* includes the first and the last block */
         const int64_t at = block * SAMPLED_BYTES, left = size - at;
         MEGA_TRY(hash_block(ix, file, at, left < SAMPLED_BYTES ? left : SAMPLED_BYTES, hash));
     }
@@ -297,11 +299,11 @@ mega_status mega_indexed_sample_hash(const mega_indexed *ix, int blocks, uint64_
     uint64_t hash = mega_hash64(MEGA_HASH_START, &size, sizeof size);
     char *path = mega_format("%s.bin", ix->prefix);
     if (path == NULL) return MEGA_NO_MEMORY(ix->prefix, "a file name");
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* mapped as a file before */
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it was mapped as a file before */
     mega_status st = file < 0 ? MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be opened (%s)", path, strerror(errno)) : MEGA_OK;
     mega_free(path);
     if (st != MEGA_OK) return st;
-    posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM); /* no reading ahead of blocks that nobody asks for */
+    posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead of blocks that are not needed */
     st = hash_blocks(ix, file, blocks, &hash);
     close(file);
     if (st == MEGA_OK) *out = hash;
@@ -378,7 +380,7 @@ mega_status mega_indexed_verify(const mega_indexed *ix, int64_t vocab_size)
     int32_t tokens[BLOCK];
     const int64_t top = vocab_size > 0 ? vocab_size : (int64_t)INT32_MAX;
     if ((int64_t)ix->bin.size != ix->num_tokens * (int64_t)ix->element)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s.bin: found %zu bytes, expected %lld as %s.idx says", ix->prefix,
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s.bin: found %zu bytes, expected %lld according to %s.idx", ix->prefix,
                          ix->bin.size, (long long)(ix->num_tokens * (int64_t)ix->element), ix->prefix);
     for (int64_t s = 0; s < ix->num_sequences; s++) {
         const int64_t size = mega_indexed_size(ix, s);
@@ -389,8 +391,8 @@ mega_status mega_indexed_verify(const mega_indexed *ix, int64_t vocab_size)
                 if (tokens[i] >= 0 && tokens[i] < top) continue;
                 return MEGA_FAIL(
                     MEGA_ERR_FORMAT,
-                    "%s.bin: byte %lld: token %lld of sequence %lld is %d, expected 0 to %lld; is this the "
-                    "tokenizer the data were made with?",
+                    "%s.bin: byte %lld: token %lld of sequence %lld is %d, expected 0 to %lld; was the data "
+                    "made with this tokenizer?",
                     ix->prefix, (long long)(load_i64(ix->pointers, s) + (at + i) * (int64_t)ix->element),
                     (long long)(at + i), (long long)s, tokens[i], (long long)(top - 1));
             }

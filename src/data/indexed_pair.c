@@ -1,15 +1,15 @@
-/* A .bin and an .idx that get their names together, although a file system renames one file at a time.
+/* Replaces a .bin and an .idx file together, although a file system renames one file at a time.
  *
- *   PREFIX.bin.tmp-OWNER → PREFIX.bin.megalith-new       whole and synced; nothing visible yet
- *   PREFIX.idx.tmp-OWNER → PREFIX.idx.megalith-new       from here on the new pair is the one that counts
- *   PREFIX.idx → PREFIX.idx.megalith-old, .bin likewise     no reader of any program finds an .idx now
+ *   PREFIX.bin.tmp-OWNER → PREFIX.bin.megalith-new       complete and synced; nothing visible yet
+ *   PREFIX.idx.tmp-OWNER → PREFIX.idx.megalith-new       from here on the new pair is the valid one
+ *   PREFIX.idx → PREFIX.idx.megalith-old, .bin likewise  now no program finds an .idx
  *   PREFIX.bin.megalith-new → PREFIX.bin
- *   PREFIX.idx.megalith-new → PREFIX.idx                    done; the old files are removed
+ *   PREFIX.idx.megalith-new → PREFIX.idx                 done; the old files are removed
  *
- * The folder is synced after each line, so a crash of the machine keeps this order. While PREFIX.idx.megalith-new is
- * there, the new .bin is whole under one of its two names: whoever comes next, a writer or a reader that may write,
- * takes the lock and goes on from there. Until the last line a failed call takes it all back, and the old pair stays.
- */
+ * The folder is synced after each line, so a crash of the machine keeps this order. While PREFIX.idx.megalith-new
+ * exists, the new .bin is complete under one of its two names: the next process, a writer or a reader with write
+ * permission, takes the lock and continues from there. Until the last line, a call that fails undoes everything, and
+ * the old pair stays. */
 #include "data_impl.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -49,7 +49,7 @@ void mega_pair_fini(mega_pair *p)
     *p = (mega_pair){0};
 }
 
-/* out NULL: only looks whether it is free. */
+/* out NULL: only checks whether the lock is free. */
 static mega_status pair_take_lock(mega_lock **out, const mega_pair *p)
 {
     char *subject = mega_format("data set %s", p->prefix);
@@ -78,7 +78,7 @@ static mega_status pair_move(const mega_pair *p, pair_path from, pair_path to)
     return pair_is_there(p, from) ? mega_file_rename(p->path[from], p->path[to]) : MEGA_OK;
 }
 
-/* ---- the new pair gets its names ---- */
+/* ---- renaming the new pair ---- */
 
 static void remove_old(const mega_pair *p)
 {
@@ -90,7 +90,7 @@ static void remove_old(const mega_pair *p)
     }
 }
 
-/* From wherever it was cut off. */
+/* Continues from wherever the sequence was interrupted. */
 static mega_status pair_continue(const mega_pair *p)
 {
     if (pair_is_there(p, PAIR_NEW_BIN)) {
@@ -103,7 +103,7 @@ static mega_status pair_continue(const mega_pair *p)
     return pair_move(p, PAIR_NEW_IDX, PAIR_IDX);
 }
 
-/* Backwards, and the mark last: a crash in the middle of it leads on to the new pair. */
+/* Undoes the steps in reverse order, the marking file last: a crash in the middle still leads to the new pair. */
 static mega_status pair_take_back(const mega_pair *p)
 {
     if (!pair_is_there(p, PAIR_NEW_BIN)) MEGA_TRY(pair_move(p, PAIR_BIN, PAIR_NEW_BIN));
@@ -114,7 +114,7 @@ static mega_status pair_take_back(const mega_pair *p)
     return mega_file_remove(p->path[PAIR_NEW_BIN]);
 }
 
-/* The first error is the one to tell. */
+/* The first error is the one to report. */
 static mega_status fail_and_take_back(const mega_pair *p)
 {
     mega_error_record why;
@@ -123,7 +123,7 @@ static mega_status fail_and_take_back(const mega_pair *p)
     const mega_status st = mega_error_restore(&why);
     if (!is_back)
         mega_error_prepend(
-            "%s and .bin are not in place; what is whole gets its name when the data set is next opened or "
+            "%s and .bin are not in place; complete files are renamed when the data set is next opened or "
             "written",
             p->path[PAIR_IDX]);
     return st;
@@ -164,18 +164,19 @@ mega_status mega_pair_complete(const mega_pair *p)
         if (has_index && pair_is_there(p, PAIR_BIN)) remove_old(p);
         return MEGA_OK;
     }
-    /* Other programs know no lock and no such names. */
+    /* Other programs know neither the lock nor these names. */
     if (has_index && (!pair_is_there(p, PAIR_NEW_BIN) || is_newer(p->path[PAIR_IDX], p->path[PAIR_NEW_IDX])))
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
             "data set %s: a process died while it replaced the pair, and another program has written %s since; "
-            "remove %s to keep that one, or move that pair away",
+            "remove %s to keep the other program's pair, or move that pair away",
             p->prefix, p->path[PAIR_IDX], p->path[PAIR_NEW_IDX]);
     MEGA_TRY(pair_continue(p));
     MEGA_TRY(mega_folder_sync(p->folder));
     remove_old(p);
-    mega_info("data set %s: a process died while it replaced the pair; the new one, which was whole, is in place now",
-              p->prefix);
+    mega_info(
+        "data set %s: a process died while it replaced the pair; the new pair, which was complete, is in place now",
+        p->prefix);
     return MEGA_OK;
 }
 
@@ -184,7 +185,7 @@ mega_status mega_pair_complete(const mega_pair *p)
 static mega_status refuse_half(const mega_pair *p)
 {
     mega_error_prepend(
-        "data set %s: a process died while it replaced the pair; the new one is whole (%s) but its files do "
+        "data set %s: a process died while it replaced the pair; the new pair is complete (%s), but its files do "
         "not have their names, and cannot get them from this process: run `megalith data verify %s` as a "
         "user who may write there",
         p->prefix, p->path[PAIR_NEW_IDX], p->prefix);
@@ -200,8 +201,8 @@ static mega_status complete_alone(const mega_pair *p)
     return st;
 }
 
-/* Completes a replacement that was cut off, and waits for one that is under way: then the lock is held, and looking at
- * it first takes no lock from a writer that is about to begin. */
+/* Completes an interrupted replacement, and waits for one in progress: the lock is then held. Looks at the lock before
+ * taking it, so as not to take it from a writer that is about to begin. */
 static mega_status pair_settle(const mega_pair *p)
 {
     for (int tries = 0; pair_is_there(p, PAIR_NEW_IDX); tries++) {
@@ -228,7 +229,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Why there is no .idx: the folders above it, a name that goes on, an ending too many. */
+/* Explains why there is no .idx: an inaccessible folder, a name that is incomplete, or an ending too many. */
 static mega_status refuse_missing(const mega_pair *p)
 {
     const size_t n = strlen(p->prefix);
@@ -254,7 +255,8 @@ static mega_status map_both(const mega_pair *p, mega_map *index, mega_map *bin)
     return mega_map_open(bin, p->path[PAIR_BIN]);
 }
 
-/* The .idx goes before and comes after its .bin, so both are of one pair if the .idx is the same before and after. */
+/* The .idx is renamed before its .bin and comes back after it, so both are of one pair if the .idx is the same before
+ * and after mapping. */
 static mega_status map_stable(const mega_pair *p, mega_map *index, mega_map *bin)
 {
     for (int tries = 0; tries < WAIT_TRIES; tries++) {
@@ -266,7 +268,7 @@ static mega_status map_stable(const mega_pair *p, mega_map *index, mega_map *bin
         mega_map_close(index);
         mega_map_close(bin);
     }
-    return MEGA_FAIL(MEGA_ERR_BUSY, "data set %s: the pair is replaced over and over; try again later", p->prefix);
+    return MEGA_FAIL(MEGA_ERR_BUSY, "data set %s: the pair keeps being replaced; try again later", p->prefix);
 }
 
 mega_status mega_pair_map(const char *prefix, mega_map *index, mega_map *bin)

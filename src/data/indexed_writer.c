@@ -1,6 +1,6 @@
-/* Writing a PREFIX.bin/.idx pair. Token ids go to the .bin file as they come; sizes and document entries stay in memory
- * (12 bytes a document) and become the .idx at the end. From the first byte to the last name the writer holds the lock
- * of the prefix. */
+/* Writes a PREFIX.bin/.idx pair. Token ids go to the .bin file as they come; sizes and document entries stay in memory
+ * (12 bytes per document) and become the .idx at the end. The writer holds the lock of the prefix until both files are
+ * renamed. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 
@@ -38,7 +38,7 @@ static mega_status append_i64(mega_indexed_writer *w, mega_buffer *to, int64_t v
     return mega_buffer_append(to, &value, sizeof value) ? MEGA_OK : index_writer_no_memory(w);
 }
 
-/* Names of the temporary files, once what dead processes left of such is gone. */
+/* Names the temporary files, after removing those that dead processes left. */
 static mega_status prepare_parts(mega_indexed_writer *w)
 {
     for (int i = 0; i < 2; i++) {
@@ -77,7 +77,7 @@ mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *pr
     return MEGA_OK;
 }
 
-/* The code of the byte at offset 17; 0 for types that hold no tokens. */
+/* Returns the code for the byte at offset 17; 0 for types that cannot hold tokens. */
 static uint8_t dtype_code(mega_dtype t)
 {
     switch (t) {
@@ -139,7 +139,7 @@ mega_status mega_indexed_writer_add(mega_indexed_writer *w, const int32_t *token
     if (length > INT32_MAX)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
-            "data set %s: document %lld has %lld tokens, the format holds %d at most; split the text into smaller "
+            "data set %s: document %lld has %lld tokens, but the format allows at most %d; split the text into smaller "
             "documents",
             w->prefix, (long long)w->num_documents, (long long)length, INT32_MAX);
     const int32_t size = (int32_t)length;
@@ -151,7 +151,7 @@ mega_status mega_indexed_writer_merge(mega_indexed_writer *w, const mega_indexed
     if (mega_indexed_dtype(other) != w->dtype)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "data set %s: its tokens are %s, those merged before it are %s; data sets can be merged only when "
+            "data set %s: its tokens are %s, those merged before it are %s; data sets can be merged only if "
             "they were made with the same tokenizer",
             mega_indexed_prefix(other), mega_dtype_name(mega_indexed_dtype(other)), mega_dtype_name(w->dtype));
     const int64_t n = mega_indexed_sequences(other), d = mega_indexed_documents(other);
@@ -222,7 +222,7 @@ static void remove_parts(mega_indexed_writer *w)
 mega_status mega_indexed_writer_finish(mega_indexed_writer *w)
 {
     mega_status st = finish_parts(w);
-    if (st == MEGA_OK) st = mega_map_check(); /* what was copied from a file that was cut is zeros */
+    if (st == MEGA_OK) st = mega_map_check(); /* bytes copied from a truncated file would be zeros */
     if (st == MEGA_OK) st = mega_lock_hold(w->lock);
     if (st == MEGA_OK) st = mega_pair_commit(&w->pair, w->part[PAIR_BIN], w->part[PAIR_IDX]);
     if (st != MEGA_OK) remove_parts(w);

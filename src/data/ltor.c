@@ -1,10 +1,9 @@
-/* A sample as a left-to-right model sees it. End-of-document ids are looked for among the *inputs*, as Megatron does.
- */
+/* Prepares a sample for a left-to-right model. Looks for end-of-document ids in the *inputs*, as Megatron does. */
 #include "data_impl.h"
 #include "megalith/batch.h"
 #include "megalith/memory.h"
 
-/* The options among these that look for ends of documents, "--a, --b"; empty: none does. */
+/* Lists the given options that need ends of documents, "--a, --b"; empty: none. */
 static mega_status ltor_asking(const mega_ltor_options *o, mega_buffer *names)
 {
     const char *const name[] = {o->eod_mask_loss ? "--eod-mask-loss" : NULL,
@@ -22,12 +21,12 @@ mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer)
     if (st == MEGA_OK && names.size > 0 && o->eod < 0)
         st = tokenizer == NULL
                  ? MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: no tokenizer is named, and without one no id is known to end a document; give that "
-                             "of the data (--tokenizer-type, --vocab-file, --merge-file) or leave out what needs it",
+                             "%s: no tokenizer is given, so the id that ends a document is unknown; give the tokenizer "
+                             "of the data (--tokenizer-type, --vocab-file, --merge-file) or leave out these options",
                              names.data)
                  : MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: the tokenizer (%s) has no id that ends a document, which is what is looked for in "
-                             "the data; leave out what needs it, or take a vocabulary with <|endoftext|> and "
+                             "%s: the tokenizer (%s) has no id that ends a document, but these options look for it in "
+                             "the data; leave them out, or use a vocabulary with <|endoftext|> and "
                              "preprocess_data --append-eod",
                              names.data, tokenizer);
     mega_buffer_fini(&names);
@@ -39,11 +38,12 @@ mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, i
     mega_buffer names = {0};
     mega_status st = ltor_asking(o, &names);
     if (st == MEGA_OK && names.size > 0 && ends == 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "%s: none of %lld tokens of %s is the end of a document (id %d), so there is nothing to treat "
-                       "apart; make the data with preprocess_data --append-eod and with the tokenizer of this command, "
-                       "or leave out what needs it",
-                       names.data, (long long)tokens, data, o->eod);
+        st =
+            MEGA_FAIL(MEGA_ERR_USAGE,
+                      "%s: none of %lld tokens of %s is the end of a document (id %d), so documents cannot be "
+                      "separated; create the data with preprocess_data --append-eod and the tokenizer of this command, "
+                      "or leave out these options",
+                      names.data, (long long)tokens, data, o->eod);
     mega_buffer_fini(&names);
     return st;
 }

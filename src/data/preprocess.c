@@ -1,4 +1,4 @@
-/* The preprocessor: checks a job, opens one writer for each key, and hands what the pipeline makes to them. */
+/* The preprocessor: checks a job, opens one writer for each key, and passes the output of the pipeline to them. */
 #include "megalith/preprocess.h"
 #include "data_impl.h"
 #include "megalith/log.h"
@@ -30,8 +30,8 @@ mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const cha
     if (!job->skip_bad_lines) return mega_document_refuse(path, fault);
     const int64_t n = ++*bad_lines;
     if (n <= WARNINGS_MAX)
-        mega_warn("%s: line %lld, column %lld: %s; left out%s", path, (long long)fault->line, (long long)fault->column,
-                  fault->what, n == WARNINGS_MAX ? " (further ones are only counted)" : "");
+        mega_warn("%s: line %lld, column %lld: %s; the line is skipped%s", path, (long long)fault->line,
+                  (long long)fault->column, fault->what, n == WARNINGS_MAX ? " (further ones are only counted)" : "");
     return MEGA_OK;
 }
 
@@ -42,7 +42,7 @@ typedef struct output {
     mega_preprocess_result *result;
     mega_indexed_writer **writer; /* [keys] */
     mega_progress progress;
-    int64_t last_line; /* documents at the last line of progress */
+    int64_t last_line; /* documents at the last progress line */
 } output;
 
 static mega_status write_key(output *out, const preprocess_item *item, int key)
@@ -102,7 +102,7 @@ static mega_status take_item(void *user, const preprocess_item *item)
     return MEGA_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole job ---- */
 
 static mega_status check_job(const mega_preprocess_job *job)
 {
@@ -112,17 +112,18 @@ static mega_status check_job(const mega_preprocess_job *job)
     for (int i = 0; i < job->num_keys; i++) {
         for (int k = 0; k < i; k++) {
             if (strcmp(job->keys[i], job->keys[k]) == 0)
-                return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: \"%s\" is named twice; name each key once",
+                return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: \"%s\" is given twice; give each key once",
                                  job->keys[i]);
         }
         if (job->keys[i][0] == '\0' || strchr(job->keys[i], '/') != NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: \"%s\" cannot be part of a file name, which the key becomes",
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "--json-keys: \"%s\" becomes part of a file name, but cannot be part of one",
                              job->keys[i]);
     }
     if (job->append_eod && mega_tokenizer_eod(job->tokenizer) < 0)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "--append-eod: the tokenizer (%s) has no id that ends a document; leave the option out or take a "
+            "--append-eod: the tokenizer (%s) has no id that ends a document; leave the option out or use a "
             "vocabulary with <|endoftext|>",
             mega_tokenizer_type(job->tokenizer));
     return MEGA_OK;
@@ -175,8 +176,8 @@ static mega_status preprocess_run(output *out, mega_documents *input)
     mega_progress_end(&out->progress, mega_documents_total_bytes(input), (uint64_t)out->result->documents);
     MEGA_TRY(st);
     if (out->result->documents == 0)
-        return MEGA_FAIL(MEGA_ERR_FORMAT, "--input: found no document in %s%s; expected one at least",
-                         mega_documents_path(input, 0), out->result->bad_lines > 0 ? " (all lines are broken)" : "");
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "--input: found no document in %s%s; expected at least one",
+                         mega_documents_path(input, 0), out->result->bad_lines > 0 ? " (all lines are invalid)" : "");
     return preprocess_finish(out);
 }
 

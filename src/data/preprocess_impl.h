@@ -1,4 +1,4 @@
-/* What the files of the preprocessor share. */
+/* Shared by the files of the preprocessor. */
 #ifndef MEGA_PREPROCESS_IMPL_H
 #define MEGA_PREPROCESS_IMPL_H
 
@@ -9,14 +9,14 @@
 typedef enum preprocess_state { ITEM_FREE = 0, ITEM_FILLED, ITEM_BUSY, ITEM_DONE } preprocess_state;
 typedef struct preprocess_item {
     preprocess_state state;
-    bool last; /* no documents: the input has ended, or error says why it cannot be read on */
+    bool last; /* no documents: the input has ended, or `error` says why reading failed */
     mega_document_chunk chunk;
     mega_ids *ids;             /* [keys] tokens of all documents, one after the other */
     mega_buffer *sizes;        /* [keys] int32 tokens of each document */
-    mega_buffer faults;        /* mega_document_fault of each broken record */
-    mega_buffer *space;        /* [keys] unescaped text of the record at work */
-    mega_document_text *texts; /* [keys] text of the record at work */
-    int64_t documents;         /* good ones */
+    mega_buffer faults;        /* mega_document_fault of each invalid record */
+    mega_buffer *space;        /* [keys] unescaped text of the current record */
+    mega_document_text *texts; /* [keys] text of the current record */
+    int64_t documents;         /* valid ones */
     uint64_t text_bytes;
     mega_error_record error; /* code MEGA_OK: none */
 } preprocess_item;
@@ -24,12 +24,12 @@ typedef struct preprocess_item {
 /* Called on the caller's thread, in the order of the input. */
 typedef mega_status preprocess_sink(void *user, const preprocess_item *item);
 
-/* Runs the whole of `input` through job->workers threads to the sink. */
+/* Runs all of `input` through job->workers threads to the sink. */
 mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *input, preprocess_sink *sink,
                                 void *user);
 
 mega_status mega_preprocess_open(mega_documents **out, const mega_preprocess_job *job);
-/* Counts a broken record and warns, or fails, as the job asks. */
+/* Counts an invalid record and warns, or fails, as the job requests. */
 mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const char *path,
                                        const mega_document_fault *fault, int64_t *bad_lines);
 

@@ -1,6 +1,6 @@
-/* reader thread -> workers -> the caller, who writes; on one core the caller does all of it in turn. A ring of items
- * goes round: item n of the input is always in slot n mod size, so order needs no sorting, and memory is bounded by the
- * ring.
+/* Pipeline: reader thread -> workers -> the caller, who writes; with one core the caller does all of it in turn. Items
+ * form a ring: item n of the input is always in slot n mod size, so order needs no sorting, and the ring limits the
+ * memory.
  *
  *   free    the reader may fill it          filled  a worker may take it
  *   busy    a worker is tokenizing it       done    the caller may write it */
@@ -27,9 +27,9 @@ typedef struct pipeline {
     int num_workers, num_started;
     pthread_t reader;
     bool has_reader;
-    bool alone; /* no threads */
+    bool alone; /* the caller does everything, without threads */
 
-    pthread_mutex_t lock; /* guards all below, and the state of items */
+    pthread_mutex_t lock; /* protects the fields below, and the state of items */
     pthread_cond_t freed, filled, done;
     int64_t read, taken; /* items filled so far; items taken by workers so far */
     bool ended, stop;
@@ -49,9 +49,10 @@ static mega_status encode_record(preprocess_item *item, const mega_preprocess_jo
         }
         const int64_t size = ids->count - before;
         if (size > INT32_MAX)
-            return MEGA_FAIL(MEGA_ERR_FORMAT,
-                             "a document of %lld tokens, expected %d at most; split the text into smaller documents",
-                             (long long)size, INT32_MAX);
+            return MEGA_FAIL(
+                MEGA_ERR_FORMAT,
+                "found a document of %lld tokens, expected at most %d; split the text into smaller documents",
+                (long long)size, INT32_MAX);
         const int32_t narrow = (int32_t)size;
         mega_buffer_append(&item->sizes[k], &narrow, sizeof narrow);
         MEGA_TRY(mega_buffer_check(&item->sizes[k], "the sizes of documents"));
@@ -77,7 +78,7 @@ static mega_status encode_chunk(preprocess_item *item, const mega_preprocess_job
         }
         for (int k = 0; k < job->num_keys; k++) MEGA_TRY(mega_buffer_check(&item->space[k], "the text of a document"));
         mega_buffer_append(&item->faults, &fault, sizeof fault);
-        MEGA_TRY(mega_buffer_check(&item->faults, "the list of broken lines"));
+        MEGA_TRY(mega_buffer_check(&item->faults, "the list of invalid lines"));
     }
     return MEGA_OK;
 }
@@ -121,7 +122,7 @@ static void *pipeline_reader_main(void *user)
         last = item->chunk.count == 0;
         pthread_mutex_lock(&p->lock);
         item->last = last;
-        if (last) { /* nothing to tokenize: straight to the writer */
+        if (last) { /* nothing to tokenize: passes straight to the writer */
             item->state = ITEM_DONE;
             p->ended = true;
             pthread_cond_broadcast(&p->filled);
@@ -145,10 +146,10 @@ static bool is_stopped(const pipeline *p)
 
 static mega_status pipeline_interrupted(void)
 {
-    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "preprocessing was interrupted; what was written has been removed");
+    return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "preprocessing was interrupted; its output has been removed");
 }
 
-/* Waits for item n. A signal does not wake a condition variable, so the stop flag is looked at now and then. */
+/* Waits for item n. A signal does not wake a condition variable, so the stop flag is checked now and then. */
 static mega_status wait_done(pipeline *p, const preprocess_item *item)
 {
     mega_status st = MEGA_OK;
@@ -183,7 +184,7 @@ static mega_status pipeline_write_all(pipeline *p, preprocess_sink *sink, void *
     }
 }
 
-/* One worker on one core: threads would only take turns, and push each other's chunks out of the cache. */
+/* One worker on one core: threads would only take turns, and evict each other's chunks from the cache. */
 static mega_status do_all(pipeline *p, preprocess_sink *sink, void *user)
 {
     preprocess_item *item = &p->item[0];
@@ -196,7 +197,7 @@ static mega_status do_all(pipeline *p, preprocess_sink *sink, void *user)
     }
 }
 
-/* ---- making and ending it ---- */
+/* ---- creating and ending the pipeline ---- */
 
 static void item_fini(preprocess_item *item, int num_keys)
 {
@@ -231,7 +232,7 @@ static mega_status pipeline_init(pipeline *p)
     bool ok = p->item != NULL && p->workers != NULL;
     for (int i = 0; ok && i < p->num_items; i++) ok = item_init(&p->item[i], p->job->num_keys);
     if (!ok)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for %d workers; take fewer (--workers)", workers);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for %d workers; use fewer (--workers)", workers);
     for (int i = 0; i < workers; i++) {
         p->workers[i].pipeline = p;
         MEGA_TRY(mega_encoder_create(&p->workers[i].encoder, p->job->tokenizer));
@@ -243,7 +244,7 @@ static mega_status pipeline_thread_start(pthread_t *thread, void *(*main)(void *
 {
     const int error = pthread_create(thread, NULL, main, user);
     if (error == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: cannot start a thread: %s; take fewer (--workers)",
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: cannot start a thread: %s; use fewer (--workers)",
                      strerror(error));
 }
 

@@ -1,4 +1,5 @@
-/* The characters of the input as the vocabulary of a CharTokenizer, for experiments that start from a text alone. */
+/* Collects the characters of the input as the vocabulary of a CharTokenizer, for experiments that start from text
+ * only. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
@@ -15,7 +16,7 @@ static mega_status vocab_add_chunk(const mega_preprocess_job *job, const mega_do
             continue;
         }
         for (int k = 0; k < job->num_keys; k++) MEGA_TRY(mega_buffer_check(&texts[k], "the text of a document"));
-        /* Warnings come when the documents are tokenized; here a broken line only stops or is passed over. */
+        /* Warnings come later, when the documents are tokenized; here an invalid line is an error or is skipped. */
         if (!job->skip_bad_lines) return mega_preprocess_bad_record(job, chunk->path, &fault, bad_lines);
     }
     return MEGA_OK;
@@ -72,8 +73,9 @@ mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, cons
         if (strcmp(job->inputs[i], "-") == 0)
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
-                "--vocab-file %s is not there and is made by reading the input before it is tokenized, which "
-                "standard input does not allow; give a file, or make the vocabulary first with `megalith "
+                "--vocab-file %s does not exist and would be created by reading the input before it is tokenized, "
+                "which "
+                "standard input does not allow; give a file, or create the vocabulary first with `megalith "
                 "train_tokenizer --tokenizer-type CharTokenizer`",
                 path);
     }

@@ -1,5 +1,5 @@
-/* The generators that fix the order of samples, and the shuffles made with them. Each is defined by another library
- * (NumPy's RandomState, torch.randperm); the golden vectors of the tests come from there. */
+/* The generators that determine the order of samples, and the shuffles made with them. Each is defined by another
+ * library (NumPy's RandomState, torch.randperm); the golden vectors of the tests come from there. */
 #include "data_impl.h"
 
 enum { MT_N = 624, MT_M = 397 };
@@ -46,8 +46,8 @@ static uint64_t draw_u64(mega_mt19937 *r)
     return high << 32 | mega_mt19937_u32(r);
 }
 
-/* Draws under the smallest mask of ones that covers max until one fits; how many draws that takes is part of the
- * definition. */
+/* Draws numbers under the smallest all-ones mask that covers max until one is in range; the number of draws is part of
+ * the definition. */
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max)
 {
     if (max == 0) return 0;
@@ -79,8 +79,8 @@ void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const vola
     }
 }
 
-/* From here on (checked with torch 2.15: the order of 214748364, seed 5, begins 91252029 200188117 89143689) torch
- * draws 64 bits, because the remainder of 32 would be uneven, and builds the order from its beginning instead of
+/* From this size on (checked with torch 2.15: the order of 214748364, seed 5, begins 91252029 200188117 89143689) torch
+ * draws 64 bits, because the remainder of 32 bits would be uneven, and builds the order from its beginning instead of
  * swapping in place. */
 enum { RANDPERM_LARGE = UINT32_MAX / 20 };
 

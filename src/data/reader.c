@@ -1,4 +1,4 @@
-/* One thread reads the batches of a short queue, oldest first. The lock guards the queue and the states of its slots;
+/* One thread reads the batches of a short queue, oldest first. The lock protects the queue and the states of its slots;
  * a batch belongs to the thread while its slot is being read, and to the owner at any other time. */
 #include "megalith/reader.h"
 #include "megalith/memory.h"
@@ -12,7 +12,7 @@ typedef struct slot {
     mega_batch *batch;
     slot_state state;
     uint32_t seed;
-    mega_error_record failed; /* code MEGA_OK: it was read */
+    mega_error_record failed; /* code MEGA_OK: it was read successfully */
 } slot;
 
 struct mega_reader {
@@ -110,21 +110,21 @@ mega_status mega_reader_start(mega_reader *r, void *memory)
     for (int i = 0; i < MEGA_READER_AHEAD; i++)
         MEGA_TRY(mega_batch_allocate(r->slot[i].batch, memory == NULL ? NULL : (char *)memory + (size_t)i * bytes));
     const mega_status st = mega_thread_start(&r->thread, reader_main, r);
-    if (st != MEGA_OK) MEGA_CONTEXT("training data, which is_thread_safe lets the engine read ahead");
+    if (st != MEGA_OK) MEGA_CONTEXT("training data, which the engine may read ahead because of is_thread_safe");
     return st;
 }
 
-/* With the lock: nothing is announced any more. */
+/* Called with the lock held: discards everything that was announced. */
 static void drop_announced(mega_reader *r)
 {
     for (int i = 0; i < r->announced; i++)
         if (slot_at(r, i)->state == SLOT_WAITS) slot_at(r, i)->state = SLOT_IS_READ;
-    for (int i = 0; i < r->announced; i++) /* a batch that is being read is still written to */
+    for (int i = 0; i < r->announced; i++) /* a batch that is being read is still being written to */
         while (slot_at(r, i)->state != SLOT_IS_READ) pthread_cond_wait(&r->changed, &r->lock);
     r->announced = 0;
 }
 
-/* With the lock. The slot's batch describes the samples. */
+/* Called with the lock held. The slot's batch describes the samples. */
 static void reader_announce(mega_reader *r, uint32_t seed)
 {
     slot *s = slot_at(r, r->announced++);
@@ -163,7 +163,7 @@ mega_status mega_reader_take(mega_reader *r, uint32_t seed, mega_batch **batch)
     return s->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&s->failed);
 }
 
-/* Nobody else changes how many there are. */
+/* No lock: only the calling thread changes this number. */
 int mega_reader_announced(const mega_reader *r)
 {
     return r->announced;

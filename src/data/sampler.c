@@ -1,4 +1,5 @@
-/* Which data set index the n-th consumed sample of a run is: a function of the order, the data set's size and n. */
+/* Maps the n-th consumed sample of a run to an index of the data set: a function of the order, the data set's size and
+ * n. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include <pthread.h>
@@ -6,11 +7,11 @@
 struct mega_sampler {
     mega_sampler_type type;
     int64_t total;
-    int64_t active;       /* cyclic: samples of an epoch */
-    int64_t length;       /* cyclic: entries of the permutation, active or a little more */
-    int64_t *permutation; /* of epoch `epoch` */
+    int64_t active;       /* cyclic: samples per epoch */
+    int64_t length;       /* cyclic: entries of the permutation, `active` or a few more */
+    int64_t *permutation; /* the permutation of epoch `epoch` */
     int64_t epoch;
-    pthread_mutex_t lock; /* of the permutation and its epoch */
+    pthread_mutex_t lock; /* protects the permutation and its epoch */
 };
 
 mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
@@ -19,8 +20,8 @@ mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int6
     const int64_t rows = micro_batch * data_parallel;
     if (total < 1 || micro_batch < 1 || data_parallel < 1 || (type == MEGA_SAMPLER_CYCLIC && total < rows))
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "sampler: found a data set of %lld samples, expected one micro-batch of every rank at least "
-                         "(--micro-batch-size %lld, %lld data-parallel rank%s); take more data or a smaller batch",
+                         "sampler: found a data set of %lld samples, expected at least one micro-batch for every rank "
+                         "(--micro-batch-size %lld, %lld data-parallel rank%s); use more data or a smaller batch",
                          (long long)total, (long long)micro_batch, (long long)data_parallel,
                          data_parallel == 1 ? "" : "s");
     mega_sampler *s = mega_calloc(1, sizeof *s);
@@ -57,11 +58,10 @@ mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_i
 {
     if (s->type == MEGA_SAMPLER_SINGLE) {
         if (consumed >= s->total)
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
-                "sampler: all %lld samples of the data set are consumed; ask for fewer iterations, or take "
-                "--dataloader-type cyclic, which starts again",
-                (long long)s->total);
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "sampler: all %lld samples of the data set are consumed; use fewer iterations, or "
+                             "--dataloader-type cyclic, which starts again",
+                             (long long)s->total);
         *out_index = consumed;
         return MEGA_OK;
     }

@@ -1,11 +1,11 @@
-/* --split: which of the items, in order, are for training, validation and test. The rounding is that of Megatron-LM's
- * legacy data sets, so that the same string gives the same documents. */
+/* --split: which items, in order, are for training, validation and test. The rounding is that of Megatron-LM's legacy
+ * data sets, so that the same string gives the same documents. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Weights of up to three parts, summing to 1. Further parts are ignored, as there. */
+/* Parses the weights of up to three parts and normalises their sum to 1. Further parts are ignored, as in Megatron. */
 static mega_status split_weights(const char *split, double weight[MEGA_SPLIT_COUNT])
 {
     const char separator = strchr(split, ',') != NULL ? ',' : '/';
@@ -21,7 +21,7 @@ static mega_status split_weights(const char *split, double weight[MEGA_SPLIT_COU
         if (empty || (*end != '\0' && *end != separator) || !(weight[k] >= 0) || isinf(weight[k]))
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
-                "--split: found \"%s\", expected up to three numbers not below 0 with ',' or '/' between them, for "
+                "--split: found \"%s\", expected up to three numbers of at least 0, separated by ',' or '/', for "
                 "train, validation and test; for example 969,30,1",
                 split);
         sum += weight[k];
@@ -44,8 +44,8 @@ mega_status mega_split_bounds(const char *split, int64_t size, int64_t bounds[ME
     const int64_t excess = bounds[MEGA_SPLIT_COUNT] - size;
     for (int k = 1; k <= MEGA_SPLIT_COUNT; k++) {
         bounds[k] -= excess;
-        /* Taking the excess off every bound can push an inner one below the first (0,1,1 of 3). Python would count that
-         * from the end; here the part is empty. */
+        /* Subtracting the excess from every bound can move an inner one below its predecessor (0,1,1 of 3). Python
+         * would count such a bound from the end; here the part is empty. */
         if (bounds[k] < bounds[k - 1]) bounds[k] = bounds[k - 1];
         if (bounds[k] > size) bounds[k] = size;
     }

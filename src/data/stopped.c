@@ -1,4 +1,4 @@
-/* What work on data says that a signal ended. A file of its own, so that readers of files link without data sets. */
+/* The error when a signal ends work on data. A separate file, so that readers of files link without data sets. */
 #include "data_impl.h"
 
 mega_status mega_data_stopped(const char *what)

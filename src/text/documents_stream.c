@@ -133,7 +133,7 @@ static mega_status stream_damaged(const mega_document_stream *s, const char *kin
 static mega_status stream_cut(const mega_document_stream *s, const char *kind)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: the %s data end prematurely at byte %llu; the file is incomplete: copy it again", s->name,
+                     "%s: the %s data end prematurely at byte %llu; the file was cut short: copy it again", s->name,
                      kind, (unsigned long long)s->position);
 }
 

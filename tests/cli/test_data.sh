@@ -38,7 +38,7 @@ run data show a_text_document && has '^65 98 10 256$' && has '^ids alone' || fai
 run data show a_text_document --num-samples 1 && fail "samples of no length"
 grep -q -- '--seq-length' err || fail "which option is missing"
 run data show a_text_document --num-samples 1 --seq-length 4 --reset-position-ids && fail "ends of documents without a tokenizer"
-grep -q -- '--reset-position-ids: no tokenizer is named' err || fail "what knows the ends of documents"
+grep -q -- '--reset-position-ids: no tokenizer is given' err || fail "what knows the ends of documents"
 run data show a_text_document --tokenizer-type ByteTokenizer --first 9 --num-documents 1 && fail "document 9 of 3"
 
 run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||

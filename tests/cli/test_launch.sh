@@ -100,7 +100,7 @@ TABLE
 refuses 'accelerate config' 'accelerate config: only accelerate launch exists here' accelerate config
 refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
 refuses "accelerate's file" '--config_file is not built: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
-refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not built: --use_fsdp shares out' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
+refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not built: --use_fsdp shards' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
 
 # DeepSpeed's filters, its own vectors.
 while IFS='|' read -r hosts arguments; do
@@ -125,7 +125,7 @@ grep -q -- '--autotuning is not built: megalith plan' out || note "autotuning: $
 grep -q 'not itself' out && note "the value of a refused option is a command: $(cat out)"
 refuses 'an unknown slot' '--exclude: host worker-1 has no slot 4; it has 0 to 3' launch --hostfile hostfile --exclude worker-1:4 pretrain_gpt
 refuses 'a malformed filter' '"5" is not a host' launch --hostfile hostfile --include worker-1@worker-0:1@5 pretrain_gpt
-refuses 'both filters' 'exclude each other' launch --hostfile hostfile --include worker-0 --exclude worker-1 pretrain_gpt
+refuses 'both filters' 'cannot be combined' launch --hostfile hostfile --include worker-0 --exclude worker-1 pretrain_gpt
 refuses 'a filter and a number' 'leave out --num_nodes' launch --hostfile hostfile --include worker-0 --num_gpus 1 pretrain_gpt
 refuses 'all excluded' 'leaves no slot' launch --hostfile hostfile --exclude worker-0@worker-1 pretrain_gpt
 refuses 'more hosts than there are' '--nnodes 3: hostfile names 2 hosts' launch --hostfile hostfile --nnodes 3 pretrain_gpt
@@ -138,11 +138,11 @@ refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
 refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not built: --log_dir' \
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
 refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu pretrain_gpt
-refuses 'a number' '--nproc_per_node: found "two", expected a whole number from 1 on' launch --nproc_per_node two pretrain_gpt
+refuses 'a number' '--nproc_per_node: found "two", expected a whole number, at least 1' launch --nproc_per_node two pretrain_gpt
 refuses 'elastic' 'a variable number of hosts is not supported' launch --nnodes 1:4 pretrain_gpt
 refuses 'no command' 'the command is missing' launch --nproc_per_node 2
 refuses 'an unknown command' '"train.py" is not a command; pretrain_gpt does its work here' launch --nproc_per_node 2 train.py
-refuses 'several hosts without their names' "which hosts?|printf '%s\\n' 'n0 slots=4' 'HOST1 slots=4' > hostfile|megalith launch --hostfile hostfile --nproc_per_node 4 pretrain_gpt" \
+refuses 'several hosts without their names' "the hosts are not known|printf '%s\\n' 'n0 slots=4' 'HOST1 slots=4' > hostfile|megalith launch --hostfile hostfile --nproc_per_node 4 pretrain_gpt" \
     launch --nnodes 2 --nproc_per_node 4 --node_rank 0 --master_addr n0 --master_port 6000 pretrain_gpt.py
 OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has already started this process' launch --nproc_per_node 2 pretrain_gpt
 PATH=$work/hydra:$PATH refuses 'not the library of this program' 'this megalith was built with Open MPI' launch --launcher mpich --nproc_per_node 2 pretrain_gpt

@@ -57,7 +57,7 @@ cut_while_training() { # cut_while_training FILE BYTES
     wait $run
     status=$?
     [ $status -eq 1 ] || note "$1 cut to $2: exit status $status"
-    grep -qE "error: .*$1: the file was cut while it was being read: it had $size bytes when it was opened and has $2" err ||
+    grep -qE "error: .*$1: the file was truncated while it was being read: it had $size bytes when it was opened and has $2" err ||
         note "$1 cut to $2: it is not named: $(cat err)"
     last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
     [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1 cut to $2: no checkpoint of iteration $last"

@@ -16,7 +16,7 @@ mistake "wrong tokenizer" 'holds token id|vocabulary of NullTokenizer has 51 ids
     "${small[@]}" "${data[@]}" --tokenizer-type NullTokenizer --vocab-size 50
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type CharTokenizer --vocab-file chars.json --output-prefix chars >log 2>&1 || note "characters"
 sed -i 's/, "<|endoftext|>"//' chars.json
-mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-position-ids, --reset-attention-mask: the tokenizer (CharTokenizer)|no id that ends a document|leave out what needs it' \
+mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-position-ids, --reset-attention-mask: the tokenizer (CharTokenizer)|no id that ends a document|leave them out' \
     "${small[@]}" --data-path chars_text_document --tokenizer-type CharTokenizer --vocab-file chars.json --eod-mask-loss --reset-position-ids --reset-attention-mask
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix endless >log 2>&1 || note "without ends"
 mistake "data without ends of documents" '--eod-mask-loss, --reset-position-ids: none of |tokens of endless_text_document is the end of a document (id 256)|preprocess_data --append-eod' \
@@ -91,12 +91,12 @@ mistake "an iteration that is not there" '--load good/iter_0000009: there is no 
     "${small[@]}" "${data[@]}" --load good/iter_0000009
 cp -r good damaged
 printf 'x' | dd of=damaged/iter_0000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
-mistake "damaged checkpoint" 'damaged/iter_0000004|no other whole checkpoint is left in damaged' "${small[@]}" "${data[@]}" --load damaged
+mistake "damaged checkpoint" 'damaged/iter_0000004|damaged contains no other complete checkpoint' "${small[@]}" "${data[@]}" --load damaged
 cp -r good cut
 truncate -s 1000 cut/iter_0000004/state/optimizer.safetensors
 mistake "cut checkpoint" 'cut/iter_0000004|optimizer.safetensors' "${small[@]}" "${data[@]}" --load cut
 cp -r good/iter_0000004 cut/iter_0000002 # any whole one; its name says which
-mistake "cut checkpoint with one before it" 'cut/iter_0000004|--load-previous goes on from iter_0000002' "${small[@]}" "${data[@]}" --load cut
+mistake "cut checkpoint with one before it" 'cut/iter_0000004|--load-previous resumes from iter_0000002' "${small[@]}" "${data[@]}" --load cut
 mkdir -p other/tensorboard && echo x >other/train.log
 mistake "a folder of other things" 'found tensorboard, train.log and no checkpoint|latest_checkpointed_iteration.txt' \
     "${small[@]}" "${data[@]}" --load other

@@ -71,7 +71,7 @@ until [ -e bare/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
 refuses "a run after the lock was removed" "--save bare: process $first on host $host" "${base[@]}" --train-iters 5 --save bare
 kill -TERM $first
 wait $first || fail "a run whose lock was removed ended: $(tail -n 3 first.log)"
-grep -q 'warning: --save bare: bare/run.lock was removed while this process writes there; it is made again' first.log || fail "no warning: $(tail -n 3 first.log)"
+grep -q 'warning: --save bare: bare/run.lock was removed while this process writes there; it has been created again' first.log || fail "no warning: $(tail -n 3 first.log)"
 [ ! -e bare/run.lock ] || fail "a lock that was made again stays"
 "$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save bare >folder.log 2>&1 &
 first=$!

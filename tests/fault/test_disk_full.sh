@@ -136,7 +136,7 @@ unmount
 # --- the index cache: a note, and the run goes on
 mount_tmpfs 4k || fail "mounting"
 long cached 16 --data-cache-path "$disk" --metrics-file c.jsonl >log 2>&1 || fail "a full cache ends the run"
-grep -qE "index built, but not kept .*$disk/[^ ]*: cannot [a-z]*: No space left on device; the file needs [0-9]* bytes" log || fail "no word of the full cache"
+grep -qE "index built, but not cached .*$disk/[^ ]*: cannot [a-z]*: No space left on device; the file needs [0-9]* bytes" log || fail "no word of the full cache"
 [ -z "$(ls "$disk" | grep '\.tmp')" ] || fail "left behind in the cache: $(ls "$disk")"
 cmp <(curve c.jsonl) <(curve whole.jsonl) || fail "without a cache the curve is another"
 unmount

@@ -431,7 +431,7 @@ static void check_table(const group *g)
     const uint64_t begun = mega_comm_sequence(g->axis.comm);
     expect(mega_comm_all_reduce_start(g->axis.comm, "one more", &number[MEGA_COMM_REQUESTS], 1, MEGA_I32,
                                       MEGA_REDUCE_SUM, &r[MEGA_COMM_REQUESTS]) == MEGA_ERR_UNSUPPORTED &&
-               strstr(mega_error_message(), "2048 requests are under way") != NULL &&
+               strstr(mega_error_message(), "2048 requests are in progress") != NULL &&
                mega_comm_sequence(g->axis.comm) == begun,
            "a request too many: %s", mega_error_message());
     mega_error_clear();

@@ -50,7 +50,7 @@ paste -d' ' <(losses one.log) <(losses four.log) | awk '{d = $3 - $6; if (d < 0)
     fail "a plain folder: $(losses one.log) against $(losses four.log)"
 
 # Ranks share out the files of a checkpoint and sum them once: a flipped byte is found wherever it is, whoever sums it, and its
-# file is named; --load-previous goes on from the checkpoint before.
+# file is named; --load-previous resumes from the checkpoint before.
 large=(--hidden-size 256 --num-layers 4 --save large --no-save-optim)
 "$MEGALITH" "${train[@]}" "${large[@]}" --train-iters 2 --save-interval 1 >log 2>&1 || fail "two larger checkpoints: $(cat log)"
 weights=large/iter_0000002/model.safetensors
@@ -65,9 +65,9 @@ for at in 100 $((size / 3)) $((size - 1)); do
     flip $weights "$at"
     load_large && fail "byte $at of $size flipped: taken"
     grep -q 'model.safetensors: its bytes have changed: checksum' large.log || fail "byte $at of $size flipped: $(tail -4 large.log)"
-    grep -q 'load-previous goes on from iter_0000001' large.log || fail "no remedy: $(tail -4 large.log)"
+    grep -q 'load-previous resumes from iter_0000001' large.log || fail "no remedy: $(tail -4 large.log)"
     [ "$(grep -c 'error: ' large.log)" -eq 1 ] || fail "told more than once: $(cat large.log)"
-    [ "$at" -ne $((size / 3)) ] || { load_large --load-previous && grep -q 'going on from the last whole checkpoint, large/iter_0000001' large.log; } ||
+    [ "$at" -ne $((size / 3)) ] || { load_large --load-previous && grep -q 'continuing from the last complete checkpoint, large/iter_0000001' large.log; } ||
         fail "--load-previous: $(tail -4 large.log)"
     rm -rf large
     cp -r whole large

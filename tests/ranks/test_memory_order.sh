@@ -63,7 +63,7 @@ cat <&3 >>seen
 wait
 [ ${#processes[@]} -eq 2 ] || note "${#processes[@]} ranks were found"
 # mpirun may show the warnings after lines of standard output, and two on one line.
-[ "$(grep -o 'index built, but not kept' seen | wc -l)" -eq 3 ] || note "more or fewer than three sets of arrays were built: $(cat seen)"
+[ "$(grep -o 'index built, but not cached' seen | wc -l)" -eq 3 ] || note "more or fewer than three sets of arrays were built: $(cat seen)"
 others=$(awk "BEGIN { print 2 * ($(row total two.log) - $(row order two.log) - $(row process two.log)) }")
 is_sanitized || holds "$held > $order && $held < 1.03 * $order + $others" "held by two ranks, planned for the order and for the rest"
 finish

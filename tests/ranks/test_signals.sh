@@ -124,7 +124,7 @@ begun
 truncate -s 64 cut.idx
 ends "an index that is cut"
 [ $status -eq 1 ] || note "an index that is cut: exit status $status"
-[ "$(grep -c 'error: .*cut.idx: the file was cut while it was being read' err)" = 1 ] || note "an index that is cut: $(cat err)"
+[ "$(grep -c 'error: .*cut.idx: the file was truncated while it was being read' err)" = 1 ] || note "an index that is cut: $(cat err)"
 [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)" ] ||
     note "an index that is cut: the last whole step is not saved"
 rm -rf keep out err cut.*

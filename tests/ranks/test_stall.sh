@@ -99,7 +99,7 @@ unset MEGA_HOST_TIMEOUT
 kill -STOP "${rank[2]}" "${rank[3]}"
 ended $((limit + 10))
 say "^ended: rank [01] .* has been waiting for [0-9]+ s"
-say "host $host/2 \(ranks 2-3\) is there, but none of its ranks has answered for [0-9]+ s"
+say "host $host/2 \(ranks 2-3\) is up, but none of its ranks has answered for [0-9]+ s"
 echo "ok: STOP of another host"
 # The other rank of that host is at something else, and the launcher looks away.
 export OMPI_MCA_orte_enable_recovery=1 limit=60

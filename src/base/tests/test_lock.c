@@ -381,7 +381,7 @@ static void what_is_no_lock_stays(void **state)
     mega_kit_write(r.path, "mine");
     make_old(r.path, 1000);
     r.takeover = true;
-    assert_refused(&r, "is no lock file of megalith");
+    assert_refused(&r, "is not a lock file of megalith");
     FILE *f = fopen(r.path, "r");
     assert_non_null(f);
     assert_non_null(fgets(text, sizeof text, f));
@@ -389,7 +389,7 @@ static void what_is_no_lock_stays(void **state)
     assert_string_equal(text, "mine");
     /* created and never filled, where there are no links */
     mega_kit_write(r.path, "");
-    assert_refused(&r, "has not filled it yet (after 300 s it counts as dead)");
+    assert_refused(&r, "has not written it yet (after 300 s it counts as dead)");
     make_old(r.path, 1000);
     assert_acquired(&r);
     /* nor is a pipe, whose opening would wait for a writer */

@@ -1,4 +1,4 @@
-/* Checkpoints: what is written is read back bit for bit, and what cannot be read says why. */
+/* Checkpoints: what is written is read back bit for bit, and an error explains what cannot be read. */
 #include "ckpt_impl.h"
 #include "megalith/file.h"
 #include "tiny.h"
@@ -78,7 +78,7 @@ static void round_trips(void **state)
     }
 }
 
-/* The names are the program's own: "transformer." is neither added nor left out, and nothing is passed over. */
+/* The names are the program's own: "transformer." is neither added nor removed, and no tensor is ignored. */
 static void without_a_shape_names_are_exact(void **state)
 {
     (void)state;
@@ -92,12 +92,12 @@ static void without_a_shape_names_are_exact(void **state)
     tiny_ok(mega_checkpoint_write(&save));
     tiny_ok(mega_checkpoint_open(&c, folder, false));
     assert_null(mega_checkpoint_shape(c));
-    TINY_SAID(mega_checkpoint_check_shape(c), MEGA_ERR_UNSUPPORTED, "config.json", "no Hugging Face family", "gpt2");
+    TINY_SAID(mega_checkpoint_check_shape(c), MEGA_ERR_UNSUPPORTED, "config.json", "not a Hugging Face model", "gpt2");
     tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32));
     assert_true(tiny_equal(m.weight, got.weight, TINY_TENSORS, MEGA_F32));
     got.weight[0].name += strlen("transformer.");
     TINY_SAID(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32), MEGA_ERR_FORMAT, "1 missing",
-              "1 that do not belong");
+              "1 unexpected");
     mega_checkpoint_close(c);
     tiny_fini(&m);
     tiny_fini(&got);
@@ -124,10 +124,10 @@ static void keeps_the_newest(void **state)
     const char *folder = mega_kit_temp_folder();
     tiny m;
     tiny_init(&m, MEGA_F32, 3);
-    tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000001/mp_rank_00"))); /* not ours: never removed */
+    tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000001/mp_rank_00"))); /* not ours: must never be removed */
     write_iterations(&m, folder, 2, 4, 0);
     write_iterations(&m, folder, 9, 9, 0);
-    write_iterations(&m, folder, 5, 5, 2); /* 9 belongs to a run that was taken back: it stays */
+    write_iterations(&m, folder, 5, 5, 2); /* 9 belongs to a run that went back to an earlier checkpoint: it stays */
     assert_true(exists(folder, "iter_0000001/mp_rank_00"));
     assert_false(exists(folder, "iter_0000002"));
     assert_false(exists(folder, "iter_0000003"));
@@ -139,7 +139,7 @@ static void keeps_the_newest(void **state)
     assert_false(exists(folder, "iter_0000005"));
     mega_names names = {0};
     tiny_ok(mega_folder_list(&names, folder));
-    assert_int_equal(names.count, 4); /* 1, 6, 9, the tracker: nothing else */
+    assert_int_equal(names.count, 4); /* 1, 6, 9 and the tracker, nothing else */
     mega_names_fini(&names);
     char *text = NULL;
     tiny_ok(mega_file_read(&text, NULL, mega_kit_path(folder, "latest_checkpointed_iteration.txt")));
@@ -162,7 +162,7 @@ static int count_files(const char *folder, const char *inside, const mega_checks
         snprintf(name, sizeof name, "%s%s%s", inside, *inside != '\0' ? "/" : "", names.name[i]);
         if (mega_folder_exists(mega_kit_path(folder, name))) {
             count += count_files(folder, name, sums);
-        } else if (strcmp(name, MEGA_CHECKSUMS_FILE) != 0) { /* that has its own sum in it */
+        } else if (strcmp(name, MEGA_CHECKSUMS_FILE) != 0) { /* that file contains its own checksum */
             if (mega_checksums_find(sums, name) == NULL) fail_msg("%s has no checksum", name);
             count++;
         }
@@ -183,12 +183,12 @@ static void every_file_has_a_checksum(void **state)
     mega_checkpoint_save save = tiny_save(&m, folder, 3, "{\"iteration\": 3}");
     save.tokenizer = tokenizer;
     save.model_card = "a card";
-    save.save_dtype = MEGA_BF16; /* with the exact weights beside them */
+    save.save_dtype = MEGA_BF16; /* adds the exact weights */
     tiny_ok(mega_checkpoint_write(&save));
     const char *iteration = mega_kit_path(folder, "iter_0000003");
     tiny_ok(mega_checksums_read(&sums, iteration));
     const int files = count_files(iteration, "", &sums);
-    assert_int_equal(files, sums.count); /* nor does the list name a file that is not there */
+    assert_int_equal(files, sums.count); /* the list must not name files that do not exist */
     static const char *const some[] = {"config.json",
                                        "generation_config.json",
                                        "model.safetensors",
@@ -224,7 +224,7 @@ static void replaces_an_iteration(void **state)
     tiny_fini(&b);
 }
 
-/* The name that process `pid` of this host gives to what it writes. */
+/* The temporary name that process `pid` of this host would use. */
 static void name_of(char out[160], const char *stem, const char *mark, pid_t pid)
 {
     char *own = mega_owned_path(stem, mark);
@@ -232,12 +232,12 @@ static void name_of(char out[160], const char *stem, const char *mark, pid_t pid
     mega_free(own);
 }
 
-/* Folders of runs that died are removed, those of runs that live are not, nor what others named. */
+/* Left-overs of dead runs are removed, but not those of living runs, nor files that others named. */
 static void clears_leftovers(void **state)
 {
     (void)state;
     const char *folder = mega_kit_temp_folder();
-    const pid_t child = fork(); /* a process id that was alive and is not */
+    const pid_t child = fork(); /* the process id of a process that has ended */
     if (child == 0) _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     char dead[160], alive[160], tracker[160];
@@ -266,7 +266,7 @@ static void clears_leftovers(void **state)
     write_iterations(&m, folder, 4, 4, 0);
     assert_false(exists(folder, foreign));
     assert_true(exists(folder, alive));
-    /* with the lock of SAVE, which nobody else writes to then */
+    /* with the lock of SAVE, no other process can be writing there */
     mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
     tiny_ok(mega_checkpoint_lock(&save.lock, folder, false));
     tiny_ok(mega_checkpoint_write(&save));
@@ -276,7 +276,7 @@ static void clears_leftovers(void **state)
     tiny_fini(&m);
 }
 
-/* A tracker that names what another program wrote is that program's. */
+/* A tracker that names another program's folder belongs to that program. */
 static void keeps_trackers_of_others(void **state)
 {
     (void)state;
@@ -291,14 +291,14 @@ static void keeps_trackers_of_others(void **state)
         assert_int_equal(mega_checkpoint_check_foreign(folder, 0, 100), MEGA_ERR_USAGE);
         assert_non_null(strstr(mega_error_message(), i == 0 ? "names iter_0005000" : "names release"));
     }
-    for (int i = 0; i < 3; i++) { /* a folder that is gone, and nothing that a run could go on from */
+    for (int i = 0; i < 3; i++) { /* a folder that is gone, and others from which no run could resume */
         mega_kit_write(tracker, own[i]);
         tiny_ok(mega_checkpoint_check_foreign(folder, 0, 100));
     }
 }
 
-/* Where folders cannot be exchanged, a crash may leave the current iteration under its other name alone. A save that
- * fails must not tidy it away; one that succeeds does. */
+/* If folders cannot be exchanged, a crash may leave the current iteration only under its temporary name. A save that
+ * fails must not remove it; one that succeeds does. */
 static void keeps_what_was_set_aside(void **state)
 {
     (void)state;
@@ -324,7 +324,7 @@ static void keeps_what_was_set_aside(void **state)
     tiny_fini(&m);
 }
 
-/* Nothing to load is no error; something that cannot be loaded is. */
+/* It is not an error if there is nothing to load, but it is one if something cannot be loaded. */
 static void finds_nothing(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void finds_nothing(void **state)
     assert_string_equal(tiny_warned, "");
     mega_kit_write(mega_kit_path(folder, "text.bin"), "x");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "weights (text.bin)", "config.json");
-    mega_kit_write(mega_kit_path(folder, "text.idx"), "x"); /* a data set then */
+    mega_kit_write(mega_kit_path(folder, "text.idx"), "x"); /* now it is a data set */
     tiny_ok(mega_checkpoint_open(&c, folder, false));
     assert_null(c);
     tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000007")));
@@ -357,7 +357,7 @@ static void finds_nothing(void **state)
     assert_null(c);
 }
 
-/* A signal before or while a checkpoint is read; it is not taken for damage, and no other one is tried. */
+/* A signal before or while a checkpoint is read must not be mistaken for damage, and no other checkpoint is tried. */
 static void signals_end_reading(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void reads_trackers(void **state)
     mega_checkpoint *c = NULL;
     mega_kit_write(tracker, "twelve\nor more\n");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\" names no checkpoint",
-              "iter_", "no other whole checkpoint is left");
+              "iter_", "contains no other complete checkpoint");
     mega_kit_write(tracker, "12\n");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "iter_0000012", "names it");
     mega_kit_write(tracker, "release");
@@ -426,7 +426,7 @@ static void reads_trackers(void **state)
     tiny_fini(&m);
 }
 
-/* Folders of other programs, each by the first name that tells it. */
+/* Folders of other programs, each recognised by a typical name. */
 static void tells_files_of_torch(void **state)
 {
     (void)state;
@@ -450,7 +450,7 @@ static void tells_files_of_torch(void **state)
     }
 }
 
-/* A folder that this user may not read is not an empty one. */
+/* A folder that this user may not read must not pass for an empty one. */
 static void tells_rights(void **state)
 {
     (void)state;
@@ -467,7 +467,7 @@ static void tells_rights(void **state)
     assert_int_equal(chmod(locked, 0700), 0);
     assert_int_equal(beside, MEGA_ERR_IO);
     assert_int_equal(below, MEGA_ERR_IO);
-    assert_non_null(strstr(mega_error_message(), "check the rights"));
+    assert_non_null(strstr(mega_error_message(), "check the permissions"));
 }
 
 static void refuses_to_save(void **state)
@@ -488,7 +488,7 @@ static void refuses_to_save(void **state)
     TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_USAGE, "ln_1.bias", "slice of 2 of 4");
     mega_names names = {0};
     tiny_ok(mega_folder_list(&names, folder));
-    assert_int_equal(names.count, 1); /* nothing is left behind */
+    assert_int_equal(names.count, 1); /* nothing may be left */
     mega_names_fini(&names);
     tiny_fini(&m);
 }
@@ -517,8 +517,8 @@ static int try_to_read(void *user)
     return (int)st;
 }
 
-/* Each allocation fails once. Steps that only tidy up may do without memory; all others must say that it is short, and
- * leave the checkpoint that was there. */
+/* Lets each allocation fail once. Steps that only clean up may succeed without memory; all others must report the lack
+ * of memory and leave the existing checkpoint. */
 static void walk_allocations(mega_kit_attempt *run, attempt *a, bool writes)
 {
     const uint64_t before = mega_alloc_count();
@@ -541,7 +541,7 @@ static void walk_allocations(mega_kit_attempt *run, attempt *a, bool writes)
     }
     assert_true(failed > 50 && failed + 40 > count);
     mega_names names = {0};
-    tiny_ok((mega_status)run(a)); /* removes what those that only lacked memory to tidy up have left */
+    tiny_ok((mega_status)run(a)); /* removes what clean-up steps without memory have left */
     tiny_ok(mega_folder_list(&names, a->folder));
     assert_int_equal(names.count, 2); /* the iteration and the tracker */
     mega_names_fini(&names);

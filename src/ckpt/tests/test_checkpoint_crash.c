@@ -1,9 +1,9 @@
 /* A machine that stops in the middle of a save.
  *
- * The file operations of saves are recorded, then replayed cut at every point into a model of a file system that keeps
- * no more than it promised: bytes of a file last once the file was synced, entries of a folder once the folder was.
- * What was not synced may be there, may be gone, may be there in part. Whatever is left, opening must find a whole
- * checkpoint, the old one or the new; and once a save has returned, the new one. */
+ * The file operations of saves are recorded, then replayed up to every point into a model of a file system that keeps
+ * only what it must: file contents survive once the file was synced, entries of a folder once the folder was synced.
+ * Anything not synced may survive completely, partly or not at all. In every case opening must find a complete
+ * checkpoint, the old or the new one; and after a save has returned, the new one. */
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct op {
 
 static op ops[MAX_OPS];
 static int num_ops;
-static char root[512]; /* of the recorded paths */
+static char root[512]; /* common prefix of the recorded paths */
 static bool without_exchange;
 
 static void add_op(const char *kind, const char *a, const char *b, const void *bytes, size_t size)
@@ -43,7 +43,8 @@ static void record(void *user, const char *kind, const char *a, const char *b, c
         add_op(kind, a, b, bytes, size);
         return;
     }
-    char *aside = mega_owned_path(a, ".exchange-"); /* what mega_file_exchange does on file systems that cannot */
+    /* as mega_file_exchange does on file systems that cannot exchange */
+    char *aside = mega_owned_path(a, ".exchange-");
     add_op("rename", a, aside, NULL, 0);
     add_op("rename", b, a, NULL, 0);
     add_op("rename", aside, b, NULL, 0);
@@ -60,7 +61,7 @@ static void forget_ops(void)
     num_ops = 0;
 }
 
-/* A tree of names; nodes are numbers that two trees share. */
+/* A tree of names; nodes are numbers, which two trees can share. */
 typedef struct folder {
     struct {
         char name[128];
@@ -70,12 +71,12 @@ typedef struct folder {
 } folder;
 
 typedef struct disk {
-    folder *now, *lasting; /* [MAX_NODES]: what programs see, what survives */
+    folder *now, *lasting; /* [MAX_NODES]: what programs see, and what survives a crash */
     bool *is_folder;
     char **bytes;
-    size_t *size, *synced; /* written, and how much of it survives */
+    size_t *size, *synced; /* bytes written, and how many of them survive */
     int num_nodes;
-    struct change { /* of a folder's entries, not lasting yet */
+    struct change { /* changes of folder entries that are not durable yet */
         char kind[12], from[128], to[128];
         int in, node;
         bool done;
@@ -112,7 +113,7 @@ static void drop(folder *f, const char *name)
     }
 }
 
-/* One change of a folder's entries. In a crash its source may be gone; then nothing happens. */
+/* Applies one change of a folder's entries. After a crash its source may be gone; then it does nothing. */
 static void apply(folder *f, const struct change *c)
 {
     int *from = slot(f, c->from);
@@ -134,7 +135,7 @@ static void apply(folder *f, const struct change *c)
     }
 }
 
-/* Node of a path (0 is the root), or that of its folder with the last name in *name. */
+/* Returns the node of a path (0 is the root), or with `parent` that of its folder, with the last name in *name. */
 static int walk(const disk *d, const char *path, bool parent, const char **name)
 {
     int node = 0;
@@ -228,7 +229,7 @@ static void disk_free(disk *d)
     free(d);
 }
 
-/* How much of what was not synced is there after the crash. */
+/* How much of the unsynced data survives the crash. */
 typedef enum torn { TORN_GONE, TORN_HALF, TORN_ALL, TORN_COUNT } torn;
 
 static void write_out(const disk *d, int node, const char *path, torn bytes)
@@ -251,7 +252,7 @@ static void write_out(const disk *d, int node, const char *path, torn bytes)
     }
 }
 
-/* The disk after a crash: of the changes that were not synced, those that `survives` says. */
+/* The disk after a crash: of the unsynced changes, those whose bit is set in `survives`. */
 static void crash(int num, const char *path, torn bytes, uint64_t survives)
 {
     disk *d = disk_after(num);
@@ -279,8 +280,8 @@ static int count_pending(int num, bool *bytes)
 
 typedef struct scene {
     const tiny *old, *new;
-    int64_t old_iteration, new_iteration; /* old -1: there is none */
-    const char *tag;                      /* of both, or NULL */
+    int64_t old_iteration, new_iteration; /* old -1: none */
+    const char *tag;                      /* tag of both, or NULL */
     tiny *got;
 } scene;
 
@@ -291,7 +292,7 @@ static bool is_version(const scene *s, const tiny *m, const mega_checkpoint *c, 
            tiny_equal(m->moment, s->got->moment, 2 * TINY_TENSORS, MEGA_F32);
 }
 
-/* 0: nothing, 1: the old one, 2: the new one; anything else fails the test. */
+/* Returns 0: nothing, 1: the old checkpoint, 2: the new one; anything else fails the test. */
 static int what_is_left(const scene *s, const char *path, const char *where)
 {
     mega_checkpoint *c = NULL;
@@ -308,7 +309,7 @@ static int what_is_left(const scene *s, const char *path, const char *where)
     return found;
 }
 
-/* A folder that carries the name of an iteration is whole, also one on its way out. */
+/* A folder with the name of an iteration must be complete, even while it is being removed. */
 static void check_folders(const scene *s, const char *path, const char *where)
 {
     const int64_t iterations[] = {s->old_iteration, s->new_iteration};
@@ -321,7 +322,7 @@ static void check_folders(const scene *s, const char *path, const char *where)
     }
 }
 
-/* The next save after the crash works, whatever lies around. */
+/* The next save after the crash must succeed, whatever files are left. */
 static void save_again(const scene *s, const char *path, const char *where)
 {
     mega_checkpoint_save save = tiny_save(s->new, path, s->new_iteration, "{}");
@@ -330,8 +331,8 @@ static void save_again(const scene *s, const char *path, const char *where)
     assert_int_equal(what_is_left(s, path, where), 2);
 }
 
-/* Of n changes that may or may not have happened: none, all, and of the last four each prefix, each one alone, each one
- * missing. (The earlier ones are new files in a folder that has no name yet.) */
+/* Subsets of n changes that may have happened: none, all, and for the last four each prefix, each one alone, and each
+ * one missing. (The earlier ones are new files in a folder that has no name yet.) */
 enum { LAST = 4, SUBSETS = 2 + 3 * LAST };
 
 static uint64_t subset(int which, int n)

@@ -1,5 +1,5 @@
-/* Every file of a checkpoint, with bytes flipped, cut off, added or the whole file gone: named in the error, and the
- * checkpoint before it found where that was asked for. */
+/* Every file of a checkpoint with bytes flipped, truncated, extended or missing: the error names it, and the previous
+ * checkpoint is found if a fallback was requested. */
 #include "ckpt_impl.h"
 #include "tiny.h"
 
@@ -24,7 +24,7 @@ static void begin(scene *s)
     mega_checkpoint_save save = tiny_save(&s->old, s->save, 1, "{\"n\": 1}");
     tiny_ok(mega_checkpoint_write(&save));
     save = tiny_save(&s->new, s->save, 2, "{\"n\": 2}");
-    save.save_dtype = MEGA_BF16; /* with state/masters.safetensors */
+    save.save_dtype = MEGA_BF16; /* adds state/masters.safetensors */
     save.tokenizer = t;
     tiny_ok(mega_checkpoint_write(&save));
     mega_tokenizer_destroy(t);
@@ -51,12 +51,12 @@ static void assert_reads(scene *s, bool any_whole, const tiny *expected)
     mega_checkpoint_close(c);
 }
 
-/* The newest checkpoint is damaged in `name`. */
+/* Checks that damage of the file `name` in the newest checkpoint is noticed. */
 static void check_damage(scene *s, const char *name, const char *how)
 {
     mega_checkpoint *c = NULL;
     tiny_warned[0] = '\0';
-    if (strcmp(name, "README.md") == 0) { /* people edit it: said, but no obstacle */
+    if (strcmp(name, "README.md") == 0) { /* users edit it: a warning, but no error */
         assert_reads(s, false, &s->new);
         if (strstr(tiny_warned, "README.md") == NULL) fail_msg("no warning of README.md, %s", how);
         return;
@@ -66,10 +66,11 @@ static void check_damage(scene *s, const char *name, const char *how)
     assert_null(c);
     if (strstr(mega_error_message(), name) == NULL)
         fail_msg("%s, %s: not named in: %s", name, how, mega_error_message());
-    if (strstr(mega_error_message(), "--load-previous goes on from iter_0000001") == NULL)
+    if (strstr(mega_error_message(), "--load-previous resumes from iter_0000001") == NULL)
         fail_msg("%s, %s: no remedy in: %s", name, how, mega_error_message());
     assert_reads(s, true, &s->old);
-    if (strstr(tiny_warned, name) == NULL || strstr(tiny_warned, "going on from the last whole checkpoint") == NULL)
+    if (strstr(tiny_warned, name) == NULL ||
+        strstr(tiny_warned, "continuing from the last complete checkpoint") == NULL)
         fail_msg("%s, %s: warnings: %s", name, how, tiny_warned);
 }
 
@@ -89,7 +90,8 @@ static void damage_file(scene *s, const char *name)
     tiny_ok(mega_file_read(&bytes, &n, path));
     char *more = calloc(1, n + 1);
     memcpy(more, bytes, n);
-    for (size_t at = 0; at < n; at += at + 40 < n ? n / 29 + 1 : 1) { /* all over, and every byte of the end */
+    /* bytes spread over the file, and every byte near the end */
+    for (size_t at = 0; at < n; at += at + 40 < n ? n / 29 + 1 : 1) {
         more[at] ^= (char)(1 << at % 8);
         rewrite(path, more, n);
         snprintf(how, sizeof how, "byte %zu flipped", at);
@@ -133,7 +135,7 @@ static void every_file(void **state)
     end(&s);
 }
 
-/* All damage is told at once; with nothing whole left that is the error, also where another was asked for. */
+/* All damage is reported at once; if nothing complete is left, that is the error, even if a fallback was requested. */
 static void all_at_once(void **state)
 {
     (void)state;
@@ -146,17 +148,17 @@ static void all_at_once(void **state)
               "model.safetensors: missing");
     assert_int_equal(mega_checkpoint_latest(s.save), 1);
     mega_kit_write(mega_kit_path(s.save, "iter_0000001/state/run.json"), "{\"n\": 7}");
-    assert_int_equal(mega_checkpoint_latest(s.save), 1); /* looks at sizes only */
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "no other whole checkpoint is left");
+    assert_int_equal(mega_checkpoint_latest(s.save), 1); /* checks sizes only */
+    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "contains no other complete checkpoint");
     TINY_SAID(mega_checkpoint_open(&c, s.save, true), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing",
-              "no other whole checkpoint is left");
+              "contains no other complete checkpoint");
     assert_non_null(strstr(tiny_warned, "state/run.json: its bytes have changed"));
     assert_null(c);
     TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(s.save, "iter_0000001"), true), MEGA_ERR_FORMAT, "run.json");
     end(&s);
 }
 
-/* The tracker's folder gone, or the tracker itself broken: the newest whole one where asked for. */
+/* The tracker's folder is missing, or the tracker itself is damaged: the newest complete one is used if requested. */
 static void lost_folders(void **state)
 {
     (void)state;
@@ -165,17 +167,17 @@ static void lost_folders(void **state)
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "a/b");
     mega_checkpoint *c = NULL;
     TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt",
-              "--load-previous goes on from iter_0000002");
+              "--load-previous resumes from iter_0000002");
     assert_reads(&s, true, &s.new);
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "2");
     tiny_ok(mega_tree_remove(mega_kit_path(s.save, "iter_0000002")));
     TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_NOT_FOUND, "iter_0000002",
-              "--load-previous goes on from iter_0000001");
+              "--load-previous resumes from iter_0000001");
     assert_reads(&s, true, &s.old);
     end(&s);
 }
 
-/* Files that are summed in pieces: the same answer from any number of threads, wherever the damage is. */
+/* Files that are checksummed in pieces: the same result with any number of threads, wherever the damage is. */
 static void large_files(void **state)
 {
     (void)state;
@@ -207,8 +209,8 @@ static void large_files(void **state)
     mega_free(bytes);
 }
 
-/* The linker puts __wrap_mega_map_fetch in the place of the map's own (cmake/tests.cmake). Where `others` is above 0,
- * the thread that makes the first fetch waits in it until others have made so many. */
+/* The linker substitutes __wrap_mega_map_fetch for mega_map_fetch (cmake/tests.cmake). If `others` is above 0, the
+ * thread that makes the first fetch waits in it until other threads have made that many. */
 void __real_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 void __wrap_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
 static atomic_int others, fetched;
@@ -225,7 +227,7 @@ void __wrap_mega_map_fetch(const mega_map *map, size_t begin, size_t bytes)
     atomic_fetch_add(&fetched, 1);
 }
 
-/* A thread that is held up in its piece holds up nobody: the others sum all the other pieces. */
+/* A thread that is delayed in its piece delays nobody: the others sum all other pieces. */
 static void a_thread_that_is_held_up(void **state)
 {
     (void)state;
@@ -254,7 +256,7 @@ static void a_thread_that_is_held_up(void **state)
     mega_free(bytes);
 }
 
-/* Shares of several files, cut between and within them: together they are the checksums, whoever sums what. */
+/* Shares of several files, divided between and within them, add up to the checksums, however they are distributed. */
 static void shares(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Checkpoints that the caller names: SAVE/TAG beside SAVE/iter_N, and the tracker that names either. */
+/* Checkpoints with a tag from the caller: SAVE/TAG beside SAVE/iter_N, and the tracker that names either. */
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static mega_status save_as(const tiny *m, const char *folder, int64_t iteration,
     return mega_checkpoint_write(&save);
 }
 
-/* What --load `folder` finds: its iteration, and how its folder is called. */
+/* Checks which checkpoint --load `folder` finds: its iteration and its folder name. */
 static void expect_found(const char *folder, int64_t iteration, const char *name)
 {
     mega_checkpoint *c = NULL;
@@ -32,7 +32,7 @@ static void expect_tracker(const char *folder, const char *expected)
     mega_free(text);
 }
 
-/* The one saved last is found, whatever it is called; each is found by its own folder. */
+/* The checkpoint saved last is found, whatever its name; each can be loaded by its own folder. */
 static void finds_the_last(void **state)
 {
     (void)state;
@@ -57,7 +57,7 @@ static void finds_the_last(void **state)
     tiny_fini(&m);
 }
 
-/* Limits on the number of checkpoints are for those that are numbered. */
+/* Limits on the number of checkpoints apply to numbered ones only. */
 static void keeps_tags(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void refuses_tags(void **state)
     tiny_fini(&m);
 }
 
-/* A folder of that name which another program wrote stays. */
+/* A folder of that name that another program wrote stays. */
 static void keeps_folders_of_others(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void keeps_folders_of_others(void **state)
     tiny_fini(&m);
 }
 
-/* Damage to a checkpoint with a tag: the newest numbered one is what --load-previous takes. */
+/* If a tagged checkpoint is damaged, --load-previous uses the newest numbered one. */
 static void falls_back(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void falls_back(void **state)
     tiny_ok(save_as(&m, folder, 2, "best", 0));
     mega_kit_write(mega_kit_path(folder, "best/state/run.json"), "{ }");
     TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, "run.json",
-              "--load-previous goes on from iter_0000009");
+              "--load-previous resumes from iter_0000009");
     tiny_ok(mega_checkpoint_open(&c, folder, true));
     assert_int_equal(mega_checkpoint_iteration(c), 9);
     mega_checkpoint_close(c);
@@ -150,7 +150,7 @@ static void falls_back(void **state)
     tiny_fini(&m);
 }
 
-/* After a crash in which the folder was set aside, it is found by that name and not tidied away. */
+/* After a crash in which the folder was set aside, it is found under that name and not removed. */
 static void finds_what_was_set_aside(void **state)
 {
     (void)state;

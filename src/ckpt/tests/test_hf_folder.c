@@ -1,5 +1,5 @@
-/* Folders of Hugging Face: config.json, weights in one file or several, names with and without prefix, and the two
- * programs reading each other's folders. */
+/* Hugging Face folders: config.json, weights in one file or several, names with and without prefix, and each program
+ * reading the other's folders. */
 #include "ckpt_impl.h"
 #include "tiny.h"
 
@@ -39,7 +39,7 @@ static void config_defaults_and_aliases(void **state)
     assert_non_null(strstr(tiny_warned, "embd_pdrop 0.5"));
 }
 
-/* All that cannot be run is in one message, each with what was found and what would do. */
+/* One message lists all settings that cannot be run, each with the value found and the values accepted. */
 static void config_refusals(void **state)
 {
     (void)state;
@@ -90,13 +90,13 @@ static mega_status append(void *writer, const mega_state_runs *runs, const void 
     return mega_st_writer_write(writer, bytes, (size_t)(runs->rows * runs->run));
 }
 
-/* How a hand-made folder differs from the one that we write. */
+/* Differences of a hand-made folder from one that we write. */
 typedef struct variant {
     bool prefix, head_only, buffers;
     mega_dtype dtype;
 } variant;
 
-/* Tensors [first, last) of the model into one file. */
+/* Writes tensors [first, last) of the model to one file. */
 static void write_file(const char *path, const tiny *m, int first, int last, variant v)
 {
     mega_st_entry e[TINY_TENSORS + 3];
@@ -177,7 +177,7 @@ static void reads_variants(void **state)
     tiny_fini(&got);
 }
 
-/* The orientation in the file, written out: Conv1D holds [in, out]. */
+/* The orientation in the file, spelled out: Conv1D stores [in, out]. */
 static void orientation(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void orientation(void **state)
     tiny_fini(&m);
 }
 
-/* Tensors large enough for several tiles, with odd edges and padding both ways. */
+/* Tensors large enough for several tiles, with odd edges, and padding in both directions. */
 static void large_tensors(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ static void sharded(void **state)
     assert_int_equal(unlink(two), 0);
     TINY_SAID(read_folder(folder, &got), MEGA_ERR_NOT_FOUND, "index.json", "model-00002-of-00002.safetensors");
     write_index(folder, "{\"weight_map\": {\"a\": \"../x.safetensors\"}}");
-    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "tensor a is not given a file");
+    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "tensor a has no file");
     write_index(folder, "{\"weight_map\": {}}");
     TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "weight_map");
     write_index(folder, "{\n\"weight_map\"");
@@ -305,7 +305,7 @@ static void refuses_folders(void **state)
     for (int i; (i = mega_st_writer_next(w)) >= 0;)
         tiny_ok(mega_st_writer_write(w, zeros, (size_t)(4 * e[i].shape[0] * (i == 0 ? 4 : 1))));
     tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
-    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "14 missing, 2 of another shape, 2 that do not belong",
+    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "14 missing, 2 with another shape, 2 unexpected",
               "wte.weight: found [3, 4] F32, expected [257, 4]", "ln_f.bias: found [4] I32, expected [4] F32",
               "missing: transformer.wpe.weight", "missing: … and more", "not part of this model: score.weight",
               "h.x.attn.bias");
@@ -325,7 +325,7 @@ static void run_python(const char *script, const char *a, const char *b)
     if (rc != 0) fail_msg("the script failed with %d", rc);
 }
 
-/* transformers loads what we write: the same numbers under the same names, nothing missing, nothing left over. */
+/* transformers loads what we write: the same numbers under the same names, nothing missing and nothing unexpected. */
 static void peers_load_ours(void **state)
 {
     (void)state;

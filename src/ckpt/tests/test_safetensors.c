@@ -1,4 +1,4 @@
-/* safetensors: reference bytes, round trips, and every refusal by its name. */
+/* safetensors: reference bytes, round trips, and every error by its name. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file in memory: eight bytes of length, the header, `data` zero bytes. */
+/* A file in memory: eight bytes of length, the header, and `data` zero bytes. */
 typedef struct image {
     uint8_t bytes[4096];
     size_t size;
@@ -143,7 +143,7 @@ static void order_and_escapes(void **state)
     mega_safetensors_close(s);
 }
 
-/* What other writers may do and readers must take. */
+/* What other writers may do and readers must accept. */
 static void accepts(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void refuses(void **state)
     refuse(&f, "nested too deep");
 }
 
-/* Every file with one byte changed is read or refused, never worse (the sanitizers watch). */
+/* A file with one byte changed is read or refused, but never crashes the reader (the sanitizers watch). */
 static void survives_any_byte(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void writer_refuses(void **state)
     assert_non_null(strstr(mega_error_message(), "0 of 1 tensors"));
 }
 
-/* Every allocation fails once: an error that says so, and no leak. */
+/* Each allocation fails once: the error says so, and nothing leaks. */
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -341,7 +341,7 @@ static void out_of_memory(void **state)
     assert_int_equal(st, MEGA_OK);
 }
 
-/* The reference's own writer makes the same bytes. */
+/* The reference's own writer produces the same bytes. */
 static void peers_write_the_same(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What several ranks hold of a tensor: read from the file of the whole, and written so that the file is that of one
- * rank, byte for byte. */
+/* The parts of a tensor that several ranks hold: read from the file of the whole tensor, and written so that the file
+ * equals that of one rank, byte for byte. */
 #include "ckpt_impl.h"
 #include "tiny.h"
 
@@ -8,7 +8,7 @@
 typedef struct cutting {
     int64_t rows, cols, real_rows; /* cols 0: one dimension */
     bool turned;
-    int dim, blocks, ranks, owners; /* owners share out what one rank of the axis holds */
+    int dim, blocks, ranks, owners; /* `owners` divide what one rank of the axis holds */
 } cutting;
 
 static const cutting cuttings[] = {
@@ -55,7 +55,7 @@ static void read_all(const mega_state_tensor *t, const mega_safetensor *from)
     for (int64_t i = 0; i < shares; i++) mega_state_tensor_read(t, MEGA_F32, from, i);
 }
 
-/* Element `local` of a rank's slice, looked up in the whole. */
+/* Returns element `local` of a rank's slice, found in the whole tensor. */
 static float expected(const cutting *c, const float *whole, int rank, int64_t local)
 {
     const int64_t cols = c->cols > 0 ? c->cols : 1, width = c->dim == 1 ? cols / c->ranks : cols;
@@ -127,7 +127,7 @@ static void parts_make_the_whole(void **state)
     }
 }
 
-/* ---- parameters whose rows lie elsewhere in the file, in one tensor or several ---- */
+/* ---- parameters whose rows have another order in the file, in one tensor or several ---- */
 
 typedef struct family {
     int64_t rows, cols; /* cols 0: one dimension */
@@ -159,7 +159,7 @@ static float number_at(int file, int64_t row, int64_t col)
     return (float)(10000 * (file + 1) + 100 * row + col);
 }
 
-/* That of element `local` of a rank's slice; counted out. */
+/* The number of element `local` of a rank's slice, found by counting. */
 static float family_number(const family *f, int rank, int ranks, int64_t local)
 {
     const int64_t cols = f->cols > 0 ? f->cols : 1, width = f->by_columns ? f->rows / ranks : cols;
@@ -194,7 +194,7 @@ static mega_param family_record(const family *f)
     return p;
 }
 
-/* What one of the owners of a rank's slice holds, out of the file and into it. */
+/* Reads and writes the part that one owner of a rank's slice holds. */
 static void check_family_part(const family *f, int file, const mega_state_tensor *t, int rank, int ranks,
                               const sheet *one, sheet *out)
 {
@@ -254,7 +254,7 @@ static void parts_lie_where_they_say(void **state)
             for (int owners = 1; owners <= 3; owners++) check_family(&families[i], ranks, owners);
 }
 
-/* What one process writes from end to end, and what it puts at its places. */
+/* Which tensors one process can write from end to end, and which it writes at offsets. */
 static void order_is_seen(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A GPT-2 of one layer for the tests of this room: records made by hand, values from Philox. */
+/* A GPT-2 of one layer for the tests of this room: hand-made records, values from Philox. */
 #ifndef MEGALITH_CKPT_TESTS_TINY_H
 #define MEGALITH_CKPT_TESTS_TINY_H
 
@@ -51,7 +51,7 @@ static inline double tiny_get(const mega_state_tensor *t, mega_dtype acc, int64_
     return acc == MEGA_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
 }
 
-/* Random where the tensor is real, zero in the padding. */
+/* Random values in the real part of the tensor, zeros in the padding. */
 static inline void tiny_fill(mega_state_tensor *t, mega_dtype acc, uint32_t seed)
 {
     const mega_param *p = t->param;
@@ -121,7 +121,7 @@ static inline void tiny_fini(tiny *m)
     for (int i = 0; i < 2 * TINY_TENSORS; i++) mega_free(m->moment[i].data);
 }
 
-/* Anything but the right values. */
+/* Overwrites all values with wrong ones. */
 static inline void tiny_spoil(tiny *m)
 {
     for (int i = 0; i < 3 * TINY_TENSORS; i++) {

@@ -515,7 +515,7 @@ static void hidden(void **state)
         const mega_status st = kit_parse(&c, "generate_samples_gpt", in_folder(lines[i], folder));
         if (is_root) assert_int_equal(seteuid(0), 0);
         assert_int_equal(st, MEGA_ERR_IO);
-        kit_assert_has(mega_error_message(), "Permission denied; check the rights");
+        kit_assert_has(mega_error_message(), "Permission denied; check the permissions");
         assert_null(strstr(mega_error_message(), "there is no such"));
         mega_command_options_fini(&c);
     }

@@ -1,7 +1,7 @@
 #ifndef GPT_DATA_KIT_H
 #define GPT_DATA_KIT_H
 
-/* What the tests of GPT data sets share: small indexed files, building, comparing, and the warnings of a build. */
+/* Shared by the tests of GPT data sets: small indexed files, building, comparing, and the warnings of a build. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/log.h"
@@ -10,7 +10,8 @@
 
 enum { L = 8, GPT_KIT_WARNING = 600 };
 
-/* `count` documents; the tokens of document d are d*100, d*100+1, … so that a token says where it is from. */
+/* Writes `count` documents; the tokens of document d are d*100, d*100+1, …, so that a token shows where it comes
+ * from. */
 static inline const char *gpt_kit_write(const char *folder, const char *name, int count, int length)
 {
     const char *prefix = mega_kit_path(folder, name);

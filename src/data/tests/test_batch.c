@@ -1,4 +1,4 @@
-/* A batch: its columns are the inputs of a program, its samples are filled by name, and what they hold arrives in the
+/* A batch: its columns are the inputs of a program, its samples are filled by name, and their values arrive in the
  * program in the compute type. */
 #include "kit.h"
 #include "megalith/batch.h"
@@ -27,7 +27,7 @@ static void expect(mega_status st, const char *text)
     if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
 }
 
-/* y = table[ids] + x; weights, sample_id and seq_position are read as well. */
+/* Builds y = table[ids] + x; weights, sample_id and seq_position are read as well. */
 static void begin(sketch *k, mega_dtype dtype)
 {
     *k = (sketch){.layout = NULL};
@@ -126,10 +126,9 @@ static void wrong_fillings_are_refused(void **state)
     mega_batch_begin(k.batch, SAMPLES);
     for (int i = 0; i < SAMPLES; i++) mega_batch_set_index(k.batch, i, 40 + i);
     mega_sample *s = mega_batch_sample(k.batch, 1);
-    expect(
-        mega_sample_set_i32(s, "id", ids, S),
-        "\"id\" is filled with 4 numbers of type i32, but the model has no such input; it has, with the numbers of a "
-        "sample, \"ids\" (4, i32), \"x\" (8, f32), \"weights\" (4, f32)");
+    expect(mega_sample_set_i32(s, "id", ids, S),
+           "\"id\" is filled with 4 numbers of type i32, but the model has no such input; its inputs, with their "
+           "numbers per sample, are \"ids\" (4, i32), \"x\" (8, f32), \"weights\" (4, f32)");
     expect(mega_sample_set_i32(s, "ids", ids, S + 1), "\"ids\" is filled with 5 numbers");
     expect(mega_sample_set_f32(s, "ids", x, S), "\"ids\" is filled with 4 numbers of type f32");
     expect(mega_sample_set_i32(NULL, "ids", ids, S), "the sample is NULL");
@@ -144,13 +143,13 @@ static void wrong_fillings_are_refused(void **state)
            "input \"ids\": number 2 of sample 41 (row 1 of the batch) is 7; expected 0 to 6");
     must(mega_sample_set_i32(s, "ids", low, S));
     expect(mega_batch_check(k.batch), "number 1 of sample 41 (row 1 of the batch) is -1; expected 0 to 6");
-    mega_batch_begin(k.batch, SAMPLES); /* what the last step read is not that of the next */
+    mega_batch_begin(k.batch, SAMPLES); /* values of the last step must not remain in the next */
     fill(&k, 1);
     expect(mega_batch_check(k.batch), "input \"ids\" of sample 0 (row 0 of the batch) is not filled");
     end(&k);
 }
 
-/* A rank accepts inputs that only other pipeline stages read, keeps none of them and does not ask for them. */
+/* A rank accepts inputs that only other pipeline stages read; it does not keep or require them. */
 static void other_stages_have_inputs_of_their_own(void **state)
 {
     (void)state;
@@ -165,9 +164,9 @@ static void other_stages_have_inputs_of_their_own(void **state)
     must(mega_batch_add(b, &again, false));
     expect(
         mega_batch_add(b, &wide, true),
-        "input \"ids\" is requested as 5 numbers per sample of type i32, and elsewhere in the model as 4 of type i32");
+        "input \"ids\" is requested as 5 numbers per sample of type i32, but elsewhere in the model as 4 of type i32");
     expect(mega_batch_add(b, &other, true),
-           "as 4 numbers per sample of type f32, and elsewhere in the model as 4 of type i32");
+           "as 4 numbers per sample of type f32, but elsewhere in the model as 4 of type i32");
     assert_int_equal(mega_batch_num_inputs(b), 2);
     assert_int_equal(mega_batch_bytes(b), SAMPLES * S * sizeof(int32_t));
     must(mega_batch_allocate(b, NULL));
@@ -177,7 +176,7 @@ static void other_stages_have_inputs_of_their_own(void **state)
     assert_null(mega_sample_i32(s, "labels", S));
     must(mega_sample_set_i32(s, "ids", ids, S));
     expect(mega_batch_check(b),
-           "number 3 of sample 0 (row 0 of the batch) is 5; expected 0 to 4"); /* the smaller table */
+           "number 3 of sample 0 (row 0 of the batch) is 5; expected 0 to 4"); /* the limit of the smaller table */
     mega_sample_i32(s, "ids", S)[3] = 4;
     must(mega_batch_check(b));
     mega_batch_destroy(b);

@@ -1,4 +1,4 @@
-/* The generators against the published outputs of NumPy and torch. */
+/* Compares the generators with the published outputs of NumPy and torch. */
 #include "data_impl.h"
 #include "kit.h"
 
@@ -9,7 +9,7 @@ static void mt19937_words(void **state)
     mega_mt19937 r;
     mega_mt19937_seed(&r, 1234);
     for (int i = 0; i < 5; i++) assert_int_equal(mega_mt19937_u32(&r), expected[i]);
-    /* The C++ standard's check of mt19937: word 10000 for the default seed. */
+    /* The check value of mt19937 in the C++ standard: word 10000 for the default seed. */
     mega_mt19937_seed(&r, 5489);
     for (int i = 0; i < 9999; i++) (void)mega_mt19937_u32(&r);
     assert_int_equal(mega_mt19937_u32(&r), 4123659995u);
@@ -24,7 +24,7 @@ static void mt19937_intervals(void **state)
     for (int i = 0; i < 5; i++) assert_int_equal(mega_mt19937_interval(&r, 9), expected[i]);
     mega_mt19937 copy = r;
     assert_int_equal(mega_mt19937_interval(&r, 0), 0);
-    assert_int_equal(r.next, copy.next); /* no draw for one possible value */
+    assert_int_equal(r.next, copy.next); /* nothing is drawn if only one value is possible */
     const uint64_t high = mega_mt19937_u32(&copy), low = mega_mt19937_u32(&copy);
     assert_true(mega_mt19937_interval(&r, UINT64_MAX) == (high << 32 | low));
 }

@@ -54,7 +54,7 @@ static void epochs_and_seeds_have_orders_of_their_own(void **state)
     assert_int_equal(mega_dataset_index(&in_order, 1, 25), 8);
 }
 
-/* The first sample has each place about equally often. */
+/* The first sample is at each position about equally often. */
 static void orders_are_spread_evenly(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static mega_batch *batch_of(int64_t from)
     must(mega_batch_add(b, &id, true));
     must(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, BATCH);
-    for (int64_t i = 0; i < BATCH; i++) mega_batch_set_index(b, i, from + 2 * i); /* of one of two ranks */
+    for (int64_t i = 0; i < BATCH; i++) mega_batch_set_index(b, i, from + 2 * i); /* the samples of one of two ranks */
     return b;
 }
 
@@ -103,7 +103,7 @@ static void a_batch_reads_its_samples(void **state)
     (void)state;
     source s = {.fails_at = -1};
     const mega_dataset d = {.first = 20, .count = 5, .read = read_one, .collate = count_samples, .user = &s};
-    mega_batch *b = batch_of(3); /* 3, 5, 7, 9: into the second epoch, without a gap */
+    mega_batch *b = batch_of(3); /* 3, 5, 7, 9: continues into the second epoch without a gap */
     must(mega_dataset_fill(&d, 9, b));
     must(mega_batch_check(b));
     assert_int_equal(s.reads, BATCH);
@@ -128,7 +128,7 @@ static void a_failed_read_names_its_sample(void **state)
     assert_int_equal(s.collated, 0);
     d.count = 0;
     assert_int_equal(mega_dataset_fill(&d, 9, b), MEGA_ERR_USAGE);
-    assert_non_null(strstr(mega_error_message(), "0 samples from 20 on; expected at least 1"));
+    assert_non_null(strstr(mega_error_message(), "found count 0 and first 20; expected a count of at least 1"));
     d.read = NULL;
     assert_int_equal(mega_dataset_fill(&d, 9, b), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "its function read is NULL"));
@@ -141,7 +141,7 @@ static void wrong_calls_have_messages(void **state)
     (void)state;
     const mega_dataset none = {.count = 0}, five = {.count = 5};
     assert_int_equal(mega_dataset_index(&none, 1, 0), -1);
-    assert_non_null(strstr(mega_error_message(), "sample 0 of a data set of 0"));
+    assert_non_null(strstr(mega_error_message(), "found sample 0 and a data set of 0 samples"));
     assert_int_equal(mega_dataset_index(&five, 1, -1), -1);
     assert_int_equal(mega_dataset_index(NULL, 1, 0), -1);
     assert_int_equal(mega_sample_index(NULL), -1);

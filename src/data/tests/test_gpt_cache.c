@@ -1,4 +1,4 @@
-/* Index arrays of GPT data sets on disk: their names, their format, and what happens when they are damaged. */
+/* The cached index arrays of GPT data sets: file names, formats, and what happens when files are damaged. */
 #include "gpt_data_kit.h"
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static void overwrite_byte(const char *path, long at)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Used when whole; noticed and built again when any of its files is cut, changed or missing. */
+/* The cache is used when complete, and built again when any of its files is truncated, changed or missing. */
 static void cache_is_checked(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void cache_is_checked(void **state)
     mega_names_fini(&names);
 }
 
-/* Every fact that the arrays depend on gives another name; the place of the data does not. */
+/* Every fact that the arrays depend on changes the name; the location of the data does not. */
 static void names_of_the_cache(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void cache_files_are_npy(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* A cache folder that cannot be made costs a note. */
+/* A cache folder that cannot be created costs only a log line. */
 static void cache_that_cannot_be_written(void **state)
 {
     (void)state;

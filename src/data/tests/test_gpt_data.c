@@ -1,4 +1,4 @@
-/* The GPT data set as a whole: splits, blends, refusals, and files that change while they are read. */
+/* The GPT data set as a whole: splits, blends, errors, and files that change while they are read. */
 #include "gpt_data_kit.h"
 
 /* Each split draws from its own documents only, and neighbouring samples share a token. */
@@ -26,7 +26,7 @@ static void splits_keep_apart(void **state)
         int32_t tokens[L + 1];
         assert_int_equal(mega_gpt_data_sample(d[k], -1, tokens), MEGA_ERR_USAGE);
         assert_int_equal(mega_gpt_data_sample(d[k], mega_gpt_data_samples(d[k]), tokens), MEGA_ERR_USAGE);
-        assert_non_null(strstr(mega_error_message(), "the data has samples 0 to"));
+        assert_non_null(strstr(mega_error_message(), "expected 0 to"));
     }
     gpt_kit_destroy(d);
     assert_int_equal(gpt_kit_files_in(folder, "index-cache"), 12);
@@ -43,7 +43,7 @@ static void empty_parts_are_null(void **state)
     assert_true(d[0] != NULL && d[1] == NULL && d[2] == NULL);
     gpt_kit_destroy(d);
     o.split = "8,1,1";
-    o.num_samples[1] = 0; /* not wanted */
+    o.num_samples[1] = 0; /* no sample is requested */
     gpt_kit_build(d, &o);
     assert_true(d[0] != NULL && d[1] == NULL && d[2] != NULL);
     gpt_kit_destroy(d);
@@ -84,7 +84,7 @@ static void blends(void **state)
     for (int m = 0; m < 2; m++) gpt_kit_destroy(member[m]);
 }
 
-/* A member of weight 0, given or left of a division, is not read, also where it stands first and wins the ties. */
+/* A member of weight 0, given or resulting from a division, is not read, even if it comes first and would win ties. */
 static void weights_of_zero(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void expect_refused(const mega_gpt_data_options *o, mega_status st, const
         fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
 }
 
-/* Parts are read one after the other, and have the hashes of the data that they all are. */
+/* Joined parts are read one after the other, and have the hash of their common data. */
 static void parts_follow_each_other(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void parts_follow_each_other(void **state)
         MEGA_IGNORE(mega_gpt_data_sample(whole, i, found));
         assert_memory_equal(found, expected, sizeof found);
     }
-    mega_gpt_data_destroy(whole); /* and with it the parts */
+    mega_gpt_data_destroy(whole); /* frees the parts too */
 }
 
 static void refusals(void **state)
@@ -197,14 +197,14 @@ static void refusals(void **state)
         .data_path = &missing, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
     expect_refused(&o, MEGA_ERR_NOT_FOUND, "missing.idx");
     o.data_path = &none, o.split = "1";
-    expect_refused(&o, MEGA_ERR_FORMAT, "its 3 documents hold no token");
+    expect_refused(&o, MEGA_ERR_FORMAT, "its 3 documents contain no token");
     o.num_data_path = 4;
     o.data_path = bad[0];
-    expect_refused(&o, MEGA_ERR_USAGE, "\"x\" at place 1");
+    expect_refused(&o, MEGA_ERR_USAGE, "\"x\" as number 1");
     o.data_path = bad[1];
     expect_refused(&o, MEGA_ERR_USAGE, "all weights are 0");
     o.data_path = bad[4];
-    expect_refused(&o, MEGA_ERR_USAGE, "\"-1\" at place 1");
+    expect_refused(&o, MEGA_ERR_USAGE, "\"-1\" as number 1");
     o.data_path = bad[5];
     expect_refused(&o, MEGA_ERR_USAGE, "add up to more than a number can hold");
     o.data_path = bad[3], o.split = "8,1,1";
@@ -229,7 +229,7 @@ static int build_once(void *user)
     return (int)st;
 }
 
-/* Whatever is written over an index in use, a sample is read inside its bounds, or refused. */
+/* Whatever overwrites an index in use, a sample is read within its bounds, or refused. */
 static void an_index_that_is_written_over(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void an_index_that_is_written_over(void **state)
     gpt_kit_build(d, &o);
     FILE *f = fopen(mega_kit_path(folder, "over.idx"), "r+b");
     assert_non_null(f);
-    fseek(f, 34, SEEK_SET); /* lengths, places, documents */
+    fseek(f, 34, SEEK_SET); /* lengths, offsets, documents */
     for (int i = 0; i < 10 * 12 + 11 * 8; i++) fputc(i % 4 == 0 ? 3 : i % 8 == 7 ? 0x7f : 0, f);
     fclose(f);
     int refused = 0;
@@ -254,7 +254,7 @@ static void an_index_that_is_written_over(void **state)
         assert_true(row[0] == -5 && row[L + 2] == -5);
     }
     assert_true(refused > 0);
-    assert_non_null(strstr(mega_error_message(), "was written over while it was read"));
+    assert_non_null(strstr(mega_error_message(), "was overwritten while it was being read"));
     gpt_kit_destroy(d);
 }
 
@@ -274,7 +274,7 @@ static void allocation_failures(void **state)
     assert_true(mega_kit_fail_each_allocation(build_once, &o) > 10);
 }
 
-/* Nothing is kept of arrays that a signal left half built. */
+/* Arrays that a signal left half built are not cached. */
 static void signals_end_building(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Indexed files as a data set: the rows that training reads, on any thread, and what is refused. */
+/* Indexed files as a data set: the rows that training reads, on any thread, and errors. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/file.h"
@@ -66,7 +66,7 @@ typedef struct row {
     float mask[L];
 } row;
 
-/* By hand. */
+/* Computes the row by hand. */
 static row row_of(const mega_gpt_data *d, int64_t index)
 {
     const mega_ltor_options o = {.eod = EOD, .reset_position_ids = true, .eod_mask_loss = true};
@@ -103,7 +103,7 @@ static void rows_are_those_of_megatron(void **state)
         expect_row(b, i, &r);
         for (int k = 0; k < L; k++) has_end = has_end || r.mask[k] == 0;
     }
-    assert_true(has_end); /* ltor is read */
+    assert_true(has_end); /* shows that the option in ltor is used */
     mega_batch_destroy(b);
     mega_gpt_data_destroy(d);
 }
@@ -115,7 +115,7 @@ typedef struct reading {
     mega_batch *batch;
     const row *expected;
     int first; /* row i is sample (first + i) % ROWS */
-    int wrong; /* rows with the tokens or labels of another */
+    int wrong; /* rows with the tokens or labels of another row */
 } reading;
 
 static void *read_all(void *user)
@@ -202,7 +202,7 @@ static void data_without_their_order_have_no_samples(void **state)
     mega_gpt_data_destroy(d[0]);
 }
 
-/* What a run reads: the permutations of epochs one after the other, or the samples once. */
+/* The order of a run: permutations of successive epochs, or each sample once. */
 static void a_sampler_gives_the_order_of_a_run(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void a_sampler_gives_the_order_of_a_run(void **state)
     mega_gpt_data_destroy(d);
 }
 
-/* The last test: what is lost stays lost to this process. */
+/* Must be the last test: lost bytes stay lost for this process. */
 static void a_file_that_is_cut_fails_its_batch(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void a_file_that_is_cut_fails_its_batch(void **state)
     snprintf(path, sizeof path, "%s.bin", prefix);
     assert_int_equal(truncate(path, 100), 0);
     assert_int_equal(mega_dataset_fill(&set, 7, b), MEGA_ERR_IO);
-    assert_non_null(strstr(mega_error_message(), "was cut while it was being read"));
+    assert_non_null(strstr(mega_error_message(), "was truncated while it was being read"));
     mega_batch_destroy(b);
     mega_gpt_data_destroy(d);
 }

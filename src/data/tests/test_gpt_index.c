@@ -1,5 +1,5 @@
-/* Index arrays, blend order and permutations against the golden file that tools/make_index_golden.py writes with NumPy
- * and torch, against the vectors of the reference, and the splits. */
+/* Compares index arrays, blend order and permutations with the golden file that tools/make_index_golden.py writes with
+ * NumPy and torch, and with the reference vectors; tests the splits. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/hash.h"
@@ -16,7 +16,7 @@ typedef struct golden_line {
     char *text[MOST]; /* borrowed */
 } golden_line;
 
-static golden_line line; /* 48 kB: too large for a stack frame that valgrind likes */
+static golden_line line; /* 48 kB: too large for a stack frame under valgrind */
 
 static bool golden_next(char **cursor)
 {
@@ -47,7 +47,7 @@ static int64_t number(int i)
     return strtoll(line.text[i], NULL, 10);
 }
 
-/* A pair with these sizes; token i of the data set is (7919 i + 13) mod 60000. */
+/* Writes a pair with these sizes; token i of the data set is (7919 i + 13) mod 60000. */
 static mega_indexed *data_with(const int32_t *sizes, int64_t count)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "golden");
@@ -57,7 +57,7 @@ static mega_indexed *data_with(const int32_t *sizes, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         int32_t tokens[512];
         for (int64_t k = 0; k < sizes[i]; k++, at++) tokens[k] = (int32_t)((at * 7919 + 13) % 60000);
-        /* A sequence of no tokens, which add() would leave out. */
+        /* An empty sequence, which add() would omit. */
         assert_int_equal(mega_indexed_writer_add_document(w, tokens, &sizes[i], 1), MEGA_OK);
     }
     assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
@@ -82,7 +82,7 @@ static void compare_tokens(char **cursor, const mega_gpt_index_spec *spec)
 {
     const char *path[1] = {mega_indexed_prefix(spec->data)};
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
-    /* The whole of the data where the case takes it; a part has no option to name it. */
+    /* The whole data if the case uses it; no option could name a part. */
     const bool whole = spec->begin == 0 && spec->end == mega_indexed_sequences(spec->data);
     const mega_gpt_data_options o = {.data_path = path,
                                      .num_data_path = 1,
@@ -134,7 +134,7 @@ static void check_index_case(char **cursor)
     compare_array(cursor, "sample", brief, index.sample, 2 * (plan.samples + 1));
     compare_array(cursor, "shuffle", brief, index.shuffle, plan.samples);
 
-    /* The wide types of very large data sets hold the same numbers. */
+    /* the wide types of very large data sets hold the same numbers */
     mega_gpt_index_plan wide_plan = plan;
     wide_plan.sample_type = wide_plan.shuffle_type = MEGA_NPY_I8;
     mega_gpt_index wide;
@@ -201,7 +201,7 @@ static void golden_file(void **state)
     mega_free(text);
 }
 
-/* The table of the reference, which was made apart from our tool. */
+/* The table of the reference, which was computed independently of our tool. */
 static void reference_vectors(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void split_table(void **state)
                {"0,1,1", 3, {0, 0, 1, 3}},
                {" 90 , 10 ", 10, {0, 9, 10, 10}},
                {"1,1", 0, {0, 0, 0, 0}},
-               {"1,1,2", 2, {0, 1, 1, 2}}, /* halves go to the even number: twice 0.5 is 0, and 1 is missing */
+               {"1,1,2", 2, {0, 1, 1, 2}}, /* round half to even: 0.5 becomes 0 twice, so 1 is missing */
                {".9,.1", 10, {0, 9, 10, 10}}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         int64_t bounds[4];
@@ -298,7 +298,7 @@ static void samplers(void **state)
     assert_int_equal(mega_sampler_index(s, 5, &i), MEGA_ERR_USAGE);
     mega_sampler_destroy(s);
 
-    /* 11 samples in micro-batches of 5: an epoch is 10 of them, from randperm(10) seeded with the epoch. */
+    /* 11 samples in micro-batches of 5: an epoch has 10 samples, ordered by randperm(10) seeded with the epoch. */
     assert_int_equal(mega_sampler_create(&s, MEGA_SAMPLER_CYCLIC, 11, 5, 1), MEGA_OK);
     for (int64_t n = 24; n >= 0; n--) {
         int64_t p[10];
@@ -336,7 +336,7 @@ static void rows(void **state)
     mega_ltor_row(tokens, L, &all, NULL, NULL, NULL, NULL, NULL);
 }
 
-/* Options that look for ends of documents are refused where the data hold none. */
+/* Options that need ends of documents are refused if the data has none. */
 static void ends_that_are_not_there(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ static void assert_near(double found, double expected)
         fail_msg("found %.0f bytes, expected %.0f within 3 %%", found, expected);
 }
 
-/* Known before anything is built, and what is then held. */
+/* The memory is known before anything is built, and equals what is then held. */
 static void planned_bytes_are_held(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void planned_bytes_are_held(void **state)
     gpt_kit_destroy(d);
 }
 
-/* Pages by how many map them: of two mappings of one page each counts half. */
+/* Resident memory in which each page counts 1/n if n mappings share it. */
 static double share_bytes(void)
 {
     char line[256];
@@ -59,7 +59,8 @@ static double share_bytes(void)
     return (double)sum * 1024;
 }
 
-/* What one rank builds in a share is mapped by another, here by the same process: the same samples, no second copy. */
+/* What one rank builds in a share is mapped by another, here by the same process: the same samples without a second
+ * copy. */
 static void share_holds_one_copy(void **state)
 {
     (void)state;
@@ -86,8 +87,8 @@ static void share_holds_one_copy(void **state)
     gpt_kit_destroy(second);
 }
 
-/* An offer that does not lead to what was offered, as from a container with other process ids; arrays of another key;
- * no offer. */
+/* An offer that leads to something else, as from a container with other process ids; arrays with another key; no
+ * offer. */
 static void shares_that_do_not_fit(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Files in the idx format: plain and compressed, and damaged ones. */
+/* Files in the idx format: plain, compressed and damaged ones. */
 #include "kit.h"
 #include "megalith/dataset.h"
 #include "megalith/file.h"
@@ -62,7 +62,7 @@ static void damaged_files_are_refused(void **state)
                  {{0, 0, 8, 1, 0, 0, 0, 0}, 8, "dimension 0 is 0"},
                  {{0, 0, 8, 2, 255, 255, 255, 255, 0, 0, 0, 2}, 12, "dimension 0 is 4294967295"},
                  {{0, 0, 8, 1, 0, 0, 0, 3, 5, 6}, 10, "2 of the 3 bytes"},
-                 {{0, 0, 8, 1, 0, 0, 0, 1, 5, 6}, 10, "goes on after the 1 bytes"}};
+                 {{0, 0, 8, 1, 0, 0, 0, 1, 5, 6}, 10, "more data than the 1 bytes"}};
     mega_idx x = {.num_dims = 77};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -1,4 +1,5 @@
-/* PREFIX.bin/.idx: the bytes of the format, what a reader refuses, and that nothing half-written looks whole. */
+/* PREFIX.bin/.idx: the bytes of the format, what a reader refuses, and that no incomplete file passes for a complete
+ * one. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"
@@ -18,7 +19,7 @@ static const char *path_of(const char *prefix, const char *ending)
     return path[next];
 }
 
-/* Two documents of 3 and 2 tokens. */
+/* Writes two documents of 3 and 2 tokens. */
 static void write_golden(const char *prefix, mega_dtype dtype)
 {
     mega_indexed_writer *w;
@@ -116,7 +117,7 @@ static void expect_open_fails(const char *prefix, mega_status st, const char *wh
         fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
 }
 
-/* Every single wrong byte of the header and of the arrays is noticed, and every cut. */
+/* Every single wrong byte of the header and of the arrays is noticed, and every truncation. */
 static void damage_is_noticed(void **state)
 {
     (void)state;
@@ -302,7 +303,7 @@ static void flip_byte(const char *path, long at)
     assert_int_equal(fclose(f), 0);
 }
 
-/* 16 blocks, the last of 2 bytes less: which of them a hash of 4, or of all of them, sees. */
+/* 16 blocks, the last of which is 2 bytes shorter: which changes a hash of 4 blocks, or of all, detects. */
 static void samples_see_changed_bytes(void **state)
 {
     (void)state;
@@ -325,7 +326,7 @@ static void samples_see_changed_bytes(void **state)
         flip_byte(path_of(prefix, ".bin"), block * BLOCK + (block == 15 ? BLOCK - 3 : 7));
     }
     assert_true(sample_of(ix, 4) == four && sample_of(ix, 1024) == all);
-    write_bytes(path_of(prefix, ".bin"), tokens, 5000); /* cut while it is open */
+    write_bytes(path_of(prefix, ".bin"), tokens, 5000); /* truncated while it is open */
     uint64_t hash;
     assert_int_equal(mega_indexed_sample_hash(ix, 1024, &hash), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), "sampled.bin: byte 4096"));

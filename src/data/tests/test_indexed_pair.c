@@ -1,5 +1,5 @@
-/* A pair is the old one or the new one: whenever its writer dies, whoever looks at it meanwhile, and whoever else
- * writes there. The pairs of these tests have .bin files of one size, so that only their tokens tell a mixture. */
+/* A pair is the old one or the new one, whenever its writer dies, whoever reads it meanwhile, and whoever else writes
+ * there. All .bin files of these tests have the same size, so that only their tokens reveal a mixture of two pairs. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"
@@ -15,7 +15,7 @@
 
 enum { TOKENS = 12, MOST_STATES = 100 };
 
-/* `kind` documents, all of whose tokens are `kind`; the .bin has TOKENS of them. */
+/* Writes `kind` documents, all of whose tokens are `kind`; the .bin has TOKENS of them. */
 static mega_status write_pair(const char *prefix, int kind)
 {
     mega_indexed_writer *w;
@@ -26,7 +26,7 @@ static mega_status write_pair(const char *prefix, int kind)
     return mega_indexed_writer_finish(w);
 }
 
-/* Which pair it is; 0: there is none that opens. Anything else fails the test. */
+/* Returns which pair it is; 0: none can be opened. Anything else fails the test. */
 static int kind_of(const char *prefix)
 {
     mega_indexed *ix;
@@ -45,7 +45,7 @@ static int kind_of(const char *prefix)
 
 /* ---- every instant at which a writer may die ---- */
 
-/* Copies of the folder after each operation, without the lock: its process is dead. */
+/* Copies of the folder after each operation, without the lock, because its process is dead. */
 typedef struct history {
     const char *folder;
     char *state[MOST_STATES];
@@ -96,7 +96,7 @@ static void history_fini(history *h)
     }
 }
 
-/* After it was read or written, nothing is left but the pair. */
+/* After reading or writing, only the files of the pair may be left. */
 static void assert_tidy(const char *folder)
 {
     mega_names names;
@@ -116,7 +116,7 @@ static int check_state(const char *state, int old)
     const int kind = kind_of(prefix);
     assert_true(kind == old || kind == 3);
     assert_int_equal(kind_of(prefix), kind);
-    assert_int_equal(write_pair(other, 4), MEGA_OK); /* the next writer instead of a reader */
+    assert_int_equal(write_pair(other, 4), MEGA_OK); /* a writer instead of a reader */
     assert_int_equal(kind_of(other), 4);
     assert_tidy(copy);
     assert_int_equal(mega_tree_remove(copy), MEGA_OK);
@@ -126,7 +126,7 @@ static int check_state(const char *state, int old)
     return kind;
 }
 
-/* What a reader does where a writer died, cut off at each of its own operations as well. */
+/* Checks what a reader does after a writer died, even if the reader is killed at each of its own operations. */
 static void check_completion(const char *state, int old)
 {
     history h = {.folder = state};
@@ -143,7 +143,7 @@ static void check_completion(const char *state, int old)
     mega_free(copy);
 }
 
-/* old: the pair before, 0: none. Returns how often the new pair was found. */
+/* old: the previous pair, 0: none. Returns how often the new pair was found. */
 static void write_over(int old)
 {
     const char *base = mega_kit_temp_folder(), *folder = mega_kit_path(base, "f"), *prefix = mega_kit_path(base, "f/x");
@@ -159,7 +159,7 @@ static void write_over(int old)
     for (int i = 0; i < h.count; i++) {
         check_completion(h.state[i], old);
         const bool is_new = check_state(h.state[i], old) == 3;
-        assert_true(is_new || seen[1] == 0); /* never back to the old one */
+        assert_true(is_new || seen[1] == 0); /* once new, never the old pair again */
         seen[is_new]++;
     }
     assert_true(seen[0] > 5 && seen[1] > 5);
@@ -199,7 +199,7 @@ static void a_second_writer_is_refused(void **state)
     assert_int_equal(kind_of(prefix), 1);
 }
 
-/* One whose lock is gone goes on, but must not give its files their names after another process wrote there. */
+/* A writer that lost its lock continues, but must not rename its files after another process has written there. */
 static void a_writer_without_its_lock_replaces_nothing_newer(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void a_writer_without_its_lock_replaces_nothing_newer(void **state)
     }
 }
 
-/* A reader opens again and again while other processes replace the pair. */
+/* A reader keeps opening the pair while other processes replace it. */
 static void readers_never_see_a_mixture(void **state)
 {
     (void)state;
@@ -243,11 +243,11 @@ static void readers_never_see_a_mixture(void **state)
     int status;
     assert_int_equal(kill(writer, SIGKILL), 0);
     assert_int_equal(waitpid(writer, &status, 0), writer);
-    assert_true(WIFSIGNALED(status)); /* a reader that completes nothing takes no lock from the writer */
+    assert_true(WIFSIGNALED(status)); /* a reader with nothing to complete must not take the lock from the writer */
     assert_true(kind_of(prefix) > 0);
 }
 
-/* Where another program, which knows nothing of all this, has written a pair after the crash. */
+/* Another program, which knows nothing of the lock, has written a pair after the crash. */
 static void a_later_pair_of_others_is_kept(void **state)
 {
     (void)state;

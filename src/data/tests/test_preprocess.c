@@ -1,5 +1,5 @@
-/* The preprocessor: same files for any number of workers, what is stored for each kind of document, and how it stops.
- */
+/* The preprocessor: the same files for any number of workers, what is stored for each kind of document, and how it
+ * stops. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/hash.h"
@@ -42,7 +42,7 @@ static void expect_empty_folder(const char *folder, size_t but)
     mega_names_fini(&names);
 }
 
-/* An empty document is an entry without a sequence, and gets no end. */
+/* An empty document is an entry without a sequence, and gets no end-of-document token. */
 static void documents_and_ends(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static const char *uneven_input(const char *folder)
     return path;
 }
 
-/* Leaves this thread one core, on which a single worker does without threads; *all is what it had. */
+/* Restricts this thread to one core, on which a single worker uses no threads; *all receives the original mask. */
 static void keep_one_core(cpu_set_t *all)
 {
     cpu_set_t one;
@@ -152,7 +152,7 @@ static void any_number_of_workers(void **state)
     const char *folder = mega_kit_temp_folder(), *input = uneven_input(folder);
     mega_tokenizer *t = tokenizer_of("ByteTokenizer", 0);
     uint64_t expected[2] = {0, 0};
-    const int workers[] = {1, 1, 2, 3, 7}; /* first on one core */
+    const int workers[] = {1, 1, 2, 3, 7}; /* first time on one core */
     cpu_set_t all;
     keep_one_core(&all);
     for (int i = 0; i < 5; i++) {
@@ -204,7 +204,7 @@ static void bad_lines(void **state)
     mega_tokenizer_destroy(t);
 }
 
-/* What cannot work is said before a file is touched, or leaves none. */
+/* A job that cannot work fails before a file is touched, or leaves none. */
 static void refusals(void **state)
 {
     (void)state;
@@ -235,13 +235,13 @@ static void refusals(void **state)
     mega_kit_write(input, "{\"text\":\"ab\"}\n");
     assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_INTERRUPTED);
     job.stop = NULL;
-    job.output_prefix = mega_kit_path(input, "out"); /* a file is no folder */
+    job.output_prefix = mega_kit_path(input, "out"); /* the path leads through a file */
     assert_int_not_equal(mega_preprocess(&r, &job), MEGA_OK);
     expect_empty_folder(folder, 1);
     mega_tokenizer_destroy(t);
 }
 
-/* Something that goes wrong late stops everything, and comes in the order of the input. */
+/* A late failure stops everything, and is reported in the order of the input. */
 static void a_damaged_second_file(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void text_files(void **state)
     mega_preprocess_result r;
     assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
     assert_int_equal(r.documents, 2);
-    assert_int_equal(r.tokens[0], 9); /* the documents joined are the file */
+    assert_int_equal(r.tokens[0], 9); /* the concatenated documents equal the file */
     mega_indexed *ix;
     open_output(&ix, job.output_prefix, "text");
     mega_buffer text = {0};

@@ -1,4 +1,4 @@
-/* Reading ahead: what is read, how far ahead, and what becomes of it when the owner wants something else. */
+/* Reading ahead: what is read, how far ahead, and what happens to it when the owner needs something else. */
 #include "kit.h"
 #include "megalith/reader.h"
 #include "megalith/threads.h"
@@ -12,9 +12,9 @@ enum { BATCH = 4, COUNT = 1000, SEED = 9 };
 
 typedef struct source {
     atomic_int reads, collated;
-    atomic_llong fails_at; /* index; -1: none */
-    atomic_bool is_held;   /* reads wait until it is false */
-    atomic_bool is_inside; /* a read has begun that waits */
+    atomic_llong fails_at; /* index whose read fails; -1: none */
+    atomic_bool is_held;   /* while true, reads wait */
+    atomic_bool is_inside; /* a read has begun and waits */
 } source;
 
 typedef struct setting {
@@ -40,7 +40,7 @@ static void wait_for(const atomic_int *reads, int expected)
     assert_int_equal(atomic_load(reads), expected);
 }
 
-/* A sample is its index and its position in the run. */
+/* The values of a sample are its index and its position in the run. */
 static mega_status read_one(void *user, int64_t index, mega_sample *sample)
 {
     source *s = user;
@@ -129,13 +129,13 @@ static void what_is_announced_is_read_before_it_is_taken(void **state)
         wait_for(&s.source.reads, (int)at + 2 * BATCH);
         must(take(&s, at, BATCH, SEED));
         expect(&s, at, BATCH, SEED);
-        assert_int_equal(atomic_load(&s.source.reads), at + 2 * BATCH); /* none of them twice */
+        assert_int_equal(atomic_load(&s.source.reads), at + 2 * BATCH); /* no sample was read twice */
     }
     assert_int_equal(atomic_load(&s.source.collated), 21);
     close_setting(&s);
 }
 
-/* Position, size and seed: what was announced is not given for other samples. */
+/* A batch announced with another position, size or seed is not returned for these samples. */
 static void other_samples_than_announced_are_read(void **state)
 {
     (void)state;
@@ -165,14 +165,14 @@ static void a_failed_read_is_kept_until_it_is_needed(void **state)
     must(take(&s, 0, BATCH, SEED));
     announce(&s, BATCH);
     announce(&s, 2 * BATCH);
-    wait_for(&s.source.reads, 2 * BATCH + 2); /* the failed one ends its batch */
+    wait_for(&s.source.reads, 2 * BATCH + 2); /* the read that fails ends its batch */
     must(take(&s, BATCH, BATCH, SEED));
     expect(&s, BATCH, BATCH, SEED);
     mega_error_clear();
     assert_int_equal(take(&s, 2 * BATCH, BATCH, SEED), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), "sample 9 of the run, index"));
     assert_non_null(strstr(mega_error_message(), "is torn"));
-    assert_int_equal(take(&s, 2 * BATCH, BATCH, SEED), MEGA_ERR_IO); /* read again, as it fails again */
+    assert_int_equal(take(&s, 2 * BATCH, BATCH, SEED), MEGA_ERR_IO); /* the samples are read again, and fail again */
     atomic_store(&s.source.fails_at, -1);
     must(take(&s, 2 * BATCH, BATCH, SEED));
     expect(&s, 2 * BATCH, BATCH, SEED);
@@ -186,7 +186,7 @@ static void *let_go(void *user)
     return NULL;
 }
 
-/* Neither may give memory away that a read still writes to. */
+/* Neither call may free memory that a read is still writing to. */
 static void destroying_and_dropping_wait_for_a_read(void **state)
 {
     (void)state;
@@ -203,7 +203,8 @@ static void destroying_and_dropping_wait_for_a_read(void **state)
         if (destroys == 0) {
             must(take(&s, 100, BATCH, SEED));
             expect(&s, 100, BATCH, SEED);
-            assert_int_equal(atomic_load(&s.source.collated), 3); /* the second announced batch was never begun */
+            /* reading of the second announced batch never began */
+            assert_int_equal(atomic_load(&s.source.collated), 3);
         }
         close_setting(&s);
         if (destroys == 1) assert_int_equal(atomic_load(&s.source.collated), 2);

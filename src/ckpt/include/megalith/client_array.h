@@ -1,4 +1,4 @@
-/* A named array that a program keeps in its checkpoints. */
+/* A named array that a program stores in its checkpoints. */
 #ifndef MEGALITH_CLIENT_ARRAY_H
 #define MEGALITH_CLIENT_ARRAY_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* The caller's: name and data are borrowed for the call that saves. One that was loaded: the engine's. */
+/* When saving, name and data are borrowed for the call; when loaded, they belong to the engine. */
 typedef struct mega_client_array {
     const char *name;
     mega_dtype dtype;

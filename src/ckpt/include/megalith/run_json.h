@@ -1,4 +1,4 @@
-/* state/run.json: what a checkpoint holds of the run that wrote it. */
+/* state/run.json: what a checkpoint stores about the run that wrote it. */
 #ifndef MEGALITH_RUN_JSON_H
 #define MEGALITH_RUN_JSON_H
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* The whole of it; the caller releases it. NULL where there is no checkpoint, or none in it. */
+/* Returns all of it in *out; the caller releases it. NULL if there is no checkpoint, or no run.json in it. Returns
+ * MEGA_ERR_FORMAT if it is not valid JSON. */
 mega_status mega_run_json(json_t **out, const mega_checkpoint *c);
 
 #ifdef __cplusplus

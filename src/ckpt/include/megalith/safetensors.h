@@ -1,8 +1,8 @@
-/* safetensors files: a JSON header that names tensors, then their bytes.
+/* safetensors files: a JSON header that describes tensors, followed by their bytes.
  *
- * The reader maps the file and checks all that the format demands before it hands out a tensor; each refusal carries
- * the name that the format's own validator gives it (HeaderTooSmall, InvalidOffset, …). The writer's bytes are those of
- * the reference writer: order by alignment, then by name; header padded to eight bytes. */
+ * The reader maps the file and checks everything that the format requires before it returns a tensor; each error
+ * contains the name that the format's own validator gives it (HeaderTooSmall, InvalidOffset, …). The writer produces
+ * the same bytes as the reference writer: tensors ordered by alignment, then by name; header padded to eight bytes. */
 #ifndef MEGALITH_SAFETENSORS_H
 #define MEGALITH_SAFETENSORS_H
 
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* In the order in which the writer lays tensors out. */
+/* In the order in which the writer places tensors. */
 typedef enum mega_st_dtype {
     MEGA_ST_U64,
     MEGA_ST_I64,
@@ -44,7 +44,7 @@ typedef enum mega_st_dtype {
 } mega_st_dtype;
 const char *mega_st_dtype_name(mega_st_dtype t);
 int mega_st_dtype_bits(mega_st_dtype t);
-/* The type of ours that is the same bytes, or false where there is none. */
+/* Writes our type with the same bytes to *out; returns false if there is none. */
 bool mega_st_dtype_to_mega(mega_st_dtype t, mega_dtype *out);
 mega_st_dtype mega_st_dtype_from_mega(mega_dtype t);
 
@@ -53,22 +53,22 @@ typedef struct mega_safetensor {
     mega_st_dtype dtype;
     int num_dims;
     const uint64_t *shape;
-    uint64_t begin, end; /* bytes, within the data part */
+    uint64_t begin, end; /* offsets within the data part */
     const uint8_t *data; /* little-endian, C order; may be unaligned in files of other writers */
 } mega_safetensor;
 
 typedef struct mega_safetensors mega_safetensors;
 mega_status mega_safetensors_open(mega_safetensors **out, const char *path);
-/* The same on bytes in memory that outlive the reader; `name` is for messages. */
+/* The same for bytes in memory that outlive the reader; `name` is for messages. */
 mega_status mega_safetensors_parse(mega_safetensors **out, const void *bytes, size_t size, const char *name);
 void mega_safetensors_close(mega_safetensors *s);
 size_t mega_safetensors_count(const mega_safetensors *s);
-/* In file order. Borrowed until close, as are the names and data in it. */
+/* In file order. The tensor, its name and its data are borrowed until close. */
 const mega_safetensor *mega_safetensors_get(const mega_safetensors *s, size_t index);
 const mega_safetensor *mega_safetensors_find(const mega_safetensors *s, const char *name); /* NULL: none */
 const char *mega_safetensors_metadata(const mega_safetensors *s, const char *key);         /* NULL: none */
 
-/* What a writer is told beforehand: the header comes first in the file. */
+/* A tensor to be written; the writer needs all of them in advance, because the header comes first in the file. */
 #define MEGA_ST_WRITER_DIMS 4
 typedef struct mega_st_entry {
     const char *name;
@@ -80,18 +80,18 @@ typedef struct mega_st_pair {
     const char *key, *value;
 } mega_st_pair;
 
-/* Writes the header at once; then the caller writes the bytes of every tensor, in the order that next tells:
+/* Writes the header at once; the caller then writes the bytes of every tensor, in the order that `next` gives:
  *
  *     for (int i; (i = mega_st_writer_next(w)) >= 0;) { … mega_st_writer_write(w, part, bytes) … }
  *
- * and closes. A tensor that gets more or fewer bytes than its shape says is an error, told at close at the latest.
- * entries are borrowed until close. */
+ * and closes. A tensor that gets more or fewer bytes than its shape requires is an error, reported by close at the
+ * latest. entries are borrowed until close. */
 typedef struct mega_st_writer mega_st_writer;
 mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const mega_st_entry *entries, int count,
                                   const mega_st_pair *metadata, int num_metadata);
-int mega_st_writer_next(mega_st_writer *w); /* index into entries; -1: all are written */
+int mega_st_writer_next(mega_st_writer *w); /* index into entries; -1: all have been written */
 mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n);
-/* crc and size of the whole file, where not NULL. Frees w also when it fails. */
+/* crc and size are those of the whole file; each may be NULL. Frees w even if it fails. */
 mega_status mega_st_writer_close(mega_st_writer *w, bool sync, uint32_t *crc, int64_t *size);
 void mega_st_writer_abandon(mega_st_writer *w);
 

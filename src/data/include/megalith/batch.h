@@ -1,5 +1,5 @@
-/* The columns of a batch, one for each named input of a model's programs: making a batch, and copying its samples into
- * the inputs of a program. What fills the samples is in dataset.h. */
+/* The columns of a batch, one for each named input of a model's programs: creating a batch, and copying its samples
+ * into the inputs of a program. dataset.h has the functions that fill samples. */
 #ifndef MEGALITH_BATCH_H
 #define MEGALITH_BATCH_H
 
@@ -14,51 +14,52 @@ extern "C" {
 
 enum { MEGA_INPUTS = 32, MEGA_INPUT_NAME = 64 };
 
-/* A named input, as it is filled: MEGA_I32 or MEGA_F32, whatever the compute type of the program. */
+/* A named input as it is filled: MEGA_I32 or MEGA_F32, whatever the compute type of the program. */
 typedef struct mega_batch_input {
     char name[MEGA_INPUT_NAME];
     int64_t dtype;
-    int64_t per_sample; /* numbers */
-    int64_t below;      /* I32: values are 0 … below - 1; 0: any */
+    int64_t per_sample; /* count of numbers */
+    int64_t below;      /* I32: values are in [0, below); 0: any value */
 } mega_batch_input;
 
-/* Lists the inputs of a program over `samples` samples that a batch fills. Those of the engine are left out: sample_id,
- * seq_position, and what pipeline stages hand over (mega_border_name).
+/* Lists the inputs of a program over `samples` samples that a batch fills. Omits the inputs that the engine fills:
+ * sample_id, seq_position, and the activations between pipeline stages (mega_border_name).
  * Returns MEGA_ERR_USAGE for an input that cannot be divided into samples, or a name that is too long. */
 mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_batch_input out[MEGA_INPUTS],
                                  int *out_count);
 
-/* A batch for up to `capacity` samples, without columns. */
+/* Creates a batch for up to `capacity` samples, without columns. Returns MEGA_ERR_MEMORY. */
 mega_status mega_batch_create(mega_batch **out, int64_t capacity);
-/* The same with the columns of another batch, which have no memory yet. */
+/* The same with the columns of another batch, which still need memory. */
 mega_status mega_batch_create_like(mega_batch **out, const mega_batch *other);
 void mega_batch_destroy(mega_batch *batch);
-/* Adds a column, or joins it with that of the same name. is_read: a program of this rank has this input; without, the
- * column takes no memory. Returns MEGA_ERR_USAGE if the column of this name has another dtype or size. */
+/* Adds a column, or joins it with the one of the same name. is_read: a program of this rank reads this input; otherwise
+ * the column takes no memory. Returns MEGA_ERR_USAGE if the column of this name has another dtype or size. */
 mega_status mega_batch_add(mega_batch *batch, const mega_batch_input *input, bool is_read);
 int mega_batch_num_inputs(const mega_batch *batch);
 const mega_batch_input *mega_batch_input_get(const mega_batch *batch, int number);
-/* Memory of the columns: bytes, and where it is. NULL: the batch allocates it itself. */
+/* The memory of the columns: its size, and its address. NULL: the batch allocates it itself. */
 size_t mega_batch_bytes(const mega_batch *batch);
 mega_status mega_batch_allocate(mega_batch *batch, void *memory);
 
-/* A batch for programs that are run by hand: with a column for each input of this program over `samples` samples, and
- * memory of its own. */
+/* Creates a batch for programs that are run by hand: a column for each input of this program over `samples` samples,
+ * with its own memory. Returns MEGA_ERR_USAGE or MEGA_ERR_MEMORY. */
 mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64_t samples);
 
-/* Begins `samples` samples, of which nothing is filled. Each has the index 0 until it is given another. */
+/* Starts `samples` samples with no input filled. Each has index 0 until it is set. */
 void mega_batch_begin(mega_batch *batch, int64_t samples);
-void mega_batch_set_seed(mega_batch *batch, uint32_t seed); /* mega_sample_seed */
+void mega_batch_set_seed(mega_batch *batch, uint32_t seed); /* the value of mega_sample_seed */
 void mega_batch_set_index(mega_batch *batch, int64_t i, int64_t index);
-bool mega_batch_is_of_same_samples(const mega_batch *a, const mega_batch *b); /* as many, with the same indices */
-/* Marks the input as filled and returns where this rank keeps it, for its caller to write `count` numbers; NULL if this
- * rank does not read it, or the model has no input of this name, dtype and count. */
+/* the same number of samples with the same indices */
+bool mega_batch_is_of_same_samples(const mega_batch *a, const mega_batch *b);
+/* Marks the input as filled and returns where this rank keeps it, so that the caller can write `count` numbers; NULL if
+ * this rank does not read it, or the model has no input of this name, dtype and count. */
 int32_t *mega_sample_i32(mega_sample *sample, const char *input, int64_t count);
 float *mega_sample_f32(mega_sample *sample, const char *input, int64_t count);
 /* Returns MEGA_ERR_USAGE, with the name of the input and the sample, for an input of this rank that is not filled, or
  * for an id, label or position out of its range. */
 mega_status mega_batch_check(const mega_batch *batch);
-/* Copies `samples` samples from sample `first` on into the inputs of one slot. */
+/* Copies `samples` samples, beginning with sample `first`, into the inputs of one slot. */
 void mega_batch_load(const mega_batch *batch, int64_t first, int64_t samples, mega_program *p, int slot);
 
 #ifdef __cplusplus

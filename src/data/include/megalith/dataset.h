@@ -32,7 +32,7 @@ uint32_t mega_sample_seed(const mega_sample *sample);
 /* Returns the number of samples in the batch on this rank. */
 int64_t mega_batch_num_samples(const mega_batch *batch);
 
-/* Returns sample i of the batch, 0 <= i < mega_batch_num_samples, else NULL. Borrowed from the batch. */
+/* Returns sample i of the batch, 0 <= i < mega_batch_num_samples, otherwise NULL. Borrowed from the batch. */
 mega_sample *mega_batch_sample(mega_batch *batch, int64_t i);
 
 /* A value that the engine copies. `user` is borrowed until mega_engine_destroy.
@@ -45,14 +45,14 @@ typedef struct mega_dataset {
     mega_status (*read)(void *user, int64_t index, mega_sample *sample);
     /* Optional: runs after all samples of a batch on this rank have been read. */
     mega_status (*collate)(void *user, mega_batch *batch);
-    /* Optional: a hash of the content, asked for once, when the engine is created. Checkpoints store it, and a run that
-     * resumes with other data is refused (mega_load_options). */
+    /* Optional: returns a hash of the content; called once, when the engine is created. Checkpoints store it, and a run
+     * that resumes with other data is refused (mega_load_options). */
     uint64_t (*hash)(void *user);
     void *user;
     bool in_order; /* samples are not shuffled */
     /* read and collate may be called by several threads at the same time. The engine then reads training samples on a
-     * thread of its own, at most two batches ahead of the step that needs them; otherwise only the thread that calls
-     * the engine calls them. What is trained is the same. */
+     * background thread, at most two batches ahead of the step that needs them; otherwise only the thread that calls
+     * the engine calls them. The training is the same either way. */
     bool is_thread_safe;
 } mega_dataset;
 
@@ -66,10 +66,10 @@ int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n
  */
 MEGA_CHECK_RESULT mega_status mega_dataset_fill(const mega_dataset *dataset, uint32_t seed, mega_batch *batch);
 
-/* A file in the idx format of MNIST, of unsigned bytes. */
+/* A file of unsigned bytes in the idx format of MNIST. */
 enum { MEGA_IDX_DIMS = 4 };
 typedef struct mega_idx {
-    uint8_t *bytes; /* dim[0] items, owned by this struct */
+    uint8_t *bytes; /* the content of dim[0] items, owned by this struct */
     int num_dims;
     int64_t dim[MEGA_IDX_DIMS];
 } mega_idx;

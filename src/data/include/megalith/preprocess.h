@@ -1,5 +1,5 @@
-/* Text to token data sets: documents are read by one thread, tokenized by several, and written in their order, so that
- * the files are the same for any number of workers. Memory does not grow with the input. */
+/* Turns text into token data sets: one thread reads documents, several tokenize them, and they are written in their
+ * order, so that the files are the same for any number of workers. Memory does not grow with the input. */
 #ifndef MEGALITH_PREPROCESS_H
 #define MEGALITH_PREPROCESS_H
 
@@ -17,36 +17,36 @@ extern "C" {
 enum { MEGA_PREPROCESS_KEYS_MAX = 64 };
 
 typedef struct mega_preprocess_job {
-    const char *const *inputs; /* as mega_documents_options */
+    const char *const *inputs; /* as in mega_documents_options */
     int num_inputs;
     mega_document_format format;
     bool split_on_blank_lines;
-    const char *const *keys; /* one data set each: PREFIX_KEY_document.bin and .idx */
+    const char *const *keys; /* one data set for each key: PREFIX_KEY_document.bin and .idx */
     int num_keys;
-    const mega_tokenizer *tokenizer; /* not used for a vocabulary */
-    bool append_eod;                 /* documents that are not empty end with the tokenizer's id for it */
+    const mega_tokenizer *tokenizer; /* not used by mega_preprocess_char_vocabulary */
+    bool append_eod;                 /* append the tokenizer's end-of-document id to documents that are not empty */
     const char *output_prefix;
     int workers;                       /* threads that tokenize, at least 1 */
-    int64_t log_interval;              /* documents between lines of progress; 0: by time alone */
-    bool skip_bad_lines;               /* leave broken lines out (with a warning) instead of stopping at the first */
-    const volatile sig_atomic_t *stop; /* may be NULL; not 0: give up, remove what was written */
+    int64_t log_interval;              /* documents between progress lines; 0: by time only */
+    bool skip_bad_lines;               /* skip invalid lines (with a warning) instead of stopping at the first */
+    const volatile sig_atomic_t *stop; /* may be NULL; once *stop is not 0: give up and remove what was written */
 } mega_preprocess_job;
 
 typedef struct mega_preprocess_result {
     int64_t documents, bad_lines;
-    int64_t empty_documents;                  /* without a token under any key */
-    int64_t tokens[MEGA_PREPROCESS_KEYS_MAX]; /* of each key, ends of documents included */
-    uint64_t text_bytes;                      /* UTF-8, all keys */
+    int64_t empty_documents;                  /* documents without a token under any key */
+    int64_t tokens[MEGA_PREPROCESS_KEYS_MAX]; /* for each key, including ends of documents */
+    uint64_t text_bytes;                      /* bytes of UTF-8 of all keys */
     double seconds;
 } mega_preprocess_result;
 
 mega_status mega_preprocess(mega_preprocess_result *out, const mega_preprocess_job *job);
 
-/* Reads all of the input for the characters it holds and writes them as the vocabulary of a CharTokenizer. Standard
- * input is refused, because it could not be read again. */
+/* Reads the whole input and writes its characters as the vocabulary of a CharTokenizer. Refuses standard input, which
+ * could not be read again. */
 mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, const char *path);
 
-/* PREFIX_KEY_document, in a new block; NULL when memory is short. */
+/* Returns PREFIX_KEY_document in a new block; NULL when memory is short. */
 char *mega_preprocess_output(const mega_preprocess_job *job, int key);
 
 #ifdef __cplusplus
