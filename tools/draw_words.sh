@@ -1,9 +1,11 @@
-#!/usr/bin/env python3
-"""Draws comments, messages and passages of the pages at random, so that somebody can judge whether each is understood.
-
-tools/draw_words.py SEED         100 comments, 60 messages and 10 passages of pages; the same seed draws the same ones
-tools/draw_words.py all PATH...  all comments and messages under these paths, in order
-"""
+#!/usr/bin/env bash
+# Draws comments, messages and passages of the pages at random, so that a reader can judge whether each is clear.
+#
+# tools/draw_words.sh SEED         100 comments, 60 messages and 10 passages of pages; a seed always draws the same ones
+# tools/draw_words.sh all PATH...  all comments and messages under these paths, in order
+set -eu
+cd "$(dirname "$0")/.."
+exec python3 - "$@" <<'PYTHON'
 import random
 import re
 import subprocess
@@ -85,7 +87,7 @@ def main():
             show(item)
         return
     if len(sys.argv) != 2:
-        sys.exit(__doc__)
+        sys.exit('usage: tools/draw_words.sh SEED, or tools/draw_words.sh all PATH...')
     random.seed(sys.argv[1])
     found = items(['.'])
     for kind, count in ('comment', NUM_COMMENTS), ('message', NUM_MESSAGES):
@@ -98,3 +100,4 @@ def main():
 
 
 main()
+PYTHON
