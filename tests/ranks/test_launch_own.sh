@@ -151,7 +151,7 @@ fi
 echo x >plain.txt
 mkdir folder
 refuses 'no such file' './gone: No such file or directory' launch ./gone
-refuses 'no permission' './plain.txt: Permission denied; to allow that it is executed: chmod +x' launch ./plain.txt
+refuses 'no permission' './plain.txt: Permission denied; make it executable: chmod +x ./plain.txt' launch ./plain.txt
 refuses 'a folder' './folder: is a folder' launch ./folder
 refuses 'a program of this folder' '"who.sh" is not a command and not on PATH; the program of this folder is ./who.sh' launch who.sh
 refuses 'no such name' '"whatisit" is not a command, and no program on PATH has this name' launch whatisit

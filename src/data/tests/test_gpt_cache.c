@@ -141,7 +141,7 @@ static void cache_that_cannot_be_written(void **state)
     mega_log_set_sink(gpt_kit_note_warning, warning);
     gpt_kit_build(d, &o);
     mega_log_set_sink(NULL, NULL);
-    assert_non_null(strstr(warning, "not kept"));
+    assert_non_null(strstr(warning, "not cached"));
     assert_non_null(d[0]);
     gpt_kit_destroy(d);
 }
