@@ -1,11 +1,11 @@
-/* Whether a model that only runs forward may be held. */
+/* Checks whether a model that only runs forward fits into memory. */
 #ifndef MEGALITH_BUDGET_H
 #define MEGALITH_BUDGET_H
 
 #include "megalith/engine.h"
 
-/* Before anything is allocated: what the engine will hold and the process itself against limit (0: none). what:
- * "generation"; remedy: what would make it fit where the weights alone do. */
+/* To be called before anything is allocated. Compares the memory of the engine and of the process itself with limit (0:
+ * none). For the message: what, such as "generation"; remedy, the options to change if the weights alone would fit. */
 mega_status budget_check(size_t limit, const mega_engine *e, const char *what, const char *remedy);
 
 #endif

@@ -8,7 +8,7 @@ int64_t mega_evaluate_windows(int64_t tokens, int64_t stride)
     return targets > 0 ? (targets + stride - 1) / stride + 1 : 1;
 }
 
-/* What is evaluated. */
+/* The tokens to evaluate. */
 typedef struct text {
     const int32_t *tokens;
     int64_t count, windows;
@@ -16,7 +16,7 @@ typedef struct text {
     int32_t pad;
 } text;
 
-/* Whether target i of a window counts: it is one, and no earlier window counted it. */
+/* Whether target i of a window counts: it exists, and no earlier window has counted it. */
 static bool target_counts(const text *t, int64_t window, int64_t i)
 {
     const int64_t first = window == 0 ? 0 : t->seq - t->stride;
@@ -41,7 +41,7 @@ static void fill_sample(const text *t, mega_sample *sample, int64_t window)
     }
 }
 
-/* The ranks where the model ends have the losses. */
+/* Only ranks with the last pipeline stage have losses. */
 static void add_losses(mega_evaluation *sum, const mega_engine *e, const text *t, int64_t window)
 {
     mega_run_value loss;
@@ -53,7 +53,7 @@ static void add_losses(mega_evaluation *sum, const mega_engine *e, const text *t
     }
 }
 
-/* Data-parallel ranks take turns at the batches of windows. */
+/* Batches of windows are dealt to the data-parallel ranks in turn. */
 static mega_status run_windows(mega_evaluation *sum, mega_engine *e, const text *t, const mega_evaluate_options *o)
 {
     enum { WAITS_EVERY = 16 }; /* stages of a pipeline seldom wait for each other */
@@ -72,7 +72,7 @@ static mega_status run_windows(mega_evaluation *sum, mega_engine *e, const text 
     return mega_engine_wait(e);
 }
 
-/* The last stage of a pipeline has the losses. */
+/* Only the last pipeline stage has losses. */
 static mega_status sum_ranks(mega_evaluation *sum, const mega_layout *layout)
 {
     const mega_axis *pp = &layout->pp;
@@ -94,9 +94,10 @@ mega_status mega_evaluate(mega_evaluation *out, mega_engine *engine, const int32
                          "evaluation: %lld tokens; at least 2 are needed, the first has nothing before it",
                          (long long)count);
     if (o->stride < 1 || o->stride > seq)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "evaluation: windows of %lld tokens moving on by %lld; expected 1 up to their own length",
-                         (long long)seq, (long long)o->stride);
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "evaluation: windows of %lld tokens with a stride of %lld; expected a stride from 1 to that length",
+            (long long)seq, (long long)o->stride);
     const text t = {.tokens = tokens,
                     .count = count,
                     .windows = mega_evaluate_windows(count, o->stride),
@@ -105,7 +106,7 @@ mega_status mega_evaluate(mega_evaluation *out, mega_engine *engine, const int32
                     .pad = o->pad};
     mega_evaluation sum = {.windows = t.windows};
     const mega_layout *layout = mega_engine_layout(engine);
-    /* before one waits for another that failed */
+    /* agree first, so that no rank waits for one that failed */
     MEGA_TRY(mega_comm_agree(layout->world.comm, run_windows(&sum, engine, &t, o)));
     MEGA_TRY(sum_ranks(&sum, layout));
     *out = sum;

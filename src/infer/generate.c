@@ -1,4 +1,4 @@
-/* The generation loop: prompts are read in chunks, then one token a sequence at a time. */
+/* The generation loop: reads prompts in chunks, then generates one token per sequence at a time. */
 #include "megalith/generate.h"
 #include "megalith/batch.h"
 #include "megalith/memory.h"
@@ -9,15 +9,15 @@ struct mega_generator {
     mega_language_model m;
     mega_generator_options options;
     mega_engine *engine;
-    int64_t batch, capacity; /* sequences; tokens of the longest */
+    int64_t batch, capacity; /* number of sequences; most tokens of a sequence */
     int32_t *filled;         /* [batch] rows of each cache that are filled */
-    int32_t *history;        /* [batch, capacity] prompt and new tokens */
+    int32_t *history;        /* [batch, capacity] prompt, followed by new tokens */
     int64_t *length;         /* [batch] tokens in history */
     int64_t *taken;          /* [batch] rows given to the run in progress */
     bool *active;            /* [batch] */
-    int32_t *drawn;          /* [batch] next token of each sequence that has one */
+    int32_t *drawn;          /* [batch] the token drawn for each sequence that got one */
     mega_candidate *scratch; /* [vocab] */
-    float *logits;           /* [vocab], float whatever the program computes in */
+    float *logits;           /* [vocab], float for any compute type */
 };
 
 int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t prompt_tokens)
@@ -51,7 +51,7 @@ mega_status mega_generator_create(mega_generator **out, mega_engine *engine, con
     if (mega_engine_run_rows(engine, MEGA_RUN_DECODE) < 0) return MEGA_ERR_USAGE;
     if (mega_engine_positions(engine) > m->positions)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "generation: sequences of %lld tokens asked for; expected 1 to %lld tokens (the model's "
+                         "generation: sequences of %lld tokens requested; expected 1 to %lld tokens (the model's "
                          "positions), prompt included",
                          (long long)mega_engine_positions(engine), (long long)m->positions);
     if (options->draw_vocab < 0 || options->draw_vocab > m->vocab)
@@ -125,8 +125,8 @@ static void generator_start(mega_generator *g, mega_generation *s, int count)
     }
 }
 
-/* Rows of the next run: as many tokens of each active sequence as are not in its cache yet. Where the model begins they
- * are read, where it ends the last of them counts. */
+/* Fills the rows of the next run: the tokens of each active sequence that are not in its cache yet, as far as they fit.
+ * The first pipeline stage reads these tokens; the last one needs the position of the last of them. */
 static void generator_fill_inputs(mega_generator *g, mega_run program)
 {
     mega_batch *batch = mega_engine_run_batch(g->engine, program);
@@ -149,7 +149,7 @@ static void generator_fill_inputs(mega_generator *g, mega_run program)
     }
 }
 
-/* The most tokens that a sequence has ahead of its cache; 0: no sequence is active. */
+/* The largest number of tokens that are not yet in the cache of their sequence; 0: no sequence is active. */
 static int64_t most_pending(const mega_generator *g)
 {
     int64_t most = 0;
@@ -160,7 +160,7 @@ static int64_t most_pending(const mega_generator *g)
     return most;
 }
 
-/* Logits of sequence b, in float. Ranks of tp made those of a part of the vocabulary each. */
+/* Logits of sequence b, in float. Each rank of tp has computed those of a part of the vocabulary. */
 static const float *row_logits(mega_generator *g, const mega_run_value *all, int64_t b)
 {
     const bool is_float = all->dtype == MEGA_F32;
@@ -173,7 +173,7 @@ static const float *row_logits(mega_generator *g, const mega_run_value *all, int
     return g->logits;
 }
 
-/* After a run that read the last of its tokens, a sequence has a next one. */
+/* Whether the last run has read all tokens of the sequence, so that its next one can be drawn. */
 static bool generator_draws(const mega_generator *g, int64_t b)
 {
     return g->taken[b] > 0 && g->filled[b] + g->taken[b] == g->length[b];
@@ -186,7 +186,7 @@ static bool draws_any(const mega_generator *g, int count)
     return false;
 }
 
-/* Next tokens are drawn where the model ends, and told to all stages. */
+/* The last stage draws the next tokens and sends them to all stages. */
 static mega_status generator_draw(mega_generator *g, mega_run program, const mega_generation *s, int count,
                                   const mega_sampling *sampling)
 {
@@ -200,8 +200,8 @@ static mega_status generator_draw(mega_generator *g, mega_run program, const meg
     return mega_comm_broadcast(pp->comm, "next tokens", g->drawn, (int64_t)sizeof *g->drawn * count, pp->size - 1);
 }
 
-/* One run: what is pending of each sequence, as far as it fits, through all layers. Chunks of a prompt but for the last
- * draw nothing: they go through the stages side by side, and none waits for another. */
+/* One run through all layers: pending tokens of each sequence, as many as fit. Only the last chunk of a prompt draws a
+ * token; earlier chunks pass through the stages at the same time, without waiting for each other. */
 static mega_status run_rows(mega_generator *g, const mega_generation *s, int count, int64_t pending,
                             const mega_sampling *sampling)
 {

@@ -17,7 +17,7 @@ static mega_status load_tokenizer(mega_pretrained *m)
     return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
 }
 
-/* What can be known without the weights. */
+/* Describes the model without its weights. */
 static mega_status pretrained_describe(mega_pretrained *m)
 {
     const mega_pretrained_options *o = &m->options;
@@ -67,7 +67,7 @@ mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const m
     return st;
 }
 
-/* Ranks that the layout does not divide are refused by mega_engine_create. */
+/* mega_engine_create refuses a number of ranks that does not fit the layout. */
 static int64_t data_ranks(const mega_pretrained_options *o)
 {
     const int64_t tp = o->layout.tp > 1 ? o->layout.tp : 1, pp = o->layout.pp > 1 ? o->layout.pp : 1;
@@ -107,7 +107,7 @@ mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes
 {
     mega_engine_loaded loaded;
     MEGA_TRY(create_engine(m, sizes));
-    /* a stage may fit where another does not */
+    /* the stages of a pipeline need different amounts of memory */
     MEGA_TRY(mega_comm_agree(mega_engine_layout(m->engine)->world.comm, check_memory(m, sizes->mode)));
     MEGA_TRY(mega_engine_allocate(m->engine));
     MEGA_TRY(mega_engine_load(m->engine, m->checkpoint, &(mega_engine_load_options){.finetune = true}, &loaded));

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Largest weight first; the lower id first among equals, so that the order is one and the same everywhere. */
+/* Largest weight first; among equals the lower id first, so that the order is the same on every system. */
 static int by_weight(const void *left, const void *right)
 {
     const mega_candidate *a = left, *b = right;
@@ -29,7 +29,7 @@ static double sample_uniform(uint32_t seed, uint64_t index, int64_t position)
     return ((double)(r.v[0] >> 5) * 67108864.0 + (double)(r.v[1] >> 6)) * (1.0 / 9007199254740992.0);
 }
 
-/* How many of the sorted candidates stay under top_k. */
+/* The number of sorted candidates that top_k keeps. */
 static int64_t keep_top_k(const mega_candidate *c, int64_t n, int64_t k)
 {
     if (k <= 0 || k >= n) return n;
@@ -38,7 +38,7 @@ static int64_t keep_top_k(const mega_candidate *c, int64_t n, int64_t k)
     return kept;
 }
 
-/* How many of the sorted candidates (weights are unnormalised probabilities) stay under top_p. */
+/* The number of sorted candidates (weights are unnormalised probabilities) that top_p keeps. */
 static int64_t keep_top_p(const mega_candidate *c, int64_t n, double p)
 {
     if (p <= 0.0 || p >= 1.0) return n;
@@ -71,5 +71,5 @@ int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_samplin
         rest -= scratch[i].weight;
         if (rest < 0.0) return scratch[i].id;
     }
-    return best; /* rounding left a crumb after the last candidate */
+    return best; /* reached only through rounding errors of the sums */
 }

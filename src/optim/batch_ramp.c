@@ -1,4 +1,4 @@
-/* The ramp of the global batch size: equal stretches of samples, one increment after each. */
+/* The ramp of the global batch size: it grows by one increment after every equal stretch of samples. */
 #include "megalith/optim_options.h"
 #include "megalith/schedule.h"
 

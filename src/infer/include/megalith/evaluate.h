@@ -10,21 +10,22 @@ extern "C" {
 
 typedef struct mega_evaluate_options {
     int64_t stride; /* a window begins `stride` tokens after the last one; 1 … S. S: no overlap */
-    int32_t pad;    /* id that fills up the last window; not counted */
+    int32_t pad;    /* id that fills the rest of the last window; not counted */
     void (*progress)(void *user, int64_t windows, int64_t total); /* or NULL */
     void *user;
 } mega_evaluate_options;
 
 typedef struct mega_evaluation {
-    double loss_sum; /* nats, over all targets: each token but the first is one, counted once */
+    double loss_sum; /* in nats, over all targets; every token except the first is a target, counted once */
     int64_t targets, windows;
 } mega_evaluation;
 
-/* Window i holds inputs i*stride … i*stride + S - 1; the first counts all its targets, the others the last `stride`. */
+/* Returns the number of windows. Window i has inputs i*stride … i*stride + S - 1; the first one counts all its
+ * targets, the others their last `stride` targets. */
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
-/* Collective over the world: ranks of tp and of pp share the model, ranks of dp share out the windows; all get the sum.
- * The engine is one of a GPT (gpt.h) that evaluates: its seq is S, and micro_batch windows run side by side. On all
- * ranks MEGA_ERR_INTERRUPTED once the team of one is asked to stop. */
+/* Collective over the world: ranks of tp and of pp share the model, ranks of dp divide the windows; all get the sum.
+ * The engine is in MEGA_EVAL with a GPT (gpt.h); its seq is S, and it runs micro_batch windows at a time. Returns
+ * MEGA_ERR_INTERRUPTED on all ranks once the team of one of them is asked to stop. */
 mega_status mega_evaluate(mega_evaluation *out, mega_engine *engine, const int32_t *tokens, int64_t count,
                           const mega_evaluate_options *options);
 

@@ -1,6 +1,6 @@
 /* Text generation by an engine in MEGA_GENERATE: prompts are read in chunks, then one token of each sequence at a time.
  *
- * A generator holds the texts that are made; the engine has programs, weights and caches. */
+ * A generator holds the texts being generated; the engine has programs, weights and caches. */
 #ifndef MEGALITH_GENERATE_H
 #define MEGALITH_GENERATE_H
 
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* How the next token is drawn (Megatron's rules): logits / temperature; top_k > 0 drops what is below the k-th largest
- * logit (ties stay); top_p > 0 then drops the tail beyond cumulative probability p (the token that crosses it stays).
+/* How the next token is drawn (Megatron's rules): logits / temperature; top_k > 0 drops logits below the k-th largest
+ * one (ties stay); top_p > 0 then drops the tail beyond cumulative probability p (the token that crosses it stays).
  */
 typedef struct mega_sampling {
     bool greedy; /* largest logit, the lowest id among equals; also with top_k == 1 */
@@ -22,7 +22,7 @@ typedef struct mega_sampling {
 } mega_sampling;
 
 /* Draws one id from logits[0..vocab). The random number is addressed by (seed, index, position), so that a sequence
- * gets the same tokens whatever batch it is in. scratch: vocab entries, overwritten. */
+ * gets the same tokens in any batch. scratch: vocab entries, overwritten. */
 typedef struct mega_candidate {
     double weight;
     int32_t id;
@@ -53,17 +53,17 @@ typedef struct mega_generation {
     const int32_t *prompt; /* at least one token */
     int64_t prompt_count;
     int64_t max_new;
-    uint64_t index;  /* addresses its random numbers */
+    uint64_t index;  /* number of the text; determines its random numbers */
     int32_t *tokens; /* [max_new], filled */
-    int64_t count;   /* filled: new tokens, the end-of-document id included when it was drawn */
+    int64_t count;   /* filled: number of new tokens, including the end-of-document id if it was drawn */
     bool finished;   /* filled: ended by `eod` */
 } mega_generation;
 
-/* Told of each new token as it is made, on every rank. false stops the run (MEGA_OK, what was made stays); ranks that
- * share a model answer alike. */
+/* Called on every rank for each new token. Returning false stops the run (MEGA_OK; tokens made so far stay); ranks that
+ * share a model must return the same. */
 typedef bool mega_token_sink(void *user, int row, int32_t token);
 /* Collective over tp and pp. count sequences, at most micro_batch. eod -1: none. sink may be NULL. Nothing is allocated
- * here. Returns MEGA_ERR_INTERRUPTED on all ranks of a model after the instruction under way, once the team of one is
+ * here. Returns MEGA_ERR_INTERRUPTED on all ranks of a model after the current instruction, once the team of one is
  * asked to stop (mega_team_stop_on); the tokens made before stay. */
 mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count, const mega_sampling *sampling,
                                int32_t eod, mega_token_sink *sink, void *user);

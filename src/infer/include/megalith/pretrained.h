@@ -18,21 +18,21 @@ typedef struct mega_pretrained_options {
     int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
     mega_team *team;          /* borrowed until fini; reads and runs; may be NULL */
     mega_world *world;        /* borrowed until fini, or NULL: one rank */
-    mega_layout_sizes layout; /* of its ranks; zeros: all of them are data parallel */
+    mega_layout_sizes layout; /* layout of the world's ranks; zeros: all are data parallel */
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
     int64_t stage_programs, program_layers; /* interleaved stages, as in mega_language_options */
-    size_t memory_limit; /* bytes that this process may hold (--memory-limit); 0: not given */
+    size_t memory_limit;                    /* bytes that this process may hold (--memory-limit); 0: not given */
 } mega_pretrained_options;
 
 typedef struct mega_pretrained {
     mega_language_model language;
-    mega_model_shape shape;      /* as the folder says it */
-    mega_engine *engine;         /* of mega_pretrained_load; NULL before */
+    mega_model_shape shape;      /* from the folder's config.json */
+    mega_engine *engine;         /* created by mega_pretrained_load; NULL before */
     mega_tokenizer *tokenizer;   /* NULL when the folder has none */
-    int64_t iteration;           /* 0 for a folder that is no checkpoint of ours */
+    int64_t iteration;           /* 0 if megalith did not write the folder */
     char *folder;                /* the folder that was read */
-    mega_checkpoint *checkpoint; /* from open to load */
+    mega_checkpoint *checkpoint; /* open between mega_pretrained_open and _load */
     mega_pretrained_options options;
 } mega_pretrained; /* zero-initialised is valid and empty */
 
@@ -43,11 +43,12 @@ typedef struct mega_pretrained_sizes {
     int64_t samples, positions, prefill;
 } mega_pretrained_sizes;
 
-mega_status mega_pretrained_check(const char *path); /* is there one, and are its files whole? Reads them all */
-/* path: as mega_checkpoint_open takes it. A missing or empty folder is an error here. Reads everything but the weights:
- * what the folder says can be compared with what was asked for before they are. */
+/* Checks that there is a model and that its files are undamaged; reads all of them. */
+mega_status mega_pretrained_check(const char *path);
+/* path: as for mega_checkpoint_open, but a missing or empty folder is an error. Reads everything except the weights, so
+ * that the caller can compare the folder with its options before the weights are read. */
 mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const mega_pretrained_options *options);
-/* Collective over the world. Makes the engine and reads the weights that this rank holds. Once. */
+/* Collective over the world. Creates the engine and reads the weights that this rank holds. To be called once. */
 mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes *sizes);
 void mega_pretrained_fini(mega_pretrained *m);
 

@@ -1,7 +1,7 @@
 /* The optimizer: AdamW or SGD over the flat buffers of the parameters.
  *
- * Which elements get weight decay and which count in a norm follows from the parameter records alone. The flat buffers
- * are walked in runs of consecutive parameters that share an answer, one kernel call a run. */
+ * Only the parameter records decide which elements get weight decay and which count in a norm. Consecutive parameters
+ * with the same answer are processed together, with one kernel call. */
 #ifndef MEGALITH_OPTIM_H
 #define MEGALITH_OPTIM_H
 
@@ -21,40 +21,41 @@ typedef enum mega_optimizer_kind { MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD } meg
 
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
-    const mega_optimizer_row *row; /* takes the place of kind; NULL: none */
+    const mega_optimizer_row *row; /* the caller's optimizer, used instead of kind; NULL: none */
     double beta1, beta2, eps;      /* Adam */
-    bool l2;                       /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; else AdamW */
-    double momentum;               /* SGD */
-    bool plain;                    /* run the plain kernels, the definition of the update (always so for f64) */
-    mega_team *team;               /* borrowed; NULL: one thread */
+    bool l2;         /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; otherwise AdamW */
+    double momentum; /* SGD */
+    bool plain;      /* use the plain kernels, which define the update (always used for f64) */
+    mega_team *team; /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
                                   const mega_optimizer_options *options);
 void mega_optimizer_destroy(mega_optimizer *o);
-size_t mega_optimizer_bytes(const mega_optimizer *o);   /* of the moments and scratch, allocated or not */
-mega_status mega_optimizer_allocate(mega_optimizer *o); /* zero moments; the parameters must be allocated */
-/* The same inside a zero-filled region of the caller's, which outlives the optimizer. */
+size_t mega_optimizer_bytes(const mega_optimizer *o); /* bytes of moments and scratch, also before they are allocated */
+/* Allocates the moments, all 0; the parameters must be allocated. */
+mega_status mega_optimizer_allocate(mega_optimizer *o);
+/* The same, but the moments are in a zero-filled region of the caller, which must outlive the optimizer. */
 size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,
- * "momentum_buffer" for SGD (torch's names), the states of a row. Acc dtype, mega_params_owned of the parameter;
- * NULL of a frozen one, which has none. */
+ * "momentum_buffer" for SGD (torch's names), the states of a row. They have the acc dtype and mega_params_owned elements
+ * of the parameter; NULL for a frozen parameter, which has none. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
-/* Updates made so far: the k of Adam's bias correction. Set when moments are loaded. */
+/* The number of updates made so far: the k of Adam's bias correction. To be set when moments are loaded. */
 int64_t mega_optimizer_updates(const mega_optimizer *o);
 void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates);
 
 typedef struct mega_norm_result {
-    double norm;   /* L2 over the whole model, every element once */
+    double norm;   /* L2 norm over the whole model, every element counted once */
     int64_t zeros; /* elements that are exactly 0; padding rows of the vocabulary not counted */
     bool finite;   /* every element */
 } mega_norm_result;
-/* Collective: tp and pp, with ZeRO dp too. */
+/* Collective over tp and pp, with ZeRO also over dp. */
 mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out);
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
@@ -62,24 +63,24 @@ int mega_optimizer_find_nonfinite(mega_optimizer *o);
 /* The norm of `count` elements of one tensor of this rank: of its masters, gradients or moments. */
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count);
 
-/* Factor on all gradients for clipping at L2 norm `clip`: clip / (norm + 1e-6) where that is below 1, else 1. clip 0:
- * no clipping. */
+/* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
+ * 1. clip 0: no clipping. */
 double mega_clip_factor(double norm, double clip);
 
-/* All gradients become 0. */
+/* Sets all gradients to 0. */
 void mega_optimizer_zero_gradients(mega_optimizer *o);
-/* The same without those of parameters i with skip[i]. */
+/* The same, except for parameters i with skip[i]. */
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
 /* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. Returns
  * MEGA_ERR_USAGE before mega_optimizer_allocate. */
 mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
 
-/* The buffers of the parameters (mega_param.is_buffer) that ops sum up, after a step of so many samples of all ranks of
- * dp, where the ops weighed theirs for a step of `expected` samples: the sums are added to what is left of the buffers.
- * Norms, updates and moments leave buffers out. */
+/* Updates the buffers (mega_param.is_buffer, such as running statistics) from the sums that ops computed in this step.
+ * samples: of the step, over all ranks of dp; expected: the number for which the ops scaled their contributions. Norms,
+ * updates and moments leave out buffers. */
 mega_status mega_optimizer_update_buffers(mega_optimizer *o, int64_t samples, int64_t expected);
 
-/* Parameter groups as Megatron counts them, for a line to the user. */
+/* Parameter groups as Megatron counts them, for the log. */
 typedef struct mega_optimizer_groups {
     int decayed, not_decayed;                       /* parameters */
     int64_t decayed_elements, not_decayed_elements; /* of this rank */
