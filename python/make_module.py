@@ -393,7 +393,6 @@ def main() -> None:
     text += "\n".join(module.lines())
     text += "\n\n\nclass _EngineCalls:\n"
     text += '    """Functions of an engine that take and return numbers and texts."""\n\n'
-    text += "    _handle = None\n"
     text += "\n".join(module.engine_methods()) + "\n"
     text += (here / "module_end.py").read_text(encoding="utf-8")
     sys.stdout.write(re.sub(r"\n{4,}", "\n\n\n", text))

@@ -1737,7 +1737,6 @@ mega_log = _function("mega_log", None, mega_log_level, _text)
 class _EngineCalls:
     """Functions of an engine that take and return numbers and texts."""
 
-    _handle = None
 
     def allocate(self):
         """engine.h: mega_status mega_engine_allocate(mega_engine *e)"""
@@ -1854,6 +1853,28 @@ class _EngineCalls:
 # ---- models, data sets, engines ----
 
 
+class Flow:
+    """What a layer hands on to the next: x, and more, a list of further tensors (mega_flow).
+
+    A copy of the struct: tensors of the struct itself would change when others are assigned.
+    """
+
+    __slots__ = ("x", "more")
+
+    def __init__(self, struct):
+        self.x, *self.more = (
+            mega_tensor.from_buffer_copy(tensor) for tensor in (struct.x, *struct.more)
+        )
+
+    def write_to(self, struct) -> None:
+        if len(self.more) > len(struct.more):
+            raise ValueError(f"flow.more has {len(self.more)} tensors; {len(struct.more)} fit")
+        struct.x = mega_tensor.from_param(self.x)
+        for i in range(len(struct.more)):
+            tensor = self.more[i] if i < len(self.more) else None
+            struct.more[i] = mega_tensor.from_param(tensor)
+
+
 class Model:
     """A list of layers. Keywords are members of mega_model: positions, partition, …
 
@@ -1863,9 +1884,15 @@ class Model:
     """
 
     def __init__(self, layers, name: str = "model", **settings):
-        rows = [layer if isinstance(layer, tuple) else (layer.__name__, layer) for layer in layers]
-        table = [self._row(*row) for row in rows]
+        table = [self._row(*self._named(layer)) for layer in layers]
         self.struct = mega_model(name=name, layer=table, num_layers=len(table), **settings)
+
+    @staticmethod
+    def _named(layer) -> tuple:
+        row = layer if isinstance(layer, tuple) else (getattr(layer, "__name__", None), layer)
+        if len(row) < 2 or not isinstance(row[0], str) or not callable(row[1]):
+            raise TypeError(f"expected a layer, a function with a name or (path, function): {layer}")
+        return row
 
     @staticmethod
     def _row(path: str, function, repeat: int = 0, type: str | None = None):
@@ -1874,7 +1901,9 @@ class Model:
                 builder.contents
             )  # so that it cannot be used after the call
             try:
-                function(own, flow.contents)
+                given = Flow(flow.contents)
+                function(own, given)
+                given.write_to(flow.contents)
             finally:
                 own.graph = None
 
@@ -1888,8 +1917,9 @@ class Sample:
         self._handle = handle
 
     def __setitem__(self, name: str, values) -> None:
-        if _is_whole(numpy.asarray(values)):
-            values = numpy.ascontiguousarray(values, numpy.int32)
+        values = numpy.asarray(values)
+        if _is_whole(values):
+            values = _as_int32(name, values)
             mega_sample_set_i32(
                 self._handle, name, values.ctypes.data_as(POINTER(c_int32)), values.size
             )
@@ -1911,6 +1941,15 @@ class Sample:
 
 def _is_whole(array) -> bool:
     return array.dtype.kind in "iub"
+
+
+def _as_int32(name: str, array):
+    """Inputs of type I32 hold no larger numbers; NumPy would drop their upper bits."""
+    if array.dtype.itemsize >= 4 and array.size:
+        for value in (array.min(), array.max()):
+            if not -(2**31) <= value < 2**31:
+                raise ValueError(f"{name} has the value {value}; inputs of type I32 hold 32 bits")
+    return numpy.ascontiguousarray(array, numpy.int32)
 
 
 class Dataset:
@@ -1937,6 +1976,8 @@ class Dataset:
             self.struct.read = lambda _, index, handle: self._read_by(source, index, handle)
         else:
             self._arrays = [self._column(name, values) for name, values in source.items()]
+            if not self._arrays:
+                raise ValueError("a data set of no arrays; name the model's inputs")
             sizes = {name: size for name, _, _, _, size in self._arrays}
             if len(set(sizes.values())) != 1:
                 raise ValueError(f"the arrays hold different numbers of samples: {sizes}")
@@ -1950,13 +1991,12 @@ class Dataset:
     @staticmethod
     def _column(name: str, values):
         array = numpy.asarray(values)
-        kind, ctype, fill = (
-            (numpy.int32, c_int32, mega_sample_set_i32)
-            if _is_whole(array)
-            else (numpy.float32, c_float, mega_sample_set_f32)
-        )
-        array = numpy.ascontiguousarray(array, kind)
-        return name, array, ctype, fill, len(array)
+        if array.ndim == 0:
+            raise ValueError(f"{name} is one number; a data set has a row for each sample")
+        if _is_whole(array):
+            return name, _as_int32(name, array), c_int32, mega_sample_set_i32, len(array)
+        array = numpy.ascontiguousarray(array, numpy.float32)
+        return name, array, c_float, mega_sample_set_f32, len(array)
 
     def _read_arrays(self, _, index: int, handle) -> None:
         for name, array, ctype, fill, size in self._arrays:
@@ -2005,6 +2045,13 @@ class _SignalsHeld:
             self.handler(signal.SIGINT, sys._getframe())
 
 
+def _exit_status(error: BaseException) -> int:
+    """Of a program that ends by this exception."""
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code & 255 or 1  # 0 would tell the launcher that all ranks have ended well
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
 class Engine(_EngineCalls):
     """An engine of a model (mega_initialize). Use it with `with`, which ends it on all ranks.
 
@@ -2035,11 +2082,17 @@ class Engine(_EngineCalls):
         handle = POINTER(mega_engine)()
         self._num_ranks = 1
         self._call(mega_initialize, self._setup, handle)
-        self._handle = self._as_parameter_ = handle
+        self._opened = self._as_parameter_ = handle
         self._num_ranks = max(1, mega_world_size(mega_engine_world(handle)))
         _engines.append(self)
 
-    _shared_error = _as_parameter_ = None
+    _opened = _shared_error = _as_parameter_ = None
+
+    @property
+    def _handle(self):
+        if self._opened is None:
+            raise ValueError("this engine is closed; make another one")
+        return self._opened
 
     def _call(self, function, *arguments):
         """Makes a collective call: an error of the library is one of all ranks."""
@@ -2054,18 +2107,18 @@ class Engine(_EngineCalls):
         return self
 
     def __exit__(self, kind, error, trace):
-        if error is not None and self._handle is not None and self._num_ranks > 1:
+        if error is not None and self._opened is not None and self._num_ranks > 1:
             is_shared = error is self._shared_error and mega_world_failed(self.world())
             if not is_shared:  # the other ranks would wait for this one
                 traceback.print_exception(kind, error, trace)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                mega_world_abort(self.world(), 130 if kind is KeyboardInterrupt else 1)
+                mega_world_abort(self.world(), _exit_status(error))
         self.close()
 
     def close(self) -> None:
         """Ends the engine, on all ranks together, and frees its memory. Twice is fine."""
-        handle, self._handle, self._as_parameter_ = self._handle, None, None
+        handle, self._opened, self._as_parameter_ = self._opened, None, None
         if handle is None:
             return
         _engines.remove(self)
@@ -2077,7 +2130,7 @@ class Engine(_EngineCalls):
     def __repr__(self) -> str:
         return (
             "<megalith.Engine, closed>"
-            if self._handle is None
+            if self._opened is None
             else f"<megalith.Engine, step {self.global_steps()}>"
         )
 
@@ -2193,9 +2246,9 @@ class Engine(_EngineCalls):
     def save_checkpoint(
         self, folder, state: dict | None = None, arrays: dict | None = None, tag: str | None = None
     ) -> None:
-        """Writes FOLDER/iter_N, or FOLDER/TAG, with state and arrays of the program.
+        """Writes FOLDER/TAG, or FOLDER/iter_N, with state and arrays of the program.
 
-        All ranks give the same.
+        All ranks call it with the same.
         """
         kept = [(name, numpy.ascontiguousarray(values)) for name, values in (arrays or {}).items()]
         client = mega_client_state(
@@ -2206,7 +2259,7 @@ class Engine(_EngineCalls):
         self._call(mega_engine_save_checkpoint, self._handle, os.fspath(folder), tag, client)
 
     def load_checkpoint(self, folder, tag: str | None = None, **options):
-        """Loads the newest checkpoint, or FOLDER/TAG; keywords as in mega_load_options.
+        """Loads the checkpoint saved last, or FOLDER/TAG; keywords as in mega_load_options.
 
         Returns the program's own (state, arrays), or None if the folder holds no checkpoint.
         """

@@ -103,6 +103,29 @@ def test_own_loss():
     assert np.allclose(*grads, rtol=1e-5, atol=1e-7), grads
 
 
+def test_flow():
+    """A tensor stays what it was when another takes its place."""
+
+    def first(b, flow):
+        hidden(b, flow)
+        flow.more[1] = flow.x
+
+    def same(b, flow):
+        x = flow.x
+        flow.x = b.add(x, b.linear("fc", x, 8))
+
+    def assigned(b, flow):
+        x, more = flow.x, flow.more[1]
+        flow.more[1] = flow.x = b.linear("fc", x, 8)
+        flow.x = b.add(more, flow.x)
+
+    losses = []
+    for layer in (same, assigned):
+        with engine(layers=[first, ("block", layer), readout]) as e:
+            losses.append([e.train_batch().loss for _ in range(3)])
+    assert losses[0] == losses[1], losses
+
+
 def test_mistakes():
     def broken(b, flow):
         flow.x = b.add(flow.x, b.input("point", megalith.F32, 1, 2))
@@ -123,7 +146,18 @@ def test_mistakes():
     )
     raises(ctypes.ArgumentError, "a tensor", engine, layers=[lambda b, flow: b.linear("a", 3, 1)])
     raises(ValueError, "64, 'height': 3", megalith.Dataset, {"point": POINTS, "height": [1, 2, 3]})
+    raises(ValueError, "no arrays", megalith.Dataset, {})
+    raises(ValueError, "height is one number", megalith.Dataset, {"height": 3.0})
+    for value in (2**31, -(2**31) - 1):
+        raises(ValueError, f"label has the value {value}", megalith.Dataset, {"label": [1, value]})
     raises(ValueError, "number of its samples", megalith.Dataset, print)
+    for layer in (3, ("path",), ("path", 3), (hidden, "path")):
+        raises(TypeError, "expected a layer", megalith.Model, [hidden, layer])
+    raises(AttributeError, "colour", engine, layers=[lambda b, flow: setattr(flow, "colour", 1)])
+    raises(TypeError, "not 3", engine, layers=[lambda b, flow: setattr(flow, "x", 3)])
+    raises(
+        ValueError, "4 tensors; 3 fit", engine, layers=[lambda b, f: f.more.append(None), readout]
+    )
     raises(AttributeError, "neither", lambda: megalith.nothing)
     kept = []
     with engine(layers=[lambda b, flow: (kept.append(b), hidden(b, flow)), readout]):
@@ -182,7 +216,8 @@ def test_lives():
     e.close()
     e.close()
     gc.collect()
-    raises(megalith.Error, "NULL", e.train_batch)
+    for function in (e.train_batch, e.lr, e.rank, e.params):
+        raises(ValueError, "closed", function)
     assert f.train_batch().loss > 0 and "step 2" in repr(f) and "closed" in repr(e)
     f.close()
     engine()  # and never closed
@@ -259,6 +294,7 @@ def test_checkpoints():
             assert (array == arrays[name]).all() and array.dtype == arrays[name].dtype
         assert e.train_batch().loss == second
         assert e.load_checkpoint("saved", "first") == ({}, {}) and e.train_batch().loss == second
+        raises(megalith.Error, "worst", e.load_checkpoint, "saved", "worst")
         raises(ValueError, "3 dimensions", e.save_checkpoint, "x", None, {"a": np.ones((1, 1, 1))})
 
 
@@ -320,6 +356,8 @@ def ranks(what):
                 e.train_batch()
                 if what == "own" and is_second and step == 2:
                     raise ZeroDivisionError("on one rank")
+                if what == "exit" and is_second and step == 2:
+                    sys.exit(7)
     except BaseException as error:
         assert type(error) is (own if is_second else others), repr(error)
         assert (

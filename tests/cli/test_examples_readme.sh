@@ -22,6 +22,14 @@ chmod +x bin/cc
 data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}/mnist
 if [ -f "$data/t10k-images-idx3-ubyte.gz" ]; then ln -s "$data"/t10k-*.gz clone/examples/
 else echo "left out: mnist (its digits are not in shared/data/mnist)"; fi
+. "$MEGA_SOURCE/tests/kit/python.sh"
+if [ -n "$python" ] && [ -e clone/examples/t10k-images-idx3-ubyte.gz ] && ! is_sanitized; then
+    printf '#!/bin/sh\nexec %s "$@"\n' "$python" >bin/python3
+    chmod +x bin/python3
+else
+    rm clone/examples/mnist.py
+    echo "left out: mnist.py (no digits, no NumPy, or sanitizers)"
+fi
 
 # What a reader runs, as one script, and what is shown, section by section.
 (

@@ -84,7 +84,8 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
         local what=$1 line
         shift
         timeout 60 bash -c '. "$MEGA_SOURCE/tests/kit/ranks.sh"; ranks 2 "$@"' - "$python" "$checks" ranks "$what" >out 2>log </dev/null
-        [ $? -ne 124 ] || note "two ranks hang: $what"
+        ended=$?
+        [ $ended -ne 124 ] || note "two ranks hang: $what"
         for line; do grep -qF "$line" out log || note "two ranks, $what: nobody says \"$line\""; done
     }
     expects nothing "rank 0 trained" "rank 1 trained"
@@ -92,6 +93,8 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
     expects layer "rank 0 ended with Error" "rank 1 ended with ZeroDivisionError"
     expects interrupt "rank 0 ended with Interrupted" "rank 1 ended with KeyboardInterrupt"
     expects own "ZeroDivisionError: on one rank"
+    expects exit "SystemExit: 7"
+    [ $ended -eq 7 ] || note "sys.exit(7) on one rank ends mpirun with $ended"
 
     # Ctrl-C of a launched training.
     sed 's/, 3$/, 300/' mnist.py >long.py
