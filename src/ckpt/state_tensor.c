@@ -11,10 +11,11 @@ mega_status mega_state_tensor_check(const mega_state_tensor *t)
     const mega_param *p = t->param;
     for (int d = 0; d < p->num_dims && !t->is_part; d++) {
         if (p->local_shape[d] != 0 && p->local_shape[d] != p->shape[d])
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "tensor %s: this rank holds only slice %lld of %lld, but it was passed as a whole tensor; "
-                             "expected is_part with the place of the slice",
-                             t->name, (long long)p->local_shape[d], (long long)p->shape[d]);
+            return MEGA_FAIL(
+                MEGA_ERR_USAGE,
+                "tensor %s: this rank holds %lld of %lld entries of dimension %d, but it was passed as a whole "
+                "tensor; expected is_part with the position of the slice",
+                t->name, (long long)p->local_shape[d], (long long)p->shape[d], d);
     }
     return MEGA_OK;
 }
