@@ -138,7 +138,7 @@ mega_status mega_lr_schedule_from_options(mega_lr_schedule *out, const mega_opti
     return MEGA_OK;
 }
 
-/* What is left of the way from the peak down to the floor: 1 until the last part of the decay begins. */
+/* The remaining fraction of the way from the peak to the minimum: 1 until the last part of the decay begins. */
 static double wsd_left(const mega_lr_schedule *s, double n)
 {
     const double past = n - (s->decay - s->wsd_decay);
@@ -152,7 +152,7 @@ static double wsd_left(const mega_lr_schedule *s, double n)
     }
 }
 
-/* Megatron-LM 1.0 counts its decay without the warm-up, and has no other value for the time after it. */
+/* Megatron-LM 1.0 computes this decay without the warm-up, and keeps its last value afterwards. */
 static double decay_exponential(const mega_lr_schedule *s, double n)
 {
     const double past = fmax(fmin(n, s->decay - s->warmup) - s->warmup, 0);

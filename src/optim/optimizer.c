@@ -1,4 +1,4 @@
-/* AdamW and SGD over flat buffers, with ZeRO over this rank's slices of them. See optim.h for the rule of runs. */
+/* AdamW and SGD over flat buffers, with ZeRO over this rank's slices of them. optim.h explains runs. */
 #include "megalith/assert.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters are placed with a little air between them (alignment). A run goes over gaps up to this many elements: they
- * are zero in every buffer and stay zero under both updates. Parameters that are not trained are no gaps: they end a
+/* Parameters are placed with small alignment gaps between them. A run includes gaps of up to this many elements: they
+ * are zero in every buffer and stay zero under both updates. Parameters that are not trained are not gaps: they end a
  * run. */
 enum { GAP_ELEMENTS = 64 };
 
@@ -24,13 +24,13 @@ struct mega_optimizer {
     mega_optimizer_options options;
     mega_params *params;
     const mega_layout *layout;
-    int *order; /* parameters by offset */
+    int *order; /* indices of parameters, ordered by offset */
     run *update, *counted;
     int num_update, num_counted;
     int64_t walked; /* elements of the counted runs of all ranks of dp */
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
-    bool is_lent;           /* they lie in a region of the caller's */
+    bool is_lent;           /* the moments are in a region of the caller's */
     mega_adamw_args *adamw; /* one for each update run, or */
     mega_sgd_args *sgd;
     int num_prepared;
@@ -71,8 +71,8 @@ static size_t moment_bytes(const mega_optimizer *o)
     return (size_t)mega_params_state_elements(o->params) * acc_size(o);
 }
 
-/* Counts in norms: once over the whole model. Copies of a tied table count where it is owned, replicated tensors on the
- * first rank of the axis that would cut them. */
+/* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model: a tied table
+ * on the stage that owns it, a replicated parameter on the first rank of the axis. */
 static bool is_counted(const mega_optimizer *o, const mega_param *p)
 {
     return mega_param_is_trained(p) && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
@@ -117,7 +117,7 @@ static int64_t optimizer_elements_of(const run *runs, int count)
     return n;
 }
 
-/* What of them lies in this rank's slices. */
+/* Restricts the runs to this rank's slices. */
 static int keep_own(const mega_optimizer *o, run *runs, int count)
 {
     int n = 0;
@@ -131,7 +131,7 @@ static int keep_own(const mega_optimizer *o, run *runs, int count)
     return n;
 }
 
-/* Where an element of a bucket lies in the numbers whose norm is asked. */
+/* Returns the address of an element of a bucket in the buffer whose norm is computed. */
 typedef void *numbers_at(const mega_params *params, int bucket, int64_t element);
 
 static mega_norm_args norm_args(const mega_optimizer *o, const run *r, numbers_at *at, double *out)
@@ -142,7 +142,7 @@ static mega_norm_args norm_args(const mega_optimizer *o, const run *r, numbers_a
                             .count = r->end - r->begin};
 }
 
-/* For the longest stretch that the kernel is ever given: a counted run, or a tensor that is looked at alone. */
+/* Scratch for the longest range that the kernel ever gets: a counted run, or a single tensor. */
 static size_t norm_scratch(const mega_optimizer *o)
 {
     const mega_kernel *k = norm_kernel(o);
@@ -204,7 +204,7 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
     if (o->order == NULL) goto err_memory;
     for (int i = 0; i < (int)count; i++) o->order[i] = i;
     qsort_r(o->order, count, sizeof *o->order, order_by_offset, params);
-    o->update = mega_calloc(count + 1, sizeof *o->update); /* at most one run a parameter */
+    o->update = mega_calloc(count + 1, sizeof *o->update); /* at most one run per parameter */
     o->counted = mega_calloc(count + 1, sizeof *o->counted);
     if (o->update == NULL || o->counted == NULL) goto err_memory;
     o->num_update = cut_runs(o, false, o->update);
@@ -250,7 +250,7 @@ static void *moment_at(const mega_optimizer *o, int moment, int bucket, int64_t 
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
 
-/* Everything of an update that does not change from step to step. */
+/* Prepares everything of an update that stays the same from step to step. */
 static void bind_run(mega_optimizer *o, int i)
 {
     const run *r = &o->update[i];
@@ -283,7 +283,7 @@ static void bind_run(mega_optimizer *o, int i)
                                     .mu = o->options.momentum};
 }
 
-/* Its runs point into both buffers. */
+/* The runs point into both flat buffers, so both must be allocated. */
 static mega_status check_params(const mega_optimizer *o, const char *call)
 {
     const bool has_weights = mega_params_flat_master(o->params) != NULL;
@@ -361,8 +361,8 @@ void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
     o->updates = updates;
 }
 
-/* Elements that are always zero, of all ranks of dp: gaps inside runs, and padding rows of the vocabulary. Padding is
- * known of the whole tensor only, so the part of this rank is what its slice has beyond the true extent. */
+/* Returns the number of elements that are always zero, over all ranks of dp: gaps inside runs, and padding rows of the
+ * vocabulary. This rank's padding is the part of its slice beyond the true extent. */
 static int64_t padding_elements(const mega_optimizer *o)
 {
     int64_t real = 0;
@@ -452,20 +452,20 @@ double mega_clip_factor(double norm, double clip)
 
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
-    if (o == NULL || mega_params_flat_grad(o->params) == NULL) return; /* there are none yet */
+    if (o == NULL || mega_params_flat_grad(o->params) == NULL) return; /* no gradients exist yet */
     mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
 }
 
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
     for (int i = 0; i < mega_params_count(o->params); i++) {
-        void *gradient = mega_params_grad(o->params, i); /* NULL: the program begins slices anew */
+        void *gradient = mega_params_grad(o->params, i); /* NULL: the program overwrites slices with its first write */
         if (gradient == NULL || skip[i]) continue;
         mega_team_zero(o->options.team, gradient, (size_t)mega_params_get(o->params, i)->count * acc_size(o));
     }
 }
 
-/* One run by the row of the caller. */
+/* Updates one run with the caller's optimizer row. */
 static void update_by_row(const mega_optimizer *o, const run *r, double lr, double weight_decay, double grad_factor)
 {
     const mega_dtype compute = mega_params_compute_dtype(o->params), acc = mega_params_acc_dtype(o->params);
@@ -522,7 +522,7 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
     return MEGA_OK;
 }
 
-/* Of one buffer, what this rank owns: few numbers, so on one thread. */
+/* Updates what this rank owns of one buffer: few numbers, so on one thread. */
 static void update_buffer(mega_optimizer *o, int param, double kept, double added)
 {
     const mega_param *p = mega_params_get(o->params, param);

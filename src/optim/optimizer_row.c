@@ -1,4 +1,4 @@
-/* The caller's own update, element by element, shared among the threads of the team. */
+/* Runs the caller's own update, element by element, on the threads of the team. */
 #include "optimizer_row.h"
 #include "megalith/dtype.h"
 #include <math.h>
@@ -19,7 +19,7 @@ int mega_optimizer_row_states(const mega_optimizer_row *row)
     return list_length(row->state);
 }
 
-/* The names are those of tensors in a checkpoint, and of mega_engine_get_param. */
+/* The names become tensor names in checkpoints, and names for mega_engine_get_param. */
 static mega_status check_states(const mega_optimizer_row *row)
 {
     for (int i = 0; i < list_length(row->state); i++) {

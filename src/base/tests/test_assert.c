@@ -1,4 +1,4 @@
-/* A broken invariant says where and with which values, then aborts. */
+/* A failed assertion reports where and with which values, then aborts. */
 #include "kit.h"
 #include "megalith/assert.h"
 

@@ -1,4 +1,4 @@
-/* Limits of containers, on made-up trees of both versions. */
+/* Limits of containers, on made-up folders of both control group versions. */
 #include "base_impl.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -7,7 +7,7 @@
 
 static const char *proc, *sys;
 
-/* A fresh pair of folders, with this line of /proc/self/cgroup. */
+/* Starts with an empty pair of folders and this line of /proc/self/cgroup. */
 static void begin(const char *own)
 {
     const char *folder = mega_kit_temp_folder();
@@ -60,7 +60,7 @@ static void version_2_takes_the_strictest_level(void **state)
 static void version_2_in_a_container_sees_its_own_root(void **state)
 {
     (void)state;
-    begin("0::/docker/0123\n"); /* the host's path, of which nothing is mounted */
+    begin("0::/docker/0123\n"); /* the host's path, which is not mounted here */
     put(".", "cpu.max", "50000 100000\n");
     put(".", "memory.max", "1000\n");
     assert_true(mega_cgroup_cpus(proc, sys) == 0.5);

@@ -1,4 +1,4 @@
-/* What others take of the cores, on made-up folders of the system; and the kinds of cores. */
+/* The processor time that other processes take, on made-up /proc and sysfs folders; and the kinds of cores. */
 #include "base_impl.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -10,7 +10,7 @@
 
 static const char *proc, *sys;
 
-/* Times in the system's ticks, of which a second has some. */
+/* Converts seconds to the system's clock ticks. */
 static long tick(double seconds)
 {
     return lround(seconds * (double)sysconf(_SC_CLK_TCK));
@@ -36,7 +36,7 @@ static void put_process(int pid, const char *mask, double user, double system)
     mega_kit_write(process_file(pid, "stat"), text);
 }
 
-/* Seconds of user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user. */
+/* Seconds of user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user. */
 typedef double core_row[8];
 
 static void put_stat(core_row core[], const int *number, int count)
@@ -122,18 +122,18 @@ static void readings_begin_where_they_are_asked_to(void **state)
     near(load.others, 0.5);
     assert_true(mega_cpu_meter_read_at(m, 108, 0, &load));
     near(load.others, 0.25);
-    assert_false(mega_cpu_meter_read_at(m, 108, 8.5, &load)); /* too soon */
+    assert_false(mega_cpu_meter_read_at(m, 108, 8.5, &load)); /* less than the least interval */
     mega_cpu_meter_begin(m);
     assert_true(mega_cpu_meter_read_at(m, 109, 0, &load));
     near(load.others, 0);
-    put_process(pid, "0", 3, 0); /* counted before its core's tick was */
+    put_process(pid, "0", 3, 0); /* the process's tick was counted before its core's */
     assert_true(mega_cpu_meter_read_at(m, 110, 0, &load));
     near(load.others, 0);
     near(load.own, 1);
     mega_cpu_meter_destroy(m);
 }
 
-/* Two ranks, each on a core of its own: neither is another process to the other. */
+/* Two ranks, each on its own core: neither counts as another process for the other. */
 static void ranks_of_a_run_are_no_others(void **state)
 {
     (void)state;
@@ -206,12 +206,12 @@ static void unknown_is_no_error(void **state)
     mega_cpu_meter_destroy(m);
     put_stat(core, &number, 1);
     m = meter_of(&pid, 1);
-    mega_kit_write(process_file(pid, "stat"), "1 (gone"); /* ended meanwhile */
+    mega_kit_write(process_file(pid, "stat"), "1 (gone"); /* the process has ended meanwhile */
     assert_false(mega_cpu_meter_read_at(m, 110, 0, &load));
     mega_cpu_meter_destroy(m);
 }
 
-/* This process is no other process to itself. */
+/* On the real machine, this process must not count as another process. */
 static void this_machine_answers(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void this_machine_answers(void **state)
     mega_cpu_meter_destroy(m);
 }
 
-/* NULL is equal to NULL alone. */
+/* NULL equals only NULL. */
 static void same_text(const char *found, const char *expected)
 {
     if (expected == NULL) assert_null(found);
@@ -267,7 +267,7 @@ static void idle_cores_are_not_missed(void **state)
     near(mega_cpu_load_missed(&none, 1), 0);
 }
 
-/* ---- kinds ---- */
+/* ---- kinds of cores ---- */
 
 static void put_core_file(int core, const char *file, const char *text)
 {
@@ -291,7 +291,7 @@ static void kinds_of_cores(void **state)
     begin();
     kinds_are(NULL, all, 5);
     for (int i = 0; i < 5; i++) put_core_file(all[i], "cpufreq/cpuinfo_max_freq", i == 1 ? "5200000\n" : "5000000\n");
-    kinds_are(NULL, all, 5); /* a favoured core is no other kind */
+    kinds_are(NULL, all, 5); /* favoured cores are of the same kind as the others */
     put_core_file(0, "cpufreq/cpuinfo_max_freq", "2600000\n");
     put_core_file(5, "cpufreq/cpuinfo_max_freq", "2500000\n");
     kinds_are("3 cores (1-3), 2 of 50 % of their clock (0,5)", all, 5);

@@ -1,4 +1,4 @@
-/* Conversions of the 16-bit floats, every value and every border between two values. */
+/* Conversions of the 16-bit floats: every value, and every rounding boundary. */
 #include "kit.h"
 #include "megalith/dtype.h"
 #include "megalith/threads.h"
@@ -23,7 +23,7 @@ static float from_bits(uint32_t u)
     return f;
 }
 
-/* The definition: sign, exponent, fraction. */
+/* The definition of a 16-bit float: sign, exponent, fraction. */
 static double value_of(uint16_t h, int fraction_bits)
 {
     const int exponent_bits = 15 - fraction_bits, bias = (1 << (exponent_bits - 1)) - 1;
@@ -52,7 +52,8 @@ static void check_all(widen *up, narrow *down, int fraction_bits)
         assert_int_equal(signbit(wide) != 0, h >> 15);
         assert_int_equal(down(wide), h);
         if (isinf(value) || isinf(value_of((uint16_t)(h + 1), fraction_bits))) continue;
-        /* Between this value and the next one away from zero: nearest, and the even one from the middle. */
+        /* Numbers between this value and the next one away from zero round to the nearer one, and the middle to the
+         * even one. */
         const float middle = (float)((value + value_of((uint16_t)(h + 1), fraction_bits)) / 2);
         assert_int_equal(down(middle), h & 1 ? h + 1 : h);
         assert_int_equal(down(from_bits(bits(middle) - 1)), h);
@@ -73,10 +74,11 @@ static void f16_every_value(void **state)
 {
     (void)state;
     check_all(mega_f16_to_f32, mega_f32_to_f16, 10);
-    assert_int_equal(mega_f32_to_f16(65519.996f), 0x7bff); /* the last float below half-way to 65536 */
+    assert_int_equal(mega_f32_to_f16(65519.996f), 0x7bff); /* the largest float below the midpoint before 65536 */
     assert_int_equal(mega_f32_to_f16(65520.0f), 0x7c00);
     assert_int_equal(mega_f32_to_f16(-1e30f), 0xfc00);
-    assert_int_equal(mega_f32_to_f16(ldexpf(1, -25)), 0); /* half of the least subnormal: to even, which is zero */
+    /* half of the smallest subnormal rounds to even, which is zero */
+    assert_int_equal(mega_f32_to_f16(ldexpf(1, -25)), 0);
     assert_int_equal(mega_f32_to_f16(ldexpf(1.0001f, -25)), 1);
     assert_int_equal(mega_f32_to_f16(ldexpf(-1, -60)), 0x8000);
 }

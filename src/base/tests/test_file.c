@@ -1,4 +1,4 @@
-/* Files and folders: contents, messages, what the observer hears, and failing allocations. */
+/* Files and folders: contents, messages, what the observer receives, and failing allocations. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -45,7 +45,7 @@ static void read_and_map_give_the_bytes(void **state)
     assert_int_equal(map.size, 0);
     mega_map_close(&map);
 
-    char *text = NULL; /* a file whose size the system does not say */
+    char *text = NULL; /* a file for which the system reports size 0 */
     assert_int_equal(mega_file_read(&text, NULL, "/proc/self/status"), MEGA_OK);
     assert_non_null(strstr(text, "VmSize"));
     mega_free(text);
@@ -90,15 +90,15 @@ static void refusals_name_path_and_reason(void **state)
     assert_int_equal(mega_folder_sync(missing), MEGA_ERR_NOT_FOUND);
     assert_int_equal(mega_file_rename(missing, file), MEGA_ERR_NOT_FOUND);
     assert_int_equal(mega_file_exchange(missing, file), MEGA_ERR_NOT_FOUND);
-    mega_file_discard(folder); /* cannot be removed, and the message before stays */
+    mega_file_discard(folder); /* cannot be removed, and the earlier message stays */
     assert_non_null(strstr(mega_error_message(), missing));
     assert_int_equal(mega_file_remove(folder), MEGA_ERR_IO);
     assert_int_equal(mega_file_remove(missing), MEGA_OK);
     assert_int_equal(mega_tree_remove(missing), MEGA_OK);
 }
 
-/* What would wait for ever in open(), or never end, is no file; what a shell makes of `<(command)` is as good as one.
- */
+/* Paths that would wait forever in open(), or never end, are refused; the pipe of a shell's `<(command)` is
+ * accepted. */
 static void pipes_and_devices_are_no_files(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void folders_are_made_listed_and_removed(void **state)
     assert_int_equal(mega_folder_sync(folder), MEGA_OK);
     assert_int_equal(mega_tree_remove(mega_kit_path(folder, "a")), MEGA_OK);
     assert_false(mega_folder_exists(mega_kit_path(folder, "a")));
-    assert_content(mega_kit_path(folder, "kept"), "kept"); /* links were not followed */
+    assert_content(mega_kit_path(folder, "kept"), "kept"); /* links must not be followed */
     assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
@@ -172,7 +172,7 @@ static void exchange_and_rename(void **state)
     assert_false(mega_file_exists(a));
 }
 
-/* Blocks and what is left of one, in uneven pieces; the end is written though it has no whole block. */
+/* Whole blocks and the rest of one, in uneven pieces; the end is written although it is no whole block. */
 static void large_writer_writes_all_sizes(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void what_was_never_read_is_not_cached(void **state)
     mega_map_close(&map);
 }
 
-/* The block that a disk refuses is under way when the next one is filled: told all the same, and only once. */
+/* The disk refuses a block while the next one is being filled: the error is reported anyway, and only once. */
 static void large_writer_tells_a_full_disk(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ static void writer_writes_all_sizes(void **state)
     assert_memory_equal(map.data + expected.size, "tail", 4);
     mega_map_close(&map);
 
-    assert_int_equal(mega_writer_create(&w, path), MEGA_OK); /* starts anew */
+    assert_int_equal(mega_writer_create(&w, path), MEGA_OK); /* starts again from an empty file */
     assert_int_equal(mega_writer_write(w, "gone", 4), MEGA_OK);
     mega_writer_abandon(w);
     assert_false(mega_file_exists(path));
@@ -281,7 +281,7 @@ static void writer_writes_all_sizes(void **state)
     mega_free(bytes);
 }
 
-/* /dev/full refuses every write as a full disk does. */
+/* /dev/full refuses every write like a full disk. */
 static void a_full_disk_is_told_once_and_kept(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void a_full_disk_is_told_once_and_kept(void **state)
     static const char bytes[300000];
     mega_writer *w = NULL;
     assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
-    assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK); /* in the buffer */
+    assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK); /* stays in the buffer */
     assert_int_equal(mega_writer_write(w, bytes, sizeof bytes), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(),
                            "/dev/full: cannot write: No space left on device; the file needs 300001 "
@@ -303,10 +303,10 @@ static void a_full_disk_is_told_once_and_kept(void **state)
 
     assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
     assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK);
-    assert_int_equal(mega_writer_close(w, false), MEGA_ERR_IO); /* close flushes, and says so */
+    assert_int_equal(mega_writer_close(w, false), MEGA_ERR_IO); /* close flushes and returns the error */
 }
 
-/* ulimit -f: the same kind of message as a full disk, where the signal that comes with it is ignored. */
+/* ulimit -f gives the same kind of message as a full disk, if the signal SIGXFSZ is ignored. */
 static void a_limit_on_file_sizes_is_told(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void a_limit_on_file_sizes_is_told(void **state)
 typedef struct heard {
     mega_buffer log;
     const char *folder;
-    const char *watched; /* its content after every operation goes to `seen` */
+    const char *watched; /* the file whose content is appended to `seen` after every operation */
     char seen[64][16];
     int count;
 } heard;
@@ -382,7 +382,7 @@ static void atomic_write_shows_old_or_new(void **state)
     mega_names_fini(&names);
 }
 
-enum { NO_PROCESS = 4194999 }; /* above the largest id */
+enum { NO_PROCESS = 4194999 }; /* above the largest process id */
 
 /* The temporary path that process `pid` of this host would use. */
 static char *temporary_of(const char *path, long pid)
@@ -393,7 +393,7 @@ static char *temporary_of(const char *path, long pid)
     return out;
 }
 
-/* A process that is killed again and again leaves no more than its last try. What others named is not touched. */
+/* Temporary files of killed processes are removed by the next attempt. Files with names from users are not touched. */
 static void tries_of_the_dead_are_removed(void **state)
 {
     (void)state;
@@ -409,7 +409,7 @@ static void tries_of_the_dead_are_removed(void **state)
                                         "f.tmp--0123abcd-1", "f.tmp-host-0123abcd-"};
     enum { COUNT = sizeof stays / sizeof *stays };
     for (int i = 0; i < COUNT; i++) mega_kit_write(mega_kit_path(folder, stays[i]), "x");
-    char host[MEGA_HOST_BYTES]; /* another container here, whose processes we do not see */
+    char host[MEGA_HOST_BYTES]; /* another container on this host, whose processes we cannot see */
     mega_host_name(host);
     char *elsewhere = mega_format("%s.tmp-%s-0123abcd-%d", path, host, NO_PROCESS);
     mega_kit_write(elsewhere, "of a process that may run");
@@ -423,7 +423,7 @@ static void tries_of_the_dead_are_removed(void **state)
     for (int i = 0; i < COUNT; i++) assert_true(mega_file_exists(mega_kit_path(folder, stays[i])));
     mega_temporaries_remove(folder, "", "her", false);
     assert_false(mega_file_exists(other));
-    /* with a lock that says that nobody writes there */
+    /* as if with a lock, under which no other process can be writing */
     mega_temporaries_remove(folder, "f", "f", true);
     assert_false(mega_file_exists(alive));
     for (int i = 0; i < COUNT; i++) assert_int_equal(mega_file_exists(mega_kit_path(folder, stays[i])), i != 3);
@@ -438,7 +438,7 @@ static void atomic_write_that_fails_leaves_nothing(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "sub");
     assert_int_equal(mega_folder_create(mega_kit_path(folder, "sub/full")), MEGA_OK);
-    assert_int_equal(mega_file_write_atomic(path, "x", 1), MEGA_ERR_IO); /* a folder that is not empty is in the way */
+    assert_int_equal(mega_file_write_atomic(path, "x", 1), MEGA_ERR_IO); /* a non-empty folder has this name */
     assert_non_null(strstr(mega_error_message(), path));
     mega_names names = {0};
     assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
@@ -545,7 +545,7 @@ static void paths(void **state)
     }
 }
 
-/* Of a link the target is replaced, also where it is not there yet; links in a circle are refused. */
+/* The target of a link is replaced, even if it does not exist yet; circular links are refused. */
 static void atomic_write_follows_links(void **state)
 {
     (void)state;

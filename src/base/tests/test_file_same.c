@@ -1,4 +1,4 @@
-/* One file by two names: links of both kinds, other spellings, and names of files that are not there yet. */
+/* One file under two names: hard and symbolic links, other spellings, and files that do not exist yet. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -61,7 +61,8 @@ static void one_folder_by_two_names(void **state)
     assert_true(mega_folder_same(whole, "none/a"));
     assert_true(mega_folder_same("/none", "//none/"));
     assert_false(mega_folder_same("/none", "none"));
-    char *killed = mega_temporary_path("here/megalith"); /* in the middle of a try */
+    /* the file that a process killed inside mega_folder_try leaves */
+    char *killed = mega_temporary_path("here/megalith");
     mega_kit_write(killed, "");
     assert_int_equal(mega_folder_try("here"), MEGA_OK);
     assert_false(mega_file_exists(killed));
@@ -69,7 +70,7 @@ static void one_folder_by_two_names(void **state)
     assert_int_equal(mega_folder_try("none"), MEGA_ERR_NOT_FOUND);
     mega_names names;
     assert_int_equal(mega_folder_list(&names, "here"), MEGA_OK);
-    assert_int_equal(names.count, 0); /* it left nothing */
+    assert_int_equal(names.count, 0); /* no file is left */
     mega_names_fini(&names);
     assert_int_equal(chdir(before), 0);
 }

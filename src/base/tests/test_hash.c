@@ -1,4 +1,4 @@
-/* Published vectors, and pieces against the whole. */
+/* Published test vectors, and checksums of pieces compared with those of the whole. */
 #include "base_impl.h"
 #include "kit.h"
 #include "megalith/hash.h"
@@ -35,7 +35,7 @@ static void crc32c_in_pieces_and_both_ways(void **state)
     }
 }
 
-/* Lengths at which the sum is made in lanes, from any address, and pieces that were summed apart. */
+/* Lengths for which the checksum is computed in lanes, at any alignment, and pieces that were summed separately. */
 static void crc32c_of_long_messages(void **state)
 {
     (void)state;
@@ -51,7 +51,7 @@ static void crc32c_of_long_messages(void **state)
         assert_int_equal(mega_crc32c(first, bytes + cut, BYTES - cut), whole);
         assert_int_equal(mega_crc32c_join(first, second, BYTES - cut), whole);
     }
-    const size_t cut[] = {0, 1, 4096, 77777, BYTES}; /* parts that know nothing of each other */
+    const size_t cut[] = {0, 1, 4096, 77777, BYTES}; /* parts that are summed independently */
     uint32_t sum = mega_crc32c_zeros(BYTES);
     for (int i = 0; i < 4; i++)
         sum ^= mega_crc32c_shifted(mega_crc32c_part(bytes + cut[i], cut[i + 1] - cut[i]),
@@ -118,7 +118,7 @@ static void sha256_vectors(void **state)
     assert_string_equal(out, "7707d6ae4e027c70eea2a935c2296f21");
 }
 
-/* The padding has a seam at 56 and 64 bytes; digests of all lengths around it, chained into one. */
+/* Padding adds a block from 56 bytes on: digests of all lengths around 56 and 64, combined into one digest. */
 static void digests_around_the_seams(void **state)
 {
     (void)state;

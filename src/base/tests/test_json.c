@@ -1,4 +1,4 @@
-/* JSON by jansson while memory is short: all of a tree and all of a text, or nothing. */
+/* jansson when memory is short: a complete tree or text, or none. */
 #include "kit.h"
 #include "megalith/json.h"
 #include "megalith/memory.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys longer than the buffers with which jansson begins, so that these grow in the middle of one. */
+/* Keys longer than jansson's initial buffers, so that these grow in the middle of a key. */
 enum { KEYS = 24, KEY_BYTES = 200 };
 
 static json_t *tree_of_long_keys(void)
@@ -61,7 +61,7 @@ static void whole_or_nothing(void **state)
         char *whole = json_dumps(tree, flags[i]);
         assert_non_null(whole);
         texts t = {.tree = tree, .whole = whole, .flags = flags[i]};
-        assert_int_equal(dump(&t), MEGA_OK); /* jansson's allocations are counted from the first call on */
+        assert_int_equal(dump(&t), MEGA_OK); /* the first call installs the counting allocator */
         assert_true(mega_kit_fail_each_allocation(dump, &t) > 3);
         assert_true(mega_kit_fail_each_allocation(load, &t) > KEYS);
         free(whole);

@@ -1,4 +1,4 @@
-/* Pieces of JSON text: strings escaped, numbers that read back as the same bits. */
+/* Appending JSON: escaped strings, and numbers that read back as the same bits. */
 #include "kit.h"
 #include "megalith/memory.h"
 

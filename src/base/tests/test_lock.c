@@ -1,4 +1,4 @@
-/* Locks: one holder, what makes a lock stale, takeover, and many processes that find a stale one at once. */
+/* Locks: a single holder, stale locks, takeover, and many processes that find a stale lock at once. */
 #include "../lock_file.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -42,7 +42,7 @@ static void assert_acquired(const mega_lock_request *r)
     assert_false(mega_file_exists(r->path));
 }
 
-/* As if the file had been renewed that long ago. */
+/* Sets the file's time as if it had been renewed that long ago. */
 static void make_old(const char *path, int seconds)
 {
     struct timespec when[2];
@@ -83,13 +83,13 @@ static void one_process_holds_it(void **state)
     assert_acquired(&r);
     mega_names names;
     assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
-    assert_int_equal(names.count, 0); /* no temporary file is left either */
+    assert_int_equal(names.count, 0); /* no temporary file may be left */
     mega_names_fini(&names);
     const mega_lock_request nowhere = request_of(mega_kit_path(folder, "no/such/lock"));
     assert_int_equal(mega_lock_acquire(&lock, &nowhere), MEGA_ERR_NOT_FOUND);
 }
 
-/* The process ends without a word; `reap` leaves a zombie for a while or not. */
+/* A child process ends while it holds the lock; without `reap` it stays a zombie. */
 static void die_with_lock(const mega_lock_request *r, bool reap)
 {
     siginfo_t info;
@@ -112,7 +112,7 @@ static void a_dead_process_of_this_host_is_stale(void **state)
     const mega_lock_request r = request_of(mega_kit_path(mega_kit_temp_folder(), "a.lock"));
     die_with_lock(&r, true);
     die_with_lock(&r, false);
-    /* a process that has the id of one that is gone, and another start */
+    /* a living process with the id of a dead one, but another start time */
     mega_process_self(&other);
     write_record(r.path, &other);
     assert_refused(&r, "choose another one");
@@ -121,7 +121,7 @@ static void a_dead_process_of_this_host_is_stale(void **state)
     assert_acquired(&r);
 }
 
-/* Neither another host nor another container can be asked whether a process lives. */
+/* Processes of another host or container cannot be seen, so their locks are stale only after five minutes. */
 static void elsewhere_five_minutes_count(void **state)
 {
     (void)state;
@@ -151,7 +151,8 @@ static void renewal_sets_the_time(void **state)
     mega_lock_renew(lock);
     assert_int_equal(stat(r.path, &info), 0);
     assert_true(difftime(time(NULL), info.st_mtime) < 100);
-    assert_int_equal(mega_alloc_count(), allocations); /* the thread renews beside training steps */
+    /* renewing must not allocate, because it runs beside training steps */
+    assert_int_equal(mega_alloc_count(), allocations);
     mega_lock_release(lock);
 }
 
@@ -170,13 +171,14 @@ static void takeover_is_noticed(void **state)
     assert_true(mega_lock_is_lost(first));
     assert_int_equal(mega_lock_check(second), MEGA_OK);
     mega_lock_release(first);
-    assert_int_equal(mega_lock_check(second), MEGA_OK); /* the first one's end does not remove it */
+    /* releasing the first lock must not remove the second one's file */
+    assert_int_equal(mega_lock_check(second), MEGA_OK);
     mega_lock_release(second);
     assert_false(mega_lock_is_lost(NULL));
     mega_lock_release(NULL);
 }
 
-/* The holder makes a file again that somebody removed, and nobody else gets it, unless another one came first. */
+/* The holder creates a removed lock file again, and nobody else gets the lock, unless another process was faster. */
 static void a_removed_file_is_made_again(void **state)
 {
     (void)state;
@@ -194,12 +196,12 @@ static void a_removed_file_is_made_again(void **state)
         assert_refused(&r, "has been writing there since 20");
         mega_lock_let_go(first);
     }
-    assert_int_equal(unlink(r.path), 0); /* the folder as well */
+    assert_int_equal(unlink(r.path), 0); /* remove the folder as well */
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(mega_lock_check(first), MEGA_OK);
     mega_names names;
     assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
-    assert_int_equal(names.count, 1); /* and no temporary file */
+    assert_int_equal(names.count, 1); /* no temporary file either */
     mega_names_fini(&names);
     assert_int_equal(unlink(r.path), 0);
     second = must_acquire(&r);
@@ -214,7 +216,7 @@ static void a_removed_file_is_made_again(void **state)
     mega_free(folder);
 }
 
-/* A second run that came and went while the file was gone has written there: its witness says so. */
+/* A second run began and ended while the lock file was gone, and has written: its witness shows that. */
 static void a_run_in_between_ends_the_first(void **state)
 {
     (void)state;
@@ -239,7 +241,7 @@ static void a_run_in_between_ends_the_first(void **state)
     mega_lock_release(first);
 }
 
-/* A process that takes over and then fails before it begins takes nothing from the first. */
+/* A process that takes over and then fails before it begins returns the lock to the first one. */
 static void a_takeover_is_given_back(void **state)
 {
     (void)state;
@@ -261,12 +263,12 @@ static void a_takeover_is_given_back(void **state)
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
     mega_free(folder);
-    mega_lock_give_back(first); /* taken from nobody: removed */
+    mega_lock_give_back(first); /* not taken over from anyone: removed */
     assert_false(mega_file_exists(r.path));
     mega_lock_give_back(NULL);
 }
 
-/* A takeover waits until the first has given its output a name. */
+/* A takeover waits until the holder has renamed its output. */
 static void a_commit_is_not_interrupted(void **state)
 {
     (void)state;
@@ -277,7 +279,8 @@ static void a_commit_is_not_interrupted(void **state)
     assert_int_equal(mega_lock_hold(NULL), MEGA_OK);
     assert_int_equal(mega_lock_hold(first), MEGA_OK);
     assert_int_equal(pipe(ready), 0);
-    const pid_t parent = getpid(), child = fork(); /* holds the open file, too, and says when it lets go */
+    /* inherits the lock of the open file, and reports when it releases it */
+    const pid_t parent = getpid(), child = fork();
     if (child == 0) {
         close(ready[0]);
         mega_kit_until_asleep((int)parent, (int)parent);
@@ -296,7 +299,7 @@ static void a_commit_is_not_interrupted(void **state)
     assert_false(mega_file_exists(r.path));
 }
 
-/* A group's folder: another user died, and left a file that only that user may write. */
+/* In a group's folder, a dead process of another user left a lock file that only that user may write. */
 static void lock_of_another_user_is_replaced(void **state)
 {
     (void)state;
@@ -324,8 +327,8 @@ static void lock_of_another_user_is_replaced(void **state)
     assert_false(mega_file_exists(r.path));
 }
 
-/* A container on this host with the host's name: its processes cannot be seen from here, nor ours from there. Whether
- * it has a /proc of its own or ours. False where no such thing may be made. */
+/* Runs a function in a container with this host's name: its processes cannot be seen from here, nor ours from there,
+ * whether it has its own /proc or ours. Returns false if no container can be created. */
 static bool in_container(int (*run)(const void *), const void *user)
 {
     int status;
@@ -360,7 +363,7 @@ static void a_container_is_elsewhere(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     const mega_lock_request r = request_of(mega_kit_path(folder, "a.lock"));
-    static char *ours; /* static, as the child ends with them, and valgrind looks for who holds them */
+    static char *ours; /* static, because the child ends while it owns them, and valgrind searches for their owners */
     static mega_lock *lock;
     ours = mega_temporary_path(mega_kit_path(folder, "f"));
     mega_kit_write(ours, "being written");
@@ -387,12 +390,12 @@ static void what_is_no_lock_stays(void **state)
     assert_non_null(fgets(text, sizeof text, f));
     fclose(f);
     assert_string_equal(text, "mine");
-    /* created and never filled, where there are no links */
+    /* a file that was created but never written, on a file system without links */
     mega_kit_write(r.path, "");
     assert_refused(&r, "has not written it yet (after 300 s it counts as dead)");
     make_old(r.path, 1000);
     assert_acquired(&r);
-    /* nor is a pipe, whose opening would wait for a writer */
+    /* a pipe is not a lock file either; opening it would wait for a writer */
     mega_lock *lock = NULL;
     remove(r.path);
     assert_int_equal(mkfifo(r.path, 0600), 0);
@@ -415,7 +418,7 @@ static void without_links_it_is_exclusive_too(void **state)
     assert_refused(&r, "on host");
 }
 
-/* Each says over its pipe whether it has the lock, and keeps it until all have tried. */
+/* Each process reports over its pipe whether it got the lock, and keeps it until all have tried. */
 static void one_of_many_gets_a_stale_one(void **state)
 {
     (void)state;

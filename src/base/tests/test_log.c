@@ -1,4 +1,4 @@
-/* Lines reach the sink whole, and progress shows what it should, when it should. */
+/* Lines reach the sink whole, and progress lines have the right content at the right time. */
 #include "kit.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -26,7 +26,7 @@ static void lines_reach_the_sink(void **state)
 {
     (void)state;
     page p = {0};
-    mega_info("nobody listens"); /* silence is the default */
+    mega_info("nobody listens"); /* without a sink nothing is logged */
     mega_log_set_sink(keep_line, &p);
     mega_info("value %d", 3);
     assert_int_equal(p.level, MEGA_LOG_INFO);
@@ -53,18 +53,18 @@ static void progress_in_plain_lines(void **state)
     page p = {0};
     mega_log_set_sink(keep_line, &p);
     mega_progress work;
-    /* Long times and figures away from a rounding border: the test itself takes its milliseconds. */
+    /* Long times, and numbers far from a rounding boundary, because the test itself takes milliseconds. */
     mega_progress_begin(&work, "tokenizing", "documents", 80400000, 0);
-    work.terminal = false; /* the test may run on one */
+    work.terminal = false; /* the test itself may run on a terminal */
     mega_progress_update(&work, 1000000, 100);
-    assert_int_equal(p.lines, 0); /* too early */
+    assert_int_equal(p.lines, 0); /* too early for a line */
     work.started -= 1000;
     mega_progress_update(&work, 40200000, 123456);
     assert_int_equal(p.lines, 1);
     assert_string_equal(p.last.data, "tokenizing: 50 %, 123456 documents, 40.2 of 80.4 MB, 123 documents/s, 0.04 MB/s, "
                                      "16 min 40 s left");
     mega_progress_update(&work, 50000000, 200000);
-    assert_int_equal(p.lines, 1); /* at most one a minute */
+    assert_int_equal(p.lines, 1); /* at most one line per minute */
     work.last_shown -= 61;
     mega_progress_update(&work, 50000000, 200000);
     assert_int_equal(p.lines, 2);

@@ -1,4 +1,5 @@
-/* A mapped file that is cut while it is read: no death, zeros, and a message that names it. */
+/* A mapped file that is truncated while it is read: the process survives, reads zeros, and gets a message that names
+ * the file. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -16,7 +17,7 @@ typedef struct reading {
     int64_t sum[THREADS];
 } reading;
 
-/* Every thread touches pages of its own, as threads do that read one data set. */
+/* Each thread reads its own pages, as threads do that read one data set. */
 static void read_pages(void *user, int thread, int size)
 {
     reading *r = user;
@@ -51,7 +52,7 @@ static void a_file_that_is_cut_is_named(void **state)
     assert_int_equal(truncate(path, (off_t)page), 0);
     r = (reading){.data = map.data, .page = page};
     mega_team_run(team, read_pages, &r);
-    assert_int_equal(r.sum[0] + r.sum[1] + r.sum[2], 1); /* zeros where nothing is */
+    assert_int_equal(r.sum[0] + r.sum[1] + r.sum[2], 1); /* lost bytes read as zeros */
     assert_int_equal(mega_map_check(), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), path));
     char numbers[128];

@@ -1,4 +1,4 @@
-/* Heap, pages, arenas and buffers, and what happens when they run short. */
+/* Heap, pages, arenas and buffers, and their behaviour when memory is short. */
 #include "kit.h"
 #include "megalith/memory.h"
 
@@ -213,7 +213,7 @@ static void memory_limits_are_read(void **state)
     mega_memory_limits limits;
     mega_memory_get_limits(&limits);
     assert_true(limits.machine >= limits.available);
-    assert_true(limits.available != UINT64_MAX); /* every Linux says */
+    assert_true(limits.available != UINT64_MAX); /* every Linux reports it */
     const size_t before = mega_memory_resident(), bytes = (size_t)32 << 20;
     assert_true(before > 0);
     void *block;
@@ -246,7 +246,7 @@ static void the_least_limit_is_named(void **state)
     }
 }
 
-/* Bytes held, by the field of /proc/self/statm that a limit counts: 0 for RLIMIT_AS, 5 for RLIMIT_DATA. */
+/* Bytes in use, from the field of /proc/self/statm that a limit counts: 0 for RLIMIT_AS, 5 for RLIMIT_DATA. */
 static rlim_t held(int field)
 {
     unsigned long pages[7] = {0};
@@ -257,8 +257,8 @@ static rlim_t held(int field)
     return (rlim_t)pages[field] * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* 0 when this limit, set a little above what a process of its own holds, is what can be had and is named. Room is left
- * so that whatever runs the process (valgrind, a sanitizer) can still map what it needs itself. */
+/* Returns 0 if this limit, set a little above the memory of a child process, is the one reported. The margin lets
+ * valgrind or a sanitizer map what it needs. */
 static int least_with(__rlimit_resource_t resource, int field, const char *part)
 {
     const pid_t child = fork();
@@ -295,18 +295,18 @@ static void arrays_grow_by_doubling(void **state)
     assert_int_equal(mega_alloc_count() - before, 7); /* 16, 32, … 1024 */
     assert_int_equal(capacity, 1024);
     for (int32_t i = 0; i < 1000; i++) assert_int_equal(list[i], i);
-    assert_true(mega_array_reserve(&list, &capacity, 5000, sizeof *list)); /* more than double */
+    assert_true(mega_array_reserve(&list, &capacity, 5000, sizeof *list)); /* grows to more than double */
     assert_int_equal(capacity, 5000);
     int32_t *const kept = list;
     mega_alloc_fail_at(1);
     assert_false(mega_array_reserve(&list, &capacity, 5001, sizeof *list));
-    assert_false(mega_array_reserve(&list, &capacity, INT64_MAX, sizeof *list)); /* its bytes are no size */
+    assert_false(mega_array_reserve(&list, &capacity, INT64_MAX, sizeof *list)); /* the size in bytes overflows */
     assert_ptr_equal(list, kept);
     assert_int_equal(capacity, 5000);
     mega_free(list);
 }
 
-/* Its capacity is known from the count: as many allocations as above. */
+/* The capacity follows from the count: as many allocations as above. */
 static void arrays_grow_by_one(void **state)
 {
     (void)state;

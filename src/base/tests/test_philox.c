@@ -1,4 +1,4 @@
-/* Known-answer vectors of Random123 for philox4x32-10, and the project's addressing rules on top of it. */
+/* Known-answer vectors of Random123 for philox4x32-10, and our addressing rules on top of it. */
 #include "kit.h"
 #include "megalith/philox.h"
 
@@ -22,7 +22,7 @@ static void philox_known_answers(void **state)
           (const uint32_t[]){0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-/* Every coordinate of a dropout word reaches it. */
+/* Every coordinate of a dropout changes its random words. */
 static void dropout_words_depend_on_each_coordinate(void **state)
 {
     (void)state;
@@ -52,7 +52,7 @@ static void dropout_thresholds(void **state)
         const mega_philox r = mega_philox_dropout(1234, 7, 1, 0, b);
         for (int i = 0; i < 8; i++) kept += mega_dropout_bits(r, i) >= threshold;
     }
-    /* 100,000 draws at 0.9: a standard deviation is 95 */
+    /* 100,000 draws with probability 0.9: the standard deviation is 95 */
     assert_in_range(kept, 90000 - 500, 90000 + 500);
 }
 

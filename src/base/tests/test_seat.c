@@ -1,4 +1,4 @@
-/* Cores that threads lend each other. */
+/* Threads that lend each other their cores. */
 #include "kit.h"
 #include "megalith/seat.h"
 #include "megalith/threads.h"
@@ -9,15 +9,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A thread at work on the last core that this process may use, beside two others that take most of it; and this thread
- * on the first of them. */
+/* A worker thread shares the last core of this process with two other threads that take most of its time; the test's
+ * own thread runs on the first core. */
 typedef struct scene {
     mega_seat held, own;
     int first, last;
-    cpu_set_t before;         /* the mask of this thread */
-    cpu_set_t allowed, after; /* that of the other, before, and when it had begun again */
-    atomic_int told, did;     /* works; has begun again; leaves */
-    atomic_long losses;       /* how often others were given its core instead */
+    cpu_set_t before;         /* affinity mask of the test's thread */
+    cpu_set_t allowed, after; /* mask of the worker, initially, and after it has begun again */
+    atomic_int told, did;     /* last command given, and done: 1 work, 2 begin again, 3 leave */
+    atomic_long losses;       /* how often the other threads ran on its core instead */
     pthread_t thread, others[2];
     bool runs;
     sem_t wakes;
@@ -52,7 +52,7 @@ static void *work(void *user)
     mega_seat_take(&s->held);
     go_to(s->last);
     mega_seat_begin(&s->held);
-    mega_seat_narrow(&s->held); /* else the system would soon move it to a core of its own */
+    mega_seat_narrow(&s->held); /* otherwise the system would soon move it to a free core */
     sched_getaffinity(0, sizeof s->allowed, &s->allowed);
     atomic_store(&s->did, 1);
     while (atomic_load(&s->told) < 2)
@@ -115,7 +115,7 @@ static void begin_again(scene *s)
     assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
 }
 
-/* Also after a test that failed. */
+/* Runs after a failed test too. */
 static int end(void **state)
 {
     scene *s = *state;
@@ -128,7 +128,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Its turns and those of the other two follow each other: tried until one of the others has its turn. */
+/* The worker and the two others take turns: tries until one of the others is running. */
 static void must_lend(scene *s)
 {
     for (int tries = 0; !mega_seat_lend(&s->held); tries++) assert_true(tries < 1000000);
@@ -146,14 +146,14 @@ static void a_core_is_lent_and_given_back(void **state)
     must_lend(s);
     assert_int_equal(core_of(tid), s->first);
     assert_true(mega_seat_is_confined(&s->held));
-    assert_false(mega_seat_lend(&s->held)); /* not twice */
-    mega_seat_return(&s->held);             /* it is at work, and its mask is as before */
+    assert_false(mega_seat_lend(&s->held)); /* a core can be lent only once */
+    mega_seat_return(&s->held);             /* the worker is at work, with its own mask again */
     assert_false(mega_seat_is_confined(&s->held));
     begin_again(s);
-    assert_false(mega_seat_lend(&s->held)); /* it is not at work */
+    assert_false(mega_seat_lend(&s->held)); /* the worker is not at work */
 }
 
-/* A mask of one core that somebody else gave it is respected, however often it has to wait there. */
+/* A mask of one core that somebody else set is respected, however often the thread has to wait there. */
 static void a_mask_of_one_core_is_kept(void **state)
 {
     scene *s = begin(state);
@@ -164,7 +164,7 @@ static void a_mask_of_one_core_is_kept(void **state)
     begin_again(s);
 }
 
-/* A worker that has done its work waits at home for the next. */
+/* A worker that has finished waits on its own core for the next work. */
 static void a_core_is_given_back_after_the_work(void **state)
 {
     scene *s = begin(state);
@@ -177,7 +177,7 @@ static void a_core_is_given_back_after_the_work(void **state)
     assert_false(mega_seat_is_confined(&s->held));
 }
 
-/* One that is not sent home goes by itself, when it begins again. */
+/* A worker that is not sent back returns by itself when it begins again. */
 static void a_core_that_is_not_taken_back(void **state)
 {
     scene *s = begin(state);
@@ -204,7 +204,7 @@ static void cores_are_exchanged(void **state)
     begin_again(s);
 }
 
-/* What the user says of a thread while it is lent counts. */
+/* A mask that the user sets while the thread is moved is kept. */
 static void a_mask_of_the_user_is_kept(void **state)
 {
     scene *s = begin(state);
@@ -218,7 +218,7 @@ static void a_mask_of_the_user_is_kept(void **state)
     assert_memory_equal(&now, &s->before, sizeof now);
 }
 
-/* Ends its work in the very moment in which the other one exchanges cores with it. */
+/* Ends its work at the very moment at which the other thread exchanges cores with it. */
 static void *work_until_moved(void *user)
 {
     scene *s = user;
@@ -249,7 +249,7 @@ static void a_mask_is_whole_when_the_work_ends(void **state)
     assert_memory_equal(&s->after, &s->allowed, sizeof s->after);
 }
 
-/* A thread that sleeps, until a disk has answered say, needs no core. */
+/* A thread that sleeps, as one waiting for a disk does, needs no core. */
 static void *sleep_at_work(void *user)
 {
     scene *s = user;

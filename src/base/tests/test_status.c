@@ -1,4 +1,4 @@
-/* The record of what went wrong: per thread, prefixed by callers, never overrun. */
+/* The error record: one per thread, with context from callers, never overrun. */
 #include "kit.h"
 #include "megalith/status.h"
 
@@ -40,7 +40,7 @@ static void message_may_quote_the_last_one(void **state)
     assert_string_equal(mega_error_message(), "<[file a.bin: found 1, expected 2]>: [file a.bin: found 1, expected 2]");
 }
 
-/* A failure that nobody described is still that failure. */
+/* A failure without a message still gets a record with its status. */
 static void a_failure_without_a_record_gets_one(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void a_failure_without_a_record_gets_one(void **state)
     assert_int_equal(r.code, MEGA_ERR_USAGE);
     assert_non_null(strstr(r.text, "the status \"usage\" (1) without a message"));
     assert_null(strstr(r.text, "the last message"));
-    inner(); /* of an earlier failure, which is over */
+    inner(); /* leaves the record of an earlier failure */
     mega_error_get_of(MEGA_ERR_IO, &r);
     assert_int_equal(mega_error_restore(&r), MEGA_ERR_IO);
     assert_non_null(strstr(r.text, "the last message of this thread is: file a.bin"));
@@ -63,7 +63,7 @@ static void long_messages_are_cut_between_characters(void **state)
 {
     (void)state;
     char text[3 * MEGA_ERROR_BYTES];
-    for (int lead = 0; lead < 3; lead++) { /* "…" is three bytes: each way of standing across the end */
+    for (int lead = 0; lead < 3; lead++) { /* "…" has three bytes, which may cross the end in each possible way */
         memset(text, 'x', (size_t)lead);
         for (size_t i = (size_t)lead; i + 3 < sizeof text; i += 3) memcpy(text + i, "\xE2\x80\xA6", 4);
         MEGA_FAIL(MEGA_ERR_IO, "%s", text);
@@ -76,7 +76,7 @@ static void long_messages_are_cut_between_characters(void **state)
         assert_int_equal((longer - (size_t)lead - strlen("reading it: ")) % 3, 0);
     }
     MEGA_FAIL(MEGA_ERR_IO, "the cause");
-    MEGA_CONTEXT("%s", text); /* too long a context must not push the cause out */
+    MEGA_CONTEXT("%s", text); /* a context that is too long must not displace the cause */
     assert_string_equal(mega_error_message(), "the cause");
 }
 

@@ -1,4 +1,4 @@
-/* Teams of threads and what the machine offers. */
+/* Teams of threads, and the cores and instruction sets of the machine. */
 #include "base_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"
@@ -79,7 +79,7 @@ typedef struct late_sum {
     double part[4];
 } late_sum;
 
-/* The last thread is done when the caller has gone to sleep. */
+/* The last thread finishes after the caller has gone to sleep. */
 static void sum_late(void *user, int thread, int size)
 {
     late_sum *s = user;
@@ -141,14 +141,14 @@ static void every_item_is_claimed_once(void **state)
         for (int i = 0; i < 5; i++)
             for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
                 claim_all(team, counts[n], grains[i], -1);
-                mega_team_run(team, count_run, &t); /* runs of both kinds follow each other */
+                mega_team_run(team, count_run, &t); /* runs of both kinds alternate */
             }
         for (int k = 0; k < size; k++) assert_int_equal(atomic_load(&t.runs[k]), 50);
         mega_team_destroy(team);
     }
 }
 
-/* A thread that is held up in a piece holds up nobody: the others do all that is left, of its share, too. */
+/* A thread that is delayed in a piece delays nobody: the others do everything else, including the rest of its share. */
 static void a_thread_that_is_held_up(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void a_thread_that_is_held_up(void **state)
     }
 }
 
-/* Of the programs that make check-shuffle links: there every thread of a team claims. */
+/* True in the programs that make check-shuffle links: there every thread of a team claims. */
 static bool is_shuffled(void)
 {
     return getenv("MEGA_TEST_SHUFFLED") != NULL;
@@ -174,7 +174,7 @@ static void note_thread(void *user, int thread, int64_t begin, int64_t end)
     atomic_fetch_add(&pieces[thread], 1);
 }
 
-/* Threads without a core of their own would only take turns with those that have one. */
+/* More threads than cores would only take turns, so the extra ones do not claim. */
 static void no_more_threads_claim_than_there_are_cores(void **state)
 {
     (void)state;
@@ -201,8 +201,8 @@ static void note_order(void *user, int thread, int64_t begin, int64_t end)
     *next = begin == *next ? end : -1; /* -1: not in order */
 }
 
-/* Where the claims are to be shuffled (cmake/shuffled.cmake), they are: one thread alone takes its pieces in order
- * otherwise. */
+/* In builds with shuffled claims (cmake/shuffled.cmake) claims are really shuffled; otherwise a single thread takes its
+ * pieces in order. */
 static void claims_are_shuffled_where_they_should_be(void **state)
 {
     (void)state;
@@ -333,8 +333,8 @@ static void isa_can_be_lowered_only(void **state)
     unsetenv("MEGA_ISA");
     if (kept != NULL) setenv("MEGA_ISA", kept, 1);
     mega_free(kept);
-    if (getenv("MEGA_UNDER_VALGRIND") != NULL) return; /* it shows a processor of its own, without AVX-512 */
-    char text[8192], model[128];                       /* the system's own list of flags agrees */
+    if (getenv("MEGA_UNDER_VALGRIND") != NULL) return; /* valgrind presents its own processor, without AVX-512 */
+    char text[8192], model[128];                       /* the result must agree with the system's list of flags */
     if (!mega_system_read(text, sizeof text, "/proc/cpuinfo") || strstr(text, "flags") == NULL) return;
     assert_int_equal(found >= MEGA_ISA_AVX2, strstr(text, " avx2 ") != NULL && strstr(text, " fma ") != NULL);
     assert_int_equal(found >= MEGA_ISA_AVX512,
@@ -359,7 +359,7 @@ static void time_is_the_monotonic_clock(void **state)
     assert_true(before <= now + 1e-6 && now <= after + 1e-6);
 }
 
-/* Last: it holds for the process. */
+/* Must be the last test: the limit holds for the whole process. */
 static void isa_of_other_ranks_is_taken(void **state)
 {
     (void)state;

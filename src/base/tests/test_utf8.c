@@ -1,4 +1,4 @@
-/* UTF-8: every character round trips, nothing else is decoded, and how much of a text is whole. */
+/* UTF-8: every character survives a round trip, nothing else is decoded, and the length of the valid part of a text. */
 #include "kit.h"
 #include "megalith/utf8.h"
 #include <string.h>
@@ -20,7 +20,7 @@ static void characters_round_trip(void **state)
     }
 }
 
-/* Every two-byte beginning with every third byte that matters: only what a round trip gives back is well formed. */
+/* Every two-byte beginning with every relevant third byte: only sequences that survive a round trip are well formed. */
 static void all_else_is_refused(void **state)
 {
     (void)state;

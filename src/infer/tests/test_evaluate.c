@@ -1,4 +1,4 @@
-/* Evaluation in windows by an engine: which tokens count, and what the engine must be. */
+/* Evaluation in windows: which tokens count, and which engine is required. */
 #include "gpt_run.h"
 #include "kit.h"
 #include "megalith/evaluate.h"
@@ -13,7 +13,7 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* A model that finds every id equally likely. */
+/* A model for which every token id is equally likely. */
 static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_team *team)
 {
     mega_gpt_list list;
@@ -34,7 +34,7 @@ static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_
     return e;
 }
 
-/* The loss tells how often tokens were counted, whatever the windows. */
+/* The loss shows how often tokens were counted, for any windows. */
 static void each_token_counts_once(void **state)
 {
     (void)state;

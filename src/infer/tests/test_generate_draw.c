@@ -1,4 +1,4 @@
-/* What a generator draws from: all ids of the model, or those that a smaller tokenizer knows. */
+/* The ids that a generator draws from: all ids of the model, or only those of a smaller tokenizer. */
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/generate.h"
@@ -17,7 +17,7 @@ typedef struct model {
     mega_engine *engine;
 } model;
 
-/* In place: its layers point into it. */
+/* Initializes the model in place, because its layers point into it. */
 static void model_open(model *m, mega_team *team)
 {
     const mega_engine_options o = {
@@ -45,7 +45,7 @@ static void model_close(model *m)
     mega_gpt_list_destroy(&m->list);
 }
 
-/* The highest id of some texts. */
+/* Returns the highest id in some generated texts. */
 static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *sampling)
 {
     mega_generator *g = NULL;
@@ -53,7 +53,7 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
     int32_t most = 0, tokens[NEW];
     must(mega_generator_create(&g, m->engine, &m->language, &o));
     for (int32_t i = 0; i < TEXTS; i++) {
-        const int32_t prompt = VOCAB - 1 - i; /* may be any id of the model */
+        const int32_t prompt = VOCAB - 1 - i; /* a prompt may contain any id of the model */
         mega_generation text = {
             .prompt = &prompt, .prompt_count = 1, .max_new = NEW, .index = (uint64_t)i, .tokens = tokens};
         must(mega_generator_run(g, &text, 1, sampling, -1, NULL, NULL));

@@ -16,7 +16,7 @@ static void count_draws(const mega_sampling *s, double share[VOCAB])
     for (int v = 0; v < VOCAB; v++) share[v] = (double)count[v] / DRAWS;
 }
 
-/* Shares of the softmax over the ids in `kept`, against what was drawn: 5 standard deviations of a count. */
+/* Compares the fractions drawn with the softmax over the ids in `kept`: within 5 standard deviations of a count. */
 static void expect_softmax(const double share[VOCAB], const bool kept[VOCAB], double temperature)
 {
     double sum = 0.0;
@@ -60,7 +60,7 @@ static void top_k_keeps_ties(void **state)
     expect_softmax(share, three, 1.0);
 }
 
-/* Softmax in falling order: 0.361 0.361 0.133 0.081 0.049 0.018; cumulative 0.36 0.72 0.85 0.94 … */
+/* Softmax in descending order: 0.361 0.361 0.133 0.081 0.049 0.018; cumulative 0.36 0.72 0.85 0.94 … */
 static void top_p_keeps_the_token_that_crosses(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The optimizer over ranks, without ranks: each rank of a layout works on its own, in a group of one, and what all of
- * them hold together is compared with one rank and with the formulas of the updates. */
+/* The optimizer on several ranks, simulated without ranks: each rank of a layout works on its own in a group of one,
+ * and the results of all together are compared with one rank and with the formulas of the updates. */
 #include "kit.h"
 #include "megalith/optim.h"
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A model of every kind of parameter: cut over tensor ranks by rows, by columns and in blocks, whole on each of them,
- * with padding, with and without decay, tied. */
+/* A model with every kind of parameter: split over tensor ranks by rows, by columns and in blocks, replicated, with
+ * padding, with and without weight decay, tied. */
 enum { PARAMS = 7, MOST = 240, STEPS = 3 };
 
 static const struct {
@@ -16,7 +16,7 @@ static const struct {
     int64_t rows, cols, real_rows;
     int dims, cut_dim, blocks;
     bool is_cut, decays;
-    double lr_scale; /* 0: 1 */
+    double lr_scale; /* 0 means 1 */
 } records[PARAMS] = {
     {"wte", 20, 6, 17, 2, 0, 1, true, true, 0},        {"wpe", 5, 6, 5, 2, 0, 1, false, true, 0.25},
     {"qkv", 12, 6, 12, 2, 0, 3, true, true, 0},        {"qkv.bias", 12, 1, 12, 1, 0, 3, true, false, 0},
@@ -79,14 +79,14 @@ static void rank_close(rank *r)
     mega_layout_destroy(r->alone);
 }
 
-/* Numbers of the whole model, by parameter and element; what lies in the padding is 0. */
+/* Values of the whole model, by parameter and element; 0 in the padding. */
 static double value_of(int param, int64_t element, int step)
 {
     const double x = sin(1.7 * (double)element + 3.1 * param + 0.9 * step);
     return element / records[param].cols < records[param].real_rows ? x + 0.3 : 0;
 }
 
-/* Where element k of what a rank has of a parameter is in the whole one: of each block, ranks have equal parts. */
+/* Index in the whole parameter of element k of this rank's slice: ranks have equal parts of each block. */
 static int64_t whole_index(const rank *r, int param, int64_t k)
 {
     const mega_param *p = mega_params_get(r->params, param);
@@ -108,7 +108,7 @@ static double get(const rank *r, const void *data, int64_t i)
     return mega_params_acc_dtype(r->params) == MEGA_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* Of each parameter what this rank owns: its part of the numbers, into masters or into gradients. */
+/* Writes what this rank owns of each parameter into masters or gradients. */
 static void fill(const rank *r, bool masters, int step)
 {
     for (int i = 0; i < PARAMS; i++) {
@@ -121,7 +121,7 @@ static void fill(const rank *r, bool masters, int step)
     }
 }
 
-/* ---- the update by its formulas, in double, of the whole model ---- */
+/* ---- the update of the whole model by its formulas, in double ---- */
 
 typedef struct model {
     double master[PARAMS][MOST], moment[2][PARAMS][MOST];
@@ -159,7 +159,7 @@ static double norm_by_formula(int step)
     return sqrt(squares);
 }
 
-/* Marks what this rank holds and compares it. */
+/* Compares this rank's elements with the model, and marks them as held. */
 static void compare(const rank *r, const model *m, const settings *s, int held[PARAMS][MOST])
 {
     const double tolerance = mega_params_acc_dtype(r->params) == MEGA_F64 ? 1e-13 : 2e-6;
@@ -182,7 +182,7 @@ static void compare(const rank *r, const model *m, const settings *s, int held[P
     }
 }
 
-/* Every rank of a layout in turn. The squares of their norms, which ranks would sum, are summed here. */
+/* Runs every rank of a layout in turn. Sums the squares of their norms here, as ranks would. */
 static void train_all_ranks(const settings *s)
 {
     static model expected;
@@ -203,7 +203,8 @@ static void train_all_ranks(const settings *s)
             fill(&r, false, step);
             need(mega_optimizer_gradient_norm(r.optimizer, &norm));
             assert_true(norm.finite);
-            if (s->zero > 0 || n / s->tp == 0) squares[step] += norm.norm * norm.norm; /* else all of dp have it */
+            /* otherwise all ranks of dp have it */
+            if (s->zero > 0 || n / s->tp == 0) squares[step] += norm.norm * norm.norm;
             if (step == 1 && (s->zero > 0 || n / s->tp == 0)) zeros += norm.zeros;
             need(mega_optimizer_update(r.optimizer, s->lr, s->decay, factor[step]));
             update_by_formula(&expected, s, step, factor[step]);
@@ -244,7 +245,7 @@ static void ranks_together_make_the_update_of_one(void **state)
                 }
 }
 
-/* Of a table that first and last stage both hold, one counts. */
+/* A table that the first and the last stage both hold counts once. */
 static void a_tied_copy_counts_once(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void a_tied_copy_counts_once(void **state)
     assert_true(fabs(squares[0] - squares[1] - table) < 1e-9 * table);
 }
 
-/* Far above the limit, just above it, below it, and without one. */
+/* Norms far above the limit, just above it and below it, and no limit. */
 static void clip_factor(void **state)
 {
     (void)state;
@@ -294,7 +295,7 @@ static void zeroes_what_is_not_skipped(void **state)
     rank_close(&r);
 }
 
-/* The first parameter held here with a gradient that is not a number, under ZeRO by the rank that owns it. */
+/* Finds the first parameter with a gradient that is not finite; under ZeRO on the rank that owns it. */
 static void finds_what_is_not_finite(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Learning rate, weight decay and batch size against the golden tables of the reference (megatron.md 9.6, 9.7). */
+/* Compares learning rate, weight decay and batch size with the golden tables of the reference (megatron.md 9.6,
+ * 9.7). */
 #include "kit.h"
 #include "megalith/optim_options.h"
 #include "megalith/schedule.h"
@@ -32,7 +33,7 @@ static void lr_golden_table(void **state)
     }
 }
 
-/* Megatron's WSD: at the peak until the last 200 samples of the decay. */
+/* Megatron's WSD: stays at the peak until the last 200 samples of the decay. */
 static void lr_of_wsd(void **state)
 {
     (void)state;
@@ -49,12 +50,13 @@ static void lr_of_wsd(void **state)
         s.wsd_style = style;
         for (int i = 0; i < 8; i++) assert_near(mega_lr_schedule_lr(&s, n[i]), curve[style][i], 1e-9);
     }
-    s.wsd_decay = 0; /* scripts say so to stay at the peak */
+    s.wsd_decay = 0; /* scripts use this to stay at the peak */
     assert_near(mega_lr_schedule_lr(&s, 1000), 1e-3, 1e-12);
     assert_near(mega_lr_schedule_lr(&s, 1001), 1e-5, 1e-12);
 }
 
-/* Megatron-LM 1.0: nearly half after the whole decay, counted without the warm-up, and level after it. */
+/* Megatron-LM 1.0: nearly half of the peak after the whole decay, which is counted without the warm-up, and constant
+ * afterwards. */
 static void lr_of_exponential(void **state)
 {
     (void)state;
@@ -197,7 +199,7 @@ static void ramps_are_checked(void **state)
     (void)state;
     static const struct {
         mega_batch_ramp ramp;
-        const char *said; /* NULL: it is one */
+        const char *said; /* NULL: the schedule is valid */
     } ramps[] = {
         {{.global_batch = 12, .micro_step = 4}, NULL},
         {{.start = 4, .increment = 4, .samples = 100, .global_batch = 12, .micro_step = 4}, NULL},
@@ -230,7 +232,7 @@ static void refuse(mega_lr_schedule s, const char *said)
 static void schedules_are_checked(void **state)
 {
     (void)state;
-    mega_lr_schedule s = {0}; /* constant 0: that of a plan */
+    mega_lr_schedule s = {0}; /* constant 0, as in a plan */
     assert_int_equal(mega_lr_schedule_check(&s), MEGA_OK);
     s = base;
     assert_int_equal(mega_lr_schedule_check(&s), MEGA_OK);
