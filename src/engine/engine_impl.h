@@ -69,7 +69,7 @@ typedef enum engine_batch_of {
 /* The last call of the three that a micro-batch takes. */
 typedef enum engine_phase { ENGINE_STEPPED, ENGINE_FORWARDED, ENGINE_BACKWARDED } engine_phase;
 
-/* Micro-batches that the caller runs one at a time (micro.c). */
+/* Micro-batches that the caller runs one at a time (micro_batch.c). */
 typedef struct engine_micro {
     engine_phase phase;
     int64_t done; /* since the last update */
@@ -154,7 +154,7 @@ mega_status engine_collect_inputs(mega_engine *e);
 mega_status engine_compare_inputs(const mega_engine *e);
 int64_t engine_micro_batches(const mega_engine *e); /* of the batch */
 /* step.c. A step is: begin, forwards and backwards, the sums of gradients over the ranks, the update. A schedule runs
- * those of all micro-batches of this stage; micro.c runs one at a time. What engine_run_schedule leaves in r are times.
+ * those of all micro-batches of this stage; micro_batch.c runs one at a time. What engine_run_schedule leaves in r are times.
  */
 void engine_step_begin(mega_engine *e, int64_t expected);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
@@ -163,7 +163,7 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r); /* Collective: world */
 mega_status engine_update(mega_engine *e, mega_step_result *r);                              /* Collective: world */
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* where this rank is, for others */
-/* micro.c: forgets the micro-batches since the last update. */
+/* micro_batch.c: forgets the micro-batches since the last update. */
 void engine_micro_discard(mega_engine *e);
 /* engine.c: the coming micro-batch or step from the training data. */
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
@@ -220,7 +220,7 @@ void engine_search_before(engine_search *s);
 void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
 double engine_scalar(const mega_engine *e, const void *acc); /* [1] acc as double */
 
-/* calls.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all.
+/* call_checks.c: MEGA_ERR_USAGE for a call that is wrong. engine_agree is collective: one rank's failure is that of all.
  * Until the world forgets that failure it gives st back at once, so that ranks leave nested calls without a word; a
  * call of the user's begins with engine_begin_call, which forgets an earlier one and agrees. */
 mega_status engine_agree(const mega_engine *e, mega_status st);

@@ -25,7 +25,7 @@ typedef struct place {
 mega_status mega_place_insert(place *p, int before, bool backward, instruction op);
 int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients); /* 0: no memory */
 int64_t mega_place_offset(const mega_graph *g, int param);              /* in its bucket */
-/* place_weights.c: ZeRO 3 */
+/* pass_place_weights.c: ZeRO 3 */
 mega_status mega_place_weights(place *p);
 
 #endif

@@ -41,7 +41,7 @@ typedef struct collective_args {
     mega_reduce reduce;
 } collective_args;
 
-/* What was begun and is waited for later (under_way.c): a collective, which the instruction that uses it awaits, or the
+/* What was begun and is waited for later (in_flight.c): a collective, which the instruction that uses it awaits, or the
  * exchange of a bucket, which an instruction of its own or the end of the step awaits. */
 typedef struct program_wait {
     mega_request request;
@@ -107,7 +107,7 @@ void mega_custom_collect(mega_program *p, int instruction_number, const void *ar
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a);
-/* under_way.c: begins instruction i, a collective. */
+/* in_flight.c: begins instruction i, a collective. */
 mega_status mega_collective_run(mega_program *p, int i, const collective_args *a);
 /* Waits for one that instruction `next` uses; *waited is its instruction, -1: there is none. */
 mega_status mega_collectives_wait(mega_program *p, int next, int *waited);
@@ -117,13 +117,13 @@ void mega_collectives_forget(mega_program *p);
 mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request);
 mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket);
 int mega_exchanges(const mega_program *p); /* under way */
-/* plan.c: places every value; asks kernels for their scratch. */
+/* memory_plan.c: places every value; asks kernels for their scratch. */
 mega_status mega_program_plan(mega_program *p);
-/* plan_place.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes
- * alive at one of num_ops instructions. `room` has mega_plan_place_room bytes; the order of the list is lost. */
-size_t mega_plan_place(plan_block **list, int count, int num_ops, void *room, size_t *alive);
-size_t mega_plan_place_room(int count, int num_ops);
-/* plan_packed.c: where products keep their weights packed. */
+/* memory_offsets.c: offsets of these blocks, in `at`; returns the bytes that they take. `alive`: the largest sum of bytes
+ * alive at one of num_ops instructions. `room` has mega_plan_offsets_bytes bytes; the order of the list is lost. */
+size_t mega_plan_offsets(plan_block **list, int count, int num_ops, void *room, size_t *alive);
+size_t mega_plan_offsets_bytes(int count, int num_ops);
+/* packed_weights.c: where products keep their weights packed. */
 mega_status mega_plan_packed(mega_program *p);
 /* An address that is never read, for kernels that ask only whether an optional operand is there. */
 void *mega_plan_address(const op_binder *b, int32_t tensor);

@@ -1,6 +1,6 @@
 /* place: where ranks of dp exchange whole buckets of parameters. Gradients are summed after the last instruction that
  * adds to one of a bucket; with ZeRO 2 and 3 the bucket lives from its first gradient until then, and only this rank's
- * slice of the sum stays. Weights that ZeRO 3 cuts are gathered (place_weights.c). All of it lies in the program's own
+ * slice of the sum stays. Weights that ZeRO 3 cuts are gathered (pass_place_weights.c). All of it lies in the program's own
  * plan of memory. Runs when nothing moves any more. */
 #include "place_impl.h"
 

@@ -44,7 +44,7 @@ static double key_in(const plan_block *b, int order)
     }
 }
 
-static int place_by_key(const void *a, const void *b)
+static int offsets_by_key(const void *a, const void *b)
 {
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
     if (x->key < y->key || x->key > y->key) return x->key < y->key ? -1 : 1;
@@ -52,13 +52,13 @@ static int place_by_key(const void *a, const void *b)
     return x < y ? -1 : x > y; /* in order of making: the plan must not depend on the sort */
 }
 
-static int place_by_blame(const void *a, const void *b)
+static int offsets_by_blame(const void *a, const void *b)
 {
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
     return x->blame != y->blame ? y->blame - x->blame : x->rank - y->rank;
 }
 
-static int place_by_offset(const void *a, const void *b)
+static int offsets_by_offset(const void *a, const void *b)
 {
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
     if (x->best_at != y->best_at) return x->best_at < y->best_at ? -1 : 1;
@@ -103,7 +103,7 @@ static taken taken_by(const plan_block *b, size_t at)
 }
 
 /* What is taken at the end of `full` lengthens it. */
-static void place_fill(const placement *p, size_t *full, taken t)
+static void offsets_fill(const placement *p, size_t *full, taken t)
 {
     const int last = t.last < p->last ? t.last : p->last;
     for (int i = t.first > p->first ? t.first : p->first; i <= last; i++)
@@ -111,7 +111,7 @@ static void place_fill(const placement *p, size_t *full, taken t)
 }
 
 /* Puts the blocks in the order of the list; remembers the places if they take less than the best so far. */
-static size_t place_assign(placement *p, bool best_fit)
+static size_t offsets_assign(placement *p, bool best_fit)
 {
     size_t total = 0;
     memcpy(p->full + p->first, p->stays + p->first, (size_t)(p->last - p->first + 1) * sizeof *p->full);
@@ -122,7 +122,7 @@ static size_t place_assign(placement *p, bool best_fit)
         b->at = find_gap(p, b, k, best_fit);
         for (; k > 0 && p->placed[k - 1].at > b->at; k--) p->placed[k] = p->placed[k - 1];
         p->placed[k] = taken_by(b, b->at);
-        place_fill(p, p->full, p->placed[k]);
+        offsets_fill(p, p->full, p->placed[k]);
         if (b->at + b->bytes > total) total = b->at + b->bytes;
     }
     if (total >= p->best) return total;
@@ -131,53 +131,53 @@ static size_t place_assign(placement *p, bool best_fit)
     return total;
 }
 
-static void place_sort(placement *p, int order)
+static void offsets_sort(placement *p, int order)
 {
     for (int i = 0; i < p->count; i++) p->list[i]->key = key_in(p->list[i], order);
-    qsort(p->list, (size_t)p->count, sizeof *p->list, place_by_key);
+    qsort(p->list, (size_t)p->count, sizeof *p->list, offsets_by_key);
     for (int i = 0; i < p->count; i++) p->list[i]->rank = i, p->list[i]->blame = 0;
 }
 
 /* Blocks that ended above the bound get on; the others keep the order that they began with. */
-static void place_sort_again(placement *p)
+static void offsets_sort_again(placement *p)
 {
     for (int i = 0; i < p->count; i++) p->list[i]->blame += p->list[i]->at + p->list[i]->bytes > p->alive;
-    qsort(p->list, (size_t)p->count, sizeof *p->list, place_by_blame);
+    qsort(p->list, (size_t)p->count, sizeof *p->list, offsets_by_blame);
 }
 
-static bool place_is_done(const placement *p)
+static bool offsets_is_done(const placement *p)
 {
     return p->best <= p->alive || p->work < 0;
 }
 
 /* patience: how many tries in a row may be no better than one before. */
-static void place_try_order(placement *p, int order, bool best_fit, int patience)
+static void offsets_try_order(placement *p, int order, bool best_fit, int patience)
 {
     size_t least = SIZE_MAX;
-    place_sort(p, order);
-    for (int tries = patience; tries > 0 && !place_is_done(p); tries--) {
-        const size_t total = place_assign(p, best_fit);
+    offsets_sort(p, order);
+    for (int tries = patience; tries > 0 && !offsets_is_done(p); tries--) {
+        const size_t total = offsets_assign(p, best_fit);
         if (total < least) {
             least = total;
             tries = patience + 1;
         }
-        place_sort_again(p);
+        offsets_sort_again(p);
     }
 }
 
-static void place_improve(placement *p)
+static void offsets_improve(placement *p)
 {
     static const int orders[] = {ORDER_LIFE, ORDER_START, ORDER_SIZE, ORDER_END, ORDER_AREA}; /* by success */
     static const int patience[] = {5, 24};
     for (int round = 0; round < 2; round++)
         for (int way = 0; way < 2 * NUM_ORDERS; way++)
-            place_try_order(p, orders[way % NUM_ORDERS], way >= NUM_ORDERS, patience[round]);
+            offsets_try_order(p, orders[way % NUM_ORDERS], way >= NUM_ORDERS, patience[round]);
 }
 
 /* ---- around a block that ends too high ---- */
 
 /* Moves to the front of list[from …] what lives within first … last, or (`touches`) at any time of it. */
-static int place_gather(plan_block **list, int from, int count, int first, int last, bool touches)
+static int offsets_gather(plan_block **list, int from, int count, int first, int last, bool touches)
 {
     int found = from;
     for (int i = from; i < count; i++) {
@@ -195,20 +195,20 @@ static size_t end_of(const plan_block *b)
 }
 
 /* Of `all`, what lives within first … last, among the others that then live. */
-static placement place_part_of(const placement *all, int first, int last)
+static placement offsets_part_of(const placement *all, int first, int last)
 {
     placement p = *all;
     p.first = first > all->first ? first : all->first;
     p.last = last < all->last ? last : all->last;
-    p.count = place_gather(p.list, 0, all->count, first, last, false);
+    p.count = offsets_gather(p.list, 0, all->count, first, last, false);
     p.best = 0;
     for (int i = 0; i < p.count; i++)
         if (end_of(p.list[i]) > p.best) p.best = end_of(p.list[i]);
-    const int others = place_gather(p.list, p.count, all->count, first, last, true);
+    const int others = offsets_gather(p.list, p.count, all->count, first, last, true);
     plan_block **other = p.list + p.count;
-    qsort(other, (size_t)others, sizeof *other, place_by_offset);
+    qsort(other, (size_t)others, sizeof *other, offsets_by_offset);
     memset(p.stays + p.first, 0, (size_t)(p.last - p.first + 1) * sizeof *p.stays);
-    for (int i = 0; i < others; i++) place_fill(&p, p.stays, taken_by(other[i], other[i]->best_at));
+    for (int i = 0; i < others; i++) offsets_fill(&p, p.stays, taken_by(other[i], other[i]->best_at));
     size_t full = SIZE_MAX;
     for (int i = p.first; i <= p.last; i++) full = p.stays[i] < full ? p.stays[i] : full;
     for (int i = 0; i < others; i++) { /* what ends below that is in nobody's way */
@@ -224,7 +224,7 @@ static placement place_part_of(const placement *all, int first, int last)
 
 /* Moves the blocks that live near the one that ends highest, then those near the next highest, until no block ends
  * above the bound. */
-static void place_improve_around(placement *all)
+static void offsets_improve_around(placement *all)
 {
     int margin = 4;
     for (;;) {
@@ -232,10 +232,10 @@ static void place_improve_around(placement *all)
         for (int i = 1; i < all->count; i++)
             if (end_of(all->list[i]) > end_of(top)) top = all->list[i];
         all->best = end_of(top);
-        if (place_is_done(all)) return;
-        placement p = place_part_of(all, top->first - margin, top->last + margin);
+        if (offsets_is_done(all)) return;
+        placement p = offsets_part_of(all, top->first - margin, top->last + margin);
         if (p.count > MOST_AROUND) return;
-        place_improve(&p);
+        offsets_improve(&p);
         all->work = p.work;
         if (p.best < all->best) margin = 4;
         else if (p.count == all->count)
@@ -266,12 +266,12 @@ static size_t most_alive(const placement *p)
 #define WORK_AROUND ((int64_t)1 << 23)
 #define WORK        ((int64_t)1 << 25)
 
-size_t mega_plan_place_room(int count, int num_ops)
+size_t mega_plan_offsets_bytes(int count, int num_ops)
 {
     return (size_t)count * sizeof(taken) + 2 * (size_t)num_ops * sizeof(size_t);
 }
 
-size_t mega_plan_place(plan_block **list, int count, int num_ops, void *room, size_t *alive)
+size_t mega_plan_offsets(plan_block **list, int count, int num_ops, void *room, size_t *alive)
 {
     placement p = {.list = list, .count = count, .last = num_ops - 1, .full = room, .best = SIZE_MAX, .work = WORK};
     *alive = 0;
@@ -281,15 +281,15 @@ size_t mega_plan_place(plan_block **list, int count, int num_ops, void *room, si
     memset(room, 0, 2 * (size_t)num_ops * sizeof *p.full);
     for (int i = 0; i < count; i++) p.largest = list[i]->bytes > p.largest ? list[i]->bytes : p.largest;
     *alive = p.alive = most_alive(&p);
-    place_sort(&p, ORDER_LIFE);
-    place_assign(&p, false);
+    offsets_sort(&p, ORDER_LIFE);
+    offsets_assign(&p, false);
     p.work = WORK_AROUND;
-    place_improve_around(&p);
+    offsets_improve_around(&p);
     memset(p.stays, 0, (size_t)num_ops * sizeof *p.stays);
     p.work = WORK;
-    place_improve(&p);
+    offsets_improve(&p);
     p.work = WORK_AROUND;
-    place_improve_around(&p);
+    offsets_improve_around(&p);
     for (int i = 0; i < count; i++) list[i]->at = list[i]->best_at;
     return p.best;
 }

@@ -1,6 +1,6 @@
 /* plan: live ranges → offsets. With several micro-batches in flight, what the backward reads of the forward
  * lies in the saved arena, once per slot, and everything else in one scratch arena that forward and backward share;
- * with one, all lies in the scratch arena. plan_place.c chooses the offsets. */
+ * with one, all lies in the scratch arena. memory_offsets.c chooses the offsets. */
 #include "megalith/assert.h"
 #include "program_impl.h"
 
@@ -142,7 +142,7 @@ static mega_status assign_blocks(mega_program *p)
 {
     const int forward = p->g->num_forward;
     plan_block **list = mega_malloc(((size_t)p->num_blocks + 1) * sizeof *list);
-    void *room = mega_malloc(mega_plan_place_room(p->num_blocks, p->g->num_ops) + 1);
+    void *room = mega_malloc(mega_plan_offsets_bytes(p->num_blocks, p->g->num_ops) + 1);
     if (list == NULL || room == NULL) {
         mega_free(list);
         mega_free(room);
@@ -159,7 +159,7 @@ static mega_status assign_blocks(mega_program *p)
         for (int i = 0; i < p->num_blocks; i++)
             if ((p->block[i].area == AREA_SAVED) == (saved == 1)) list[count++] = &p->block[i];
         size_t alive = 0;
-        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) = mega_plan_place(list, count, p->g->num_ops, room, &alive);
+        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) = mega_plan_offsets(list, count, p->g->num_ops, room, &alive);
         verify_blocks(p, list, count);
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
         if (saved == 0) p->scratch_live = alive;

@@ -48,9 +48,9 @@ static double waste(scene *s, int num_ops)
 {
     size_t alive = 0;
     for (int i = 0; i < s->count; i++) s->list[i] = &s->block[i];
-    void *room = malloc(mega_plan_place_room(s->count, num_ops) + 1);
+    void *room = malloc(mega_plan_offsets_bytes(s->count, num_ops) + 1);
     assert_non_null(room);
-    const size_t bytes = mega_plan_place(s->list, s->count, num_ops, room, &alive);
+    const size_t bytes = mega_plan_offsets(s->list, s->count, num_ops, room, &alive);
     free(room);
     for (int i = 0; i < s->count; i++) {
         const plan_block *a = &s->block[i];
@@ -141,5 +141,5 @@ int main(void)
         cmocka_unit_test(deep_programs_are_placed),
         cmocka_unit_test(a_stack_reaches_the_bound),
     };
-    return cmocka_run_group_tests_name("plan_place", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("memory_offsets", tests, NULL, NULL);
 }
