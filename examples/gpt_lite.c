@@ -105,7 +105,8 @@ static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
     size_t count = sizeof own / sizeof *own;
     int n = 0;
     for (int i = 2; i < argc; i++)
-        if (strncmp(argv[i], "--deepspeed_config", strlen("--deepspeed_config")) == 0) count = 1;
+        if (strncmp(argv[i], "--deepspeed_config", 18) == 0 || strncmp(argv[i], "--deepspeed-config", 18) == 0)
+            count = 1;
     for (size_t i = 0; i < count; i++) out[n++] = own[i];
     if (argc - 2 > MOST_OPTIONS - n) {
         fprintf(stderr, "gpt_lite: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,

@@ -136,7 +136,6 @@ static mega_status train(mega_engine *engine, const mega_dataset *unseen)
     const bool prints = mega_engine_is_main_process(engine);
     mega_step_result step, test;
     bool found = false;
-    mega_log_set_sink(print_warning, NULL);
     MEGA_TRY(mega_engine_load_checkpoint(engine, "checkpoints", NULL, NULL, &found, NULL));
     if (found && prints) printf("continuing from step %d\n", (int)mega_engine_global_steps(engine));
     while (mega_engine_global_steps(engine) < STEPS) {
@@ -227,7 +226,8 @@ static mega_status run(int argc, char **argv, char **out_text, mega_engine **out
     size_t size = 0;
     if (argc < 2) return MEGA_FAIL(MEGA_ERR_USAGE, "usage: ./PROJECT TEXT [options]");
     for (int i = 2; i < argc; i++)
-        if (strncmp(argv[i], "--deepspeed_config", strlen("--deepspeed_config")) == 0) config = NULL;
+        if (strncmp(argv[i], "--deepspeed_config", 18) == 0 || strncmp(argv[i], "--deepspeed-config", 18) == 0)
+            config = NULL;
     MEGA_TRY(mega_file_read(out_text, &size, argv[1]));
 
     if (size <= 10 * CONTEXT)
@@ -253,6 +253,7 @@ int main(int argc, char **argv)
 {
     char *text = NULL;
     mega_engine *engine = NULL;
+    mega_log_set_sink(print_warning, NULL);
     const mega_status st = run(argc, argv, &text, &engine);
     if (st != MEGA_OK) fprintf(stderr, "PROJECT: %s\n", mega_error_message());
     mega_engine_destroy(engine);

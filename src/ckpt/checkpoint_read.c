@@ -71,10 +71,11 @@ static mega_status read_conclude(const report *r, const source *s)
 {
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
     if (r->missing + r->extra + r->other == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: its tensors do not match this model: %d missing, %d with another shape, %d unexpected; "
-                     "compare its config.json with the options that give the shape:%s",
-                     s->what, r->missing, r->other, r->extra, r->text.data);
+    return MEGA_FAIL(
+        MEGA_ERR_FORMAT,
+        "%s: its tensors do not match this model: %d missing, %d with another shape, %d unexpected; "
+        "give the sizes that it was saved with (options, or constants of the program), or another folder:%s",
+        s->what, r->missing, r->other, r->extra, r->text.data);
 }
 
 /* Looks up all tensors; found[i] receives t[i]. */

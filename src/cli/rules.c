@@ -163,7 +163,7 @@ static void check_outputs(mega_command_options *cfg)
                 cfg->train.engine.options, MEGA_ERR_USAGE, "%s and %s are the same file, which %s; give another name",
                 mega_options_origin(cfg->train.engine.options, file[a].dest),
                 mega_options_origin(cfg->train.engine.options, file[b].dest),
-                file[a].read ? "would be emptied before its prompts are read" : "both would write over each other");
+                file[a].read ? "would be emptied before its prompts are read" : "both would overwrite");
         }
     }
 }

@@ -72,6 +72,7 @@ struct mega_options {
     unsigned faulty;            /* set of topics */
     bool out_of_memory;
     const char *json_name; /* once a JSON is read: how messages call it */
+    bool json_is_unread;   /* it cannot be read: what seems to be missing may be in it */
     const char *preset;    /* "--preset gpt2" */
 };
 

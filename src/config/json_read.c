@@ -375,9 +375,12 @@ static void read_text(mega_options *o, const char *text, size_t size)
     json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (tree == NULL || !json_is_object(tree)) {
         const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
-        mega_options_problem(o, st, "%s: line %d, column %d: %s", o->json_name, tree != NULL ? 1 : error.line,
+        const bool lacks_comma = tree == NULL && strncmp(error.text, "'}' expected", 12) == 0;
+        o->json_is_unread = true;
+        mega_options_problem(o, st, "%s: line %d, column %d: %s%s", o->json_name, tree != NULL ? 1 : error.line,
                              tree != NULL ? 1 : error.column,
-                             tree != NULL ? "expected an object in braces" : error.text);
+                             tree != NULL ? "expected an object in braces" : error.text,
+                             lacks_comma ? "; or a comma is missing before it" : "");
     } else {
         json_reader r = {.o = o, .at = text, .line = 1};
         visit_object(&r, tree, "");
@@ -397,7 +400,13 @@ void options_read_json(mega_options *o, const char *json)
     } else if (mega_file_read(&file, &size, json) == MEGA_OK) {
         read_text(o, file, size);
     } else {
+        o->json_is_unread = true;
         options_problem_from_error(o);
     }
     mega_free(file);
+}
+
+bool mega_options_may_be_in_json(const mega_options *o)
+{
+    return o->json_is_unread;
 }

@@ -5,6 +5,7 @@ void mega_engine_rule_batch_divides(mega_engine_settings *s)
 {
     const int64_t micro = s->optim.micro_batch_size, global = s->optim.global_batch_size;
     if (micro <= 0 && mega_options_is_given(s->options, "micro_batch_size")) return;
+    if (micro <= 0 && mega_options_may_be_in_json(s->options)) return;
     if (micro <= 0) {
         mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, the samples computed together; 4 is a start",
                              mega_options_spelling(s->options, "micro_batch_size"));

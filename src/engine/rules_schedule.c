@@ -29,7 +29,7 @@ void mega_engine_rule_units_agree(mega_engine_settings *s)
 void mega_engine_rule_learning_rate(mega_engine_settings *s)
 {
     if (isnan(s->optim.lr)) {
-        if (s->needs_lr && !mega_options_is_given(s->options, "lr")) {
+        if (s->needs_lr && !mega_options_is_given(s->options, "lr") && !mega_options_may_be_in_json(s->options)) {
             mega_options_problem(s->options, MEGA_ERR_USAGE,
                                  "missing: %s, the peak learning rate; 1.5e-4 suits a GPT of 345 M parameters, 1e-3 a "
                                  "small one",

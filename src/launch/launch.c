@@ -197,7 +197,10 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
         return;
     else if (cause == NULL)
         fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
-                death[0] != '\0' ? death : "the ranks ended without an error message", result->exit_status);
+                death[0] != '\0' ? death
+                : p->own != NULL ? "a rank ended with an error"
+                                 : "the ranks ended without an error message",
+                result->exit_status);
     else if (told || !launch_relay_cause_is_last(relay)) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "rank %d: ", rank);

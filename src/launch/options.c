@@ -172,16 +172,19 @@ static const launch_option *launch_option_find(launch_plan *p, const char *typed
 
 static void launch_option_unknown(launch_plan *p, const char *typed)
 {
-    const char *names[OPTIONS];
-    for (size_t i = 0; i < OPTIONS; i++) {
-        const size_t n = strcspn(options[i].names, "|");
-        char *name = mega_arena_alloc(&p->arena, n + 1);
-        names[i] = name != NULL ? memcpy(name, options[i].names, n) : "";
-    }
+    const char *names[8 * OPTIONS];
+    size_t count = 0;
+    for (size_t i = 0; i < OPTIONS; i++)
+        for (const char *at = options[i].names; *at != '\0' && count < 8 * OPTIONS;) {
+            const size_t n = strcspn(at, "|");
+            char *name = mega_arena_alloc(&p->arena, n + 1);
+            names[count++] = name != NULL ? memcpy(name, at, n) : "";
+            at += n + (at[n] == '|');
+        }
     char *word = mega_arena_strdup(&p->arena, typed + strspn(typed, "-"));
     if (word == NULL) return;
     word[strcspn(word, "=")] = '\0';
-    const char *near = mega_options_nearest(word, names, OPTIONS);
+    const char *near = mega_options_nearest(word, names, count);
     launch_mistake(p,
                    "%.*s is not an option of launch%s%s%s; megalith launch --help lists them. Options of the command "
                    "follow its name",
@@ -383,7 +386,7 @@ static void help_rows(FILE *stream, const char *title, launch_option_kind from, 
                  o->kind == NUMBER                                                ? " N"
                  : o->kind == WORD || o->kind == PASSED || o->kind == PASSED_REST ? " VALUE"
                                                                                   : "");
-        fprintf(stream, "  %-34s%s%s", usage, is_passed ? "--" : "", o->help);
+        fprintf(stream, "  %-33s %s%s", usage, is_passed ? "--" : "", o->help);
         while (other != NULL) {
             const size_t length = strcspn(other, "|");
             fprintf(stream, "%s%s%.*s", other == o->names + n + 1 ? " (also " : ", ", length == 1 ? "-" : "--",

@@ -33,7 +33,8 @@ struct launch_relay {
     char death[256];
     char host[96];
     int pid, death_rank, death_signal;
-    bool has_rank_line; /* some rank has printed */
+    bool has_rank_line;   /* some rank has printed */
+    bool has_failed_rank; /* of a program of the user's own: some rank ended with an error */
     /* the signal that a rank received; SIGTERM only if there was no other, because MPI launchers end ranks with it */
     int signal;
 };
@@ -188,6 +189,8 @@ static void note_death(launch_relay *r, const char *line)
     int rank = 0, number = 0, pid = 0, signal_number = 0;
     char host[96] = "", how[64] = "";
     const char *at;
+    /* Open MPI says no more than this of some ranks that end with an error, which have printed it themselves. */
+    if (strstr(line, "Primary job  terminated normally, but") != NULL) r->has_failed_rank = r->plan->own != NULL;
     if ((at = strstr(line, "process rank ")) != NULL && strstr(line, "exited on signal") != NULL &&
         sscanf(at, "process rank %d with PID %*s on node %95s exited on signal %d", &rank, host, &signal_number) == 3) {
         snprintf(r->death, sizeof r->death, "rank %d on host %s was ended by signal %d (%s)", rank, host, signal_number,
@@ -229,13 +232,14 @@ static bool is_rule(const char *line)
  * shown at the end if neither a rank nor the launcher has named the cause. */
 static void relay_hold(launch_relay *r, bool is_error, char *text)
 {
-    const bool is_started = r->is_ready || (r->plan->own != NULL && (r->has_rank_line || r->death[0] != '\0'));
+    const bool is_started =
+        r->is_ready || (r->plan->own != NULL && (r->has_rank_line || r->has_failed_rank || r->death[0] != '\0'));
     if (!is_started || !mega_buffer_printf(&r->held, "%s\n", text)) show_line(r, is_error, OUTSIDE, text);
 }
 
 static void show_held(launch_relay *r)
 {
-    const bool is_explained = r->cause != NULL || r->death[0] != '\0';
+    const bool is_explained = r->cause != NULL || r->death[0] != '\0' || r->has_failed_rank;
     if (r->held.data != NULL && !is_explained) {
         r->held.data[r->held.size - 1] = '\0'; /* drop the last newline */
         show_line(r, true, OUTSIDE, r->held.data);

@@ -117,7 +117,7 @@ kill -INT $launcher
 wait $launcher
 status=$?
 [ $status -eq 130 ] || note "exit status $status after Ctrl-C"
-grep -q 'megalith launch: interrupted by Ctrl-C (SIGINT): the ranks get it too' err || note "no answer to Ctrl-C: $(cat err)"
+grep -q 'megalith launch: interrupted by Ctrl-C (SIGINT): it is passed on to the ranks' err || note "no answer to Ctrl-C: $(cat err)"
 [ "$(tail -n 1 err)" = 'megalith launch: ended by a signal: Ctrl-C (SIGINT)' ] || note "the last line after Ctrl-C: $(tail -n 1 err)"
 gone $long
 

@@ -120,6 +120,8 @@ size_t mega_options_problems(const mega_options *o); /* how many there are */
 const char *mega_options_text(mega_options *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* May this option still be derived? Marks it as derived if so. */
 bool mega_options_derives(mega_options *o, const char *dest);
+/* Whether a JSON was given that could not be read: rules then do not report as missing what may be in it. */
+bool mega_options_may_be_in_json(const mega_options *o);
 /* Whether the user wrote it, in argv or in a JSON. */
 bool mega_options_is_given(const mega_options *o, const char *dest);
 /* As it was typed, of any name in the table; NULL: argv has not given it. */
