@@ -228,10 +228,30 @@ static mega_status open_tracked(mega_checkpoint **out, const char *save, bool an
     return st;
 }
 
+/* Without the tracker nobody knows whether a checkpoint with a tag is newer than the numbered ones. */
+static mega_status refuse_tags_without_tracker(const char *save, const mega_names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        char mark[PATH_MAX];
+        int64_t iteration = 0;
+        const char *name = names->name[i];
+        const int n = snprintf(mark, sizeof mark, "%s/" MEGA_CHECKSUMS_FILE, name);
+        const bool is_unfinished = strstr(name, ".tmp-") != NULL || strstr(name, ".exchange-") != NULL;
+        if (mega_iteration_parse(name, &iteration) || is_unfinished) continue;
+        if (n > 0 && n < (int)sizeof mark && has_file(save, mark))
+            return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                             "%s: " MEGA_TRACKER " is missing, and %s is a checkpoint with a tag; load that folder "
+                             "itself, or write the name of the checkpoint to load into " MEGA_TRACKER,
+                             save, name);
+    }
+    return MEGA_OK;
+}
+
 /* Handles a folder without tracker and without config.json. Its files may still be meant as a checkpoint. */
 static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, const opening *how)
 {
     mega_iterations list = {0};
+    MEGA_TRY(refuse_tags_without_tracker(path, names));
     MEGA_TRY(mega_iterations_list(&list, path));
     const size_t iterations = list.count;
     mega_iterations_fini(&list);

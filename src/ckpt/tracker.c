@@ -42,13 +42,23 @@ static const char *why_no_tag(const char *tag)
     return NULL;
 }
 
+/* Returns how many bytes of a text can be quoted in a line. */
+static int printable(const char *text, int most)
+{
+    const int whole = (int)mega_utf8_valid_bytes(text, strnlen(text, (size_t)most));
+    int n = 0;
+    while (n < whole && (unsigned char)text[n] >= ' ' && text[n] != 0x7f) n++;
+    while (n > 0 && text[n - 1] == ' ') n--;
+    return n;
+}
+
 mega_status mega_checkpoint_check_tag(const char *tag, int64_t iteration)
 {
     int64_t named = 0;
     const char *why = why_no_tag(tag);
     if (why != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "tag \"%.*s\": %s; expected a name for a folder, such as \"best\"", 80, tag,
-                         why);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "tag \"%.*s\": %s; expected a name for a folder, such as \"best\"",
+                         printable(tag, 80), tag, why);
     const mega_checkpoint_name own = mega_checkpoint_name_of(iteration);
     if (!mega_iteration_parse(tag, &named) || strcmp(tag, own.text) == 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -69,16 +79,6 @@ mega_status mega_tracker_write(const char *save, const char *name)
     const mega_status st = mega_file_write_atomic(path, text, (size_t)n);
     mega_free(path);
     return st;
-}
-
-/* Returns how many bytes of a text can be quoted in a line. */
-static int printable(const char *text, int most)
-{
-    int n = 0;
-    while (n < most && (unsigned char)text[n] >= ' ' && text[n] != 0x7f) n++;
-    while (n > 0 && text[n - 1] == ' ') n--;
-    while (n > 0 && n == most && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* do not cut a UTF-8 character */
-    return n;
 }
 
 /* Of the text between its outer spaces. */

@@ -306,11 +306,14 @@ static bool is_not_given(const json_t *value)
 /* r->at is at the value and passes it. */
 static void visit(json_reader *r, const json_item *item, bool is_plain)
 {
-    json_key_walk key;
+    json_key_walk key, first;
+    char element[LONGEST_PATH + 4];
     const char *const at = r->at;
     const int line = r->line;
     const bool is_known = is_plain && mega_json_key_find(&r->o->table, item->path, &key);
     const bool has_below = is_plain && mega_json_key_has_below(&r->o->table, item->path);
+    snprintf(element, sizeof element, "%s[0]", item->path);
+    const bool takes_array = is_plain && !is_known && mega_json_key_find(&r->o->table, element, &first);
     if (!is_known && !has_below) {
         problem(r, USAGE,
                 mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),
@@ -318,15 +321,12 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     } else if (is_not_given(item->value)) {
     } else if (has_below && json_is_object(item->value)) {
         visit_object(r, item->value, item->path);
-    } else if (has_below && !is_known && json_is_array(item->value)) {
+    } else if (takes_array && json_is_array(item->value)) {
         visit_array(r, item);
     } else if (is_known) {
         take_leaf(r, item, &key);
     } else {
-        char element[LONGEST_PATH + 4];
-        json_key_walk first;
-        snprintf(element, sizeof element, "%s[0]", item->path);
-        wrong_kind(r, item, mega_json_key_find(&r->o->table, element, &first) ? "an array" : "an object in braces");
+        wrong_kind(r, item, takes_array ? "an array" : "an object in braces");
     }
     r->at = at;
     r->line = line;

@@ -142,7 +142,7 @@ struct mega_engine {
     int keep_checkpoints;
     mega_world *own_world; /* those that the engine created */
     mega_team *own_team;
-    struct setup_values *said; /* what argv and a JSON said, for messages; NULL: the options came as numbers */
+    struct setup_values *said;    /* what argv and a JSON said, for messages; NULL: the options came as numbers */
     struct engine_client *client; /* of the last load (client.c) */
     mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
     engine_search *search;        /* borrowed; NULL: nobody looks for what is not finite */

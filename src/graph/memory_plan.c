@@ -159,7 +159,8 @@ static mega_status assign_blocks(mega_program *p)
         for (int i = 0; i < p->num_blocks; i++)
             if ((p->block[i].area == AREA_SAVED) == (saved == 1)) list[count++] = &p->block[i];
         size_t alive = 0;
-        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) = mega_plan_offsets(list, count, p->g->num_ops, room, &alive);
+        *(saved == 1 ? &p->saved_bytes : &p->scratch_bytes) =
+            mega_plan_offsets(list, count, p->g->num_ops, room, &alive);
         verify_blocks(p, list, count);
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
         if (saved == 0) p->scratch_live = alive;

@@ -44,7 +44,7 @@ for same in "--sample-output-file prompts.txt" "--sample-output-file ./link.txt"
 done
 for same in "--genfile prompts.txt.out" "--genfile new --sample-output-file ./new"; do
     # shellcheck disable=SC2086
-    refuses "two outputs, $same" "--sample-output-file|--genfile|over each other" generate_samples_gpt --load model \
+    refuses "two outputs, $same" "--sample-output-file|--genfile|both would overwrite" generate_samples_gpt --load model \
         --sample-input-file prompts.txt $same
 done
 "$MEGALITH" generate_samples_gpt --load model --genfile prompts.txt --overwrite <prompts.txt >out 2>err && fail "standard input was overwritten"

@@ -101,6 +101,7 @@ static void refuses_tags(void **state)
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     TINY_SAID(save_as(&m, folder, 7, longest, 0), MEGA_ERR_USAGE, "more than 200 bytes");
+    TINY_SAID(save_as(&m, folder, 7, "\x1b[31m", 0), MEGA_ERR_USAGE, "tag \"\": it contains");
     tiny_ok(mega_folder_list(&names, folder));
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
@@ -150,6 +151,24 @@ static void falls_back(void **state)
     tiny_fini(&m);
 }
 
+/* Without the tracker no checkpoint with a tag is passed over in silence. */
+static void misses_the_tracker(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_checkpoint *c = NULL;
+    tiny m;
+    tiny_init(&m, MEGA_F32, 7);
+    tiny_ok(save_as(&m, folder, 3, NULL, 0));
+    tiny_ok(save_as(&m, folder, 9, "best", 0));
+    assert_int_equal(unlink(mega_kit_path(folder, "latest_checkpointed_iteration.txt")), 0);
+    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
+    tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000003")));
+    TINY_SAID(mega_checkpoint_open(&c, folder, true), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
+    expect_found(mega_kit_path(folder, "best"), 9, "best");
+    tiny_fini(&m);
+}
+
 /* After a crash in which the folder was set aside, it is found under that name and not removed. */
 static void finds_what_was_set_aside(void **state)
 {
@@ -175,9 +194,10 @@ int main(void)
 {
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_last), cmocka_unit_test(keeps_tags),
-        cmocka_unit_test(refuses_tags),   cmocka_unit_test(keeps_folders_of_others),
-        cmocka_unit_test(falls_back),     cmocka_unit_test(finds_what_was_set_aside),
+        cmocka_unit_test(finds_the_last),     cmocka_unit_test(keeps_tags),
+        cmocka_unit_test(refuses_tags),       cmocka_unit_test(keeps_folders_of_others),
+        cmocka_unit_test(falls_back),         cmocka_unit_test(finds_what_was_set_aside),
+        cmocka_unit_test(misses_the_tracker),
     };
     return cmocka_run_group_tests_name("checkpoint_tags", tests, NULL, NULL);
 }

@@ -317,6 +317,7 @@ static void mistakes(void **state)
         {"{" GOOD ", \"zero_optimization\": {\"stage\": true}}", MEGA_ERR_USAGE, "found true, expected a whole number"},
         {"{" GOOD ", \"zero_optimization\": {\"stage\": 1.5}}", MEGA_ERR_USAGE, "\"1.5\" is not a whole number"},
         {"{" GOOD ", \"zero_optimization\": 2}", MEGA_ERR_USAGE, "found 2, expected an object in braces"},
+        {"{" GOOD ", \"zero_optimization\": []}", MEGA_ERR_USAGE, "found [], expected an object in braces"},
         {"{" GOOD ", \"gradient_clipping\": {\"a\": 1}}", MEGA_ERR_USAGE, "found {\"a\":1}, expected a number"},
         {"{" GOOD ", \"gradient_clipping\": -1}", MEGA_ERR_USAGE, "-1 must not be negative"},
         {"{" GOOD ", \"bf16\": {\"enabled\": 1}}", MEGA_ERR_USAGE, "found 1, expected true or false"},
