@@ -38,7 +38,7 @@ typedef struct session {
     generate_output genfile, sample_file;
     sequence *round;        /* [room] */
     mega_generation *asked; /* [batch] of this rank's part of it */
-    int32_t *told;          /* [room, told_width] what ranks tell each other of their texts */
+    int32_t *told;          /* [room, told_width] generated texts, exchanged between ranks */
     int64_t room, told_width;
     uint64_t next_index; /* of the next sequence: addresses its random numbers */
     int64_t new_tokens;

@@ -141,7 +141,7 @@ mega_status mega_options_report(mega_options *o)
     return st;
 }
 
-/* Given, and not refused by a rule for the number of ranks. */
+/* Given on the command line, without effect, and allowed with this number of ranks. */
 static bool is_without_effect(const mega_options *o, size_t i)
 {
     if (o->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;

@@ -69,7 +69,7 @@ static void links_describe(const messages *m, int list, int64_t i, char out[MEGA
     snprintf(out, MEGA_COMPARED_TEXT, "no more messages");
 }
 
-/* A stage and the one after it, in one stream; the first sends in the forward one. */
+/* The messages between a stage and the next one: from `stage` to the next (is_forward), or back. */
 typedef struct link {
     int stage;
     bool is_forward;

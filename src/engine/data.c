@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- over the ranks ---- */
+/* ---- comparing the data sets of the ranks ---- */
 
 enum { DATA_GIVEN, DATA_FIRST, DATA_COUNT, DATA_IN_ORDER, DATA_HASH, NUM_OF_DATA };
 static const char *const data_name[NUM_OF_DATA] = {"given", "first", "count", "in_order", "hash"};

@@ -94,7 +94,7 @@ static mega_status run_again(mega_engine *e, engine_search *s)
     return mega_comm_agree(e->layout->world.comm, st);
 }
 
-/* MEGA_OK: all was finite, wherever it was computed. */
+/* Returns MEGA_OK if no rank found a value that is not finite. */
 static mega_status nonfinite_search(mega_engine *e, bool evaluates, const char *what)
 {
     engine_search s = {.evaluates = evaluates, .when = INT64_MAX};

@@ -35,7 +35,7 @@ typedef struct collective_args {
     mega_comm *comm;
     const char *what;
     void *data;
-    const void *in; /* all_reduce: copied to data first where the plan gave it another place */
+    const void *in; /* all_reduce: the input, copied to data first if the plan placed it elsewhere */
     int64_t count;  /* of one rank */
     mega_dtype dtype;
     mega_reduce reduce;

@@ -125,7 +125,7 @@ static int take_mark(bool is_error, int rank, char *line)
     return mark;
 }
 
-/* Keeps the first rank's report of what ended it; the following lines of that rank belong to it. */
+/* Keeps why the first rank to fail ended, with the lines that this rank prints next. */
 static void note_cause(launch_relay *r, int rank, const char *line, const char *cause)
 {
     if (r->cause == NULL) {

@@ -31,8 +31,8 @@ struct mega_optimizer {
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
     bool is_lent;           /* the moments are in a region of the caller's */
-    mega_adamw_args *adamw; /* one for each update run, or */
-    mega_sgd_args *sgd;
+    mega_adamw_args *adamw; /* one for each update run; NULL with SGD */
+    mega_sgd_args *sgd;     /* the same of SGD; NULL with AdamW */
     int num_prepared;
     void *norm_scratch;
     size_t norm_scratch_bytes;

@@ -42,7 +42,7 @@ static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
         (long long)wanted, cfg->load, (long long)held, (long long)held);
 }
 
-/* The parts after the first, which is built: those of the checkpoint, and one for what is still wanted. */
+/* Appends, after the first part, the parts stored in the checkpoint, and one for the samples that are still missing. */
 static mega_status add_parts(trainer *t, const mega_task_data_options *o, parts *p)
 {
     const train_stored *stored = &t->stored;

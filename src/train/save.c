@@ -182,7 +182,7 @@ mega_status train_save(trainer *t)
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     train_note(t, "saving the checkpoint");
     train_trace_retry(t, false);
-    train_monitor_flush(t); /* rows up to here are on disk before the checkpoint that a run goes on from */
+    train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
     MEGA_TRY(write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;

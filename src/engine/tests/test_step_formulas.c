@@ -15,8 +15,8 @@
 
 enum { SEQ = 3, VOCAB = 6, PADDED = 8, PARAMS = 256, STEPS = 3, MOST_ROWS = 6 };
 
-/* What the command line below says, in the words of the formulas. The global batch grows from 2 to 6 by 2, over 4
- * samples: half of them at each size before the last. */
+/* What the command line below says, in the words of the formulas. The global batch is 2, then 4, then 6, with 2
+ * samples at each of the first two sizes. */
 static const double PEAK = 0.1, FLOOR = 0.01, WARM_FROM = 0.02, CLIP = 0.05, BETA1 = 0.8, BETA2 = 0.95, EPS = 1e-3;
 static const double WARMUP = 3, DECAY = 20; /* samples */
 #define COMMON                                                                                    \

@@ -129,7 +129,7 @@ static bool fuse_bias_gelu(const fuse *f, const instruction *first, const instru
 {
     mega_graph *g = f->g;
     const int32_t sum = first->out[0];
-    int found = 1; /* second itself */
+    int found = 1; /* readers found; `second` is one */
     if (via != GELU_X || second->in[GELU_BIAS] != 0) return false;
     for (int i = 0; i < g->num_ops; i++)
         found += g->op[i].kind == OP_GELU_GRAD && g->op[i].in[GELU_GRAD_X] == sum && g->op[i].in[GELU_GRAD_DY] != sum;

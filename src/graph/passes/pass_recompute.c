@@ -36,8 +36,8 @@ static void recompute_need(recompute *r, int32_t tensor, int region)
     for (int k = 0; k < OP_MAX_IN; k++) recompute_need(r, r->g->op[maker].in[k], region);
 }
 
-/* Everything that the backward reads of a region from outside of it stays; called again after clones of a later region
- * turned out to read it. */
+/* Keeps, instead of recomputing, every tensor of a region that an op outside the region reads. Called again when the
+ * clones of a later region add readers. */
 static void keep_reads(recompute *r, const instruction *op)
 {
     for (int k = 0; k < OP_MAX_IN; k++) {

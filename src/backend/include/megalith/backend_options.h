@@ -14,7 +14,7 @@ typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_bac
 
 typedef struct mega_backend_options {
     bool bf16, fp64;         /* neither: fp32. fp64 needs the plain kernels */
-    mega_dtype params_dtype; /* follows from these: compute and activations */
+    mega_dtype params_dtype; /* of compute and activations; derived from the two flags */
     mega_backend_kind backend;
     int64_t num_threads;  /* derived where it is not given, at least 1 */
     bool no_pack_weights; /* weights are packed anew for each product of a step */

@@ -51,7 +51,7 @@ enum { MEGA_CHECKPOINT_TAG = 200 };
 mega_status mega_checkpoint_check_tag(const char *tag, int64_t iteration);
 
 typedef struct mega_checkpoint_save {
-    const char *folder; /* SAVE */
+    const char *folder; /* the folder of --save, SAVE below */
     int64_t iteration;
     const char *tag;               /* the checkpoint is SAVE/TAG; NULL: SAVE/iter_N, where N is the iteration */
     const mega_model_shape *shape; /* NULL: the model is not a Hugging Face family, and config.json says so */

@@ -60,7 +60,7 @@ typedef struct mega_generate_options {
     const char *genfile;            /* JSON lines */
     bool recompute;                 /* no key-value cache */
     int64_t batch;                  /* sequences decoded together */
-    /* tokens of a batch of prompts that are read at a time */
+    /* most prompt tokens of a batch that are read in one pass */
     int64_t inference_batch_times_seqlen_threshold;
     bool interactive; /* prompts are read from standard input although it is no terminal */
 } mega_generate_options;
@@ -97,7 +97,7 @@ typedef struct mega_project_options {
 } mega_project_options;
 
 typedef struct mega_command_options {
-    mega_train_options train; /* train.engine.options: who set each of all these, and mistakes */
+    mega_train_options train; /* train.engine.options records who set each value here, and the mistakes */
     mega_preprocess_options preprocess;
     mega_train_tokenizer_options train_tokenizer;
     mega_tokenize_options tokenize;

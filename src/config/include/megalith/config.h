@@ -56,7 +56,7 @@ typedef struct mega_composition {
     size_t commands;
     const mega_option_row *key; /* keys of a DeepSpeed JSON that are no option here; only their JSON columns count */
     size_t keys;
-    const char *reader;  /* whose options these are where there are no commands: "an engine" */
+    const char *reader;  /* who reads these options, for messages, if there are no commands: "an engine" */
     const char *instead; /* what lists them there */
     /* After the words: the JSON to read, a text that begins with '{' or the name of a file; NULL: none. json_name: how
      * messages call a text. */
