@@ -1,4 +1,4 @@
-/* What the instructions on buckets do: one begins a sum or a gathering, another waits for it. */
+/* Instructions on buckets: one starts a reduction or an all-gather, another waits for it. */
 #include "megalith/assert.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
@@ -12,7 +12,7 @@ static bool begins_anew(const mega_program *p, int32_t gradient)
     return false;
 }
 
-/* What of a bucket of gradients must be set to zero: all that the first instruction on it does not overwrite. */
+/* Finds the ranges of a gradient bucket that must be zeroed: all that no instruction overwrites first. */
 static mega_status bucket_find_gaps(mega_program *p, bucket_args *a)
 {
     const mega_params *params = p->g->params;
@@ -73,14 +73,15 @@ static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
 
 /* ---- instructions ---- */
 
-/* With ZeRO 2 and 3 a step's first sum goes straight to the slice that is kept, the others are added to it. */
+/* With ZeRO 2 and 3, the first reduction of a step writes directly to the persistent slice; bucket_add_slice adds later
+ * ones. */
 static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
 {
     const mega_params *params = p->g->params;
     const bool is_cut = mega_params_are_cut(params, MEGA_PARAMS_GRADS);
     mega_request r;
     if (!is_cut && !p->step.last_micro_batch) return MEGA_OK;
-    if (mega_exchanges(p) >= p->most_exchanges) MEGA_TRY(mega_program_wait_reductions(p)); /* many small buckets */
+    if (mega_exchanges(p) >= p->most_exchanges) MEGA_TRY(mega_program_wait_reductions(p)); /* too many in progress */
     void *slice = is_cut && p->step.first_micro_batch ? a->slice : bucket_element(a->whole, a->first, p->g->acc);
     MEGA_TRY(mega_params_reduce_start(params, a->bucket, a->whole, slice, &r));
     return mega_exchange_begun(p, i, &r);

@@ -1,4 +1,5 @@
-/* What a layer asks of its context: a longer path, inputs and parameters by name. Mistakes stay in the graph. */
+/* The context of a layer: extends paths, and returns inputs and parameters by name. Mistakes are recorded in the
+ * graph. */
 #include "megalith/builder.h"
 #include "graph_impl.h"
 #include "megalith/name.h"
@@ -128,7 +129,7 @@ static bool is_part_given(const mega_param_options *o)
     return given;
 }
 
-/* What the record of the parameter keeps is checked with it (parameter.c). */
+/* Checks only the options that parameter.c does not check as part of the record. */
 static mega_status builder_check_options(const char *name, const mega_param_options *o, const mega_param *r)
 {
     const int64_t rows = r->shape[r->cut_dim];
@@ -153,7 +154,7 @@ static mega_status builder_check_options(const char *name, const mega_param_opti
     return MEGA_OK;
 }
 
-/* What a request stands for, and the names that the record points to. */
+/* The record that a request describes, and the names that it points to. */
 typedef struct requested {
     mega_param record;
     char file[MEGA_PARAM_PARTS][MEGA_PARAM_NAME];
@@ -219,7 +220,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
     return copy_parts(b, o, out);
 }
 
-/* A request of the layer that is described now, where they are listed. */
+/* Lists a request of the layer that is being described, if the graph lists requests. */
 static mega_status note_request(mega_graph *g, int param)
 {
     if (!g->lists_requests) return MEGA_OK;

@@ -1,4 +1,5 @@
-/* The cost column: what a row's rule says, or, where it has none, no FLOPs and every operand's bytes once. */
+/* The cost column: the result of the cost rule of a row, or without a rule no FLOPs and the bytes of every operand
+ * once. */
 #include "graph_impl.h"
 
 op_cost mega_op_traffic(const mega_graph *g, const instruction *op)

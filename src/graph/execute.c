@@ -1,6 +1,6 @@
-/* Running a program: a walk over its calls. Nothing is allocated and no shape is decided here. With MEGA_CHECK=1 every
- * output is tested for values that are not finite, what dies is filled with 0xFF (not a number in every float type),
- * and canaries after every block are watched. */
+/* Runs a program: a loop over its calls, without allocation. With MEGA_CHECK=1 every output is tested for values that
+ * are not finite, the memory of dead values is filled with 0xFF (NaN in every float type), and the canary after every
+ * block is checked. */
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A program that only reads (an evaluation, generation) is left after the instruction under way once a signal asks for
- * it: nothing more is computed. Its messages still pass, whatever is in them, as other ranks wait for them. */
+/* Returns whether to skip computation: a program without a backward (evaluation, generation) stops computing once a
+ * signal asks for it. It still sends its messages, with whatever they contain, because other ranks wait for them. */
 static bool execute_is_left(const mega_program *p)
 {
     return p->g->num_forward == p->g->num_ops && p->check == 0 && p->found == NULL &&
@@ -21,7 +21,7 @@ static bool execute_is_left(const mega_program *p)
 static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
-    MEGA_TRY(mega_comm_poll(p->world)); /* collectives under way, messages of a pipeline stage */
+    MEGA_TRY(mega_comm_poll(p->world)); /* lets collectives and pipeline messages in progress advance */
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
     if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
@@ -68,7 +68,7 @@ static mega_status execute_check_finite(mega_program *p, int i, int slot)
     return MEGA_OK;
 }
 
-/* ---- the checked walk ---- */
+/* ---- runs with MEGA_CHECK ---- */
 
 #define CANARY   0xCA
 #define RELEASED 0xFF
@@ -100,10 +100,11 @@ static void end_blocks(const mega_program *p, int i, int slot)
     }
 }
 
-/* At what instruction i has made. */
+/* Examines the results of instruction i. */
 typedef mega_status look(mega_program *p, int i, int slot);
 
-/* Waits for what the instruction after i needs, and looks at it where that is asked for. */
+/* Waits for the collectives whose results the instruction after i reads, and examines each result if `at` is not
+ * NULL. */
 static mega_status execute_wait(mega_program *p, int slot, int i, int end, look *at)
 {
     for (int waited = -1; p->num_waits > 0;) {
@@ -114,7 +115,8 @@ static mega_status execute_wait(mega_program *p, int slot, int i, int end, look 
     return MEGA_OK;
 }
 
-/* What is begun is not there yet. */
+/* Returns whether the results of instruction i are complete; those of a collective or bucket op are not, because it
+ * only starts them. */
 static bool execute_is_done(const mega_program *p, int i)
 {
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
@@ -132,7 +134,7 @@ static mega_status run_checked(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
-/* ---- the watching walk ---- */
+/* ---- watched and observed runs ---- */
 
 static mega_status keep_nonfinite(mega_program *p, int i, int slot)
 {
@@ -142,7 +144,7 @@ static mega_status keep_nonfinite(mega_program *p, int i, int slot)
     return MEGA_OK;
 }
 
-/* Whether a collective adds tensor t up over ranks. */
+/* Returns whether a collective sums tensor t over ranks. */
 static bool is_partial(const mega_graph *g, int32_t t)
 {
     for (int i = 0; i < g->num_ops; i++)
@@ -156,7 +158,7 @@ static void execute_show(mega_program *p, int i, int slot)
     const instruction *op = &g->op[i];
     for (int k = 0; k < OP_MAX_OUT; k++) {
         const graph_tensor *t = &g->tensor[op->out[k]];
-        if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are sums so far */
+        if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are still partial */
         const int64_t count = mega_shape_count(&t->shape), cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
         const mega_observed made = {.program = p,
                                     .instruction = i,
@@ -178,7 +180,7 @@ static mega_status execute_watch(mega_program *p, int i, int slot)
     return p->found != NULL ? keep_nonfinite(p, i, slot) : MEGA_OK;
 }
 
-/* What others wait for comes, whatever is in it. */
+/* Runs all instructions even after a value that is not finite, because other ranks wait for messages. */
 static mega_status run_watched(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
@@ -200,7 +202,7 @@ void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
     p->observer_user = user;
 }
 
-/* ---- the timed walk ---- */
+/* ---- profiled runs ---- */
 
 static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
 {
@@ -232,7 +234,7 @@ static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
-/* A custom op that failed does not end the walk: other ranks wait for what this one sends. */
+/* A failed custom op does not end the loop, because other ranks wait for messages of this one. */
 static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;

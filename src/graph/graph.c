@@ -1,5 +1,5 @@
-/* The builder: what a model function calls while it describes. Errors are kept in the graph, so that a description
- * reads as formulas; after the first one every call does nothing. */
+/* The functions that a model function calls to describe a graph. The graph records the first error, after which every
+ * call does nothing, so that a description reads like formulas. */
 #include "graph_impl.h"
 #include "megalith/assert.h"
 
@@ -130,7 +130,7 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
     return g->num_tensors++;
 }
 
-/* Of a tensor whose shape a caller or a formula gives. */
+/* Checks the shape of a tensor that a caller or a formula gives. */
 static mega_status check_size(const mega_graph *g, const char *what, const tensor_shape *s)
 {
     char text[96];
@@ -143,7 +143,7 @@ static mega_status check_size(const mega_graph *g, const char *what, const tenso
 
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor)
 {
-    const char *shown = name == NULL ? "" : name; /* a given gradient has none */
+    const char *shown = name == NULL ? "" : name; /* a gradient that the caller gives may have no name */
     for (int i = 0; i < *count && name != NULL; i++)
         if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": the name \"%s\" is given to two tensors; expected one",
@@ -197,7 +197,7 @@ void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count)
     if (t->role == ROLE_INPUT && count > 0 && (t->below == 0 || count < t->below)) t->below = count;
 }
 
-/* Those of the whole model that are real: the rows of another rank, and padding, are no mistake of this one. */
+/* Limits ids to the rows of the whole table without padding. Ids of rows on another rank are valid. */
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
 {
     if (g->status != MEGA_OK || table.id <= 0 || table.id >= g->num_tensors) return;
@@ -265,7 +265,7 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
         const mega_param *r = mega_params_get(g->params, param);
         const graph_tensor t = {
             .role = ROLE_WEIGHT,
-            .name = mega_arena_strdup(&g->arena, r->name), /* records move while more are declared */
+            .name = mega_arena_strdup(&g->arena, r->name), /* copied, because records may move when more are declared */
             .param = param,
             .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
         g->weight_tensor[param] = mega_graph_tensor_add(g, &t);

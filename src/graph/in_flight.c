@@ -1,7 +1,7 @@
-/* What a running program has begun and not waited for yet. A collective is begun where it stands and waited for after
- * the instruction before its first use, which the schedule pass found, or where its phase ends. The place pass adds an
- * instruction that waits for the exchange of a bucket; without one, the end of the step waits. Meanwhile both make
- * progress whenever an instruction begins, and the plan does not reuse their memory. */
+/* Communication that a running program has started and not yet waited for. A collective starts at its own instruction;
+ * the program waits for it just before its first use, which the schedule pass determines, or at the end of the phase.
+ * For the exchange of a bucket the place pass inserts an instruction that waits; otherwise the end of the step waits.
+ * Until then, communication progresses whenever an instruction starts, and the plan does not reuse its memory. */
 #include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -20,7 +20,7 @@ static mega_status in_flight_start(const collective_args *a, mega_request *out)
     return mega_comm_all_reduce_start(a->comm, a->what, a->data, a->count, a->dtype, a->reduce, out);
 }
 
-/* Ends a wait, which leaves the list also where it fails. */
+/* Waits for one entry of the list and removes it, even if the wait fails. */
 static mega_status in_flight_end(mega_program *p, int place)
 {
     mega_request request = p->wait[place].request;
@@ -52,7 +52,7 @@ static mega_status in_flight_add(mega_program *p, int i, int before, const mega_
     return MEGA_OK;
 }
 
-/* The first collective, where as many are under way as may be; -1: there is room for another. */
+/* Returns the oldest collective in the list if PROGRAM_COLLECTIVES are in progress, or -1 if another may start. */
 static int first_of_too_many(const mega_program *p)
 {
     int first = -1, collectives = 0;
@@ -68,7 +68,7 @@ mega_status mega_collective_run(mega_program *p, int i, const collective_args *a
 {
     const instruction *op = &p->g->op[i];
     mega_request request;
-    if (a->kind == OP_OWN_ROWS) { /* nothing is sent */
+    if (a->kind == OP_OWN_ROWS) { /* no communication */
         const size_t bytes = (size_t)a->count * mega_dtype_size(a->dtype);
         memcpy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
         return MEGA_OK;

@@ -1,4 +1,4 @@
-/* Named losses and metrics: how a model declares them, and how differentiation begins with them. */
+/* Named losses and metrics: their declaration in a model, and the gradients with which differentiation starts. */
 #include "megalith/builder.h"
 #include "program_impl.h"
 
@@ -72,7 +72,7 @@ void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, doub
 
 /* ---- differentiate ---- */
 
-/* Whether the sum of a loss is that of mega_accuracy, which counts the rows that hit. */
+/* Returns whether the sum of a loss is that of mega_accuracy, the number of rows whose prediction is right. */
 static bool is_accuracy(const mega_graph *g, const graph_loss *l)
 {
     int32_t t = l->sum;
@@ -107,7 +107,7 @@ static mega_status check_trained(const mega_graph *g, const graph_loss *l)
     return MEGA_OK;
 }
 
-/* A weight that is not the head's own must be known before the head's first chunk. */
+/* Checks that a weight which the head does not compute itself is computed before the first chunk of the head. */
 static mega_status check_weight(const mega_graph *g, const graph_head *h, const graph_loss *l)
 {
     for (int i = 0; i < h->end_op; i++)
@@ -119,7 +119,7 @@ static mega_status check_weight(const mega_graph *g, const graph_head *h, const 
                      l->name, l->scope);
 }
 
-/* The coefficients of all losses that are this head's. */
+/* Gives a head the sum of the coefficients of all losses that use it, or removes its gradient if that is 0. */
 static mega_status settle_head(mega_graph *g, graph_head *h)
 {
     const graph_loss *found = NULL;
@@ -161,7 +161,7 @@ mega_status mega_losses_settle(mega_graph *g)
 {
     for (int i = 0; i < g->num_losses; i++) MEGA_TRY(check_trained(g, &g->loss[i]));
     for (int i = 0; i < g->num_heads; i++) MEGA_TRY(settle_head(g, &g->head[i]));
-    if (g->num_heads > 0) mega_graph_compact(g); /* from here on their first_op and end_op mean nothing */
+    if (g->num_heads > 0) mega_graph_compact(g); /* this invalidates first_op and end_op of the heads */
     return MEGA_OK;
 }
 

@@ -1,10 +1,11 @@
-/* Offsets of the blocks of one arena, such that no two that live at one time share a byte. Greedy: block by block in
- * some order, each in a gap that is free during its life, so that the order is all there is to choose. Several are
- * tried, the best is kept; where none reaches the bound, the blocks that end above it come earlier in the next try.
+/* Assigns offsets to the blocks of one arena so that blocks that are alive at the same time do not overlap. The
+ * algorithm is greedy: it takes the blocks in some order and puts each into a gap that is free during its lifetime, so
+ * only the order matters. It tries several orders and keeps the best. If none reaches the lower bound, the blocks that
+ * end above the bound come earlier in the next try.
  *
- * Trying orders of all blocks of a deep program takes long, and what lives for a short time near the fullest
- * instruction is all that ends above the bound when long lives come first. After the first order, only blocks that live
- * within a few instructions of a block that ends too high are therefore moved; the others keep their places. */
+ * Trying orders of all blocks of a deep program takes long. If long-lived blocks are placed first, only short-lived
+ * blocks near the instruction with peak memory end above the bound. After the first order, therefore, only blocks that
+ * live within a few instructions of a block that ends too high are moved; the others keep their offsets. */
 #include "program_impl.h"
 
 #include <stdlib.h>
@@ -12,24 +13,23 @@
 
 enum { ORDER_SIZE, ORDER_LIFE, ORDER_AREA, ORDER_START, ORDER_END, NUM_ORDERS };
 
-/* A block that has its place. Close together, as most of the time goes into looking through them. */
+/* A placed block. The struct is small because the search spends most of its time scanning an array of these. */
 typedef struct taken {
     int first, last;
     size_t at, end;
 } taken;
 
-/* The blocks list[0 … count - 1] are placed among list[count … count + fixed - 1], which stay and are in order of
- * offset.
- */
+/* A search for offsets of the blocks list[0 … count - 1]. The blocks list[count … count + fixed - 1] keep their offsets
+ * and are sorted by them. */
 typedef struct placement {
     plan_block **list;
     int count, fixed;
-    int first, last;      /* instructions in which those that are placed live */
-    size_t *full, *stays; /* by instruction: below it every byte is taken; the same by those that stay */
+    int first, last;      /* range of instructions in which the moved blocks live */
+    size_t *full, *stays; /* by instruction: offset below which every byte is taken; the same for fixed blocks alone */
     taken *placed;        /* by offset */
-    size_t alive, best;   /* the least that can be; where the last of `count` ends in the best try so far */
+    size_t alive, best;   /* lower bound of the arena; highest end of the `count` blocks in the best try so far */
     size_t largest;       /* block */
-    int64_t work;         /* steps that are left */
+    int64_t work;         /* budget of search steps that is left */
 } placement;
 
 static double key_in(const plan_block *b, int order)
@@ -49,7 +49,7 @@ static int offsets_by_key(const void *a, const void *b)
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
     if (x->key < y->key || x->key > y->key) return x->key < y->key ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x < y ? -1 : x > y; /* in order of making: the plan must not depend on the sort */
+    return x < y ? -1 : x > y; /* in order of creation: the plan must not depend on the sort */
 }
 
 static int offsets_by_blame(const void *a, const void *b)
@@ -65,7 +65,7 @@ static int offsets_by_offset(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The first that may end above `at`. */
+/* Returns the index of the first placed block that may end above `at`. */
 static int first_above(const placement *p, int count, size_t at)
 {
     int begin = 0, end = count;
@@ -78,7 +78,8 @@ static int first_above(const placement *p, int count, size_t at)
     return begin;
 }
 
-/* The lowest gap that is free during the life of b, or (best_fit) the tightest. */
+/* Returns the offset of the lowest gap that is free during the lifetime of b, or, if best_fit, of the smallest such
+ * gap. */
 static size_t find_gap(placement *p, const plan_block *b, int count, bool best_fit)
 {
     const int first = b->first, last = b->last;
@@ -102,7 +103,7 @@ static taken taken_by(const plan_block *b, size_t at)
     return (taken){b->first, b->last, at, at + b->bytes};
 }
 
-/* What is taken at the end of `full` lengthens it. */
+/* Raises `full` at every instruction where the block t starts exactly at it. */
 static void offsets_fill(const placement *p, size_t *full, taken t)
 {
     const int last = t.last < p->last ? t.last : p->last;
@@ -110,7 +111,8 @@ static void offsets_fill(const placement *p, size_t *full, taken t)
         if (full[i] == t.at) full[i] = t.end;
 }
 
-/* Puts the blocks in the order of the list; remembers the places if they take less than the best so far. */
+/* Places the blocks in the order of the list and returns the highest end. Keeps the offsets if that is the best so
+ * far. */
 static size_t offsets_assign(placement *p, bool best_fit)
 {
     size_t total = 0;
@@ -138,7 +140,7 @@ static void offsets_sort(placement *p, int order)
     for (int i = 0; i < p->count; i++) p->list[i]->rank = i, p->list[i]->blame = 0;
 }
 
-/* Blocks that ended above the bound get on; the others keep the order that they began with. */
+/* Moves blocks that ended above the bound forward, by how often they did; the others keep their initial order. */
 static void offsets_sort_again(placement *p)
 {
     for (int i = 0; i < p->count; i++) p->list[i]->blame += p->list[i]->at + p->list[i]->bytes > p->alive;
@@ -150,7 +152,7 @@ static bool offsets_is_done(const placement *p)
     return p->best <= p->alive || p->work < 0;
 }
 
-/* patience: how many tries in a row may be no better than one before. */
+/* patience: number of tries in a row without improvement before it gives up. */
 static void offsets_try_order(placement *p, int order, bool best_fit, int patience)
 {
     size_t least = SIZE_MAX;
@@ -176,7 +178,8 @@ static void offsets_improve(placement *p)
 
 /* ---- around a block that ends too high ---- */
 
-/* Moves to the front of list[from …] what lives within first … last, or (`touches`) at any time of it. */
+/* Moves to the front of list[from …] the blocks whose lifetime is within first … last, or (`touches`) overlaps it.
+ * Returns their number. */
 static int offsets_gather(plan_block **list, int from, int count, int first, int last, bool touches)
 {
     int found = from;
@@ -194,7 +197,8 @@ static size_t end_of(const plan_block *b)
     return b->best_at + b->bytes;
 }
 
-/* Of `all`, what lives within first … last, among the others that then live. */
+/* Returns a search over the blocks of `all` that live within first … last. Other blocks that overlap this range are
+ * fixed. */
 static placement offsets_part_of(const placement *all, int first, int last)
 {
     placement p = *all;
@@ -211,7 +215,7 @@ static placement offsets_part_of(const placement *all, int first, int last)
     for (int i = 0; i < others; i++) offsets_fill(&p, p.stays, taken_by(other[i], other[i]->best_at));
     size_t full = SIZE_MAX;
     for (int i = p.first; i <= p.last; i++) full = p.stays[i] < full ? p.stays[i] : full;
-    for (int i = 0; i < others; i++) { /* what ends below that is in nobody's way */
+    for (int i = 0; i < others; i++) { /* a block that ends below `full` blocks no placement */
         plan_block *b = other[i];
         if (end_of(b) <= full) continue;
         other[i] = other[p.fixed];
@@ -220,10 +224,10 @@ static placement offsets_part_of(const placement *all, int first, int last)
     return p;
 }
 
-#define MOST_AROUND 1000 /* blocks that are moved at a time */
+#define MOST_AROUND 1000 /* the most blocks that are moved at one time */
 
-/* Moves the blocks that live near the one that ends highest, then those near the next highest, until no block ends
- * above the bound. */
+/* Moves the blocks that live near the block with the highest end, and repeats this for the next highest, until no block
+ * ends above the bound. */
 static void offsets_improve_around(placement *all)
 {
     int margin = 4;
@@ -245,12 +249,13 @@ static void offsets_improve_around(placement *all)
     }
 }
 
-/* ---- all ---- */
+/* ---- the whole search ---- */
 
-/* The largest sum of bytes alive at one instruction: no placement does with less. */
+/* Returns the largest sum of bytes alive at one instruction, a lower bound for every placement. */
 static size_t most_alive(const placement *p)
 {
-    size_t sum = 0, most = 0; /* `full` holds what begins to live less what ended before, modulo 2^64 */
+    size_t sum = 0, most = 0; /* full[i]: bytes whose life starts at i less bytes whose life ended at i - 1, modulo
+                                 2^64 */
     for (int i = 0; i < p->count; i++) {
         p->full[p->list[i]->first] += p->list[i]->bytes;
         if (p->list[i]->last < p->last) p->full[p->list[i]->last + 1] -= p->list[i]->bytes;
@@ -262,7 +267,7 @@ static size_t most_alive(const placement *p)
     return most;
 }
 
-/* So that deep models are planned in a fraction of a second. */
+/* Limits on search steps, so that planning a deep model takes a fraction of a second. */
 #define WORK_AROUND ((int64_t)1 << 23)
 #define WORK        ((int64_t)1 << 25)
 

@@ -1,6 +1,6 @@
-/* plan: live ranges → offsets. With several micro-batches in flight, what the backward reads of the forward
- * lies in the saved arena, once per slot, and everything else in one scratch arena that forward and backward share;
- * with one, all lies in the scratch arena. memory_offsets.c chooses the offsets. */
+/* plan: computes live ranges and from them offsets. With several micro-batches in flight, values that the backward
+ * reads from the forward are in a saved arena per slot, and all others in one scratch arena that forward and backward
+ * share. With one micro-batch, all are in the scratch arena. memory_offsets.c chooses the offsets. */
 #include "megalith/assert.h"
 #include "program_impl.h"
 
@@ -14,8 +14,8 @@ static size_t plan_round_up(size_t n)
 
 typedef struct plan {
     mega_program *p;
-    int *block_of; /* by tensor: its block, -1: none */
-    int *busy;     /* by tensor: the last instruction beside which a collective works on it, -1: none */
+    int *block_of; /* by tensor: its block; -1: none */
+    int *busy;     /* by tensor: the last instruction that a collective on it may overlap; -1: none */
 } plan;
 
 static int add_block(plan *pl, int32_t tensor, size_t bytes, int at)
@@ -36,7 +36,7 @@ static int reads_of(const mega_graph *g, const instruction *op, int32_t root)
     return n;
 }
 
-/* The block that the first result of instruction i may take over from an operand that dies there, or -1. */
+/* Returns the block of an operand that dies at instruction i and that its first result may overwrite, or -1. */
 static int overlay(const plan *pl, int i, const int *last_read)
 {
     const mega_graph *g = pl->p->g;
@@ -54,8 +54,8 @@ static int overlay(const plan *pl, int i, const int *last_read)
     return -1;
 }
 
-/* A collective works on its result until it is waited for, and a reduce_scatter on its operand. (An all_gather copies
- * its own before it begins, and an all_reduce works in place.) */
+/* Sets `busy`. A collective uses its result until the program waits for it, and a reduce_scatter also its operand. (An
+ * all_gather copies its operand before it starts, and an all_reduce works in place.) */
 static void find_busy(plan *pl)
 {
     const mega_graph *g = pl->p->g;
@@ -70,7 +70,8 @@ static void find_busy(plan *pl)
     }
 }
 
-/* One block for every value that is written, in order of first writing; overlaid values share theirs. */
+/* Creates one block per written value, in the order of first writes; a value that overwrites another shares its
+ * block. */
 static void find_lives(plan *pl, const int *last_read)
 {
     const mega_graph *g = pl->p->g;
@@ -123,7 +124,7 @@ static int plan_by_offset(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Two blocks of one area that live at one time must not share a byte. */
+/* Checks that no two blocks of one area that are alive at the same time overlap. */
 static void verify_blocks(const mega_program *p, plan_block **list, int count)
 {
     qsort(list, (size_t)count, sizeof *list, plan_by_offset);
@@ -136,8 +137,8 @@ static void verify_blocks(const mega_program *p, plan_block **list, int count)
         }
 }
 
-/* With one slot the backward's scratch may take over what it has read of the forward, so that all lies in one arena;
- * with more, what is saved must outlive the scratch of other micro-batches. */
+/* Assigns offsets. With one slot all blocks are in one arena, so that scratch of the backward may overwrite forward
+ * values that it has read. With more slots, saved values must outlive the scratch of other micro-batches. */
 static mega_status assign_blocks(mega_program *p)
 {
     const int forward = p->g->num_forward;
@@ -177,7 +178,8 @@ static bool is_seed(const mega_graph *g, int32_t tensor)
     return false;
 }
 
-/* Whether one phase alone touches this input or output; of inputs, those that the caller fills before a backward. */
+/* Returns whether only one phase reads or writes this input or output; an input counts only if the caller fills it
+ * before a backward. */
 static bool passes_through(const mega_program *p, int32_t tensor)
 {
     const mega_graph *g = p->g;
@@ -191,7 +193,8 @@ static bool passes_through(const mega_program *p, int32_t tensor)
     return !(touched[0] && touched[1]);
 }
 
-/* Inputs and outputs one after the other, states likewise; then every value gets its block's place. */
+/* Lays out inputs and outputs one after the other, and states likewise; then gives every value the offset of its
+ * block. */
 static void write_places(plan *pl)
 {
     mega_program *p = pl->p;
@@ -223,7 +226,7 @@ static bool is_cross_entropy(int kind)
     return kind == OP_XENT || kind == OP_XENT_MAX || kind == OP_XENT_SUM || kind == OP_XENT_GRAD;
 }
 
-/* What one chunk of the head holds: the blocks that an instruction of the cross-entropy reads or writes. */
+/* Measures the memory of one chunk of the head: the blocks that a cross-entropy instruction reads or writes. */
 static void measure_head(plan *pl)
 {
     mega_program *p = pl->p;
@@ -244,10 +247,11 @@ static void measure_head(plan *pl)
     }
 }
 
-/* The most that buckets of gradients, and gathered weights, hold at one instruction. */
+/* Measures the peaks of gradient buckets and of gathered weights over all instructions. */
 static mega_status measure_buckets(mega_program *p)
 {
-    size_t(*change)[3] = mega_calloc((size_t)p->g->num_ops + 1, sizeof *change); /* by instruction, modulo 2^64 */
+    size_t(*change)[3] = mega_calloc((size_t)p->g->num_ops + 1, sizeof *change); /* change of the bytes alive, by
+                                                                                    instruction, modulo 2^64 */
     size_t sum[3] = {0};
     if (change == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d instructions", p->name, p->g->num_ops);

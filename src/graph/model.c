@@ -1,4 +1,5 @@
-/* The list of layers of a model, and the walk over all of it: weights, requests and borders of every layer. */
+/* The list of layers of a model, and the walk over it that collects costs, parameter requests and borders of every
+ * layer. */
 #include "megalith/hash.h"
 #include "model_impl.h"
 
@@ -47,7 +48,7 @@ static mega_status check_model(const mega_model *m)
     return model_check_ways(m);
 }
 
-/* The row of a layer, and which copy of it that is. */
+/* Returns the row of a layer; *index receives which copy of the row it is. */
 static const mega_layer *model_layer(const mega_model *m, int layer, int *index)
 {
     const mega_layer *row = m->layer;
@@ -61,7 +62,7 @@ static const char *type_of(const mega_layer *row)
     return row->type != NULL ? row->type : row->path;
 }
 
-/* By layer: whether its type matches the expression, without regard to case. */
+/* Sets, for each layer, whether its type matches the expression, ignoring case. */
 static mega_status match_types(const mega_model *m, const char *expression, int layers, bool *out, int *count)
 {
     regex_t compiled;
@@ -83,7 +84,7 @@ static mega_status match_types(const mega_model *m, const char *expression, int 
     return MEGA_OK;
 }
 
-/* The path of a layer: "%d" is its index. */
+/* Sets the path of a layer, with its index in place of "%d". */
 static void set_path(mega_builder *b, const mega_layer *row, int index)
 {
     const char *number = strstr(row->path, "%d");
@@ -100,7 +101,7 @@ static void set_path(mega_builder *b, const mega_layer *row, int index)
                                        b->path, n, sizeof b->path - 1));
 }
 
-/* The prefix of the names of ops: the path of the layer, without the name of the model. */
+/* Returns the prefix for names of ops: the path of the layer without the name of the model. */
 static const char *scope_of(const mega_model *m, const char *path)
 {
     const size_t n = m->name != NULL ? strlen(m->name) : 0;
@@ -108,7 +109,7 @@ static const char *scope_of(const mega_model *m, const char *path)
     return path[n] == '.' ? path + n + 1 : path[n] == '\0' ? "" : path;
 }
 
-/* What a layer leaves is read as tensors of the graph. */
+/* Checks that the values that a layer leaves in the flow are tensors of the graph. */
 static mega_status check_flow(const mega_model *m, int layer, const char *path, const mega_graph *g, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
@@ -147,7 +148,7 @@ mega_tensor *flow_value(mega_flow *flow, int value)
     return value == 0 ? &flow->x : &flow->more[value - 1];
 }
 
-/* What passes the border before `layer`. */
+/* Records the values that pass the border before `layer`. */
 static void read_border(mega_model_parts *p, const mega_graph *g, int layer, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
@@ -328,7 +329,7 @@ void mega_model_parts_destroy(mega_model_parts *p)
     mega_free(p);
 }
 
-/* ---- what it found ---- */
+/* ---- results of the walk ---- */
 
 size_t mega_model_parts_bytes(const mega_model_parts *p)
 {

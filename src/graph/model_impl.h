@@ -1,15 +1,15 @@
-/* What the files about models share. */
+/* Declarations shared by the model*.c files. */
 #ifndef MEGA_MODEL_IMPL_H
 #define MEGA_MODEL_IMPL_H
 
 #include "graph_impl.h"
 #include "megalith/model_parts.h"
 
-/* A value of the flow between two layers; num_dims 0: none. */
+/* A value that one layer passes to the next; num_dims 0: none. */
 typedef struct border_value {
     tensor_shape shape;
-    int32_t tensor;      /* of the walk's graph */
-    int same_as;         /* an earlier value of this border that is the same tensor; -1: none is */
+    int32_t tensor;      /* number of the tensor in the graph of the walk */
+    int same_as;         /* an earlier value of this border that is the same tensor; -1: none */
     bool needs_gradient; /* it depends on a parameter */
 } border_value;
 
@@ -23,11 +23,11 @@ struct mega_model_parts {
     mega_model_sizes sizes;
     mega_params *params;
     int num_layers, num_parts;
-    int *first;                              /* [num_parts + 1]: layers */
-    double *flops, *masked_flops, *elements; /* by layer, like those below */
-    uint64_t *ops_hash;                      /* of what the layer computes, the same on all ranks */
+    int *first;                              /* [num_parts + 1]: first layer of each part */
+    double *flops, *masked_flops, *elements; /* by layer, like the next arrays */
+    uint64_t *ops_hash;                      /* hash of the ops of the layer, the same on all ranks */
     bool *recomputes;
-    layer_border *border;   /* [num_layers + 1]: what passes before each layer */
+    layer_border *border;   /* [num_layers + 1]: the values that enter each layer */
     param_request *request; /* by layer */
     int num_requests;
 };

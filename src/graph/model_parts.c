@@ -1,4 +1,5 @@
-/* One part of a model: its parameters, and its layers as a program with what enters and what leaves. */
+/* One part of a model: its parameters, and its layers as a program whose inputs and outputs are the values at its
+ * borders. */
 #include "model_impl.h"
 #include "parameter_impl.h"
 
@@ -26,9 +27,9 @@ const char *mega_border_name(mega_border kind, int value)
 
 /* ---- parameters ---- */
 
-/* Which layers, and thereby stages, request a parameter. */
+/* The layers, and therefore the stages, that request a parameter. */
 typedef struct holders {
-    int requests, layer, first, last; /* how many; the first of the layers; stages */
+    int requests, layer, first, last; /* number of requests; the first layer; first and last stage */
 } holders;
 
 static void find_holders(const mega_model_parts *p, holders *of)
@@ -75,7 +76,7 @@ mega_status mega_model_parts_declare(const mega_model_parts *p, int part, mega_p
 
 /* ---- borders ---- */
 
-/* What enters before `layer`. */
+/* Adds inputs for the values that enter before `layer`. */
 static void parts_enter(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES && layer > 0; v++) {
@@ -113,8 +114,8 @@ static mega_status parts_check_value(const mega_model_parts *p, int layer, int v
     return MEGA_OK;
 }
 
-/* What leaves before `layer`. A value that the part only passes on gets memory of its own, as what arrives and what
- * leaves are messages under way at different times. */
+/* Adds outputs for the values that leave before `layer`. A value that the part only passes on is copied, because its
+ * incoming and outgoing messages are in progress at different times. */
 static void parts_leave(const mega_model_parts *p, int layer, mega_mode mode, mega_graph *g, mega_flow *flow)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES && layer < p->num_layers; v++) {
@@ -131,11 +132,11 @@ static void parts_leave(const mega_model_parts *p, int layer, mega_mode mode, me
 
 /* ---- describing ---- */
 
-/* Regions of recompute_interval layers that match, counted from the start of the part. */
+/* Recompute regions: recompute_interval matching layers each, counted from the start of the part. */
 typedef struct regions {
     const mega_model_parts *p;
     int end;          /* of the part */
-    int open, opened; /* layers in the region that is open; regions so far */
+    int open, opened; /* layers in the open region; regions opened so far */
 } regions;
 
 static void region_before(regions *r, int layer, mega_graph *g)
@@ -196,7 +197,7 @@ static mega_status check_alone(const char *call, const mega_model *m, int progra
                      program, programs);
 }
 
-/* With one row for each rank of tp, so that sequence parallelism can divide them. */
+/* Describes micro-batches with one row per tp rank, so that sequence parallelism can divide the rows. */
 mega_status mega_model_declare(const mega_model *m, int programs, mega_params *params)
 {
     MEGA_TRY(check_alone("mega_model_declare", m, programs, 0, params));

@@ -1,4 +1,4 @@
-/* A hash of what an op computes, by which ranks compare their models. */
+/* A hash of what an op computes; ranks compare their models with it. */
 #include "graph_impl.h"
 #include "megalith/builder.h"
 #include "megalith/hash.h"
@@ -10,7 +10,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return text == NULL ? mega_hash64(hash, "", 1) : mega_hash64(hash, text, strlen(text) + 1);
 }
 
-/* What a caller's function computes is not known; its name and its form are. */
+/* Hashes the name and the form of a custom op, because what its function computes is unknown. */
 static uint64_t hash_custom(uint64_t hash, const mega_custom_op *c)
 {
     const int64_t number[] = {c->num_in, c->num_out, c->backward != NULL, c->is_row_wise};
@@ -19,8 +19,8 @@ static uint64_t hash_custom(uint64_t hash, const mega_custom_op *c)
     return mega_hash64(hash, &c->flops_per_row, sizeof c->flops_per_row);
 }
 
-/* Each member by itself, because padding bytes are undefined. Members that depend on the rank are left out: begin and
- * valid (of a slice of a vocabulary), attention.head_begin, axis.rank and axis.comm. */
+/* Hashes each member separately, because padding bytes are undefined. Members that depend on the rank are left out:
+ * begin and valid (of a slice of a vocabulary), attention.head_begin, axis.rank and axis.comm. */
 static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
 {
     const mega_windows *w = &a->windows;

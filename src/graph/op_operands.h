@@ -1,6 +1,6 @@
-/* Numbers of the operands of ops that passes and heads take apart or put together: in[LINEAR_BIAS], out[XENT_LOSS]. Those
- * of other ops are beside the op's row in ops/. An op with one input has in[0], one with one output out[0]; the inputs of
- * add and mul, which may change places, are in[0] and in[1]. */
+/* Operand numbers of ops that passes and heads decompose or build: in[LINEAR_BIAS], out[XENT_LOSS]. Those of other ops
+ * are next to the row of the op in ops/. A single input is in[0], a single output out[0]; add and mul, whose inputs are
+ * interchangeable, use in[0] and in[1]. */
 #ifndef MEGA_OP_OPERANDS_H
 #define MEGA_OP_OPERANDS_H
 

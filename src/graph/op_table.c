@@ -1,5 +1,5 @@
-/* The op table: every op is one row, and everything else about it is found from that row. Rows stand beside their rules
- * in ops_*.c. */
+/* The op table: every op is one row, from which everything else about it follows. Rows are next to their rules in
+ * ops_*.c. */
 #include "graph_impl.h"
 
 #define MEGA_OP_ENTRY(upper, lower) [OP_##upper] = &mega_op_row_##lower,

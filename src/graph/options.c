@@ -1,4 +1,4 @@
-/* The options of this room: buckets of gradients, ZeRO. */
+/* The options of src/graph: gradient buckets and ZeRO. */
 #include "megalith/graph_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_graph_options, name, field, kind)

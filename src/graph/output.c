@@ -1,5 +1,5 @@
-/* Named outputs: how a model declares them, how the caller reads one after a forward, and how the gradient of a loss of
- * the caller's own enters the backward. */
+/* Named outputs: their declaration in a model, reading one after a forward, and passing the gradient of a loss that the
+ * caller computes to the backward. */
 #include "megalith/builder.h"
 #include "program_impl.h"
 
@@ -50,7 +50,7 @@ static mega_status check_unused(const mega_builder *b, const char *name)
     return MEGA_OK;
 }
 
-/* Inputs, parameters and views are copied, so that what the caller reads is a value of its own. */
+/* Copies inputs, parameters and views, so that the caller reads a separate value. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x)
 {
     mega_graph *g = b->graph;
@@ -64,7 +64,7 @@ void mega_output(const mega_builder *b, const char *name, mega_tensor x)
 
 /* ---- differentiate ---- */
 
-/* By tensor: it depends on a parameter through an op that has no gradient (a metric). */
+/* Returns an array by tensor: whether it depends on a parameter through an op that has no gradient (a metric). */
 static bool *find_blocked(const mega_graph *g)
 {
     bool *blocked = mega_calloc((size_t)g->num_tensors, sizeof *blocked);
@@ -84,8 +84,8 @@ static bool *find_blocked(const mega_graph *g)
     return blocked;
 }
 
-/* The gradient that the caller may give is an input without a name, so that no data set is asked to fill it: zeros
- * unless it is given. */
+/* Adds an input for the gradient of each output. It has no name, so that no data set has to fill it, and it is zero
+ * unless the caller gives the gradient. */
 mega_status mega_outputs_seed(mega_graph *g)
 {
     if (g->num_outputs == 0) return MEGA_OK;

@@ -1,15 +1,16 @@
-/* plan: weights that are kept packed through the micro-batches of a step. Products with one weight in one orientation
- * (the chunks of a head, a forward and its recomputation) share one packed form, which the first of them makes. */
+/* plan: weights that stay packed through the micro-batches of a step. GEMMs that read one weight in one orientation
+ * (the chunks of a head, a forward and its recomputation) share one packed copy, which the first of them writes. */
 #include "program_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* The weight of linear and of linear_grad_x, whose kernel (GEMM) is the only one that packs an operand. */
+/* Operand number of the weight in both linear and linear_grad_x. Their kernel (GEMM) is the only one that packs an
+ * operand. */
 enum { PACKED_OPERAND = LINEAR_WEIGHT };
 static_assert((int)LINEAR_WEIGHT == (int)LINEAR_GRAD_X_WEIGHT, "one number for both");
 
-/* The instruction before `end` that packs the same operand; -1: none. */
+/* Returns the first instruction before `end` that packs the same operand as instruction `end`; -1: none. */
 static int packed_before(const mega_graph *g, int end)
 {
     const instruction *op = &g->op[end];

@@ -1,5 +1,5 @@
-/* Records of parameters. Everything about how a tensor is spread over ranks is read from its record, here, in
- * parameter_parts.c, in parameter_place.c and in parameter_init.c. */
+/* Records of parameters. How a tensor is distributed over ranks follows from its record alone; this file,
+ * parameter_parts.c, parameter_place.c and parameter_init.c derive it. */
 #include "megalith/extent.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -72,7 +72,7 @@ static mega_status check_buffer(const mega_param *r)
         r->name, m, (long long)r->buffer_samples);
 }
 
-/* A file holds the elements in their order in memory, whatever its dimensions are. */
+/* Checks the dimensions in the file. The file holds the elements in memory order, whatever its dimensions are. */
 static mega_status parameter_check_file(const mega_param *r)
 {
     const int64_t real = mega_extent_mul(r->true_shape[0], r->num_dims == 2 ? r->true_shape[1] : 1);
@@ -129,7 +129,8 @@ static mega_status parameter_check_record(const mega_params *p, const mega_param
     return mega_param_check_parts(r, mega_params_axis(p, r->axis).size);
 }
 
-/* A record as the list keeps it: a vector has rows of one element, and there is at least one part. */
+/* Returns the record as mega_params stores it: a vector has 1 column, lr_scale 0 becomes 1, and there is at least one
+ * part. */
 static mega_param parameter_complete(const mega_param *record)
 {
     mega_param r = *record;
@@ -141,7 +142,8 @@ static mega_param parameter_complete(const mega_param *record)
 
 /* ---- names ---- */
 
-/* Names of one hash table: `which` of a parameter is 0 for its own, and 1 and the number of a tensor of the file. */
+/* Entries per parameter in the hash table of names: number 0 is its own name, number 1 + f that of its checkpoint
+ * tensor f. */
 enum { NAMES = 1 + MEGA_PARAM_PARTS };
 
 static const char *name_in_slot(const mega_params *p, int32_t slot)
@@ -159,7 +161,8 @@ static int parameter_slot_of(const mega_params *p, const char *name)
     return at;
 }
 
-/* A tensor of the file that is called as the parameter has no entry of its own. */
+/* Inserts the names of a parameter. A checkpoint tensor with the same name as the parameter gets no entry of its
+ * own. */
 static void insert_names(mega_params *p, int index)
 {
     const mega_param *r = &p->param[index];
@@ -173,7 +176,7 @@ static void insert_names(mega_params *p, int index)
     }
 }
 
-/* Room for one more record and its names. */
+/* Reserves memory for one more record and its names. */
 static mega_status parameter_grow(mega_params *p, const char *name)
 {
     const int capacity = p->count < p->capacity ? p->capacity : p->capacity == 0 ? 64 : 2 * p->capacity;
@@ -197,7 +200,7 @@ static mega_status parameter_grow(mega_params *p, const char *name)
     return MEGA_OK;
 }
 
-/* The names in the record become those of the list. */
+/* Copies the file names in the record to memory that mega_params owns. */
 static mega_status keep_names(mega_params *p, mega_param *r)
 {
     for (int i = 0; i < r->num_parts; i++) {
@@ -209,7 +212,7 @@ static mega_status keep_names(mega_params *p, mega_param *r)
     return MEGA_OK;
 }
 
-/* A name stands for one thing: messages, and parameters by name, could mean either. */
+/* Checks that each name is text and unique; otherwise messages and lookups by name would be ambiguous. */
 static mega_status check_names(const mega_params *p, const mega_param *r)
 {
     char text[4 * MEGA_PARAM_NAME];
@@ -230,7 +233,7 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
     return MEGA_OK;
 }
 
-/* Appends a record whose name is new. */
+/* Appends a record. Its name must not exist yet. */
 static mega_status parameter_append(mega_params *p, mega_param r, int *out_index)
 {
     MEGA_TRY(parameter_check_record(p, &r));
@@ -301,8 +304,8 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            a->buffer_momentum == b->buffer_momentum && mega_param_parts_equal(a, b);
 }
 
-/* A request must fit what the first one declared. Programs exchange their own buckets when they are done with them, so
- * a parameter belongs to one of them. */
+/* Checks a request against the record that the first request declared. A parameter belongs to one program, because each
+ * program exchanges its own buckets as soon as it is done with them. */
 static mega_status check_request(const mega_param *r, const mega_param *declared, bool has_options, bool is_other_part)
 {
     const bool is_cut_other = has_options && !is_cut_equal(r, declared);

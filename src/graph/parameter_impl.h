@@ -1,55 +1,58 @@
-/* What the files about parameters share. */
+/* Declarations shared by the parameter*.c files. */
 #ifndef MEGA_PARAMETER_IMPL_H
 #define MEGA_PARAMETER_IMPL_H
 
 #include "megalith/memory.h"
 #include "megalith/parameter.h"
 
-/* One number a parameter, all of them or those of this rank's slices of the buckets, bucket after bucket. */
+/* A buffer with one number per parameter element, bucket after bucket: whole buckets, or only this rank's slices of
+ * them. */
 typedef struct flat_buffer {
     void *data;
     size_t bytes;
     mega_dtype dtype;
     bool is_shard;
-    bool is_owned; /* else it lies in a region of the caller's, or is another buffer too */
+    bool is_owned; /* else it is in a region of the caller or shared with another buffer */
 } flat_buffer;
 
 struct mega_params {
     const mega_layout *layout; /* borrowed */
     mega_param *param;
     int count, capacity;
-    int32_t *slot; /* [num_slots], a hash table of names of parameters and their tensors of the file; 0: free */
+    int32_t *slot; /* [num_slots], a hash table of the names of parameters and checkpoint tensors; 0: free */
     int num_slots; /* a power of two, at least twice `names` */
     int names;
-    mega_arena text; /* names of tensors of the file */
-    int program;     /* of what is declared next */
+    mega_arena text; /* names of checkpoint tensors */
+    int program;     /* program of the parameters that are declared next */
     mega_bucket *bucket;
     int num_buckets;
-    int64_t elements;       /* of a flat buffer, padding included */
-    int64_t state_elements; /* those before the frozen parameters, which lie at its end */
+    int64_t elements;       /* length of a flat buffer, padding included */
+    int64_t state_elements; /* elements before the frozen parameters, which are at the end */
     bool placed;
     mega_dtype compute, acc;
-    int zero_stage;                     /* 0 where dp is one rank */
-    flat_buffer weight, master, grad;   /* weight is master where compute equals acc */
-    int64_t persistence, kept_elements; /* ZeRO 3: buckets up to the first stay whole, in `kept` */
+    int zero_stage;                     /* 0 if dp has one rank */
+    flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc */
+    int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */
     flat_buffer kept;
 };
 
-/* Size and rank of the axis that cuts a parameter; one and zero where none does. */
+/* Returns the axis with this name; for MEGA_AXIS_NONE, size 1 and rank 0. */
 mega_axis mega_params_axis(const mega_params *p, mega_axis_name name);
 
-/* parameter_parts.c: a record as the list keeps it has at least one part; what is valid gets one spelling. */
+/* parameter_parts.c: completes a record so that it has at least one part, and brings equivalent descriptions of parts
+ * into one form. */
 void mega_param_complete_parts(mega_param *r);
-/* Of a complete record that `ranks` ranks cut: each row of it and of its tensors of the file is in one part. */
+/* Checks a complete record that is sharded over `ranks` ranks: each row of the parameter and of its checkpoint tensors
+ * must be in exactly one part. */
 mega_status mega_param_check_parts(const mega_param *r, int64_t ranks);
 bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 
-/* The number of the parameter of this name. The first request declares it. A later one must ask for the same shape and,
- * where `has_options`, for the same cut, initial values and place in the file. */
+/* *out_index receives the number of the parameter with this name. The first request declares it. A later one must have
+ * the same shape and, if `has_options`, the same sharding, options and position in the file. */
 mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index);
-/* MEGA_ERR_USAGE for a call that needs the parameters placed; no parameters always are. */
+/* Returns MEGA_ERR_USAGE, naming `call`, unless the parameters are placed or there are none. */
 mega_status mega_params_check_placed(const mega_params *p, const char *call);
-/* MEGA_ERR_USAGE for a call that comes before this buffer was allocated; no parameters need none. */
+/* Returns MEGA_ERR_USAGE, naming `call`, unless this buffer is allocated or there are no parameters. */
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer);
 
 #endif

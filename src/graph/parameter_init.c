@@ -1,5 +1,5 @@
-/* Initial values. Law 1: an element's value follows from the seed, the name of the tensor of the file and its place
- * there (without padding), in memory orientation; the layout of ranks and the padding do not enter. */
+/* Initial values. Law 1: the value of an element depends only on the seed, the name of its checkpoint tensor and its
+ * position there (without padding, oriented as in memory), not on the layout of ranks or the padding. */
 #include "megalith/assert.h"
 #include "megalith/normal.h"
 #include "megalith/philox.h"
@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-/* U[-1, 1): word i%4 of counter i/4. The third counter word sets it apart from the normal numbers of the same name. */
+/* U[-1, 1): word i%4 of counter i/4. The third counter word makes it independent of the normal numbers for the same
+ * name. */
 static double init_uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
 {
     const uint64_t block = index >> 2;
@@ -23,14 +24,14 @@ static void init_store(void *master, mega_dtype acc, int64_t i, double value)
         ((float *)master)[i] = (float)value;
 }
 
-/* Normal numbers are made in runs. */
+/* Normal numbers are generated in runs of this length. */
 #define RUN 512
 
-/* Rows of the slice that lie in one tensor of the file. */
+/* Rows of the slice that are in one checkpoint tensor. */
 typedef struct origin {
     mega_param_stretch at;
-    int64_t shape[2]; /* of the tensor */
-    uint32_t hash;    /* of its name */
+    int64_t shape[2]; /* shape of the tensor */
+    uint32_t hash;    /* hash of its name */
     double scale;     /* standard deviation, or half the width of the uniform range */
 } origin;
 
@@ -39,7 +40,7 @@ typedef struct fill {
     uint32_t seed;
     origin origin[MEGA_PARAM_PARTS];
     int num_origins;
-    uint32_t hash; /* of the tensor whose elements RUN * run … stand in `normal`; run UINT64_MAX: none yet */
+    uint32_t hash; /* `normal` holds elements RUN * run … of the tensor with this hash; run UINT64_MAX: none yet */
     uint64_t run;
     double normal[RUN];
 } fill;
@@ -89,7 +90,7 @@ static void find_origins(fill *f, const mega_params *p)
     }
 }
 
-/* The tensor that index `local` along the cut dimension lies in, and its index there. */
+/* Returns the tensor that holds index `local` along cut_dim; *out receives the index there. */
 static const origin *origin_of(const fill *f, int64_t local, int64_t *out)
 {
     int i = f->num_origins - 1;
@@ -106,7 +107,8 @@ typedef struct fill_job {
     uint32_t seed;
 } fill_job;
 
-/* Rows of one parameter; a value depends on its place alone, so the cut does not matter. */
+/* Fills rows of one parameter. A value depends on its position alone, so any division of the rows gives the same
+ * bits. */
 static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
 {
     const fill_job *job = user;

@@ -1,5 +1,5 @@
-/* Parts of a parameter: how rows of the memory, of one rank or of all, map to rows of tensors of the checkpoint. All
- * that reads or writes a parameter by its place in the file goes by the stretches that are made here. */
+/* Parts of a parameter: how its rows in memory, on one rank or in the whole model, map to rows of checkpoint tensors.
+ * All code that reads or writes a parameter by its position in the file uses the stretches computed here. */
 #include "parameter_impl.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ void mega_param_complete_parts(mega_param *r)
     }
 }
 
-/* ---- tensors of the file ---- */
+/* ---- checkpoint tensors ---- */
 
 int mega_param_num_files(const mega_param *r)
 {
@@ -52,7 +52,7 @@ void mega_param_file_shape(const mega_param *r, int file, int64_t out[2])
 {
     out[0] = r->true_shape[0];
     out[1] = r->num_dims == 1 ? 1 : r->true_shape[1];
-    if (r->num_parts <= 1) return; /* the only kind that has padding */
+    if (r->num_parts <= 1) return; /* only such parameters may have padding */
     out[r->cut_dim] = 0;
     for (int i = 0; i < r->num_parts; i++)
         if (r->file_of[i] == file) out[r->cut_dim] += r->part[i].rows;
@@ -74,7 +74,7 @@ int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_str
         const mega_param_part *part = r->num_parts > 0 ? &r->part[i] : &all;
         const bool apart = part->block > 0 && part->stride > part->block;
         const int64_t slice = part->rows / ranks, rows = apart ? part->block : slice;
-        const int64_t skipped = cut.rank * (slice / rows); /* runs of the ranks before */
+        const int64_t skipped = cut.rank * (slice / rows); /* runs that belong to lower ranks */
         mega_param_stretch s = {.local = before / ranks,
                                 .whole = before + cut.rank * slice,
                                 .file = part->first + skipped * (apart ? part->stride : rows),
@@ -134,7 +134,7 @@ static mega_status parts_check_shape(const mega_param *r, int64_t ranks)
     return MEGA_OK;
 }
 
-/* Of the same tensor: a row that both hold is the first of a run of one of them. */
+/* Checks that two parts of one tensor do not overlap. If they do, the first row of a run of one of them is in both. */
 static mega_status check_overlap(const mega_param *r, int a, int b)
 {
     const mega_param_part *p = &r->part[a];
@@ -150,7 +150,8 @@ static mega_status check_overlap(const mega_param *r, int a, int b)
     return MEGA_OK;
 }
 
-/* Parts that do not overlap and have as many rows as the tensor leave a hole where one of them ends beyond it. */
+/* Checks that the parts leave no hole. Parts that do not overlap and together have as many rows as the tensor leave one
+ * only if some part ends beyond the tensor. */
 static mega_status check_holes(const mega_param *r, int file)
 {
     int64_t shape[2];
@@ -173,7 +174,7 @@ static mega_status check_holes(const mega_param *r, int file)
     return MEGA_OK;
 }
 
-/* Rows so far away are beyond the end of any tensor that the parts fill. */
+/* Rejects row numbers so large that they are beyond the end of any tensor that the parts can fill. */
 static mega_status check_reach(const mega_param *r)
 {
     const int64_t most = r->shape[r->cut_dim];

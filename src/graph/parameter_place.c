@@ -1,4 +1,4 @@
-/* Placement of parameters in flat buckets, the slices of buckets that ranks of dp hold, and the buffers. */
+/* Placement of parameters in buckets, the slices of buckets that each dp rank holds, and the flat buffers. */
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -12,7 +12,7 @@ static int64_t params_round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* What sizes of buckets follow from is said before they are laid out. */
+/* Fails if the parameters are placed already; sizes of buckets depend on what these calls set. */
 static mega_status params_check_open(const mega_params *p, const char *call)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
@@ -43,7 +43,8 @@ int mega_params_zero_stage(const mega_params *p)
     return p == NULL ? 0 : p->zero_stage;
 }
 
-/* Which buffers there are and how long. Where masters are what is computed with, one buffer is both. */
+/* Sets the dtype of every buffer and whether it is sharded. If compute == acc, one buffer is both weights and
+ * masters. */
 static void set_buffers(mega_params *p, mega_dtype compute)
 {
     const int stage = p->zero_stage;
@@ -56,21 +57,22 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->kept = (flat_buffer){.dtype = compute};
 }
 
-/* A bucket holds one reduction group (experts reduce over fewer ranks) of one program, and a tied parameter alone,
- * since it waits for the sum over its other stage. */
+/* Returns whether two parameters may share a bucket: they must have the same reduction group (experts reduce over fewer
+ * ranks) and the same program, and neither may be tied, because a tied parameter waits for the sum over its stages. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
 {
     return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->program == b->program &&
            a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
 }
 
-/* What one layer of the list declares is gathered together, except what others read as well, at other times. */
+/* Returns whether ZeRO 3 gathers two parameters together: one layer declares both, and no other layer uses them at
+ * another time. */
 static bool in_one_layer(const mega_param *a, const mega_param *b)
 {
     return a->layer == b->layer && !a->is_shared && !b->is_shared;
 }
 
-/* Ends the bucket that starts at `offset`; `used` elements of it hold parameters and the gaps between them. */
+/* Completes the bucket that starts at `offset`; its first `used` elements hold parameters and the gaps between them. */
 static void close_bucket(mega_params *p, mega_bucket *b)
 {
     b->count = params_round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
@@ -81,11 +83,11 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->kept_elements += b->count;
 }
 
-/* Places what is frozen, or what is not. The parameters of a bucket have consecutive numbers. */
+/* Places all frozen parameters, or all others. The parameters of a bucket have consecutive numbers. */
 static void params_place_all(mega_params *p, bool frozen, int64_t bucket_elements)
 {
     mega_bucket *b = NULL;
-    for (int i = p->count - 1; i >= 0; i--) { /* the gradient of what was declared last is ready first */
+    for (int i = p->count - 1; i >= 0; i--) { /* the gradient of the parameter declared last is ready first */
         mega_param *r = &p->param[i];
         if (r->is_frozen != frozen) continue;
         const bool fits = b != NULL && b->first_param == i + 1 && may_share_bucket(r, &p->param[i + 1]) &&
@@ -99,7 +101,8 @@ static void params_place_all(mega_params *p, bool frozen, int64_t bucket_element
         r->bucket = p->num_buckets - 1;
         r->offset = b->offset + b->used;
         b->used += params_round_up(r->count, ALIGN_ELEMENTS);
-        b->first_param = i; /* the lowest number: parameters first_param … first_param + num_params - 1 are in here */
+        b->first_param = i; /* the lowest number: the bucket holds parameters first_param … first_param + num_params -
+                               1 */
         b->num_params++;
     }
     if (b != NULL) close_bucket(p, b);
@@ -118,7 +121,7 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     params_place_all(p, false, bucket_elements);
     p->state_elements = p->elements;
     params_place_all(p, true, bucket_elements);
-    if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: no buffer is empty */
+    if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: avoid empty buffers */
     p->placed = true;
     return MEGA_OK;
 }
@@ -315,7 +318,7 @@ void *mega_params_flat_grad(const mega_params *p)
     return p == NULL ? NULL : p->grad.data;
 }
 
-/* ---- what ranks exchange ---- */
+/* ---- collectives ---- */
 
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer)
 {
@@ -335,7 +338,7 @@ mega_status mega_params_gather(mega_params *p)
         const mega_bucket *k = &p->bucket[b];
         const mega_range slice = mega_params_slice(p, b);
         if (p->weight.is_shard && k->kept_at < 0) continue; /* gathered where it is used */
-        /* the parameter of the highest number stands first */
+        /* the parameter with the highest number is the first in the bucket */
         MEGA_TRY(mega_comm_all_gather(dp->comm, "weights", mega_params_weight(p, k->first_param + k->num_params - 1),
                                       mega_params_weight_at(p, b, slice.first), slice.count, p->compute));
     }

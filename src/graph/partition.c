@@ -1,4 +1,4 @@
-/* Cutting a list of weights into consecutive ranges of nearly the same sum, as a pipeline divides its layers. */
+/* Divides a list of weights into consecutive ranges with nearly equal sums, as a pipeline divides its layers. */
 #include "megalith/memory.h"
 #include "megalith/model.h"
 
@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cut in the making: `parts` ranges, none empty, whose sums lie between `least` and `most`. */
+/* State of the search for `parts` nonempty ranges whose sums are between `least` and `most`. */
 typedef struct cutting {
     int count, parts;
     double *before; /* [count + 1]: the sum of the weights before an item */
-    double *sum;    /* the sums of all ranges, ascending, each once */
+    double *sum;    /* the distinct sums of all possible ranges, ascending */
     int num_sums;
-    int *ways;  /* [parts + 1][count + 2]: at [p][j], how many i < j there are such that items before i make p ranges */
+    int *ways;  /* [parts + 1][count + 2]: at [p][j], the number of i < j such that the items before i can form p
+                   ranges */
     int *found; /* [parts + 1] */
 } cutting;
 
@@ -27,20 +28,21 @@ static bool partition_is_reached(const cutting *c, int part, int item)
     return ways[item + 1] > ways[item];
 }
 
-/* The ranges that end before item `end` and fit begin at items *first to *last; none if *first > *last. Both only grow
- * with `end`, so that the caller keeps them from one item to the next. */
+/* Updates *first and *last for ranges that end before item `end`: those with a valid sum begin at items *first to
+ * *last; there are none if *first > *last. Both only grow with `end`, so the caller keeps them from one item to the
+ * next. */
 static void move_window(const cutting *c, double least, double most, int end, int *first, int *last)
 {
     while (*first < end && c->before[end] - c->before[*first] > most) ++*first;
     while (*last + 1 < end && c->before[end] - c->before[*last + 1] >= least) ++*last;
 }
 
-/* Whether the whole list can be cut that way. */
+/* Returns whether the whole list can be divided into such ranges. */
 static bool is_possible(const cutting *c, double least, double most)
 {
     int *ways = ways_at(c, 0);
     ways[0] = 0;
-    for (int j = 0; j <= c->count; j++) ways[j + 1] = 1; /* no range ends before item 0, and nowhere else */
+    for (int j = 0; j <= c->count; j++) ways[j + 1] = 1; /* zero ranges end before item 0 and at no other item */
     for (int p = 1; p <= c->parts; p++) {
         const int *from = ways_at(c, p - 1);
         int first = 0, last = -1;
@@ -54,7 +56,7 @@ static bool is_possible(const cutting *c, double least, double most)
     return partition_is_reached(c, c->parts, c->count);
 }
 
-/* After is_possible: the boundaries, each as late as the ones after it allow. */
+/* Reads the boundaries after is_possible returned true, each as late as the later ones allow. */
 static void read_latest(const cutting *c, double least, double most)
 {
     c->found[c->parts] = c->count;
@@ -74,7 +76,8 @@ static bool is_later(const cutting *c, const int *than)
     return false;
 }
 
-/* The larger the smallest sum may be, the larger the largest must be: both ends walk once through the sums. */
+/* Finds the best division. A larger minimum sum needs a larger maximum sum, so both bounds pass through the sums
+ * once. */
 static void partition_search(const cutting *c, int *out)
 {
     double best = INFINITY;

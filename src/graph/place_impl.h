@@ -1,11 +1,11 @@
-/* What the files of the place pass share. */
+/* Declarations shared by the files of the place pass. */
 #ifndef MEGA_PLACE_IMPL_H
 #define MEGA_PLACE_IMPL_H
 
 #include "graph_impl.h"
 
 typedef struct insertion {
-    int before; /* instruction; as many as there are: at the end */
+    int before; /* the instruction before which it is inserted; num_ops: at the end */
     int order;
     instruction op;
 } insertion;
@@ -15,16 +15,16 @@ typedef struct place {
     insertion *list;
     int count;
     int64_t capacity;
-    int *first, *last; /* by bucket: instructions that add to its gradients */
-    int *sequence;     /* buckets in the order of what happens to them */
+    int *first, *last; /* by bucket: first and last instruction that adds to its gradients */
+    int *sequence;     /* buckets in the order of their first use, in reduce_to_slices of their last */
     int num_sequence;
-    int32_t *whole; /* by bucket: the value that holds its gradients */
+    int32_t *whole; /* by bucket: the value that holds all its gradients */
 } place;
 
 /* pass_place.c */
 mega_status mega_place_insert(place *p, int before, bool backward, instruction op);
-int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients); /* 0: no memory */
-int64_t mega_place_offset(const mega_graph *g, int param);              /* in its bucket */
+int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients); /* 0: out of memory */
+int64_t mega_place_offset(const mega_graph *g, int param);              /* offset in its bucket, in elements */
 /* pass_place_weights.c: ZeRO 3 */
 mega_status mega_place_weights(place *p);
 

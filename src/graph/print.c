@@ -1,10 +1,10 @@
-/* The program as a table that a person can read, and review by its diff. */
+/* Writes the program as a table for people to read and to compare with diff. */
 #include "program_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The result that stands for the instruction: its first that is there. */
+/* Returns the number of the first result that is present; it represents the instruction. */
 static int first_result(const instruction *op)
 {
     int k = 0;
@@ -12,7 +12,7 @@ static int first_result(const instruction *op)
     return k;
 }
 
-/* The same as a tensor; what works on its operand has none. */
+/* Returns that result as a tensor, or operand 0 of an instruction that has no result because it works in place. */
 static int32_t result_of(const instruction *op)
 {
     const int32_t out = op->out[first_result(op)];
@@ -41,7 +41,7 @@ static widths print_measure(const mega_graph *g)
     return w;
 }
 
-/* "saved+12.6": area and megabytes from its start. */
+/* Writes the area and the offset in it in MB, such as "saved+12.6". */
 static void print_place(const mega_program *p, int32_t t, mega_buffer *out)
 {
     static const char *const area[] = {[AREA_NONE] = "–", [AREA_SCRATCH] = "scratch", [AREA_SAVED] = "saved",

@@ -1,5 +1,5 @@
-/* Which dimensions of a tensor are cut over tp, for the printed program: [2048/2, 768] is a slab of 1024 of 2048 rows.
- * It is found from the weights' records and from the collectives, instruction by instruction. */
+/* Finds which dimensions of a tensor are sharded over tp, for the printed program: [2048/2, 768] is a shard of 1024 of
+ * 2048 rows. It follows from the records of the weights and from the collectives, instruction by instruction. */
 #include "program_impl.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@ static void print_cut_set(mega_graph *g, int32_t t, int dim, int by)
     if (t != 0 && by > 1 && dim < g->tensor[t].shape.num_dims) g->tensor[t].cut[dim] = by;
 }
 
-/* A view of rows has the columns of what it is a part of. */
+/* Returns how many ranks shard dimension `dim` of a tensor. A view of rows has the columns of its base. */
 static int print_cut_of(const mega_graph *g, int32_t t, int dim)
 {
     const graph_tensor *x = &g->tensor[t], *base = &g->tensor[x->base];
     return x->role == ROLE_VIEW && dim == 1 && x->shape.dim[1] == base->shape.dim[1] ? base->cut[1] : x->cut[dim];
 }
 
-/* A result is cut as an activation of the same extent that it is made of. */
+/* Copies the sharding of an operand that is not a weight to each dimension of the result that has the same size. */
 static void inherit(mega_graph *g, const instruction *op, int32_t out)
 {
     for (int k = 0; k < OP_MAX_IN; k++) {

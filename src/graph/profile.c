@@ -1,4 +1,4 @@
-/* A profile is a list of events in the order of their ends; table and trace are made from it at the end. */
+/* A profile is a list of events, ordered by when they ended. The table and the trace are written from it at the end. */
 #include "megalith/output.h"
 #include "profile_impl.h"
 
@@ -124,7 +124,7 @@ static int profile_collect(const mega_profile *p, table_row *row, table_row *ste
             int k = 0;
             const bool is_wait = e->kind == PROFILE_WAIT;
             while (k < count && (strcmp(row[k].name, e->name) != 0 || row[k].is_wait != is_wait)) k++;
-            if (k == MOST_ROWS) continue; /* its time is then among the time between */
+            if (k == MOST_ROWS) continue; /* its time then counts as "between" */
             if (k == count) row[count++] = (table_row){.name = e->name, .is_wait = is_wait};
             r = &row[k];
         }
@@ -183,8 +183,8 @@ void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, 
 
 /* ---- the trace ---- */
 
-/* Names are of the program, without characters that JSON would want escaped; scopes hold what a caller of the library
- * wrote, so they are cleaned. */
+/* Writes text into a JSON string, with '_' for characters that would need an escape. Scopes need this because users of
+ * the library choose them; names of ops do not. */
 static void profile_write_text(mega_buffer *out, const char *text)
 {
     for (const char *c = text == NULL ? "" : text; *c != '\0'; c++)

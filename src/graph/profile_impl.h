@@ -1,4 +1,4 @@
-/* What the executor writes into a profile. */
+/* The events of a profile, and how the executor records them. */
 #ifndef MEGA_PROFILE_IMPL_H
 #define MEGA_PROFILE_IMPL_H
 
@@ -7,16 +7,17 @@
 
 typedef enum profile_kind {
     PROFILE_OP,
-    PROFILE_WAIT /* for a collective that was begun */,
+    PROFILE_WAIT /* for a collective that was started */,
     PROFILE_SPAN,
     PROFILE_STEP
 } profile_kind;
 
 typedef struct profile_event {
     profile_kind kind;
-    const char *name, *scope, *phase; /* borrowed from the program: the profile is read before it is destroyed */
+    const char *name, *scope, *phase; /* borrowed from the program, so read the profile before the program is
+                                         destroyed */
     double begin, end, flops, bytes;
-    double waited;  /* seconds, of the first thread for the others of its team */
+    double waited;  /* seconds that the first thread waited for the others of its team */
     int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
 } profile_event;
 
@@ -27,7 +28,7 @@ struct mega_profile {
 
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,
                               mega_profile_moment end);
-/* The wait for what this instruction began. */
+/* Records the wait for the collective that this instruction started. begin and end: mega_time_now. */
 void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
 
 #endif

@@ -1,4 +1,4 @@
-/* Building a program: the passes in their order, the plan, then memory and calls. */
+/* Builds a program: runs the passes and the memory plan, then allocates memory and binds calls. */
 #include "megalith/assert.h"
 #include "parameter_impl.h"
 #include "program_impl.h"
@@ -319,7 +319,7 @@ void mega_program_destroy(mega_program *p)
     mega_free(p);
 }
 
-/* ---- what is asked of a program ---- */
+/* ---- queries ---- */
 
 int32_t mega_program_find(const mega_program *p, const char *name)
 {
@@ -373,8 +373,7 @@ mega_step_block *mega_program_step(mega_program *p)
     return &p->step;
 }
 
-/* The lists of the graph and the plan as far as they are filled, and the calls of every slot, which allocation makes.
- */
+/* Returns the bytes of the used entries of the lists of graph and plan, and of the calls of every slot. */
 static size_t record_bytes(const mega_program *p)
 {
     const mega_graph *g = p->g;

@@ -1,5 +1,5 @@
-/* The collectives of a program, which are known before it runs: the ranks of a group compare theirs, so that programs
- * that differ are told by name instead of waiting for each other. */
+/* The collectives of a program are known before it runs. The ranks of a group compare theirs, so that different
+ * programs cause an error with names instead of a deadlock. */
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "program_impl.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a collective begins, or the exchange of a bucket. */
+/* Returns whether the instruction starts a collective or the exchange of a bucket over `comm`. */
 static bool is_met_in(const instruction *op, const mega_comm *comm)
 {
     return (mega_op_is_collective(op->kind) || op->kind == OP_GRADS_REDUCE || op->kind == OP_WEIGHTS_GATHER) &&
@@ -29,7 +29,7 @@ static moved moved_by(const mega_program *p, const instruction *op)
     return (moved){mega_shape_count(s), s->dtype};
 }
 
-/* The i-th over `comm`; NULL after the last. */
+/* Returns the i-th such instruction over `comm`, or NULL after the last. */
 static const instruction *collectives_find(const mega_program *p, const mega_comm *comm, int64_t i)
 {
     for (int k = 0; k < p->g->num_ops; k++)
@@ -61,7 +61,7 @@ typedef struct calls {
 static uint64_t hash_calls(const void *of, int64_t begin, int64_t end)
 {
     const calls *c = of;
-    (void)begin; /* 0: a call that differs moves all that follow */
+    (void)begin; /* 0: a call that differs shifts all later ones */
     return collectives_hash(c->p, c->comm, end, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* Shapes of tensors, and the checks of operands that shape rules are made of. */
+/* Shapes of tensors, and the checks of operands that shape rules use. */
 #include "graph_impl.h"
 
 #include <float.h>

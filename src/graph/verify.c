@@ -1,5 +1,5 @@
-/* What must hold of a graph between passes. A rule that is broken is our bug, or a model function's; the message names
- * the pass after which it was found. */
+/* Checks the invariants of a graph between passes. A violation is a bug of megalith or of a model function; the message
+ * names the pass after which it was found. */
 #include "graph_impl.h"
 #include "megalith/assert.h"
 
@@ -8,7 +8,7 @@
 typedef struct verify {
     const mega_graph *g;
     const char *after;
-    int64_t *written; /* by tensor: elements written so far, through views too */
+    int64_t *written; /* by tensor: elements written so far, also through views */
 } verify;
 
 static mega_status broken(const verify *v, int i, const char *rule, int32_t tensor)
@@ -50,7 +50,7 @@ static mega_status verify_writes(const verify *v, int i)
         if (t < 0 || t >= g->num_tensors) return broken(v, i, "writes a tensor that does not exist", 0);
         if (t == 0 && k < row->num_out && !(row->optional_out >> k & 1)) return broken(v, i, "lacks a result", 0);
         if (t != 0 && k >= row->num_out) return broken(v, i, "writes more results than its row has", t);
-        if (t == 0 || op->kind == OP_COPY_TO_GROUP) continue; /* a mark: its result is its operand */
+        if (t == 0 || op->kind == OP_COPY_TO_GROUP) continue; /* only a mark: its result is its operand */
         const int32_t root = mega_graph_root(g, t);
         const tensor_role role = g->tensor[t].role == ROLE_GRADIENT ? ROLE_GRADIENT : g->tensor[root].role;
         if ((row->accumulates >> k & 1) != (role == ROLE_GRADIENT))

@@ -1,4 +1,5 @@
-/* Activations by kind. The two forms of gelu are the op gelu (ops_elementwise.c), which takes in a bias. */
+/* Activations of all kinds but gelu, whose two forms are the op gelu (ops_elementwise.c), into which a bias can be
+ * fused. */
 #include "graph_impl.h"
 
 /* Operands. */

@@ -1,5 +1,5 @@
-/* Attention over the heads held here. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
- * through row strides, and their gradients are written the same way, so nothing is copied. */
+/* Attention over the heads of this rank. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
+ * through row strides. Their gradients are written the same way, so that nothing is copied. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -78,8 +78,8 @@ static void attention_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[ATTENTION_QKV], mega_graph_emit(g, &d).id);
 }
 
-/* Two products forward, four backward, over the pairs (query, key) that the mask leaves; causal: half of them. What a
- * kernel computes a second time is its own affair. */
+/* Counts two matrix products forward and four backward over the (query, key) pairs that the mask leaves; causal: half
+ * of them. Products that a kernel recomputes are not counted. */
 static op_cost attention_cost(const mega_graph *g, const instruction *op, double products)
 {
     const mega_attention_shape *s = &op->attr.attention;
@@ -103,7 +103,7 @@ static op_cost attention_grad_cost(const mega_graph *g, const instruction *op)
     return attention_cost(g, op, 4.0);
 }
 
-/* Address of column `col` of row 0. */
+/* Returns the address of column `col` of row 0. */
 static void *attention_column(const op_binder *b, int32_t tensor, int64_t col)
 {
     return (char *)b->address(b, tensor) + (size_t)col * mega_dtype_size(b->g->dtype);
@@ -195,8 +195,8 @@ const op_row mega_op_row_attention_grad = {.name = "attention_grad",
                                            .plain = &mega_plain_attention_grad,
                                            .cpu = &mega_cpu_attention_grad};
 
-/* ---- attention_cached: in qkv, k_cache, v_cache (states, appended to); out [T, H D]; for generation: no gradient ----
- */
+/* ---- attention_cached: in qkv, k_cache, v_cache (states, appended to); out [T, H D]; for generation: no
+ *      gradient ---- */
 
 mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s)
@@ -249,7 +249,7 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->scale = s->scale;
 }
 
-/* Counted at a full cache. */
+/* Counts the cost for a full cache. */
 static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;

@@ -1,5 +1,5 @@
-/* Batch norm with the statistics of groups of rows, its gradient, its form of evaluation, and what a micro-batch adds
- * to running statistics. */
+/* Batch norm with statistics over groups of rows, its gradient, its form for evaluation, and the update of running
+ * statistics by a micro-batch. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -11,8 +11,8 @@ enum { BATCH_NORM_UPDATE_MEAN, BATCH_NORM_UPDATE_VAR };
 enum { BATCH_NORM_UPDATE_SUM_MEAN, BATCH_NORM_UPDATE_SUM_VAR };
 enum { BATCH_NORM_FIXED_X, BATCH_NORM_FIXED_GAIN, BATCH_NORM_FIXED_BIAS, BATCH_NORM_FIXED_MEAN, BATCH_NORM_FIXED_VAR };
 
-/* ---- batch_norm: in x [T, C], gain [C], bias [C], running mean and var [C] (or neither), which it does not read; out
- * y [T, C], mean [T / group, C] acc, var [T / group, C] acc ---- */
+/* ---- batch_norm: in x [T, C], gain [C], bias [C], running mean and var [C] (or neither), which are not read; out y
+ *      [T, C], mean [T / group, C] acc, var [T / group, C] acc ---- */
 
 mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                           int64_t group, double eps)
@@ -20,7 +20,8 @@ mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_ten
     return mega_op_batch_norm_running(g, x, gain, bias, &(mega_batch_norm_running){{0}, {0}, 0}, group, eps);
 }
 
-/* Statistics of two norms would be updated twice for each group, in an order that the stages of a pipeline change. */
+/* Rejects running statistics that two norms share: each group would update them twice, in an order that depends on the
+ * pipeline stages. */
 static void check_running(mega_graph *g, const mega_batch_norm_running *running)
 {
     for (int i = 0; i < g->num_ops && running->mean.id != 0; i++)
@@ -49,7 +50,7 @@ mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, 
     return (mega_batch_norm_result){.y = y, .mean = {op.out[BATCH_NORM_MEAN]}, .var = {op.out[BATCH_NORM_VAR]}};
 }
 
-/* Checks x, gain and bias, which have the same numbers in batch_norm and batch_norm_fixed. */
+/* Checks x, gain and bias, which have the same operand numbers in batch_norm and batch_norm_fixed. */
 static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_X, "x", g->dtype, 2));
@@ -59,7 +60,7 @@ static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
     return mega_op_expect(g, op, BATCH_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols));
 }
 
-/* Its sum lies where a parameter's gradient does. */
+/* Checks the accumulated update of a running statistic, which is stored in the gradient buffer of the parameter. */
 static mega_status running_expect(const mega_graph *g, const instruction *op, int in, const char *what)
 {
     const graph_tensor *t = &g->tensor[op->in[in]];
@@ -108,7 +109,8 @@ static void batch_norm_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[BATCH_NORM_X], mega_graph_emit(g, &d).id);
 }
 
-/* Once a micro-batch, in the backward program: a recomputation repeats the forward alone. */
+/* Updates the statistics in the backward program, because recomputation repeats ops of the forward and the update must
+ * run once per micro-batch. */
 static void batch_norm_always(mega_graph *g, const instruction *op)
 {
     if (op->in[BATCH_NORM_RUNNING_MEAN] == 0) return;
@@ -190,7 +192,8 @@ const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
                                             .plain = &mega_plain_batch_norm_grad,
                                             .cpu = &mega_cpu_batch_norm_grad};
 
-/* ---- batch_norm_update: in mean, var [groups, C] acc; out what they add to the running mean and var [C] acc ---- */
+/* ---- batch_norm_update: in mean, var [groups, C] acc; out their contributions to the running mean and var [C]
+ *      acc ---- */
 
 static mega_status batch_norm_update_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {

@@ -1,9 +1,9 @@
-/* Buckets as instructions, written by the place pass: gradients of the ranks of dp are summed where a bucket of them is
- * complete, and with ZeRO 3 weights are gathered before they are used. Started in one instruction and waited for in
- * another, so that others may stand between. What they do is in bucket.c. */
+/* Instructions on buckets, which the place pass inserts: gradients are summed over dp once a bucket is complete, and
+ * with ZeRO 3 weights are gathered before their use. One instruction starts the exchange and another waits for it, so
+ * that others can run in between. bucket.c executes them. */
 #include "graph_impl.h"
 
-/* The whole bucket, as one row of numbers. */
+/* The shape is that of the whole bucket, as a vector. */
 static mega_status bucket_shape(const mega_graph *g, const instruction *op, mega_dtype dtype, tensor_shape *out)
 {
     out[0] = mega_shape_1d(dtype, mega_params_bucket(g->params, op->attr.bucket)->count);
@@ -20,12 +20,12 @@ static mega_status weights_shape(const mega_graph *g, const instruction *op, ten
     return bucket_shape(g, op, g->dtype, out);
 }
 
-/* grads_begin: out the gradients of a bucket, zero where their first instruction adds to them. */
+/* grads_begin: out is the gradients of a bucket, zeroed except where the first instruction overwrites them. */
 const op_row mega_op_row_grads_begin = {
     .name = "grads_begin", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = gradients_shape};
 
-/* grads_reduce starts the sum over dp; in the bucket, or none where it lies among the parameters' buffers.
- * grads_reduced waits for it and adds what is this rank's to its slice. */
+/* grads_reduce starts the sum over dp; `in` is the bucket, or absent if the bucket is in the buffers of the parameters.
+ * grads_reduced waits for it and adds this rank's part of the sum to its slice. */
 const op_row mega_op_row_grads_reduce = {.name = "grads_reduce",
                                          .num_in = 1,
                                          .num_out = 1,
@@ -39,7 +39,7 @@ const op_row mega_op_row_grads_reduced = {.name = "grads_reduced",
                                           .optional_out = 1u << 0,
                                           .shape = gradients_shape};
 
-/* weights_gather starts to fill out, the weights of a bucket; weights_gathered waits for it. */
+/* weights_gather starts the all-gather of the weights of a bucket into out; weights_gathered waits for it. */
 const op_row mega_op_row_weights_gather = {
     .name = "weights_gather", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = weights_shape};
 const op_row mega_op_row_weights_gathered = {

@@ -1,4 +1,4 @@
-/* Collectives as instructions. A group of one never gets that far: it costs nothing (law 4). */
+/* Collectives as instructions. For a group of one rank no instruction is emitted, so that it costs nothing (law 4). */
 #include "graph_impl.h"
 
 /* ---- all_reduce: in x, out the reduction over the axis ---- */
@@ -9,7 +9,7 @@ static mega_status all_reduce_shape(const mega_graph *g, const instruction *op, 
     return MEGA_OK;
 }
 
-/* The adjoint of "reduce from the group": every rank's summand gets the whole gradient. */
+/* The adjoint of "reduce from the group": the partial sum of every rank receives the whole gradient. */
 static void all_reduce_gradient(mega_graph *g, const instruction *op)
 {
     mega_graph_gradient_add(g, op->in[0], mega_graph_arrived(g, op, 0));
@@ -65,8 +65,8 @@ mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis 
     return mega_graph_emit(g, &op);
 }
 
-/* ---- all_gather: in this rank's slab of rows, out the rows of all ranks; reduce_scatter: in summands of all rows, out
- *      this rank's slab of their sum. Each is the other's adjoint (Korthikanti et al. 2022). ---- */
+/* ---- all_gather: in the rows of this rank, out the rows of all ranks; reduce_scatter: in partial sums of all rows,
+ *      out this rank's rows of the sum. Each is the adjoint of the other (Korthikanti et al. 2022). ---- */
 
 static mega_status all_gather_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -129,7 +129,7 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
     return mega_graph_emit(g, &op);
 }
 
-/* ---- own_rows: in rows that are whole on every rank, out a copy of this rank's share. Nothing is sent. For the pass
- *      that recomputes, after differentiation: no gradient. ---- */
+/* ---- own_rows: in rows that are replicated on every rank, out a copy of this rank's share. No communication. Emitted
+ *      by the recompute pass, after differentiation, so it has no gradient. ---- */
 
 const op_row mega_op_row_own_rows = {.name = "own_rows", .num_in = 1, .num_out = 1, .shape = reduce_scatter_shape};

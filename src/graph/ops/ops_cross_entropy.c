@@ -1,5 +1,5 @@
-/* Cross-entropy of logits that are whole: a loss for each row, which a model may weight, and the weight of the rows
- * that count. (Over a vocabulary that is cut over tp, by chunks: ops_head.c.) */
+/* Cross-entropy of logits over the whole vocabulary: a loss per row, which a model may weight, and the weight of the
+ * rows that count. (ops_head.c handles a vocabulary that is sharded over tp, in chunks of rows.) */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -55,7 +55,7 @@ const op_row mega_op_row_cross_entropy = {.name = "cross_entropy",
                                           .plain = &mega_plain_cross_entropy,
                                           .cpu = &mega_cpu_cross_entropy};
 
-/* ---- cross_entropy_grad: in dloss [T] acc, logits, labels; out dlogits, of the logits' type ---- */
+/* ---- cross_entropy_grad: in dloss [T] acc, logits, labels; out dlogits, in the dtype of the logits ---- */
 
 static mega_status cross_entropy_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -89,8 +89,8 @@ const op_row mega_op_row_cross_entropy_grad = {.name = "cross_entropy_grad",
                                                .plain = &mega_plain_cross_entropy_grad,
                                                .cpu = &mega_cpu_cross_entropy_grad};
 
-/* ---- labelled_sum: in labels [T] i32, weights [T] f32 or none; out [1] acc. Classes: attr.valid. It reads no logits,
- *      so that it depends on no parameter, as the weight of a loss must. ---- */
+/* ---- labelled_sum: in labels [T] i32, weights [T] f32 or none; out [1] acc. Classes: attr.valid. It does not read
+ *      logits and so depends on no parameter, as the weight of a loss requires. ---- */
 
 mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes)
 {

@@ -1,6 +1,6 @@
-/* Custom ops: a C function of the caller's forward, and one backward. Every thread of the team calls it; 16-bit
- * operands are widened around the call. A call that fails leaves zeros, so that the instructions that follow still run
- * and other ranks get what they wait for; the program then returns its error. */
+/* Custom ops: C functions of the caller, one for the forward and one for the backward. Every thread of the team calls
+ * them; 16-bit operands are widened before the call and results rounded after it. A call that fails leaves zeros, so
+ * that later instructions still run and other ranks receive their messages; the program then returns the error. */
 #include "megalith/builder.h"
 #include "program_impl.h"
 
@@ -8,12 +8,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* in of custom: the inputs; of custom_grad: gradients of the outputs (0: none), the inputs, the outputs. */
+/* Operands `in` of custom: the inputs; of custom_grad: gradients of the outputs (0: none), then the inputs, then the
+ * outputs. */
 enum { CUSTOM_IN = 3, CUSTOM_OUT = 2, CUSTOM_ALL = CUSTOM_IN + CUSTOM_OUT };
 
 typedef struct custom_failure {
     atomic_flag busy;
-    int thread; /* the first of those that failed, so that the message does not depend on their order */
+    int thread; /* the lowest thread that failed, so that the message does not depend on timing */
     mega_error_record record;
 } custom_failure;
 
@@ -24,9 +25,9 @@ typedef struct custom_args {
     custom_failure *failure;
     int num_in, num_out;
     bool is_backward;
-    mega_dtype dtype; /* that the function sees */
-    /* by input, then by output */
-    void *value[CUSTOM_ALL], *gradient[CUSTOM_ALL]; /* NULL: not there */
+    mega_dtype dtype; /* dtype that the function sees */
+    /* inputs first, then outputs */
+    void *value[CUSTOM_ALL], *gradient[CUSTOM_ALL]; /* NULL: absent */
     mega_dtype type[CUSTOM_ALL];
     int64_t rows[CUSTOM_ALL], channels[CUSTOM_ALL];
 } custom_args;
@@ -97,7 +98,7 @@ static mega_status custom_shapes(const mega_graph *g, const instruction *op, ten
     return MEGA_OK;
 }
 
-/* A tensor for an operand that may be absent, and so is not made by mega_graph_emit. */
+/* Adds a tensor for an optional output, which mega_graph_emit does not create. */
 static int32_t add_value(mega_graph *g, const tensor_shape *shape, const char *prefix, const char *name, int number)
 {
     const graph_tensor t = {.role = ROLE_VALUE,
@@ -265,7 +266,7 @@ static void custom_work(void *user, int thread, int size)
                                    .dtype = a->dtype,
                                    .thread = thread,
                                    .num_threads = size};
-    mega_error_clear(); /* a failure without a message must not be given an older one */
+    mega_error_clear(); /* so that a failure without a message does not report an older one */
     const mega_status st = (a->is_backward ? a->op->backward : a->op->forward)(a->self, &call);
     if (st != MEGA_OK) keep_failure(a->failure, thread, st);
 }
@@ -283,7 +284,7 @@ static void custom_convert(mega_team *team, const custom_args *a, int k, void *d
     mega_cpu_convert.run(team, &c);
 }
 
-/* What the function sees of an operand: itself, or its widened copy, which takes the next piece of scratch. */
+/* Returns the operand that the function sees: the operand itself, or a widened copy in the next piece of scratch. */
 static void *widened(mega_team *team, const custom_args *a, int k, void *operand, bool is_read, char **scratch)
 {
     if (operand == NULL || !is_widened(a, k)) return operand;
@@ -293,7 +294,7 @@ static void *widened(mega_team *team, const custom_args *a, int k, void *operand
     return wide;
 }
 
-/* What the function wrote: zeros after a failure. */
+/* Rounds what the function wrote into the operand; zeros after a failure. */
 static void narrowed(mega_team *team, const custom_args *a, int k, void *operand, const void *wide)
 {
     if (operand == NULL) return;
@@ -357,8 +358,8 @@ const op_row mega_op_row_custom = {.name = "custom",
                                    .plain = &custom_kernel,
                                    .cpu = &custom_kernel};
 
-/* ---- custom_grad: in gradients of the outputs (0: none), the inputs, the outputs; out gradients of the inputs, 0: not
- *      wanted ---- */
+/* ---- custom_grad: in gradients of the outputs (0: none), the inputs, the outputs; out gradients of the inputs (0: not
+ *      needed) ---- */
 
 const op_row mega_op_row_custom_grad = {.name = "custom_grad",
                                         .num_in = OP_MAX_IN,

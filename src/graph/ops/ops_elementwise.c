@@ -86,7 +86,7 @@ const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
                                       .plain = &mega_plain_gelu_grad,
                                       .cpu = &mega_cpu_gelu_grad};
 
-/* ---- add: in a, b; out a + b. add, mul and scale take values of acc too (losses of rows). ---- */
+/* ---- add: in a, b; out a + b. add, mul and scale also accept the acc dtype (losses of rows). ---- */
 
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b)
 {
@@ -190,7 +190,7 @@ static void scale_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_op_scale(g, dy, op->attr.factor).id);
 }
 
-/* The kernel that converts, from a type to the same. */
+/* Uses the kernel that converts types, here with equal types. */
 static void scale_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_convert_args *a = args;
@@ -211,8 +211,8 @@ const op_row mega_op_row_scale = {.name = "scale",
                                   .plain = &mega_plain_convert,
                                   .cpu = &mega_cpu_convert};
 
-/* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none;
- *      out residual + dropout(x + bias) ---- */
+/* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none; out residual +
+ *      dropout(x + bias) ---- */
 
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
                             mega_tensor seq_position)
@@ -225,7 +225,7 @@ mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t sit
     return mega_graph_emit(g, &op);
 }
 
-/* sample_id and seq_position have the same numbers in dropout and dropout_grad. */
+/* Checks sample_id and seq_position, which have the same operand numbers in dropout and dropout_grad. */
 static mega_status dropout_coordinates(const mega_graph *g, const instruction *op, int64_t rows)
 {
     if (!(op->attr.p >= 0.0 && op->attr.p < 1.0))

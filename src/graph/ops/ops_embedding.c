@@ -1,4 +1,4 @@
-/* Rows of a table picked by ids: embedding, its gradient, and take_rows. */
+/* Rows of a table selected by ids: embedding, its gradient, and take_rows. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -50,7 +50,7 @@ static void embedding_bind(const op_binder *b, const instruction *op, void *args
     a->begin = op->attr.begin;
 }
 
-/* The table is touched row by row: as many bytes as the result has. */
+/* Counts for the table only the bytes of the rows read, as many as the result has. */
 static op_cost embedding_cost(const mega_graph *g, const instruction *op)
 {
     const double y = (double)mega_shape_bytes(&g->tensor[op->out[0]].shape);
@@ -68,7 +68,7 @@ const op_row mega_op_row_embedding = {.name = "embedding",
                                       .plain = &mega_plain_embedding,
                                       .cpu = &mega_cpu_embedding};
 
-/* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, added to ---- */
+/* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, accumulated ---- */
 
 static mega_status embedding_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {

@@ -1,5 +1,5 @@
-/* Ops that only the differentiate pass writes: the gradient of a tensor out of the gradient of some of its rows, and
- * the addition of a gradient to a parameter's buffer. */
+/* Ops that only the differentiate pass emits: the gradient of a tensor from the gradient of some of its rows, and the
+ * addition of a gradient to the gradient buffer of a parameter. */
 #include "graph_impl.h"
 
 static int64_t row_elements(const tensor_shape *s)
@@ -7,7 +7,7 @@ static int64_t row_elements(const tensor_shape *s)
     return mega_shape_count(s) / s->dim[0];
 }
 
-/* ---- rows_grad: in dy of some rows (ops_view.c); out dx, dy in its rows and zeros in the others ---- */
+/* ---- rows_grad: in dy of some rows (ops_view.c); out dx, with dy in these rows and zeros in the others ---- */
 
 static mega_status rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -17,7 +17,7 @@ static mega_status rows_grad_shape(const mega_graph *g, const instruction *op, t
     return MEGA_OK;
 }
 
-/* The kernel of an embedding whose table is dy and whose ids are the numbers of the rows. */
+/* Uses the embedding kernel, with dy as the table and row numbers as ids. */
 static void rows_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_embedding_args *a = args;
@@ -38,7 +38,7 @@ const op_row mega_op_row_rows_grad = {.name = "rows_grad",
                                       .plain = &mega_plain_embedding,
                                       .cpu = &mega_cpu_embedding};
 
-/* ---- accumulate: in dy; out the gradient of a parameter, acc, to which dy is added from an element on ---- */
+/* ---- accumulate: in dy; out the gradient of a parameter, acc; dy is added to it from element attr.begin ---- */
 
 void mega_graph_accumulate(mega_graph *g, int32_t weight, int64_t first_element, int32_t gradient)
 {
@@ -60,7 +60,7 @@ static mega_status accumulate_shape(const mega_graph *g, const instruction *op, 
                      g->tensor[op->out[0]].name, (long long)mega_shape_count(&out[0]));
 }
 
-/* The kernel of a sum over rows, with all elements in one row. */
+/* Uses the kernel of a sum over rows, with all elements in one row. */
 static void accumulate_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_column_sum_args *a = args;

@@ -1,6 +1,6 @@
-/* The language-model head with cross-entropy, by chunks of rows: the logits of one chunk at a time are in memory, and
- * the two small reductions over the ranks that cut the vocabulary stay instructions. The gradients of x and of the
- * table are made on the way, in the forward program, scaled by the factor in the step block. */
+/* The language-model head with cross-entropy, in chunks of rows: only the logits of one chunk at a time are in memory.
+ * The two small reductions over the ranks that share the vocabulary are separate instructions. The gradients of x and
+ * of the table are computed in the forward program too, scaled by the factor in the step block. */
 #include "graph_impl.h"
 
 /* ---- xent_max: in logits [R, V] acc; out [R] acc ---- */
@@ -73,8 +73,8 @@ const op_row mega_op_row_xent_sum = {.name = "xent_sum",
                                      .plain = &mega_plain_xent_sum,
                                      .cpu = &mega_cpu_xent_sum};
 
-/* ---- xent_grad: in logits, row_max, sums, labels, loss_mask [R] f32 or none, denominator [1] acc or none;
- *      out dlogits [R, V] or none, loss [R] acc. With dlogits the mask is needed. ---- */
+/* ---- xent_grad: in logits, row_max, sums, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits
+ *      [R, V] or none, loss [R] acc. dlogits requires loss_mask. ---- */
 
 static mega_status xent_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -120,7 +120,7 @@ const op_row mega_op_row_xent_grad = {.name = "xent_grad",
                                       .cpu = &mega_cpu_xent_grad};
 
 /* ---- xent: in logits, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits [R, V] or none,
- * loss [R] acc. With dlogits the mask is needed. Made by the pass that fuses, of the three above. ---- */
+ *      loss [R] acc. dlogits requires loss_mask. The fuse pass builds it from the three ops above. ---- */
 
 static mega_status xent_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -164,9 +164,9 @@ const op_row mega_op_row_xent = {.name = "xent",
 /* ---- the head ---- */
 
 #define CHUNK_ROWS  1024
-#define CHUNK_BYTES ((int64_t)200 << 20) /* 1,024 rows of GPT-2: the gradient of the table is read once a chunk */
+#define CHUNK_BYTES ((int64_t)200 << 20) /* 1,024 rows of GPT-2: the gradient of the table is read once per chunk */
 
-/* Rows of a chunk: logits stay under CHUNK_BYTES, and the chunks are about equal. */
+/* Returns the rows of a chunk, so that its logits stay under CHUNK_BYTES and the chunks have about equal sizes. */
 static int64_t choose_chunk(int64_t rows, int64_t vocab, size_t element_bytes)
 {
     int64_t limit = CHUNK_BYTES / (vocab * (int64_t)element_bytes);
@@ -190,7 +190,7 @@ static int32_t empty_tensor(mega_graph *g, const char *name, tensor_shape shape)
 
 static int32_t all_reduced(mega_graph *g, int32_t t, mega_reduce reduce, const char *what)
 {
-    if (g->layout == NULL || g->layout->tp.size == 1) return t; /* free; and the printed program shows what runs */
+    if (g->layout == NULL || g->layout->tp.size == 1) return t; /* one rank: no instruction is needed */
     instruction op = {
         .kind = OP_ALL_REDUCE, .in = {t}, .attr = {.axis = g->layout->tp, .reduce = reduce, .what = what}};
     return mega_graph_emit(g, &op).id;
@@ -271,7 +271,7 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
     return MEGA_OK;
 }
 
-/* ---- what differentiation makes of heads ---- */
+/* ---- changes to heads before differentiation ---- */
 
 static mega_status add_head(mega_graph *g, const graph_head *h)
 {

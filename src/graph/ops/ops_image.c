@@ -1,5 +1,5 @@
-/* Windows that move over images: convolution and pooling. Images are [samples * height * width, C]: a row is a pixel.
- */
+/* Ops with windows that move over images: convolution and pooling. Images are [samples * height * width, C]: a row is a
+ * pixel. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -10,10 +10,10 @@ enum { CONV2D_GRAD_W_DWEIGHT, CONV2D_GRAD_W_DBIAS };
 enum { MAX_POOL2D_Y, MAX_POOL2D_INDEX };
 enum { MAX_POOL2D_GRAD_DY, MAX_POOL2D_GRAD_INDEX };
 
-/* More pixels along a direction than any image or window has; products of two of them cannot overflow. */
+/* Limit on pixels along one direction of an image or window; a product of two such numbers cannot overflow. */
 #define WINDOWS_MOST 32768
 
-/* NULL fits no image. */
+/* Returns *windows; for NULL, windows that fit no image. */
 static mega_windows windows_given(const mega_windows *windows)
 {
     return windows != NULL ? *windows : (mega_windows){0};
@@ -24,7 +24,7 @@ static bool windows_in_range(int64_t x, int64_t least)
     return x >= least && x <= WINDOWS_MOST;
 }
 
-/* `rows` is the number of pixels of all images. */
+/* Checks windows; `rows` is the number of pixels of all images. */
 static mega_status windows_check(const instruction *op, int64_t rows, int64_t most_padding)
 {
     const mega_windows *w = &op->attr.windows;
@@ -55,7 +55,7 @@ static int64_t windows_samples(const mega_windows *w, int64_t rows)
     return rows / (w->height * w->width);
 }
 
-/* Pixels of the results of so many samples. */
+/* Returns the number of pixels in the results for this many samples. */
 static int64_t windows_rows(const mega_windows *w, int64_t samples)
 {
     return mega_extent_mul(samples, mega_windows_along(w, w->height) * mega_windows_along(w, w->width));
@@ -104,7 +104,7 @@ static void conv2d_gradient(mega_graph *g, const instruction *op)
     mega_graph_emit(g, &w);
 }
 
-/* Each of the three products multiplies every row of y with a window for each output. */
+/* Each of the three GEMMs (forward and two gradients) multiplies every row of y by a window for each output. */
 static op_cost conv2d_cost_of(const mega_graph *g, const instruction *op, int64_t rows, int64_t outputs, int64_t in)
 {
     const int64_t size = op->attr.windows.size;
@@ -189,8 +189,8 @@ const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
                                           .plain = &mega_plain_conv2d_grad_x,
                                           .cpu = &mega_cpu_conv2d_grad_x};
 
-/* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none, both
- *      added to ---- */
+/* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none; both
+ *      accumulated ---- */
 
 static mega_status conv2d_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -245,7 +245,7 @@ mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows 
     return mega_graph_emit(g, &op);
 }
 
-/* A padding of at most half a window leaves no window without a pixel. */
+/* With a padding of at most half a window, every window covers at least one pixel. */
 static mega_status pool2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;

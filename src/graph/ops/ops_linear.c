@@ -1,7 +1,7 @@
-/* Products with a weight [N, K] (out, in), their two gradients, and biases. */
+/* GEMMs with a weight [N, K] (out, in), their two gradients, and biases. */
 #include "graph_impl.h"
 
-/* ---- linear: in x [T, K], weight [N, K], bias [N] or none, residual [T, N] or none; out [T, N], acc dtype when
+/* ---- linear: in x [T, K], weight [N, K], bias [N] or none, residual [T, N] or none; out [T, N], in the acc dtype if
  *      attr.wide ---- */
 
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
@@ -28,7 +28,7 @@ static mega_status linear_shape(const mega_graph *g, const instruction *op, tens
     return mega_op_expect(g, op, LINEAR_RESIDUAL, "residual", out[0]);
 }
 
-/* dx first: with a cut weight its all-reduce can run beside the weight gradient. */
+/* Emits dx first: if the weight is sharded, the all-reduce of dx can overlap with the weight gradient. */
 static void linear_gradient(mega_graph *g, const instruction *op)
 {
     const int32_t dy = mega_graph_arrived(g, op, 0);
@@ -127,8 +127,8 @@ const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
                                           .plain = &mega_plain_gemm,
                                           .cpu = &mega_cpu_gemm};
 
-/* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none, added to in the product
- *      itself ---- */
+/* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none; the GEMM itself
+ *      accumulates ---- */
 
 static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -200,7 +200,7 @@ static void bias_add_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[BIAS_ADD_X], dy);
 }
 
-/* The kernel of dropout with nothing dropped and nothing added but the bias. */
+/* Uses the dropout kernel, dropping nothing and adding only the bias. */
 static void bias_add_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_dropout_add_args *a = args;
@@ -221,7 +221,7 @@ const op_row mega_op_row_bias_add = {.name = "bias_add",
                                      .plain = &mega_plain_dropout_add,
                                      .cpu = &mega_cpu_dropout_add};
 
-/* ---- column_sum: in x [T, C]; out [C] acc, added to ---- */
+/* ---- column_sum: in x [T, C]; out [C] acc, accumulated ---- */
 
 static mega_status column_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {

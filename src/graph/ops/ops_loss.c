@@ -1,5 +1,5 @@
-/* Losses and metrics of any model: weighted sums over rows, squared error, accuracy. (Cross-entropy over a vocabulary:
- * ops_head.c.) */
+/* Losses and metrics for any model: weighted sums over rows, squared error, accuracy. (ops_head.c has cross-entropy
+ * over a vocabulary.) */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -9,8 +9,7 @@ enum { SQUARED_ERROR_GRAD_DLOSS, SQUARED_ERROR_GRAD_X, SQUARED_ERROR_GRAD_TARGET
 enum { ACCURACY_LOGITS, ACCURACY_LABELS };
 enum { ACCURACY_HIT, ACCURACY_COUNTS };
 
-/* ---- masked_sum: in mask [n] f32 or none, x [n] acc or none; out [1] acc. Without both, the sum of attr.rows ones.
- * ---- */
+/* ---- masked_sum: in mask [n] f32 or none, x [n] acc or none; out [1] acc. Without mask and x, attr.rows. ---- */
 
 static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -99,7 +98,7 @@ mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights
 }
 
 /* ---- loss_seed: in weight [1] acc or none; out dy [1] acc, the gradient of the sum of a loss whose coefficient is
- * attr.factor ---- */
+ *      attr.factor ---- */
 
 static mega_status loss_seed_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -141,7 +140,7 @@ static mega_status squared_error_shape(const mega_graph *g, const instruction *o
     return MEGA_OK;
 }
 
-/* The gradient of the target is that of x with the other sign. */
+/* The gradient of the target is the negative of that of x. */
 static void squared_error_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_SQUARED_ERROR_GRAD,
@@ -205,7 +204,7 @@ const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
                                                .plain = &mega_plain_squared_error_grad,
                                                .cpu = &mega_cpu_squared_error_grad};
 
-/* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric, so
+/* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric,
  *      without a gradient. ---- */
 
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
@@ -213,7 +212,7 @@ mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels
     instruction op = {.kind = OP_ACCURACY, .in = {[ACCURACY_LOGITS] = logits.id, [ACCURACY_LABELS] = labels.id}};
     const mega_tensor hit = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
-    /* Not as values and mask: a mask must not depend on parameters, and the logits do. */
+    /* The hits are not passed as a mask, because a mask must not depend on parameters and the logits do. */
     instruction sum = {.kind = OP_MASKED_SUM, .in = {[MASKED_SUM_X] = hit.id}, .attr = {.what = "sum"}};
     instruction weight = {
         .kind = OP_MASKED_SUM, .in = {[MASKED_SUM_X] = op.out[ACCURACY_COUNTS]}, .attr = {.what = "weight"}};

@@ -9,7 +9,7 @@ mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group)
     return mega_graph_emit(g, &op);
 }
 
-/* Of both ops on groups. */
+/* Computes the shapes of both ops on groups. */
 static mega_status groups_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
@@ -142,7 +142,7 @@ static mega_status row_sum_shape(const mega_graph *g, const instruction *op, ten
     return MEGA_OK;
 }
 
-/* The gradient has the type of x, which an instruction knows by its operand alone: `wide` says that it is acc. */
+/* The gradient has the dtype of x, which is not an operand of the instruction: `wide` says that it is acc. */
 static void row_sum_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_ROW_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0)}};

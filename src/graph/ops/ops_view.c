@@ -1,8 +1,8 @@
-/* Views: consecutive rows of a tensor, and its elements in rows of another length. Nothing is copied; the gradient of a
- * view becomes the gradient of the tensor that it shows. */
+/* Views: consecutive rows of a tensor, and reshapes. Nothing is copied; the gradient of a view becomes the gradient of
+ * the tensor that it shows. */
 #include "graph_impl.h"
 
-/* The elements of a tensor from element `first` on, in this shape. */
+/* Returns a view of a tensor that starts at element `first` and has this shape. */
 static int32_t view_of(mega_graph *g, int32_t of, tensor_shape shape, int64_t first)
 {
     const graph_tensor *t = &g->tensor[of];
@@ -15,7 +15,7 @@ static int32_t view_of(mega_graph *g, int32_t of, tensor_shape shape, int64_t fi
     return mega_graph_tensor_add(g, &view);
 }
 
-/* All of a tensor in this shape: the tensor itself where it has that shape. */
+/* Returns a tensor reshaped to this shape, or the tensor itself if it has that shape. */
 static int32_t in_shape(mega_graph *g, int32_t t, tensor_shape shape)
 {
     return mega_shape_equal(&g->tensor[t].shape, &shape) ? t : view_of(g, t, shape, 0);
@@ -71,7 +71,8 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Rows so long that the view begins and ends between two of them: those of the whole, unless a reshape lies between. */
+/* Treats both tensors as rows of such a length that the view starts and ends at row boundaries: the rows of the whole
+ * tensor, unless the view is also reshaped. */
 int32_t mega_graph_view_gradient(mega_graph *g, int32_t view, int32_t gradient)
 {
     const graph_tensor v = g->tensor[view], whole = g->tensor[v.rows_of];

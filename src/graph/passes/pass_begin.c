@@ -1,6 +1,6 @@
-/* begin: of the instructions that add to a gradient, the first of a step may overwrite it instead, so that it is
- * neither zeroed before nor read; the first of every micro-batch, where the gradient lies in a bucket that lives no
- * longer (ZeRO 2, 3). Products of large matrices can (gemm.begins); what else comes first needs the zeros. */
+/* begin: lets the first instruction of a step that contributes to a gradient overwrite it, which saves zeroing and one
+ * read. If the gradient is in a bucket that is alive for one micro-batch only (ZeRO 2, 3), this holds for every
+ * micro-batch. Only GEMMs can overwrite (gemm.begins); if another op comes first, the gradient must be zeroed. */
 #include "graph_impl.h"
 
 #include <string.h>

@@ -1,19 +1,19 @@
-/* describe → differentiate: walks the forward instructions backwards and lets each row's gradient rule append its
- * backward. Several uses of one value meet in an add; gradients of weights are added into the parameter's buffer by the
- * instruction that makes them. */
+/* differentiate: walks the forward instructions in reverse and calls the gradient rule of each op, which appends its
+ * backward. If a value has several uses, an add sums their gradients. The instruction that computes the gradient of a
+ * weight adds it directly to the buffer of the parameter. */
 #include "graph_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The tensor whose gradient a use of `t` adds to: what is read through a view belongs to the whole. */
+/* Returns the tensor whose gradient a use of `t` contributes to: for a view, the whole tensor. */
 static int32_t gradient_receiver(const mega_graph *g, int32_t t)
 {
     return g->tensor[t].rows_of != 0 ? g->tensor[t].rows_of : t;
 }
 
-/* Parameters that are trained need a gradient, and so does every value that depends on one, or on an input whose
- * gradient is wanted. */
+/* Trained parameters need a gradient, and so does every value that depends on one or on an input whose gradient is
+ * requested. */
 void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
@@ -46,7 +46,8 @@ static bool adds_to(const mega_graph *g, int from, int32_t gradient)
     return false;
 }
 
-/* Runs the rule of one op. A rule that leaves out an operand would end the backward pass there in silence. */
+/* Runs the rule of one op and checks its result: a rule that omits an operand would silently cut off the backward
+ * pass. */
 static mega_status run_rule(mega_graph *g, const instruction *op)
 {
     const op_row *row = mega_op_table[op->kind];
@@ -71,7 +72,7 @@ static mega_status run_rule(mega_graph *g, const instruction *op)
 
 static void differentiate_op(mega_graph *g, int i)
 {
-    const instruction op = g->op[i]; /* by value: rules append, and the array may move */
+    const instruction op = g->op[i]; /* a copy, because rules append and the array may move */
     const op_row *row = mega_op_table[op.kind];
     const bool has_arrived = gradient_arrived(g, &op);
     if (!has_arrived && row->always == NULL) return;
@@ -90,7 +91,8 @@ static void differentiate_op(mega_graph *g, int i)
     mega_graph_fail(g, run_rule(g, &op));
 }
 
-/* The head makes its gradients in the forward program, by no rule that could see that the mask needs one. */
+/* Fails if a mask needs a gradient. No gradient rule could check this for a head, because a head computes its gradients
+ * in the forward program. */
 static mega_status check_masks(const mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++) {
@@ -106,7 +108,7 @@ static mega_status check_masks(const mega_graph *g)
     return MEGA_OK;
 }
 
-/* Where a gradient is given, there is something that it is the gradient of. (Those of the head are its own.) */
+/* Checks that every gradient that the caller gives belongs to a value that needs one. (A head computes its own.) */
 static mega_status check_seeds(const mega_graph *g)
 {
     for (int i = 0; i < g->num_seeds; i += 2) {
@@ -121,8 +123,8 @@ static mega_status check_seeds(const mega_graph *g)
     return MEGA_OK;
 }
 
-/* Wanted gradients of inputs become outputs. One that is a view of a gradient (the input is read through a reshape) is
- * copied, as what it shows may be gone when the caller reads it. */
+/* Makes the requested gradients of inputs outputs. One that is a view of a gradient (the input is read through a
+ * reshape) is copied, because the memory that it shows may be reused before the caller reads it. */
 static mega_status name_wanted(mega_graph *g)
 {
     for (int i = 0; i < g->num_wanted; i++) {
@@ -139,7 +141,7 @@ static mega_status name_wanted(mega_graph *g)
     return MEGA_OK;
 }
 
-/* Whether an instruction makes gradients of frozen parameters and nothing else. */
+/* Returns whether an instruction computes nothing but gradients of frozen parameters. */
 static bool is_for_frozen(const mega_graph *g, const instruction *op)
 {
     int frozen = 0;
@@ -152,7 +154,7 @@ static bool is_for_frozen(const mega_graph *g, const instruction *op)
     return frozen > 0;
 }
 
-/* A rule does not ask whether the parameter is trained. */
+/* Gradient rules do not check whether a parameter is trained, so remove these instructions afterwards. */
 static void drop_gradients_of_frozen(mega_graph *g)
 {
     for (int i = g->num_forward; i < g->num_ops; i++)

@@ -1,26 +1,27 @@
-/* fuse: an instruction and the one that reads its result become one where a kernel does both. A fusion is a row; chains
- * (bias, dropout, residual: four ops) form by applying rows to what earlier ones made. The list is walked once, and the
- * second of a pair looks back at what made its operands, so there is no matcher beyond that. */
+/* fuse: merges an instruction and the one that reads its result into one if a kernel does both. Each kind of fusion is
+ * a row of a table. Chains (bias, dropout, residual: four ops) form because rows also apply to fused instructions. The
+ * pass walks the list once; each instruction only looks back at those that computed its operands. */
 #include "graph_impl.h"
 
 #include <string.h>
 
 typedef struct fuse {
     mega_graph *g;
-    int *maker;   /* by tensor: instruction that writes it, -1: none, or several (rows of a head) */
-    int *readers; /* by tensor: operands that read it or a view of it */
+    int *maker;   /* by tensor: instruction that writes it; -1: none, or several (rows of a head) */
+    int *readers; /* by tensor: number of operands that read it or a view of it */
 } fuse;
 
 typedef struct fusion {
     op_kind first, second;
     enum {
-        ALONE,    /* nobody else reads the first one's result, which then ceases to exist */
-        REPLACED, /* the others that read it read something else afterwards: make sees to that */
-        KEPT,     /* the result stays, and second's operands are made by then: the two take first's place */
-        SIBLINGS  /* both read the operand `via` of second, which is operand 0 of first */
+        ALONE,    /* only second reads the result of first, which disappears */
+        REPLACED, /* `make` redirects the other readers of the result to another tensor */
+        KEPT,     /* the result is kept, and the operands of second exist by then: the fused instruction replaces
+                     first */
+        SIBLINGS  /* both read one tensor: operand `via` of second and operand 0 of first */
     } relation;
-    /* `via` is the operand of second that first made. The fused instruction takes second's place, where all its
-     * operands are made, unless the first one's result is kept. false: these two do not fit. */
+    /* `via` is the operand of second that first computes. The fused instruction replaces second, where all its operands
+     * exist, unless the result of first is kept. Returns false if the two cannot be fused. */
     bool (*make)(const fuse *f, const instruction *first, const instruction *second, int via, instruction *fused);
 } fusion;
 
@@ -35,7 +36,8 @@ static bool fuse_linear_bias(const fuse *f, const instruction *first, const inst
     return true;
 }
 
-/* second adds to what first makes: first takes the other summand as its operand `slot`. */
+/* Fuses an addition into first: second adds a tensor to the result of first, and that tensor becomes operand `slot` of
+ * first. */
 static bool fuse_addend(const instruction *first, const instruction *second, int via, int slot, instruction *fused)
 {
     if (first->in[slot] != 0) return false;
@@ -45,7 +47,7 @@ static bool fuse_addend(const instruction *first, const instruction *second, int
     return true;
 }
 
-/* The result may then lie where the residual does (overlays), so that must not be x, which is read to the end. */
+/* The result may then overwrite the residual (overlays), so the residual must not be x, which is read until the end. */
 static bool fuse_linear_residual(const fuse *f, const instruction *first, const instruction *second, int via,
                                  instruction *fused)
 {
@@ -54,7 +56,7 @@ static bool fuse_linear_residual(const fuse *f, const instruction *first, const 
     return fuse_addend(first, second, via, LINEAR_RESIDUAL, fused);
 }
 
-/* The gradient of the bias beside that of the weight: both read dy. */
+/* Computes the gradient of the bias together with that of the weight, because both read dy. */
 static bool fuse_grad_w_column_sum(const fuse *f, const instruction *first, const instruction *second, int via,
                                    instruction *fused)
 {
@@ -83,7 +85,7 @@ static bool fuse_bias_dropout(const fuse *f, const instruction *first, const ins
     return true;
 }
 
-/* Without dropout the same kernel adds bias and residual. */
+/* Without dropout, the dropout kernel still adds bias and residual. */
 static bool fuse_bias_residual(const fuse *f, const instruction *first, const instruction *second, int via,
                                instruction *fused)
 {
@@ -123,13 +125,13 @@ static bool fuse_grad_column_sum(const fuse *f, const instruction *first, const 
     return true;
 }
 
-/* gelu(x + bias): its gradient reads the sum too, and then adds the bias itself. */
+/* gelu(x + bias): the gradient of gelu also reads the sum; after the fusion it adds the bias itself. */
 static bool fuse_bias_gelu(const fuse *f, const instruction *first, const instruction *second, int via,
                            instruction *fused)
 {
     mega_graph *g = f->g;
     const int32_t sum = first->out[0];
-    int found = 1; /* readers found; `second` is one */
+    int found = 1; /* readers found so far, including `second` */
     if (via != GELU_X || second->in[GELU_BIAS] != 0) return false;
     for (int i = 0; i < g->num_ops; i++)
         found += g->op[i].kind == OP_GELU_GRAD && g->op[i].in[GELU_GRAD_X] == sum && g->op[i].in[GELU_GRAD_DY] != sum;
@@ -148,8 +150,8 @@ static bool fuse_bias_gelu(const fuse *f, const instruction *first, const instru
     return true;
 }
 
-/* Maximum, sum and gradient of one rank's whole vocabulary: with no reduction between them, one op reads the logits
- * once. The maximum is read by the other two alone. */
+/* Fuses maximum, sum and gradient if one rank holds the whole vocabulary: without a reduction in between, one op can
+ * read the logits once. Only the other two ops may read the maximum. */
 static bool fuse_cross_entropy(const fuse *f, const instruction *first, const instruction *second, int via,
                                instruction *fused)
 {
@@ -172,7 +174,7 @@ static bool fuse_cross_entropy(const fuse *f, const instruction *first, const in
     return true;
 }
 
-/* Earlier rows win: a bias goes into the product's own pass before it can go into gelu's. */
+/* Earlier rows take precedence: a bias is fused into the GEMM rather than into gelu. */
 static const fusion fusions[] = {
     {OP_LINEAR, OP_BIAS_ADD, ALONE, fuse_linear_bias},
     {OP_LINEAR, OP_ADD, ALONE, fuse_linear_residual},
@@ -199,7 +201,7 @@ static bool fuse_is_alone(const fuse *f, int32_t result)
     return f->readers[result] == 1 && !f->g->tensor[result].is_output && f->g->tensor[result].role == ROLE_VALUE;
 }
 
-/* Puts `fused` where it belongs and removes what it replaces. Returns where it stands. */
+/* Writes `fused` into the list and removes the instructions that it replaces. Returns its index. */
 static int fuse_replace(fuse *f, int first, int second, const fusion *row, instruction *fused)
 {
     mega_graph *g = f->g;
@@ -220,7 +222,7 @@ static int fuse_replace(fuse *f, int first, int second, const fusion *row, instr
     return at;
 }
 
-/* The instruction that this row would join with operand `via` of b, which stands at `second`; -1: none. */
+/* Returns the instruction that this row could fuse with instruction `second` through its operand `via`; -1: none. */
 static int fuse_partner(const fuse *f, const fusion *row, int second, int via)
 {
     const mega_graph *g = f->g;
@@ -233,7 +235,7 @@ static int fuse_partner(const fuse *f, const fusion *row, int second, int via)
     return row->relation == ALONE && !fuse_is_alone(f, t) ? -1 : first;
 }
 
-/* Tries every row on instruction `second` and its partners; true when one applied. */
+/* Tries every row on instruction `second` and its partners. Returns true if one applied. */
 static bool fuse_one(fuse *f, int second)
 {
     mega_graph *g = f->g;

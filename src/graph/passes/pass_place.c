@@ -1,7 +1,7 @@
-/* place: where ranks of dp exchange whole buckets of parameters. Gradients are summed after the last instruction that
- * adds to one of a bucket; with ZeRO 2 and 3 the bucket lives from its first gradient until then, and only this rank's
- * slice of the sum stays. Weights that ZeRO 3 cuts are gathered (pass_place_weights.c). All of it lies in the program's own
- * plan of memory. Runs when nothing moves any more. */
+/* place: inserts the exchanges of whole parameter buckets over dp. The gradients of a bucket are summed after the last
+ * instruction that adds to one of them. With ZeRO 2 and 3 the bucket is alive from its first gradient until then, and
+ * only this rank's slice of the sum is kept. Weights that ZeRO 3 shards are gathered (pass_place_weights.c). The memory
+ * plan of the program covers these buckets. The pass runs after all passes that move instructions. */
 #include "place_impl.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int in_order(const void *a, const void *b)
                                   : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Writes the list of instructions anew; what points to instructions moves with them. */
+/* Rewrites the list of instructions with the insertions, and adjusts all numbers of instructions. */
 static mega_status place_apply(place *p)
 {
     mega_graph *g = p->g;
@@ -67,7 +67,7 @@ static mega_status place_apply(place *p)
 
 /* ---- uses ---- */
 
-/* First and last instructions that add to gradients of a bucket, and the buckets by the first. */
+/* Finds the first and last instruction that adds to gradients of each bucket; orders the buckets by the first. */
 static void find_uses(place *p)
 {
     const mega_graph *g = p->g;
@@ -112,7 +112,7 @@ static mega_status reduce_in_place(place *p)
     for (int s = 0; s < p->num_sequence; s++) {
         const int b = p->sequence[s], last = p->last[b];
         const mega_param *r = mega_params_get(g->params, mega_params_bucket(g->params, b)->first_param);
-        if (r->tie != MEGA_TIE_NONE) continue; /* summed over its stages before */
+        if (r->tie != MEGA_TIE_NONE) continue; /* it is summed over its stages first */
         MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward,
                                    (instruction){.kind = OP_GRADS_REDUCE, .attr = {.bucket = b}}));
         g->reduces[b] = true;
@@ -120,7 +120,7 @@ static mega_status reduce_in_place(place *p)
     return MEGA_OK;
 }
 
-/* The bucket becomes a value of the program and its gradients parts of it. */
+/* Makes the bucket a value of the program, and its gradients parts of that value. Returns the value, or 0 on error. */
 static int32_t hold_gradients(place *p, int bucket)
 {
     mega_graph *g = p->g;
@@ -141,7 +141,8 @@ static int by_last_use(const void *a, const void *b, void *user)
     return p->last[*(const int *)a] - p->last[*(const int *)b];
 }
 
-/* The sum of a bucket is waited for at once, or, where it may stay under way, after the start of the next. */
+/* Inserts the reductions of all buckets. The program waits for each at once, or with overlap_reduce after it has
+ * started the next. */
 static mega_status reduce_to_slices(place *p)
 {
     mega_graph *g = p->g;

@@ -1,19 +1,19 @@
-/* place, with ZeRO 3: a bucket of weights is a value of the program that is gathered before a use and lives until the
- * last use of that span. Spans end where the forward does, and where much else is used before the next use. */
+/* place, with ZeRO 3: a bucket of weights is a value that is gathered before its first use in a span and is alive until
+ * the last. A span ends at the end of the forward, or if many other weights are used before the next use. */
 #include "place_impl.h"
 
 #include <string.h>
 
 typedef struct span {
     int bucket, first, last; /* instructions that use it */
-    int64_t clock;           /* elements of buckets used by then */
+    int64_t clock;           /* elements of all buckets used until then */
 } span;
 
 typedef struct spans {
-    span *list; /* by first use */
+    span *list; /* in the order of first use */
     int count;
     int64_t capacity;
-    int *current; /* by bucket: its last span, -1: none */
+    int *current; /* by bucket: its last span; -1: none */
 } spans;
 
 static int bucket_of(const mega_graph *g, int32_t weight)
@@ -21,7 +21,7 @@ static int bucket_of(const mega_graph *g, int32_t weight)
     return mega_params_get(g->params, g->tensor[weight].param)->bucket;
 }
 
-/* The weight behind a tensor, seen through a view; 0: none, or one that every rank keeps whole. */
+/* Returns the weight that a tensor is, or is a view of; 0 if there is none or every rank keeps it whole. */
 static int32_t weight_behind(const mega_graph *g, int32_t t)
 {
     const int32_t root = g->tensor[t].role == ROLE_VIEW ? g->tensor[t].base : t;
@@ -34,7 +34,7 @@ static int64_t weights_elements(const mega_graph *g, int bucket)
     return mega_params_bucket(g->params, bucket)->count;
 }
 
-/* Elements of buckets that were used so far, counted anew whenever another bucket is used. */
+/* Counts the elements of buckets used so far; a bucket counts again whenever the program switches to it. */
 typedef struct walk {
     int64_t clock;
     int bucket;
@@ -58,8 +58,8 @@ static mega_status weights_use(const mega_graph *g, spans *s, walk *w, int bucke
     return MEGA_OK;
 }
 
-/* Spans of instructions [begin, end). A bucket stays for its next use where buckets of at most `reuse` elements are
- * used between. */
+/* Finds the spans in instructions [begin, end). A bucket stays gathered until its next use if at most `reuse` elements
+ * of other buckets are used in between. */
 static mega_status find_spans(const mega_graph *g, spans *s, int begin, int end, int64_t reuse)
 {
     walk w = {0, -1};
@@ -73,7 +73,7 @@ static mega_status find_spans(const mega_graph *g, spans *s, int begin, int end,
     return MEGA_OK;
 }
 
-/* Elements of the buckets that are there at instruction i. */
+/* Returns the elements of all buckets that are gathered at instruction i. */
 static int64_t live_at(const mega_graph *g, const spans *s, int i)
 {
     int64_t live = 0;
@@ -92,7 +92,7 @@ static int64_t most_live(const mega_graph *g, const spans *s)
     return most;
 }
 
-/* The operand as a part of the gathered bucket: a weight, or a view of one. */
+/* Returns the operand (a weight, or a view of one) as a part of the gathered bucket `whole`. */
 static int32_t held_weight(place *p, int32_t t, int32_t whole)
 {
     mega_graph *g = p->g;
@@ -116,7 +116,8 @@ static mega_status use_held(place *p, const span *s, int32_t whole)
     return MEGA_OK;
 }
 
-/* One phase. A bucket that may be prefetched is gathered from where the one before is used first. */
+/* Inserts the gathers of one phase. The gather of a bucket that may be prefetched starts at the first use of the
+ * previous bucket. */
 static mega_status gather_phase(place *p, spans *s, int begin, int end)
 {
     mega_graph *g = p->g;

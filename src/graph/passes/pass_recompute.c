@@ -1,22 +1,22 @@
-/* recompute: what a marked region makes and only its own backward reads is not saved; the instructions that make it are
- * cloned into the backward program, before the region's first backward instruction. What others read in the backward,
- * or what leaves the region, stays saved; the inputs of a region whole, or as this rank's share of them. Clones run the
- * same kernels on the same inputs, dropout masks are addressed by coordinates, so losses and gradients keep their bits.
- */
+/* recompute: values that a marked region computes and only its own backward reads are not saved. The instructions that
+ * compute them are cloned into the backward program, before the first backward instruction of the region. Values that
+ * leave the region, or that other ops read in the backward, are saved, and so are the inputs of a region, either whole
+ * or as this rank's share. Clones run the same kernels on the same inputs, and dropout masks depend on coordinates
+ * only, so that losses and gradients keep their bits. */
 #include "graph_impl.h"
 
 #include <string.h>
 
 typedef struct recompute {
     mega_graph *g;
-    int32_t *maker;   /* by tensor: the forward instruction that makes it, -1: none */
-    int32_t *clone;   /* by tensor: its clone in the backward, 0: none */
-    bool *keep;       /* by tensor: read in the backward by others than its region */
-    bool *needed;     /* by forward instruction: is cloned */
-    int *reader;      /* by tensor: the one region whose input it is and that alone reads it in the backward; 0: nobody
-                         reads it, -1: others do, or it is not to be cut */
-    int32_t *slice;   /* by tensor: what is kept of it, 0: all or nothing */
-    instruction *out; /* the new list */
+    int32_t *maker;   /* by tensor: the forward instruction that computes it; -1: none */
+    int32_t *clone;   /* by tensor: its clone in the backward; 0: none */
+    bool *keep;       /* by tensor: ops outside its region read it in the backward */
+    bool *needed;     /* by forward instruction: it will be cloned */
+    int *reader;      /* by tensor: the only region that reads it in the backward, as an input; 0: no op reads it; -1:
+                         others read it too, or it cannot be sharded */
+    int32_t *slice;   /* by tensor: its saved shard; 0: saved whole or not at all */
+    instruction *out; /* the new list of instructions */
     int num_out, num_forward, room;
 } recompute;
 
@@ -26,7 +26,7 @@ static int region_of(const recompute *r, int32_t tensor)
     return maker < 0 ? 0 : r->g->op[maker].region;
 }
 
-/* Marks the forward instruction that makes `tensor`, and what it reads inside the region. */
+/* Marks for cloning the forward instruction that computes `tensor`, and those inside the region that it depends on. */
 static void recompute_need(recompute *r, int32_t tensor, int region)
 {
     const int32_t root = mega_graph_root(r->g, tensor);
@@ -36,8 +36,8 @@ static void recompute_need(recompute *r, int32_t tensor, int region)
     for (int k = 0; k < OP_MAX_IN; k++) recompute_need(r, r->g->op[maker].in[k], region);
 }
 
-/* Keeps, instead of recomputing, every tensor of a region that an op outside the region reads. Called again when the
- * clones of a later region add readers. */
+/* Keeps, instead of recomputing, every tensor of a region that an op outside the region reads. It is called again after
+ * the clones of a later region add readers. */
 static void keep_reads(recompute *r, const instruction *op)
 {
     for (int k = 0; k < OP_MAX_IN; k++) {
@@ -52,7 +52,7 @@ static void find_needed(recompute *r)
     for (int i = g->num_forward; i < g->num_ops; i++) keep_reads(r, &g->op[i]);
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].is_output) r->keep[t] = true;
-    for (int region = g->num_regions; region >= 1; region--) { /* clones read earlier regions only */
+    for (int region = g->num_regions; region >= 1; region--) { /* clones read only earlier regions */
         for (int i = g->num_forward; i < g->num_ops; i++)
             for (int k = 0; k < OP_MAX_IN && g->op[i].region == region; k++)
                 if (g->op[i].in[k] != 0) recompute_need(r, g->op[i].in[k], region);
@@ -61,7 +61,7 @@ static void find_needed(recompute *r)
     }
 }
 
-/* ---- inputs of regions that are kept as slices over ranks (mega_recompute_distribute) ---- */
+/* ---- inputs of regions that are saved as shards (mega_recompute_distribute) ---- */
 
 static bool is_cuttable(const mega_graph *g, int32_t t)
 {
@@ -79,7 +79,7 @@ static void note_read(recompute *r, int32_t t, int region)
     r->reader[root] = r->reader[root] == 0 || r->reader[root] == reader ? reader : -1;
 }
 
-/* Finds what is kept as a slice: it is then no longer kept whole. */
+/* Finds the tensors that are saved as shards; these are no longer saved whole. */
 static void find_slices(recompute *r)
 {
     mega_graph *g = r->g;
@@ -99,7 +99,7 @@ static int32_t add_rows(mega_graph *g, int32_t of, const char *suffix, int64_t r
     return mega_graph_tensor_add(g, &t);
 }
 
-/* Behind forward instruction i: this rank's share of its result. */
+/* Emits, after forward instruction i, the instruction that copies this rank's share of its result. */
 static void emit_slice(recompute *r, int i)
 {
     mega_graph *g = r->g;
@@ -114,7 +114,7 @@ static void emit_slice(recompute *r, int i)
                                          .first_use = -1};
 }
 
-/* The inputs of a region, whole again. */
+/* Emits the all-gathers that restore the sharded inputs of a region. */
 static void emit_gathers(recompute *r, int region)
 {
     mega_graph *g = r->g;
@@ -134,9 +134,9 @@ static void emit_gathers(recompute *r, int region)
     }
 }
 
-/* ---- the new list ---- */
+/* ---- the new list of instructions ---- */
 
-/* The tensor that the backward reads instead of `tensor`. */
+/* Returns the tensor that the backward reads instead of `tensor`. */
 static int32_t replaced(recompute *r, int32_t tensor)
 {
     mega_graph *g = r->g;
@@ -172,7 +172,7 @@ static void emit_clone(recompute *r, const instruction *original)
 static void recompute_rewrite(recompute *r)
 {
     mega_graph *g = r->g;
-    int done = 0; /* regions below are cloned; the backward meets them in descending order */
+    int done = 0; /* the region cloned last; the backward meets regions in descending order */
     for (int i = 0; i < g->num_forward; i++) {
         r->out[r->num_out++] = g->op[i];
         emit_slice(r, i);
@@ -203,7 +203,7 @@ static mega_status recompute_allocate(recompute *r)
     r->needed = mega_calloc((size_t)g->num_forward + 1, sizeof *r->needed);
     r->reader = mega_calloc(tensors, sizeof *r->reader);
     r->slice = mega_calloc(tensors, sizeof *r->slice);
-    /* Each forward instruction again in the backward, cut, and gathered, at most. */
+    /* At most, each forward instruction is cloned once, and its result is sliced once and gathered once. */
     r->room = g->num_ops + 3 * g->num_forward;
     r->out = mega_malloc(((size_t)r->room + 1) * sizeof *r->out);
     if (r->reader == NULL || r->slice == NULL || r->maker == NULL || r->clone == NULL || r->keep == NULL ||

@@ -1,5 +1,5 @@
-/* schedule: a collective starts as early as its input allows and is waited for as late as its output is needed. That is
- * all that moves. What stands between its start and its first use can run beside it. */
+/* schedule: moves each collective to the earliest point at which its input is ready, and finds the latest point at
+ * which the program must wait for it. Nothing else moves. The instructions in between overlap with the collective. */
 #include "graph_impl.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ static bool writes(const mega_graph *g, const instruction *op, int32_t root)
     return false;
 }
 
-/* Moves collective i up to just after the instruction that makes its input. Collectives keep their order among
- * themselves: every rank must begin them in the same one. */
+/* Moves collective i up to just after the instruction that computes its input. Collectives keep their relative order,
+ * because every rank must start them in the same order. */
 static void start_early(mega_graph *g, int i)
 {
     const instruction op = g->op[i];

@@ -20,7 +20,7 @@ static void attention_cached(sketch *k)
     mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
 }
 
-/* Ops of generation, evaluation and metrics, which no loss depends on. */
+/* Returns whether an op is for generation, evaluation or metrics only, so that no loss depends on it. */
 static bool only_forward(op_kind kind)
 {
     return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED;
@@ -51,7 +51,7 @@ static void sigmoid(sketch *k)
     result(k, mega_op_activation(k->g, k->x, MEGA_ACT_SIGMOID));
 }
 
-/* A product with itself too: its gradients meet in an add. */
+/* Includes the product of a tensor with itself, whose gradients an add sums. */
 static void mul(sketch *k)
 {
     result(k, mega_op_mul(k->g, mega_op_mul(k->g, k->x, k->x), other(k)));
@@ -72,13 +72,13 @@ static void first_rows(sketch *k)
     result(k, mega_op_first_rows(k->g, k->x, k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T));
 }
 
-/* The gradient of x is a view of another, which is copied for the caller. */
+/* The gradient of x is a view of another gradient and is copied for the caller. */
 static void reshape(sketch *k)
 {
     result(k, mega_op_scale(k->g, mega_op_reshape(k->g, k->x, k->s.T), 3.0));
 }
 
-/* Reshapes of an input, of a value, of rows and of a parameter; rows that begin inside a row of what they show. */
+/* Reshapes of an input, a value, rows and a parameter; rows that start inside a row of their base. */
 static void reshape_and_rows(sketch *k)
 {
     const int64_t c = k->s.C, t = k->s.T;
@@ -95,7 +95,7 @@ static void row_sum(sketch *k)
     result(k, mega_op_weighted_sum(k->g, mega_op_row_sum(k->g, mega_op_mul(k->g, k->x, other(k))), mask).sum);
 }
 
-/* Some labels are no class. */
+/* Some labels are not a valid class. */
 static mega_tensor losses_of_rows(const sketch *k)
 {
     const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
@@ -111,7 +111,8 @@ static void cross_entropy(sketch *k)
     result(k, mega_op_weighted_sum(k->g, losses, mask).sum);
 }
 
-/* A model weights the losses of rows itself: they are values of acc, which are added, scaled and viewed as others. */
+/* A model weights the losses of rows itself. They are values of the acc dtype, which can be added, scaled and
+ * viewed. */
 static void losses_weighted_by_the_model(sketch *k)
 {
     const mega_tensor losses = losses_of_rows(k), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
@@ -157,7 +158,7 @@ static void head_per_token(sketch *k)
     head(k, 1.0, 0);
 }
 
-/* The vocabulary is whole: three instructions of each chunk become one. */
+/* The vocabulary is not sharded: three instructions of each chunk are fused into one. */
 static void head_of_one_rank(sketch *k)
 {
     head(k, 1.0, 5);
@@ -174,7 +175,7 @@ static mega_loss error_of(const sketch *k, const char *bias, mega_tensor weights
     return mega_op_weighted_sum(k->g, mega_op_squared_error(k->g, x, other(k)), weights);
 }
 
-/* Of two losses the head's is a metric: its gradient, made in the forward program, is gone. */
+/* One of two losses is that of a head, as a metric: its gradient is removed from the forward program. */
 static void head_as_metric(sketch *k)
 {
     mega_graph_loss(k->g, "error", error_of(k, "bias", (mega_tensor){0}), 0.5);
@@ -191,7 +192,7 @@ static void head_with_another_weight(sketch *k)
     mega_graph_loss(k->g, "head", (mega_loss){r.loss.sum, weight}, 2);
 }
 
-/* Two losses of other weights, and a metric that reads what they read. */
+/* Two losses with different weights, and a metric that reads the same tensors. */
 static void two_losses(sketch *k)
 {
     const mega_tensor mask = input_1d(k, "mask", MEGA_F32, k->s.T), x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
@@ -209,7 +210,7 @@ static void accuracy(sketch *k)
     mega_graph_output(k->g, s.weight, "weight");
 }
 
-/* A metric of values that depend on parameters takes nothing away from the loss. */
+/* A metric of values that depend on parameters does not change the gradients of the loss. */
 static void accuracy_beside_a_loss(sketch *k)
 {
     const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
@@ -284,7 +285,7 @@ static const mega_custom_op custom_op = {.name = "product",
                                          .backward = custom_backward,
                                          .is_row_wise = true};
 
-/* Of two inputs; of a value and a parameter, whose first output nothing reads. */
+/* A custom op of two inputs, and one of a value and a parameter whose first output no op reads. */
 static void custom(sketch *k)
 {
     const mega_builder b = {.graph = k->g, .layout = mega_graph_layout(k->g)};
@@ -312,7 +313,7 @@ static void conv2d(sketch *k)
     result(k, mega_op_conv2d(k->g, image(k), param(k, "filter"), param(k, "filter_bias"), &w));
 }
 
-/* The last column of pixels is in no window, and there is no bias. */
+/* No window covers the last column of pixels, and there is no bias. */
 static void conv2d_stride(sketch *k)
 {
     const mega_windows w = {.height = 5, .width = 4, .size = 3, .stride = 2, .padding = 0};
@@ -347,7 +348,7 @@ static void batch_norm(sketch *k)
     result(k, r.y);
 }
 
-/* What is added to the running statistics is no gradient; the fast kernel is compared with the plain one. */
+/* The update of running statistics is not a gradient; the test compares the fast kernel with the plain one. */
 static void batch_norm_running(sketch *k)
 {
     const mega_batch_norm_running running = {param(k, "running_mean"), param(k, "running_var"), 0.2};

@@ -1,6 +1,7 @@
-/* How a case describes its graph, and the cases of ops that transformers use. Part of test_ops.c. */
+/* Helpers with which a case describes its graph, and the cases of ops that transformers use. Part of test_ops.c. */
 
-/* T rows, C columns, N results of a product, V rows of a table: all different, with one, odd sizes, one past a tile. */
+/* T rows, C columns, N outputs of a GEMM, V rows of a table: all different, among them 1, odd sizes and one more than a
+ * tile. */
 typedef struct sizes {
     int64_t T, C, N, V;
 } sizes;
@@ -10,7 +11,8 @@ typedef struct sketch {
     mega_graph *g;
     sizes s;
     mega_tensor x, sample_id, seq_position;
-    mega_axis two; /* an axis of two ranks over a group of one: collectives stay in the program and keep values */
+    mega_axis two; /* an axis that claims two ranks over a group of one: collectives stay in the program and do not
+                      change values */
     bool one_rank;
 } sketch;
 
@@ -30,7 +32,7 @@ static mega_tensor input_1d(const sketch *k, const char *name, mega_dtype dtype,
     return mega_graph_input(k->g, name, dtype, 1, &n);
 }
 
-/* A second float input [T, C] whose gradient is wanted. */
+/* Returns a second float input [T, C] whose gradient is requested. */
 static mega_tensor other(const sketch *k)
 {
     const mega_tensor t = input_2d(k, "other", k->g->dtype, k->s.T, k->s.C);
@@ -38,7 +40,7 @@ static mega_tensor other(const sketch *k)
     return t;
 }
 
-/* The result: its gradient is given as "seed", and the loss of the test is the sum of result times seed. */
+/* Declares the result. Its gradient is the input "seed", and the loss of the test is the sum of result times seed. */
 static void result(const sketch *k, mega_tensor y)
 {
     mega_graph_output(k->g, y, "y");
@@ -68,7 +70,7 @@ static void layer_norm(sketch *k)
     result(k, mega_op_layer_norm(k->g, k->x, param(k, "gain"), param(k, "bias"), 1e-5));
 }
 
-/* Two uses of one value: the gradients meet in an add, which the layer norm's gradient takes in. */
+/* Two uses of one value: the add that sums its gradients is fused into the layer norm gradient. */
 static void layer_norm_residual(sketch *k)
 {
     const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
@@ -107,7 +109,7 @@ static void embedding(sketch *k)
     result(k, mega_op_embedding(k->g, ids, param(k, "table"), (mega_tensor){0}, 0));
 }
 
-/* Half of the table's ids lie outside of what is held here. */
+/* Half of the ids are outside the rows of the table on this rank. */
 static void embedding_cut_and_added(sketch *k)
 {
     const mega_tensor ids = input_1d(k, "ids", MEGA_I32, k->s.T);
@@ -130,8 +132,7 @@ static mega_attention_shape attention_shape(const sketch *k, double dropout)
                                   .causal = true};
 }
 
-/* Rows of an input, of a parameter and of a value (some lie in two views, some in none), and a parameter as activation.
- */
+/* Rows of an input, a parameter and a value (some are in two views, some in none), and a parameter as an activation. */
 static void rows_and_parameters(sketch *k)
 {
     const int64_t n = (k->s.T + 1) / 2;

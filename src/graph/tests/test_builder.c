@@ -1,5 +1,5 @@
-/* Parameters and inputs by request: the first one declares, a later one shares, and one that does not fit is an error
- * that names both. */
+/* Parameters and inputs by request: the first request declares, a later one shares, and one that does not match causes
+ * an error that names both. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/philox.h"
@@ -29,7 +29,7 @@ static mega_builder builder_of(const sketch *k)
     return b;
 }
 
-/* Rank `rank` of `size` of tp. */
+/* Starts a sketch on rank `rank` of `size` tp ranks. */
 static void begin(sketch *k, int rank, int size)
 {
     *k = (sketch){.one = NULL};
@@ -84,11 +84,11 @@ static void the_first_request_declares(void **state)
     assert_true(r->axis == MEGA_AXIS_NONE && r->num_parts == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
     r = mega_params_get(k.params, 2);
     assert_true(r->cut_dim == 1 && r->true_shape[0] == 11 && r->shape[0] == 16 && !r->weight_decay);
-    assert_true(r->init == MEGA_INIT_FAN_IN); /* as all matrices that say nothing else; vectors are zero */
+    assert_true(r->init == MEGA_INIT_FAN_IN); /* the default for matrices; vectors are zero by default */
     end(&k);
 }
 
-/* With sequence parallelism what is whole on every rank sees its rows alone. */
+/* With sequence parallelism, a replicated parameter only sees the rows of its rank. */
 static void gradients_of_slabs_are_summands(void **state)
 {
     (void)state;
@@ -103,11 +103,11 @@ static void gradients_of_slabs_are_summands(void **state)
     end(&k);
 }
 
-/* A second graph declares what the first lacks, finds the rest, and is built after all is placed; so is the first. */
+/* A second graph declares the parameters that the first lacks and shares the rest. Both are built after placement. */
 static void graphs_share_parameters(void **state)
 {
     (void)state;
-    enum { MANY = 200 }; /* more than any list of a graph holds at first */
+    enum { MANY = 200 }; /* more than the initial capacity of any list of a graph */
     sketch k;
     mega_program *p[2] = {NULL, NULL};
     begin(&k, 0, 1);
@@ -125,7 +125,7 @@ static void graphs_share_parameters(void **state)
     }
     assert_int_equal(mega_params_count(k.params), MANY);
     must(mega_params_place(k.params, MEGA_F32, 0));
-    mega_builder_param(&both[1], "h.0.weight", C, C, NULL); /* is found after that, too */
+    mega_builder_param(&both[1], "h.0.weight", C, C, NULL); /* it is still found after that */
     for (int i = 0; i < 2; i++)
         must(mega_program_build(both[i].graph, &(mega_program_options){.differentiate = true}, &p[i]));
     must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
@@ -230,7 +230,7 @@ static void options_of_parameters_are_in_range(void **state)
     expect_wrong(&(mega_param_options){.file_dims = -1}, "parameter m.w: -1 file_dims");
 }
 
-/* A file with another name could be written, but not read. */
+/* A checkpoint with any other name could be written but not read. */
 static void names_are_text(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void wrong_requests_are_refused(void **state)
     expect_error(&k.b, "parameter m.late: first requested after mega_params_place");
     end(&k);
 
-    begin(&k, 0, 2); /* the chunks of a pipeline stage have buckets of their own */
+    begin(&k, 0, 2); /* each program of a pipeline stage has its own buckets */
     mega_builder_param(&k.b, "w", C, C, NULL);
     mega_params_next_part(k.params);
     mega_builder_param(&k.b, "v", C, C, NULL);
@@ -312,7 +312,7 @@ static void wrong_requests_are_refused(void **state)
     assert_non_null(strstr(mega_error_message(), "parameter m.w: two programs of one pipeline stage request it"));
     end(&k);
 
-    begin(&k, 0, 2); /* an error of its own; the first one stays */
+    begin(&k, 0, 2); /* an error of the layer itself; the first error is kept */
     mega_builder_fail(&k.b, MEGA_OK);
     mega_builder_fail(&k.b, MEGA_FAIL(MEGA_ERR_USAGE, "the layer has three legs"));
     assert_int_equal(mega_builder_param(&k.b, "w", C, C, NULL).id, 0);
@@ -383,7 +383,7 @@ static void inputs_are_shared_by_name(void **state)
     end(&k);
 }
 
-/* Of two mixed addresses about half of the bits differ, whichever bit of the path differs. */
+/* Returns the number of bits in which two dropout addresses differ: about half, whichever bit of the path differs. */
 static int bits_apart(const char *a, const char *b)
 {
     return __builtin_popcount(mega_dropout_site(a) ^ mega_dropout_site(b));

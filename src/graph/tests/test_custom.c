@@ -1,5 +1,5 @@
-/* Custom ops: what a function of the caller's sees, how its failure ends a run, and which ops are refused. Gradients
- * are compared with differences in test_ops.c. */
+/* Custom ops: what the caller's function sees, how its failure ends a run, and which ops are rejected. test_ops.c
+ * compares their gradients with finite differences. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/program.h"
@@ -14,10 +14,10 @@ static void must(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* y = 2 x + w, a vector by row. */
+/* y = 2 x + w, where w is a vector with one element per row. */
 typedef struct twice {
     mega_dtype seen;
-    int fails; /* in its forward, 1; in its backward, 2; on every thread */
+    int fails; /* 1: fails in its forward, 2: in its backward; on every thread */
     atomic_int calls;
 } twice;
 
@@ -53,7 +53,7 @@ static mega_status twice_backward(const void *self, const mega_custom_call *c)
     const twice *t = self;
     int64_t begin, end;
     if (t->fails == 2) return MEGA_FAIL(MEGA_ERR_FORMAT, "thread %d lost its way", c->thread);
-    assert_null(c->d_in[1]); /* weights are an input */
+    assert_null(c->d_in[1]); /* weights are an input without a gradient */
     assert_non_null(c->out[0]);
     mega_team_share(T * C, 1, c->thread, c->num_threads, &begin, &end);
     for (int64_t i = begin; i < end; i++)
@@ -114,10 +114,10 @@ static mega_status build(bench *k, mega_dtype dtype)
     return mega_program_build(g, &o, &k->program);
 }
 
-/* The sum of 2 x + w over a parameter x of ones is a loss of the model. */
+/* Describes a model whose loss is the sum of 2 x + w, where x is a parameter of ones. */
 static void describe(bench *k, const twice *self)
 {
-    mega_tensor h[2] = {k->x, k->weights}; /* the output takes the place of the first input */
+    mega_tensor h[2] = {k->x, k->weights}; /* the output overwrites the first element of the input array */
     mega_custom(&k->b, &twice_op, self, h, h);
     mega_loss_add(&k->b, "sum", mega_op_weighted_sum(k->b.graph, mega_op_row_sum(k->b.graph, h[0]), mega_none()), 1);
 }
@@ -161,8 +161,8 @@ static void expect(mega_status st, mega_status expected, const char *message)
         fail_msg("status %d, \"%s\"; expected %d, \"%s\"", (int)st, mega_error_message(), (int)expected, message);
 }
 
-/* A failure is that of the first thread, says where, and leaves a program that runs again; what follows a forward that
- * failed still runs, for other ranks wait for it. */
+/* The error is that of the first thread and names the place, and the program can run again. Instructions after a failed
+ * op still run, because other ranks wait for them. */
 static void a_failure_ends_with_its_message(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Mistakes in a model's description: each is an error that names the layer and the tensor, never a gradient that is
- * lost in silence. */
+/* Mistakes in the description of a model: each causes an error that names the layer and the tensor; no gradient is lost
+ * silently. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/program.h"
@@ -54,7 +54,7 @@ static mega_tensor param(const sketch *k, const char *name)
     return mega_graph_param(k->g, mega_params_find(k->params, name));
 }
 
-/* Ends the description with a gradient given for y, and builds a training program, which must be refused. */
+/* Ends the description with a given gradient of y and builds a training program, which must fail. */
 static void expect_refusal(sketch *k, mega_tensor y, mega_status status, const char *text)
 {
     mega_program *p = NULL;
@@ -86,11 +86,11 @@ static void gradients_are_not_lost(void **state)
     head(&k, param(&k, "mask"));
     expect_refusal(&k, none, MEGA_ERR_UNSUPPORTED, "loss in \"head\": the mask mask depends on a parameter");
 
-    k = begin(); /* a loss made of the losses of the tokens, past the head's own */
+    k = begin(); /* a loss computed from the token losses of a head, instead of the loss of the head */
     mega_tensor y = head(&k, input(&k, "loss_mask", MEGA_F32, T, 0)).token_loss;
     expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op xent_grad in \"head\" has no gradient");
 
-    k = begin(); /* rows of a weight, as a weight */
+    k = begin(); /* rows of a weight, used as a weight */
     y = mega_op_linear(k.g, k.x, mega_op_rows(k.g, param(&k, "weight"), 0, 2));
     expect_refusal(&k, y, MEGA_ERR_USAGE, "\"weight\" in \"\": it is used as a weight, but is no parameter");
 
@@ -114,7 +114,7 @@ static void wrong_descriptions_name_layer_and_tensor(void **state)
     mega_scope_leave(k.g, s);
     expect_refusal(&k, none, MEGA_ERR_USAGE, "graph in \"h.3\": parameter number 3 is not declared; 3 are");
 
-    k = begin(); /* an output by the name of an input; a state twice in one layer */
+    k = begin(); /* an output with the name of an input; a state twice in one layer */
     mega_graph_output(k.g, mega_op_gelu(k.g, k.x, true), "x");
     expect_refusal(&k, none, MEGA_ERR_USAGE, "the name \"x\" is given to two tensors");
     k = begin();
@@ -150,7 +150,7 @@ static void wrong_descriptions_name_layer_and_tensor(void **state)
     expect_refusal(&k, none, MEGA_ERR_USAGE, "an operand is no tensor of this graph");
 }
 
-/* A gradient that is given must have something to be the gradient of. */
+/* A given gradient must belong to a value that depends on a parameter. */
 static void seeds_reach_a_parameter(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void seeds_reach_a_parameter(void **state)
     k = begin();
     mega_graph_seed_gradient(k.g, input(&k, "ids", MEGA_I32, T, 0), "dids");
     expect_refusal(&k, none, MEGA_ERR_USAGE, "gradient \"dids\" is given for ids, which is i32; only values of f32");
-    k = begin(); /* beside one that does, as well */
+    k = begin(); /* also next to one that does */
     mega_graph_seed_gradient(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), "good");
     expect_refusal(&k, mega_op_gelu(k.g, k.x, true), MEGA_ERR_USAGE, "gradient \"dy\" is given for gelu");
 }
@@ -189,7 +189,7 @@ static void graphs_compute_in_the_type_of_their_parameters(void **state)
     }
 }
 
-/* Parameters that are declared after the graph was made, more than it had room for, are used by it. */
+/* A graph can use parameters that are declared after its creation, also more than its initial capacity. */
 static void graphs_grow_with_their_parameters(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Named losses and metrics in a graph: what is refused, and which instructions a loss or a metric adds. Their gradients
- * are compared with finite differences in test_ops.c. */
+/* Named losses and metrics in a graph: what is rejected, and which instructions a loss or a metric adds. test_ops.c
+ * compares their gradients with finite differences. */
 #include "kit.h"
 #include "megalith/program.h"
 #include "program_impl.h"
@@ -137,7 +137,7 @@ static void gradients_of_losses_are_not_lost(void **state)
     mega_graph_loss(k.g, "error", error(&k, k.x, k.y), 0);
     expect_refusal(k, MEGA_ERR_USAGE, "nothing to differentiate; declare a loss with mega_loss_add");
 
-    k = begin(); /* a head whose gradient would be trained unseen, beside a loss */
+    k = begin(); /* a head without a named loss, next to a loss: its gradient would be trained unnoticed */
     mega_graph_loss(k.g, "error", error(&k, k.x, k.y), 1);
     head(&k);
     expect_refusal(k, MEGA_ERR_USAGE, "it makes a gradient, but its loss has no name");
@@ -160,7 +160,7 @@ static int count(const mega_program *p, op_kind kind)
     return n;
 }
 
-/* Losses of these coefficients, 0 where there is none; the last is a head's. Returns the program. */
+/* Builds a program with losses of these coefficients; 0: no such loss. The last loss is that of a head. */
 static mega_program *build(sketch *k, double first, double second, double of_head)
 {
     mega_program *p = NULL;
@@ -188,7 +188,7 @@ static void metrics_add_nothing_to_the_backward(void **state)
     assert_int_equal(count(p, OP_LOSS_SEED), 2);
     assert_int_equal(count(p, OP_GELU_GRAD), 1);
     end(&k, p);
-    p = build(&k, 0, 0, 3); /* the gradient of a head is in the forward program alone */
+    p = build(&k, 0, 0, 3); /* the gradient of a head is only in the forward program */
     assert_int_equal(count(p, OP_LOSS_SEED), 0);
     assert_int_equal(count(p, OP_LINEAR_GRAD_W), 1);
     assert_int_equal(mega_program_num_instructions(p, true), 0);
@@ -212,7 +212,7 @@ static void programs_list_their_losses(void **state)
         }
         assert_false(mega_program_loss_get(p, 3, 0, &l));
         assert_false(mega_program_loss_get(p, -1, 0, &l));
-        assert_false(mega_program_loss_get(p, 0, 1, &l)); /* a slot that it does not have */
+        assert_false(mega_program_loss_get(p, 0, 1, &l)); /* a slot that does not exist */
         if (pass > 0) continue;
         must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
         must(mega_program_allocate(p));
@@ -220,7 +220,7 @@ static void programs_list_their_losses(void **state)
     end(&k, p);
 }
 
-/* A weight of 0: the loss is 0, and so is its gradient. */
+/* With weight 0, the loss and its gradient are 0. */
 static void a_loss_without_weight_has_no_gradient(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Places of blocks: never two in one byte, near the bound where the bound is known to be reachable. */
+/* Offsets of blocks: no two overlap, and the total is near the lower bound if that is known to be reachable. */
 #include "kit.h"
 #include "program_impl.h"
 
@@ -25,7 +25,8 @@ static void add(scene *s, int first, int last, size_t bytes)
     s->block[s->count++] = (plan_block){.bytes = bytes, .first = first, .last = last};
 }
 
-/* A rectangle of instructions by bytes, cut into blocks without rest: the bound is its height, and can be had. */
+/* Divides a rectangle of instructions by bytes completely into blocks: the lower bound is its height, and is
+ * reachable. */
 static void cut(scene *s, int first, int last, size_t bytes, int depth)
 {
     const bool across = draw(s, 2) == 0;
@@ -80,7 +81,7 @@ static void what_can_be_packed_is_packed(void **state)
     if (sum / 40 > 0.01 || most > 0.10) fail_msg("waste: %.3f in the mean, %.3f at most", sum / 40, most);
 }
 
-/* Long lives and short ones between them, as in a program; whatever they take, they do not overlap. */
+/* Blocks with long and short lifetimes, as in a program: they must not overlap, whatever total they need. */
 static void any_blocks(void **state)
 {
     (void)state;
@@ -96,7 +97,8 @@ static void any_blocks(void **state)
     }
 }
 
-/* As many blocks as a program of hundreds of layers has. Trials are bounded: this ends within the test's own limit. */
+/* As many blocks as a program of hundreds of layers has. The search is bounded, so it ends within the time limit of the
+ * test. */
 static void deep_programs_are_placed(void **state)
 {
     (void)state;
@@ -111,8 +113,8 @@ static void deep_programs_are_placed(void **state)
     if (w > 0.10) fail_msg("waste: %.3f", w);
 }
 
-/* As in a deep program that keeps what its backward reads: lives inside one another, and in the middle four blocks of
- * which the long ones leave no gap for the last unless they come in another order. */
+/* Nested lifetimes, as in a deep program that saves values for its backward, and in the middle four blocks: the long
+ * ones leave no gap for the last one unless they are placed in another order. */
 static void a_stack_reaches_the_bound(void **state)
 {
     (void)state;

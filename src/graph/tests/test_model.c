@@ -1,4 +1,4 @@
-/* A list of layers: one walk finds parameters, weights, borders and ties; parts are declared and described from it. */
+/* A list of layers: one walk finds parameters, costs, borders and ties, from which parts are declared and described. */
 #include "graph_impl.h"
 #include "kit.h"
 #include "megalith/model_parts.h"
@@ -25,7 +25,7 @@ static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows,
     return mega_builder_param(b, name, rows, columns, &(mega_param_options){.init = MEGA_INIT_ONE});
 }
 
-/* Begins with an input of WIDE channels; a second value passes to the last layer. */
+/* The first layer: an input of WIDE channels; a second value passes through to the last layer. */
 static void begin(const mega_builder *b, const void *self, mega_flow *f)
 {
     (void)self;
@@ -218,7 +218,7 @@ static uint64_t hash_of(void (*describe)(const mega_builder *, const void *, meg
     return hash;
 }
 
-/* FLOPs, shapes and parameters are the same. */
+/* The models have equal FLOPs, shapes and parameters but different ops. */
 static void the_hash_knows_what_a_layer_computes(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void the_hash_knows_how_a_file_holds_a_parameter(void **state)
     assert_true(hash_of(declare, &plain) == hash && hash_of(declare, &turned) != hash);
 }
 
-/* The first stage owns what the last shares; the one between has no copy. */
+/* The first stage owns the parameter that the last shares; the stage in between has no copy. */
 static void a_name_of_two_stages_is_tied(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void a_name_of_two_stages_is_tied(void **state)
     }
 }
 
-/* With ZeRO 3 a layer is a bucket, and so is what several layers read. */
+/* With ZeRO 3 each layer has a bucket, and so has each parameter that several layers read. */
 static void a_layer_is_a_bucket(void **state)
 {
     (void)state;
@@ -290,7 +290,7 @@ static bool has(const mega_program *p, const char *name, int64_t channels)
     return false;
 }
 
-/* The middle stage gets two values and passes both on, one of them as it came. */
+/* The middle stage receives two values and passes both on, one of them unchanged. */
 static void a_part_is_a_program(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static void a_part_is_a_program(void **state)
     close_stage(&s);
 }
 
-/* Regions of recompute_interval layers; those of another type end a region. */
+/* Regions have recompute_interval layers; a layer of another type ends a region. */
 static void intervals_are_regions(void **state)
 {
     (void)state;
@@ -396,7 +396,7 @@ static void mistakes_are_named(void **state)
     expect_mistake(&m, 1, "layer \"m.0\" (0 of the list");
 }
 
-/* Boundaries of stages mean nothing to one rank, which holds them all. */
+/* Stage boundaries have no effect on one rank, which holds all stages. */
 static void a_model_is_declared_without_an_engine(void **state)
 {
     (void)state;
@@ -409,7 +409,7 @@ static void a_model_is_declared_without_an_engine(void **state)
         const mega_model_sizes what = {.mode = MEGA_EVAL, .samples = SAMPLES, .positions = 1};
         open_stage(&s, stage < 0 ? 0 : stage, stage < 0 ? 1 : 2);
         must(mega_model_declare(&m, 1, s.params));
-        /* "m.shared" is requested at both ends */
+        /* the first and last stage request "m.shared" */
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
         must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
         must(mega_model_describe(&m, 1, 0, what, g));

@@ -1,4 +1,4 @@
-/* Operands that do not fit: each op refuses them with a status and a message that says what was expected. */
+/* Invalid operands: each op rejects them with a status and a message that names what was expected. */
 #include "kit.h"
 #include "megalith/graph.h"
 
@@ -190,7 +190,7 @@ static void scale_by_infinity(const operands *o)
     mega_op_scale(o->g, o->x, -INFINITY);
 }
 
-/* Sizes whose product is beyond 64 bits. */
+/* Sizes whose product does not fit in 64 bits. */
 static void input_too_large(const operands *o)
 {
     input(o->g, "large", MEGA_F32, 2, (int64_t)1 << 40, (int64_t)1 << 40);

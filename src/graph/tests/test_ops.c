@@ -1,5 +1,5 @@
-/* Every row of the op table, through a program: gradient against finite differences in double, fused and unfused, and
- * the plain kernels against the fast ones in f32 and bf16. A row that no case reaches fails the suite. */
+/* Every row of the op table, run in a program: gradients against finite differences in double, fused and unfused, and
+ * the plain kernels against the fast ones in f32 and bf16. A row that no case reaches makes the test fail. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/memory.h"
@@ -83,7 +83,7 @@ static const op_case cases[] = {
 typedef struct bench {
     const op_case *c;
     sizes s;
-    mega_layout *layout, two; /* two: as layout, but tp claims two ranks, so that the head keeps its reductions */
+    mega_layout *layout, two; /* two: like layout, but tp claims two ranks, so that the head keeps its reductions */
     mega_params *params;
     mega_program *program;
     int32_t kv_length[2];
@@ -256,7 +256,7 @@ static double loss_of(bench *b)
     return sum;
 }
 
-/* Moves x along `direction` both ways and compares the slope with gradient . direction. */
+/* Moves x along `direction` both ways and compares the slope with the dot product of gradient and direction. */
 static void check_slope(bench *b, const char *what, double *x, const double *gradient, const float *direction,
                         int64_t count)
 {
@@ -278,12 +278,12 @@ static void check_slope(bench *b, const char *what, double *x, const double *gra
                  (long long)b->s.C, what, found, expected);
 }
 
-/* A random direction, then some elements alone. */
+/* Checks a random direction, then some single elements. */
 static void check_gradient_of(bench *b, const char *what, double *x, const double *gradient, int64_t count)
 {
     float *const direction = calloc((size_t)count, sizeof *direction);
     double *const kept = malloc((size_t)count * sizeof *kept);
-    memcpy(kept, gradient, (size_t)count * sizeof *kept); /* the runs to come write it again */
+    memcpy(kept, gradient, (size_t)count * sizeof *kept); /* later runs overwrite it */
     mega_kit_random(direction, count, 23);
     check_slope(b, what, x, kept, direction, count);
     for (int64_t i = 0; i < count; i += count < 12 ? 1 : count / 5) {
@@ -319,14 +319,14 @@ static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *rea
     bench_free(b);
 }
 
-/* Every row whose result a loss can depend on must have been seen by a finite difference. copy_to_group is a mark that
- * no program keeps: the all-reduce that it becomes is there. Rows are cut over real ranks alone (ranks_test_parity). */
+/* Every row whose result a loss can depend on must have been seen by a finite difference. copy_to_group is only a mark;
+ * the program contains the all-reduce that replaces it. Only real ranks shard rows (ranks_test_parity). */
 static void gradients_match_finite_differences(void **state)
 {
     (void)state;
     bool reached[OP_COUNT] = {false};
     reached[OP_COPY_TO_GROUP] = reached[OP_ALL_GATHER] = reached[OP_REDUCE_SCATTER] = true;
-    reached[OP_OWN_ROWS] = true; /* made after differentiation */
+    reached[OP_OWN_ROWS] = true; /* emitted after differentiation */
     for (size_t i = 0; i < NUM_CASES; i++)
         for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes && cases[i].has_gradient; s++)
             for (int no_fusion = 0; no_fusion < 2; no_fusion++)
@@ -336,7 +336,7 @@ static void gradients_match_finite_differences(void **state)
             fail_msg("op %s: no case reaches it", mega_op_table[k]->name);
 }
 
-/* ---- plain against fast ---- */
+/* ---- plain against fast kernels ---- */
 
 static double distance(const void *a, const void *b, mega_dtype t, int64_t n)
 {
@@ -352,8 +352,8 @@ static double distance(const void *a, const void *b, mega_dtype t, int64_t n)
 static void expect_near(const bench *b, const char *what, const void *fast, const void *plain, mega_dtype dtype,
                         int64_t n)
 {
-    /* f32: sums of at most a few hundred terms in another order. bf16: a result next to a rounding border falls to the
-     * other side, an ulp of 2^-8 on some elements, and is read again by the next op. */
+    /* f32: sums of at most a few hundred terms in another order. bf16: results near a rounding boundary may round the
+     * other way, an ulp of 2^-8 on some elements, and the next op reads them. */
     const double tolerance = b->program->g->dtype == MEGA_F32 ? 2e-5 : 1e-2;
     const double d = distance(fast, plain, dtype, n);
     if (!(d <= tolerance))
@@ -393,7 +393,7 @@ static void fast_kernels_match_plain_ones(void **state)
     bool reached[OP_COUNT] = {false};
     for (size_t i = 0; i < NUM_CASES; i++)
         for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes; s++) {
-            /* One column: a normalised value is exactly zero but for rounding, which has no relative error. */
+            /* With one column a normalized value is zero up to rounding, so that a relative error is meaningless. */
             if (all_sizes[s].C == 1 && strncmp(cases[i].name, "layer_norm", 10) == 0) continue;
             compare(&cases[i], all_sizes[s], MEGA_F32, reached);
             compare(&cases[i], all_sizes[s], MEGA_BF16, reached);

@@ -1,4 +1,4 @@
-/* Named outputs of a model: what the caller reads, and a gradient that the caller gives in the place of a loss. */
+/* Named outputs of a model: what the caller reads, and a gradient that the caller gives instead of a loss. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/program.h"
@@ -70,7 +70,8 @@ static void end(bench *k)
     mega_layout_destroy(k->layout);
 }
 
-/* Gradients of all parameters after a forward and a backward, for which ones may be given as the gradient of "y". */
+/* Computes the gradients of all parameters after a forward and a backward; if `gives`, the gradient of "y" is all
+ * ones. */
 static void gradients(bench *k, bool gives, double weight, double out[N * C + N])
 {
     float ones[T * N];
@@ -83,7 +84,7 @@ static void gradients(bench *k, bool gives, double weight, double out[N * C + N]
     memcpy(out + N * C, mega_params_grad(k->params, 1), N * sizeof *out);
 }
 
-/* The sum over an output as a loss of the model, and as a loss of the caller's own: the same bits. */
+/* The sum over an output as a loss of the model and as a loss that the caller computes give the same bits. */
 static void a_given_gradient_is_that_of_a_loss(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void a_given_gradient_is_that_of_a_loss(void **state)
     }
 }
 
-/* It is given for one backward, adds to the losses of the model, and a weight of 0 makes it nothing. */
+/* A given gradient applies to one backward, adds to the losses of the model, and has no effect with weight 0. */
 static void a_given_gradient_is_for_one_backward(void **state)
 {
     (void)state;
@@ -124,13 +125,13 @@ static void a_given_gradient_is_for_one_backward(void **state)
     assert_memory_equal(after, alone, sizeof alone);
     float ones[T * N] = {1};
     must(mega_program_forward(k.program, 0));
-    must(mega_program_output_gradient(k.program, "y", 0, ones, T * N, 1)); /* no backward follows */
+    must(mega_program_output_gradient(k.program, "y", 0, ones, T * N, 1)); /* no backward uses it */
     gradients(&k, false, 0, after);
     assert_memory_equal(after, alone, sizeof alone);
     end(&k);
 }
 
-/* Values, views, inputs and parameters can be read; none of them is asked of a data set. */
+/* Values, views, inputs and parameters can be outputs; a data set need not provide any of them. */
 static void outputs_are_read_by_name(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void wrong_gradients_are_refused(void **state)
     const mega_tensor labels = mega_input(&k.b, "labels", MEGA_I32, S, 0);
     mega_loss_add(&k.b, "sum", sum_of(&k), 1);
     mega_output(&k.b, "y", k.y);
-    mega_output(&k.b, "hits", mega_op_accuracy(k.b.graph, k.y, labels).sum); /* no gradient passes it */
+    mega_output(&k.b, "hits", mega_op_accuracy(k.b.graph, k.y, labels).sum); /* no gradient passes through it */
     mega_output(&k.b, "x2", mega_op_mul(k.b.graph, k.x, k.x));
     build(&k, MEGA_F32, true, false);
     mega_program *p = k.program;

@@ -1,4 +1,5 @@
-/* Weights that are kept packed: who shares one, who makes it, and that the numbers are the same. */
+/* Weights that are kept packed: which instructions share a copy, which one writes it, and that results stay the
+ * same. */
 #include "kit.h"
 #include "megalith/dtype.h"
 #include "program_impl.h"
@@ -12,7 +13,7 @@ static void must(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* A product and a head of four chunks. */
+/* A GEMM and a head of four chunks. */
 typedef struct sketch {
     mega_layout *layout;
     mega_params *params;
@@ -73,7 +74,7 @@ static void fill(const sketch *k, int number)
     }
 }
 
-/* Steps of two micro-batches, between which the weights change. */
+/* Runs steps of two micro-batches each; the weights change between steps. */
 static void run(sketch *k, float loss[4])
 {
     mega_step_block *step = mega_program_step(k->program);
@@ -123,7 +124,7 @@ static void chunks_share_what_the_first_packs(void **state)
             if (g->op[i].packed_bytes > 0 && g->op[i].in[LINEAR_WEIGHT] == g->weight_tensor[1])
                 assert_int_equal(g->op[i].packed_bytes, (size_t)VOCAB * WIDTH * 2);
         }
-        /* The table in both orientations, four chunks each; the weight's product forward (nobody asks for d(x)). */
+        /* The table in both orientations, four chunks each; the weight only in the forward (no one requests d(x)). */
         assert_int_equal(makers, !pairs || least == 0 ? 0 : least == 1 ? 3 : 2);
         assert_int_equal(readers, !pairs || least == 0 ? 0 : least == 1 ? 9 : 8);
         mega_program_memory m;

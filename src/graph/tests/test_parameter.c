@@ -1,4 +1,4 @@
-/* Records, placement, initial values: nothing but the record decides them. */
+/* Records, placement, initial values: they depend on the record alone. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/parameter.h"
@@ -57,7 +57,8 @@ static void buckets_are_in_backward_order_and_padded(void **state)
         assert_int_equal(index, i);
     }
     assert_int_equal(mega_params_place(p, MEGA_F32, 100), MEGA_OK);
-    assert_int_equal(mega_params_num_buckets(p), 3); /* d c | b | a: b does not fit beside them, nor a beside b */
+    assert_int_equal(mega_params_num_buckets(p), 3); /* d c | b | a: b does not fit into the bucket of d and c, nor a
+                                                        into that of b */
     int64_t end = 0;
     for (int b = 0; b < mega_params_num_buckets(p); b++) {
         const mega_bucket *bucket = mega_params_bucket(p, b);
@@ -76,12 +77,12 @@ static void buckets_are_in_backward_order_and_padded(void **state)
     assert_true(mega_params_get(p, 3)->offset < mega_params_get(p, 2)->offset);
     assert_int_equal(mega_params_local_count(p), 201);
     assert_int_equal(mega_params_bytes(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS), (size_t)end * 8);
-    assert_null(mega_params_weight(p, 0)); /* everything but pointers is known before allocation */
+    assert_null(mega_params_weight(p, 0)); /* before allocation everything but pointers is known */
     mega_params_destroy(p);
     mega_layout_destroy(l);
 }
 
-/* A tied table waits for the sum over its other stage, so nothing else is in its bucket, whichever comes first. */
+/* A tied table waits for the sum over its stages, so its bucket holds nothing else, whichever is declared first. */
 static void a_tied_table_is_alone_in_its_bucket(void **state)
 {
     (void)state;
@@ -102,7 +103,7 @@ static void a_tied_table_is_alone_in_its_bucket(void **state)
     mega_layout_destroy(l);
 }
 
-/* Data-parallel ranks own each element of a bucket once, under every stage of ZeRO, and know where in their slice. */
+/* With every ZeRO stage, exactly one dp rank owns each element of a bucket and knows its index in its slice. */
 static void ranks_own_every_element_once(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void ranks_own_every_element_once(void **state)
     mega_layout_destroy(l);
 }
 
-/* Who shares out a rank's parameters: without ZeRO nobody, whatever the number of data-parallel ranks. */
+/* Parameters are sharded as the ZeRO stage says: without ZeRO not at all, whatever the number of dp ranks. */
 static void shards_follow_from_the_stage(void **state)
 {
     (void)state;
@@ -168,9 +169,7 @@ static void shards_follow_from_the_stage(void **state)
     mega_layout_destroy(l);
 }
 
-/* A frozen parameter in the middle: it lies behind the others, in a bucket of its own, and moments have no place for
- * it.
- */
+/* A frozen parameter declared in the middle comes after all others, in a bucket of its own, and has no moments. */
 static void frozen_parameters_lie_behind_the_others(void **state)
 {
     (void)state;
@@ -187,7 +186,8 @@ static void frozen_parameters_lie_behind_the_others(void **state)
     assert_int_equal(mega_params_elements(p), 4 * 64);
     assert_int_equal(mega_params_get(p, 1)->offset, 3 * 64);
     assert_int_equal(mega_params_get(p, 3)->offset, 0);
-    assert_int_equal(mega_params_num_buckets(p), 3); /* d and c, a, b: numbers of a bucket are consecutive */
+    assert_int_equal(mega_params_num_buckets(p), 3); /* d and c, a, b: the parameters of a bucket have consecutive
+                                                        numbers */
     for (int b = 0; b < 3; b++)
         for (int k = 0; k < mega_params_bucket(p, b)->num_params; k++)
             assert_int_equal(mega_params_get(p, mega_params_bucket(p, b)->first_param + k)->bucket, b);
@@ -195,7 +195,7 @@ static void frozen_parameters_lie_behind_the_others(void **state)
     mega_layout_destroy(l);
 }
 
-/* What a checkpoint reads of a record: zero where every rank has all of the parameter. */
+/* A checkpoint reads the sharding from the record: zero if every rank has the whole parameter. */
 static void cuts_follow_from_the_record(void **state)
 {
     (void)state;
@@ -246,8 +246,7 @@ static void mistakes_are_named(void **state)
     mega_layout_destroy(l);
 }
 
-/* The slices of every rank of a cut, put together, are the whole tensor of one rank: values depend on the record alone.
- */
+/* The slices of all ranks together equal the whole tensor of a single rank: values depend on the record alone. */
 static void initial_values_do_not_depend_on_the_cut(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Partition of weights: DeepSpeed's boundaries, and for short lists the best of all possible cuts. */
+/* Partition of weights: the same boundaries as DeepSpeed, and for short lists the best of all possible divisions. */
 #include "kit.h"
 #include "megalith/model.h"
 
@@ -70,7 +70,7 @@ static double difference_of(const best_cut *b)
     return most - least;
 }
 
-/* Tries every boundary before `part`, the latest first, so that the first of equal cuts is the later one. */
+/* Tries every boundary before `part`, the latest first, so that the first of equally good divisions is the latest. */
 static void try_all(best_cut *b, int part)
 {
     if (part > 0) {

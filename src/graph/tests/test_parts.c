@@ -1,5 +1,5 @@
-/* Parts of parameters: where rows lie in tensors of the file, initial values by those places, and records that do not
- * fit. Expected places are counted out row by row. */
+/* Parts of parameters: positions of rows in checkpoint tensors, initial values by these positions, and invalid records.
+ * Expected positions are counted row by row. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/graph.h"
@@ -41,8 +41,8 @@ static void end(sketch *k)
     mega_layout_destroy(k->one);
 }
 
-/* Every kind of the families: grouped queries in three tensors, interleaved by head, pieces of one tensor that are of
- * unequal size and in another order, gate and up row by row. */
+/* Every layout that model families use: grouped queries in three tensors, or interleaved by head; parts of unequal size
+ * in another order in one tensor; gate and up interleaved row by row. */
 typedef struct family {
     int64_t rows;
     mega_param_part part[MEGA_PARAM_PARTS];
@@ -72,7 +72,7 @@ static const family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Tensor and row of the file of row `row` of the whole parameter. */
+/* Returns the checkpoint tensor that holds row `row` of the whole parameter; *out receives the row there. */
 static const char *place_of(const family *f, int64_t row, int64_t *out)
 {
     int i = 0;
@@ -82,7 +82,7 @@ static const char *place_of(const family *f, int64_t row, int64_t *out)
     return p->file;
 }
 
-/* Row of the whole parameter that row `local` of a rank's slice is. */
+/* Returns the row of the whole parameter that is row `local` of the slice of a rank. */
 static int64_t whole_row(const family *f, int rank, int size, int64_t local)
 {
     int64_t before = 0;
@@ -147,7 +147,7 @@ static void initial_values_are_addressed_by_the_file(void **state)
                     values_are_those_of_the_file(&families[i], by_columns == 1, rank, size);
 }
 
-/* Xavier's bound is that of the tensor of the file, as of a layer of its own. */
+/* The Xavier bound is that of the checkpoint tensor, as if it were a separate layer. */
 static void bounds_are_those_of_the_file(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void bounds_are_those_of_the_file(void **state)
     end(&k);
 }
 
-/* Parts that follow one another in memory and in the file are moved as one. */
+/* Parts that are adjacent in memory and in the file are one stretch. */
 static void stretches_are_as_long_as_they_can_be(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void stretches_are_as_long_as_they_can_be(void **state)
     assert_int_equal(mega_param_stretches(&r, (mega_param_cut){1, 2}, s), 3);
     for (int i = 0; i < 3; i++)
         assert_true(s[i].local == 2 * i && s[i].whole == 4 * i + 2 && s[i].file == 4 * i + 2 && s[i].rows == 2);
-    r.num_parts = 1; /* heads that follow one another */
+    r.num_parts = 1; /* consecutive heads */
     r.part[0] = (mega_param_part){.rows = 12, .block = 3, .stride = 3};
     assert_int_equal(mega_param_stretches(&r, (mega_param_cut){1, 2}, s), 1);
     assert_true(s[0].whole == 6 && s[0].file == 6 && s[0].rows == 6 && s[0].runs == 1);
@@ -206,7 +206,7 @@ static void names_of_files_are_found(void **state)
     end(&k);
 }
 
-/* Many parameters with tensors of their own: the table of names grows with them. */
+/* Many parameters with several tensors each: the hash table of names grows. */
 static void many_names_are_found(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void heads_stay_whole(void **state)
                                         .part = {{.file = "q", .rows = 8 * D, .block = D, .stride = D},
                                                  {.file = "k", .rows = 2 * D, .block = D, .stride = D},
                                                  {.file = "v", .rows = 2 * D, .block = D, .stride = D}}},
-                             one = {.shard_rows = true, /* Falcon's only head of keys */
+                             one = {.shard_rows = true, /* the single key head of Falcon */
                                     .num_parts = 3,
                                     .part = {{.rows = 4 * D, .first = 0, .block = 4 * D, .stride = 6 * D},
                                              {.rows = D, .first = 4 * D, .block = D, .stride = 6 * D},
@@ -356,7 +356,7 @@ static void heads_stay_whole(void **state)
     }
 }
 
-/* A second request may leave the options out, or give the same. */
+/* A second request may omit the options or repeat them. */
 static void a_second_request_has_the_same_parts(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void a_second_request_has_the_same_parts(void **state)
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "padding, parts"));
     end(&k);
-    begin(&k, 0, 1); /* also where nothing is cut, which the message does not blame */
+    begin(&k, 0, 1); /* also if nothing is sharded; then the message does not blame sharding */
     o = options_of(&families[0], false);
     o.shard_rows = false;
     mega_builder_param(&k.b, "w", 16, COLS, &o);
@@ -380,7 +380,7 @@ static void a_second_request_has_the_same_parts(void **state)
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "padding, parts"));
     end(&k);
-    begin(&k, 0, 1); /* a parameter may not be called as a tensor of another */
+    begin(&k, 0, 1); /* a parameter must not have the name of a tensor of another */
     mega_builder_param(&k.b, "w", 16, COLS, &(mega_param_options){.num_parts = 1, .part = {{.file = "q", .rows = 16}}});
     mega_builder_param(&k.b, "q", 2, 2, NULL);
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);

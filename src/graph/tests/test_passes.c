@@ -1,4 +1,4 @@
-/* Each pass alone: what it writes, and what the verifier says when a pass breaks a rule. */
+/* Each pass alone: what it produces, and what the verifier reports if a pass breaks a rule. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "program_impl.h"
@@ -73,7 +73,7 @@ static int count(const mega_program *p, op_kind kind, bool backward)
     return n;
 }
 
-/* x → linear, all-reduce, bias, dropout, residual: what a row-cut layer of two ranks writes. */
+/* x → linear, all-reduce, bias, dropout, residual: the ops of a row-parallel layer on two ranks. */
 static mega_tensor row_layer(const sketch *k, double dropout)
 {
     mega_tensor h = mega_op_linear(k->g, mega_op_copy_to_group(k->g, k->x, &k->two.tp), param(k, "weight"));
@@ -96,7 +96,7 @@ static void fuse_joins_bias_dropout_and_residual(void **state)
         assert_int_equal(mega_program_num_instructions(p, false), 3); /* linear, all_reduce, dropout */
         assert_int_equal(count(p, OP_DROPOUT, false), 1);
         assert_int_equal(count(p, OP_BIAS_ADD, false) + count(p, OP_ADD, false), 0);
-        /* dropout_grad takes the bias gradient in; without dropout the gradient passes, and linear_grad_w does. */
+        /* dropout_grad absorbs the bias gradient; without dropout, linear_grad_w does. */
         assert_int_equal(count(p, OP_DROPOUT_GRAD, true), dropped);
         assert_int_equal(count(p, OP_COLUMN_SUM, true), 0);
         end(&k, p);
@@ -119,7 +119,7 @@ static void fuse_puts_a_bias_into_the_product(void **state)
     end(&k, p);
 }
 
-/* One rank, no dropout: bias and residual join the product, and the bias gradient that of the weight. */
+/* One rank, no dropout: bias and residual are fused into the GEMM, and the bias gradient into that of the weight. */
 static void fuse_puts_a_residual_into_the_product(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void fuse_puts_a_residual_into_the_product(void **state)
             mega_graph_output(k.g, y, "y");
             mega_graph_seed_gradient(k.g, y, "seed");
             mega_program *p = build(&k, true, fused == 0);
-            /* The result may lie where the residual does, but not where x does, which is read to the end. */
+            /* The result may overwrite the residual but not x, which is read until the end. */
             assert_int_equal(mega_program_num_instructions(p, false), fused == 0 ? 3 : 1 + from_x);
             assert_int_equal(count(p, OP_ADD, false), fused == 0 ? 1 : from_x);
             assert_int_equal(count(p, OP_COLUMN_SUM, true), 1 - fused);
@@ -149,7 +149,7 @@ static void fuse_puts_a_residual_into_the_product(void **state)
         }
 }
 
-/* A whole vocabulary: maximum, sum and gradient are one; over two ranks the reductions stand between them. */
+/* On one rank, maximum, sum and gradient are fused into one op; on two ranks the reductions are in between. */
 static void fuse_makes_one_cross_entropy(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void fuse_makes_one_cross_entropy(void **state)
             const mega_head_result r = mega_op_lm_head_loss(k.g, k.x, param(&k, "weight"), labels, mask, &s);
             mega_graph_loss(k.g, "loss", r.loss, 1);
             mega_program *p = build(&k, true, fused == 0);
-            const int one = ranks == 1 && fused == 1 ? 2 : 0, three = 2 - one; /* of two chunks */
+            const int one = ranks == 1 && fused == 1 ? 2 : 0, three = 2 - one; /* counts over two chunks */
             assert_int_equal(count(p, OP_XENT, false), one);
             assert_int_equal(count(p, OP_XENT_MAX, false), three);
             assert_int_equal(count(p, OP_XENT_SUM, false), three);
@@ -200,7 +200,7 @@ static void no_fusion_keeps_every_op(void **state)
     end(&k, p);
 }
 
-/* The input gradient's all-reduce is known before the weight gradient, and only waited for after it. */
+/* The all-reduce of the input gradient starts before the weight gradient, and the program waits for it afterwards. */
 static void schedule_starts_collectives_early_and_waits_late(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void schedule_starts_collectives_early_and_waits_late(void **state)
     end(&k, p);
 }
 
-/* The summands of a reduce_scatter are sent while others compute: their place is not given away. */
+/* The operand of a reduce_scatter is sent while other ops compute, so its memory is not reused. */
 static void plan_keeps_what_is_under_way(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void place_finds_where_buckets_are_complete(void **state)
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
     mega_program *p = build(&k, true, true);
-    assert_int_equal(p->g->bucket_ready[0], p->g->num_ops - 1); /* the one bucket waits for the weight gradient */
+    assert_int_equal(p->g->bucket_ready[0], p->g->num_ops - 1); /* the only bucket waits for the weight gradient */
     end(&k, p);
 }
 
@@ -269,7 +269,7 @@ static void recompute_clones_only_what_its_backward_reads(void **state)
     mega_recompute_begin(k.g);
     h = mega_op_layer_norm(k.g, h, param(&k, "gain"), param(&k, "bias"), 1e-5);
     h = mega_op_gelu(k.g, mega_op_linear(k.g, h, param(&k, "weight")), true);
-    h = mega_op_linear(k.g, h, param(&k, "weight")); /* its result leaves the region: not computed again */
+    h = mega_op_linear(k.g, h, param(&k, "weight")); /* its result leaves the region and is not recomputed */
     mega_recompute_end(k.g);
     mega_graph_output(k.g, h, "y");
     mega_graph_seed_gradient(k.g, h, "seed");
@@ -278,7 +278,7 @@ static void recompute_clones_only_what_its_backward_reads(void **state)
     assert_int_equal(count(p, OP_GELU, true), 1);
     assert_int_equal(count(p, OP_LINEAR, true), 1);
     for (int i = 0; i < p->g->num_ops; i++) assert_true(!p->g->op[i].recomputed || p->g->op[i].backward);
-    /* Of the forward, only the region's input crosses into the backward. */
+    /* The input of the region is the only value that the backward reads from the forward. */
     int saved = 0;
     for (int b = 0; b < p->num_blocks; b++)
         saved += p->block[b].first < p->g->num_forward && p->block[b].last >= p->g->num_forward;
@@ -300,7 +300,8 @@ static void gradients_of_several_uses_are_added(void **state)
     end(&k, p);
 }
 
-/* An operand that dies gives its memory to the result where the kernel allows it; never one that is read again. */
+/* The result may reuse the memory of an operand that dies, if the kernel allows it, but never of one that is read
+ * again. */
 static void plan_works_in_place(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The place pass over two planned ranks: where gradients are summed and weights gathered, and what of it lives when. */
+/* The place pass for two planned ranks: where gradients are summed and weights gathered, and how long buckets are
+ * alive. */
 #include "graph_impl.h"
 #include "kit.h"
 #include "program_impl.h"
@@ -26,7 +27,7 @@ static void declare(mega_params *p, int layer, const char *name, int64_t rows, i
 
 enum { LAYERS = 3 };
 
-/* Layers of a product and its bias, and once more the first weight after them, like a table that is used twice. */
+/* Layers of a GEMM and a bias, then the first weight once more, like a table that is used twice. */
 static sketch make(int stage, const mega_place_options *place)
 {
     sketch k = {.layout = NULL};
@@ -80,8 +81,8 @@ static int find(const sketch *k, op_kind kind, int bucket, bool backward)
     return -1;
 }
 
-/* Of a bucket of gradients that an instruction begins, each element is set to zero or overwritten by the product that
- * is the first to make it. */
+/* Each element of a gradient bucket that grads_begin starts is either zeroed or overwritten by the GEMM that first
+ * writes it. */
 static void buckets_begin_without_a_gap(void **state)
 {
     (void)state;
@@ -146,12 +147,12 @@ static void buckets_live_while_they_fill(void **state)
             assert_int_equal(reduce, k.program->g->bucket_ready[b] + 1);
             if (overlap == 0) assert_int_equal(reduced, reduce + 1);
         }
-        /* the first to write a gradient of a bucket overwrites it: it is a product */
+        /* a GEMM is the first to write each gradient of a bucket and overwrites it */
         for (int i = 0; i < k.program->g->num_ops; i++) assert_false(k.program->g->op[i].attr.begins);
         mega_program_memory m;
         mega_program_memory_get(k.program, &m);
         assert_true(m.bucket_bytes > 0 && m.gathered_bytes == 0);
-        /* bucket 2 is that of the first layer, used by the last as well: it lives all along, and one beside it */
+        /* bucket 2 is that of the first layer, which the last op uses too: it is always alive, and one more with it */
         assert_true(m.bucket_bytes >= 2 * 8 * 9 * 4 && m.bucket_bytes <= (size_t)(2 + overlap) * 8 * 16 * 4);
         end(&k);
     }
@@ -162,7 +163,7 @@ static void weights_are_there_while_they_are_used(void **state)
     (void)state;
     const struct {
         mega_place_options place;
-        int forward; /* gatherings */
+        int forward; /* number of gathers */
     } cases[] = {{{.prefetch_elements = 0, .reuse_elements = 1000, .live_elements = 1000}, LAYERS},
                  {{.prefetch_elements = 1000, .reuse_elements = 1000, .live_elements = 1000}, LAYERS},
                  {{.prefetch_elements = 1000, .reuse_elements = 0, .live_elements = 1000}, LAYERS + 1},
@@ -170,7 +171,7 @@ static void weights_are_there_while_they_are_used(void **state)
     size_t held[4];
     for (int c = 0; c < 4; c++) {
         sketch k = make(3, &cases[c].place);
-        assert_int_equal(mega_params_num_buckets(k.params), LAYERS); /* a bucket is a layer */
+        assert_int_equal(mega_params_num_buckets(k.params), LAYERS); /* each layer has one bucket */
         assert_int_equal(count(&k, OP_WEIGHTS_GATHER, false), cases[c].forward);
         assert_int_equal(count(&k, OP_WEIGHTS_GATHERED, false), cases[c].forward);
         assert_int_equal(count(&k, OP_GRADS_REDUCE, true), LAYERS);
@@ -181,7 +182,8 @@ static void weights_are_there_while_they_are_used(void **state)
         for (int i = 0; i < k.program->g->num_ops; i++)
             for (int n = 0; n < OP_MAX_IN; n++) {
                 const graph_tensor *t = &k.program->g->tensor[k.program->g->op[i].in[n]];
-                assert_true(t->role != ROLE_WEIGHT || t->base != 0); /* nothing reads what is not there */
+                assert_true(t->role != ROLE_WEIGHT || t->base != 0); /* no instruction reads a weight that is not
+                                                                        gathered */
             }
         mega_program_memory m;
         mega_program_memory_get(k.program, &m);

@@ -1,4 +1,4 @@
-/* The table of a profile: what its rows sum, and the waits for other threads apart. */
+/* The table of a profile: the sums in its rows, and the separate column of waits for other threads. */
 #include "kit.h"
 #include "megalith/profile.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ms/step and waits of a row. */
+/* Reads ms/step and waits (ms) of a row. */
 static void row_of(const char *table, const char *name, double *ms, double *waits)
 {
     char mark[64];
@@ -27,7 +27,7 @@ static void expect(const char *table, const char *name, double ms, double waits)
     assert_true(found_ms == ms && found_waits == waits);
 }
 
-/* Two steps of 100 ms; the last 20 ms of each are between the rows, and 2 ms of these are waits. */
+/* Two steps of 100 ms. In each, no row covers the last 20 ms, of which 2 ms are waits. */
 static void waits_have_a_column(void **state)
 {
     (void)state;
@@ -53,7 +53,8 @@ static void waits_have_a_column(void **state)
     mega_profile_destroy(p);
 }
 
-/* Whichever thread gets the range: the first one waits until the worker has one, which works until that one sleeps. */
+/* Whichever thread gets the range: the first thread waits until the worker has a range, and the worker works until the
+ * first thread sleeps. */
 static void hold(void *user, int thread, int64_t begin, int64_t end)
 {
     atomic_bool *held = user;

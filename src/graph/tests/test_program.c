@@ -1,4 +1,5 @@
-/* A program from outside: mistakes while describing, memory, states, values that are not finite, the checked walk. */
+/* The public API of a program: mistakes while describing, memory, states, values that are not finite, runs with
+ * MEGA_CHECK. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -59,7 +60,7 @@ static void end(sketch *k)
     mega_layout_destroy(k->layout);
 }
 
-/* Describing went wrong: the first message stays, whatever is called afterwards, and build returns it. */
+/* After a mistake while describing, the first message is kept, whatever is called afterwards, and build returns it. */
 static void expect_refusal(sketch *k, mega_status status, const char *text)
 {
     const mega_tensor y = mega_op_gelu(k->g, k->x, true);
@@ -144,7 +145,7 @@ static void mistakes_of_a_program_are_named(void **state)
     assert_non_null(strstr(mega_error_message(), "take_rows"));
     end(&k);
 
-    k = begin(); /* an input that the loss does not see */
+    k = begin(); /* an input that the loss does not depend on */
     const mega_tensor z = mega_op_gelu(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), true);
     mega_graph_want_gradient(k.g, mega_graph_input(k.g, "unseen", MEGA_F32, 1, &n), "d_unseen");
     mega_graph_output(k.g, z, "y");
@@ -215,7 +216,8 @@ static void memory_is_planned_before_it_is_allocated(void **state)
     end(&k);
 }
 
-/* What one phase alone touches has as many copies as are asked for; what the backward reads again is a slot's own. */
+/* Tensors that only one phase reads or writes have `passes` copies; each slot has its own of those that the backward
+ * reads again. */
 static void slots_share_what_passes_through(void **state)
 {
     (void)state;
@@ -240,7 +242,7 @@ static void slots_share_what_passes_through(void **state)
     mega_program_memory m;
     mega_program_memory_get(p, &m);
     assert_int_equal(m.input_bytes, (4 * 2 + 2 * 3) * 4 * 8 * sizeof(float));
-    /* What is printed of y and h says so. */
+    /* The printed lines of y and h show it. */
     mega_buffer text = {0};
     must(mega_program_print(p, &text));
     if (strstr(text.data, " passing+0.00") == NULL || strstr(text.data, " io+0.00") == NULL ||
@@ -298,7 +300,7 @@ static void every_failed_allocation_is_reported(void **state)
             if (st == MEGA_OK) st = mega_program_allocate(p);
         }
         mega_alloc_fail_at(0);
-        if (st != MEGA_OK && p != NULL) { /* it has a part of its memory */
+        if (st != MEGA_OK && p != NULL) { /* it holds a part of its memory */
             assert_int_equal(mega_program_forward(p, 0), MEGA_ERR_USAGE);
             assert_null(mega_program_tensor(p, "y", 0));
             st = mega_program_allocate(p);
@@ -319,7 +321,7 @@ static void fill(mega_program *p, const char *name, float value)
     for (int i = 0; i < 32; i++) x[i] = value * (float)(i + 1);
 }
 
-/* A forward (and backward), watched; the instruction, -1: all was finite. */
+/* Runs a forward (and backward) while watched. Returns the first instruction whose output is not finite; -1: none. */
 static int first_nonfinite(mega_program *p, bool backward, mega_nonfinite *found)
 {
     found->instruction = -1;
@@ -354,7 +356,7 @@ static void the_first_value_that_is_not_finite_is_found(void **state)
     end(&k);
 }
 
-/* Whether a forward computes once a signal has asked to stop. */
+/* Returns whether a forward still computes after a signal has asked to stop. */
 static bool computes_when_stopped(bool differentiate)
 {
     volatile sig_atomic_t stop = 0;
@@ -388,7 +390,8 @@ static void a_signal_leaves_a_program_that_only_reads(void **state)
     assert_true(computes_when_stopped(true));
 }
 
-/* MEGA_CHECK: the walk that watches stops at the op itself, and gives the same numbers as the bare one. */
+/* With MEGA_CHECK a run stops at the op that computed a value that is not finite; otherwise it gives the same
+ * numbers. */
 static void the_checked_walk_gives_the_same_numbers(void **state)
 {
     (void)state;
@@ -406,7 +409,7 @@ static void the_checked_walk_gives_the_same_numbers(void **state)
         memcpy(y[check], mega_program_tensor(p, "y", 0), sizeof y[0]);
         memcpy(d[check], mega_params_grad(k.params, 0), sizeof d[0]);
         if (check == 1) {
-            /* What died is filled with values that are no numbers, so that a use after the end shows. */
+            /* The memory of a dead value is filled with NaN, so that a use afterwards is noticed. */
             const plan_block *b = &p->block[0];
             const char *area = b->area == AREA_SAVED ? p->saved[0] : p->scratch;
             assert_true(isnan(((const float *)(area + b->at))[0]));
@@ -456,7 +459,7 @@ static void states_are_shared_by_name(void **state)
     mega_program_memory m;
     mega_program_memory_get(second, &m);
     assert_int_equal(m.state_bytes, 0);
-    assert_int_equal(mega_program_allocate(second), MEGA_ERR_USAGE); /* first is not there yet */
+    assert_int_equal(mega_program_allocate(second), MEGA_ERR_USAGE); /* the first is not allocated yet */
     must(mega_program_allocate(first));
     must(mega_program_allocate(second));
     assert_non_null(mega_program_tensor(first, "h.0.keys", 0));
@@ -470,7 +473,7 @@ static void the_printed_program_is_this_text(void **state)
 {
     (void)state;
     char *const before = getenv("MEGA_CHECK") == NULL ? NULL : strdup(getenv("MEGA_CHECK"));
-    unsetenv("MEGA_CHECK"); /* canaries would move the places */
+    unsetenv("MEGA_CHECK"); /* canaries would change the offsets */
     sketch k = begin();
     mega_program *p = small_program(&k, 1, true);
     mega_buffer text = {0};

@@ -44,15 +44,15 @@ typedef struct mega_builder {
     mega_graph *graph;
     const mega_layout *layout;
     mega_mode mode;       /* dropout is active in MEGA_TRAIN only; attention keeps a cache in MEGA_GENERATE */
-    int64_t samples;      /* in the micro-batch */
-    int64_t positions;    /* per sample in this program */
-    int64_t cache;        /* MEGA_GENERATE: positions that the cache of a sample holds */
-    int index;            /* 0, 1, ... for a layer that repeats */
+    int64_t samples;      /* samples per micro-batch */
+    int64_t positions;    /* positions per sample in this program */
+    int64_t cache;        /* MEGA_GENERATE: positions that the cache holds per sample */
+    int index;            /* number 0, 1, ... of a copy of a repeated layer */
     char path[MEGA_PATH]; /* prefix of parameter names, such as "transformer.h.3" */
 } mega_builder;
 
-/* Returns b with the formatted text appended to its path after a dot. A path that does not fit in MEGA_PATH, or
- * nothing to append to one that is not empty, is recorded as MEGA_ERR_USAGE. */
+/* Returns b with the formatted text appended to its path after a dot. Records MEGA_ERR_USAGE if the new path does not
+ * fit in MEGA_PATH, or if the text is empty and the path is not. */
 mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Records an error that the layer itself detected, for instance mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, ...)).
@@ -64,15 +64,14 @@ void mega_builder_fail(const mega_builder *b, mega_status st);
 int64_t mega_tensor_rows(const mega_builder *b, mega_tensor x);
 int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x);
 
-/* Returns the named input, which the caller of the engine fills (dataset.h). With channels > 0 the shape is
- * [samples * positions, channels]; the data are MEGA_F32 and converted to the compute type. With channels 0 the shape
- * is [samples * positions], MEGA_I32 for ids or MEGA_F32 for weights, which stay F32. A second request under the same
- * name returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. "sample_id" and
- * "seq_position" (I32, channels 0) are filled by the engine with the number of each row's sample and its position in
- * it. */
+/* Returns the named input, which the user of the engine fills (dataset.h). With channels > 0 its shape is [samples *
+ * positions, channels]; its data are MEGA_F32 and are converted to the compute type. With channels 0 the shape is
+ * [samples * positions], MEGA_I32 for ids or MEGA_F32 for weights, which stay F32. A second request under the same name
+ * returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. "sample_id" and "seq_position"
+ * (I32, channels 0) are filled by the engine with the number of each row's sample and its position in it. */
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels);
 
-/* The values that one layer hands to the next, and one pipeline stage to the next: the main value x, and up to
+/* The values that one layer passes to the next, and one pipeline stage to the next: the main value x, and up to
  * MEGA_FLOW_MORE further values, such as the output of an encoder. Unused members are mega_none(). */
 enum { MEGA_FLOW_MORE = 3 };
 typedef struct mega_flow {
@@ -90,22 +89,23 @@ typedef struct mega_param_options {
     mega_init init;
     double init_std; /* finite, 0 or more */
     mega_decay decay;
-    double lr_scale;                /* of the learning rate; 0 means 1 */
-    bool shard_rows, shard_columns; /* over tp; at most one of them */
-    int blocks;                     /* equal parts, each sharded, that follow one another in the file: 3 for Q, K, V,
-                                       at most MEGA_PARAM_PARTS; 0 means 1. Other parts are listed in `part` */
+    double lr_scale;                /* factor on the learning rate; 0 means 1 */
+    bool shard_rows, shard_columns; /* shard over tp; at most one may be set */
+    int blocks;                     /* number of equal parts, each sharded, that are consecutive in the file: 3 for Q,
+                                       K, V, at most MEGA_PARAM_PARTS; 0 means 1. Other parts are listed in `part` */
     mega_param_part part[MEGA_PARAM_PARTS]; /* their `file` is the name in the checkpoint after the path, such as
-                                               "self_attn.q_proj.weight". The parts hold each row of the parameter and
-                                               of their tensors once, and tp divides the rows of each part */
-    int num_parts;                          /* 0: one part, or as `blocks` says */
-    bool transposed_in_file;                /* the checkpoint holds [in, out], as Conv1D of Hugging Face does */
-    int64_t padding_rows;   /* trailing rows that the checkpoint lacks: zero, without gradient (vocabulary) */
-    int file_dims;          /* 0: those of rows and columns; a convolution is stored as [out, in, height, width] */
-    int64_t file_dim[4];    /* the same elements in the same order */
-    bool is_frozen;         /* not trained: no update, no optimizer state, no part in norms and clipping */
-    bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; no gradient reaches it */
-    double buffer_momentum; /* of running statistics, which a step updates: how much each group of buffer_samples */
-    int64_t buffer_samples; /* samples replaces; momentum 0: the buffer is constant */
+                                               "self_attn.q_proj.weight". Each row of the parameter and of these tensors
+                                               is in exactly one part, and tp divides the rows of each part */
+    int num_parts;                          /* 0: `blocks` equal parts */
+    bool transposed_in_file;                /* the checkpoint holds [in, out], like Conv1D of Hugging Face */
+    int64_t padding_rows;   /* trailing rows that are not in the checkpoint: zero, without gradient (vocabulary) */
+    int file_dims;          /* dimensions in the file, such as 4 for a convolution [out, in, height, width]; 0: those of
+                               rows and columns */
+    int64_t file_dim[4];    /* shape in the file: the same elements in the same order */
+    bool is_frozen;         /* not trained: no update, no optimizer state, left out of norms and clipping */
+    bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; it has no gradient */
+    double buffer_momentum; /* running statistics: the fraction that each group of buffer_samples samples replaces */
+    int64_t buffer_samples; /* in a step; momentum 0: the buffer is constant */
 } mega_param_options;
 
 /* Returns this rank's slice of the parameter PATH.NAME, in the compute type. rows and columns are those of the whole
@@ -121,13 +121,13 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 /* Adds a named loss to the model. Training minimizes the sum of coefficient * loss over all names, from which
  * differentiation starts; with coefficient 0 the loss is a metric, which is reported and has no gradient. The name has
  * fewer than MEGA_LOSS_NAME characters and may be added once; a model has at most MEGA_METRICS names. The weight must
- * not depend on parameters; that of a head (mega_vocab_loss) is described before the head if it is not the head's own.
- */
+ * not depend on parameters. If a head (mega_vocab_loss) is given another weight than its own, that weight must be
+ * described before the head. */
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
 
-/* Makes x readable after a forward pass under this name (mega_engine_read_output), in training and in evaluation. The
- * caller may give its gradient (mega_engine_backward_from), so that its loss is the caller's own; one that is not given
- * counts as zero. x must be whole on every rank of tp. */
+/* Makes x readable under this name after a forward pass (mega_engine_read_output), in training and in evaluation. A
+ * caller that computes a loss itself may pass the gradient of x (mega_engine_backward_from); without it the gradient is
+ * zero. x must be whole on every tp rank. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x);
 
 /* ---- custom ops, on the CPU ---- */
@@ -140,7 +140,7 @@ typedef struct mega_custom_call {
     const void *const *in;
     void *const *out;               /* forward: written; backward: the results of the forward, read only */
     const void *const *d_out;       /* backward: gradients of out; NULL for an output without a gradient */
-    void *const *d_in;              /* backward: gradients, written and not added to; NULL: not wanted */
+    void *const *d_in;              /* backward: overwritten with gradients; NULL: not needed */
     const int64_t *rows, *channels; /* of in[0], in[1], ..., then of out[0], out[1], ... */
     mega_dtype dtype;
     /* Every thread of the team makes the call and takes its share of the work, such as rows r with
@@ -161,7 +161,7 @@ typedef struct mega_custom_op {
     mega_status (*backward)(const void *self, const mega_custom_call *call); /* NULL: no gradient, and a loss that
                                                                                 needs one through it is an error */
     bool is_row_wise;     /* row i of the outputs depends on row i of the inputs only, so that rows may be sharded */
-    double flops_per_row; /* for plans; 0: unknown */
+    double flops_per_row; /* used by plans; 0: unknown */
 } mega_custom_op;
 
 /* Applies op to in[0 .. num_in - 1] and writes the results, of the compute type, to out[0 .. num_out - 1]. Inputs are

@@ -1,5 +1,4 @@
-/* Options of what data-parallel ranks exchange and share out: buckets of gradients, ZeRO.
- * Its rows are in graph/options.c. */
+/* Options of data parallelism: gradient buckets and ZeRO. The option rows are in graph/options.c. */
 #ifndef MEGALITH_GRAPH_OPTIONS_H
 #define MEGALITH_GRAPH_OPTIONS_H
 
@@ -15,12 +14,12 @@ typedef struct mega_graph_options {
     mega_ddp_impl ddp_impl;
     int64_t ddp_bucket_size; /* elements */
     bool use_distributed_optimizer, overlap_grad_reduce;
-    int64_t zero_stage; /* follows from the two ways to say it where it is not given */
+    int64_t zero_stage; /* if not given, it follows from ddp_impl and use_distributed_optimizer */
     int64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold; /* elements */
     int64_t stage3_max_reuse_distance, stage3_max_live_parameters;           /* elements */
 } mega_graph_options;
 
-/* Their rows, by the titles of --help. */
+/* The option rows, one section per title of --help. */
 extern const mega_option_section mega_graph_distributed_section, mega_graph_zero_section;
 #ifdef __cplusplus
 }

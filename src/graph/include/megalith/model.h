@@ -30,24 +30,24 @@ typedef enum mega_partition {
     MEGA_PARTITION_FLOPS       /* balances floating-point operations, from the cost column of the op table */
 } mega_partition;
 
-/* A value. Everything that it points to is borrowed by the call that it is passed to. */
+/* A plain value. A call that takes it borrows everything that it points to. */
 typedef struct mega_model {
     const char *name; /* for messages; programs print the paths of layers without it */
     const mega_layer *layer;
     int num_layers;    /* rows of the list */
     int64_t positions; /* per sample, for layers that use mega_builder.positions; 0: 1 */
     mega_partition partition;
-    const char *partition_type; /* MEGA_PARTITION_TYPE: the extended regular expression, without regard to case */
+    const char *partition_type; /* MEGA_PARTITION_TYPE: an extended regular expression; case is ignored */
     /* Explicit boundaries, the first layer of each part (Megatron's uneven ends, T5's split); NULL: balance. There are
      * as many parts as stages times programs per stage. */
     const int *first_layer;
     int recompute_interval;     /* layers per recomputed region; 0: none. DeepSpeed's activation_checkpoint_interval */
-    const char *recompute_type; /* expression for the layers that are recomputed; NULL: all. A layer that computes its
-                                   gradients in the forward (mega_vocab_loss) must not be */
-    int recompute_regions;      /* the most regions in each part; 0: no limit */
+    const char *recompute_type; /* regular expression for the types of layers to recompute; NULL: all. A layer that
+                                   computes its gradients in the forward (mega_vocab_loss) must not be */
+    int recompute_regions;      /* at most this many regions in each part; 0: no limit */
     bool sequence_parallel;     /* activations between sharded layers are sharded by rows (layers.h); not in
                                    MEGA_GENERATE */
-    bool distribute_saved;      /* the inputs of recomputed regions are kept as shares over tp */
+    bool distribute_saved;      /* the saved inputs of recomputed regions are sharded over tp */
 } mega_model;
 
 /* Cuts `count` consecutive weights into `parts` ranges so that the difference between the largest and the smallest sum

@@ -1,7 +1,7 @@
-/* Parameters: logical (whole-model) tensors, this rank's slices of them, and the flat buffers they live in.
+/* Parameters: logical (whole-model) tensors, this rank's slices of them, and the flat buffers that hold them.
  *
- * How a parameter is spread over ranks is ONE record (mega_param). Initialisation, gradient reduction, norm, ZeRO and
- * checkpoint derive from it and from nothing else. */
+ * ONE record (mega_param) describes how a parameter is distributed over ranks. Initialization, gradient reduction,
+ * norms, ZeRO and checkpoints depend on it alone. */
 #ifndef MEGALITH_PARAMETER_H
 #define MEGALITH_PARAMETER_H
 
@@ -28,57 +28,60 @@ typedef enum mega_axis_name {
     MEGA_AXIS_EP
 } mega_axis_name;
 /* A parameter that several pipeline stages request is tied: the first of them owns it (counts and saves it), the others
- * hold copies. Gradients are summed over all of them; each lies in a bucket of its own. */
+ * hold copies. Its gradients are summed over all these stages. On each stage it has a bucket of its own. */
 typedef enum mega_tie { MEGA_TIE_NONE = 0, MEGA_TIE_OWNER, MEGA_TIE_COPY } mega_tie;
 
 typedef struct mega_param {
-    char name[MEGA_PARAM_NAME]; /* "transformer.h.0.attn.c_attn.weight"; also in the checkpoint, unless parts say other
-                                 */
+    char name[MEGA_PARAM_NAME]; /* "transformer.h.0.attn.c_attn.weight"; also its name in the checkpoint, unless the
+                                   parts name other tensors */
     int num_dims;               /* 1 or 2 */
-    int64_t shape[2];           /* whole tensor in memory orientation, [out, in], padding included */
-    int64_t true_shape[2];      /* without padding: what the file holds (padding rows are zero and get no gradient) */
+    int64_t shape[2];           /* shape of the whole tensor in memory, [out, in], padding included */
+    int64_t true_shape[2];      /* the shape without padding, as in the file (padding rows are zero and get no
+                                   gradient) */
     bool transposed_in_file;    /* file holds [in, out] (Hugging Face Conv1D) */
-    int file_dims;              /* of the tensor in the file, where it has others: 1 to 4; 0: those of true_shape */
-    int64_t file_dim[4]; /* the same elements in the same order: [out, in, height, width] of [out, in * size^2] */
-    mega_axis_name axis; /* the axis that cuts it, or NONE: replicated */
-    int cut_dim;         /* dimension that is cut; of a replicated one, 0 */
-    /* Along cut_dim, in the order of the memory. The list of parameters keeps at least one, and owns the names in them.
-     */
+    int file_dims;              /* number of dimensions in the file, 1 to 4; 0: the same as true_shape */
+    int64_t file_dim[4];        /* shape in the file, same elements and order: [out, in, height, width] */
+    mega_axis_name axis;        /* the axis that shards it; NONE: replicated */
+    int cut_dim;                /* the sharded dimension; 0 if replicated */
+    /* The parts along cut_dim, in memory order. A declared parameter has at least one part; mega_params owns their
+       names. */
     mega_param_part part[MEGA_PARAM_PARTS];
-    int num_parts;                 /* 0 stands for one part that is all of it */
-    int file_of[MEGA_PARAM_PARTS]; /* filled when it is declared: which of num_files tensors of the checkpoint, counted
-                                    */
-    int num_files;                 /* in the order of the parts, holds each part */
-    bool grads_are_summands;       /* replicated, but ranks of tp hold partial gradients (sequence parallel norms) */
+    int num_parts;                 /* 0: one part, the whole parameter */
+    int file_of[MEGA_PARAM_PARTS]; /* for each part, the number of its checkpoint tensor; filled on declaration */
+    int num_files;                 /* number of checkpoint tensors; they are numbered in the order of the parts */
+    bool grads_are_summands;       /* replicated, but each tp rank computes a partial gradient (sequence-parallel
+                                      norms) */
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
-    double lr_scale;   /* of the learning rate; 0: 1 */
-    /* Saved and loaded, but not optimized; no gradient reaches it. With a momentum above 0 ops sum up what a step adds
-     * to it, in the place of a gradient: each group of buffer_samples samples replaces buffer_momentum of it. */
+    double lr_scale;   /* factor on the learning rate; 0 means 1 */
+    /* Saved and loaded, but not optimized; it receives no gradient. If buffer_momentum > 0, ops accumulate the update
+     * of a step in its gradient buffer: each group of buffer_samples samples replaces the fraction buffer_momentum of
+     * its value. */
     bool is_buffer;
     double buffer_momentum;
     int64_t buffer_samples;
-    bool is_frozen; /* a parameter like the others, but not trained: no update, no moments, no part in norms */
+    bool is_frozen; /* not trained: no update, no moments, left out of norms */
     mega_tie tie;
-    int layer;      /* of the model's list, that declares it, from 1 on: with ZeRO 3 a bucket; 0: of no list */
-    bool is_shared; /* several layers of the list request it: with ZeRO 3 a bucket of its own */
-    int program;    /* filled when it is declared, see mega_params_next_part */
-    /* filled by mega_params_place */
+    int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
+    bool is_shared; /* several layers request it; with ZeRO 3 it has a bucket of its own */
+    int program;    /* filled when it is declared (mega_params_next_part) */
+    /* The following members are filled by mega_params_place. */
     int64_t local_shape[2]; /* this rank's slice */
     int bucket;
-    int64_t offset; /* elements, within the flat buffers */
+    int64_t offset; /* offset in the flat buffers, in elements */
     int64_t count;  /* elements of the local slice */
 } mega_param;
 
-/* Consecutive parameters of one reduction group, in backward order; `count` is a multiple of dp. */
+/* A bucket: consecutive parameters of one reduction group, in backward order. `count` elements, a multiple of the dp
+ * size, of which the first `used` hold parameters. */
 typedef struct mega_bucket {
     int64_t offset, count, used;
     int first_param, num_params;
-    int64_t kept_at; /* where ZeRO 3 keeps its weights whole (mega_params_persist); -1: each rank has its slice alone */
+    int64_t kept_at; /* ZeRO 3: offset of its whole weights (mega_params_persist); -1: each rank has only its slice */
 } mega_bucket;
 
-/* Whether the optimizer updates it. */
+/* Returns whether the optimizer updates the parameter. */
 static inline bool mega_param_is_trained(const mega_param *r)
 {
     return !r->is_buffer && !r->is_frozen;
@@ -86,120 +89,129 @@ static inline bool mega_param_is_trained(const mega_param *r)
 
 typedef struct mega_params mega_params;
 
-/* How a parameter is cut over ranks: this rank's place among them. Zero where every rank has all of it. */
+/* How a parameter is sharded: over `size` ranks, of which this one is `rank`. Both are 0 if every rank has the whole
+ * parameter. */
 typedef struct mega_param_cut {
     int rank, size;
 } mega_param_cut;
 
-/* Rows (along cut_dim) of a rank's slice that lie in one tensor of the checkpoint: `runs` times `rows` rows, which
- * follow one another in the slice and in the whole parameter, and are `stride` rows apart in the file. */
+/* Rows (along cut_dim) of a rank's slice that one checkpoint tensor holds: `runs` runs of `rows` rows each. The runs
+ * are consecutive in the slice and in the whole parameter; in the file they start `stride` rows apart. */
 typedef struct mega_param_stretch {
-    int64_t local, whole, file; /* the first row: in the slice, in the whole parameter, in the tensor of the file */
+    int64_t local, whole, file; /* number of the first row in the slice, in the whole parameter and in the checkpoint
+                                   tensor */
     int64_t rows, runs, stride;
-    int tensor; /* which of the tensors of the file */
+    int tensor; /* number of the checkpoint tensor */
 } mega_param_stretch;
-/* How a slice maps to the checkpoint, in the order of the slice; returns their number. Parts that follow one another in
- * the slice and in the file are one stretch. Reads the shape, cut_dim and parts of the record alone. */
+/* Computes how a slice maps to the checkpoint and returns the number of stretches in `out`, which are in the order of
+ * the slice. Parts that are adjacent in both the slice and the file form one stretch. Reads only the shape, cut_dim and
+ * parts of the record. */
 int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_stretch out[MEGA_PARAM_PARTS]);
-/* The tensors of the checkpoint that hold it, 1 or more: number, name, and [rows, columns] in the orientation of the
- * memory, without padding; columns of a vector are 1. */
+/* The checkpoint tensors that hold the parameter: their number (1 or more), their names, and their shapes [rows,
+ * columns] as in memory, without padding; a vector has 1 column. */
 int mega_param_num_files(const mega_param *r);
 const char *mega_param_file_name(const mega_param *r, int file);
 void mega_param_file_shape(const mega_param *r, int file, int64_t out[2]);
-/* Makes its parts `count` equal ones, one after the other in one tensor of the file: 3 for Q, K, V of as many heads. A
- * count that does not divide the rows leaves parts that mega_params_add refuses. */
+/* Divides the parameter into `count` equal parts that are consecutive in one checkpoint tensor, such as 3 for Q, K and
+ * V with the same number of heads. If count does not divide the rows, mega_params_add rejects the record. */
 void mega_param_set_blocks(mega_param *r, int count);
 mega_status mega_params_create(const mega_layout *layout, mega_params **out);
 void mega_params_destroy(mega_params *p);
-const mega_layout *mega_params_layout(const mega_params *p); /* as given to create */
+const mega_layout *mega_params_layout(const mega_params *p); /* the layout passed to create */
 mega_param_cut mega_params_cut(const mega_params *p, const mega_param *record);
-/* Declares a parameter; *out_index receives its number. Only before mega_params_place. Models do not call it: their
+/* Declares a parameter; *out_index receives its number. Call it before mega_params_place. Models do not call it: their
  * parameters are declared by the first request (mega_builder_param). */
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index);
-/* What is declared from here on is of another program (a pipeline stage may have several) and shares no bucket with
- * what was declared before: each program exchanges its own buckets, when it is done with them. */
+/* Parameters declared after this call belong to the next program (a pipeline stage may have several). They share no
+ * bucket with earlier parameters, because each program exchanges its own buckets as soon as it is done with them. */
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
-/* The parameter that has rows in this tensor of the checkpoint; *out_file is the number of the tensor. -1: none. */
+/* Returns the index of the parameter that has rows in this checkpoint tensor, or -1; *out_file receives the number of
+ * the tensor among those of the parameter. */
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file);
-int mega_params_num_files(const mega_params *p); /* tensors of the checkpoint, of all parameters */
+int mega_params_num_files(const mega_params *p); /* number of checkpoint tensors of all parameters */
 int mega_params_count(const mega_params *p);
-size_t mega_params_record_bytes(const mega_params *p); /* of the records, without what they describe */
-/* NULL, with a message, for a number that no parameter (or bucket) has; all that takes such a number then gives NULL or
- * an empty range. */
+size_t mega_params_record_bytes(const mega_params *p); /* memory of the records alone, without weights and gradients */
+/* Returns NULL and records a message if no parameter (or bucket) has this index. Every other function that takes such
+ * an index then returns NULL or an empty range. */
 const mega_param *mega_params_get(const mega_params *p, int index);
 int mega_params_num_buckets(const mega_params *p);
 const mega_bucket *mega_params_bucket(const mega_params *p, int index);
 int64_t mega_params_elements(const mega_params *p);      /* length of the flat buffers, padding included */
-int64_t mega_params_logical_count(const mega_params *p); /* real ones of the whole model, without padding, buffers */
-int64_t mega_params_local_count(const mega_params *p);   /* on this rank, padding of the vocabulary included */
+int64_t mega_params_logical_count(const mega_params *p); /* of the whole model, without padding and buffers */
+int64_t mega_params_local_count(const mega_params *p);   /* on this rank, with padding of the vocabulary */
 
-/* ZeRO: what ranks of dp share out instead of each holding all of it: 1 masters and moments, 2 gradients too, 3 weights
- * too; 0 nothing (and with one rank of dp). Every bucket is cut into dp equal slices; a rank's shard is its slices, one
- * after the other. Before mega_params_place. */
+/* Sets the ZeRO stage, that is, what is sharded over dp: 0 nothing, 1 masters and moments, 2 also gradients, 3 also
+ * weights. With one dp rank the stage is 0. Every bucket is cut into dp equal slices; the shard of a rank is the
+ * concatenation of its slices. Call it before mega_params_place. */
 mega_status mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
-/* The ranks that share out masters, moments and updates, each holding slices; this rank alone (0 of 1, without a group)
- * where it holds all of them. */
+/* Returns the axis over which masters, moments and updates are sharded, or an axis of one rank without a group if this
+ * rank holds all of them. */
 mega_axis mega_params_shards(const mega_params *p);
-/* Collective over those ranks: adds up what each counted over what it owns. */
+/* Collective over that axis. Sums `count` numbers over its ranks, each of which computed them over its own shard. */
 mega_status mega_params_sum_shards(const mega_params *p, const char *what, double *sums, int64_t count);
-/* Before place: with ZeRO 3, weights of buckets of at most so many elements are whole on every rank, gathered once an
- * update. */
+/* With ZeRO 3, buckets of at most this many elements keep their weights whole on every rank; they are gathered once per
+ * update. Call it before mega_params_place. */
 mega_status mega_params_persist(mega_params *p, int64_t elements);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
- * (0: no limit); with ZeRO 3 a bucket is a layer of the list. compute is F32, BF16 or F64; masters and gradients are
- * acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
- * mega_params_allocate; before it everything but pointers can be asked (plan, dry run). */
+ * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16 or F64; masters and gradients
+ * are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
+ * mega_params_allocate; before that, every query except for pointers works (plan, dry run). */
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
 typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;
 mega_status mega_params_allocate(mega_params *p, int buffers);
-bool mega_params_are_cut(const mega_params *p, mega_params_buffers buffer); /* this rank has slices of it alone */
-/* The same inside a region of the caller's, which outlives the parameters and is zero-filled. */
+bool mega_params_are_cut(const mega_params *p, mega_params_buffers buffer); /* this rank has only its slices of it */
+/* Like mega_params_allocate, but inside a region of the caller, which must outlive the parameters and be
+ * zero-filled. */
 size_t mega_params_region_bytes(const mega_params *p, int buffers);
 mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region);
 size_t mega_params_bytes(const mega_params *p, int buffers);
-size_t mega_params_master_bytes(const mega_params *p); /* where compute is acc: of what is both */
+size_t mega_params_master_bytes(const mega_params *p); /* bytes of the masters, also if they are the weights */
 
 mega_dtype mega_params_compute_dtype(const mega_params *p);
 mega_dtype mega_params_acc_dtype(const mega_params *p);
-/* Elements of a local slice, row-major. */
+/* A range of elements of a local slice, in row-major order. */
 typedef struct mega_range {
     int64_t first, count;
 } mega_range;
-/* Those whose master, moments and update are this rank's: all of them, but where ranks of dp share them out (ZeRO). */
+/* Returns the elements of parameter `index`, counted within its local slice, whose masters and moments this rank holds
+ * and updates: all of them, or with ZeRO those inside this rank's slice of the bucket. */
 mega_range mega_params_owned(const mega_params *p, int index);
-void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL where ZeRO cuts it */
-void *mega_params_master(const mega_params *p, int index); /* acc dtype, mega_params_owned of it */
-void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL where ZeRO cuts it */
-/* The same by place. Elements count along the flat buffers as if they were whole; a buffer that ZeRO cuts holds those
- * of the slice alone, and of others nothing may be asked. */
-mega_range mega_params_slice(const mega_params *p, int bucket); /* this rank's; the whole bucket without ZeRO */
-int64_t mega_params_shard_elements(const mega_params *p);       /* all slices together */
-/* The first of them, which the moments of an optimizer have a place for: frozen parameters lie behind all others. */
+void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL if ZeRO shards it */
+void *mega_params_master(const mega_params *p, int index); /* acc dtype; the elements of mega_params_owned */
+void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL if ZeRO shards it */
+/* The following functions address buffers by bucket and element. Elements are numbered along the flat buffers as if
+ * those were whole; a buffer that ZeRO shards holds only the elements of this rank's slice, and only those may be
+ * passed. */
+mega_range mega_params_slice(const mega_params *p, int bucket); /* this rank's; without ZeRO all of it */
+int64_t mega_params_shard_elements(const mega_params *p);       /* of all slices of this rank together */
+/* Returns how many of these elements have optimizer moments. Frozen parameters have none; they follow all others. */
 int64_t mega_params_state_elements(const mega_params *p);
-int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* in a buffer of slices */
+int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element); /* index in a sharded buffer */
 void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element);
 void *mega_params_master_at(const mega_params *p, int bucket, int64_t element);
 void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element);
-void *mega_params_flat_weight(const mega_params *p); /* buffers as they were allocated */
+void *mega_params_flat_weight(const mega_params *p); /* start of each allocated buffer */
 void *mega_params_flat_master(const mega_params *p);
 void *mega_params_flat_grad(const mega_params *p);
 
-/* Law 1: every element from (seed, name, logical index); the value does not depend on the layout. Fills masters, then
- * publishes. Collective where publish is. */
+/* Law 1: every element is computed from (seed, name, logical index), so that its value does not depend on the layout.
+ * Fills the masters, then calls mega_params_publish. Collective if mega_params_publish is. */
 mega_status mega_params_initialize(mega_params *p, uint32_t seed);
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team); /* the same bits */
-/* masters -> compute weights (rounding; nothing to do when they are the same buffer), then mega_params_gather. */
+/* Rounds the masters to compute weights (nothing to do if they are the same buffer), then calls mega_params_gather. */
 mega_status mega_params_publish(mega_params *p);
-/* Collective over dp with ZeRO 1 and 2: every rank gets the others' slices of the weights. Else nothing. */
+/* With ZeRO, gathers over dp the weights that every rank keeps whole: all buckets with stages 1 and 2, those of
+ * mega_params_persist with stage 3. Collective over dp. Does nothing without ZeRO. */
 mega_status mega_params_gather(mega_params *p);
-/* Collective over dp: the sum of a bucket's gradients; with ZeRO of this rank's slice, what else the bucket holds is
- * spent. Gradients that lie in a buffer of slices are reduced by the program. */
+/* Collective over dp. Sums the gradients of a bucket over dp. With ZeRO 1 only this rank's slice receives the sum; the
+ * rest of the bucket is undefined afterwards. With ZeRO 2 and 3 it does nothing, because the program reduces
+ * gradients. */
 mega_status mega_params_reduce_gradients(mega_params *p, int bucket);
-/* What that and programs begin: the sum over dp of gradients that lie at `whole`, which goes there or, where ranks of
- * dp share out masters and moments, as this rank's slice to `slice`. All sums of gradients over dp are begun here. */
+/* Starts the sum over dp of the gradients of a bucket at `whole`. Without ZeRO the sum replaces `whole`; with ZeRO this
+ * rank's slice of the sum is written to `slice`. Every sum of gradients over dp starts here. */
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);
 
 #ifdef __cplusplus

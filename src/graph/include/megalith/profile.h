@@ -1,6 +1,6 @@
-/* A profile: what a run of programs did, instruction by instruction, and what its owner did between. Filled by the
- * executor while a program has one (mega_program_profile), and by spans of the owner. Nothing is allocated while it is
- * filled: what does not fit is counted and left out. */
+/* A profile: a list of timed events. The executor records one event per instruction of a program that has a profile
+ * (mega_program_profile); the owner adds spans for its own work in between. Recording allocates nothing: events that do
+ * not fit are counted and dropped. */
 #ifndef MEGALITH_PROFILE_H
 #define MEGALITH_PROFILE_H
 
@@ -14,46 +14,47 @@ extern "C" {
 
 typedef struct mega_profile mega_profile;
 
-/* Room for `capacity` events. */
+/* Creates a profile that holds up to `capacity` events. */
 mega_status mega_profile_create(int64_t capacity, mega_profile **out);
 void mega_profile_destroy(mega_profile *p);
 
-/* From now on the program's runs are written to the profile (borrowed); NULL: no more. */
+/* Records all later runs of the program in the profile (borrowed). NULL stops recording. */
 void mega_program_profile(mega_program *program, mega_profile *profile);
 
-/* Where an event begins or ends: mega_time_now, and the mega_team_waited of the team that it runs on. */
+/* The start or end of an event: mega_time_now, and mega_team_waited of the team that runs it, both in seconds. */
 typedef struct mega_profile_moment {
     double at, waited;
 } mega_profile_moment;
 mega_profile_moment mega_profile_now(const mega_team *team);
 
-/* Something that is no instruction: "data", "optimizer". bytes: what it moves, 0: not known. */
+/* Records work that is not an instruction, such as "data" or "optimizer". bytes: memory traffic of the work; 0:
+ * unknown. */
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
                        double bytes);
-/* A whole step; all that happened in it must have been added before. */
+/* Records a whole step, after all events of that step. */
 void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end);
 
-/* What the machine can do, for the column "of bound". */
+/* Peak rates of the machine, for the column "of bound". */
 typedef struct mega_profile_bound {
-    double flops, bytes; /* a second */
+    double flops, bytes; /* per second */
 } mega_profile_bound;
 
-/* Time, the part of it in which the first thread waited for others, calls, GFLOP/s, GB/s and percent of the bound
- * (arithmetic or memory, whichever binds) of each kind, a step; then the time between, and the whole step, which is
- * their sum. */
+/* Writes a table with one row per op or span: time per step, the part of it in which the first thread waited for
+ * others, calls per step, GFLOP/s, GB/s and percent of the bound (arithmetic or memory, whichever binds). Two rows
+ * follow: "between" for time that no event covers, and "step" for the sum of all rows. */
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out);
-/* Chrome's trace format (chrome://tracing, Perfetto): the steps and their phases in one lane, instructions in another.
- * A rank is a process of the trace; times are counted from `start` (of mega_time_now). The events of one rank after
- * another, between head and tail, make a file. */
+/* Writes Chrome's trace format (chrome://tracing, Perfetto): steps and spans in one lane, instructions in another. Each
+ * rank is one process of the trace; times count from `start`, a value of mega_time_now. A file is the head, then the
+ * events of each rank, then the tail. */
 typedef struct mega_profile_rank {
     int rank, threads;
     double start;
 } mega_profile_rank;
-double mega_profile_begin(const mega_profile *p); /* the first event's; 0 where there is none */
+double mega_profile_begin(const mega_profile *p); /* when the earliest event began; 0 if there are no events */
 void mega_profile_trace_head(mega_buffer *out);
 void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *rank, mega_buffer *out);
 void mega_profile_trace_tail(mega_buffer *out);
-/* All of it, of one rank. */
+/* Writes the complete trace of a single rank. */
 void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
 
 #ifdef __cplusplus
