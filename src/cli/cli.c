@@ -1,4 +1,4 @@
-/* Helpers of the commands: options, errors, the log sink. */
+/* Helper functions of the commands: options, errors, the log sink. */
 #include "cli.h"
 #include "megalith/assert.h"
 #include "megalith/launch.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The sink's settings: the one piece of state that outlives a call, set by the main thread before any other starts. */
+/* Settings of the log sink. This is the only global state that outlives a call; the main thread sets it before any
+ * other thread starts. */
 static struct {
     bool info_to_output;
     mega_log_level most;
@@ -22,7 +23,7 @@ static void print_line(void *user, mega_log_level level, const char *line)
     if (level > sink.most) return;
     FILE *stream = level >= MEGA_LOG_INFO && sink.info_to_output ? stdout : stderr;
     const char *prefix = level == MEGA_LOG_ERROR ? "error: " : level == MEGA_LOG_WARN ? "warning: " : "";
-    if (stream == stderr) fflush(stdout); /* keep the order when both go to one file */
+    if (stream == stderr) fflush(stdout); /* keep the order if both streams go to one file */
     fprintf(stream, "%s%s\n", prefix, line);
     fflush(stream);
 }
@@ -35,7 +36,7 @@ void mega_cli_log_to(bool standard_output)
 
 bool mega_cli_speaks_utf8(void)
 {
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the first that is set decides */
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the first one that is set decides */
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = getenv(names[i]);
         if (value == NULL || value[0] == '\0') continue;
@@ -59,7 +60,8 @@ int mega_cli_fail_marked(const char *command, mega_status st, int mark)
     char text[3];
     fflush(stdout);
     const bool is_stopped = st == MEGA_ERR_INTERRUPTED;
-    if (!is_stopped) mega_signals_promise(NULL); /* a launcher that ends all ranks is answered by the error */
+    /* a launcher may now send a signal to end all ranks: this error has already explained the end */
+    if (!is_stopped) mega_signals_promise(NULL);
     mega_launch_rank_mark(text, is_stopped ? MEGA_MARK_STOPPED : mark);
     fprintf(stderr, "megalith %s: %s%s%s\n", command, is_stopped ? "" : "error: ", text, mega_error_message());
     if (mega_check_level() > 0) fprintf(stderr, "(at %s)\n", mega_error_where());
@@ -86,7 +88,7 @@ void mega_cli_dry_run(const char *fmt, ...)
     va_end(args);
 }
 
-/* How many threads, and who said so. */
+/* Shows the number of threads, and where it comes from. */
 static void show_threads(const mega_command_options *cfg)
 {
     static const char *const computing[] = {"pretrain_gpt", "generate_samples_gpt", "tasks", "preprocess_data",
@@ -122,7 +124,7 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     cfg->train.engine.rank = mega_world_rank(world);
     cfg->train.engine.world_size = mega_world_size(world);
     cfg->train.engine.local_world_size = mega_world_local_size(world);
-    if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would say the same */
+    if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would print the same */
     if (st == MEGA_OK) st = mega_options_read(cfg->train.engine.options, command, argc, argv);
     st = mega_cli_agree(world, st);
     if (st != MEGA_OK) return mega_cli_give_up(cfg, command, st, exit_status);

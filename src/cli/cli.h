@@ -1,4 +1,4 @@
-/* What the commands share: reading the options or leaving, and printing what went wrong. */
+/* Shared by the commands: reading the options (or exiting), and printing errors. */
 #ifndef MEGA_CLI_H
 #define MEGA_CLI_H
 
@@ -9,59 +9,61 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Initialises cfg, reads the options of `command`, and shows the number of threads where the command computes. False:
- * the mistakes have been printed and *exit_status is set; cfg has been released. True: the caller ends with
- * mega_command_options_fini. Usage:
+/* Initialises cfg, reads the options of `command`, and, for a command that computes, prints the number of threads.
+ * Returns false if there are mistakes: they have been printed, *exit_status is set and cfg is released. Returns true
+ * otherwise; the caller then calls mega_command_options_fini at the end. Usage:
  *     mega_command_options cfg;
  *     int exit_status;
- *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
- */
+ *     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status; */
 bool mega_cli_parse(mega_command_options *cfg, const char *command, int argc, char **argv, int *exit_status);
-/* The same, with what the command can find in files before it does anything: `check` adds mistakes to cfg
- * (mega_options_add_mistake), which may hold some already, and all are reported together, to the run and to --dry-run.
- */
+/* Like mega_cli_parse, but also checks the files of the command before it does any work: `check` adds mistakes to cfg
+ * (mega_options_add_mistake), which may already contain some. All mistakes are reported together, also with
+ * --dry-run. */
 typedef void mega_cli_check(mega_command_options *cfg);
 bool mega_cli_parse_checked(mega_command_options *cfg, const char *command, int argc, char **argv,
                             mega_cli_check *check, int *exit_status);
-/* The same, but for mistakes in the options: they stay in cfg, for the command to report (mega_options_report) together
- * with those that it finds in files. False: nothing could be read. */
+/* Like mega_cli_parse, but mistakes in the options stay in cfg, so that the command reports them (mega_options_report)
+ * together with those that it finds in files. Returns false if nothing could be read. */
 bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *command, int argc, char **argv,
                       int *exit_status);
-/* What is wrong is printed by the first rank; releases cfg, and returns false. */
+/* The first rank prints the error; releases cfg and returns false. */
 bool mega_cli_give_up(mega_command_options *cfg, const char *command, mega_status st, int *exit_status);
-/* Threads as the options say, or one where the options are wrong. */
+/* Creates the number of threads that the options give, or one thread if the options have mistakes. */
 mega_status mega_cli_team(mega_team **out, const mega_command_options *cfg);
 
-/* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a mistake
- * in the command line, 128 + its number where a signal asked to stop, 1 otherwise. */
+/* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a
+ * mistake in the command line, 128 + the signal's number if a signal stopped the command, 1 otherwise. */
 int mega_cli_fail(const char *command, mega_status st);
-int mega_cli_exit_status(mega_status st); /* that status; 0 for MEGA_OK */
-/* The same with another mark for megalith launch than MEGA_MARK_FAILED. */
+int mega_cli_exit_status(mega_status st); /* the exit status for st, without printing; 0 for MEGA_OK */
+/* Like mega_cli_fail, but reports `mark` to megalith launch instead of MEGA_MARK_FAILED. */
 int mega_cli_fail_marked(const char *command, mega_status st, int mark);
 
-/* What all ranks know is told once, by the first; what one rank alone met is told by it, and ends the others. */
+/* Like mega_cli_fail, for several ranks: an error that all ranks know of is printed once, by the first rank; an error
+ * of a single rank is printed by that rank, which then ends the others. */
 int mega_cli_fail_on(mega_world *world, const char *command, mega_status st);
-/* How long ranks wait for each other, and where it is told that they do. */
+/* Sets how long ranks wait for each other, and where messages about waiting are printed. */
 void mega_cli_watch(mega_world *world, const mega_command_options *cfg);
-/* mega_comm_agree over the world; NULL: one rank. */
+/* Calls mega_comm_agree over the world; NULL: one rank, returns st. */
 mega_status mega_cli_agree(mega_world *world, mega_status st);
 
-/* Runs a command of several ranks: makes the world, reads the options, runs, tells what went wrong. What ranks but the
- * first print goes nowhere. on_signal: what the answer to a signal promises (signals.h). */
+/* Runs a command on several ranks: creates the world, reads the options, calls `run`, and prints errors. Output of
+ * ranks other than the first is discarded. on_signal: the text that is printed when a signal arrives, which says what
+ * the command will do (signals.h). */
 typedef mega_status mega_cli_run(mega_world *world, mega_command_options *cfg);
 int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char **argv, mega_cli_run *run);
 
-/* For what needs no world: a launcher started this process, and another one as its first rank. */
+/* For commands that create no world: returns whether a launcher started this process as a rank other than the first. */
 bool mega_cli_is_other_rank(void);
 
-/* For --dry-run: "dry run: the options are in order; " and what would be done. */
+/* For --dry-run: prints "dry run: the options are in order; " and what the command would do. */
 void mega_cli_dry_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 bool mega_cli_is_terminal(FILE *stream);
-/* The locale of the environment is a UTF-8 one. */
+/* Returns whether the environment's locale uses UTF-8. */
 bool mega_cli_speaks_utf8(void);
 
-/* Where mega_log goes: info to standard output or standard error, warnings and errors to standard error. */
+/* Sets where mega_log prints: info to standard output or to standard error; warnings and errors always to standard
+ * error. */
 void mega_cli_log_to(bool standard_output);
 
 #endif

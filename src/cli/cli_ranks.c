@@ -1,4 +1,4 @@
-/* Commands over several ranks: one voice, and nobody waits for a rank that failed. */
+/* Runs commands on several ranks: prints each message once, and makes sure that no rank waits for one that failed. */
 #include "cli.h"
 #include "megalith/launch.h"
 #include "megalith/pretrained.h"
@@ -22,7 +22,8 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
     return exit_status;
 }
 
-/* Of whichever rank sees it first: others than rank 0 say nothing else but what ends them. */
+/* Prints a warning from the first rank that notices a stall. Ranks other than 0 print nothing else, except the error
+ * that ends them. */
 static void tell_stall(void *user, const char *text)
 {
     (void)user;
@@ -41,7 +42,7 @@ mega_status mega_cli_agree(mega_world *world, mega_status st)
     return world == NULL ? st : mega_comm_agree(mega_world_comm(world), st);
 }
 
-/* Every rank would print the same. */
+/* Discards the output of ranks other than the first, because every rank would print the same. */
 static mega_status silence(const mega_world *world)
 {
     if (mega_world_rank(world) == 0 || mega_streams_silence()) return MEGA_OK;
@@ -55,7 +56,8 @@ bool mega_cli_is_other_rank(void)
     return rank > 0;
 }
 
-/* Beside other mistakes, which keep the command from opening --load itself. */
+/* Parses the options. If there are mistakes, also checks --load, so that its errors are reported with them: the
+ * command itself will not open it. */
 static bool parse(mega_world *world, mega_command_options *cfg, const char *command, int argc, char **argv,
                   int *exit_status)
 {
@@ -76,7 +78,8 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     mega_signals_watch(command, mega_launch_rank_number(), on_signal);
     mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
-    mega_signals_watch(command, mega_launch_rank_number(), on_signal); /* the MPI library may have its own */
+    /* again: the MPI library may have replaced the handlers */
+    mega_signals_watch(command, mega_launch_rank_number(), on_signal);
     if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
     if (parse(world, &cfg, command, argc, argv, &exit_status)) {
         mega_cli_watch(world, &cfg);

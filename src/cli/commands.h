@@ -1,6 +1,6 @@
-/* One function for each command, in src/cli/NAME.c. argv[0] is the command's name; argv[1…] are its options. Returns
- * the exit status: 0, 1 for a failure, 2 for a mistake in the command line. --help, and a command without options, have
- * been answered before. */
+/* One function per command, in src/cli/NAME.c. argv[0] is the command's name; argv[1…] are its options. Each returns
+ * the exit status: 0, 1 for a failure, 2 for a mistake in the command line. The caller has already handled --help and
+ * calls without options. */
 #ifndef MEGA_CLI_COMMANDS_H
 #define MEGA_CLI_COMMANDS_H
 
@@ -15,7 +15,7 @@ int mega_command_generate_samples_gpt(int argc, char **argv);
 int mega_command_tasks(int argc, char **argv);
 int mega_command_plot(int argc, char **argv);
 int mega_command_new(int argc, char **argv);
-/* Its options stand in front of another command, so it reads them, and --help among them, itself. */
+/* Its options precede another command, so it parses them itself, including --help. */
 int mega_command_launch(int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* megalith data show | info | verify | merge: looking at indexed data sets and putting them together. */
+/* megalith data show | info | verify | merge: inspects indexed datasets and merges them. */
 #include "cli.h"
 #include "commands.h"
 #include "data_show.h"
@@ -111,7 +111,8 @@ static mega_status prefix_list_add(prefix_list *l, const char *text, size_t byte
     return MEGA_OK;
 }
 
-/* Every file of the folder must be half of a pair, as in the original's merge_datasets; sorted by name. */
+/* Adds the pairs of a folder, sorted by name. Every file in it must belong to a pair, as in Megatron's
+ * merge_datasets. */
 static mega_status add_folder(prefix_list *l, const char *folder)
 {
     mega_names names;
@@ -143,7 +144,8 @@ static mega_status add_folder(prefix_list *l, const char *folder)
     return st;
 }
 
-/* By whatever links: the output would replace what is still to be read. */
+/* Checks that the output is none of the inputs, also through links: it would replace a file that has not been read
+ * yet. */
 static mega_status check_not_output(const char *input, const char *output)
 {
     static const char *const endings[] = {".bin", ".idx"};
@@ -231,7 +233,7 @@ static mega_status merge(const mega_command_options *cfg)
 
 /* ---- the command ---- */
 
-/* Each prefix by itself: a broken one does not hide what is to be said of the others. */
+/* Handles each prefix separately, so that a broken one does not hide results for the others. */
 static int for_each(const mega_command_options *cfg,
                     mega_status (*look)(const mega_command_options *cfg, const char *prefix))
 {
@@ -273,7 +275,7 @@ static void check(mega_command_options *cfg)
     if (mega_options_positional(cfg->train.engine.options)->count == 0 ||
         strcmp(mega_options_positional(cfg->train.engine.options)->item[0], "merge") != 0)
         return;
-    if (cfg->data.output_prefix == NULL) return; /* said by merge */
+    if (cfg->data.output_prefix == NULL) return; /* reported by merge */
     const mega_status st = collect(&l, cfg);
     mega_options_add_mistake(cfg->train.engine.options, st);
     if (st == MEGA_OK) check_merge(cfg, &l);

@@ -1,4 +1,4 @@
-/* megalith data show: documents as text, and samples row by row as the model will see them. */
+/* megalith data show: prints documents as text, and samples row by row as the model will see them. */
 #include "data_show.h"
 #include "cli.h"
 #include "cli_tokenizer.h"
@@ -25,7 +25,7 @@ typedef struct viewer {
     const mega_command_options *cfg;
     const char *prefix;
     mega_indexed *ix;
-    mega_tokenizer *tokenizer; /* NULL: ids are shown */
+    mega_tokenizer *tokenizer; /* NULL: ids are printed */
 } viewer;
 
 static mega_status print_tokens(const viewer *v, const int32_t *tokens, int64_t n)
@@ -75,7 +75,7 @@ static mega_status show_documents(const viewer *v, int64_t count, bool whole)
     return MEGA_OK;
 }
 
-/* A token in quotes, with what is not printable as escapes. */
+/* Prints a token in quotes, with escapes for unprintable bytes. */
 static mega_status print_piece(const viewer *v, int32_t id)
 {
     mega_buffer piece = {0}, shown = {0};
@@ -86,7 +86,7 @@ static mega_status print_piece(const viewer *v, int32_t id)
             return st;
         }
     }
-    /* A token may be a part of a character. */
+    /* A token may contain only a part of a character. */
     const bool whole = mega_utf8_valid_bytes(piece.data, piece.size) == piece.size;
     int columns = 2;
     mega_buffer_puts(&shown, "\"");
@@ -159,7 +159,8 @@ static mega_status show_built(const viewer *v, const mega_gpt_data *d, int64_t c
     return st;
 }
 
-/* The training part, in the order of a run that needs no more samples than are shown: that of any run of one epoch. */
+/* Shows samples of the training split, in the order of a run that reads only as many samples as are shown, which is
+ * also the order of every run of one epoch. */
 static mega_status show_samples(const viewer *v, int64_t count)
 {
     if (count == 0) return MEGA_OK;

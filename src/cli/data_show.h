@@ -1,4 +1,4 @@
-/* What the files of `megalith data` share. */
+/* Shared by the files of `megalith data`. */
 #ifndef MEGA_CLI_DATA_SHOW_H
 #define MEGA_CLI_DATA_SHOW_H
 
@@ -9,9 +9,9 @@
 
 /* megalith data show PREFIX */
 mega_status mega_data_show(const mega_command_options *cfg, const char *prefix);
-/* The tokenizer that the options name; NULL when they name none. */
+/* Opens the tokenizer that the options name; *out is NULL if they name none. */
 mega_status mega_data_tokenizer(mega_tokenizer **out, const mega_command_options *cfg);
-/* Of all sequences of a document. */
+/* Returns the number of tokens of a document, over all its sequences. */
 int64_t mega_data_document_tokens(const mega_indexed *ix, int64_t document);
 
 #endif

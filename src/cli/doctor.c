@@ -1,4 +1,4 @@
-/* megalith doctor: what this program found on this machine, and what it will use of it. */
+/* megalith doctor: reports what this program found on this machine and what it will use. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/assert.h"
@@ -50,7 +50,7 @@ static void show_program(void)
     row("checks", "assertions %s, MEGA_CHECK level %d", assertions, mega_check_level());
 }
 
-/* Those instruction sets of /proc/cpuinfo that matter to the kernels. */
+/* Shows the instruction sets in /proc/cpuinfo that matter to the kernels. */
 static void show_instruction_sets(void)
 {
     static const char *const names[] = {"sse4_2",      "avx",         "f16c",     "fma",      "bmi2",        "avx2",
@@ -76,7 +76,7 @@ static void show_instruction_sets(void)
     mega_free(text);
 }
 
-/* What the counters say while this process sleeps: "others took 46 % of the cores (core 1: 91 %)". */
+/* Shows what other processes use while this one sleeps: "others took 46 % of the cores (core 1: 91 %)". */
 static void show_load(mega_cpu_meter *meter)
 {
     enum { MOST_SHOWN = 8 };
@@ -91,7 +91,8 @@ static void show_load(mega_cpu_meter *meter)
     int shown = 0;
     for (int i = 0; i < mega_cpu_meter_cores(meter) && is_known; i++) {
         const mega_cpu_core_load core = mega_cpu_meter_core(meter, i);
-        const double taken_of_it = fmin(core.busy + core.stolen, 1); /* two counters, each with its own steps */
+        /* the sum of two counters with different resolutions may exceed 1 */
+        const double taken_of_it = fmin(core.busy + core.stolen, 1);
         if (taken_of_it < MEGA_CPU_LOAD_MARK || ++shown > MOST_SHOWN) continue;
         mega_buffer_printf(&busy, "%score %d: %.0f %%", shown > 1 ? ", " : " (", core.number, 100 * taken_of_it);
     }
@@ -101,7 +102,7 @@ static void show_load(mega_cpu_meter *meter)
     mega_buffer_fini(&busy);
 }
 
-/* The cores of the mask, one by one. */
+/* Shows the cores in the affinity mask, one by one. */
 static void show_cores(void)
 {
     mega_cpu_meter *meter = NULL;
@@ -159,7 +160,7 @@ static void show_libraries(void)
     row("MPI", "%s", mega_world_transport(mpi, sizeof mpi));
 }
 
-/* Where the shell would find a program; NULL when it would not. The caller frees it. */
+/* Returns the path where the shell would find a program; NULL if it would not. The caller frees it. */
 static char *find_program(const char *name)
 {
     const char *path = getenv("PATH");
@@ -181,7 +182,7 @@ static void show_mpi(void)
     mega_free(mpirun);
 }
 
-/* The driver's own interface, of which four functions are enough to name the devices. */
+/* The driver's own interface; four functions are enough to name the devices. */
 typedef struct driver {
     int (*init)(unsigned flags);
     int (*count)(int *out);

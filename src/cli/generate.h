@@ -1,4 +1,4 @@
-/* What the files of generate_samples_gpt share: a session of texts that are made in rounds. */
+/* Shared by the files of generate_samples_gpt: a session, which generates texts in rounds. */
 #ifndef MEGA_CLI_GENERATE_H
 #define MEGA_CLI_GENERATE_H
 
@@ -9,52 +9,53 @@
 #include "megalith/lock.h"
 #include <stdio.h>
 
-/* One sequence of a round: its prompt and what is shown of it. */
+/* One sequence of a round: its prompt and its output. */
 typedef struct sequence {
     mega_ids ids;   /* prompt */
-    char *prompt;   /* "" for unconditional */
+    char *prompt;   /* the prompt's text; "" for an unconditional sample */
     mega_ids fresh; /* the new tokens */
     bool finished;
-    bool passed_over; /* too long: its text is the prompt, nothing is made */
+    bool passed_over; /* the prompt is too long: nothing is generated, and the text is the prompt alone */
 } sequence;
 
-/* A file of answers. Zero-initialised is valid and closed. */
+/* An output file of generated texts. Zero-initialised is valid and closed. */
 typedef struct generate_output {
     mega_writer *writer; /* NULL: closed */
-    mega_lock *lock;     /* NULL of pipes and devices; held until the end of the command */
+    mega_lock *lock;     /* NULL for pipes and devices; held until the command ends */
     const char *path;    /* borrowed */
-    bool is_new;         /* was not there before */
-    bool begun;          /* holds this run's answers and no others */
-    int64_t count;       /* answers */
+    bool is_new;         /* the file did not exist before */
+    bool begun;          /* the file now contains only texts of this run */
+    int64_t count;       /* number of texts written */
 } generate_output;
 
 typedef struct session {
     mega_command_options *cfg;
-    mega_world *world; /* ranks that share a model make the same texts, others another part of a round; the first rank
-                          prints and writes all of them */
+    /* ranks that share a model generate the same texts, other ranks another part of the round; the first rank prints
+     * and writes all of them */
+    mega_world *world;
     mega_loaded loaded;
     mega_generator *generator;
     mega_sampling sampling;
     generate_output genfile, sample_file;
-    sequence *round;        /* [room] */
-    mega_generation *asked; /* [batch] of this rank's part of it */
-    int32_t *told;          /* [room, told_width] generated texts, exchanged between ranks */
+    sequence *round;        /* [room] the sequences of the current round */
+    mega_generation *asked; /* [batch] the generator's view of this rank's part of the round */
+    int32_t *told;          /* [room, told_width] generated tokens, exchanged between ranks */
     int64_t room, told_width;
-    uint64_t next_index; /* of the next sequence: addresses its random numbers */
+    uint64_t next_index; /* index of the next sequence: selects its random numbers */
     int64_t new_tokens;
-    bool has_lines; /* prompts are lines of a file or of standard input */
-    int64_t line;   /* last read one, counted by the first rank */
+    bool has_lines; /* prompts come from lines of a file or of standard input */
+    int64_t line;   /* number of the last line read, counted by the first rank */
     double started;
 } session;
 
-/* Where prompts come from: each call gives the next one (borrowed until the next call), or NULL at the end, on every
- * rank the same. */
+/* A source of prompts: each call returns the next one in *prompt (borrowed until the next call), or NULL at the end.
+ * All ranks get the same prompt. */
 typedef mega_status generate_next(void *user, const char **prompt);
 
-/* generate_rounds.c: a round is a batch for each data-parallel rank, in the order of the prompts, so that batches hold
- * what one rank would put in them. */
+/* generate_rounds.c: a round has one batch per data-parallel rank, in the order of the prompts, so that each batch
+ * holds the same prompts as with one rank. */
 mega_status generate_open_rounds(session *s);
-/* Those of the command line: all that are too long, before the first is answered. */
+/* Checks the prompts of the command line: reports all that are too long, before generating. */
 mega_status generate_check_prompts(session *s);
 void generate_close_rounds(session *s);
 mega_status generate_all(session *s, generate_next *next, void *user);
@@ -62,27 +63,29 @@ mega_status generate_all(session *s, generate_next *next, void *user);
 /* generate_prompts.c */
 mega_status generate_from_list(session *s, const mega_list *prompts);
 mega_status generate_unconditional(session *s, int64_t count);
-mega_status generate_from_lines(session *s, FILE *file, bool ask); /* the first rank reads for all */
+/* The first rank reads the lines and sends them to all ranks */
+mega_status generate_from_lines(session *s, FILE *file, bool ask);
 
-/* generate_files.c. Each answer is written at once and whole. close: at the end of a run, "WHAT are in PATH"; an output
- * that is not open is passed over. keep: after an error, what was written stays and the error too; a file that was made
- * for nothing goes. */
+/* generate_files.c. Each text is written at once and completely. close: at the end of a run, prints "WHAT are in
+ * PATH"; does nothing if the output is not open. keep: after an error, keeps what was written and the error; deletes a
+ * new file that is still empty. */
 mega_status generate_output_open(generate_output *o, const char *option, const char *path);
-mega_status generate_output_check(const char *option, const char *path); /* would another process be in its way? */
+/* Checks that no other process is writing to it */
+mega_status generate_output_check(const char *option, const char *path);
 mega_status generate_output_write(generate_output *o, const char *text);
 mega_status generate_output_close(generate_output *o, const char *what);
 void generate_output_keep(generate_output *o);
 
-/* generate_write.c: text on its way to the terminal while it is made; `user` of the sink. */
+/* generate_write.c: prints text on the terminal while it is generated; passed as `user` to the token callback. */
 typedef struct generate_stream {
     const mega_tokenizer *tokenizer;
-    mega_buffer pending; /* bytes of an unfinished UTF-8 sequence */
+    mega_buffer pending; /* bytes of an incomplete UTF-8 character */
     int32_t eod;
     bool on;
     mega_status status;
 } generate_stream;
 bool generate_stream_token(void *user, int row, int32_t token);
-/* Prints and writes a text that is ready; of a streamed one the end of the line. */
+/* Prints and writes a finished text; if it was streamed, prints only the end of the line. */
 mega_status generate_report(session *s, const sequence *q, bool streamed);
 
 #endif

@@ -1,14 +1,13 @@
-/* The files of answers: what they held before stays until the first answer is there, and answers stay whatever comes
- * after them. */
+/* The output files for generated texts. The previous contents of a file are kept until the first text is ready, and
+ * finished texts are kept if the run fails later. */
 #include "generate.h"
 #include "megalith/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a file by any of its names; what is no file (a pipe, /dev/null) needs none. out NULL: only looks whether it is
- * free.
- */
+/* Locks a file under its real path, so that links to it conflict too. A pipe or device (/dev/null) needs no lock. out
+ * NULL: only checks that the lock is free. */
 static mega_status take_lock(mega_lock **out, const char *option, const char *path)
 {
     const bool is_there = mega_file_exists(path);
@@ -34,7 +33,8 @@ mega_status generate_output_check(const char *option, const char *path)
     return path != NULL ? take_lock(NULL, option, path) : MEGA_OK;
 }
 
-/* Opened without emptying it: a run that ends before its first answer must not cost those of an earlier one. */
+/* Opens the file without truncating it: a run that ends before its first text must not destroy the texts of an earlier
+ * run. */
 mega_status generate_output_open(generate_output *o, const char *option, const char *path)
 {
     MEGA_TRY(take_lock(&o->lock, option, path));
@@ -43,7 +43,8 @@ mega_status generate_output_open(generate_output *o, const char *option, const c
     return mega_writer_append_to(&o->writer, path);
 }
 
-/* Pipes and devices stand at 0 and stay open: their reader would take a closing for the end. */
+/* Truncates the file before the first text. Pipes and devices have position 0 and stay open, because closing one would
+ * look like the end of the data to its reader. */
 static mega_status begin(generate_output *o)
 {
     mega_writer *w = o->writer;
@@ -60,7 +61,8 @@ mega_status generate_output_write(generate_output *o, const char *text)
 {
     MEGA_TRY(begin(o));
     MEGA_TRY(mega_writer_write(o->writer, text, strlen(text)));
-    MEGA_TRY(mega_writer_flush(o->writer)); /* whoever ends the run, also by a signal, leaves whole answers */
+    /* so that the file contains only complete texts, even if a signal ends the run */
+    MEGA_TRY(mega_writer_flush(o->writer));
     o->count++;
     return MEGA_OK;
 }
@@ -83,7 +85,7 @@ static void keep(generate_output *o)
     if (o->is_new && !o->begun) {
         mega_writer_abandon(o->writer);
     } else {
-        mega_error_get(&why); /* the first error stays the one to tell */
+        mega_error_get(&why); /* keep the first error as the one to report */
         MEGA_IGNORE(mega_writer_close(o->writer, false));
         mega_error_restore(&why);
         if (o->count > 0)

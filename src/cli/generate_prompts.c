@@ -1,4 +1,4 @@
-/* Where the prompts of generate_samples_gpt come from. */
+/* The sources of prompts for generate_samples_gpt. */
 #include "cli.h"
 #include "generate.h"
 #include "megalith/signals.h"
@@ -25,7 +25,7 @@ static mega_status next_unconditional(void *user, const char **prompt)
     return MEGA_OK;
 }
 
-/* Lines of a stream; empty ones are passed over, a line that says stop ends it (as the original does). */
+/* Reads prompts from lines of a stream; skips empty lines and ends at a line "stop", as in Megatron. */
 typedef struct line_source {
     session *session;
     FILE *file;
@@ -51,7 +51,8 @@ static const char *next_line(line_source *l)
     }
 }
 
-/* A launcher gives standard input to the first rank alone: it reads for all. */
+/* Sends the line to all ranks: a launcher connects standard input only to the first rank, which therefore reads for
+ * all. */
 static mega_status share_line(line_source *l, const char **line)
 {
     mega_comm *all = mega_world_comm(l->session->world);

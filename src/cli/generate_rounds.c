@@ -1,5 +1,5 @@
-/* The rounds of generate_samples_gpt: prompts are read for all data-parallel ranks, each makes its batch of texts, and
- * the first rank tells them in the order of the prompts. */
+/* The rounds of generate_samples_gpt: prompts are read for all data-parallel ranks, each rank generates its batch of
+ * texts, and the first rank prints them in the order of the prompts. */
 #include "cli.h"
 #include "generate.h"
 #include "megalith/memory.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank tells of a text: its length, whether it ended by itself, its tokens. */
+/* What a rank sends about a text: its number of tokens, whether it ended by itself, its tokens. */
 enum { TOLD_COUNT, TOLD_FINISHED, TOLD_TOKENS };
 
 static const mega_axis *dp_of(const session *s)
@@ -38,7 +38,7 @@ void generate_close_rounds(session *s)
 
 static mega_status encode_prompt(const session *s, const char *prompt, mega_ids *out)
 {
-    if (prompt[0] == '\0') { /* unconditional: the model begins a document */
+    if (prompt[0] == '\0') { /* unconditional: the model starts a new document */
         const int32_t eod = mega_tokenizer_eod(s->loaded.tokenizer);
         if (eod < 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "an empty prompt needs an end-of-document token, which %s has not",
@@ -50,15 +50,15 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
     return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
 }
 
-/* How many tokens may come after the prompt; less than 1: none. */
+/* Returns how many tokens may follow the prompt; below 1: none. */
 static int64_t most_new(const session *s, const sequence *q)
 {
     const int64_t most = s->loaded.model.shape.positions - q->ids.count;
     return s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
 }
 
-/* One of many lines is passed over, as in the original, and the others are answered; its own answer is an empty one, so
- * that answers stay in step with prompts. A prompt of the command line is a mistake there. */
+/* Handles a prompt that is too long. If it is one of many lines, skips it with a warning, as in Megatron, and gives it
+ * an empty text, so that texts stay aligned with prompts. A prompt on the command line is an error. */
 static mega_status refuse_prompt(const session *s, sequence *q)
 {
     const char *file = s->cfg->generate.sample_input_file;
@@ -127,7 +127,7 @@ static void clear_round(session *s, int64_t count)
     }
 }
 
-/* The texts of this rank's part. One alone is shown while it is made, where it is the first of the round. */
+/* Generates this rank's texts. If streamed, the first text is printed while it is generated. */
 static mega_status make_part(session *s, sequence *q, int count, bool streamed)
 {
     generate_stream out = {
@@ -179,7 +179,7 @@ static void hear(session *s, int64_t i)
     memcpy(q->fresh.id, from + TOLD_TOKENS, (size_t)q->fresh.count * sizeof *from);
 }
 
-/* Every rank gets the texts of all. */
+/* Sends the texts of each rank to all ranks. */
 static mega_status exchange(session *s, int64_t count, int64_t first, int64_t part)
 {
     const mega_axis *dp = dp_of(s);
@@ -196,10 +196,10 @@ static mega_status run_round(session *s, int64_t count)
 {
     const int64_t batch = s->cfg->generate.batch, first = dp_of(s)->rank * batch, left = count - first;
     const int64_t part = left <= 0 ? 0 : left < batch ? left : batch;
-    /* the first text, by whoever makes it */
+    /* The rank that generates the first text streams it. */
     const bool is_streamed = count > 0 && (batch == 1 || count == 1) && !s->round[0].passed_over;
     mega_status st = part == 0 ? MEGA_OK : make_part(s, s->round + first, (int)part, is_streamed && first == 0);
-    MEGA_TRY(mega_cli_agree(s->world, st)); /* before ranks wait for the texts of one that failed */
+    MEGA_TRY(mega_cli_agree(s->world, st)); /* before ranks wait for the texts of a rank that failed */
     MEGA_TRY(exchange(s, count, first, part));
     for (int64_t i = 0; i < count && st == MEGA_OK; i++) {
         s->new_tokens += s->round[i].fresh.count;
@@ -216,7 +216,7 @@ mega_status generate_all(session *s, generate_next *next, void *user)
         mega_status st = read_round(s, next, user, &count);
         if (st == MEGA_OK && *mega_signals_stop() != 0)
             st = MEGA_FAIL(MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
-        st = mega_cli_agree(s->world, st); /* nobody waits in a program for a rank that failed */
+        st = mega_cli_agree(s->world, st); /* so that no rank waits in a program for one that failed */
         if (st == MEGA_OK && count > 0) st = run_round(s, count);
         clear_round(s, count);
         MEGA_TRY(st);

@@ -1,5 +1,5 @@
-/* megalith generate_samples_gpt: text from a trained model. Prompts, a prompt file, unconditional samples, or a
- * conversation on standard input. */
+/* megalith generate_samples_gpt: generates text with a trained model, from prompts, from a prompt file, without
+ * prompts, or in a conversation on standard input. */
 #include "cli.h"
 #include "commands.h"
 #include "generate.h"
@@ -13,7 +13,7 @@ static bool is_first(const session *s)
     return mega_world_rank(s->world) == 0;
 }
 
-/* The first rank reads and writes. */
+/* Opens the input and the output file on the first rank, which reads and writes for all. */
 static mega_status open_files(session *s, FILE **file, const char *path)
 {
     const char *input = s->cfg->generate.sample_input_file;
@@ -24,7 +24,7 @@ static mega_status open_files(session *s, FILE **file, const char *path)
                          "--sample-input-file %s: cannot be opened (%m); expected a text file with one prompt a line",
                          input);
     char head[512];
-    const bool is_file = fseek(*file, 0, SEEK_SET) == 0; /* what a pipe gave could not be given back */
+    const bool is_file = fseek(*file, 0, SEEK_SET) == 0; /* what was read from a pipe could not be put back */
     if (is_file) MEGA_TRY(mega_encoding_check(input, head, fread(head, 1, sizeof head, *file)));
     if (is_file) rewind(*file);
     return generate_output_open(&s->sample_file, "--sample-output-file", path);
@@ -32,7 +32,7 @@ static mega_status open_files(session *s, FILE **file, const char *path)
 
 static mega_status run_file(session *s)
 {
-    const char *path = s->cfg->generate.sample_output_file; /* derived where it was not given */
+    const char *path = s->cfg->generate.sample_output_file; /* derived if it was not given */
     FILE *file = NULL;
     mega_status st = mega_cli_agree(s->world, open_files(s, &file, path));
     if (st == MEGA_OK) st = generate_from_lines(s, file, false);
@@ -55,7 +55,8 @@ static bool reads_conversation(const mega_generate_options *o)
     return o->prompt.count == 0 && o->num_samples == 0 && o->sample_input_file == NULL;
 }
 
-/* What was typed would be answered when every rank has a prompt. */
+/* Rejects a conversation on a terminal with several data-parallel ranks: a text would appear only once every rank has
+ * a prompt. */
 static mega_status check_conversation(const session *s)
 {
     const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
@@ -120,7 +121,7 @@ static mega_status open_genfile(session *s)
     return generate_output_open(&s->genfile, "--genfile", path);
 }
 
-/* For --dry-run, which takes no lock. */
+/* For --dry-run, which acquires no lock. */
 static mega_status check_outputs(const session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;

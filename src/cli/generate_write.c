@@ -1,4 +1,4 @@
-/* The texts of generate_samples_gpt on their way out: terminal, JSON lines, the file of samples. */
+/* Writes the texts of generate_samples_gpt: to the terminal, as JSON lines, to the file of samples. */
 #include "generate.h"
 #include "megalith/json.h"
 #include "megalith/utf8.h"
@@ -12,7 +12,7 @@ bool generate_stream_token(void *user, int row, int32_t token)
     generate_stream *s = user;
     if (!s->on || row != 0 || token == s->eod) return true;
     s->status = mega_tokenizer_piece(s->tokenizer, token, &s->pending);
-    s->on = s->status == MEGA_OK; /* the run goes on: other ranks do */
+    s->on = s->status == MEGA_OK; /* on an error only the streaming ends: other ranks continue */
     if (!s->on) return true;
     const size_t rest = mega_utf8_incomplete(s->pending.data, s->pending.size);
     const size_t ready = s->pending.size - rest;
@@ -33,8 +33,8 @@ static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffe
     return mega_buffer_check(out, "generated text");
 }
 
-/* A sample may end within a character, and an untrained model writes any bytes; JSON holds UTF-8 alone. Each byte that
- * is none becomes U+FFFD. */
+/* Appends text as valid UTF-8, which JSON requires: each invalid byte becomes U+FFFD. A sample may end inside a
+ * character, and an untrained model produces arbitrary bytes. */
 static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
 {
     while (bytes > 0) {
@@ -48,7 +48,7 @@ static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
     return mega_buffer_check(out, "generated text");
 }
 
-/* {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself} */
+/* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}. */
 static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text)
 {
     if (s->genfile.writer == NULL) return MEGA_OK;

@@ -1,4 +1,4 @@
-/* The first documents of each input, read as the command will read them. */
+/* Checks the first documents of each input, reading them as the command will. */
 #include "inputs.h"
 #include "megalith/file.h"
 
@@ -74,7 +74,8 @@ void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inp
 {
     look l = {.inputs = inputs};
     mega_documents *d = NULL;
-    if (inputs->files.num_inputs == 0 || inputs->num_keys == 0 || inputs->num_keys > 64) return; /* said elsewhere */
+    /* reported elsewhere */
+    if (inputs->files.num_inputs == 0 || inputs->num_keys == 0 || inputs->num_keys > 64) return;
     mega_status st = inputs->tokenizer != NULL ? mega_encoder_create(&l.encoder, inputs->tokenizer) : MEGA_OK;
     if (st == MEGA_OK) st = mega_documents_open(&d, &inputs->files);
     mega_options_add_mistake(cfg->train.engine.options, st);

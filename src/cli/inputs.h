@@ -1,4 +1,4 @@
-/* Looking at text inputs before any work is done, for preprocess_data and train_tokenizer. */
+/* Checks text inputs before any work is done, for preprocess_data and train_tokenizer. */
 #ifndef MEGA_CLI_INPUTS_H
 #define MEGA_CLI_INPUTS_H
 
@@ -11,11 +11,11 @@ typedef struct mega_cli_inputs {
     const char *const *keys;
     int num_keys;
     bool skip_bad_lines;
-    const mega_tokenizer *tokenizer; /* takes the texts; NULL: none is known */
+    const mega_tokenizer *tokenizer; /* tokenizer for the texts; NULL: none is known */
 } mega_cli_inputs;
 
-/* Adds to cfg what is wrong with the names, and with the first documents of the first files. Standard input and pipes
- * are left alone, for they can be read only once. */
+/* Adds mistakes in the file names and in the first documents of the first files to cfg. Skips standard input and
+ * pipes, because they can be read only once. */
 void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inputs);
 
 #endif

@@ -1,4 +1,4 @@
-/* megalith launch: ranks of another command. */
+/* megalith launch: starts the ranks of another command. */
 #include "megalith/launch.h"
 #include "cli.h"
 #include "commands.h"

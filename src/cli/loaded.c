@@ -1,11 +1,11 @@
-/* Opens --load for commands that use a trained model, and checks the options of the script against it. */
+/* Opens --load for commands that use a trained model, and checks the given options against it. */
 #include "loaded.h"
 #include "cli.h"
 #include "megalith/signals.h"
 
 #include <string.h>
 
-/* One line for each option that contradicts the folder. */
+/* Adds one line for each option that contradicts the folder. */
 static void check_shape(mega_buffer *wrong, mega_command_options *cfg, const mega_model_shape *m)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* What generate_samples_gpt and tasks share: a model from --load, its tokenizer, and the threads to run it. */
+/* Shared by generate_samples_gpt and tasks: a model from --load, its tokenizer, and the threads to run it. */
 #ifndef MEGA_CLI_LOADED_H
 #define MEGA_CLI_LOADED_H
 
@@ -10,17 +10,17 @@
 
 typedef struct mega_loaded {
     mega_pretrained model;
-    mega_tokenizer *tokenizer; /* of the folder, else of the options; NULL when neither names one */
+    mega_tokenizer *tokenizer; /* the folder's, else the one from the options; NULL if neither names one */
     mega_encoder *encoder;     /* NULL without a tokenizer */
     mega_team *team;
     bool owns_tokenizer;
 } mega_loaded; /* zero-initialised is valid and empty */
 
-/* Shape and tokenizer come from the folder; what the command line says of them is checked against it, all of it at
- * once. The weights are read later (mega_pretrained_load), when it is known what they are for. Collective over the
- * world (NULL: one rank): all ranks fail where one does. */
+/* Takes the shape and the tokenizer from the folder and checks the command line against them; all differences are
+ * reported together. The weights are read later (mega_pretrained_load), when their use is known. Collective: the world
+ * (NULL: one rank); if one rank fails, all ranks fail. */
 mega_status mega_loaded_open(mega_loaded *out, mega_command_options *cfg, mega_world *world);
-/* An error that says how to name one where there is none. */
+/* Fails if there is no tokenizer, with a message that says how to name one. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);
 

@@ -1,5 +1,5 @@
-/* The one program: `megalith COMMAND ARGS`. The table below is all it knows of the commands; their names, aliases and
- * options are rows in config/. */
+/* The main program: `megalith COMMAND ARGS`. It knows the commands only through the table below; their names, aliases
+ * and options are in the composition (program.c). */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
@@ -21,10 +21,10 @@ static int command_merge_datasets(int argc, char **argv);
 typedef struct cli_row {
     const char *name;
     int (*run)(int argc, char **argv);
-    bool outlives_reader; /* goes on when the reader of a pipe leaves; the others end quietly */
-    bool log_to_output;   /* the log is what the command prints; elsewhere it goes to standard error */
-    const char *example;  /* shown when the command stands alone; NULL: it runs without options */
-    const char *instead;  /* not built yet: what to do */
+    bool outlives_reader; /* continues if the reader of a pipe exits; other commands then end quietly */
+    bool log_to_output;   /* the log is the command's output; for other commands it goes to standard error */
+    const char *example;  /* shown if the command is given without arguments; NULL: it runs without options */
+    const char *instead;  /* not built yet: what to do instead */
 } cli_row;
 
 #define TOKENIZER_EXAMPLE "megalith train_tokenizer --input my.txt --vocab-size 4096 --output tokenizer"
@@ -75,14 +75,16 @@ static const cli_row *find_row(const char *name)
     return NULL;
 }
 
-/* Its options stand in front of another command's: it reads them, and --help among them, itself. */
+/* Returns whether the command parses its own options, including --help: launch, whose options precede
+ * another command. */
 static bool has_own_help(const cli_row *row)
 {
     return row->run == mega_command_launch;
 }
 
-/* Whether every rank of a launcher would say the same: the first does alone, and its exit status counts. What runs on
- * ranks has one voice, but for what is printed before it runs. */
+/* Returns whether every rank under a launcher would print the same: then only the first prints, and its exit status is
+ * used. Commands that run on several ranks print through the first rank anyway, except for --help and the like, which
+ * are printed before they run. */
 static bool is_said_alike(const cli_row *row, int argc, char **argv)
 {
     if (has_own_help(row)) return false;
@@ -107,7 +109,7 @@ static int command_version(int argc, char **argv)
     return 0;
 }
 
-/* tools/merge_datasets.py ARGS is data merge ARGS. */
+/* Runs tools/merge_datasets.py ARGS as data merge ARGS. */
 static int command_merge_datasets(int argc, char **argv)
 {
     char data[] = "data", merge[] = "merge";
@@ -221,9 +223,9 @@ static int run_command(const cli_row *row, int argc, char **argv)
         return 1;
     }
     if (argc == 1 && row->example != NULL) return show_example(row);
-    /* A training must not die because nobody reads its log any more. */
+    /* A training must not die because the reader of its log exits. */
     signal(SIGPIPE, row->outlives_reader ? SIG_IGN : SIG_DFL);
-    signal(SIGXFSZ, SIG_IGN); /* past `ulimit -f` a write fails, as on a full disk, and is told of */
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f`, a write then fails as on a full disk and is reported */
     mega_map_guard();
     mega_cli_log_to(row->log_to_output);
     return row->run(argc, argv);
@@ -231,8 +233,9 @@ static int run_command(const cli_row *row, int argc, char **argv)
 
 enum { STACK_LEAST = 256 << 10, STACK_WANTED = 8 << 20 }; /* bytes */
 
-/* `ulimit -s 64` leaves less than some functions and every thread need. The limit is raised where that is allowed; the
- * main thread's stack then grows further, and new threads take the other size. */
+/* Returns whether the stack is large enough. A limit such as `ulimit -s 64` is too small for some functions and for
+ * every thread. Raises the limit if that is allowed: the main thread's stack can then grow further, and new threads
+ * get the wanted size. */
 static bool has_stack(void)
 {
     struct rlimit now;
@@ -254,8 +257,8 @@ static bool has_stack(void)
     return false;
 }
 
-/* A file that got the number of a closed standard stream would receive its messages. Opened for reading only, so that
- * writing to the stream still fails. */
+/* If a standard stream is closed, the next opened file would get its descriptor and receive its messages. Opens
+ * /dev/null instead, for reading only, so that writing to the stream still fails. */
 static void hold_closed_streams(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)

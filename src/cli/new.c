@@ -1,6 +1,6 @@
-/* megalith new: a folder with a C program that trains on a text of the user's, and what belongs to it. The files are
- * those of examples/template/, in which PROJECT is replaced by the name of the project; cmake/template.sh puts them
- * into this program, so that it needs no other file wherever it is. */
+/* megalith new: creates a folder with a C program that trains on the user's text, and the files it needs. They are
+ * copies of examples/template/ with PROJECT replaced by the project's name; cmake/template.sh embeds them in this
+ * program, so that it needs no other file at run time. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
@@ -18,7 +18,7 @@ typedef struct template_file {
 enum { NAME_MOST = 64, FILES = sizeof template_files / sizeof template_files[0] };
 
 typedef struct project {
-    char *folder; /* without slashes at its end */
+    char *folder; /* without trailing slashes */
     char *parent;
     char *text; /* absolute path; NULL: none was given */
     const char *name;
@@ -28,7 +28,7 @@ static void project_fini(project *p)
 {
     mega_free(p->folder);
     mega_free(p->parent);
-    free(p->text); /* of realpath */
+    free(p->text); /* allocated by realpath */
 }
 
 static mega_status project_read(project *p, const mega_command_options *cfg)
@@ -43,9 +43,9 @@ static mega_status project_read(project *p, const mega_command_options *cfg)
     return MEGA_OK;
 }
 
-/* ---- what can be wrong ---- */
+/* ---- checks ---- */
 
-/* The name becomes that of a program, of a file of C and of words in a Makefile. */
+/* Checks the name, which becomes the name of a program and of a C file, and a word in a Makefile. */
 static mega_status check_name(const project *p)
 {
     static const char *const taken[] = {"Makefile", "README", "all", "clean", "train", "checkpoints", "megalith"};
@@ -92,7 +92,7 @@ static mega_status find_text(project *p, const char *text)
     return p->text != NULL ? MEGA_OK : MEGA_NO_MEMORY("new", "the name of the text");
 }
 
-/* Of everything that is wrong the user reads at once. */
+/* Reports all mistakes at once. */
 static void check(mega_command_options *cfg)
 {
     project p = {0};
@@ -117,7 +117,7 @@ static void check(mega_command_options *cfg)
 
 /* ---- writing ---- */
 
-/* `text` with the name of the project in place of each PROJECT; to be freed. NULL: no memory. */
+/* Returns a copy of `text` with each PROJECT replaced by the project's name; the caller frees it. NULL: no memory. */
 static char *with_name(const char *text, const char *name)
 {
     static const char word[] = "PROJECT";
@@ -134,7 +134,8 @@ static char *with_name(const char *text, const char *name)
 
 static mega_status write_file(const project *p, const char *folder, const template_file *file)
 {
-    const bool is_hidden = strcmp(file->name, "gitignore") == 0; /* not hidden in examples/, where it would count */
+    /* in examples/ it is not named .gitignore, since git would apply it there */
+    const bool is_hidden = strcmp(file->name, "gitignore") == 0;
     char *name = with_name(file->name, p->name), *text = with_name(file->text, p->name);
     char *path = name != NULL ? mega_format("%s/%s%s", folder, is_hidden ? "." : "", name) : NULL;
     mega_writer *w = NULL;
@@ -165,7 +166,7 @@ static mega_status write_files(const project *p, const char *folder)
     return mega_folder_sync(folder);
 }
 
-/* What an earlier `megalith new` of this name left beside the folder when it was killed. Never an error. */
+/* Removes temporary folders that an earlier, killed `megalith new` of the same name left behind. Never fails. */
 static void remove_leftovers(const project *p)
 {
     mega_names names = {0};
@@ -182,7 +183,7 @@ static void remove_leftovers(const project *p)
     mega_names_fini(&names);
 }
 
-/* Under another name until it is whole: then the rename makes it visible. An empty folder is replaced by it. */
+/* Writes the project under a temporary name and renames it once it is complete. The rename replaces an empty folder. */
 static mega_status write_project(const project *p)
 {
     char *beside = mega_temporary_path(p->folder);
@@ -194,7 +195,7 @@ static mega_status write_project(const project *p)
         st = mega_folder_sync(p->parent);
     } else {
         mega_error_record first;
-        mega_error_get_of(st, &first); /* what the removal may say is not what is wrong */
+        mega_error_get_of(st, &first); /* report the original error, not one from the removal */
         if (mega_tree_remove(beside) != MEGA_OK) st = mega_error_restore(&first);
     }
     mega_free(beside);

@@ -1,4 +1,4 @@
-/* The options that belong to one command. */
+/* The options of single commands. */
 #include "options_impl.h"
 
 // clang-format off

@@ -1,4 +1,4 @@
-/* Names of Megatron that get another answer than "works": data, tokenizer, inference, and the groups of models that are
+/* Names of Megatron options whose answer is not "works": data, tokenizer, inference, and the groups of models that are
  * not built. */
 #include "options_impl.h"
 

@@ -1,4 +1,4 @@
-/* Names of Megatron and Megatron-DeepSpeed that get another answer than "works": parallel sizes, process groups, ZeRO,
+/* Names of Megatron and Megatron-DeepSpeed options whose answer is not "works": parallel sizes, process groups, ZeRO,
  * DeepSpeed's activation checkpointing. */
 #include "options_impl.h"
 

@@ -1,6 +1,6 @@
-/* Options: names that transformers, Accelerate, DeepSpeed's examples, nanoGPT and the servers of the field have for
- * what is meant here too. Whoever brings a script of theirs gets the answer to what it means, not to how it is spelled.
- */
+/* Option names from transformers, Accelerate, DeepSpeed's examples, nanoGPT and common inference servers that have an
+ * equivalent here. A script written for one of them gets an answer about the meaning of an option, not only about its
+ * spelling. */
 #include "options_impl.h"
 
 #define DATA_FIRST "megalith preprocess_data makes a data set of text; give its prefix as --data-path"

@@ -1,4 +1,4 @@
-/* Options: names that other programs have for data, tokenizers and generation (see options_foreign.c). */
+/* Option names of other programs for data, tokenizers and generation (see options_foreign.c). */
 #include "options_impl.h"
 
 #define DATA_FIRST    "megalith preprocess_data makes a data set of text; give its prefix as --data-path"

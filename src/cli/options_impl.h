@@ -1,10 +1,10 @@
-/* The options of the program: what the files that compose them share. */
+/* The options of the program: shared by the files that compose them. */
 #ifndef MEGA_OPTIONS_IMPL_H
 #define MEGA_OPTIONS_IMPL_H
 
 #include "megalith/command_options.h"
 
-/* Commands that own options. A row's `commands` is a set of these. */
+/* Commands that have options. A row's `commands` is a bit set of these. */
 enum {
     FOR_PRETRAIN = 1 << 0,
     FOR_PLAN = 1 << 1,
@@ -21,7 +21,7 @@ enum {
     FOR_ALL = (1 << 10) - 1
 };
 
-/* Rows of names that get another answer than "works". */
+/* Rows for names whose answer is not "works". */
 #define IDLE(name_, kind_, fallback_, remark_)                                                 \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, \
     .fallback = (fallback_), .remark = (remark_)
@@ -31,23 +31,24 @@ enum {
 #define RENAMED(name_, kind_, successor_, remark_)                                           \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, \
     .successor = (successor_), .remark = (remark_)
-/* The same under another name. */
+/* Another name for the same option. */
 #define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, MEGA_ALIAS_REMARK successor_)
-/* What the value asks for decides. */
+/* The meaning depends on the value. */
 #define BY_VALUE(name_, kind_, cases_, remark_)                                                                 \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, .cases = (cases_), \
     .remark = (remark_)
-/* Changes nothing where the ranks of `size_` are one; refused where they are more (rules.c). */
+/* Has no effect if the number of ranks given by `size_` is one; rejected if it is greater (rules.c). */
 #define ALONE(name_, kind_, size_, remark_)                                                                      \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .alone = (size_), \
     .remark = (remark_)
-/* When ranks exchange is decided here. What they exchange stays the same, and so do results and memory. */
+/* A remark for options that control when ranks exchange data: this program decides that itself. The exchanged data
+ * stay the same, and so do results and memory use. */
 #define OWN_ORDER "where an exchange begins and where it is waited for is the program's own choice"
 
-/* options.c: of one command */
+/* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
     cli_generate_section, cli_tasks_section, cli_data_section, cli_plot_section, cli_new_section, cli_logging_section;
-/* options_*.c: names that are known and do not work, or have another name here */
+/* options_*.c: names that are recognized but do not work, or that have another name here */
 extern const mega_option_section cli_other_preprocess_section, cli_other_train_tokenizer_section,
     cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,
     cli_other_learning_section, cli_other_checkpoint_section, cli_other_precision_section,

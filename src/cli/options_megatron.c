@@ -1,5 +1,5 @@
-/* Options: names of Megatron-LM outside the versions that docs/coming-from-megatron.md follows: version 1, and core 0.6
- * and later. A family of options that changes nothing is one row. */
+/* Option names of Megatron-LM outside the versions that docs/coming-from-megatron.md follows: version 1, and core 0.6
+ * and later. A family of options without effect is one row. */
 #include "options_impl.h"
 
 #define USE_LATER_MODEL                                                                                               \

@@ -1,4 +1,4 @@
-/* Names of Megatron that get another answer than "works": network size, initialization, precision, mixture of experts,
+/* Names of Megatron options whose answer is not "works": network size, initialization, precision, mixture of experts,
  * FP8. */
 #include "options_impl.h"
 

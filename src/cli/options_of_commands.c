@@ -1,4 +1,4 @@
-/* Names of Megatron that get another answer than "works", of commands that do not train: preprocess_data,
+/* Names of Megatron options whose answer is not "works", for commands that do not train: preprocess_data,
  * train_tokenizer, tasks. */
 #include "options_impl.h"
 

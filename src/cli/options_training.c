@@ -1,4 +1,4 @@
-/* Names of Megatron that get another answer than "works": training, learning rate, checkpointing, logging. */
+/* Names of Megatron options whose answer is not "works": training, learning rate, checkpointing, logging. */
 #include "options_impl.h"
 
 #define FUSED                "kernels are fused by the program's own passes, which change no result"

@@ -1,5 +1,5 @@
-/* megalith plan [COMMAND] ARGS: what a command would hold and compute. For a command other than pretrain_gpt it is that
- * command with --dry-run. */
+/* megalith plan [COMMAND] ARGS: prints the memory that a command would use and what it would compute. For a command
+ * other than pretrain_gpt, runs that command with --dry-run. */
 #include "plan.h"
 #include "cli.h"
 #include "commands.h"
@@ -20,7 +20,7 @@ mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
     MEGA_TRY(mega_cli_team(&team, cfg));
     const mega_status st = mega_train_plan(&cfg->train, team, world, &text);
     mega_team_destroy(team);
-    if (text.size > 0) fputs(text.data, stdout); /* also of a run that does not fit: the numbers say why */
+    if (text.size > 0) fputs(text.data, stdout); /* also if the run does not fit: the numbers explain why */
     mega_buffer_fini(&text);
     return st;
 }

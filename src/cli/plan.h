@@ -1,11 +1,11 @@
-/* Printing the plan of a run: `megalith plan`, and --dry-run of pretrain_gpt. */
+/* Prints the plan of a run, for `megalith plan` and for pretrain_gpt --dry-run. */
 #ifndef MEGA_CLI_PLAN_H
 #define MEGA_CLI_PLAN_H
 
 #include "megalith/comm.h"
 #include "megalith/command_options.h"
 
-/* cfg as mega_options_read left it. Collective: the world (NULL: one rank), of which the first prints. */
+/* Expects cfg as mega_options_read left it. Collective: the world (NULL: one rank); the first rank prints. */
 mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world);
 
 #endif

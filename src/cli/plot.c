@@ -10,10 +10,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* One curve: a key of a file. */
+/* One curve: one key of one file. */
 typedef struct curve {
     mega_curve data;
-    double *raw; /* before smoothing; NULL without */
+    double *raw; /* values before smoothing; NULL if not smoothed */
     char *label;
     const char *file, *key;
 } curve;
@@ -35,7 +35,7 @@ static bool same_base(const mega_list *files)
     return false;
 }
 
-/* What tells this curve from the others. */
+/* Returns the label that distinguishes this curve from the others. */
 static char *label_of(const mega_command_options *cfg, const char *file, const char *key)
 {
     const char *name = same_base(mega_options_positional(cfg->train.engine.options)) ? file : mega_path_base(file);
@@ -49,7 +49,7 @@ static mega_status read_curve(curve *c, const mega_command_options *cfg)
     MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.run, cfg->plot.x, c->key));
     c->label = label_of(cfg, c->file, c->key);
     if (c->label == NULL) return MEGA_NO_MEMORY("plot", "the curves");
-    /* A mean over more points than there are would only hide them: evaluations beside training. */
+    /* Do not smooth a curve with fewer points than the mean covers, such as evaluations next to training losses. */
     if (cfg->plot.smooth <= 0.0 || (double)c->data.count * (1.0 - cfg->plot.smooth) < 1.0) return MEGA_OK;
     c->raw = mega_malloc(c->data.count * sizeof *c->raw);
     if (c->raw == NULL) return MEGA_NO_MEMORY("plot", "the curves");
@@ -70,7 +70,7 @@ static mega_status title_of(drawing *d, const mega_command_options *cfg)
     return mega_buffer_check(&b, "the title");
 }
 
-/* Reads every file and key. What cannot be read is reported for all files together. */
+/* Reads every file and key. Errors are reported for all files together. */
 static mega_status read_all(drawing *d, const mega_command_options *cfg)
 {
     const mega_list *files = mega_options_positional(cfg->train.engine.options), *keys = &cfg->plot.key;
@@ -89,7 +89,7 @@ static mega_status read_all(drawing *d, const mega_command_options *cfg)
             mega_buffer_printf(&wrong, "%s%s", wrong.size > 0 ? "\n  " : "", mega_error_message());
             first = first == MEGA_OK ? st : first;
             if (st == MEGA_ERR_NOT_FOUND || st == MEGA_ERR_FORMAT)
-                break; /* of its other keys there is no more to say */
+                break; /* the file's other keys would give the same error */
         }
     }
     if (first != MEGA_OK && !wrong.failed) first = MEGA_FAIL(first, "%s", wrong.data);
@@ -127,7 +127,7 @@ static void put_summary(const curve *c, const char *x_key, bool smooth)
                smooth && c->raw == NULL ? " (too few points to smooth)" : "");
 }
 
-/* Rows of earlier runs stay in their file and are not drawn. */
+/* Prints which files contain rows of several runs, of which only the last is drawn. */
 static mega_status put_runs(const mega_command_options *cfg)
 {
     const mega_list *files = mega_options_positional(cfg->train.engine.options);
@@ -205,7 +205,8 @@ static mega_status run(const mega_command_options *cfg)
     return st;
 }
 
-/* Beside other mistakes; without them the files are read by the run, and by --dry-run likewise. */
+/* If there are other mistakes, also reads the files to report errors in them. Otherwise the run, or --dry-run, reads
+ * them. */
 static void check(mega_command_options *cfg)
 {
     drawing d = {0};

@@ -1,4 +1,4 @@
-/* megalith preprocess_data: text files to PREFIX_KEY_document.bin and .idx. */
+/* megalith preprocess_data: converts text files to PREFIX_KEY_document.bin and .idx. */
 #include "cli.h"
 #include "cli_tokenizer.h"
 #include "commands.h"

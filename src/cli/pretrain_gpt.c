@@ -1,4 +1,4 @@
-/* megalith pretrain_gpt: parse, train, print. */
+/* megalith pretrain_gpt: parses the options, trains, prints. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/launch.h"
@@ -68,7 +68,7 @@ static int terminal_columns(void)
 
 static mega_status train(mega_command_options *cfg, mega_world *world)
 {
-    /* A launcher gives each rank a terminal of its own, wherever its output goes. */
+    /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
     const bool is_terminal = alone && mega_cli_is_terminal(stdout);
     screen s = {.cfg = cfg, .world = world, .columns = is_terminal ? terminal_columns() : 0};
@@ -103,12 +103,13 @@ static int run(mega_world *world, int argc, char **argv)
 int mega_command_pretrain_gpt(int argc, char **argv)
 {
     mega_world *world = NULL;
-    /* From here on: a rank that a signal ends before it has joined the others leaves them, and some launchers, waiting.
-     */
+    /* Watch signals from here on: if a signal killed a rank before it has joined the others, they and some launchers
+     * would wait forever. */
     mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
     const mega_status st = mega_world_create(&world, NULL);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
-    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET); /* the MPI library may have its own */
+    /* again: the MPI library may have replaced the handlers */
+    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
     if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
     const int exit_status = run(world, argc, argv);
     mega_world_destroy(world);

@@ -1,4 +1,4 @@
-/* The options of the program: which sections there are and which commands take them; the commands. */
+/* The composition of the program's options: its sections and the commands that accept them; the commands. */
 #include "megalith/launch.h"
 #include "megalith/log.h"
 #include "options_impl.h"
@@ -20,7 +20,7 @@ static const mega_command commands[] = {
     {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
     {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
     {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},
-    /* without options of their own */
+    /* commands without options */
     {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL},
     {"version", 0, "", "the version", NULL, NULL},
     {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL},
@@ -99,7 +99,7 @@ static const mega_option_part parts[] = {
     {&cli_other_inference_section, FOR_TRAINING, 0},
     {&mega_graph_zero_section, FOR_TRAINING, AT(train.engine.graph)},
     {&cli_other_zero_section, FOR_TRAINING, 0},
-    {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign ones */
+    {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign parts */
     {&cli_other_megatron_section, FOR_TRAINING, 0},
     {&cli_other_transformers_section, FOR_TRAINING, 0},
     {&cli_other_nanogpt_section, FOR_TRAINING, 0},
@@ -138,7 +138,7 @@ static bool derived_line(const mega_options *o, size_t which, const char **out_n
     return true;
 }
 
-/* nanoGPT's schedule is a cosine, whatever its options say; the default here is Megatron's. */
+/* Notes a difference: nanoGPT's schedule is always a cosine; the default here is Megatron's, which is linear. */
 static void note_decay_of_nanogpt(const mega_command_options *cfg, int argc, char **argv)
 {
     static const char *const names[] = {"warmup_iters", "lr_decay_iters", "min_lr", "max_iters", "decay_lr"};
@@ -159,7 +159,7 @@ static void note_decay_of_nanogpt(const mega_command_options *cfg, int argc, cha
     }
 }
 
-/* A checkpoint will say what the network looks like: its rules wait for mega_options_check. */
+/* Returns whether a checkpoint will supply the network's shape: the rules for it then wait for mega_options_check. */
 static bool shape_comes_later(const mega_command_options *cfg)
 {
     const bool is_open = cfg->train.model.num_layers == 0 && cfg->train.model.hidden_size == 0 &&
@@ -180,7 +180,8 @@ static void complete(mega_options *o, int argc, char **argv)
     mega_train_apply_preset(&cfg->train);
 }
 
-/* Both filters off by name is how Megatron-DeepSpeed's scripts ask for the most probable token. */
+/* Derives --greedy: Megatron-DeepSpeed's scripts ask for the most probable token by disabling both
+ * filters explicitly. */
 static void derive_greedy(mega_options *o, mega_generate_options *g)
 {
     const bool both = mega_options_set_by(o, "top_k") == MEGA_SET_BY_COMMAND_LINE &&

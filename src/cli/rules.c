@@ -1,11 +1,11 @@
-/* Rules of commands, and which rules hold for which command. */
+/* Rules of the commands, and a table of the rules that apply to each command. */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "options_impl.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Each process of a launcher whose ranks this one does not see as such would do the whole run over the same files. */
+/* Rejects a launcher whose processes are not ranks here: each of them would do the whole run on the same files. */
 static void rule_one_rank(mega_command_options *cfg)
 {
     static const char *const name[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
@@ -29,7 +29,7 @@ static void rule_one_rank(mega_command_options *cfg)
                          mark, launcher, (long long)ranks, launcher, launcher, mark);
 }
 
-/* transformers trains with --do_train alone. */
+/* In transformers, only --do_train trains; so --do_eval alone means evaluation. */
 static void rule_evaluation_alone(mega_command_options *cfg)
 {
     const char *eval = mega_options_typed(cfg->train.engine.options, "do_eval");
@@ -118,7 +118,7 @@ static void rule_greedy(mega_command_options *cfg)
 {
     const struct {
         const char *dest;
-        bool draws; /* differs from the value that changes nothing */
+        bool draws; /* differs from the value that has no effect */
     } idle[] = {{"temperature", cfg->generate.temperature != 1},
                 {"top_k", cfg->generate.top_k != 0},
                 {"top_p", cfg->generate.top_p != 0}};
@@ -147,7 +147,8 @@ static void rule_plot(mega_command_options *cfg)
     }
 }
 
-/* Opening a file to write empties it: prompts would be gone before the first is read, answers beneath other answers. */
+/* Checks that the files differ. Opening a file for writing empties it: prompts would be lost before they are read, or
+ * two kinds of output would be mixed. */
 static void check_outputs(mega_command_options *cfg)
 {
     const struct {
@@ -173,7 +174,7 @@ static void rule_tokenize_input(mega_command_options *cfg)
     mega_train_check_file(&cfg->train, "--input", cfg->tokenize.input, "a text file");
 }
 
-/* A checkpoint to generate from or to evaluate, and the files that go with it. */
+/* Checks a checkpoint for generation or evaluation, and the files used with it. */
 static void rule_reads(mega_command_options *cfg)
 {
     if (cfg->train.load != NULL && !mega_train_is_hidden(&cfg->train, "--load", cfg->train.load) &&
@@ -197,7 +198,7 @@ static void rule_reads(mega_command_options *cfg)
     }
 }
 
-/* Drawn over, the metrics would be gone, also with --overwrite. */
+/* Rejects an --svg that is one of the metrics files: the drawing would replace the metrics, also with --overwrite. */
 static bool draws_over_metrics(mega_command_options *cfg)
 {
     const mega_list *files = mega_options_positional(cfg->train.engine.options);
@@ -230,11 +231,11 @@ static void rule_outputs(mega_command_options *cfg)
 
 #define FOR_RUN (FOR_PRETRAIN | FOR_PLAN)
 
-/* Rules in the order of the report. One member of engine, train, command is set, or general: that of the room whose
- * options it looks at. */
+/* A rule; they are in the order of the report. Exactly one of general, engine, train and command is set, depending on
+ * the module whose options the rule checks. */
 typedef struct rule_row {
     uint32_t commands;
-    bool shape; /* runs once the network's shape is known */
+    bool shape; /* runs only once the network's shape is known */
     void (*general)(mega_options *o);
     void (*engine)(mega_engine_settings *s);
     void (*train)(mega_train_options *cfg);
@@ -279,11 +280,11 @@ static const rule_row rules[] = {
     {FOR_PLOT, false, .command = rule_plot},
 };
 
-/* Mistakes of these concern files: what the options say is known all the same. */
+/* Rules about files: the values of the options are known even if these report mistakes. */
 static const struct {
     uint32_t commands;
     unsigned topic;
-    void (*train)(mega_train_options *cfg); /* one of these two */
+    void (*train)(mega_train_options *cfg); /* one of `train` and `command` is set */
     void (*command)(mega_command_options *cfg);
 } file_rules[] = {
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_DATA, .train = mega_train_rule_split},

@@ -1,4 +1,5 @@
-/* megalith tasks: a trained model measured on text. LM_LOSS and WIKITEXT103 here, LAMBADA in tasks_lambada.c. */
+/* megalith tasks: evaluates a trained model on text. LM_LOSS and WIKITEXT103 are here, LAMBADA is in
+ * tasks_lambada.c. */
 #include "tasks.h"
 #include "cli.h"
 #include "commands.h"
@@ -15,7 +16,7 @@
 typedef struct reading {
     mega_ids ids;
     size_t bytes;
-    int64_t words; /* of the file as it came: runs between single spaces, WikiText's original tokens */
+    int64_t words; /* number of words in the original file: runs between single spaces, WikiText's original tokens */
     int64_t documents;
 } reading;
 
@@ -26,7 +27,8 @@ static void show_progress(void *user, int64_t windows, int64_t total)
     mega_progress_update(p, 0, (uint64_t)windows);
 }
 
-/* exp(entropy) of the targets themselves: what a model that knows each token's frequency, and nothing else, reaches. */
+/* Computes the perplexity exp(entropy) of the targets' frequencies: what a model reaches that knows only how frequent
+ * each token is. */
 static mega_status unigram_perplexity(const mega_ids *ids, int64_t vocab, double *out)
 {
     int64_t *seen = mega_calloc((size_t)vocab, sizeof *seen);
@@ -83,7 +85,7 @@ mega_status mega_task_text(const mega_command_options *cfg, const mega_document_
                            mega_buffer *space, mega_document_text *out)
 {
     mega_document_fault fault;
-    if (chunk->format == MEGA_DOCUMENT_TEXT) { /* a tokenizer of bytes takes what is no UTF-8, too */
+    if (chunk->format == MEGA_DOCUMENT_TEXT) { /* a byte tokenizer also accepts invalid UTF-8 */
         *out = (mega_document_text){chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size};
         return MEGA_OK;
     }
@@ -93,7 +95,7 @@ mega_status mega_task_text(const mega_command_options *cfg, const mega_document_
                      (long long)fault.line, (long long)fault.column, fault.what, cfg->tasks.json_key);
 }
 
-/* Documents follow each other as in training data: the id that ends one stands between two. */
+/* Appends a document. As in training data, the end-of-document id separates documents. */
 static mega_status add_document(const mega_loaded *l, bool wikitext, const mega_document_text *text, reading *out)
 {
     const int32_t eod = mega_tokenizer_eod(l->tokenizer);
@@ -146,7 +148,7 @@ static mega_status print_lm_loss(const mega_loaded *l, const char *path, const r
     mega_buffer first = {0};
     double unigram = 0.0;
     MEGA_TRY(mega_tokenizer_piece(l->tokenizer, r->ids.id[0], &first));
-    const double bytes = (double)(r->bytes - first.size); /* the first token has nothing before it and is no target */
+    const double bytes = (double)(r->bytes - first.size); /* the first token has no context and is not a target */
     mega_buffer_fini(&first);
     MEGA_TRY(unigram_perplexity(&r->ids, l->model.shape.vocab, &unigram));
     const double loss = e->loss_sum / (double)e->targets;
@@ -171,7 +173,7 @@ static bool is_lambada(const mega_command_options *cfg)
     return strcmp(cfg->tasks.task, "LAMBADA") == 0;
 }
 
-/* LAMBADA generates, the others evaluate windows. */
+/* Loads the model for the task: LAMBADA generates, the other tasks evaluate windows. */
 static mega_status load_model(mega_loaded *l, const mega_command_options *cfg)
 {
     const int64_t positions = l->model.shape.positions;
@@ -208,14 +210,16 @@ static mega_status evaluate(const mega_loaded *l, const mega_command_options *cf
     return MEGA_OK;
 }
 
-/* LM_LOSS reads each token once unless --overlapping-eval is given; WIKITEXT103 overlaps as the original does. */
+/* Evaluates a file. LM_LOSS reads each token once unless --overlapping-eval is given; WIKITEXT103 overlaps windows, as
+ * in Megatron. */
 static mega_status evaluate_file(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
     reading r = {0};
     mega_evaluation e = {0};
     mega_status st = read_text(l, cfg, path, wikitext, &r);
-    st = mega_comm_agree(mega_engine_layout(l->model.engine)->world.comm, st); /* a rank that cannot read ends all */
+    /* if one rank cannot read, all ranks stop */
+    st = mega_comm_agree(mega_engine_layout(l->model.engine)->world.comm, st);
     if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
     if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);
     if (st == MEGA_OK && !wikitext) st = print_lm_loss(l, path, &r, &e);
@@ -223,7 +227,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_command_option
     return st;
 }
 
-/* Reads all that is to be evaluated: a mistake in the last file is not reported after the first was evaluated. */
+/* Reads all files before any is evaluated, so that a mistake in the last one is reported at once. */
 static mega_status check_data(const mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {

@@ -1,7 +1,8 @@
-/* LAMBADA: the last word of a passage, predicted greedily. A passage counts when every token of its label is right.
+/* LAMBADA: greedily predicts the last word of a passage. A passage counts as correct if every token of its label is
+ * right.
  *
- * The original asks whether the largest logit is the label at every label position, each time with the right tokens
- * before it. Greedy generation gives the label exactly when that holds, so it is what runs here. */
+ * Megatron checks at every label position whether the largest logit is the label, each time given the correct tokens
+ * before it. Greedy generation produces the label exactly if that is true, so this file generates. */
 #include "megalith/generate.h"
 #include "megalith/log.h"
 #include "megalith/progress.h"
@@ -17,11 +18,11 @@ typedef struct lambada {
     mega_generator *generator;
     mega_documents *documents;
     mega_document_chunk chunk;
-    int64_t correct, total, empty; /* empty: passages without a word, which are not part of the total */
+    int64_t correct, total, empty; /* empty: passages without a word; they are not counted in total */
     mega_progress progress;
 } lambada;
 
-/* Cuts a passage into context and label. Loose: the label is the last token; strict: the last word. */
+/* Splits a passage into context and label. Loose: the label is the last token; strict: the last word. */
 static mega_status split_passage(const lambada *t, const mega_document_text *text, mega_ids *ids, int64_t *context)
 {
     ids->count = 0;
@@ -49,7 +50,7 @@ static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
 {
     const int64_t label = ids->count - context, most = t->l->model.shape.positions - label;
     if (context < 1 || label < 1 || most < 1) return MEGA_OK; /* nothing to predict from, or nothing to predict */
-    const int64_t kept = context < most ? context : most;     /* a long passage keeps its end */
+    const int64_t kept = context < most ? context : most;     /* only the end of a long passage is kept */
     mega_ids made = {0};
     MEGA_TRY(mega_ids_reserve(&made, label));
     mega_generation g = {.prompt = ids->id + context - kept, .prompt_count = kept, .max_new = label, .tokens = made.id};
@@ -77,10 +78,10 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_
         return MEGA_OK;
     }
     MEGA_TRY(split_passage(t, &text, ids, &context));
-    /* Data-parallel ranks take turns at the passages. */
+    /* Data-parallel ranks process passages in turn. */
     const mega_axis *dp = &mega_engine_layout(t->l->model.engine)->dp;
     const bool is_mine = t->total++ % dp->size == dp->rank;
-    if (t->generator == NULL) return MEGA_OK; /* it is only read */
+    if (t->generator == NULL) return MEGA_OK; /* the passage is only checked */
     if (is_mine) MEGA_TRY(measure(t, ids, context));
     if (t->cfg->train.engine.rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
     return MEGA_OK;
@@ -110,7 +111,8 @@ static mega_status check_total(const lambada *t, const char *path)
 static mega_status run(lambada *t, const char *path)
 {
     const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
-    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab}; /* no padding of the folder's */
+    /* do not draw ids of the vocabulary's padding */
+    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab};
     MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
     MEGA_TRY(mega_generator_create(&t->generator, t->l->model.engine, &t->l->model.language, &g));
     if (t->cfg->train.engine.rank == 0)

@@ -1,4 +1,4 @@
-/* megalith tokenize: the ids and pieces of a text, and the text of ids. */
+/* megalith tokenize: prints the ids and pieces of a text, or the text of ids. */
 #include "cli.h"
 #include "cli_tokenizer.h"
 #include "commands.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece as a C string literal would show it: what is not printable UTF-8 becomes an escape. */
+/* Appends a piece as in a C string literal: anything that is not printable UTF-8 becomes an escape. */
 static void put_piece(mega_buffer *out, const char *bytes, size_t n)
 {
     static const char special[] = "\n\r\t\"\\", names[] = "nrt\"\\";
@@ -49,7 +49,7 @@ static mega_status read_stream(mega_buffer *out, FILE *stream, const char *name)
     return mega_buffer_check(out, "the text");
 }
 
-/* Named pipes, too: their writer may come later. */
+/* Reads a file. Named pipes are allowed too: their writer may come later. */
 static mega_status read_file(mega_buffer *out, const char *path)
 {
     FILE *f = fopen(path, "r");
@@ -59,7 +59,7 @@ static mega_status read_file(mega_buffer *out, const char *path)
     return st;
 }
 
-/* The words after the options, --text, --input, or standard input. */
+/* Reads the text: the words after the options, --text, --input, or standard input. */
 static mega_status read_text(mega_buffer *out, const mega_command_options *cfg)
 {
     const mega_tokenize_options *o = &cfg->tokenize;
@@ -79,7 +79,7 @@ static mega_status read_text(mega_buffer *out, const mega_command_options *cfg)
     return mega_buffer_check(out, "the text");
 }
 
-/* Ids separated by blanks or commas, in one argument or several; brackets as in a Python list are passed over. */
+/* Reads ids separated by blanks or commas, in one or several arguments; ignores brackets as in a Python list. */
 static mega_status read_ids(mega_ids *out, const mega_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -116,7 +116,7 @@ static mega_status print_table(const mega_tokenizer *t, const mega_ids *ids)
     return st;
 }
 
-/* The ids together, as one piece: a character may be spread over several of them. */
+/* Prints the ids' text as a whole, because a character may span several ids. */
 static mega_status print_text(const mega_buffer *text)
 {
     mega_buffer shown = {0};

@@ -1,4 +1,4 @@
-/* megalith train_tokenizer: a vocabulary from text files. */
+/* megalith train_tokenizer: learns a vocabulary from text files. */
 #include "cli.h"
 #include "commands.h"
 #include "inputs.h"
@@ -37,7 +37,8 @@ static mega_status finish(mega_trainer *trainer, mega_tokenizer **out)
     return MEGA_OK;
 }
 
-/* The character vocabulary gets the file that --vocab-file takes; BPE's are written by save. */
+/* Writes the vocabulary: a character vocabulary as the file that --vocab-file accepts; BPE files are
+ * written by save. */
 static mega_status write_folder(const mega_tokenizer *t, const char *folder)
 {
     MEGA_TRY(mega_tokenizer_save(t, folder));
@@ -49,8 +50,8 @@ static mega_status write_folder(const mega_tokenizer *t, const char *folder)
     return st;
 }
 
-/* In the folder, which may have several names. Held while learning as well: a second process is refused before its work
- * and not after it. */
+/* Locks the output folder with a file inside it, because the folder may have several names. The lock is also held
+ * while learning, so that a second process fails before its work and not after it. */
 static mega_status lock_output(mega_lock **out, const char *output)
 {
     char *path = mega_path_join(output, "train_tokenizer.lock"), *subject = mega_format("--output %s", output);
@@ -120,7 +121,7 @@ static mega_status train(const mega_command_options *cfg, mega_trainer *trainer)
     mega_status st = lock_output(&lock, output);
     if (st == MEGA_OK) st = learn(cfg, trainer, lock);
     mega_lock_release(lock);
-    if (st != MEGA_OK && is_new) (void)rmdir(output); /* unless something is in it */
+    if (st != MEGA_OK && is_new) (void)rmdir(output); /* fails if the folder is not empty */
     return st;
 }
 

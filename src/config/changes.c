@@ -1,11 +1,13 @@
-/* What a resumed run computes otherwise than the run that wrote its checkpoint: options whose values differ. */
+/* Lists options whose values differ between a resumed run and the run that wrote its checkpoint, and which change
+ * results. */
 #include "config_impl.h"
 #include "megalith/json.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A schedule that follows from other options (--lr-decay-iters from --train-iters) changes with them. */
+/* Returns whether a change of option i is reported. A schedule option that is derived from others (--lr-decay-iters
+ * from --train-iters) is not: it only follows their change. */
 static bool is_reported(const mega_options *o, size_t i, bool is_schedule_kept)
 {
     const mega_option_row *row = row_at(o, i);
@@ -15,7 +17,7 @@ static bool is_reported(const mega_options *o, size_t i, bool is_schedule_kept)
     return !is_schedule_kept && o->entry[i].source != MEGA_SET_BY_DERIVATION;
 }
 
-/* As a user would type it. The field of --no-x is the opposite of the option. */
+/* Prints a stored value as a user would type it. For --no-x the field is the opposite of the option. */
 static bool print_stored(const mega_option_row *row, const json_t *value, mega_buffer *out)
 {
     if (json_is_boolean(value))

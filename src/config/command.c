@@ -1,10 +1,11 @@
-/* Search in a table of commands: by name, by what old scripts call them, by what scripts of other programs do. */
+/* Searches a table of commands: by name, by the names of old scripts, and by scripts of other programs that do the
+ * same. */
 #include "config_impl.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* "tools/Preprocess-Data.py" → "preprocess_data"; with_folder keeps "tasks/". */
+/* Normalizes a name: "tools/Preprocess-Data.py" → "preprocess_data"; with_folder keeps "tasks/". */
 static void reduce(const char *typed, bool with_folder, char out[80])
 {
     const char *from = typed;

@@ -1,4 +1,5 @@
-/* Life of a configuration: defaults, who set what, and setting an option by the name of its destination. */
+/* Creates and destroys a configuration: defaults, the source of each option, and setting an option by its destination
+ * name. */
 #include "config_impl.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The configuration written out: Megatron's dump of arguments, and JSON for the provenance of a checkpoint. */
+/* Writes the configuration: Megatron's dump of arguments, and JSON that records the options in a checkpoint. */
 #include "config_impl.h"
 #include "megalith/json.h"
 #include <jansson.h>
@@ -13,7 +13,8 @@
 typedef struct dump_line {
     char name[80];
     char *value;
-    int rank; /* of two lines with one name (--x and --no-x are one destination) the lower is shown */
+    /* if two lines have the same name (--x and --no-x share a destination), the line with the lower rank is shown */
+    int rank;
 } dump_line;
 
 static int by_name(const void *a, const void *b)
@@ -24,7 +25,7 @@ static int by_name(const void *a, const void *b)
     return order;
 }
 
-/* Lists look as Python prints them, for parsers that read them so. */
+/* Returns the text of a value. Lists are formatted as Python prints them, for parsers that expect this form. */
 static char *dump_value(const mega_options *o, size_t index)
 {
     const mega_option_row *row = row_at(o, index);
@@ -50,8 +51,8 @@ static char *dump_value(const mega_options *o, size_t index)
     return b.data;
 }
 
-/* Lines of the dump: the destinations of the command (of models that are not built: those given), then what is derived.
- */
+/* Collects the lines of the dump: the command's destinations (those of models that are not built only if given), then
+ * derived values. */
 static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
 {
     size_t n = 0;
@@ -239,7 +240,7 @@ static mega_status set_from_json(mega_options *o, size_t index, const json_t *va
     }
     const char *reason = typed == NULL ? "holds a value of another kind" : NULL;
     if (reason == NULL && !(row->range != MEGA_RANGE_ANY && strcmp(typed, "0") == 0 && row->fallback == NULL)) {
-        reason = mega_value_check(o, row, typed); /* 0 is how "not given" is written */
+        reason = mega_value_check(o, row, typed); /* 0 may mean "not given", which mega_value_check would reject */
     }
     if (reason != NULL) return MEGA_FAIL(MEGA_ERR_FORMAT, "options: \"%s\": %s", row->name, reason);
     return mega_value_set(o, index, typed);

@@ -1,5 +1,6 @@
-/* The environment: which variables the program reads (docs/environment.md is written from the tables below), whether
- * its own have values that it knows, and what launchers of Python leave in the processes that they start. */
+/* Environment variables: the ones that the program reads (docs/environment.md is generated from the tables below), the
+ * check that its own variables have valid values, and the variables that Python launchers set in the processes they
+ * start. */
 #include "config_impl.h"
 #include "megalith/log.h"
 #include <stdio.h>
@@ -9,20 +10,21 @@
 
 #define OWN "MEGA_"
 
-/* Every variable of the program's own; "" is as good as none. The room that reads one treats a value that is not listed
- * here as none, so it is refused before. */
+/* All of the program's own variables. An empty value means "not set". The module that reads a variable ignores a value
+ * that is not listed here, so such values are rejected beforehand. */
 static const struct {
-    const char *name; /* after MEGA_ */
+    const char *name; /* the part after MEGA_ */
     const char *values;
-    double least; /* of a number; 0: it is none */
+    double least; /* smallest valid number; 0: the value is not a number */
     const char *expected;
-    const char *fallback, *meaning; /* for the page */
+    const char *fallback, *meaning; /* default and meaning, for docs/environment.md */
 } variables[] = {
     {"CHECK", "0|1|2", 0, "0, 1 (check every result for what is not finite) or 2 (and every collective)", "0",
      "how much a run checks itself, which makes it slower. 1 looks for values that are not finite after every "
      "instruction; 2 also compares every collective between hosts, and the length of every message. An error then "
      "also says in which line of the source it was found"},
-    {"COMM", "mpi|shm", 0, NULL, "the faster way", /* refused when ranks meet, before options are read */
+    /* an invalid value is rejected when ranks connect, before options are read */
+    {"COMM", "mpi|shm", 0, NULL, "the faster way",
      "how the ranks of one host exchange data: over MPI, or through memory that they share. The bits are the same"},
     {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)", "",
      "refused: it was for comparisons with oneDNN, which `bench/bench_onednn.c` makes now"},
@@ -39,7 +41,7 @@ static const struct {
      "for tests: the ranks of this host behave as if they were on this number of hosts"},
 };
 
-/* What the program reads of the variables of others. */
+/* Variables of other programs that this program reads. */
 static const struct {
     const char *names, *meaning;
 } others[] = {
@@ -118,7 +120,8 @@ void mega_options_rule_environment(mega_options *o)
         mega_options_problem(o, MEGA_ERR_USAGE, "%s", text);
 }
 
-/* Other names that begin so belong to scripts around the program. */
+/* Warns only about names close to a known one: other names with the prefix MEGA_ belong to scripts
+ * around the program. */
 void options_note_environment_typos(void)
 {
     const char *names[ROW_COUNT(variables)];
@@ -133,7 +136,7 @@ void options_note_environment_typos(void)
     }
 }
 
-/* RANK and WORLD_SIZE alone say nothing: shells, notebooks and job scripts export them. */
+/* RANK and WORLD_SIZE alone prove nothing, because shells, notebooks and job scripts export them too. */
 
 const char *mega_options_python_launcher(const char **out_mark, int64_t *out_processes)
 {
@@ -144,7 +147,8 @@ const char *mega_options_python_launcher(const char **out_mark, int64_t *out_pro
     const char *world = getenv("WORLD_SIZE");
     if (world == NULL || !mega_value_int(world, out_processes) || *out_processes <= 1) return NULL;
     for (size_t i = 0; i < ROW_COUNT(mpi); i++)
-        if (getenv(mpi[i]) != NULL) return NULL; /* started since by an MPI launcher, which counts its ranks itself */
+        /* an MPI launcher started this process later, and it counts its ranks itself */
+        if (getenv(mpi[i]) != NULL) return NULL;
     for (size_t i = 0; i < ROW_COUNT(of); i++) {
         if (getenv(of[i].mark) == NULL) continue;
         *out_mark = of[i].mark;

@@ -1,11 +1,11 @@
-/* --help of a command and docs/options.md, both written from the option table. */
+/* Writes --help of a command and docs/options.md, both from the option table. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
 
 #define NAME_COLUMNS 34
 
-/* "--lr-decay-style constant|linear" as it stands in a list of options. */
+/* Writes "--lr-decay-style constant|linear" as shown in a list of options. */
 static void write_usage(const mega_option_row *row, mega_buffer *out)
 {
     mega_buffer_printf(out, "--%s", row->name);
@@ -25,7 +25,7 @@ static void write_usage(const mega_option_row *row, mega_buffer *out)
     }
 }
 
-/* Characters in the first `bytes` of UTF-8: what a column is. */
+/* Returns the number of characters (columns) in the first `bytes` bytes of UTF-8 text. */
 static size_t columns_of(const char *text, size_t bytes)
 {
     size_t n = 0;
@@ -33,7 +33,7 @@ static size_t columns_of(const char *text, size_t bytes)
     return n;
 }
 
-/* Text wrapped to `columns`, further lines indented. */
+/* Writes text wrapped to `columns`; all lines but the first are indented. */
 static void write_wrapped(const char *text, size_t indent, size_t columns, mega_buffer *out)
 {
     size_t at = indent;
@@ -76,7 +76,7 @@ static void write_option(const mega_option_row *row, mega_buffer *out)
     mega_buffer_fini(&text);
 }
 
-/* Names of the options of one answer, in a paragraph. */
+/* Writes one paragraph with the names of the options that have the given answer. */
 static void write_names(const option_table *t, uint32_t command, mega_option_answer answer, const char *title,
                         mega_buffer *out)
 {
@@ -92,7 +92,7 @@ static void write_names(const option_table *t, uint32_t command, mega_option_ans
     mega_buffer_fini(&names);
 }
 
-/* What works, by titles. */
+/* Writes the implemented options, by title. */
 static void write_working(const option_table *t, uint32_t command, mega_buffer *out)
 {
     const char *title = "";
@@ -139,7 +139,7 @@ mega_status mega_options_list(const mega_composition *of, mega_buffer *out)
     return mega_buffer_check(out, "the list of options");
 }
 
-/* A cell of a Markdown table: the bar would end it. */
+/* Writes a cell of a Markdown table, escaping bars, which would end the cell. */
 static void write_cell(const char *text, mega_buffer *out)
 {
     for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);

@@ -1,12 +1,12 @@
-/* The keys of a DeepSpeed JSON: those of options (column json of their rows), those that are no option here, and the
- * block of the options under their own names. */
+/* The keys of a DeepSpeed JSON: those of options (column json of their rows), those that are not options here, and the
+ * block with the options under their own names. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { OF_OPTIONS, OF_NO_OPTION, OF_ENGINE, NO_MORE };
 
-/* The next row of the part that the walk is in, with its paths in rest. */
+/* Moves to the next row of the walk's current part; w->rest receives its paths. */
 static bool next_row(json_key_walk *w)
 {
     if (w->part == OF_NO_OPTION) {
@@ -53,7 +53,7 @@ bool mega_json_key_find(const option_table *t, const char *path, json_key_walk *
     return false;
 }
 
-/* Where path ends in key, if key is below it; else NULL. */
+/* If key is below path, returns the part of key after path; else NULL. */
 static const char *rest_below(const char *key, const char *path, size_t length)
 {
     if (length == 0) return key;
@@ -68,7 +68,7 @@ bool mega_json_key_has_below(const option_table *t, const char *path)
     return false;
 }
 
-/* The same last word elsewhere: "stage" at the top belongs into "zero_optimization". */
+/* Finds a known key with the same last word on another level: "stage" at the top belongs in "zero_optimization". */
 static const char *same_elsewhere(mega_options *o, const char *last)
 {
     for (json_key_walk w = {.options = {.of = &o->table}}; mega_json_key_next(&w);) {
@@ -84,7 +84,7 @@ const char *mega_json_key_near(mega_options *o, const char *path)
     const char *dot = strrchr(path, '.'), *last = dot != NULL ? dot + 1 : path;
     const size_t above = dot != NULL ? (size_t)(dot - path) : 0;
     const char **names = mega_arena_alloc(&o->arena, MOST * sizeof *names);
-    const char *beside = NULL; /* begins with what was written: "train_micro_batch_size" */
+    const char *beside = NULL; /* a key in the same object that begins with the given name: "train_micro_batch_size" */
     size_t n = 0;
     for (json_key_walk w = {.options = {.of = &o->table}}; names != NULL && n < MOST && mega_json_key_next(&w);) {
         const char *rest = rest_below(w.path, path, above);

@@ -1,4 +1,4 @@
-/* docs/deepspeed-json.md: every key of a DeepSpeed JSON that is known, written from the rows. */
+/* Writes docs/deepspeed-json.md: every known key of a DeepSpeed JSON, from the rows. */
 #include "config_impl.h"
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const char *kind_name(const mega_option_row *row)
     }
 }
 
-/* The names of a by-value row: "Adam, AdamW, SGD". */
+/* Writes the values that a by-value row accepts: "Adam, AdamW, SGD". */
 static void write_cases(const char *cases, mega_buffer *out)
 {
     for (const char *at = cases; at != NULL; at = strchr(at, '|')) {
@@ -75,7 +75,7 @@ static void write_block(const option_table *t, const char *block, mega_buffer *o
     }
 }
 
-/* The blocks, in the order in which the rows first name them. */
+/* Returns whether row `at` is the first that names its block: blocks are listed in this order. */
 static bool is_first_of_block(const option_table *t, size_t at, const char *block)
 {
     size_t i = 0;

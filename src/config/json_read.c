@@ -1,5 +1,5 @@
-/* Options from a DeepSpeed JSON. The tree that jansson makes has no line numbers, so the text is followed beside it:
- * members of an object stand in the tree in the order of the text. */
+/* Reads options from a DeepSpeed JSON. The tree that jansson builds has no line numbers, so this file scans the text
+ * in parallel: members of an object are in the tree in the order of the text. */
 #include "config_impl.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
@@ -13,28 +13,28 @@
 
 enum { LONGEST_PATH = 200, MOST_MISTAKES = 64 };
 
-/* Keys given that change nothing, by the reason. */
+/* A key that was given but changes nothing, and the reason. */
 typedef struct idle_key {
     const char *path, *reason;
 } idle_key;
 
 typedef struct json_reader {
     mega_options *o;
-    const char *at; /* in the text */
-    int line;       /* of `at` */
+    const char *at; /* current position in the text */
+    int line;       /* line number of `at` */
     size_t mistakes;
     idle_key idle[128];
     size_t num_idle;
 } json_reader;
 
-/* A key with its value, as the text has them. */
+/* A key and its value, as they are in the text. */
 typedef struct json_item {
     char path[LONGEST_PATH];
     int line;
     json_t *value;
 } json_item;
 
-/* ---- the text beside the tree; it is known to be valid ---- */
+/* ---- scanning the text in parallel with the tree; it is known to be valid ---- */
 
 static void pass_space(json_reader *r)
 {
@@ -47,7 +47,7 @@ static void pass_string(json_reader *r)
     r->at++;
 }
 
-/* A value with all that is in it. */
+/* Skips a value, including everything inside it. */
 static void pass_value(json_reader *r)
 {
     int depth = 0;
@@ -65,7 +65,7 @@ static void pass_value(json_reader *r)
     } while (depth > 0 && *r->at != '\0');
 }
 
-/* One of `{ } [ ] , :`, with the space around it. */
+/* Skips one of `{ } [ ] , :` and the white space around it. */
 static void pass_mark(json_reader *r, char mark)
 {
     pass_space(r);
@@ -75,7 +75,7 @@ static void pass_mark(json_reader *r, char mark)
 
 /* ---- mistakes ---- */
 
-/* "\"zero_optimization.stage\" (ds.json, line 7)" */
+/* Returns the location of a key for messages: "\"zero_optimization.stage\" (ds.json, line 7)". */
 static const char *place(json_reader *r, const json_item *item)
 {
     return mega_options_text(r->o, "\"%s\" (%s, line %d)", item->path, r->o->json_name, item->line);
@@ -128,9 +128,9 @@ static void wrong_kind(json_reader *r, const json_item *item, const char *expect
         mega_options_text(r->o, "%s: found %s, expected %s", place(r, item), shown_value(r->o, item->value), expected));
 }
 
-/* ---- values as texts, as argv has them ---- */
+/* ---- values as texts, in the form used in argv ---- */
 
-/* The three numbers, or what is not three numbers: 0. */
+/* Converts a list of three numbers to texts and returns 3; returns 0 for anything else. */
 static size_t list_texts(mega_options *o, const json_t *value, const char *out[3])
 {
     if (!json_is_array(value) || json_array_size(value) != 3) return 0;
@@ -141,7 +141,7 @@ static size_t list_texts(mega_options *o, const json_t *value, const char *out[3
     return 3;
 }
 
-/* The texts of a value of the row's kind; 0: it is of another kind. */
+/* Converts a value to texts for the row's kind and returns their number; 0: the value has another type. */
 static size_t value_texts(mega_options *o, const mega_option_row *row, const json_t *value, const char *out[3])
 {
     const mega_option_kind kind = row->kind;
@@ -174,8 +174,8 @@ static const char *printed(mega_options *o, size_t index)
     return text;
 }
 
-/* Another source has set the option, and its value stays. Where this one is another, that is a warning; within one JSON
- * it is a mistake. */
+/* Keeps the value that another source has already set for the option. If the value given here differs, that is a
+ * warning, or a mistake if both values are in this JSON. */
 static void keep_other(json_reader *r, const json_item *item, size_t index, const char *value)
 {
     mega_options *o = r->o;
@@ -225,7 +225,8 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
                             shown_value(o, item->value)};
 }
 
-/* "Adam:optimizer=adam|SGD:optimizer=sgd"; letters count without their case, as in DeepSpeed. */
+/* Sets options according to the value, given cases such as "Adam:optimizer=adam|SGD:optimizer=sgd". Ignores case, as
+ * DeepSpeed does. */
 static void set_by_case(json_reader *r, const json_item *item, const mega_option_row *row, const char *value)
 {
     const char *names = "";
@@ -277,7 +278,7 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
 
 static void visit_object(json_reader *r, json_t *object, const char *path);
 
-/* Elements of their own: "optimizer.params.betas[0]". */
+/* Visits the elements of an array as keys of their own: "optimizer.params.betas[0]". */
 static void visit_array(json_reader *r, const json_item *array)
 {
     const size_t count = json_array_size(array->value);
@@ -303,7 +304,7 @@ static bool is_not_given(const json_t *value)
     return json_is_null(value) || (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0);
 }
 
-/* r->at is at the value and passes it. */
+/* Visits one value: r->at points to the value, and is moved past it. */
 static void visit(json_reader *r, const json_item *item, bool is_plain)
 {
     json_key_walk key, first;
@@ -341,7 +342,7 @@ static void visit_object(json_reader *r, json_t *object, const char *path)
     json_object_foreach(object, name, value)
     {
         json_item item = {.line = r->line, .value = value};
-        /* a dot in a name would make another path of it */
+        /* a name that contains a dot would be confused with a path */
         const bool is_plain = strpbrk(name, ".[|") == NULL && strlen(path) + strlen(name) + 2 < sizeof item.path;
         snprintf(item.path, sizeof item.path, "%.120s%s%.70s", path, path[0] != '\0' ? "." : "", name);
         pass_string(r);

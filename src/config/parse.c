@@ -1,4 +1,4 @@
-/* The command line: words to options and values. Nothing stops at the first mistake; what is wrong is collected. */
+/* Parses the command line: words to options and values. Does not stop at the first mistake, but collects them all. */
 #include "config_impl.h"
 #include "megalith/log.h"
 #include <ctype.h>
@@ -11,10 +11,11 @@ typedef struct parser {
     int argc;
     char **argv;
     int at;
-    const char *read_as; /* "--n_layer -> --num-layers, …": names of other programs, told in one line */
+    /* "--n_layer -> --num-layers, …": names of other programs that were given, reported in one line */
+    const char *read_as;
 } parser;
 
-/* "--name" or "-n", but not a negative number and not "-". */
+/* Returns whether a word is "--name" or "-n", but not a negative number and not "-". */
 static bool is_option(const char *word)
 {
     if (word[0] != '-') return false;
@@ -40,7 +41,7 @@ static char *joined(mega_options *o, const char *const *values, size_t count)
     return text;
 }
 
-/* What was given before, unless the same option may be repeated. */
+/* Notes that the same option was given before, unless it may be repeated. */
 static void note_repetition(parser *p, size_t index, const char *typed, const char *text, int position)
 {
     const mega_option_row *row = row_at(p->o, index);
@@ -54,7 +55,8 @@ static void note_repetition(parser *p, size_t index, const char *typed, const ch
 
 static void apply(parser *p, size_t index, const char *typed, const char *const *values, size_t count, int position);
 
-/* "recompute-granularity=full;recompute-method": the parts with = are set, the others take the values. */
+/* Applies "recompute-granularity=full;recompute-method": sets the parts that contain =, and passes the values to the
+ * others. */
 static void apply_parts(parser *p, const char *parts, const char *typed, const char *const *values, size_t count,
                         int position)
 {
@@ -75,7 +77,7 @@ static void apply_parts(parser *p, const char *parts, const char *typed, const c
     }
 }
 
-/* What is after "value:" in the row's cases; NULL where there is no such case. */
+/* Returns what follows "value:" in the row's cases; NULL if there is no such case. */
 static const char *parts_of_case(const mega_option_row *row, const char *value)
 {
     const size_t n = strlen(value);
@@ -86,7 +88,7 @@ static const char *parts_of_case(const mega_option_row *row, const char *value)
     return NULL;
 }
 
-/* "bf16, no, fp16", out of the row's cases. */
+/* Returns the values in the row's cases: "bf16, no, fp16". */
 static const char *case_names(parser *p, const mega_option_row *row)
 {
     const char *names = "";
@@ -102,7 +104,8 @@ static void add_read_as(parser *p, const char *typed, const char *meaning)
     p->read_as = mega_options_text(p->o, "%s%s%s -> %s", p->read_as, p->read_as[0] != '\0' ? ", " : "", typed, meaning);
 }
 
-/* A name alone goes into the one line for all; what else is to be said has its own. */
+/* Notes that a name was replaced. If only the name differs, adds it to the common line `read_as`; otherwise logs a
+ * line of its own. */
 static void note_renamed(parser *p, const mega_option_row *row, const char *typed)
 {
     static const char alias[] = MEGA_ALIAS_REMARK;
@@ -112,7 +115,7 @@ static void note_renamed(parser *p, const mega_option_row *row, const char *type
         add_read_as(p, typed, mega_options_text(p->o, "--%s", row->remark + sizeof alias - 1));
 }
 
-/* "--dtype bfloat16 -> --bf16": what the value was taken for. */
+/* Notes how a value was understood: "--dtype bfloat16 -> --bf16". */
 static void note_case(parser *p, const char *typed, const char *parts)
 {
     const char *meaning = "";
@@ -155,7 +158,8 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
 static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typed, const char *text)
 {
     const bool flag = text == NULL;
-    if (row->neutral != NULL && row->neutral[0] == '=') return; /* depends on another option: a rule decides */
+    /* the neutral value depends on another option, so a rule decides later */
+    if (row->neutral != NULL && row->neutral[0] == '=') return;
     const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->o, row, text) : NULL;
     if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
@@ -192,7 +196,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     }
     note_repetition(p, index, typed, text, position);
     option_entry *entry = entry_of(p, index);
-    if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several of one family */
+    if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several options of one family share this row */
         typed = mega_options_text(p->o, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
     if (row->answer == MEGA_ANSWER_NOT_BUILT) {
@@ -208,13 +212,14 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     apply_value(p, index, typed, values, count);
 }
 
-/* Names that are proposed: the command's own, and those of other programs that work. */
+/* Returns whether a name may be suggested: the command's own names, and implemented names of other programs. */
 static bool is_proposed(const option_walk *w, uint32_t command)
 {
     return (w->commands & command) != 0 && (!w->is_foreign || w->row->answer == MEGA_ANSWER_RENAMED);
 }
 
-/* Names known to the command that begin with what was typed; up to `most`, the count in all is returned. */
+/* Collects up to `most` names known to the command that begin with the typed name. Returns the total number of such
+ * names. */
 static size_t longer_names(const parser *p, const char *name, size_t length, const char **out, size_t most)
 {
     size_t found = 0;
@@ -231,7 +236,7 @@ static size_t longer_names(const parser *p, const char *name, size_t length, con
     return found;
 }
 
-/* The commands that know an option. */
+/* Returns the set of commands that accept an option. */
 static uint32_t owners_of(const parser *p, const char *name, size_t length)
 {
     uint32_t set = 0;
@@ -255,7 +260,7 @@ static const char *nearest_option(parser *p, const char *name)
     return mega_options_nearest(name, names, n);
 }
 
-/* -num-layers, and a long dash of a web page. */
+/* Handles -num-layers, and a long dash copied from a web page. Returns whether that was the mistake. */
 static bool is_with_one_dash(parser *p, const char *typed, const char *name, size_t length)
 {
     if (typed[1] == '-') return false;
@@ -266,13 +271,13 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
     return index != SIZE_MAX;
 }
 
-/* Whose options these are, in messages. */
+/* Returns who reads these options, for messages. */
 static const char *reader_of(const parser *p)
 {
     return p->o->command != NULL ? p->o->command->name : p->table->of->reader;
 }
 
-/* No command knows it: a slip of the hand, or a name that is not written in full. */
+/* Reports an option that no command knows: a misspelling, or an incomplete name. */
 static void misspelt_option(parser *p, const char *typed, const char *name, size_t length)
 {
     const char *command = reader_of(p);
@@ -317,7 +322,7 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     }
 }
 
-/* Number of words after the option at `from` that are values of it. */
+/* Returns how many words after the option at `from` are values of it. */
 static size_t values_after(const parser *p, int from, mega_option_kind kind)
 {
     size_t n = 0;
@@ -366,8 +371,8 @@ static void take_option(parser *p, char *word)
     const size_t index = short_form ? SIZE_MAX : mega_option_find(p->table, name, length, p->command);
     if (index == SIZE_MAX) {
         unknown_option(p, typed, name, length);
-        if (equals == NULL)
-            p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST); /* its values are not further mistakes */
+        if (equals == NULL) /* skip its values, so that they are not reported too */
+            p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         return;
     }
     const mega_option_row *row = row_at(p->o, index);
@@ -383,7 +388,7 @@ static void take_option(parser *p, char *word)
                              row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
-        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT) /* elsewhere it takes a value, which is no further mistake */
+        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT) /* skip the value that other programs give it: no mistake */
             p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         p->at += (int)count;
         apply(p, index, typed, values, count, position);

@@ -1,4 +1,4 @@
-/* Mistakes are collected over the whole command line and told together. */
+/* Collects the mistakes of the whole command line, so that they are reported together. */
 #include "config_impl.h"
 #include "megalith/assert.h"
 #include "megalith/log.h"
@@ -37,7 +37,8 @@ static bool is_known(const mega_options *state, const char *text)
 static void add_problem(mega_options *o, mega_status status, const char *text, const char *where)
 {
     mega_options *state = o;
-    if (is_known(state, text)) return; /* the rules are checked again when a checkpoint has told the shape */
+    /* avoid duplicates: the rules are checked again after a checkpoint has supplied the shape */
+    if (is_known(state, text)) return;
     if (!reserve_problem(state)) {
         state->out_of_memory = true;
         return;
@@ -82,7 +83,7 @@ void mega_options_add_mistake(mega_options *o, mega_status st)
 {
     mega_error_record found;
     mega_error_get(&found);
-    if (st != MEGA_OK) add_problem(o, st, found.text, found.where); /* a run that needs too much memory, too */
+    if (st != MEGA_OK) add_problem(o, st, found.text, found.where); /* also for a run that needs too much memory */
 }
 
 bool mega_options_is_faulty(const mega_options *o, unsigned topics)
@@ -100,14 +101,16 @@ size_t mega_options_problems(const mega_options *o)
     return o->problems;
 }
 
-/* With MEGA_CHECK the lines of all rules are shown; the record itself has the place of the first. */
+/* Appends all mistakes. With MEGA_CHECK set, each line has the source location of its rule; the error record itself
+ * has the location of the first. */
 static void list_problems(const mega_options *state, mega_buffer *all)
 {
     const bool shows_where = mega_check_level() > 0;
     mega_buffer_printf(all, "%zu mistakes:", state->problems);
     for (size_t i = 0; i < state->problems; i++) {
         const option_problem *p = &state->problem[i];
-        if (all->size > MEGA_ERROR_BYTES - 700) { /* the record is of fixed size; the first ones are the ones to mend */
+        /* the record has a fixed size; the first mistakes are the ones to fix first */
+        if (all->size > MEGA_ERROR_BYTES - 700) {
             mega_buffer_printf(all, "\n  … and %zu more", state->problems - i);
             break;
         }
@@ -141,7 +144,7 @@ mega_status mega_options_report(mega_options *o)
     return st;
 }
 
-/* Given on the command line, without effect, and allowed with this number of ranks. */
+/* Returns whether the option was given on the command line, has no effect, and is allowed with this number of ranks. */
 static bool is_without_effect(const mega_options *o, size_t i)
 {
     if (o->entry[i].source != MEGA_SET_BY_COMMAND_LINE) return false;

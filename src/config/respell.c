@@ -1,4 +1,5 @@
-/* Errors of rooms below name options as --name. Whoever wrote the option otherwise reads it as it was written. */
+/* Errors from lower modules name options as --name. If the user wrote an option in another form, the message is
+ * changed to that form. */
 #include "config_impl.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -9,13 +10,14 @@ static bool is_of_name(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '_';
 }
 
-/* The row of the option that begins at `at`, "--lr" and not the middle of a word; SIZE_MAX: there is none. */
+/* Returns the row of the option name that starts at `at`: "--lr", but not in the middle of a word; SIZE_MAX: there is
+ * none. */
 static size_t option_at(const mega_options *o, const char *text, const char *at, size_t *out_length)
 {
     size_t n = 2;
     if (strncmp(at, "--", 2) != 0 || (at > text && is_of_name(at[-1]))) return SIZE_MAX;
     while (is_of_name(at[n])) n++;
-    while (n > 2 && at[n - 1] == '-') n--; /* "--lr-warmup-*" */
+    while (n > 2 && at[n - 1] == '-') n--; /* without the end of "--lr-warmup-*" */
     *out_length = n;
     const size_t i = n > 2 ? mega_option_find(&o->table, at + 2, n - 2, mega_options_command_bit(o)) : SIZE_MAX;
     return i != SIZE_MAX && row_at(o, i)->answer == MEGA_ANSWER_WORKS ? i : SIZE_MAX;

@@ -1,4 +1,4 @@
-/* Rules that hold whatever the options are, because columns of their rows say them. */
+/* Rules for every composition: columns of the rows define them. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@ void mega_options_divisors(int64_t n, int64_t around, char *out, size_t size)
 {
     int64_t found[8];
     size_t count = 0;
-    if (around > n) around = n; /* what divides n is not above it */
+    if (around > n) around = n; /* a divisor of n is at most n */
     for (int64_t away = 0; away <= n && count < ROW_COUNT(found) && away < 100000; away++) {
         const int64_t both[2] = {around - away, away <= n - around ? around + away : 0};
         for (int side = 0; side < (away > 0 ? 2 : 1) && count < ROW_COUNT(found); side++) {
@@ -29,7 +29,7 @@ void mega_options_divisors(int64_t n, int64_t around, char *out, size_t size)
     }
 }
 
-/* What is typed or read from a checkpoint has been checked already: here what follows from it. */
+/* Checks upper limits of derived values. Values that were typed or read from a checkpoint have been checked already. */
 void mega_options_rule_most(mega_options *o)
 {
     for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
@@ -44,7 +44,7 @@ void mega_options_rule_most(mega_options *o)
     }
 }
 
-/* What is not built but for the value that another option has: `neutral` is "=num-attention-heads". */
+/* Checks options that are built only for the value of another option: `neutral` is "=num-attention-heads". */
 void mega_options_rule_equal(mega_options *o)
 {
     for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
@@ -64,7 +64,7 @@ void mega_options_rule_equal(mega_options *o)
     }
 }
 
-/* What has nothing to do where ranks are one would be ignored where they are more. */
+/* Rejects options that have no effect with one rank, if there are more ranks: there they would be silently ignored. */
 void mega_options_rule_alone(mega_options *o)
 {
     for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {

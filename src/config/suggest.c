@@ -1,4 +1,4 @@
-/* The nearest name to a mistyped one: optimal string alignment distance, - and _ being equal, letters without case. */
+/* Finds the nearest name to a mistyped one: optimal string alignment distance, with - and _ equal, ignoring case. */
 #include "config_impl.h"
 #include "megalith/file.h"
 #include <ctype.h>
@@ -30,7 +30,8 @@ static bool fold(folded_word *out, const char *text)
     return true;
 }
 
-/* Edits (insert, remove, replace, swap neighbours) that lead from a to b; `limit` or more when they are not fewer. */
+/* Returns the number of edits (insert, remove, replace, swap neighbours) from a to b. If there are `limit` edits or
+ * more, it may return any number >= `limit`. */
 static int distance(const folded_word *a, const folded_word *b, int limit)
 {
     const size_t n = a->size, m = b->size;
@@ -48,7 +49,8 @@ static int distance(const folded_word *a, const folded_word *b, int limit)
                 now[j] = least(now[j], before[j - 2] + 1);
             least_now = least(least_now, now[j]);
         }
-        if (least_now >= limit && least_before >= limit) return limit; /* a swap reaches two rows back */
+        /* stop early; a swap reaches two rows back, so both rows count */
+        if (least_now >= limit && least_before >= limit) return limit;
         least_before = least_now;
     }
     return row[n % 3][m];
@@ -59,7 +61,8 @@ const char *mega_options_nearest(const char *typed, const char *const *names, si
     const char *best = NULL;
     folded_word word, name;
     if (!fold(&word, typed)) return NULL;
-    int best_edits = (int)(word.size / 3) + 1; /* a third of the letters wrong is no longer the same name */
+    /* with more than a third of the letters wrong, it is not the same name */
+    int best_edits = (int)(word.size / 3) + 1;
     for (size_t i = 0; i < n; i++) {
         if (!fold(&name, names[i])) continue;
         const int edits = distance(&word, &name, best_edits);
@@ -81,7 +84,7 @@ static bool is_iteration(const char *name)
            digits[strspn(digits, "0123456789")] == '\0';
 }
 
-/* The newest of them. */
+/* Appends the newest iterations. */
 static bool put_iterations(mega_buffer *out, const char *above, const mega_names *names)
 {
     size_t count = 0, passed = 0;

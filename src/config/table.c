@@ -1,4 +1,4 @@
-/* The rows of a composition as one list, in the order of --help, and search by name. */
+/* Builds one list of all rows of a composition, in the order of --help, and searches it by name. */
 #include "config_impl.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool has_title(const mega_composition *of, size_t part, const char *title
     return strcmp(of->part[part].section->title, title) == 0;
 }
 
-/* Whether a part before this one has its title: it is listed there. */
+/* Returns whether an earlier part has the same title: this part is then listed there. */
 static bool is_listed(const mega_composition *of, size_t part)
 {
     for (size_t p = 0; p < part; p++)
@@ -54,7 +54,7 @@ mega_status mega_option_table_make(option_table *out, const mega_composition *of
     return MEGA_OK;
 }
 
-/* Fields are known by their last name. */
+/* Returns the name of the row's field without its path: the last word of the destination. */
 static const char *own_name(const mega_option_row *row)
 {
     const char *from = row->dest != NULL ? row->dest : row->name;
@@ -110,7 +110,7 @@ size_t mega_option_find_dest(const option_table *t, const char *dest, uint32_t c
 {
     const size_t length = strlen(dest);
     size_t negative = SIZE_MAX;
-    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;) { /* foreign ones have no field */
+    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;) { /* foreign rows have no field */
         if ((w.commands & command) == 0 || !mega_option_name_equal(own_name(w.row), dest, length)) continue;
         if (w.row->answer == MEGA_ANSWER_WORKS) return w.index;
         if (negative == SIZE_MAX) negative = w.index;

@@ -1,4 +1,4 @@
-/* Values of options: text to field and back. */
+/* Converts values of options from text to fields and back. */
 #include "config_impl.h"
 #include <ctype.h>
 #include <errno.h>
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decimal numbers only: 12, -3, .01, 5e8. No hexadecimal, inf or nan, which strtod would take. */
+/* Returns whether text is a decimal number: 12, -3, .01, 5e8. Rejects hexadecimal, inf and nan, which
+ * strtod accepts. */
 static bool is_decimal(const char *text)
 {
     bool digit = false;
@@ -40,7 +41,7 @@ bool mega_value_int(const char *text, int64_t *out)
         return true;
     }
     double x;
-    if (!mega_value_float(text, &x) || x != floor(x) || fabs(x) > 9.007e15) return false; /* 5e8 is a whole number */
+    if (!mega_value_float(text, &x) || x != floor(x) || fabs(x) > 9.007e15) return false; /* 5e8 is an integer */
     *out = (int64_t)x;
     return true;
 }
@@ -181,7 +182,7 @@ static mega_status store(mega_options *o, size_t index, const char *text)
     const char *copy = NULL;
     switch (row->kind) {
     case MEGA_OPTION_OFF:
-    case MEGA_OPTION_FLAG: /* typed without a value, or set to the value of the destination */
+    case MEGA_OPTION_FLAG: /* typed without a value, or set to the destination's value */
         on = text == NULL ? row->kind == MEGA_OPTION_FLAG : strchr("tT1", text[0]) != NULL;
         memcpy(field, &on, sizeof on);
         return MEGA_OK;
@@ -226,7 +227,8 @@ mega_status mega_value_set(mega_options *o, size_t index, const char *text)
     return store(o, index, text);
 }
 
-/* Writes a list whose items are copies in the arena; `kept` items of the old list stay in front. */
+/* Stores a list; its items are copied to the arena. The first `kept` items of the old list are kept before the new
+ * ones. */
 static mega_status store_list(mega_options *o, size_t index, const char *const *texts, size_t count, size_t kept)
 {
     const mega_option_row *row = row_at(o, index);
@@ -296,7 +298,7 @@ bool mega_value_print(const mega_options *o, size_t index, mega_buffer *out)
         if (entry->text != NULL) return mega_buffer_puts(out, entry->text);
         if (row->answer == MEGA_ANSWER_NOT_BUILT && row->neutral != NULL && row->neutral[0] != '=' &&
             row->kind != MEGA_OPTION_BOOL) {
-            return print_choice(row->neutral, 0, out); /* where it stands */
+            return print_choice(row->neutral, 0, out); /* the first neutral value describes what this program does */
         }
         return mega_buffer_puts(out, row->fallback != NULL ? row->fallback : "None");
     }

@@ -1,6 +1,6 @@
-/* What the ranks of a training must have alike is compared before its first step: options, build, tokenizer and data
- * are refused where they differ; of instruction sets all take the least. Everything is compared as lines of text, so
- * that a difference is named as a user would write it. */
+/* Compares what must be equal on all ranks of a training before its first step: differences in options, build,
+ * tokenizer or data are errors; of different instruction sets, all ranks use the smallest. Everything is compared as
+ * lines of text, so that a difference is reported as a user would write it. */
 #include "megalith/compare.h"
 #include "megalith/kernels.h"
 #include "megalith/train.h"
@@ -11,7 +11,7 @@
 enum { MOST_LINES = 4 };
 
 typedef struct lines {
-    mega_list list; /* of line */
+    mega_list list; /* the texts of `line` */
     const char *item[MOST_LINES];
     char line[MOST_LINES][MEGA_COMPARED_TEXT];
 } lines;
@@ -23,7 +23,7 @@ static char *add_line(lines *l)
     return l->line[l->list.count++];
 }
 
-/* Builds first: another one may have other options. */
+/* Compares builds first, since another build may have other options. */
 mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
 {
     mega_list options = {0};
@@ -49,7 +49,7 @@ static mega_status compare(const trainer *t, const char *what, const char *remed
 
 enum { ISAS = MEGA_ISA_AMX + 1 };
 
-/* "amx on 3 ranks (first: 0), avx2 on 1 rank (3)". */
+/* Logs "amx on 3 ranks (first: 0), avx2 on 1 rank (3)". */
 static void say_isas(const trainer *t, const int32_t ranks[ISAS], const int32_t first[ISAS], mega_isa least)
 {
     mega_buffer text = {0};
@@ -62,13 +62,14 @@ static void say_isas(const trainer *t, const int32_t ranks[ISAS], const int32_t 
     mega_buffer_fini(&text);
 }
 
-/* Sums in vectors of another width round differently: copies of a weight on two such processors would drift apart. */
+/* Selects the smallest instruction set of all ranks. Vectors of another width round sums differently, so copies of a
+ * weight on two such processors would drift apart. */
 static mega_status agree_on_isa(const trainer *t)
 {
     mega_comm *all = mega_world_comm(t->world);
     const mega_isa mine = mega_cpu_isa();
     int32_t ranks[ISAS] = {0}, first[ISAS];
-    for (int i = 0; i < ISAS; i++) first[i] = -INT32_MAX; /* negative, so that the largest is the lowest rank */
+    for (int i = 0; i < ISAS; i++) first[i] = -INT32_MAX; /* negated ranks, so that the maximum is the lowest rank */
     ranks[mine] = 1;
     first[mine] = -mega_world_rank(t->world);
     MEGA_TRY(mega_comm_all_reduce(all, "instruction sets", ranks, ISAS, MEGA_I32, MEGA_REDUCE_SUM));

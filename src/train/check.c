@@ -1,9 +1,10 @@
-/* Everything that can be known of a run before it writes or builds anything: one list of mistakes, the same for the run
- * itself and for --dry-run. A check is made even when others have failed, unless it needs what they looked at. */
+/* Checks everything that can be known about a run before it writes or builds anything, and collects one list of
+ * mistakes, the same for the run itself and for --dry-run. A failed check does not stop later checks, except those
+ * that need its result. */
 #include "train_impl.h"
 
-/* Adds a failure that the ranks have agreed on to the list of each, and all go on to the next check. Any other one came
- * from communication itself and ends the run, as a signal does. Collective. */
+/* Collective: the world. Adds a failure that all ranks have agreed on to each rank's list; all then continue with the
+ * next check. Any other failure comes from communication itself and ends the run, as a signal does. */
 static mega_status collect(trainer *t, mega_status st, bool *passed)
 {
     const mega_status agreed = train_agree(t, st);
@@ -23,7 +24,8 @@ static mega_status check_checkpoint(trainer *t)
     return train_open_checkpoint(t);
 }
 
-/* A checkpoint that cannot be read would have brought its tokenizer. */
+/* Checks the tokenizer. If the checkpoint could not be read, a missing tokenizer is not reported: the checkpoint may
+ * contain one. */
 static mega_status check_tokenizer(trainer *t, bool loaded)
 {
     const bool is_unknown = !loaded && !train_names_tokenizer(t);
@@ -31,7 +33,8 @@ static mega_status check_tokenizer(trainer *t, bool loaded)
     return train_open_tokenizer(t);
 }
 
-/* Whether all ranks know what the network looks like; one that does not has a mistake that says why. Collective. */
+/* Collective: the world. Returns in *out whether all ranks know the network's shape; a rank that does not has a
+ * mistake that explains it. */
 static mega_status know_network(const trainer *t, bool loaded, bool *out)
 {
     int32_t known = (loaded || !train_takes_shape(t)) && t->vocab > 0 &&
@@ -42,7 +45,7 @@ static mega_status know_network(const trainer *t, bool loaded, bool *out)
     return MEGA_OK;
 }
 
-/* The programs of the network and the memory it needs; nothing is allocated. Collective. */
+/* Collective: the world. Checks the programs of the network and the memory it needs; allocates nothing. */
 static mega_status check_network(trainer *t)
 {
     bool passed, fits;
@@ -53,9 +56,11 @@ static mega_status check_network(trainer *t)
     train_note(t, "building the model");
     MEGA_TRY(collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;
-    const bool loads = fits && t->checkpoint != NULL; /* what does not fit as a whole is not told tensor by tensor */
+    /* if the shape does not fit as a whole, do not also list each tensor */
+    const bool loads = fits && t->checkpoint != NULL;
     MEGA_TRY(collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
-    if (!t->is_plan) MEGA_TRY(collect(t, train_check_memory(t, false), &passed)); /* a plan shows what does not fit */
+    /* a plan shows a run that does not fit */
+    if (!t->is_plan) MEGA_TRY(collect(t, train_check_memory(t, false), &passed));
     if (!t->is_plan) MEGA_TRY(collect(t, train_check_space(t), &passed));
     return collect(t, train_profile_check(t), &passed);
 }
@@ -72,7 +77,7 @@ static mega_status check_data(trainer *t)
 mega_status train_check(trainer *t)
 {
     bool loaded, passed, known;
-    MEGA_TRY(train_compare_ranks(t)); /* ranks with other options would not make the same checks */
+    MEGA_TRY(train_compare_ranks(t)); /* ranks with different options would make different checks */
     MEGA_TRY(collect(t, train_compare_processors(t), &passed));
     if (!t->is_plan) MEGA_TRY(collect(t, train_lock_save(t), &passed));
     MEGA_TRY(collect(t, check_checkpoint(t), &loaded));
@@ -83,7 +88,7 @@ mega_status train_check(trainer *t)
     MEGA_TRY(collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
-    /* Last: how many iterations there are is known once the engine is built. */
+    /* Last, because the number of iterations is known only once the engine is built. */
     if (!t->is_plan) MEGA_TRY(collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

@@ -1,4 +1,4 @@
-/* The losses of a run, kept small enough to stay in memory and drawn on the terminal at its end. */
+/* Stores the losses of a run in little memory and draws them on the terminal at its end. */
 #include "megalith/plot.h"
 #include "train_impl.h"
 #include <string.h>
@@ -8,9 +8,9 @@ enum { POINTS = 2048, LEAST_POINTS = 10 };
 struct train_curve {
     double x[POINTS], y[POINTS];
     int count;
-    int64_t stride;   /* iterations in a point */
-    double sum;       /* of the losses of the point that is being filled */
-    int64_t gathered; /* iterations in it */
+    int64_t stride;   /* iterations per point */
+    double sum;       /* sum of the losses in the unfinished point */
+    int64_t gathered; /* number of iterations in the unfinished point */
 };
 
 mega_status train_curve_open(trainer *t)
@@ -22,7 +22,7 @@ mega_status train_curve_open(trainer *t)
     return MEGA_OK;
 }
 
-/* Each point the mean of two, half as many points. */
+/* Halves the number of points: each new point is the mean of two. */
 static void halve(train_curve *c)
 {
     for (int i = 0; i < POINTS / 2; i++) {
@@ -62,7 +62,7 @@ void train_curve_draw(const trainer *t)
                             .height = 14,
                             .style = t->io->utf8 ? MEGA_PLOT_BRAILLE : MEGA_PLOT_ASCII};
     mega_buffer text = {0};
-    /* A picture that cannot be drawn is no reason to fail a training that is done. */
+    /* Ignore a failure to draw: the training itself has succeeded. */
     if (mega_plot_text(&plot, &text) == MEGA_OK) train_lines(t, text.data);
     mega_buffer_fini(&text);
 }

@@ -1,12 +1,12 @@
-/* The data of a run: those of its task, samplers, and the samples of a batch. */
+/* The data of a run: the task's datasets, the samplers, and the samples of a batch. */
 #include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 #include <stdio.h>
 
-/* Megatron's numbers, which fix the order: what the whole training reads, even where this run ends earlier. Without
- * training it is one evaluation. */
+/* Returns the number of validation batches that the whole training reads, even if this run ends earlier. The formula
+ * is Megatron's, because the number determines the order of samples. Without training there is one evaluation. */
 static int64_t batches_of_validation(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -19,7 +19,8 @@ static mega_sampler_type sampler_type(const trainer *t)
     return t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC ? MEGA_SAMPLER_CYCLIC : MEGA_SAMPLER_SINGLE;
 }
 
-/* Of this rank: arrays lie once on a host, permutations in each of its ranks. */
+/* Returns the bytes of order data for this rank: a host holds one copy of the arrays, and each of its ranks has its
+ * own permutations. */
 static size_t order_bytes(const trainer *t)
 {
     size_t shared = 0, own = 0;
@@ -48,7 +49,8 @@ const char *train_data_prefix(const mega_train_options *cfg, int split, const ch
     const mega_list *own[] = {&cfg->data.train_data_path, &cfg->data.valid_data_path, &cfg->data.test_data_path};
     const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path : own[split];
     *others = list->count > 1 ? " or another of the blend" : "";
-    return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data"; /* weight prefix weight prefix … */
+    /* the list is: weight prefix weight prefix … */
+    return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data";
 }
 
 const char *train_split_name(int split)
@@ -57,7 +59,8 @@ const char *train_split_name(int split)
     return name[split];
 }
 
-/* What the whole training reads. A run that began with larger batches has consumed more than its iterations say. */
+/* Returns the number of samples that the whole training reads. A run that began with larger batches has consumed more
+ * than its number of iterations suggests. */
 static int64_t train_samples(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -91,7 +94,7 @@ static mega_status need_training(const trainer *t)
                      cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
 }
 
-/* A wrong tokenizer, or ends of documents that nothing marks, are told before the first step and not after an hour. */
+/* Reports a wrong tokenizer, or documents without an end token, before the first step and not after an hour. */
 static mega_status look_at_data(trainer *t)
 {
     MEGA_TRY(need_training(t));
@@ -124,7 +127,7 @@ void train_close_checked_data(trainer *t)
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) t->task->free_data(&t->data[i]);
 }
 
-/* Opens what the first rank of this host offers to the others. */
+/* Opens the shared memory that the first rank of this host offers to the host's other ranks. */
 static mega_status open_share(const trainer *t, mega_gpt_share **share)
 {
     enum { WORDS = sizeof(mega_gpt_offer) / sizeof(int64_t) };
@@ -140,8 +143,9 @@ static mega_status open_share(const trainer *t, mega_gpt_share **share)
     return st;
 }
 
-/* The first rank builds what is not cached. The first rank of any other host finds it, or builds what its host lacks;
- * the others map what that rank has. */
+/* Builds the data in an order that avoids duplicate work. The first rank builds what is not cached. Then the first
+ * rank of each other host finds the cache, or builds what its host lacks; the other ranks map the memory of their
+ * host's first rank. */
 static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
 {
     const int rank = mega_world_rank(t->world);
@@ -201,7 +205,8 @@ mega_status train_check_ends(const trainer *t)
     return t->task->check_data_options(&o);
 }
 
-/* The engine is made before the data are open, and reads none of them before its first step. */
+/* Reads a training sample. The engine is created before the data are open, but reads no sample before
+ * its first step. */
 static mega_status read_training(void *user, int64_t n, mega_sample *sample)
 {
     const mega_dataset d = mega_dataset_sampled(&((trainer *)user)->sampled[MEGA_SPLIT_TRAIN]);

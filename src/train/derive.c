@@ -1,5 +1,5 @@
-/* What follows from other options of a training. Runs again after a checkpoint has set the shape, so that each value is
- * derived from what stands now; a value that somebody gave is never touched. */
+/* Derives options of a training from other options. Runs again after a checkpoint has set the shape, so that each
+ * value follows from the current ones; never changes a value that was given. */
 #include "train_rules.h"
 
 static void derive_shape(mega_train_options *cfg)
@@ -12,7 +12,8 @@ static void derive_shape(mega_train_options *cfg)
         cfg->model.max_position_embeddings = cfg->seq_length;
 }
 
-/* Stages that say their number of layers have as many parts as the others. */
+/* Derives how many virtual stages each rank has when the number of layers per virtual stage is given; stages with an
+ * explicit number of layers have as many virtual stages as the others. */
 static void derive_stage_parts(mega_train_options *cfg)
 {
     const int64_t each = cfg->model.num_layers_per_virtual_pipeline_stage, stages = train_even_stages(cfg);

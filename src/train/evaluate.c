@@ -1,11 +1,11 @@
-/* Evaluation on a split, with Megatron's lines. */
+/* Evaluates a split and prints Megatron's lines. */
 #include "megalith/progress.h"
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* On the terminal of the run, or, where its output is piped, as any long work is shown. */
+/* Shows progress on the run's terminal, or, if the output is piped, like any other long operation. */
 static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t total)
 {
     char text[96];
@@ -17,23 +17,24 @@ static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t t
     t->io->status(t->io->user, text);
 }
 
-/* Where an evaluation of `total` samples begins: at the first sample where nothing is trained, as in Megatron. The set
- * is sized from this command's options, and a checkpoint may have consumed more than that in a run of other options:
- * then the blocks of `total` come round again. */
+/* Returns the first sample of an evaluation of `total` samples: 0 if nothing is trained, as in Megatron. The split was
+ * sized from this command's options, but the run that wrote the checkpoint may have consumed more with other options:
+ * then the blocks of `total` samples start over. */
 static int64_t first_sample(const trainer *t, int split, int64_t total)
 {
     if (split != MEGA_SPLIT_VALID || t->cfg->skip_train) return 0;
     const int64_t consumed = mega_engine_progress_get(t->engine)->consumed_valid_samples;
     const int64_t blocks = t->data[split].samples / total;
-    const bool comes_round = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC; /* by itself */
+    /* a cyclic split starts over by itself */
+    const bool comes_round = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC;
     if (comes_round || blocks == 0 || consumed + total <= t->data[split].samples) return consumed;
     return consumed / total % blocks * total;
 }
 
-/* Mean loss over eval_iters batches, a micro-batch at a time so that large ones show how far they are. The validation
- * split goes on where the last evaluation ended; one that a signal ends (after the instruction under way) has consumed
- * its samples all the same, so that the run that resumes reads at each later evaluation what the uninterrupted run
- * reads there. */
+/* Computes the mean loss over eval_iters batches, one micro-batch at a time so that progress can be shown for large
+ * batches. The validation split continues where the last evaluation ended. An evaluation that a signal ends (after the
+ * current instruction) still counts its samples as consumed, so that a resumed run reads the same samples in each
+ * later evaluation as an uninterrupted run. */
 static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_whole)
 {
     const mega_train_options *cfg = t->cfg;
@@ -54,7 +55,7 @@ static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_who
         done += is_left ? 0 : cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size;
         show(t, &shown, done, total);
     }
-    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* which signal */
+    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
     if (moves) progress->consumed_valid_samples += total;
     *is_whole = !is_left;

@@ -1,9 +1,9 @@
-/* What the cores of the first rank's host did in a log interval: other processes slow a run down, and the log says so.
- * All ranks of the host count as the run. */
+/* Measures how busy the cores of the first rank's host were in a log interval: other processes slow a run down, and
+ * the log says so. All ranks of the host count as part of the run. */
 #include "megalith/record.h"
 #include "train_impl.h"
 
-#define LEAST_S 1.0 /* that a figure covers: it is then 2 % wrong at most */
+#define LEAST_S 1.0 /* shortest measurement in seconds: the error is then at most 2 % */
 
 mega_status train_load_open(trainer *t)
 {
@@ -17,7 +17,8 @@ mega_status train_load_open(trainer *t)
     return st;
 }
 
-/* At a log line. Lines within an interval show what it did up to there, like all that they sum. */
+/* Called at each log line. A line inside an interval shows the load since the interval's start, like all its other
+ * sums. */
 void train_load_read(trainer *t, bool is_last_of_interval)
 {
     mega_cpu_load load;

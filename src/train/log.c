@@ -1,12 +1,14 @@
-/* The training log line, Megatron's fields in Megatron's order and then ours, and the progress line on a terminal. */
+/* Prints the training log line (Megatron's fields in Megatron's order, then our own) and the progress line on a
+ * terminal. */
 #include "megalith/progress.h"
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* Megatron prints at multiples of --log-interval. We also print the first and the last iteration, and at least one line
- * a minute; such lines show the sums so far and reset nothing, so that the others are what Megatron's would be. */
+/* Returns whether to print a line. Megatron prints at multiples of --log-interval. We also print the first and the
+ * last iteration, and at least one line per minute; these extra lines show the sums so far and reset nothing, so that
+ * the regular lines match Megatron's. */
 static bool is_due(const trainer *t, int64_t iteration, double step_s)
 {
     const bool regular = iteration % t->cfg->log_interval == 0;
@@ -14,7 +16,7 @@ static bool is_due(const trainer *t, int64_t iteration, double step_s)
     return regular || end || mega_time_now() + step_s - t->last_line > 58;
 }
 
-/* Of training alone, at the pace of this interval. */
+/* Returns the estimated time left, for training alone, at the speed of this interval. */
 static const char *time_left(const trainer *t, char *out, int size)
 {
     const int64_t iterations = t->train_iters - mega_engine_progress_get(t->engine)->iteration;
@@ -46,7 +48,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     const double n = (double)t->interval.iterations;
     double tokens_s, flops, palm;
     char left[32];
-    mega_buffer *const b = &t->line; /* kept from line to line: nothing is allocated */
+    mega_buffer *const b = &t->line; /* reused for every line, so that nothing is allocated */
     b->size = 0;
     b->failed = false;
     throughput(t, &tokens_s, &flops, &palm);
@@ -69,8 +71,8 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     if (!b->failed) train_line(t, "%s", b->data);
 }
 
-/* Once. Allocated is what was planned, reserved what the process really holds; pages that nothing has touched yet are
- * planned and not held, but they are reserved all the same. */
+/* Called once. "Allocated" is the planned memory, "reserved" is the memory that the process really holds. Pages that
+ * have not been touched yet are planned but not held; they are still counted as reserved. */
 static void write_memory(const trainer *t, int64_t iteration)
 {
     struct rusage usage;

@@ -1,5 +1,5 @@
-/* Losses in logs, under the names that the model gives them. A model with one loss shows that; of several, what is
- * trained (the sum of coefficient * loss) is called "loss", and each stands behind it under its own name. */
+/* Prints losses under the names that the model gives them. For a model with one loss, only that is shown. For several,
+ * "loss" is the value that is trained (the sum of coefficient * loss), followed by each loss under its own name. */
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
@@ -30,17 +30,17 @@ void train_losses_add(train_interval *sum, const mega_step_result *r)
     for (int i = 0; i < MEGA_METRICS; i++) sum->metric[i] += r->metric[i];
 }
 
-/* As Megatron, a loss of 0 is not shown: nothing was trained. */
+/* As in Megatron, a loss of 0 is not shown, because nothing was trained. */
 void train_losses_text(const trainer *t, const train_interval *sum, mega_buffer *out)
 {
     const double n = (double)sum->iterations;
     if (sum->loss / n > 0) mega_buffer_printf(out, " %s: %.6E |", train_loss_name(t), sum->loss / n);
     for (int i = 0; i < train_loss_parts(t); i++)
-        if (isfinite(sum->metric[i])) /* NAN: evaluation alone computes it */
+        if (isfinite(sum->metric[i])) /* NAN: only evaluation computes this metric */
             mega_buffer_printf(out, " %s: %.6E |", mega_engine_metric_name(t->engine, i), sum->metric[i] / n);
 }
 
-/* Megatron's line. What evaluates a likelihood has a perplexity. */
+/* Writes Megatron's evaluation line; if the loss is a likelihood, it includes the perplexity. */
 void train_evaluation_text(const trainer *t, const char *where, const mega_loss_sums *sums, mega_buffer *out)
 {
     const double loss = train_evaluation_loss(sums);

@@ -1,9 +1,9 @@
-/* What a run needs by class, and whether it fits. */
+/* Computes the memory that a run needs, by class, and checks that it fits. */
 #include "megalith/memory.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 
-enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* of the table */, NEVER = 4 /* no stage of ZeRO */ };
+enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* indices in the table */, NEVER = 4 /* higher than any ZeRO stage */ };
 
 static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
 {
@@ -42,7 +42,7 @@ static void table_row(mega_buffer *out, const char *what, size_t bytes, const ch
     mega_buffer_printf(out, "  %-12s%12s  %s", what, train_bytes(text, sizeof text, (double)bytes), meaning);
 }
 
-/* What no engine plans. */
+/* Adds the memory that the engine does not plan. */
 static void table_beside(const trainer *t, mega_buffer *out)
 {
     const train_holds h = train_holds_get(t);
@@ -62,7 +62,7 @@ void train_memory_table(const trainer *t, mega_buffer *out)
     const struct {
         const char *what, *meaning;
         size_t bytes;
-        int cut_from; /* stage of ZeRO */
+        int cut_from; /* lowest ZeRO stage that shards this class */
     } row[] = {
         {"weights",
          t->cfg->engine.backend.params_dtype == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters",
@@ -82,7 +82,7 @@ void train_memory_table(const trainer *t, mega_buffer *out)
     };
     char text[32];
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        if (i == 0 && m.weights == 0) continue; /* the masters are the weights */
+        if (i == 0 && m.weights == 0) continue; /* the masters are also the weights */
         if (i == PACKED_ROW && m.packed == 0) continue;
         table_row(out, row[i].what, row[i].bytes, row[i].meaning);
         if (i == SCRATCH_ROW && m.head > 0)
@@ -100,7 +100,8 @@ size_t train_memory_limit(const trainer *t, const char **name)
 {
     *name = "--memory-limit";
     if (t->cfg->memory_limit > 0) return (size_t)t->cfg->memory_limit;
-    return mega_memory_available(name) / (size_t)t->cfg->engine.local_world_size; /* they share what this host has */
+    /* the ranks of this host share its memory */
+    return mega_memory_available(name) / (size_t)t->cfg->engine.local_world_size;
 }
 
 mega_status train_check_memory(const trainer *t, bool is_shown)

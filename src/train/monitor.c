@@ -1,7 +1,6 @@
-/* What a run leaves for other programs: the metrics file, TensorBoard events under Megatron's tags, progress.txt. A
- * file that cannot be written does not end the training: what waits is tried again, and what is missing is reported at
- * the end.
- */
+/* Writes files for other programs: the metrics file, TensorBoard events under Megatron's tags, progress.txt. A file
+ * that cannot be written does not end the training: pending data is written later, and what is missing is reported at
+ * the end. */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/metrics.h"
@@ -13,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLUSH_S 5.0 /* a reader sees events this much late at most */
+#define FLUSH_S 5.0 /* maximum delay in seconds before a reader sees an event */
 
-/* How writing goes, so that the log hears of changes alone. */
+/* Records whether writing to a file works, so that only changes are logged. */
 typedef struct target {
     const char *option, *path, *what;
     bool is_failing;
-    int64_t lost; /* pieces reported as lost */
+    int64_t lost; /* number of records reported as lost */
 } target;
 
 struct train_monitor {
@@ -28,10 +27,10 @@ struct train_monitor {
     mega_outbox *progress;
     target of_metrics, of_board, of_progress;
     double last_flush;
-    char loss_key[MEGA_LOSS_NAME], part_key[MEGA_METRICS][MEGA_LOSS_NAME]; /* in the metrics file */
+    char loss_key[MEGA_LOSS_NAME], part_key[MEGA_METRICS][MEGA_LOSS_NAME]; /* keys in the metrics file */
 };
 
-/* After each try. What is missing while nothing fails went with a file that was removed. */
+/* Called after each attempt to write. If data is missing although no write fails, the file was removed. */
 static void hear(target *f, mega_status st, mega_missing missing)
 {
     if (st != MEGA_OK && !f->is_failing)
@@ -56,7 +55,7 @@ static void hear_end(const target *f, mega_status st, mega_missing missing)
         mega_warn("%s %s: its last %s may be missing: %s", f->option, f->path, f->what, mega_error_message());
 }
 
-/* Each argument under its own name, as Megatron writes them: lines "  name .... value" of the dump. */
+/* Writes each argument under its own name, as Megatron does, from the lines "  name .... value" of the dump. */
 static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
 {
     mega_buffer dump = {0};
@@ -84,7 +83,7 @@ static mega_status open_board(trainer *t, train_monitor *m)
     return MEGA_OK;
 }
 
-/* --log-progress: one line a checkpoint in SAVE/progress.txt. */
+/* Opens SAVE/progress.txt, to which --log-progress adds one line per checkpoint. */
 static mega_status open_progress(const trainer *t, train_monitor *m)
 {
     char *path = mega_path_join(t->cfg->save, "progress.txt");
@@ -109,13 +108,13 @@ mega_status train_monitor_open(trainer *t)
     if (!train_is_first(t)) return MEGA_OK;
     if (cfg->log_progress && !cfg->skip_train) MEGA_TRY(open_progress(t, m));
     m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
-    /* What only evaluates writes no iteration again, so the rows of the training that it looks at stay. */
+    /* A run that only evaluates does not repeat iterations, so it keeps the rows of the training that it evaluates. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
     if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->run_id, keep));
     return cfg->tensorboard_dir != NULL ? open_board(t, m) : MEGA_OK;
 }
 
-/* A row that is being put together. */
+/* A row of the metrics file while it is being composed. */
 typedef struct metrics_row {
     mega_metric value[16 + MEGA_METRICS];
     int count;
@@ -137,7 +136,7 @@ static void write_row(train_monitor *m, const metrics_row *r)
     hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
 }
 
-/* In rows of iterations whose log line read the load again. */
+/* Adds the load to rows of iterations whose log line measured it again. */
 static void put_load(metrics_row *r, const trainer *t)
 {
     if (!t->is_load_new) return;
@@ -168,7 +167,7 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     write_row(t->monitor, &r);
 }
 
-/* A scalar by iteration, and its twin by samples. */
+/* Writes a scalar by iteration and the same scalar by number of samples. */
 static mega_status scalar(const trainer *t, const char *tag, double value)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
@@ -257,7 +256,7 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     evaluation_row(t, split, loss, is_final);
     if (m->board == NULL) return;
-    /* One point an iteration: the evaluation at the end comes after a regular one. */
+    /* Write one point per iteration: the final evaluation would repeat a regular one. */
     if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
     mega_tensorboard_iteration(m->board, iteration);
     mega_status st = evaluation_scalars(t, split, loss);

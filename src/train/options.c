@@ -1,4 +1,4 @@
-/* The options of this room: a training run. */
+/* The option rows of this module: a training run. */
 #include "megalith/train_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_train_options, name, field, kind)

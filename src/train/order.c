@@ -1,8 +1,8 @@
-/* The order of training samples. It follows from how many samples a data set is asked for: whole epochs are shuffled
- * together, so that asking for more gives all samples another place (Megatron's rule, data/gpt_index.c). A run that
- * resumes keeps the order of its checkpoint: the samples that were asked for stand in run.json, and where the run now
- * reads more than that order holds, a further part of the data follows it, shuffled by itself with the next seed. Every
- * sample of the parts before has then been read once in each of its epochs. */
+/* The order of training samples. It depends on how many samples are requested from a dataset: whole epochs are
+ * shuffled together, so requesting more changes the position of every sample (Megatron's rule, data/gpt_index.c). A
+ * resumed run keeps the order of its checkpoint: run.json contains the numbers of samples that were requested. If the
+ * run now reads more samples than that order has, another part of the data follows, shuffled separately with the next
+ * seed. By then, every sample of the earlier parts has been read once in each of its epochs. */
 #include "megalith/assert.h"
 #include "megalith/log.h"
 #include "train_impl.h"
@@ -12,10 +12,10 @@ typedef struct parts {
     mega_task_data *data;
     int64_t *asked;
     int count;
-    int64_t samples; /* of all */
+    int64_t samples; /* sum over all parts */
 } parts;
 
-/* The training data again, asked for so many samples, as part `parts->count`. */
+/* Opens the training data again, requesting `asked` samples, as part number `parts->count`. */
 static mega_status add_part(const trainer *t, parts *p, const mega_task_data_options *o, int64_t asked)
 {
     mega_task_data built[MEGA_SPLIT_COUNT];
@@ -42,7 +42,8 @@ static void warn_of_more(const trainer *t, int64_t wanted, int64_t held)
         (long long)wanted, cfg->load, (long long)held, (long long)held);
 }
 
-/* Appends, after the first part, the parts stored in the checkpoint, and one for the samples that are still missing. */
+/* Appends the stored parts of the checkpoint after the first one, and another part for the samples that are still
+ * missing. */
 static mega_status add_parts(trainer *t, const mega_task_data_options *o, parts *p)
 {
     const train_stored *stored = &t->stored;

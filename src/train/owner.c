@@ -1,4 +1,4 @@
-/* --save belongs to one run at a time: its lock, and the id of the run. */
+/* Ensures that only one run at a time uses --save: its lock, and the run's id. */
 #include "megalith/file.h"
 #include "train_impl.h"
 
@@ -16,14 +16,14 @@ static bool has_mistakes(const mega_train_options *cfg)
     return false;
 }
 
-/* Before --load is read where the folder exists: what a run that is ending still writes there must not be missed. */
+/* If the folder exists, called before --load is read, so as not to miss what an ending run still writes there. */
 mega_status train_lock_save(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
-    /* a run whose command line is wrong ends here, and must not end the run that it would have taken SAVE from */
+    /* with a mistake in the command line, this run must not take over --save from another run */
     if (cfg->dry_run || has_mistakes(cfg)) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
-    MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* tells rights that are missing better than the lock */
+    MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* reports missing permissions more clearly than the lock does */
     return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
 }
 

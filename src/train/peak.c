@@ -1,11 +1,11 @@
-/* The peak of the machine that the log compares a run with: the best that was measured, before the training and in it.
- * A measurement beside other busy programs is too low; it is doubtful, is shown as such, and is repeated. */
+/* The peak speed of the machine, with which the log compares a run: the best measurement from before and during
+ * training. A measurement while other programs are busy is too low; it is marked as doubtful and repeated. */
 #include "train_impl.h"
 
 #include <stdio.h>
 
 #define NEARLY   0.9
-#define REPEAT_S 10.0 /* between measurements of some 50 ms each, while the peak is doubtful */
+#define REPEAT_S 10.0 /* seconds between measurements (some 50 ms each) while the peak is doubtful */
 
 void train_peak_add(train_peak *p, mega_peak measured)
 {
@@ -14,14 +14,14 @@ void train_peak_add(train_peak *p, mega_peak measured)
         p->flops = measured.flops;
         p->is_doubtful = !is_trusted;
     } else if (is_trusted && measured.flops > NEARLY * p->flops) {
-        p->is_doubtful = false; /* with all cores the machine does no more: the doubtful figure was right */
+        p->is_doubtful = false; /* with all cores the machine is no faster: the doubtful peak was right */
     }
 }
 
 double train_peak_percent(train_peak *p, double flops)
 {
     if (flops > p->flops) {
-        p->flops = flops; /* what the run does, the machine can do */
+        p->flops = flops; /* if the run reaches this speed, so does the machine */
         p->is_doubtful = true;
     }
     return p->flops > 0 ? 100 * flops / p->flops : 0;

@@ -1,4 +1,4 @@
-/* Places that a run reads from and writes to, looked at before anything large is built. */
+/* Checks the files and folders that a run reads and writes, before anything large is allocated. */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -10,7 +10,8 @@
 
 enum { MOST_NAMED = 4 };
 
-/* Without the lock that this run has just made. Returns how many there are. */
+/* Lists the first names in a folder, except the lock that this run has just created. Returns how many
+ * names there are. */
 static size_t list_names(mega_buffer *out, const mega_names *names)
 {
     size_t count = 0;
@@ -28,8 +29,9 @@ static bool loads_what_it_saves(const mega_train_options *cfg)
     return cfg->save != NULL && mega_folder_same(cfg->load, cfg->save);
 }
 
-/* The option that random weights would make void, with what it does; NULL: the run may begin with them, as the first of
- * those that go on from each other's --save, also where they take the shape that stands there. */
+/* If an option makes no sense with random weights, returns it and what it does (*purpose). Returns NULL if the run may
+ * start with random weights: for example the first of several runs that each resume from their own --save, even with
+ * --use-checkpoint-args. */
 static const char *needs_checkpoint(const mega_train_options *cfg, const char **purpose)
 {
     *purpose = "begins with its weights";
@@ -70,9 +72,9 @@ static void put_expected(mega_buffer *out, const mega_train_options *cfg)
                               "where --load is the folder of --save");
 }
 
-/* A script with --save X --load X finds its logs and metrics there before the first checkpoint, or nothing. Any other
- * folder was named because a checkpoint was expected in it: with random weights in its place, a slip of the hand would
- * train another model, and write it over the good one. */
+/* If --save and --load name the same folder, it may contain no checkpoint yet: only logs and metrics of the script, or
+ * nothing. If they differ, a checkpoint is expected in --load: starting with random weights because of a typo would
+ * train a different model, and could overwrite the good one. */
 mega_status train_check_nothing_loaded(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -96,7 +98,8 @@ mega_status train_check_places(const trainer *t)
     return mega_metrics_check(cfg->metrics_file);
 }
 
-/* Hosts may name other files, and so --metrics-file is not compared; but the first rank alone writes it. */
+/* Collective: the world. --metrics-file is not compared between ranks, because its path may differ between hosts; but
+ * only the first rank writes it, so warn if only other ranks have one. */
 mega_status train_warn_of_unwritten(const trainer *t)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* The plan of a run: what it would hold and compute, from the programs that would run. */
+/* Writes the plan of a run: the memory it would use and what it would compute, from the programs that it would run. */
 #include "megalith/threads.h"
 #include "train_impl.h"
 
@@ -40,8 +40,8 @@ static mega_status plan_parameters(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* A rank that nobody started runs on a machine that nobody knows: it fits where an option says what there is. Those of
- * --dry-run are here. */
+/* Returns whether the planned ranks are on unknown machines, because nobody started them: then only an option can say
+ * how much memory they have. The ranks of --dry-run are here. */
 static bool is_elsewhere(const trainer *t)
 {
     return t->cfg->planned_world_size > 0 && !t->cfg->dry_run && t->cfg->memory_limit == 0;
@@ -66,7 +66,7 @@ static void plan_memory(const trainer *t, mega_buffer *out)
     train_suggest(t, limit, out);
 }
 
-/* What one part of the stage adds to the work of a micro-batch. */
+/* Adds what one chunk of the stage contributes to the work of a micro-batch. */
 static void add_program(const mega_engine *e, int chunk, mega_program_cost *sum, int instructions[3])
 {
     const mega_program *train = mega_engine_chunk_program(e, chunk, true);
@@ -89,7 +89,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     const double tokens = (double)(t->cfg->engine.optim.global_batch_size * t->cfg->seq_length);
     const int chunks = mega_engine_chunks(t->engine);
     mega_program_cost cost = {0};
-    int instructions[3] = {0}; /* forward, backward, evaluation */
+    int instructions[3] = {0}; /* number of instructions: forward, backward, evaluation */
     mega_buffer_puts(out, "\nfloating-point operations\n");
     mega_buffer_printf(out, "  a token, attention counted causal   %.4g MFLOP\n", causal * 1e-6);
     mega_buffer_printf(out, "  a token, by PaLM's convention       %.4g MFLOP\n", palm * 1e-6);
@@ -120,7 +120,8 @@ static mega_status plan_programs(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* The first rank plans for all of a world: from here on as one of ranks that nobody started. */
+/* The first rank plans for all ranks of the world: from here on it behaves as one of several ranks that were not
+ * started. */
 static mega_status leave_world(trainer *t)
 {
     if (mega_world_size(t->world) == 1) return MEGA_OK;

@@ -1,14 +1,15 @@
-/* Which cut of the layers leaves pipeline stages with the same arithmetic: what begins and ends the list counts as some
- * layers. Of a list whose layers between its ends differ, only how even it is is said. */
+/* Finds the split of the layers that gives each pipeline stage the most equal number of FLOPs. The first and last
+ * entry of the layer list (embedding and head) cost as much as some number of layers. If the layers between them
+ * differ from each other, prints only how balanced the stages are. */
 #include "train_impl.h"
 #include <stdlib.h>
 
 typedef struct cut {
-    int64_t first, last, others; /* layers of the first and last stage, and of each between them */
-    double slowest;              /* FLOPs a token of the stage that does most */
+    int64_t first, last, others; /* number of layers of the first stage, of the last, and of each other stage */
+    double slowest;              /* FLOPs per token of the slowest stage */
 } cut;
 
-/* FLOPs of the layers of the list, forward, by the cost column. */
+/* Forward FLOPs of the layers in the list, from the cost column. */
 typedef struct model_cost {
     double begin, layer, end;
 } model_cost;
@@ -31,8 +32,8 @@ static double slowest(const model_cost *c, const cut *x)
     return most(ends, (double)x->others * c->layer);
 }
 
-/* Of cuts that are as good, the one whose stages before the last differ least. Each stage's layers are a multiple of
- * its chunks. */
+/* Returns the split whose slowest stage is fastest; of equal ones, the one whose stages before the last differ least.
+ * Each stage's number of layers is a multiple of its number of chunks. */
 static cut best_cut(const model_cost *c, int64_t layers, int stages, int chunks)
 {
     const int64_t others = (int64_t)(stages - 2) * chunks;
@@ -49,7 +50,7 @@ static cut best_cut(const model_cost *c, int64_t layers, int stages, int chunks)
     return best;
 }
 
-/* The stage that does most, as the model is cut now. */
+/* Returns the FLOPs of the slowest stage with the model's current split. */
 static double slowest_now(const mega_model_parts *p, int stages)
 {
     double slowest = 0;

@@ -1,4 +1,4 @@
-/* The part of a plan that speaks of many ranks: the layout, and what the ranks of each stage hold. */
+/* Writes the parts of a plan about multiple ranks: the layout, and the memory of each stage's ranks. */
 #include "train_impl.h"
 #include <string.h>
 
@@ -10,7 +10,7 @@ static mega_layout_sizes sizes_of(const mega_train_options *cfg, int rank)
                                .planned_rank = rank};
 }
 
-/* Parameters that a rank declares, of which nothing is allocated. */
+/* Counts the parameters that a rank declares, without allocating them. */
 static mega_status count_parameters(const trainer *t, const mega_layout_sizes *sizes, int64_t *local, int64_t *logical)
 {
     const bool is_cut = sizes != NULL && sizes->pp > 1;
@@ -47,7 +47,8 @@ void train_plan_layout(const trainer *t, mega_buffer *out)
                        l->world.rank, l->tp.rank, l->pp.rank, l->dp.rank);
 }
 
-/* Megatron's lines. The first rank of a stage stands for its data-parallel copies: tensor ranks follow one another. */
+/* Writes Megatron's lines. The first rank of a stage represents its data-parallel copies; its tensor ranks follow each
+ * other. */
 static mega_status plan_counts(const trainer *t, mega_buffer *out)
 {
     const mega_layout *l = mega_engine_layout(t->engine);
@@ -64,7 +65,7 @@ static mega_status plan_counts(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* A row for the first rank of each stage; the others of its stage hold as much. */
+/* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. */
 static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
 {
     const mega_layout *l = mega_engine_layout(t->engine);

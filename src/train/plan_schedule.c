@@ -1,4 +1,4 @@
-/* The part of a plan that draws the pipeline's schedule. */
+/* Writes the part of a plan that draws the pipeline schedule. */
 #include "megalith/file.h"
 #include "megalith/pipeline_draw.h"
 #include "train_impl.h"

@@ -1,4 +1,4 @@
-/* Shapes with a name. A preset fills what the command line leaves open. */
+/* Named network shapes. A preset sets what the command line leaves open. */
 #include "train_rules.h"
 #include <string.h>
 
@@ -32,7 +32,7 @@ void mega_train_apply_preset(mega_train_options *cfg)
         fill(cfg, "hidden_size", p->hidden_size);
         fill(cfg, "num_attention_heads", p->num_attention_heads);
         fill(cfg, "seq_length", p->seq_length);
-        /* a longer --seq-length than the preset's asks for as many rows */
+        /* a --seq-length longer than the preset's needs that many position rows */
         const int64_t rows =
             cfg->seq_length > p->max_position_embeddings ? cfg->seq_length : p->max_position_embeddings;
         fill(cfg, "max_position_embeddings", rows);

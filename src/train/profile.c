@@ -1,5 +1,5 @@
-/* --profile-trace and --profile-table: the iterations after --profile-step-start, as Megatron counts them, up to
- * --profile-step-end, instruction by instruction. Off, a step pays one branch. */
+/* --profile-trace and --profile-table: records each instruction of the iterations after --profile-step-start (counted
+ * as in Megatron) up to --profile-step-end. When profiling is off, a step costs one extra branch. */
 #include "megalith/profile.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
@@ -29,15 +29,15 @@ mega_status train_profile_open(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
-    MEGA_TRY(train_profile_check(t)); /* again: a checkpoint may have changed the number of iterations */
-    if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* the table is the first rank's */
+    MEGA_TRY(train_profile_check(t)); /* check again: a checkpoint may have changed the number of iterations */
+    if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* only the first rank writes the table */
     const mega_program *p = mega_engine_program(t->engine, true);
     const int64_t instructions = mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true);
     const int64_t micro_batches =
         cfg->engine.optim.global_batch_size / (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size);
     const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
-    /* of several chunks a stage the first has the most instructions; each forward and backward may wait, and so may
-     * each collective */
+    /* of a stage's chunks, the first has the most instructions; each forward, each backward and each collective may
+     * also record a wait */
     const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
     const int64_t chunks = mega_engine_chunks(t->engine);
     return mega_profile_create(steps * ((instructions + waits + 2) * micro_batches * chunks + 3), &t->profile);
@@ -59,7 +59,7 @@ static void copy_part(void *user, int thread, int64_t begin, int64_t end)
     memcpy(memory + PROBE_BYTES / 2 + begin, memory + begin, (size_t)(end - begin));
 }
 
-/* Bytes read and written a second by a copy that no cache holds, best of some. */
+/* Measures the bytes read and written per second by a copy too large for any cache; the best of several tries. */
 static mega_status memory_rate(mega_team *team, double *out)
 {
     void *memory;

@@ -1,4 +1,4 @@
-/* What one rank does for all, and what all ranks ask each other. */
+/* What one rank does for all ranks, and questions that all ranks answer together. */
 #include "megalith/record.h"
 #include "train_impl.h"
 
@@ -37,7 +37,7 @@ mega_status train_stop_check(trainer *t, const char *what)
     return train_agree(t, MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what));
 }
 
-/* Megatron's line for each rank that holds other parameters. */
+/* Prints Megatron's line for each rank that has different parameters. */
 mega_status train_say_parameters(const trainer *t)
 {
     const mega_axis *tp = &mega_engine_layout(t->engine)->tp, *pp = &mega_engine_layout(t->engine)->pp;

@@ -1,4 +1,4 @@
-/* The cheapest changes that make a run fit, each found by planning the changed run. */
+/* Finds the cheapest changes that make a run fit in memory; plans the changed run to test each. */
 #include "megalith/threads.h"
 #include "train_impl.h"
 #include <stdio.h>
@@ -6,32 +6,32 @@
 
 enum { MOST_VARIANTS = 16, MOST_BATCHES = 64, SHOWN = 3 };
 
-/* Operations in the time of one byte from memory, for one estimate on every machine: desktops and servers lie between 5
- * and 20. */
+/* Operations that take as long as one byte from memory, the same estimate for every machine: desktops and servers are
+ * between 5 and 20. */
 #define FLOPS_PER_BYTE 8.0
 
 typedef struct variant {
-    int64_t micro, layers; /* layers: of block recomputation */
+    int64_t micro, layers; /* layers: number of layers with block recomputation */
     mega_recompute_granularity granularity;
     mega_recompute_method method;
-    bool bf16;   /* set where it was not */
-    bool anew;   /* weights are not kept packed */
-    int changes; /* of micro-batch, recomputation, precision, packing */
+    bool bf16;   /* bf16 is enabled, and was not before */
+    bool anew;   /* packed weights are not kept, but packed again each time */
+    int changes; /* number of changes among micro-batch, recomputation, precision, packing */
     size_t total;
-    double cost; /* of an iteration, in operations */
+    double cost; /* cost of an iteration, in operations */
 } variant;
 
 typedef struct search {
     const trainer *t;
     size_t limit;
-    int64_t batch[MOST_BATCHES]; /* micro-batches that divide what they must, ascending */
+    int64_t batch[MOST_BATCHES]; /* the valid micro-batch sizes, ascending */
     int num_batches;
     variant found[MOST_VARIANTS];
     int num_found;
-    size_t least; /* of everything that was planned; 0: nothing */
+    size_t least; /* smallest total bytes of all plans so far; 0: none */
 } search;
 
-/* Products of bf16 beside those of fp32: what they reach, not their peak. */
+/* Returns how much faster bf16 GEMMs run than fp32 ones in practice, not at their peak. */
 static double bf16_rate(void)
 {
     const mega_isa isa = mega_cpu_isa();
@@ -45,7 +45,7 @@ static double cost_of(const mega_engine *e, const mega_train_options *cfg, const
                                           (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size));
     const double rate = cfg->engine.backend.params_dtype == MEGA_BF16 ? bf16_rate() : 1;
     const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
-    /* Products of pairs read each weight and write it packed, for forward and for backward. */
+    /* GEMMs that use bf16 pairs read each weight and write it packed, for forward and for backward. */
     const double packing = rate > 1 ? 4.0 * (double)m->weights * (m->packed > 0 ? 1 : micro_batches) : 0;
     mega_program_cost c;
     if (p == NULL) p = mega_engine_program(e, false);
@@ -55,11 +55,11 @@ static double cost_of(const mega_engine *e, const mega_train_options *cfg, const
     return micro_batches * (flops / rate + FLOPS_PER_BYTE * c.bytes) + FLOPS_PER_BYTE * (update + packing);
 }
 
-/* False when such a run is refused. */
+/* Plans a variant; returns false if it is invalid. */
 static bool plan_variant(search *s, variant *v)
 {
     const trainer *t = s->t;
-    mega_train_options cfg = *t->cfg; /* a view: nothing of it is released */
+    mega_train_options cfg = *t->cfg; /* a shallow copy: nothing in it is freed */
     mega_engine_options o;
     mega_engine *e = NULL;
     mega_task_model network = {.self = NULL};
@@ -72,13 +72,13 @@ static bool plan_variant(search *s, variant *v)
     if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
     if (mega_train_engine_options(&o, &cfg) != MEGA_OK) return false;
     o.team = t->team;
-    if (o.layout.planned_ranks == 0) { /* this rank looks for itself: the others may have enough memory */
+    if (o.layout.planned_ranks == 0) { /* decide per rank: the other ranks may have enough memory */
         o.layout.planned_ranks = mega_world_size(t->world);
         o.layout.planned_rank = mega_world_rank(t->world);
     }
     mega_status st = train_make_model(t, &cfg, &network);
     if (st == MEGA_OK) st = train_create_engine(t, &e, &network, &o);
-    t->task->free_model(&network); /* borrowed for the call */
+    t->task->free_model(&network); /* was borrowed during the call */
     if (st != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
     v->total = m.total + train_held_beside(t);
@@ -100,7 +100,7 @@ static bool recomputes_as_now(const search *s, const variant *v)
            v->layers == cfg->model.recompute_num_layers;
 }
 
-/* Does a change less than v, and the same otherwise? */
+/* Returns whether a makes one change less than v and is otherwise the same. */
 static bool is_part_of(const search *s, const variant *a, const variant *v)
 {
     const bool same_way = a->granularity == v->granularity && a->method == v->method && a->layers == v->layers;
@@ -117,10 +117,10 @@ static void keep(search *s, variant v)
     if (v.changes > 0 && s->num_found < MOST_VARIANTS) s->found[s->num_found++] = v;
 }
 
-/* The largest micro-batch that fits; memory grows with it. */
+/* Finds the largest micro-batch that fits; memory use grows with it. */
 static void try_batches(search *s, variant v)
 {
-    int low = 0, high = s->num_batches; /* below low all fit, from high on none does */
+    int low = 0, high = s->num_batches; /* all below low fit, and none from high on */
     variant best = {0};
     while (low < high) {
         const int middle = (low + high) / 2;
@@ -135,7 +135,7 @@ static void try_batches(search *s, variant v)
     if (low > 0) keep(s, best);
 }
 
-/* The fewest recomputed layers that fit. */
+/* Finds the smallest number of recomputed layers that fits. */
 static void try_block(search *s, variant v)
 {
     const mega_train_options *cfg = s->t->cfg;
@@ -198,7 +198,7 @@ static int cheaper(const void *a, const void *b)
     return (x->total > y->total) - (x->total < y->total);
 }
 
-/* Puts the options of a variant into text, without a blank at the end. */
+/* Writes the options of a variant to text, without a space at the end. */
 static void options_of(const search *s, const variant *v, char *text, size_t size)
 {
     const mega_train_options *cfg = s->t->cfg;
@@ -237,7 +237,7 @@ static void show(search *s, mega_buffer *out)
     }
 }
 
-/* Fewer changes go first: three of them together only where two leave nothing. */
+/* Prefers fewer changes: combinations of three are listed only if none with two fits. */
 static void drop_long_ways(search *s)
 {
     int few = 0, kept = 0;

@@ -1,5 +1,5 @@
-/* What a resumed run does otherwise than the one that wrote its checkpoint: another tokenizer is refused; other data,
- * and options that give the samples another order, are warned of with the first sample that they change. */
+/* Checks what a resumed run does differently from the run that wrote its checkpoint. Another tokenizer is an error.
+ * Other data, and options that change the order of samples, are warnings that name the first sample affected. */
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
@@ -28,7 +28,7 @@ mega_status train_check_tokenizer(const trainer *t)
     const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
     mega_status st = MEGA_OK;
     if (there == 0 || there == here) {
-        /* the same, or not recorded */
+        /* the tokenizer is the same, or was not recorded */
     } else if (cfg->override_tokenizer) {
         mega_warn("--override-tokenizer: the tokenizer is not the one of --load %s: ids have other meanings than the "
                   "model has learnt",
@@ -71,8 +71,8 @@ static double sum_of_weights(const json_t *list)
     return sum;
 }
 
-/* Weights and number of the members alone: data may have moved, and their hashes tell whether they are the same; so
- * does the hash of the order where one of the two runs names them by another option. */
+/* Compares only the weights and the number of datasets: the files may have moved, and hashes tell whether the data are
+ * the same. The hash of the order tells it if the two runs name the data with different options. */
 static bool is_same_blend(const json_t *a, const json_t *b)
 {
     const size_t count = json_array_size(a);
@@ -106,12 +106,12 @@ static void warn_of_options(trainer *t, const json_t *there, const json_t *here)
     }
 }
 
-/* One warning for all options that change the numbers and have no message of their own. */
+/* Logs one warning for all options that change results and have no message of their own. */
 static mega_status warn_of_changes(const trainer *t, const json_t *there)
 {
     mega_list changes = {0};
     mega_buffer lines = {0};
-    if (!json_is_object(there)) return MEGA_OK; /* a checkpoint of an older version */
+    if (!json_is_object(there)) return MEGA_OK; /* written by an older version */
     char *stored = mega_json_dump(there, JSON_REAL_PRECISION(17));
     if (stored == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
     const mega_status st =
@@ -127,7 +127,7 @@ static mega_status warn_of_changes(const trainer *t, const json_t *there)
     return MEGA_OK;
 }
 
-/* ---- what is stored of the data ---- */
+/* ---- what the checkpoint stores about the data ---- */
 
 static mega_status take_order(train_stored *s, const json_t *order)
 {
@@ -146,8 +146,9 @@ static mega_status take_order(train_stored *s, const json_t *order)
     return MEGA_OK;
 }
 
-/* A run that saves nowhere, or elsewhere than where its checkpoint lies (SAVE or SAVE/iter_N), is a branch with an id
- * of its own, or it would cut the metrics of the run that it comes from. An evaluation is of that run. */
+/* Returns whether this run continues the checkpoint's run and keeps its id. A run that saves nowhere, or to a folder
+ * other than the checkpoint's (SAVE or SAVE/iter_N), is a branch with its own id; otherwise it would truncate the
+ * metrics of the original run. An evaluation belongs to the original run. */
 static bool continues(const trainer *t)
 {
     char parent[PATH_MAX + 4];
@@ -160,7 +161,8 @@ static bool continues(const trainer *t)
 static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)
 {
     train_stored *s = &t->stored;
-    const char *run_id = json_string_value(json_object_get(root, "run_id")); /* NULL before there were any */
+    /* NULL in checkpoints of versions without run ids */
+    const char *run_id = json_string_value(json_object_get(root, "run_id"));
     if (run_id != NULL && continues(t)) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
@@ -205,7 +207,7 @@ static void warn_of_cyclic(const trainer *t)
               (long long)t->stored.cyclic_permutation, t->cfg->load, (long long)t->cfg->consumed_train_samples);
 }
 
-/* For any other reason: the data and the options above are the same, and the samples are not. */
+/* Warns if the samples differ although the data and the options above are the same. */
 static void warn_of_order(const trainer *t, const char *prefix, const char *others)
 {
     const train_stored *s = &t->stored;

@@ -1,5 +1,5 @@
-/* Rules between options of a training: shape of the network, layout, recomputation. Each says which options it looked at,
- * the values found, and what would be valid. Ranges of single values are in the rows. */
+/* Rules between options of a training: shape of the network, layout, recomputation. Each message names the options,
+ * their values, and valid values. Ranges of single values are in the rows. */
 #include "train_rules.h"
 
 void mega_train_rule_shape_is_given(mega_train_options *cfg)
@@ -14,7 +14,7 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg)
     const char *missing = "";
     for (size_t i = 0; i < MEGA_COUNT(needed); i++) {
         if (needed[i].value > 0 || mega_options_is_given(cfg->engine.options, needed[i].dest))
-            continue; /* a value that cannot be read is told elsewhere */
+            continue; /* an invalid value is reported elsewhere */
         missing =
             mega_options_text(cfg->engine.options, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
     }
@@ -56,8 +56,8 @@ void mega_train_rule_positions_reach(mega_train_options *cfg)
                          mega_options_origin(cfg->engine.options, "seq_length"), (long long)cfg->seq_length);
 }
 
-/* Every number that a micro-batch keeps, some 64 for each channel of each token and layer: later code multiplies these in
- * 64 bits. */
+/* Limits the number of values that a micro-batch stores, about 64 per channel of each token and layer: later code
+ * multiplies these in 64 bits. */
 void mega_train_rule_sizes_fit(mega_train_options *cfg)
 {
     const double kept = (double)cfg->engine.optim.micro_batch_size * (double)cfg->seq_length *
@@ -73,7 +73,7 @@ void mega_train_rule_sizes_fit(mega_train_options *cfg)
     }
 }
 
-/* The greatest. */
+/* Returns the greatest common divisor. */
 static int64_t common_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -94,7 +94,7 @@ void mega_train_rule_layout(mega_train_options *cfg)
     const int64_t tp = cfg->engine.comm.tensor_model_parallel_size, world = cfg->engine.world_size,
                   heads = cfg->model.num_attention_heads;
     char valid[160];
-    if (tp <= 0) return; /* its range says so */
+    if (tp <= 0) return; /* its range check reports this */
     if (world % tp != 0) {
         mega_options_divisors(heads > 0 ? common_divisor(heads, world) : world, tp, valid, sizeof valid);
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,

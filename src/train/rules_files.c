@@ -1,4 +1,4 @@
-/* Rules about files: that they are there, before anything is started. */
+/* Rules about input files: they must exist before anything is started. */
 #include "megalith/file.h"
 #include "train_rules.h"
 #include <math.h>
@@ -35,7 +35,7 @@ static bool pair_exists(mega_train_options *cfg, const char *prefix)
     return mega_file_exists(bin) && mega_file_exists(idx);
 }
 
-/* What this user may not look at is not "not there". */
+/* Reports a path that this user may not access as such, not as missing. Returns whether that is the case. */
 bool mega_train_is_hidden(mega_train_options *cfg, const char *option, const char *path)
 {
     const mega_status st = mega_path_check_access(path);
@@ -43,8 +43,8 @@ bool mega_train_is_hidden(mega_train_options *cfg, const char *option, const cha
     return st != MEGA_OK;
 }
 
-/* Another pair beside a missing one whose name begins with it: preprocess_data adds the key of the JSON lines and
- * "_document", or "_sentence". NULL when there is none. */
+/* For a missing pair of files, finds an existing pair whose name begins with the prefix: preprocess_data appends the
+ * JSON key and "_document" or "_sentence". Returns NULL if there is none. */
 static const char *pair_beside(mega_train_options *cfg, const char *prefix)
 {
     char *found = NULL;
@@ -55,7 +55,7 @@ static const char *pair_beside(mega_train_options *cfg, const char *prefix)
     return pair != NULL && pair_exists(cfg, pair) ? pair : NULL;
 }
 
-/* A prefix whose pair of files is missing: says what is there instead. */
+/* Checks a prefix; if its pair of files is missing, reports what exists instead. */
 static void check_prefix(mega_train_options *cfg, const char *option, const char *prefix)
 {
     if (pair_exists(cfg, prefix)) return;
@@ -83,7 +83,7 @@ static void check_prefix(mega_train_options *cfg, const char *option, const char
     }
 }
 
-/* "PREFIX" or "WEIGHT PREFIX WEIGHT PREFIX …". */
+/* Checks "PREFIX" or "WEIGHT PREFIX WEIGHT PREFIX …". */
 static void check_blend(mega_train_options *cfg, const char *option, const mega_list *list)
 {
     if (list->count == 1) check_prefix(cfg, option, list->item[0]);
@@ -139,7 +139,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* A plan may be of a network alone: what it does not name is not missing. */
+/* Checks the tokenizer files. A plan may describe only a network, so it does not require them. */
 void mega_train_rule_tokenizer_files(mega_train_options *cfg)
 {
     const char *type = cfg->text.tokenizer_type;
@@ -157,7 +157,7 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
         mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the characters of a CharTokenizer");
     }
     if (strcmp(type, "GPT2BPETokenizer") != 0) return;
-    /* a folder given by --load may bring its tokenizer along */
+    /* the folder of --load may contain a tokenizer */
     if (cfg->text.vocab_file == NULL) {
         if (cfg->load == NULL && !is_plan) {
             mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,

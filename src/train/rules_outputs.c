@@ -1,12 +1,12 @@
-/* Rules about what a command will write: that it can be written, and that nothing is lost by it. Found before anything
- * is computed. */
+/* Rules about the files that a command will write: they must be writable, and nothing may be lost. Checked before
+ * anything is computed. */
 #include "megalith/file.h"
 #include "train_rules.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* The folder that is there already, of all that lead to `path`. */
+/* Returns the deepest folder on the way to `path` that exists. */
 static const char *nearest_folder(mega_train_options *cfg, const char *path)
 {
     const char *at = path;
@@ -20,8 +20,8 @@ static const char *nearest_folder(mega_train_options *cfg, const char *path)
     return at;
 }
 
-/* Tries it: what rights say does not tell of read-only file systems, of quotas, or of what root may not do. A pipe is
- * left alone: its reader would take a closing for the end. */
+/* Tries to write, because permissions alone do not reveal read-only file systems, quotas, or limits for root. Does not
+ * open a pipe: closing it would look like the end of the data to its reader. */
 static mega_status try_place(const char *path, const char *there, bool folder)
 {
     mega_writer *w = NULL;
@@ -55,7 +55,7 @@ static void check_writable(mega_train_options *cfg, const char *option, const ch
     }
 }
 
-/* What was there before is replaced if this program wrote it, as the same kind of output, or if --overwrite says so. */
+/* Allows replacing an existing file only if this program wrote it as the same kind of output, or with --overwrite. */
 void mega_train_check_output(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind)
 {
     const bool is_folder = kind == MEGA_OUTPUT_TOKENIZER;
@@ -71,7 +71,8 @@ void mega_train_check_output(mega_train_options *cfg, const char *dest, const ch
         dest, path, is_folder ? "vocabulary" : "file", mega_output_name(kind));
 }
 
-/* The same for a command that does not make the folder: a typo in it is more likely than a wish for one. */
+/* Like mega_train_check_output, for a command that does not create the folder: a missing folder is
+ * more likely a typo. */
 void mega_train_check_in_folder(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind)
 {
     const size_t before = mega_options_problems(cfg->engine.options);
@@ -85,18 +86,20 @@ void mega_train_check_in_folder(mega_train_options *cfg, const char *dest, const
                          "--%s %s: there is no folder %s; make it, or give another name", dest, path, folder);
 }
 
-/* Another pair is replaced, as Megatron does; the index tells whether it is one. */
+/* Allows replacing another pair, as Megatron does; the index shows whether the files are such a pair. */
 void mega_train_check_pair(mega_train_options *cfg, const char *prefix, const char *end)
 {
     if (prefix == NULL) return;
     const size_t before = mega_options_problems(cfg->engine.options);
     check_writable(cfg, "--output-prefix", mega_options_text(cfg->engine.options, "%s%s.bin", prefix, end), false);
-    if (mega_options_problems(cfg->engine.options) > before) return; /* the place is the same */
+    /* both files are in the same folder, so one report is enough */
+    if (mega_options_problems(cfg->engine.options) > before) return;
     mega_train_check_output(cfg, "output-prefix", mega_options_text(cfg->engine.options, "%s%s.idx", prefix, end),
                             MEGA_OUTPUT_INDEX);
 }
 
-/* Where a training will write: told now, not at its first checkpoint. The first rank alone writes files. */
+/* Checks where a training will write before it starts, not at its first checkpoint. Only the first
+ * rank writes files. */
 void mega_train_rule_writes(mega_train_options *cfg)
 {
     if (!cfg->skip_train) check_writable(cfg, "--save", cfg->save, true);

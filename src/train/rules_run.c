@@ -26,7 +26,8 @@ void mega_train_rule_loading(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --load FOLDER",
                              mega_options_origin(cfg->engine.options, need_load[i]));
     }
-    for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(idle_without); i++) { /* scripts pass them all the same */
+    /* only notes: scripts pass these options even without --load */
+    for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(idle_without); i++) {
         if (mega_options_is_given(cfg->engine.options, idle_without[i]))
             mega_warn("%s has no effect without --load", mega_options_origin(cfg->engine.options, idle_without[i]));
     }

@@ -1,4 +1,4 @@
-/* Rules of pipeline stages: how many, which layers each holds, what does not go with them yet. */
+/* Rules for pipeline stages: their number, the layers of each, and options that cannot be combined with them yet. */
 #include "train_rules.h"
 #include <stdio.h>
 
@@ -11,14 +11,16 @@ static const char *divisors(int64_t n, char *out, size_t size)
     return out;
 }
 
-/* Stages that hold as many layers as each other: all but a first or last one whose number is said. */
+/* Returns the number of stages that share the remaining layers equally: all except a first or last stage whose number
+ * of layers is given by an option. */
 int64_t train_even_stages(const mega_train_options *cfg)
 {
     return cfg->engine.comm.pipeline_model_parallel_size - (cfg->model.decoder_first_pipeline_num_layers > 0) -
            (cfg->model.decoder_last_pipeline_num_layers > 0);
 }
 
-/* *each: layers of a stage that does not say its own. */
+/* Returns whether the remaining layers can be divided equally. *each receives the number of layers of a stage without
+ * an explicit number. */
 static bool are_layers_even(const mega_train_options *cfg, int64_t *each)
 {
     const int64_t stages = train_even_stages(cfg);
@@ -68,7 +70,7 @@ static void check_end(mega_train_options *cfg, const char *end, int64_t layers)
         divisors(layers, valid, sizeof valid));
 }
 
-/* The parts of each stage: said by their layers or by their number. */
+/* Checks the virtual stages of each rank, which are given either by their number of layers or by their number. */
 static void check_cut(mega_train_options *cfg)
 {
     const int64_t layers = cfg->model.num_layers_per_virtual_pipeline_stage,
@@ -77,7 +79,7 @@ static void check_cut(mega_train_options *cfg)
     const char *by_number = mega_options_origin(cfg->engine.options, "num_virtual_stages_per_pipeline_rank");
     int64_t each;
     char valid[160];
-    if (!are_layers_even(cfg, &each)) return; /* said before */
+    if (!are_layers_even(cfg, &each)) return; /* already reported */
     if (layers > 0 && each == 0 && parts == 0)
         mega_options_problem(
             cfg->engine.options, MEGA_ERR_USAGE,
@@ -98,7 +100,7 @@ static void check_cut(mega_train_options *cfg)
     }
 }
 
-/* Several parts of a stage: the interleaved schedule. */
+/* Checks the interleaved schedule, which is used with several virtual stages per rank. */
 static void check_parts(mega_train_options *cfg)
 {
     const bool by_layers = mega_options_was_set(cfg->engine.options, "num_layers_per_virtual_pipeline_stage");
@@ -141,7 +143,7 @@ void mega_train_rule_stages(mega_train_options *cfg)
                                  "%s: there is one pipeline stage; leave it out, or give "
                                  "--pipeline-model-parallel-size P",
                                  mega_options_origin(cfg->engine.options, end[i]));
-    if (pp <= 1 || tp <= 0 || cfg->engine.world_size % tp != 0) return; /* one stage, or said elsewhere */
+    if (pp <= 1 || tp <= 0 || cfg->engine.world_size % tp != 0) return; /* only one stage, or reported elsewhere */
     const int64_t left = cfg->engine.world_size / tp;
     if (left % pp != 0)
         mega_options_problem(

@@ -1,4 +1,4 @@
-/* Rules of what tensor parallelism brings with it. */
+/* Rules for tensor parallelism and the options that depend on it. */
 #include "megalith/log.h"
 #include "train_rules.h"
 
@@ -14,7 +14,7 @@ static void check_tokens(mega_train_options *cfg, const char *option)
                          mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), (long long)tp);
 }
 
-/* As in Megatron, one rank of tensor parallelism turns it off; here that is said. */
+/* As in Megatron, a tensor-parallel size of 1 turns --sequence-parallel off; here a warning says so. */
 void mega_train_rule_sequence_parallel(mega_train_options *cfg)
 {
     const int64_t tp = cfg->engine.comm.tensor_model_parallel_size;
@@ -28,7 +28,7 @@ void mega_train_rule_sequence_parallel(mega_train_options *cfg)
     check_tokens(cfg, "sequence-parallel");
 }
 
-/* Megatron's conditions; but for one rank of tensor parallelism, which turns it off like the rule above. */
+/* Megatron's conditions, except that a tensor-parallel size of 1 turns the option off, as in the rule above. */
 void mega_train_rule_distribute_saved(mega_train_options *cfg)
 {
     if (!cfg->model.distribute_saved_activations || cfg->engine.comm.tensor_model_parallel_size < 1) return;

@@ -1,4 +1,5 @@
-/* Checkpoints of a run: what run.json holds beside the engine's state, the model card, and the lines. */
+/* Writes the checkpoints of a run: the contents of run.json in addition to the engine's state, the model card, and the
+ * log lines. */
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
@@ -20,7 +21,7 @@ static bool add_finite(json_t *object, const char *key, double value)
     return !isfinite(value) || json_object_set_new(object, key, json_real(value)) == 0;
 }
 
-/* What the order of the training samples depends on beside the options: resume.c reads it back. */
+/* Stores what determines the order of the training samples, in addition to the options; resume.c reads it back. */
 static bool add_order(json_t *root, const trainer *t)
 {
     json_t *order = json_array();
@@ -41,7 +42,7 @@ static bool add_order(json_t *root, const trainer *t)
            json_object_set_new(root, "cyclic_permutation", json_integer(permutation)) == 0;
 }
 
-/* Everything that a person or a later run may ask of this one. */
+/* Writes everything that a person or a later run may want to know about this run. */
 static mega_status extra_json(const trainer *t, char **out)
 {
     mega_buffer arguments = {0};
@@ -120,7 +121,7 @@ static mega_status write_folder(trainer *t)
     char *extra = NULL;
     mega_status st = extra_json(t, &extra);
     if (st == MEGA_OK) st = model_card(t, &card);
-    st = train_agree(t, st); /* saving is collective */
+    st = train_agree(t, st); /* saving is collective, so all ranks must agree first */
     if (st == MEGA_OK) {
         const mega_engine_save_options o = {.folder = cfg->save,
                                             .shape = &shape,
@@ -139,7 +140,7 @@ static mega_status write_folder(trainer *t)
     return st;
 }
 
-/* Folders of saves that were cut off, which the next save removes before it writes. */
+/* Returns whether there are folders of interrupted saves, which the next save removes before it writes. */
 static bool has_leftovers(const char *folder)
 {
     mega_names names = {0};
@@ -205,8 +206,9 @@ mega_status train_keep(trainer *t, mega_status st)
     return train_agree(t, mega_error_restore(&why));
 }
 
-/* A run that begins before what its --save folder holds would overwrite it bit by bit. What --load SAVE takes is the
- * tracker's iteration, which a run that was taken back leaves behind the newest. */
+/* Warns if the run starts at an iteration before the newest checkpoint in --save: it would gradually overwrite the
+ * newer ones. --load SAVE uses the iteration in the tracker file, which is older than the newest checkpoint if the run
+ * was set back. */
 void train_warn_of_newer(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -216,7 +218,7 @@ void train_warn_of_newer(const trainer *t)
     char iteration[32] = "", remedy[PATH_MAX + 128] = "";
     if (there <= here) return;
     if (!is_tracked) snprintf(iteration, sizeof iteration, "/iter_%07lld", (long long)there);
-    if (!cfg->load_previous) /* which has just passed over a damaged one */
+    if (!cfg->load_previous) /* --load-previous has just skipped a damaged one */
         snprintf(remedy, sizeof remedy, "; --load %s%s%s goes on from iteration %lld", cfg->save, iteration,
                  cfg->finetune ? " without --finetune" : "", (long long)there);
     mega_warn("--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "

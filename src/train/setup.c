@@ -1,4 +1,5 @@
-/* What stands before the first step: checkpoint, options taken from it, tokenizer, engine, weights. */
+/* Everything before the first step: opens the checkpoint, takes options from it, opens the tokenizer, builds the
+ * engine, loads weights. */
 #include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
@@ -13,7 +14,7 @@
 
 enum { GPT2_VOCABULARY = 50257 };
 
-/* What --use-checkpoint-args takes where the command line leaves it open. */
+/* Sets the options that --use-checkpoint-args takes from the checkpoint, unless the command line gives them. */
 static mega_status take_stored_args(trainer *t)
 {
     json_t *root;
@@ -39,7 +40,8 @@ bool train_takes_shape(const trainer *t)
     return t->cfg->use_checkpoint_args || t->task->leaves_shape_open(t->cfg);
 }
 
-/* Rows of task.h are Hugging Face families so far; a folder of another model is as none for the checks that follow. */
+/* Checks that the folder contains a supported model. The tasks in task.h are all Hugging Face families so far; a
+ * folder with another model is treated as absent by later checks. */
 static mega_status check_family(trainer *t)
 {
     const mega_status st = mega_checkpoint_check_shape(t->checkpoint);
@@ -68,7 +70,7 @@ mega_status train_open_checkpoint(trainer *t)
     return takes_shape ? mega_options_check(cfg->engine.options) : MEGA_OK;
 }
 
-/* Without tokenizer files a plan assumes the vocabulary of GPT-2, and says so. */
+/* Without tokenizer files, a plan assumes the vocabulary of GPT-2, and says so. */
 static bool assume_vocabulary(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
@@ -137,7 +139,7 @@ void train_say_tokenizer(const trainer *t)
     train_line(t, " > padded vocab (size: %lld) with %lld dummy tokens (new size: %lld)", real, padded - real, padded);
 }
 
-/* Of --train-samples: what is done and what is left, whatever batches the samples before were in. */
+/* Converts --train-samples to iterations: those done plus those left, whatever batch sizes the earlier samples had. */
 static void count_iterations(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -151,7 +153,7 @@ void train_plan_iterations(trainer *t)
     mega_engine_options o;
     if (mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_OPTIONS)) return;
     if (mega_train_engine_options(&o, t->cfg) != MEGA_OK) {
-        mega_error_clear(); /* told when the engine is built */
+        mega_error_clear(); /* reported later, when the engine is built */
         return;
     }
     t->batch = o.batch;
@@ -193,7 +195,7 @@ mega_status train_build_engine(trainer *t)
     return train_create_engine(t, &t->engine, &t->network, &o);
 }
 
-/* The checks of Megatron's load, all at once. */
+/* The checks of Megatron's load, all reported together. */
 mega_status train_check_shape(const trainer *t)
 {
     if (t->checkpoint == NULL) return MEGA_OK;
@@ -222,7 +224,7 @@ mega_status train_check_state(const trainer *t)
 {
     const mega_engine_load_options how = load_options(t->cfg);
     const bool has_length =
-        t->cfg->engine.optim.train_iters > 0 || t->cfg->engine.optim.train_samples > 0; /* a plan may do without */
+        t->cfg->engine.optim.train_iters > 0 || t->cfg->engine.optim.train_samples > 0; /* a plan may lack both */
     mega_engine_options o;
     if (t->checkpoint == NULL || !has_length) return MEGA_OK;
     MEGA_TRY(mega_train_engine_options(&o, t->cfg));

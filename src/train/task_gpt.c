@@ -1,11 +1,11 @@
-/* pretrain_gpt: the row of GPT-2 (model/gpt.c), with the names that its options have on the command line. */
+/* pretrain_gpt: the task row of GPT-2 (model/gpt.c), with the command-line names of its options. */
 #include "task_gpt.h"
 #include "megalith/gpt.h"
 #include "megalith/log.h"
 
 typedef struct network {
     mega_gpt gpt;
-    mega_gpt_list list; /* its layers point to gpt */
+    mega_gpt_list list; /* the layers in it point to gpt */
 } network;
 
 static const mega_gpt *gpt_of(const mega_task_model *m)
@@ -14,9 +14,10 @@ static const mega_gpt *gpt_of(const mega_task_model *m)
     return &n->gpt;
 }
 
-/* ---- from a checkpoint ---- */
+/* ---- taken from a checkpoint ---- */
 
-/* Megatron's list, of what exists here. The tokenizer is read from the folder itself, wherever its files once lay. */
+/* Megatron's list, as far as the options exist here. The tokenizer is read from the checkpoint folder itself, even if
+ * its original files have moved. */
 static const char *const stored_args[] = {"num_layers",
                                           "hidden_size",
                                           "ffn_hidden_size",
@@ -38,7 +39,7 @@ static mega_status take(mega_train_options *cfg, const char *dest, int64_t value
     return mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_CHECKPOINT);
 }
 
-/* What any folder says of itself. Its epsilon wins unless the command line gives one. */
+/* Sets options from what every checkpoint contains. The checkpoint's epsilon wins unless the command line gives one. */
 static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
     if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
@@ -67,11 +68,12 @@ static void compare(const mega_task_model *m, const mega_model_shape *stored, me
     differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
     differs(out, "--num-attention-heads", g->heads, stored->heads);
     differs(out, "--max-position-embeddings", g->positions, stored->positions);
-    /* a larger one was taken when the tokenizer was opened; more ids than the table has rows are another model's */
+    /* a larger table was accepted when the tokenizer was opened; a tokenizer with more ids than the table has rows
+     * belongs to another model */
     differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);
 }
 
-/* Megatron's load does not compare it: a run may mean the change. */
+/* Only warns: Megatron's load does not compare the epsilon, and the change may be intended. */
 static void warn_of_epsilon(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
                             const char *folder)
 {
@@ -98,7 +100,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
     MEGA_TRY(mega_gpt_from_options(&n->gpt, &o->cfg->model, o->vocab_rows));
-    /* no option says so: a folder that was trained with the exact gelu goes on with it */
+    /* there is no option for it: a model that was trained with the exact gelu keeps using it */
     if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
     MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));
     out->model = mega_gpt_model(&n->list);
@@ -106,7 +108,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     return MEGA_OK;
 }
 
-/* ---- what is said of it ---- */
+/* ---- descriptions of the model ---- */
 
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {

@@ -1,4 +1,4 @@
-/* What the files of the row of pretrain_gpt share. */
+/* Shared by the files that implement the pretrain_gpt row. */
 #ifndef MEGALITH_TASK_GPT_H
 #define MEGALITH_TASK_GPT_H
 

@@ -1,16 +1,17 @@
-/* The data of pretrain_gpt: samples out of indexed data in Megatron's order (data/gpt_data.c), each one row of a batch.
- */
+/* The data of pretrain_gpt: reads samples from indexed data in Megatron's order (data/gpt_data.c). Each sample is one
+ * row of a batch. */
 #include "megalith/log.h"
 #include "task_gpt.h"
 
-/* Tokens looked at before the first step, so that a wrong tokenizer is told at once and not after an hour. */
+/* Number of tokens checked before the first step, so that a wrong tokenizer is reported at once and
+ * not after an hour. */
 enum { PROBE_TOKENS = 1 << 20 };
 
-/* One split. */
+/* The data of one split. */
 typedef struct split {
     mega_gpt_data *data;
     mega_ltor_options ltor;
-    int64_t vocab; /* ids that samples may hold */
+    int64_t vocab; /* samples may contain ids below this */
     int which;
     const mega_train_options *cfg;
 } split;
@@ -29,7 +30,7 @@ mega_status task_gpt_check_data_options(const mega_task_data_options *o)
     return mega_ltor_check(&ltor, o->tokenizer != NULL ? mega_tokenizer_type(o->tokenizer) : NULL);
 }
 
-/* ---- making ---- */
+/* ---- opening ---- */
 
 void task_gpt_free_data(mega_task_data *d)
 {
@@ -47,7 +48,7 @@ static mega_task_data handle_of(split *s)
         .self = s, .samples = mega_gpt_data_samples(s->data), .order_bytes = mega_gpt_data_bytes(s->data)};
 }
 
-/* Takes the data. */
+/* Creates a split; takes ownership of the data. */
 static mega_status make_split(const mega_task_data_options *o, int which, mega_gpt_data *data, mega_task_data *out)
 {
     split *s = mega_calloc(1, sizeof *s);
@@ -74,7 +75,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
         .cache_path = cfg->data.data_cache_path,
         .share = o->share,
         .check_only = o->check_only,
-        .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* another mistake, or a plan */
+        .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* 0 is reported elsewhere, or this is a plan */
         .seed = o->seed,
         .ltor = ltor_options(o),
         .vocab = o->vocab,
@@ -112,7 +113,7 @@ mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int co
     return st;
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static mega_status refuse_id(const split *s, const mega_gpt_data_probe *p)
 {
@@ -138,7 +139,7 @@ mega_status task_gpt_look_at_data(const mega_task_data *d, uint64_t *content)
     if (s->vocab > 0) {
         mega_gpt_data_look(s->data, PROBE_TOKENS, s->vocab, s->ltor.eod, &p);
         if (p.stray_in != NULL) return refuse_id(s, &p);
-        /* a small split may be one document */
+        /* a small split may be a single document */
         if (s->which == MEGA_SPLIT_TRAIN) MEGA_TRY(mega_ltor_check_ends(&s->ltor, prefix, p.tokens, p.ends));
     }
     return mega_gpt_data_content_hash(s->data, content);

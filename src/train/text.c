@@ -1,4 +1,4 @@
-/* Lines of a run. */
+/* Formats the text lines of a run. */
 #include "train_impl.h"
 #include <math.h>
 #include <stdarg.h>

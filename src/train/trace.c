@@ -1,12 +1,12 @@
-/* --profile-trace: one Chrome trace, in which each rank is a process. */
+/* --profile-trace: writes one Chrome trace in which each rank is a process. */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/profile.h"
 #include "megalith/threads.h"
 #include "train_impl.h"
 
-/* The moment from which all ranks count. On one host they read the same clock; elsewhere each counts from where a
- * barrier let it go, and all shift alike. */
+/* Returns the start time of the trace, the earliest of all ranks. On one host all ranks read the same clock. On
+ * several hosts, each rank's time is relative to when it left a barrier, so that the clocks are aligned. */
 static mega_status common_start(const trainer *t, double *start)
 {
     double base = 0, first = mega_profile_begin(t->profile);
@@ -25,7 +25,7 @@ static mega_status common_start(const trainer *t, double *start)
     return MEGA_OK;
 }
 
-/* The first rank appends what the others send it, in their order. */
+/* The first rank appends the traces of the other ranks, in rank order. */
 static mega_status gather(const trainer *t, const mega_buffer *mine, mega_buffer *whole)
 {
     mega_comm *all = mega_world_comm(t->world);

@@ -1,4 +1,4 @@
-/* A training run from beginning to end. Read mega_train first. */
+/* Runs a training from beginning to end. Start reading at mega_train. */
 #include "megalith/train.h"
 #include "megalith/log.h"
 #include "train_impl.h"
@@ -97,7 +97,7 @@ static mega_status iterate(trainer *t)
     return MEGA_OK;
 }
 
-/* Saves, where there is a folder to save to, and says why the run ends here. */
+/* Saves, if there is a folder to save to, and logs why the run ends here. */
 static mega_status leave(trainer *t, const char *why)
 {
     char label[64];
@@ -120,7 +120,8 @@ static void stop_text(const trainer *t, char *out, size_t size)
     snprintf(out, size, "exiting program after receiving %s.", name);
 }
 
-/* After an iteration, in Megatron's order: evaluation, signal, periodic save, time, interval. */
+/* Called after each iteration. Does, in Megatron's order: evaluation, signal, periodic save, time limit, exit
+ * interval. */
 static mega_status after_iteration(trainer *t, bool *left)
 {
     const mega_train_options *cfg = t->cfg;
@@ -177,7 +178,8 @@ static mega_status train(trainer *t, bool *left)
     return p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
 }
 
-/* Validation and test at the end, unless a signal asks to leave: what was trained is saved by then. */
+/* Evaluates the validation and test splits at the end, unless a signal arrives: the trained weights
+ * are saved by then. */
 static mega_status evaluate_at_end(trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
@@ -242,7 +244,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
                  .last_validation_loss = NAN};
     mega_team_stop_on(team, io->stop);
     const mega_status st = run(&t);
-    mega_team_stop_on(team, NULL); /* what follows must be done */
+    mega_team_stop_on(team, NULL); /* a signal must not interrupt what follows */
     if (io->status != NULL) io->status(io->user, "");
     if (st == MEGA_ERR_INTERRUPTED) MEGA_CONTEXT("no step was made, and nothing is saved");
     mega_error_record failure;
@@ -252,7 +254,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
     train_curve_close(&t);
     mega_cpu_meter_destroy(t.meter);
     mega_buffer_fini(&t.line);
-    mega_engine_destroy(t.engine); /* reads the data until then */
+    mega_engine_destroy(t.engine); /* it reads the data until it is destroyed */
     train_close_data(&t);
     mega_profile_destroy(t.profile);
     t.task->free_model(&t.network);

@@ -1,4 +1,4 @@
-/* What the files of rules share. */
+/* Shared by the rules*.c files. */
 #ifndef MEGALITH_TRAIN_RULES_H
 #define MEGALITH_TRAIN_RULES_H
 
@@ -9,9 +9,10 @@ static inline bool train_is(const mega_train_options *cfg, const char *command)
 {
     return strcmp(mega_options_command(cfg->engine.options), command) == 0;
 }
-/* rules.c: how to have another number of ranks */
+/* rules.c: returns advice on how to run with a different number of ranks */
 const char *train_more_ranks(const mega_train_options *cfg);
-/* rules_stages.c: stages that hold as many layers as each other */
+/* rules_stages.c: returns the number of stages whose number of layers is not given by an option; all of these hold the
+ * same number */
 int64_t train_even_stages(const mega_train_options *cfg);
 
 #endif

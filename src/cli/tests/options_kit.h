@@ -1,4 +1,4 @@
-/* What the tests of options share: a command line as one string, and the notes it makes. */
+/* Shared by the tests of options: parses a command line given as one string, and records the notes that are logged. */
 #ifndef MEGA_TESTS_OPTIONS_KIT_H
 #define MEGA_TESTS_OPTIONS_KIT_H
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The rows of all commands. */
+/* Returns the table of the rows of all commands. */
 static inline const option_table *kit_table(void)
 {
     static mega_arena arena;
@@ -29,7 +29,7 @@ static inline void kit_note(void *user, mega_log_level level, const char *line)
     snprintf(kit_notes + used, sizeof kit_notes - used, "%s\n", line);
 }
 
-/* Words are divided by single spaces; ' keeps a word with spaces together. */
+/* Parses `line`. Words are separated by single spaces; '…' is one word that may contain spaces. */
 static inline mega_status kit_parse(mega_command_options *cfg, const char *command, const char *line)
 {
     static char text[8192];
@@ -52,7 +52,7 @@ static inline mega_status kit_parse(mega_command_options *cfg, const char *comma
     return st;
 }
 
-/* A line that a plan accepts; tests append to it. */
+/* A command line that `plan` accepts; tests append to it. */
 #define SHAPE "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 "
 
 static inline void kit_accept(mega_command_options *cfg, const char *command, const char *line)
@@ -66,7 +66,7 @@ static inline void kit_assert_has(const char *text, const char *part)
     if (strstr(text, part) == NULL) fail_msg("\"%s\" does not hold \"%s\"", text, part);
 }
 
-/* The line is refused, and the message holds the part. */
+/* Asserts that the line is rejected with a message that contains the part. */
 static inline void kit_refuse(const char *command, const char *line, const char *part)
 {
     mega_command_options cfg;

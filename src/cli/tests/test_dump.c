@@ -1,8 +1,8 @@
-/* The dump of arguments, and the JSON round trip. */
+/* Tests the argument dump, and the round trip through JSON. */
 #include "options_kit.h"
 #include <math.h>
 
-/* "  name .... value": the name and its dots fill 48 columns. */
+/* Asserts that text has the line "  name .... value", in which the name and its dots fill 48 columns. */
 static void has_line(const char *text, const char *name, const char *value)
 {
     char line[256], dots[49];
@@ -35,7 +35,7 @@ static void dump_is_sorted_and_aligned(void **state)
     has_line(b.data, "recompute_granularity", "full");
     has_line(b.data, "padded_vocab_size", "0");
     kit_assert_has(b.data, "-------------------- end of arguments ---------------------\n");
-    /* each line is not before the last, without regard to case, and no name stands twice */
+    /* lines are sorted, ignoring case, and no name is repeated */
     char last[96] = "";
     for (char *line = strtok(b.data, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char name[96];
@@ -92,7 +92,7 @@ static void json_of_lists(void **state)
     mega_command_options_fini(&b);
 }
 
-/* What a resumed run reports of its options, beside a run with the defaults. */
+/* Asserts what a resumed run reports, given the options of the earlier run and of the resumed one. */
 static void assert_changes(const char *before, const char *now, const char *expected)
 {
     mega_command_options a, b;
@@ -129,7 +129,7 @@ static void changes_that_a_resumed_run_reports(void **state)
     mega_list none;
     kit_accept(&c, "plan", RUN);
     assert_int_equal(mega_options_changes(c.train.engine.options, "{\"clip_grad\": 1.0}", false, &none),
-                     MEGA_OK); /* of an older version */
+                     MEGA_OK); /* written by an older version */
     assert_int_equal(none.count, 0);
     mega_command_options_fini(&c);
 }

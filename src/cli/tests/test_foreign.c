@@ -1,11 +1,11 @@
-/* Names that other programs of the field have: each gets its answer, and a name that works does what it means. */
+/* Tests option names of other programs: each gets an answer, and a name that works does what it means. */
 #include "options_kit.h"
 #include <stdlib.h>
 
 #define PLAN  "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
 #define BATCH "--seq-length 32 --micro-batch-size 4 "
 
-/* What is typed, and the same in this program's words. */
+/* A foreign command line, and the same with this program's own names. */
 typedef struct same {
     const char *command, *foreign, *own;
 } same;
@@ -46,11 +46,11 @@ static const same works[] = {
     {"plan", PLAN BATCH "--partition-activations --recompute-granularity full --world-size 2 --tp_size 2",
      PLAN BATCH "--distribute-saved-activations --recompute-granularity full --world-size 2 "
                 "--tensor-model-parallel-size 2"},
-    {"plan", PLAN BATCH "--partition-activations", PLAN BATCH}, /* nobody to share with */
+    {"plan", PLAN BATCH "--partition-activations", PLAN BATCH}, /* one rank has no other to share with */
     {"plan", PLAN BATCH "--logging-level 10", PLAN BATCH "--log-level debug"},
     {"plan", PLAN BATCH "--attention-head-type multihead", PLAN BATCH},
     {"plan", PLAN BATCH "--per_device_eval_batch_size 4 --data_seed 1234 --num-beams-like-nothing 1",
-     NULL}, /* the last is unknown */
+     NULL}, /* the last option is unknown */
     {"plan", PLAN BATCH "--per_device_eval_batch_size 4 --data_seed 1234", PLAN BATCH},
     {"plan", PLAN BATCH "--do_train --do_eval", PLAN BATCH},
     {"generate_samples_gpt", "--load . --start abc --max_new_tokens 7 --random_seed 5 --num_beams 1",
@@ -63,13 +63,14 @@ static const same works[] = {
      "--input a --json-keys body --output-prefix p --workers 3 --tokenizer-type ByteTokenizer"},
 };
 
-/* The values that a command line set, without who set them. */
+/* Returns the values that a command line sets, as JSON without their sources. */
 static char *values(const char *command, const char *line)
 {
     mega_command_options c;
     mega_buffer b = {0};
     kit_accept(&c, command, line);
-    c.train.engine.optim.gradient_accumulation_steps = 0; /* said in two ways; what follows from it is compared */
+    /* the two lines may set it in different ways; the values derived from it are compared */
+    c.train.engine.optim.gradient_accumulation_steps = 0;
     assert_int_equal(mega_options_to_json(c.train.engine.options, &b), MEGA_OK);
     mega_command_options_fini(&c);
     return b.data;
@@ -134,7 +135,8 @@ static void names_that_are_refused(void **state)
     }
 }
 
-/* What a value was taken for is printed, not a remark on all values; nanoGPT's schedule is noted once. */
+/* Notes say how this value was understood, and do not list all values; the note on nanoGPT's schedule
+ * is printed once. */
 static void what_was_done_is_said(void **state)
 {
     (void)state;
@@ -199,7 +201,7 @@ static void names_without_effect(void **state)
     mega_command_options_fini(&c);
 }
 
-/* What is said of a name is about what it means elsewhere. */
+/* The remark on a name is about its meaning in the other program. */
 static void remarks_are_of_their_names(void **state)
 {
     (void)state;
@@ -227,11 +229,11 @@ static void remarks_are_of_their_names(void **state)
     kit_assert_has(kit_table()->line[words].row->remark, "every token may be drawn");
 }
 
-/* A value that the row's kind takes. */
+/* Returns a value that is valid for the row's kind. */
 static const char *some_value(const mega_option_row *row)
 {
     static char text[64];
-    if (row->cases != NULL) { /* the first */
+    if (row->cases != NULL) { /* the first case */
         snprintf(text, sizeof text, "%.*s", (int)strcspn(row->cases, ":"), row->cases);
         return text;
     }
@@ -252,7 +254,7 @@ static const char *some_value(const mega_option_row *row)
     return "";
 }
 
-/* Whatever the command and the name: an answer to it, never that it is unknown. */
+/* Every foreign name gets an answer from every command that accepts it, and is never reported as unknown. */
 static void every_foreign_name_is_answered(void **state)
 {
     (void)state;
@@ -271,7 +273,8 @@ static void every_foreign_name_is_answered(void **state)
             const mega_status st = kit_parse(&cfg, commands[c], line);
             const char *said = st != MEGA_OK ? mega_error_message() : "";
             if (strstr(said, "is not an option") != NULL) fail_msg("%s %s: %s", commands[c], line, said);
-            const bool waits = row->neutral != NULL && row->neutral[0] == '='; /* for the shape of a checkpoint */
+            /* its rule waits for the shape of a checkpoint */
+            const bool waits = row->neutral != NULL && row->neutral[0] == '=';
             if (row->answer == MEGA_ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
             if (row->answer == MEGA_ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
             if (row->cases != NULL) kit_assert_has(kit_notes, " -> ");
@@ -294,6 +297,6 @@ int main(void)
         cmocka_unit_test(remarks_are_of_their_names),
         cmocka_unit_test(every_foreign_name_is_answered),
     };
-    setenv("OMP_NUM_THREADS", "2", 1); /* else each of thousands of lines asks the system for its cores */
+    setenv("OMP_NUM_THREADS", "2", 1); /* otherwise each of thousands of lines queries the number of cores */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The command line: values, spellings, aliases, the four answers, collected mistakes. */
+/* Tests the command line: values, spellings, aliases, the four answers, and that mistakes are collected. */
 #include "options_kit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -188,10 +188,10 @@ static void unknown_options(void **state)
     kit_refuse("plan", SHAPE "--hiden-size 3", "did you mean --hidden-size?");
     kit_refuse("plan", SHAPE "--lr-warmpu-iters 3", "did you mean --lr-warmup-iters?");
     kit_refuse("plan", SHAPE "--sede 3",
-               "did you mean --seed?"); /* swapped letters are one mistake, two are too many */
+               "did you mean --seed?"); /* two swapped letters count as one edit; two edits would be too many */
     kit_refuse("plan", SHAPE "--workers 3", "--workers is an option of preprocess_data, train_tokenizer, not of plan");
     kit_refuse("plan", SHAPE "--num-beams 3", "--num-beams is an option of generate_samples_gpt, not of plan");
-    assert_null(strstr(mega_error_message(), "did you mean")); /* it is no misspelling of --num-heads */
+    assert_null(strstr(mega_error_message(), "did you mean")); /* it is not a misspelling of --num-heads */
     kit_refuse("plan", SHAPE "--deepspeed_hostfile h", "it is an option of megalith launch: put it before plan");
     kit_refuse("plan", SHAPE "--dynamo-backend no", "it is an option of megalith launch");
     kit_refuse("plan", SHAPE "--entirely-unheard-of 3", "--entirely-unheard-of is not an option of plan");
@@ -220,7 +220,7 @@ static void mistakes_are_collected(void **state)
     mega_command_options_fini(&c);
 }
 
-/* MEGA_CHECK=1 shows the line of the rule, not that of the code which collects the mistakes. */
+/* MEGA_CHECK=1 shows the source line of the rule, not of the code that collects the mistakes. */
 static void mistakes_know_their_rule(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void mistakes_know_their_rule(void **state)
     kit_refuse("plan", SHAPE "--hiden-size 3", "--hiden-size");
     assert_memory_equal(mega_error_where(), "parse.c:", strlen("parse.c:"));
     kit_refuse("plan", SHAPE "--num-attention-heads 5 --hiden-size 3", "2 mistakes");
-    assert_memory_equal(mega_error_where(), "parse.c:", strlen("parse.c:")); /* the first of them */
+    assert_memory_equal(mega_error_where(), "parse.c:", strlen("parse.c:")); /* the location of the first mistake */
     assert_null(strstr(mega_error_message(), "(at "));
     setenv("MEGA_CHECK", "1", 1);
     kit_refuse("plan", SHAPE "--num-attention-heads 5 --hiden-size 3", "(at rules.c:");
@@ -311,7 +311,7 @@ static void commands_have_names(void **state)
     const char *const names[] = {"tokenize", "tasks", "plot"};
     assert_string_equal(mega_options_nearest("tokenise", names, 3), "tokenize");
     assert_null(mega_options_nearest("zebra", names, 3));
-    char endless[300]; /* found by fuzz_options: too long to be compared, it was taken for the first name */
+    char endless[300]; /* found by fuzz_options: it is too long to be compared, and the first name was returned */
     memset(endless, 'x', sizeof endless);
     endless[sizeof endless - 1] = '\0';
     assert_null(mega_options_nearest(endless, names, 3));
@@ -343,7 +343,7 @@ static void memory_may_be_short(void **state)
     assert_true(mega_kit_fail_each_allocation((mega_kit_attempt *)attempt_refused, bad) > 2);
 }
 
-/* Any words at all: an answer, and a message where it is no. */
+/* Random words get an answer: either they are accepted or there is a message. */
 static void random_words(void **state)
 {
     (void)state;
@@ -403,6 +403,6 @@ int main(void)
         cmocka_unit_test(memory_may_be_short),
         cmocka_unit_test(random_words),
     };
-    setenv("OMP_NUM_THREADS", "2", 1); /* else each of thousands of lines asks the system for its cores */
+    setenv("OMP_NUM_THREADS", "2", 1); /* otherwise each of thousands of lines queries the number of cores */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Each rule between options refuses what breaks it, says what would be valid, and lets the rest through. */
+/* Tests each rule between options: it rejects violations, says what would be valid, and accepts everything else. */
 #include "options_kit.h"
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ static void zero(void **state)
 {
     (void)state;
     mega_command_options c;
-    accept("plan", SHAPE "--zero-stage 1 --save x --save-interval 1"); /* nothing to share on one rank */
+    accept("plan", SHAPE "--zero-stage 1 --save x --save-interval 1"); /* one rank has no other to share with */
     kit_accept(&c, "plan", SHAPE "--use-distributed-optimizer");
     assert_int_equal(c.train.engine.graph.zero_stage, 1);
     mega_command_options_fini(&c);
@@ -207,7 +207,7 @@ static void checkpoints(void **state)
     kit_refuse("plan", TRAIN "--use-checkpoint-args", "--use-checkpoint-args True (argument 13) needs --load FOLDER");
     kit_refuse("plan", TRAIN "--exit-on-missing-checkpoint", "needs --load FOLDER");
     kit_refuse("plan", TRAIN "--log-progress", "needs --save FOLDER");
-    /* the shape comes from the checkpoint: it is checked once the caller has set it */
+    /* the shape comes from the checkpoint, so it is checked only after the caller has set it */
     mega_command_options c;
     kit_accept(&c, "plan", "--use-checkpoint-args --load x --micro-batch-size 1");
     assert_int_equal(mega_options_check(c.train.engine.options), MEGA_ERR_USAGE);
@@ -234,13 +234,13 @@ static void checkpoints(void **state)
 static void several_ranks(void **state)
 {
     (void)state;
-    setenv("WORLD_SIZE", "4", 1); /* what a shell has exported is no launcher */
+    setenv("WORLD_SIZE", "4", 1); /* variables exported by a shell do not mean that there is a launcher */
     setenv("RANK", "3", 1);
     accept("plan", TRAIN);
     setenv("TORCHELASTIC_RUN_ID", "none", 1);
     kit_refuse("plan", TRAIN, "environment TORCHELASTIC_RUN_ID: torchrun started this process as one of 4");
     kit_assert_has(mega_error_message(), "start them with megalith torchrun");
-    setenv("OMPI_COMM_WORLD_SIZE", "1", 1); /* a rank of mpirun since */
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1); /* mpirun has started this process since, as its only rank */
     accept("plan", TRAIN);
     setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
     kit_refuse("plan", TRAIN, "environment OMPI_COMM_WORLD_SIZE=2: several ranks run under an MPI launcher");
@@ -255,7 +255,7 @@ static void several_ranks(void **state)
     unsetenv("RANK");
 }
 
-/* As a launcher of `ranks` would start it. */
+/* Parses the options as a launcher with `ranks` ranks would. */
 static mega_status parse_ranks(mega_command_options *c, int64_t ranks, int argc, char **argv)
 {
     kit_notes[0] = '\0';
@@ -266,7 +266,7 @@ static mega_status parse_ranks(mega_command_options *c, int64_t ranks, int argc,
     return st;
 }
 
-/* An empty or useless OMP_NUM_THREADS is none: ranks share the cores of their host. */
+/* An empty OMP_NUM_THREADS or 0 means "not set": ranks share the cores of their host. */
 static void threads_of_ranks(void **state)
 {
     (void)state;
@@ -290,7 +290,7 @@ static void threads_of_ranks(void **state)
     mega_free(kept);
 }
 
-/* A batch is shared out among the data-parallel ranks: what tensor ranks and pipeline stages leave of the world. */
+/* A batch is divided among the data-parallel ranks: world size / (tensor-parallel size * pipeline stages). */
 static void batch_over_ranks(void **state)
 {
     (void)state;
@@ -305,8 +305,8 @@ static void batch_over_ranks(void **state)
         "is not a multiple of --micro-batch-size 4 (argument 9) x 3 data-parallel ranks; expected a multiple of 12");
 }
 
-/* What asks ranks for nothing that could change is told as such, whatever their number; the rest is refused where it
- * would have something to do, and not told to have no effect. */
+/* Options that can never change anything are reported as having no effect, for any number of ranks. The others are
+ * rejected if there are enough ranks for them to matter, and are then not reported as having no effect. */
 static void idle_on_ranks(void **state)
 {
     (void)state;
@@ -375,7 +375,7 @@ static void sequence_parallelism(void **state)
     mega_command_options_fini(&c);
 }
 
-/* The line with every @ replaced by the folder. */
+/* Returns the line with every @ replaced by the folder. */
 static const char *in_folder(const char *line, const char *folder)
 {
     static char out[2048];
@@ -390,7 +390,7 @@ static void data_paths(void **state)
 {
     (void)state;
     static const struct {
-        const char *line, *part; /* part NULL: accepted */
+        const char *line, *part; /* part NULL: the line is accepted */
     } cases[] = {
         {TRAIN "--data-path @/a_text_document", NULL},
         {TRAIN "--data-path 0.3 @/a_text_document 0.7 @/a_text_document", NULL},
@@ -498,7 +498,7 @@ static void places(void **state)
                "it is a folder; expected the name of a file");
 }
 
-/* What may not be looked at is not told to be missing. */
+/* A path that the user may not access is not reported as missing. */
 static void hidden(void **state)
 {
     (void)state;
@@ -533,7 +533,7 @@ static void rights(void **state)
     assert_int_equal(chmod(folder, 0700), 0);
 }
 
-/* Said before hours are trained, not after them. */
+/* The warning appears before hours of training, not after them. */
 static void weights_that_nobody_keeps(void **state)
 {
     (void)state;
@@ -548,7 +548,7 @@ static void weights_that_nobody_keeps(void **state)
     mega_command_options_fini(&c);
 }
 
-/* The data that RUN names. */
+/* Creates the data files that RUN names. */
 static int set_up(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The option table: every row is well formed, and every flag of Megatron has one. */
+/* Tests the option table: every row is well formed, and every Megatron option has one. */
 #include "megalith/file.h"
 #include "options_kit.h"
 #include <ctype.h>
@@ -54,7 +54,7 @@ static void names_are_unique_in_a_command(void **state)
     }
 }
 
-/* "a=1;b", to the end or a bar. */
+/* Asserts that the options in "a=1;b" exist; the text ends at a bar or at its end. */
 static void parts_exist(const char *name, const char *parts, uint32_t command)
 {
     while (*parts != '\0' && *parts != '|') {
@@ -84,7 +84,7 @@ static void successors_exist(void **state)
     }
 }
 
-/* "command flag" lines. */
+/* The file has lines "command flag". */
 static void every_flag_has_a_row(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void every_flag_has_a_row(void **state)
     mega_free(text);
 }
 
-/* All `--name` between two headings of the reference sheet. */
+/* Asserts that every `--name` between two headings of the reference sheet has a row; returns their number. */
 static size_t check_section(const char *text, const char *from, const char *to, const char *mark, uint32_t command)
 {
     const char *at = strstr(text, from), *end = strstr(text, to);
@@ -117,7 +117,7 @@ static size_t check_section(const char *text, const char *from, const char *to, 
         at += strlen(mark);
         size_t n = 0;
         while (isalnum((unsigned char)at[n]) || at[n] == '-' || at[n] == '_') n++;
-        if (n == 0 || at[n - 1] == '-') continue; /* "--recompute-*" speaks of several */
+        if (n == 0 || at[n - 1] == '-') continue; /* "--recompute-*" means several options */
         if (mega_option_find(kit_table(), at, n, command) == SIZE_MAX)
             fail_msg("--%.*s of the sheet has no row", (int)n, at);
         checked++;
@@ -140,7 +140,7 @@ static void the_sheet_is_covered(void **state)
     mega_free(text);
 }
 
-/* Defaults as Megatron has them; the order of the enums is that of the choices. */
+/* Defaults are Megatron's; the order of each enum is that of the choices. */
 static void defaults(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void defaults(void **state)
     mega_command_options_fini(&c);
 }
 
-/* Rows of several rooms under one title are listed together. */
+/* Rows of several modules with the same title are listed together. */
 static void titles_stand_once(void **state)
 {
     (void)state;

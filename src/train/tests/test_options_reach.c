@@ -1,6 +1,6 @@
-/* Every numeric option of a training reaches the field that is computed with: it is set to a value of its own, then the
- * structs that engine, model and schedules read are looked at. Choices and flags that end in these structs, too. A
- * numeric option without a row in this file fails. */
+/* Checks that every numeric option of a training reaches the field that the computation uses: each test sets an option
+ * to a distinct value and inspects the structs that the engine, the model and the schedules read. Choices and flags
+ * that end in these structs are checked too. A numeric option without a row in this file fails the test. */
 #include "../../cli/options_impl.h"
 #include "../../config/config_impl.h"
 #include "kit.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct reached {
-    mega_command_options cfg; /* of what the training loop reads from the configuration itself */
+    mega_command_options cfg; /* the options that the training loop itself reads */
     mega_engine_options engine;
     mega_gpt gpt;
 } reached;
@@ -19,7 +19,7 @@ typedef struct reached {
 typedef enum field_type { FIELD_INT, FIELD_INT64, FIELD_UINT32, FIELD_DOUBLE, FIELD_BOOL } field_type;
 
 typedef struct check {
-    const char *option, *words; /* `words` set the option, with what else it needs */
+    const char *option, *words; /* `words` sets the option, and other options that it requires */
     double expected;
     size_t at;
     field_type type;
@@ -39,7 +39,7 @@ static const check checks[] = {
     REACHES("hidden-size", "--hidden-size 96", 96, gpt.hidden),
     REACHES("ffn-hidden-size", "--ffn-hidden-size 200", 200, gpt.ffn_hidden),
     REACHES("num-attention-heads", "--num-attention-heads 8", 8, gpt.heads),
-    REACHES("kv-channels", "--num-attention-heads 8 --kv-channels 8", 8, gpt.head_dim), /* no other value is taken */
+    REACHES("kv-channels", "--num-attention-heads 8 --kv-channels 8", 8, gpt.head_dim), /* no other value is valid */
     REACHES("max-position-embeddings", "--max-position-embeddings 48", 48, gpt.positions),
     REACHES("make-vocab-size-divisible-by", "--make-vocab-size-divisible-by 77", 77, cfg.train.make_vocab_size_divisible_by),
     REACHES("vocab-size", "--tokenizer-type NullTokenizer --vocab-size 1003", 1003, cfg.train.text.vocab_size),
@@ -67,7 +67,8 @@ static const check checks[] = {
     REACHES("no-decoupled-weight-decay", "--no-decoupled-weight-decay", 1, engine.optimizer.l2),
     REACHES("clip-grad", "--clip-grad 2.75", 2.75, engine.clip_grad),
     REACHES("seed", "--seed 4321", 4321, engine.dropout_seed),
-    REACHES("seed", "--seed 4321", 4321, cfg.train.engine.seed), /* initial weights, order of samples */
+    /* determines initial weights and the order of samples */
+    REACHES("seed", "--seed 4321", 4321, cfg.train.engine.seed),
     /* learning rate, weight decay */
     REACHES("lr", "--lr 0.0123", 0.0123, engine.schedule.max_lr),
     REACHES("min-lr", "--min-lr 0.00045", 0.00045, engine.schedule.min_lr),
@@ -122,7 +123,7 @@ static const check checks[] = {
     REACHES("no-pack-weights", "--no-pack-weights", 1, engine.no_pack_weights),
     REACHES("skip-train", "--skip-train", 1, engine.no_train),
     REACHES("eval-iters", "--eval-iters 0", 1, engine.no_evaluate),
-    /* read from the configuration by the training loop */
+    /* options that the training loop reads itself */
     REACHES("eval-iters", "--eval-iters 17", 17, cfg.train.eval_iters),
     REACHES("eval-interval", "--eval-interval 19", 19, cfg.train.eval_interval),
     REACHES("log-interval", "--log-interval 23", 23, cfg.train.log_interval),
@@ -166,7 +167,8 @@ static void drop_note(void *user, mega_log_level level, const char *line)
     (void)line;
 }
 
-/* What a command line of these words is computed with. Options are left out of the base where `words` replace them. */
+/* Fills `r` with the structs that a command line with these words produces. Options of the base line are omitted if
+ * `words` replaces them. */
 static void reach(reached *r, const char *words)
 {
     char text[512];

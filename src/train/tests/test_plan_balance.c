@@ -1,4 +1,4 @@
-/* How even pipeline stages are, by the cost column alone, and the cut that would be better. */
+/* Tests the balance of pipeline stages, computed from the cost column alone, and the better split that is suggested. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/layers.h"
@@ -50,7 +50,7 @@ static void expect(const mega_layer *layer, int rows, const int *first, const ch
     mega_engine_destroy(t.engine);
 }
 
-/* Multiplications of a row: block 320, end 16, begin 320 or 32. */
+/* Multiplications per row: block 320, end 16, begin 320 or 32. */
 static void what_begins_the_list_counts(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void what_begins_the_list_counts(void **state)
         {"m.begin", begin, &wide, 1, NULL}, {"m.%d", block, &wide, 4, NULL}, {"m", end, NULL, 1, NULL}};
     const mega_layer light[] = {
         {"m.begin", begin, &narrow, 1, NULL}, {"m.%d", block, &wide, 4, NULL}, {"m", end, NULL, 1, NULL}};
-    /* 960 and 656 of 1616; with one block less in the first stage 640 and 976 */
+    /* the stages have 960 and 656 of 1616; with one block less in the first stage, 640 and 976 */
     expect(heavy, 3, first, "balance      the stage that computes most has 19 % more than the mean\n");
     expect(light, 3, first, "balance      the stage that computes most has 1 % more than the mean\n");
 }
@@ -74,7 +74,7 @@ static void unlike_layers_are_not_moved(void **state)
                                {"m.%d", block, &wide, 2, NULL},
                                {"m.s.%d", block, &narrow, 2, NULL},
                                {"m", end, NULL, 1, NULL}};
-    /* 736 and 16 of 752: another cut would help, but numbers of layers do not say which */
+    /* the stages have 736 and 16 of 752: another split would be better, but the numbers of layers do not show which */
     expect(list, 4, first, "balance      the stage that computes most has 96 % more than the mean\n");
 }
 

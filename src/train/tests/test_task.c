@@ -1,4 +1,4 @@
-/* The row of pretrain_gpt: its model, and what it says of checkpoints. */
+/* Tests the pretrain_gpt row: its model, and how it handles checkpoints. */
 #include "kit.h"
 #include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
@@ -11,7 +11,7 @@ static void ok(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* A network of four layers over two stages of two programs. */
+/* Configures a network of four layers, in two stages with two programs each. */
 static void configure(mega_command_options *cfg)
 {
     char *argv[] = {"plan", "--num-layers",
@@ -38,7 +38,7 @@ static void commands_have_rows(void **state)
     assert_ptr_equal(train_task_of(NULL), &train_task_gpt);
 }
 
-/* The list stays whole for as long as the task holds it: the engine may be made from it again and again. */
+/* The list of layers is valid as long as the task holds it: the engine may be created from it repeatedly. */
 static void a_model_is_made_from_options(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     mega_buffer_fini(&text);
     train_task_gpt.free_model(&m);
 
-    /* A folder trained with the exact gelu goes on with it; the command line wins over what else it says. */
+    /* A model trained with the exact gelu keeps using it; the command line overrides the checkpoint's other values. */
     stored.tanh_gelu = false;
     stored.norm_epsilon = 1e-6;
     ok(train_task_gpt.take_shape(&cfg.train, &stored, true));

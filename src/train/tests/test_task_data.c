@@ -1,4 +1,4 @@
-/* The data of pretrain_gpt behind the members of its row. */
+/* Tests the data functions of the pretrain_gpt row. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/command_options.h"
@@ -16,7 +16,7 @@ static void ok(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* Tokens below VOCAB, other ones in each document. */
+/* Writes documents of tokens below VOCAB, different in each document. */
 static const char *write_data(void)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "a");
@@ -64,7 +64,7 @@ static void free_all(mega_task_data d[MEGA_SPLIT_COUNT])
     }
 }
 
-/* The tokens of a sample. */
+/* Returns a hash of a sample's tokens. */
 static uint64_t hash_of(const mega_task_data *d, int64_t index)
 {
     static const mega_batch_input tokens = {"tokens", MEGA_I32, SEQ, 0};
@@ -91,7 +91,7 @@ static void parts_follow_one_another(void **state)
     ok(train_task_gpt.make_data(&o, one));
     o.seed++;
     ok(train_task_gpt.make_data(&o, two));
-    assert_null(one[MEGA_SPLIT_TEST].self); /* none is wanted */
+    assert_null(one[MEGA_SPLIT_TEST].self); /* no sample was requested */
     assert_true(one[0].samples >= 20 && one[0].order_bytes > 0);
     assert_true(hash_of(&one[0], 0) != hash_of(&one[0], 1));
     assert_true(train_task_gpt.data_hash(&one[0]) == train_task_gpt.data_hash(&two[0]));
@@ -108,7 +108,8 @@ static void parts_follow_one_another(void **state)
     mega_command_options_fini(&cfg);
 }
 
-/* Before the first step where some of the tokens show it, else with the sample that holds it. */
+/* Token ids outside the vocabulary are reported before the first step if the checked tokens contain one, otherwise
+ * when a sample that contains one is read. */
 static void other_vocabularies_are_refused(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void other_vocabularies_are_refused(void **state)
     mega_command_options_fini(&cfg);
 }
 
-/* Every input that the model names. */
+/* Every input that the model names is filled. */
 static void samples_fill_the_inputs_of_the_model(void **state)
 {
     (void)state;

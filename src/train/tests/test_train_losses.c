@@ -1,4 +1,4 @@
-/* What logs say of the losses of a model: their names come from it. */
+/* Tests how logs show the losses of a model: the model supplies their names. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/layers.h"
@@ -10,7 +10,7 @@
 
 enum { WIDTH = 4 };
 
-/* self: how many losses. */
+/* self: the number of losses, an int. */
 static void layer(const mega_builder *b, const void *self, mega_flow *flow)
 {
     static const char *const name[] = {"lm loss", "sentence order", "accuracy"};

@@ -1,4 +1,4 @@
-/* The peak that the log compares a run with. */
+/* Tests the peak with which the log compares a run. */
 #include "kit.h"
 #include "train_impl.h"
 
@@ -8,7 +8,7 @@ static void best_measurement_counts(void **state)
     train_peak p = {0};
     train_peak_add(&p, (mega_peak){100, 1});
     assert_true(p.flops == 100 && !p.is_doubtful);
-    train_peak_add(&p, (mega_peak){60, 0.5}); /* a busy machine takes nothing back */
+    train_peak_add(&p, (mega_peak){60, 0.5}); /* a measurement on a busy machine does not lower the peak */
     assert_true(p.flops == 100 && !p.is_doubtful);
     assert_true(train_peak_percent(&p, 40) == 40 && !p.is_doubtful);
 }
@@ -24,13 +24,14 @@ static void busy_machine_is_doubtful(void **state)
     train_peak_add(&p, (mega_peak){200, 0.99});
     assert_true(p.flops == 200 && !p.is_doubtful);
     p.is_doubtful = true;
-    train_peak_add(&p, (mega_peak){100, 1}); /* contradicts it */
+    train_peak_add(&p, (mega_peak){100, 1}); /* contradicts the doubtful peak */
     assert_true(p.flops == 200 && p.is_doubtful);
-    train_peak_add(&p, (mega_peak){195, 1}); /* agrees with it */
+    train_peak_add(&p, (mega_peak){195, 1}); /* confirms the doubtful peak */
     assert_true(p.flops == 200 && !p.is_doubtful);
 }
 
-/* Measured at a moment when others had the cores, the run would do 130 % of its peak. */
+/* If the peak was measured while other processes were busy, the run would reach 130 % of it: the peak is raised
+ * instead. */
 static void run_is_never_above_its_peak(void **state)
 {
     (void)state;
@@ -43,7 +44,7 @@ static void run_is_never_above_its_peak(void **state)
     assert_true(train_peak_percent(&p, 130) == 65 && !p.is_doubtful);
 }
 
-/* Threads of a run on four cores. */
+/* The last argument is the run's number of threads, on four cores. */
 static void notes(void **state)
 {
     (void)state;
@@ -56,7 +57,8 @@ static void notes(void **state)
     assert_string_equal(train_peak_note(out, sizeof out, &doubtful, &quiet, 4), " (doubtful)");
     assert_string_equal(train_peak_note(out, sizeof out, &sure, &busy, 4),
                         " (others took 24 %, the hypervisor 3 % of the cores)");
-    assert_string_equal(train_peak_note(out, sizeof out, &sure, &busy, 3), ""); /* on the fourth */
+    /* the others may have used the fourth core */
+    assert_string_equal(train_peak_note(out, sizeof out, &sure, &busy, 3), "");
     assert_string_equal(train_peak_note(out, sizeof out, &doubtful, &busy, 4),
                         " (doubtful; others took 24 %, the hypervisor 3 % of the cores)");
 }

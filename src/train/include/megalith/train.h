@@ -1,4 +1,5 @@
-/* A whole training run from one configuration: data, engine, checkpoints, evaluation, and Megatron's lines. */
+/* Runs a whole training from one configuration: data, engine, checkpoints, evaluation, and log lines as Megatron
+ * prints them. */
 #ifndef MEGALITH_TRAIN_H
 #define MEGALITH_TRAIN_H
 
@@ -14,33 +15,36 @@
 extern "C" {
 #endif
 
-/* Where a run's lines go, and what may stop it. The library itself writes to no stream. */
+/* Where the lines of a run are written, and what may stop it. The library itself writes to no stream. */
 typedef struct mega_train_io {
-    void (*line)(void *user, const char *line); /* without its newline */
-    /* On a terminal: a line that is drawn over the one before it and goes when a real line comes; "" clears it. NULL
-     * where there is no terminal. */
+    void (*line)(void *user, const char *line); /* called with each line, without its newline */
+    /* Shows a status line on a terminal: each one replaces the one before it, and the next real line erases it; ""
+     * clears it. NULL if there is no terminal. */
     void (*status)(void *user, const char *line);
-    void (*began)(void *user); /* on every rank: all is read and allocated, and training begins; may be NULL */
+    /* called on every rank when everything is read and allocated and training begins; may be NULL */
+    void (*began)(void *user);
     void *user;
     int columns;                       /* width of the terminal; 0: unknown */
-    bool utf8;                         /* it shows more than ASCII */
-    const volatile sig_atomic_t *stop; /* the signal that asked to save and leave; 0: none. May be NULL */
-    mega_world *world;                 /* NULL: one rank. Lines come from rank 0 alone */
+    bool utf8;                         /* the terminal can show UTF-8, not only ASCII */
+    const volatile sig_atomic_t *stop; /* the number of the signal that asked to save and exit; 0: none. May be NULL */
+    mega_world *world;                 /* NULL: one rank. Only rank 0 prints lines */
 } mega_train_io;
 
-/* Collective: ranks. Returns MEGA_ERR_COMM on every rank, with what differs and the values by rank, where ranks run
- * different builds or were given different options that enter the training. mega_train calls it first. */
+/* Collective: ranks. Checks that all ranks run the same build and were given the same options that affect the
+ * training. If not, returns MEGA_ERR_COMM on every rank, with a message that lists the differing values by rank.
+ * mega_train calls it first. */
 mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks);
 
-/* Collective: the world. After a failure mega_world_failed tells whether every rank knows of it.
- * cfg as mega_options_read (or mega_options_parse) left it: its mistakes are reported here, together with those of the
- * files that it names. What is taken from a checkpoint is set in it. */
+/* Collective: the world. Trains. After a failure, mega_world_failed returns whether every rank knows of it.
+ * cfg: as mega_options_read (or mega_options_parse) left it; its mistakes are reported here, together with those of
+ * the files that it names. Values taken from a checkpoint are written to it. */
 mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_train_io *io);
 
-/* What mega_train would do, without doing it: parameters, memory by class, FLOPs, and with cfg->print_program the
- * programs. Allocates little, writes nothing. With cfg->dry_run it fails where mega_train would fail before its first
- * step, with the same message; without, what is not given is not missing, and a run that does not fit is shown.
- * Collective: the world, of which rank 0 gets the text; NULL: one rank. */
+/* Writes what mega_train would do, without doing it: parameters, memory by class, FLOPs, and the programs if
+ * cfg->print_program is set. Allocates little and writes no file. With cfg->dry_run it fails where mega_train would
+ * fail before its first step, with the same message. Without cfg->dry_run, options that are not given are not reported
+ * as missing, and a run that does not fit in memory is shown. Collective: the world (NULL: one rank); rank 0 receives
+ * the text. */
 mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world *world, mega_buffer *out);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
-/* The options of a training run, and of commands that work with what was trained: those of the engine, the model, data
- * and tokenizer, and of the run itself. Intervals are iterations.
- * Its rows are in train/options.c. */
+/* The options of a training run, and of commands that use a trained model: those of the engine, the model, the data,
+ * the tokenizer, and of the run itself. Intervals are numbers of iterations. The rows are in train/options.c. */
 #ifndef MEGALITH_TRAIN_OPTIONS_H
 #define MEGALITH_TRAIN_OPTIONS_H
 
@@ -25,7 +24,7 @@ typedef struct mega_train_options {
     mega_text_options text;
 
     int64_t seq_length, make_vocab_size_divisible_by;
-    bool override_tokenizer; /* --load with another tokenizer than the checkpoint's */
+    bool override_tokenizer; /* allow --load with a tokenizer other than the checkpoint's */
     mega_dataloader_type dataloader_type;
     int64_t exit_interval, exit_duration_in_mins;
     int64_t eval_iters, eval_interval;
@@ -34,58 +33,60 @@ typedef struct mega_train_options {
     /* checkpoints */
     const char *save, *load;
     int64_t save_interval;
-    bool save_takeover; /* the lock of a run that lives is taken from it */
+    bool save_takeover; /* take the lock from a run that is still running */
     bool no_save_optim, no_save_rng, no_load_optim, no_load_rng, finetune;
     bool use_checkpoint_args, exit_on_missing_checkpoint;
-    bool load_previous; /* go on from the last whole checkpoint when the newest is damaged */
+    bool load_previous; /* resume from the last undamaged checkpoint if the newest is damaged */
     bool override_opt_param_scheduler, use_checkpoint_opt_param_scheduler;
 
     /* logs */
     int64_t log_interval;
     bool log_params_norm, log_num_zeros_in_grad, log_throughput;
-    bool log_progress;        /* progress.txt in --save */
-    const char *metrics_file; /* one JSON object an iteration */
+    bool log_progress;        /* write progress.txt in --save */
+    const char *metrics_file; /* one JSON object per iteration */
     const char *tensorboard_dir;
     int64_t tensorboard_log_interval;
     bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
     bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
     bool log_world_size_to_tensorboard;
-    bool profile;              /* sets the next two */
+    bool profile;              /* --profile: sets the next two */
     const char *profile_trace; /* Chrome trace of the profiled steps */
     bool profile_table;
-    int64_t profile_step_start, profile_step_end; /* iterations, from the first to before the second */
+    int64_t profile_step_start, profile_step_end; /* iterations; start is included, end is not */
 
-    /* this machine, and plans */
-    int64_t memory_limit; /* bytes; 0: what the machine gives */
+    /* options about this machine, and about plans */
+    int64_t memory_limit; /* bytes; 0: the limit of the machine */
     bool dry_run, print_program, print_schedule;
-    bool overwrite;                           /* outputs that other programs wrote */
-    const char *schedule_svg;                 /* NULL: not drawn */
-    int64_t planned_world_size, planned_rank; /* plan: of ranks that nobody started; 0: this one alone */
+    bool overwrite;           /* allow overwriting outputs that other programs wrote */
+    const char *schedule_svg; /* NULL: not drawn */
+    /* for plan: the number of ranks to plan for, which need not be started (0: the ranks that run now), and the rank
+     * whose memory and program are shown */
+    int64_t planned_world_size, planned_rank;
 
-    /* where the run stands */
+    /* progress of the run */
     int64_t consumed_train_samples, consumed_valid_samples, iteration;
 } mega_train_options;
 
-/* Their rows, by the titles of --help. */
+/* The option rows, one section per title of --help. */
 extern const mega_option_section mega_train_tokenizer_section, mega_train_sequence_section, mega_train_network_section,
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_dry_run_section,
     mega_train_overwrite_section, mega_train_plan_section;
-/* Topics of mistakes, beside MEGA_TOPIC_OPTIONS: mistakes of these concern files, and what the options say is known all
- * the same. */
+/* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
+ * known even if there are some. */
 typedef enum mega_train_topic {
     MEGA_TOPIC_DATA = 1 << 1,      /* --data-path and the like, --split */
-    MEGA_TOPIC_TOKENIZER = 1 << 2, /* the files of the tokenizer */
-    MEGA_TOPIC_READ = 1 << 3,      /* other files that are read */
-    MEGA_TOPIC_WRITTEN = 1 << 4    /* files and folders that are written */
+    MEGA_TOPIC_TOKENIZER = 1 << 2, /* the tokenizer's files */
+    MEGA_TOPIC_READ = 1 << 3,      /* other files that the command reads */
+    MEGA_TOPIC_WRITTEN = 1 << 4    /* files and folders that the command writes */
 } mega_train_topic;
 
-void mega_train_apply_preset(mega_train_options *cfg);   /* fills what nobody has given */
-void mega_train_derive_options(mega_train_options *cfg); /* what follows from other options */
-/* What an engine of this run is made with; `team` and `world` stay NULL. */
+void mega_train_apply_preset(mega_train_options *cfg);   /* sets options that were not given */
+void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
+/* Fills in the options for creating this run's engine; `team` and `world` stay NULL. */
 mega_status mega_train_engine_options(mega_engine_options *out, const mega_train_options *cfg);
 
-/* Rules. Each adds the mistakes that it finds to cfg->engine.options. */
+/* Rules. Each adds the mistakes it finds to cfg->engine.options. */
 void mega_train_rule_shape_is_given(mega_train_options *cfg);
 void mega_train_rule_heads_divide_hidden(mega_train_options *cfg);
 void mega_train_rule_positions_reach(mega_train_options *cfg);
@@ -104,8 +105,9 @@ void mega_train_rule_data_paths(mega_train_options *cfg);
 void mega_train_rule_tokenizer_files(mega_train_options *cfg);
 void mega_train_rule_writes(mega_train_options *cfg);
 
-/* For rules of commands about their own files: one that is read, and is `what`; one that is written; one that is written
- * to a folder that must be there; a pair PREFIX END .bin, .idx. NULL for a path is none. */
+/* For rules of commands about their own files. is_hidden: see rules_files.c. check_file: a file that is read; `what`
+ * names it in messages. check_output: a file that is written. check_in_folder: a file that is written to a folder that
+ * must exist. check_pair: the files PREFIX END .bin and PREFIX END .idx. Does nothing if the path is NULL. */
 bool mega_train_is_hidden(mega_train_options *cfg, const char *option, const char *path);
 void mega_train_check_file(mega_train_options *cfg, const char *option, const char *path, const char *what);
 void mega_train_check_output(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind);
