@@ -1,15 +1,15 @@
-/* The batches of an engine: which samples of the run they hold, and who fills them: the caller, or the training data,
- * which are read on the caller's thread or ahead of the step (megalith/reader.h). */
+/* The batches of an engine: which samples of the run they hold, and who fills them. Either the caller does, or the
+ * engine reads training data, on the caller's thread or ahead of the step (megalith/reader.h). */
 #include "engine_impl.h"
 
-/* For getters, which return no status: false leaves a message. */
+/* For getters, which return no status. Returns false and leaves a message if e is NULL. */
 static bool batches_are_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;
 }
 
-/* Which samples of the run this rank has in a batch: those from `first` on over all ranks, after as many micro-batches
- * of every rank. */
+/* Which samples of the run a batch of this rank holds. Over all ranks they begin at sample `first`, after the given
+ * number of micro-batches of every rank. */
 typedef struct engine_rows {
     engine_batch_of of;
     int64_t first, micro_batches;
@@ -28,7 +28,7 @@ static void describe_rows(const mega_engine *e, const engine_rows *at, int64_t r
     for (int64_t i = 0; i < rows; i++) mega_batch_set_index(b, i, at->first + sample_of_row(e, at->micro_batches, i));
 }
 
-/* Samples of a step that begins with this one, over all ranks. */
+/* Returns the number of samples, over all ranks, of the step that begins with sample `first`. */
 static int64_t step_samples(const mega_engine *e, int64_t first)
 {
     return mega_batch_ramp_at(&e->options.batch, first);
@@ -40,7 +40,7 @@ static void describe_training_rows(const mega_engine *e, const engine_rows *at, 
     describe_rows(e, at, at->of == ENGINE_BATCH_OF_STEP ? of_step : e->options.micro_batch, b);
 }
 
-/* The coming micro-batch, or the coming step. */
+/* Returns the rows of the next micro-batch or of the next step. */
 static engine_rows coming_rows(const mega_engine *e, engine_batch_of of)
 {
     return (engine_rows){.of = of,
@@ -48,8 +48,8 @@ static engine_rows coming_rows(const mega_engine *e, engine_batch_of of)
                          .micro_batches = of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0};
 }
 
-/* What is most likely asked for after these. An engine that only evaluates makes no step, with which the samples would
- * advance. */
+/* Predicts the rows that will be requested after these. An engine that only evaluates runs no step, so its samples
+ * advance with each micro-batch. */
 static engine_rows rows_after(const mega_engine *e, engine_rows at)
 {
     const int64_t step = step_samples(e, at.first), each = e->options.micro_batch * e->layout->dp.size;
@@ -66,7 +66,7 @@ static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
     return e->batch;
 }
 
-/* Lets the reader go on after the rows that were just taken. */
+/* Queues the rows that follow `at` in the reader, until it has no vacant batch. */
 static void read_ahead(mega_engine *e, engine_rows at)
 {
     mega_batch *b;

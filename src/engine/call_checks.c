@@ -1,5 +1,5 @@
-/* Whether an engine can be created and can take a call. Collective calls ask all ranks before they begin, so that one
- * wrong call does not leave the other ranks waiting. */
+/* Checks whether an engine can be created and whether a call is allowed. Collective calls check on all ranks before
+ * they begin, so that one wrong call does not leave the other ranks waiting. */
 #include "engine_impl.h"
 #include "megalith/extent.h"
 
@@ -55,7 +55,8 @@ mega_status engine_check_trains(const mega_engine *e, const char *call)
                      call);
 }
 
-/* A model whose loss is the caller's own (mega_output) has none that the library could begin a backward pass with. */
+/* If the caller computes the loss from an output (mega_output), the model has no loss that a backward pass could start
+ * from. */
 mega_status engine_check_has_loss(const mega_engine *e, const char *call)
 {
     for (int i = 0; i < e->num_losses; i++)
@@ -90,7 +91,7 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
         rows[e->batch_of]);
 }
 
-/* A model whose loss is the caller's own has none to evaluate either. */
+/* If the caller computes the loss itself, the model has no loss to evaluate either. */
 static mega_status check_evaluates(const mega_engine *e, const char *call)
 {
     for (int i = 0; i < e->num_losses; i++)
@@ -162,7 +163,7 @@ mega_status engine_check_allocate(const mega_engine *e)
                      e->is_allocated ? "has its memory already" : "failed to get its memory before");
 }
 
-/* Tokens of a micro-batch, and micro-batches of a step, are counted in 32 bits. */
+/* The number of tokens in a micro-batch and of micro-batches in a step must fit in 32 bits. */
 static mega_status check_step_size(const mega_engine_options *o)
 {
     if (mega_extent_mul(o->micro_batch, o->seq) > INT32_MAX)
@@ -177,7 +178,7 @@ static mega_status check_step_size(const mega_engine_options *o)
     return MEGA_OK;
 }
 
-/* Everything that does not need the layout. */
+/* Checks the options that can be checked without the layout. */
 mega_status engine_check_options(const mega_model *model, const mega_engine_options *o)
 {
     const mega_batch_ramp *b = &o->batch;

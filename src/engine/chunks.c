@@ -1,9 +1,9 @@
-/* The programs of this rank: one for training and one for evaluation, or the two of generation, of each chunk of its
- * pipeline stage. */
+/* The programs of this rank. Each chunk of its pipeline stage has one for training and one for evaluation, or the two
+ * of generation. */
 #include "engine_impl.h"
 #include "megalith/assert.h"
 
-/* The programs of this rank share what one would have. */
+/* The chunks of this rank share the communication requests that a single program would have. */
 static int most_requests(const mega_engine *e)
 {
     const int share = MEGA_PROGRAM_REQUESTS / e->chunks;
@@ -23,9 +23,9 @@ static bool has_program(const mega_engine_options *o, engine_kind kind)
     return kind == ENGINE_TRAIN ? !o->no_train : kind == ENGINE_EVALUATE ? !o->no_evaluate : o->generate;
 }
 
-/* The programs of generation have other numbers of rows than the walk over the whole model, so each describes the list
- * by itself, cut where the walk cut it. A chunk of a prompt is written into the cache whole, also where only its first
- * rows are real: hence the positions after the last one. */
+/* The programs of generation have a different number of rows than the walk over the whole model. So each describes the
+ * model again, split at the same layers as the walk. A prompt is written into the cache in whole chunks, even if only
+ * the first rows of a chunk are real; this is why there are positions after the last one. */
 static mega_status describe_generation(mega_engine *e, const mega_model *model, int chunk, engine_kind kind,
                                        mega_graph *g)
 {
@@ -59,7 +59,7 @@ static mega_status describe_program(mega_engine *e, const mega_model *model, int
     return st;
 }
 
-/* Takes the graph, which becomes NULL. */
+/* Takes ownership of the graph and sets the chunk's pointer to NULL. */
 static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, mega_program **out)
 {
     static const char *const name[] = {"train", "evaluate", "prefill", "decode"};
@@ -68,7 +68,7 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
     mega_graph *g = e->chunk[chunk].graph[kind];
     e->chunk[chunk].graph[kind] = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
-    const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* else there is nothing to pack */
+    const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* false: there is nothing to pack */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
                                      .team = o->team,
                                      .differentiate = train,
@@ -91,7 +91,7 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
 }
 
-/* Each slot has, for each value of the flow, two messages that come and two that go, where none of their buffers are
+/* Each slot has two incoming and two outgoing messages for each value of the flow, if none of their buffers are
  * shared. */
 static mega_status check_messages(const mega_engine *e)
 {
@@ -136,7 +136,7 @@ mega_status engine_build_chunks(mega_engine *e)
         if (!o->no_train) MEGA_TRY(build_program(e, c, ENGINE_TRAIN, &k->train));
         if (!o->no_evaluate) MEGA_TRY(build_program(e, c, ENGINE_EVALUATE, &k->evaluate));
         if (!o->generate) continue;
-        MEGA_TRY(build_program(e, c, ENGINE_PREFILL, &k->prefill)); /* before the one that uses its caches */
+        MEGA_TRY(build_program(e, c, ENGINE_PREFILL, &k->prefill)); /* before decode, which uses its caches */
         MEGA_TRY(build_program(e, c, ENGINE_DECODE, &k->decode));
     }
     e->train = e->chunk[0].train;
@@ -149,7 +149,7 @@ void engine_destroy_chunks(mega_engine *e)
     stage_close(&e->stage);
     stage_close(&e->evaluate_stage);
     for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
-        for (int k = ENGINE_KINDS - 1; k >= 0; k--) { /* decode before the owner of its caches */
+        for (int k = ENGINE_KINDS - 1; k >= 0; k--) { /* decode before prefill, which owns its caches */
             mega_graph_destroy(e->chunk[c].graph[k]);
             mega_program_destroy(engine_program_of(&e->chunk[c], (engine_kind)k));
         }
@@ -165,9 +165,10 @@ static size_t chunks_most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Training and what only runs forward take turns: what they compute shares one place, as large as the largest of them.
- * Chunks have micro-batches in flight at one time: what they save has places of its own, what they compute with in
- * between one place for all. The chunks of an evaluation take turns. */
+/* Programs of training and forward-only programs never run at the same time, so their computed tensors share one
+ * region, as large as the largest of them. The training chunks have micro-batches in flight at the same time: each has
+ * its own region for saved tensors, and one region is shared by their temporary tensors. The chunks of an evaluation
+ * share one region. */
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
     size_t train = 0, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
@@ -199,7 +200,8 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
     m->total += chunks_most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
-/* What the training programs take together: `work` one after the other, `turn` in one place. */
+/* Returns the total memory of the training programs: `work` is summed because each has its own, `turn` is the maximum
+ * because they share it. */
 static mega_program_regions train_regions(const mega_engine *e)
 {
     mega_program_regions all = {0};

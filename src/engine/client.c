@@ -1,5 +1,5 @@
-/* Checkpoints of a C program: the caller's own state beside that of the run. The JSON object is the member
- * "client_state" of state/run.json, arrays are in state/client.safetensors. */
+/* Checkpoints of a C program: the caller's own state in addition to that of the run. The JSON object is the member
+ * "client_state" of state/run.json; arrays are in state/client.safetensors. */
 #include "engine_impl.h"
 #include "megalith/extent.h"
 #include "megalith/file.h"
@@ -16,7 +16,7 @@
 
 #define CLIENT_MEMBER "client_state"
 
-/* Of the last load. */
+/* The caller's state from the last load. */
 struct engine_client {
     mega_arena arena;
     mega_client_state state;
@@ -42,7 +42,7 @@ static mega_status client_check_arrays(const mega_client_state *c)
         const mega_client_array *a = &c->array[i];
         if (a->name == NULL || a->name[0] == '\0')
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: array %d of client has no name; give it one", call, i);
-        if (mega_utf8_valid_bytes(a->name, strlen(a->name)) < strlen(a->name)) /* jansson takes no other text */
+        if (mega_utf8_valid_bytes(a->name, strlen(a->name)) < strlen(a->name)) /* jansson accepts only UTF-8 */
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the name of array %d of client is not UTF-8; choose another", call,
                              i);
         if (a->rows < 1 || a->columns < 0 || a->data == NULL)
@@ -85,7 +85,7 @@ static mega_status client_object(const mega_client_state *c, json_t **out)
     return object != NULL ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "the state of the caller");
 }
 
-/* Members of run.json: {"training_data": what they are, "client_state": the caller's object}. */
+/* Makes the extra members of run.json: {"training_data": its description, "client_state": the caller's object}. */
 static mega_status run_members(const mega_engine *e, const mega_client_state *c, char **out)
 {
     json_t *root = json_object(), *object = NULL;
@@ -123,7 +123,8 @@ static mega_status client_check_save(const mega_engine *e, const char *folder, c
     return run_members(e, client, out_members);
 }
 
-/* Collective over the world: the ranks write parts of one folder. */
+/* Collective over the world. Checks that all ranks name the same folder and tag, because they write parts of one
+ * folder. */
 static mega_status compare_folder(const mega_engine *e, const char *folder, const char *tag)
 {
     uint64_t hash = mega_hash64(MEGA_HASH_START, folder, strlen(folder) + 1);
@@ -193,7 +194,8 @@ static bool client_copy_array(mega_arena *arena, const mega_safetensor *from, me
     return true;
 }
 
-/* Arrays of other types or more dimensions were written by another program, and are left out. */
+/* Copies the arrays of the caller. Skips arrays of other types or with more than two dimensions: another program wrote
+ * them. */
 static mega_status client_read_arrays(struct engine_client *client, const mega_checkpoint *c)
 {
     const mega_safetensors *file = mega_checkpoint_client(c);
@@ -220,7 +222,8 @@ static mega_status read_client(mega_engine *e, const mega_checkpoint *c)
     return client_read_arrays(e->client, c);
 }
 
-/* Collective. *out NULL: the folder holds no checkpoint. */
+/* Collective over the world. Opens a checkpoint. Sets *out to NULL if tag is NULL and the folder holds no
+ * checkpoint. */
 static mega_status client_open_checkpoint(const mega_engine *e, const char *folder, const char *tag,
                                           mega_checkpoint **out)
 {
@@ -246,7 +249,7 @@ static mega_status client_check_load(const mega_engine *e, const char *folder, c
     return engine_check_allocated(e, call);
 }
 
-/* "Everything is loaded" means that the schedule of the checkpoint goes on, unless the caller has a function for it. */
+/* By default the schedule of the checkpoint continues, unless the caller has a function for the learning rate. */
 static mega_engine_load_options client_load_options(const mega_engine *e, const mega_checkpoint *c,
                                                     const mega_load_options *o)
 {

@@ -1,6 +1,6 @@
-/* What ranks have to do alike is compared before the first step: the collectives of programs, the order of programs,
- * what is summed at the end of a step, and the messages of a pipeline (compare_links.c). Options and models are the
- * same (mega_engine_create), and with them the number of programs and the types. */
+/* Compares, before the first step, what all ranks must do alike: the collectives of programs, the order of programs,
+ * the sums at the end of a step, and the messages of a pipeline (compare_links.c). mega_engine_create has already
+ * compared options and models, so the number of programs and the types are the same. */
 #include "megalith/compare.h"
 #include "engine_impl.h"
 #include "megalith/hash.h"
@@ -16,7 +16,7 @@ typedef struct step_list {
     int64_t steps;
 } step_list;
 
-/* Of a bucket's elements, those whose gradients are summands over tp. */
+/* Returns how many elements of the bucket have gradients that are partial sums over tp. */
 static int64_t summands_in(const mega_params *p, const mega_bucket *b)
 {
     int64_t count = 0;
@@ -97,7 +97,7 @@ mega_status engine_compare_models(const mega_engine *e)
     return mega_comm_compare(e->layout->world.comm, &l);
 }
 
-/* ---- all ---- */
+/* ---- all comparisons ---- */
 
 static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
 {
@@ -110,7 +110,7 @@ static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
     return MEGA_OK;
 }
 
-/* `step` has room for a schedule. */
+/* step: buffer for the schedule of one stage. */
 static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, const mega_pipeline *p)
 {
     const mega_layout *l = e->layout;

@@ -1,5 +1,5 @@
-/* Messages between neighbours of a pipeline, read from the schedules of both: what one sends the other awaits, in the
- * same order and of the same size. */
+/* Compares the messages between neighbours of a pipeline, derived from the schedules of both: one must await what the
+ * other sends, in the same order and of the same size. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The four lists of a stage. */
+/* The four lists of messages of a stage. */
 enum { SENT_FORWARD, AWAITED_FORWARD, SENT_BACK, AWAITED_BACK, NUM_LISTS };
 
 typedef struct messages {
@@ -17,19 +17,19 @@ typedef struct messages {
     engine_kind kind;
 } messages;
 
-/* `border`: between which parts of the model, counted over all stages and their programs. `bytes` by value of the flow.
- */
+/* border: index of the border between two parts of the model, counted over all chunks of all stages. bytes: by value of
+ * the flow. */
 typedef struct message {
     int64_t border, micro_batch, bytes[MEGA_FLOW_VALUES];
 } message;
 
-/* What step x sends or awaits in this list; false: nothing. */
+/* Writes the message that step x sends or awaits in this list to *out. Returns false if there is none. */
 static bool message_of(const messages *m, const mega_schedule_step *x, int list, message *out)
 {
     static const mega_border kind[NUM_LISTS] = {MEGA_BORDER_OUTPUT, MEGA_BORDER_INPUT, MEGA_BORDER_INPUT_GRADIENT,
                                                 MEGA_BORDER_OUTPUT_GRADIENT};
     const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
-    const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border where the chunk ends */
+    const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border at the end of the chunk */
     const mega_program *p = engine_program_of(&m->e->chunk[x->chunk], m->kind);
     if (x->forward != is_forward) return false;
     out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
@@ -42,7 +42,7 @@ static bool message_of(const messages *m, const mega_schedule_step *x, int list,
     return all > 0;
 }
 
-/* Of the first messages of a list; how many there are in *count. */
+/* Returns a hash of the first `first` messages of the list; *count receives the number of all its messages. */
 static uint64_t hash_list(const messages *m, int list, int64_t first, int64_t *count)
 {
     uint64_t hash = MEGA_HASH_START;
@@ -69,7 +69,7 @@ static void links_describe(const messages *m, int list, int64_t i, char out[MEGA
     snprintf(out, MEGA_COMPARED_TEXT, "no more messages");
 }
 
-/* The messages between a stage and the next one: from `stage` to the next (is_forward), or back. */
+/* A link: the messages from `stage` to the next stage (is_forward), or from that stage back. */
 typedef struct link {
     int stage;
     bool is_forward;
@@ -128,14 +128,14 @@ static mega_status links_report(const messages *m, stage_link l, int64_t i)
     return st;
 }
 
-/* The first message of the link that is not the same on both sides. */
+/* Finds the first message of the link that differs between both ends, and reports it. */
 static mega_status find_message(const messages *m, stage_link l, stage_lists *all)
 {
     const mega_axis *pp = &m->e->layout->pp;
     const int64_t sent = all[links_sender(pp, l)].count[l.is_forward ? SENT_FORWARD : SENT_BACK];
     const int64_t awaited = all[links_receiver(pp, l)].count[l.is_forward ? AWAITED_FORWARD : AWAITED_BACK];
     int64_t least = 0, most = sent > awaited ? sent : awaited;
-    while (least < most) { /* the first `least` agree, the first `most` + 1 do not */
+    while (least < most) { /* the first `least` messages agree, the first `most` + 1 do not */
         const int64_t half = least + (most - least) / 2;
         MEGA_TRY(links_gather(m, half + 1, all));
         if (links_agree(pp, all, l)) least = half + 1;
@@ -149,7 +149,7 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
 {
     const mega_axis *pp = &e->layout->pp;
     const messages m = {e, step, steps, kind};
-    if (mega_model_parts_count(e->parts) == 1) return MEGA_OK; /* it has no borders */
+    if (mega_model_parts_count(e->parts) == 1) return MEGA_OK; /* a model of one part has no borders */
     stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);
     mega_status st = links_gather(&m, INT64_MAX, all);

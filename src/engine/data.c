@@ -1,4 +1,4 @@
-/* Which training data a run reads: the same on all ranks, and those that its checkpoint was made with. */
+/* Checks of the training data: all ranks must read the same, and a checkpoint must have been made with the same. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -65,7 +65,7 @@ mega_status engine_compare_data(const mega_engine *e)
     return mega_comm_compare(mega_world_comm(e->options.world), &l);
 }
 
-/* ---- in a checkpoint ---- */
+/* ---- the description of the training data in a checkpoint ---- */
 
 json_t *engine_data_json(const mega_engine *e)
 {
@@ -79,7 +79,7 @@ json_t *engine_data_json(const mega_engine *e)
     return out;
 }
 
-/* What the checkpoint has of member i, in *out; false: nothing. */
+/* Writes member i of the stored description to *out. Returns false if the checkpoint has no such member. */
 static bool stored_value(const json_t *stored, int64_t i, int64_t *out)
 {
     const json_t *value = json_object_get(stored, data_name[i]);

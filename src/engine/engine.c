@@ -1,12 +1,12 @@
-/* Building an engine: parameters, programs, memory plan, allocation. */
+/* Builds an engine: parameters, programs, memory plan, allocation. */
 #include "engine_impl.h"
 #include "megalith/threads.h"
 #include <math.h>
 
 enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 
-/* What a process holds after some steps beyond its arena (bench_memory, AVX2): 0.24 to 0.33 MB with one thread, 0.27 to
- * 0.36 with two, 0.30 to 0.40 with four. */
+/* Memory of a process besides its arena after some steps, measured with bench_memory (AVX2): 0.24 to 0.33 MB with one
+ * thread, 0.27 to 0.36 MB with two, 0.30 to 0.40 MB with four. */
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
@@ -36,7 +36,7 @@ mega_status mega_engine_options_from_settings(mega_engine_options *out, const me
                       .momentum = s->optim.sgd_momentum,
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&o.batch, &s->optim, s->data_parallel_size));
-    /* A plan and an evaluation need no schedule, and may not say how long to train. */
+    /* Plans and evaluations need no schedule; their options may leave the length of the training open. */
     if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
         MEGA_TRY(mega_lr_schedule_from_options(&o.schedule, &s->optim));
     *out = o;
@@ -59,7 +59,7 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     const int stages = e->layout->pp.size;
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq};
     mega_model walked = *model;
-    if (o->generate) walked.sequence_parallel = false; /* as in MEGA_GENERATE: any number of rows goes */
+    if (o->generate) walked.sequence_parallel = false; /* MEGA_GENERATE allows any number of rows */
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
     return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->chunks, &e->parts);
 }
@@ -88,7 +88,8 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     return MEGA_OK;
 }
 
-/* A mistake in the model that one rank finds is the mistake of all: none begins what the others will not join. */
+/* Builds the engine on all ranks. If one rank finds a mistake in the model, all return that error, so that no rank
+ * enters a collective that others do not join. */
 static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
 {
     const mega_status st = engine_check_options(model, &e->options);
@@ -150,7 +151,7 @@ mega_status mega_initialize(const mega_setup *setup, mega_engine **out)
     return MEGA_OK;
 }
 
-/* The walk was made with the tp of this rank, which does its share of each product. */
+/* The walk over the model counted this rank's share of each GEMM, so the sum is multiplied by the size of tp. */
 void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
 {
     mega_engine_cost sum = {0, 0};
@@ -169,7 +170,7 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
-    mega_reader_destroy(e->reader); /* writes to memory of the engine until then */
+    mega_reader_destroy(e->reader); /* first: its thread writes to memory of the engine */
     engine_close_runs(e);
     engine_destroy_chunks(e);
     mega_optimizer_destroy(e->optimizer);
@@ -189,7 +190,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e);
 }
 
-/* For getters, which return no status: false leaves a message. */
+/* For getters, which return no status. Returns false and leaves a message if e is NULL. */
 static bool engine_is_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;
@@ -280,7 +281,7 @@ static mega_status engine_allocate_batch(mega_engine *e, mega_region *region)
     return mega_reader_start(e->reader, memory);
 }
 
-/* One mapping for everything large: first what stays, then the place that programs share. */
+/* Allocates all large buffers in one mapping: first the persistent ones, then the region that programs share. */
 static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);

@@ -1,5 +1,4 @@
-/* Evaluation of a data set: the forward passes of a batch, as often as it takes, and the means of losses and metrics.
- */
+/* Evaluation of a data set: runs the forward passes of its batches and computes the means of losses and metrics. */
 #include "engine_impl.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -20,15 +19,15 @@ static mega_status evaluate_check(const mega_engine *e, const mega_dataset *d, i
     return engine_check_can_evaluate(e, call);
 }
 
-/* A program gives the mean over the rows of a micro-batch, of which none can be left out. The samples that do not fill
- * one are therefore evaluated one by one: all rows of a micro-batch are then the same sample, whose mean is its own
- * value, and which counts as one row. */
+/* Programs compute the mean over all rows of a micro-batch; no row can be left out. So samples that do not fill a
+ * micro-batch are evaluated one by one: all rows of the micro-batch are the same sample, the mean is its value, and the
+ * micro-batch counts as one row. */
 typedef struct evaluated_part {
     int64_t first, count;
-    int64_t taken; /* samples that a micro-batch stands for: its rows, or 1 */
+    int64_t taken; /* samples per micro-batch: its rows, or 1 */
 } evaluated_part;
 
-/* How many micro-batches of the part come before this one of the batch, over all ranks. */
+/* Returns the index of this micro-batch of the batch in the part, counted over all ranks. */
 static int64_t evaluate_place(const mega_engine *e, int64_t micro_batch)
 {
     const int64_t size = e->options.micro_batch;
@@ -41,7 +40,8 @@ double engine_evaluated_times(const mega_engine *e, int64_t micro_batch)
     return evaluate_place(e, micro_batch) < e->evaluated.count ? e->evaluated.times : 0;
 }
 
-/* Local. The coming micro-batches of a part; those beyond its end, which count for nothing, are its last one again. */
+/* Local. Fills the batch with the next micro-batches of a part. Those past its end repeat its last one, with weight
+ * 0. */
 static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, const evaluated_part *part)
 {
     const int64_t size = e->options.micro_batch;
@@ -75,14 +75,15 @@ static mega_status evaluate_samples(mega_engine *e, const mega_dataset *d, int64
     const int64_t size = e->options.micro_batch, tail = count % size;
     MEGA_TRY(evaluate_part(e, d, &(evaluated_part){0, count - tail, size}, sums));
     MEGA_TRY(evaluate_part(e, d, &(evaluated_part){count - tail, tail, 1}, sums));
-    if (e->layout->tp.rank > 0) *sums = (engine_sums){.stops = 0}; /* ranks of tp have the same */
+    if (e->layout->tp.rank > 0) *sums = (engine_sums){.stops = 0}; /* all ranks of tp have the same sums: count one */
     sums->stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "loss of an evaluation", sums));
     if (sums->stops > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
     return MEGA_OK;
 }
 
-/* Collective over the world: ranks with other numbers would evaluate another number of batches. */
+/* Collective over the world. Checks that the arguments are the same on all ranks: otherwise the ranks would evaluate
+ * different numbers of batches. */
 static mega_status evaluate_compare(const mega_engine *e, const mega_dataset *d, int64_t max_batches)
 {
     int64_t most[6] = {d->count, d->first, max_batches, -d->count, -d->first, -max_batches};
@@ -124,7 +125,7 @@ mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, in
     return MEGA_OK;
 }
 
-/* Local. */
+/* Local. Fills the batch with `rows` samples of a part of the data set. */
 static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t first, int64_t rows)
 {
     static const char call[] = "mega_engine_evaluate_part";

@@ -1,13 +1,13 @@
-/* What the ranks have to add up of the gradients of a step. Programs sum buckets over dp while the backward runs; what
- * is left is summed after it, in the order of engine_sum_gradients, and nowhere else in this room. */
+/* Sums of gradients over the ranks. Programs sum buckets over dp while the backward pass runs; the rest is summed after
+ * it, in the order of engine_sum_gradients. All these sums are in this file. */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 
 #include <string.h>
 
-/* ---- tied parameters: each stage that holds one has a gradient of its own, and their sum is that of all ---- */
+/* ---- tied parameters: each stage that holds one computes a part of its gradient; the gradient is their sum ---- */
 
-/* Whether another stage holds parameter `index` of the whole model, and this one. */
+/* Returns whether this stage and another one hold parameter `index` of the whole model. */
 static bool is_tied_here(const mega_engine *e, int index)
 {
     const int own = mega_params_find(e->params, mega_params_get(mega_model_parts_params(e->parts), index)->name);
@@ -55,7 +55,7 @@ static size_t ties_bytes(const mega_engine *e)
 
 static mega_status sum_ties(mega_engine *e)
 {
-    /* with ZeRO 2 and 3 the program has summed it over dp, and this rank's part is left */
+    /* with ZeRO 2 and 3 the program has summed it over dp, and this rank holds only its shard */
     const bool is_cut = mega_params_are_cut(e->params, MEGA_PARAMS_GRADS);
     for (int i = 0; i < e->ties; i++) {
         const engine_tie *t = &e->tie[i];
@@ -84,7 +84,8 @@ mega_status engine_wait_reductions(mega_engine *e)
     return MEGA_OK;
 }
 
-/* The others: those of tied parameters, and all where nothing is to be exchanged while the backward runs. */
+/* Sums the buckets that programs do not sum: those of tied parameters, or all of them if communication does not overlap
+ * the backward pass. */
 static mega_status sum_over_dp(mega_engine *e)
 {
     for (int i = 0; i < mega_params_num_buckets(e->params); i++)
@@ -94,14 +95,15 @@ static mega_status sum_over_dp(mega_engine *e)
 
 /* ---- over tp ---- */
 
-/* Gradients are copied into a buffer of at most this many elements and summed together; one that has more is summed in
- * its place. */
+/* Returns the size of the buffer in elements. Small gradients are copied into it and summed together; a gradient that
+ * is larger than the buffer is summed in place. */
 static int64_t most_together(const mega_engine *e)
 {
     return e->options.tp_sum_elements > 0 ? e->options.tp_sum_elements : 1 << 18;
 }
 
-/* What this rank owns of the gradient of parameter i; nothing where it is a sum already. */
+/* Returns the number of elements of parameter i's gradient that this rank owns and that are partial sums over tp (0:
+ * none), and their address in *gradient. */
 static int64_t summand(const mega_engine *e, int i, void **gradient)
 {
     const mega_param *p = mega_params_get(e->params, i);
@@ -122,7 +124,7 @@ static size_t summands_bytes(const mega_engine *e)
     return (size_t)(elements < most ? elements : most) * mega_dtype_size(mega_params_acc_dtype(e->params));
 }
 
-/* Copies the gradients of parameters [begin, end) into the buffer, or out of it. */
+/* Copies the gradients of parameters [begin, end) into the buffer, or from the buffer if `into` is false. */
 static void gradients_copy(const mega_engine *e, int begin, int end, bool into)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
@@ -148,9 +150,9 @@ static mega_status gradients_sum_together(const mega_engine *e, int begin, int e
     return MEGA_OK;
 }
 
-/* Under sequence parallelism norms, the biases after row-cut weights and the position embedding are whole on every
- * rank of tp, but each saw its slab of the tokens alone: their gradients are summands. What this rank owns of them is
- * summed, after the sum over dp: small ones together, so that there are few messages. */
+/* Under sequence parallelism each rank of tp holds the whole norms, biases after row-parallel weights and position
+ * embedding, but computes their gradients from its slab of the tokens only: these are partial sums. After the sum over
+ * dp, each rank sums the elements that it owns over tp; small gradients are summed together to send fewer messages. */
 static mega_status sum_over_tp(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
@@ -175,17 +177,17 @@ static mega_status sum_over_tp(mega_engine *e)
     return gradients_sum_together(e, begin, count, held);
 }
 
-/* ---- all ---- */
+/* ---- all sums ---- */
 
 size_t engine_gradient_scratch_bytes(const mega_engine *e)
 {
-    const size_t ties = ties_bytes(e), summands = summands_bytes(e); /* one after the other */
+    const size_t ties = ties_bytes(e), summands = summands_bytes(e); /* used one after the other */
     return ties > summands ? ties : summands;
 }
 
 mega_status engine_sum_gradients(mega_engine *e)
 {
-    MEGA_TRY(sum_ties(e)); /* the bucket of a tied parameter is its own */
+    MEGA_TRY(sum_ties(e)); /* a tied parameter has its own bucket */
     MEGA_TRY(sum_over_dp(e));
     return sum_over_tp(e);
 }

@@ -1,5 +1,5 @@
-/* The inputs of a model, which it names (mega_input): one list for all ranks, made when the engine is created. A rank
- * keeps the data of those that its own programs read. */
+/* The named inputs of a model (mega_input): one list for all ranks, made when the engine is created. A rank stores only
+ * the data of the inputs that its own programs read. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The programs from first to last fill their inputs from one batch. */
+/* The kinds of programs, from first to last, that fill their inputs from the same batch. */
 typedef struct kinds {
     engine_kind first, last;
 } kinds;
 
-/* The records of a stage: by chunk, by kind; an empty name ends those of a program. */
+/* Returns the input records of one program of a stage, in all [stages, chunks, kinds, MEGA_INPUTS]. A record with an
+ * empty name ends the list of a program. */
 static mega_batch_input *inputs_records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk,
                                            engine_kind k)
 {
@@ -32,7 +33,8 @@ static mega_status inputs_read_own(const mega_engine *e, mega_batch_input *own)
     return MEGA_OK;
 }
 
-/* In the order of the model's parts, part n being chunk n / stages of stage n % stages. */
+/* Adds the inputs of all programs to the batch, in the order of the model's parts; part n is chunk n / stages of stage
+ * n % stages. */
 static mega_status inputs_add_all(const mega_engine *e, kinds of, mega_batch_input *all, int stages, int own,
                                   mega_batch *out)
 {
@@ -45,7 +47,8 @@ static mega_status inputs_add_all(const mega_engine *e, kinds of, mega_batch_inp
     return MEGA_OK;
 }
 
-/* What trains and evaluates shares a batch; the two programs of generation differ in the rows of a sample. */
+/* Training and evaluation share one batch. The two programs of generation have one each, because their samples have
+ * different numbers of rows. */
 static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stages, int own)
 {
     MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
@@ -56,7 +59,7 @@ static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stage
     return MEGA_OK;
 }
 
-/* A plan has one rank alone, which knows the inputs of its own stage. */
+/* A plan runs on one rank, which knows only the inputs of its own stage. */
 mega_status engine_collect_inputs(mega_engine *e)
 {
     const bool is_plan = e->options.layout.planned_ranks > 0;

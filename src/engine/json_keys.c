@@ -1,4 +1,4 @@
-/* Keys of a DeepSpeed JSON that are no option here, with what is said of each. */
+/* Keys of a DeepSpeed JSON that are not options of megalith, with the answer that each of them gets. */
 #include "setup_options.h"
 #include <assert.h>
 

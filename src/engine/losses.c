@@ -1,5 +1,5 @@
-/* The losses and metrics of a model, which it names (mega_loss_add): one list for all ranks, made when the engine is
- * created, and what a step or an evaluation adds up for each of them. A program of any pipeline stage may have any. */
+/* The named losses and metrics of a model (mega_loss_add): one list for all ranks, made when the engine is created, and
+ * the sums over a step or an evaluation for each of them. A program of any pipeline stage may have any of them. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -11,7 +11,7 @@
 
 /* ---- the list ---- */
 
-/* What one program declares; an empty name ends its part of a gathered list. */
+/* A loss that a program declares. In a gathered list, an empty name ends the losses of a program. */
 typedef struct declared {
     char name[MEGA_LOSS_NAME];
     double coefficient;
@@ -19,7 +19,7 @@ typedef struct declared {
 
 typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
 
-/* The records of a stage: by chunk, by kind. */
+/* Returns the records of one program of a stage, in all [stages, chunks, kinds, MEGA_METRICS]. */
 static declared *losses_records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
 {
     return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_METRICS;
@@ -66,8 +66,8 @@ static mega_status losses_add(mega_engine *e, const declared *d, kind k)
                      d->name, l->coefficient, d->coefficient);
 }
 
-/* In the order of the model's parts, part n being chunk n / stages of stage n % stages; what evaluation alone declares
- * follows. */
+/* Adds the losses of all programs to the engine's list, in the order of the model's parts; part n is chunk n / stages
+ * of stage n % stages. Losses that only evaluation declares come last. */
 static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
 {
     for (kind k = TRAIN; k < NUM_KINDS; k++)
@@ -78,14 +78,15 @@ static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
     return MEGA_OK;
 }
 
-/* Without a pipeline the caller can read an output after a forward pass, so a model may leave its loss to the caller.
- */
+/* Returns whether the caller can compute the loss from an output after a forward pass, which is possible only without a
+ * pipeline. The model then needs no loss. */
 static bool losses_has_output(const mega_engine *e)
 {
     return e->layout->pp.size == 1 && mega_program_num_outputs(e->evaluate) > 0;
 }
 
-/* A training program without a loss is refused when it is differentiated. */
+/* Checks the losses of evaluation and of per_token_loss. A training program without a loss is refused earlier, when it
+ * is differentiated. */
 static mega_status losses_check(const mega_engine *e)
 {
     int weighed = 0, evaluated = 0;
@@ -102,7 +103,7 @@ static mega_status losses_check(const mega_engine *e)
                      weighed);
 }
 
-/* A plan has one rank alone, which knows the losses of its own stage. */
+/* A plan runs on one rank, which knows only the losses of its own stage. */
 mega_status engine_collect_losses(mega_engine *e)
 {
     const bool is_plan = e->options.layout.planned_ranks > 0;
@@ -174,7 +175,7 @@ const char *mega_engine_metric_name(const mega_engine *e, int metric)
     return metric >= 0 && metric < e->num_losses ? e->loss[metric].name : NULL;
 }
 
-/* ---- what is added up ---- */
+/* ---- sums over micro-batches and ranks ---- */
 
 void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io)
 {
@@ -232,7 +233,7 @@ void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega
         out->metric[i] = sums->of[i][LOSS_SUM];
         out->weight[i] = sums->of[i][LOSS_WEIGHT];
         if (l->coefficient != 0) out->loss += l->coefficient * out->metric[i];
-        /* per token there is one loss with a coefficient, else every loss counts each micro-batch once */
+        /* with per_token_loss one loss has a coefficient; otherwise every loss counts each micro-batch once */
         if (out->count == 0 || l->coefficient != 0) out->count = out->weight[i];
     }
 }

@@ -1,5 +1,5 @@
-/* One micro-batch at a time: the passes that a schedule runs in mega_engine_train_batch, called by the caller. Both end
- * with the same sums of gradients and the same update (step.c). */
+/* Training by one micro-batch at a time: the caller runs the passes that mega_engine_train_batch runs from a schedule.
+ * Both ways use the same sums of gradients and the same update (step.c). */
 #include "engine_impl.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -51,7 +51,7 @@ void engine_micro_discard(mega_engine *e)
     e->batch_of = ENGINE_BATCH_NONE;
 }
 
-/* Ends a pass that one rank, or all, could not run: the step begins again. */
+/* Ends a pass. If it failed on any rank, all ranks discard the micro-batches of the step, which then starts over. */
 static mega_status finish_pass(mega_engine *e, mega_status st)
 {
     st = engine_agree(e, st);
@@ -66,7 +66,7 @@ static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
     MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &sums)));
     engine_losses_evaluated(e, &sums, &found);
     if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
-    if (e->has_training_data) e->micro.done++; /* no step follows, with which the data would advance */
+    if (e->has_training_data) e->micro.done++; /* no step follows that would advance the data */
     e->batch_of = ENGINE_BATCH_NONE;
     return MEGA_OK;
 }
@@ -95,7 +95,8 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     return MEGA_OK;
 }
 
-/* Collective over the world: ranks that differ in it would wait for each other's gradients. */
+/* Collective over the world. Checks that all ranks agree on the boundary: otherwise they would wait for gradients that
+ * others do not send. */
 static mega_status compare_boundary(const mega_engine *e)
 {
     const int32_t is_boundary = mega_engine_is_accumulation_boundary(e);
@@ -123,8 +124,8 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
 }
 
-/* Waits for the gradient sums of a pass of status `st`, also of one that failed on some rank: the next step begins them
- * again. */
+/* Waits for the gradient sums of a pass and returns `st`, or the error of the wait if `st` is MEGA_OK. Also called for
+ * a failed pass, because the next step starts the sums again. */
 static mega_status wait_reductions(mega_engine *e, mega_status st)
 {
     const mega_status waited = engine_wait_reductions(e);
@@ -157,7 +158,8 @@ mega_status mega_engine_backward(mega_engine *e)
     return run_backward(e);
 }
 
-/* Local. The gradient joins those of the model's own losses in the coming backward pass. */
+/* Local. Gives the program the caller's gradient of an output. The next backward pass adds it to the gradients of the
+ * model's own losses. */
 static mega_status give_gradient(mega_engine *e, const char *output, const float *gradient, int64_t count,
                                  double weight)
 {
@@ -191,7 +193,7 @@ mega_status mega_engine_backward_from(mega_engine *e, const char *output, const 
     return st;
 }
 
-/* A step between boundaries. The next one is where the settings say, unless the caller sets it again. */
+/* Completes a micro-batch. The next boundary is set by the options, unless the caller sets it again. */
 static void micro_complete(engine_micro *m, bool is_applied)
 {
     m->phase = ENGINE_STEPPED;

@@ -1,6 +1,6 @@
-/* The loss or a gradient of a step, or the loss of an evaluation, is not finite, which every rank sees in what they
- * sum: all of them run it again and watch the output of every instruction. The error names the earliest instruction, in
- * the order of the computation, whose output was not finite. */
+/* Finds the op that caused a non-finite loss or gradient of a step, or a non-finite loss of an evaluation. Every rank
+ * sees that in the sums, so all ranks run the step again and check the output of every instruction. The error names the
+ * earliest instruction, in the order of the computation, whose output was not finite. */
 #include "engine_impl.h"
 
 #include <math.h>
@@ -10,14 +10,14 @@
 
 struct engine_search {
     bool evaluates;
-    mega_nonfinite now; /* of the run under way */
-    int64_t when;       /* of the earliest found, INT64_MAX: none */
+    mega_nonfinite now; /* found in the current pass */
+    int64_t when;       /* time of the earliest one found; INT64_MAX: none */
     int64_t micro_batch;
     mega_error_record what;
 };
 
-/* Where an instruction stands: micro-batches one after the other, each forward through all parts of the model and back.
- */
+/* Returns the position of an instruction in the order of the computation: micro-batches one after the other, each
+ * forward through all parts of the model and then backward. */
 static int64_t nonfinite_when(const mega_engine *e, const mega_schedule_step *x, int instruction)
 {
     const int64_t parts = (int64_t)e->layout->pp.size * e->chunks;
@@ -42,7 +42,7 @@ void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
     s->what = s->now.what;
 }
 
-/* The step or the evaluation that failed, for the beginning and the end of a message. */
+/* Writes the name of the step or evaluation that failed, for use in a message. */
 static void name_run(const mega_engine *e, bool evaluates, char out[64])
 {
     if (evaluates) snprintf(out, 64, "evaluation after iteration %lld", (long long)e->progress.iteration);
@@ -105,7 +105,7 @@ static mega_status nonfinite_search(mega_engine *e, bool evaluates, const char *
     return mega_comm_agree(all, first < INT64_MAX && first == s.when ? nonfinite_report(e, &s, what) : MEGA_OK);
 }
 
-/* The sum over micro-batches or ranks alone is not finite. */
+/* Reports that every op's output is finite and only the sum over micro-batches or ranks is not. */
 static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *what)
 {
     char run[64];
@@ -119,7 +119,7 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
 static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)
 {
     char what[64];
-    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* its sign means nothing */
+    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* drop the sign of a NaN */
     MEGA_TRY(nonfinite_search(e, evaluates, what));
     return mega_comm_agree(e->layout->world.comm, sum_failed(e, evaluates, what));
 }
@@ -141,7 +141,7 @@ mega_status engine_nonfinite_gradient(mega_engine *e)
     snprintf(what, sizeof what, "the gradient of %s is not finite",
              param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
     MEGA_TRY(nonfinite_search(e, false, what));
-    /* a rank that holds the parameter speaks for those that do not */
+    /* report the message of a rank that holds the parameter, if there is one */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, false, what) : MEGA_OK));
     return mega_comm_agree(e->layout->world.comm, sum_failed(e, false, what));
 }

@@ -1,6 +1,6 @@
-/* The options of an engine, member by member: a row of a table for each. Ranges are checked, and ranks compared, by
- * walking the rows; a member without a row does not compile. What other rooms read (layout, optimizer, schedule, batch)
- * is checked by these. */
+/* Checks and compares the options of an engine. A table has one row for each member; ranges are checked, and ranks
+ * compared, by walking the rows. A member without a row does not compile. Options of other modules (layout, optimizer,
+ * schedule, batch) are checked by those modules. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -16,16 +16,16 @@ typedef enum option_range {
     NOT_NEGATIVE,
     POSITIVE,
     STAGE_OF_ZERO,
-    OWN /* of each rank: not compared */
+    OWN /* each rank's own: not compared */
 } option_range;
 typedef enum option_kind { IS_BOOL, IS_INT, IS_INT64, IS_UINT32, IS_DOUBLE, IS_POINTER } option_kind;
 
 typedef struct option_row {
-    const char *group, *name; /* of a nested struct, or ""; of the member */
+    const char *group, *name; /* name of the nested struct, or ""; name of the member */
     size_t offset;
     option_kind kind;
     option_range range;
-    const char *(*text)(int64_t value); /* of a choice; NULL: a number */
+    const char *(*text)(int64_t value); /* name of a choice; NULL: the option is a number */
 } option_row;
 
 /* ---- the rows: X(struct, member, range, text), N(member, rows of its struct) ---- */
@@ -40,7 +40,7 @@ typedef struct option_row {
 #define OPTIMIZER_ROWS(X, T, group) \
     X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
     X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
-    X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine's are taken */
+    X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
 #define SCHEDULE_ROWS(X, T, group) \
     X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
     X(T, group, warmup_init, ANY, NULL) X(T, group, warmup, ANY, NULL) X(T, group, decay, ANY, NULL) \
@@ -65,8 +65,8 @@ typedef struct option_row {
     N(mega_place_options, place, PLACE_ROWS)
 // clang-format on
 
-/* An initializer without names of members must have a value for each (-Wmissing-field-initializers): so a member that
- * has no row above does not compile. */
+/* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member
+ * that has no row above does not compile. */
 #define ZERO(T, group, member, range, text) 0,
 #define ZEROS(T, member, ROWS)              {ROWS(ZERO, T, member)},
 static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, mega_engine_options)}) > 0,
@@ -144,7 +144,7 @@ static const char *text_of(const option_row *r, const mega_engine_options *o, ch
     return out;
 }
 
-/* ---- ranges ---- */
+/* ---- checking ranges ---- */
 
 static bool options_in_range(const option_row *r, const mega_engine_options *o)
 {
@@ -170,7 +170,7 @@ mega_status engine_check_ranges(const mega_engine_options *o)
     return MEGA_OK;
 }
 
-/* ---- ranks ---- */
+/* ---- comparing ranks ---- */
 
 static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
 {

@@ -1,4 +1,4 @@
-/* Outputs that a model names (mega_output), read by the caller after a forward. */
+/* Named outputs of a model (mega_output), which the caller reads after a forward pass. */
 #include "engine_impl.h"
 
 void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
@@ -7,7 +7,8 @@ void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
     c->ran_slot = slot;
 }
 
-/* The output in the programs of this rank: of the last forward where there was one, else as it is planned. */
+/* Finds an output in the programs of this rank. Its value is that of the last forward, or NULL if there was none
+ * yet. */
 static bool outputs_find(const mega_engine *e, const char *name, mega_program_output *out)
 {
     for (int c = 0; c < e->chunks; c++) {

@@ -1,5 +1,5 @@
-/* Whole parameters, gradients and optimizer states by name: what each rank holds of a tensor, gathered to all ranks or
- * taken from what all of them pass. */
+/* Whole parameters, gradients and optimizer states by name. A get gathers the parts of all ranks to every rank; a set
+ * writes this rank's part of the values that all ranks pass. */
 #include "engine_impl.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -8,19 +8,19 @@
 
 typedef enum param_kind { PARAM_WEIGHT, PARAM_GRADIENT, PARAM_STATE } param_kind;
 
-/* A parameter of the model or one of its tensors of the checkpoint, and the part of it that this rank holds: elements
- * first … first + count - 1 of its slice of the parameter. */
+/* A parameter of the model, or one of its checkpoint tensors, and the part of it that this rank holds: elements first
+ * to first + count - 1 of its slice of the parameter. */
 typedef struct param_tensor {
     const mega_param *param;
-    int file; /* the tensor of the checkpoint; -1: the whole parameter */
+    int file; /* number of the checkpoint tensor; -1: the whole parameter */
     param_kind kind;
-    void *data; /* acc; NULL: this rank holds none of it */
+    void *data; /* accumulation type; NULL: this rank holds none of it */
     int64_t first, count;
-    int64_t real[2], local[2]; /* rows and columns: as the caller sees it, of the slice */
+    int64_t real[2], local[2]; /* rows and columns of the caller's tensor; of this rank's slice */
     mega_param_cut cut;
     mega_param_stretch stretch[MEGA_PARAM_PARTS];
     int cut_dim, num_stretches;
-    bool is_counted; /* this rank gives its part to the others */
+    bool is_counted; /* this rank contributes its part to a get */
 } param_tensor;
 
 static void param_extent(const mega_param *p, const int64_t shape[2], int64_t out[2])
@@ -68,7 +68,7 @@ static mega_status no_such_param(const mega_engine *e, const char *call, const c
                      near != NULL ? " (did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?)" : "");
 }
 
-/* What the caller names of the parameter; *moment is the number of a state. */
+/* Converts the argument `what` to a kind. For an optimizer state, *moment receives its number. */
 static mega_status param_find_kind(const mega_engine *e, const char *call, const char *what, param_kind *kind,
                                    int *moment)
 {
@@ -96,7 +96,8 @@ static mega_status param_find_kind(const mega_engine *e, const char *call, const
                      what, names);
 }
 
-/* What this rank holds. Of ranks with the same numbers one is counted. */
+/* Fills in which part of the tensor this rank holds. If several ranks hold the same numbers, is_counted is true on
+ * one. */
 static void param_bind(const mega_engine *e, int moment, param_tensor *t)
 {
     const mega_layout *at = e->layout;
@@ -110,7 +111,7 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     t->cut = mega_params_cut(e->params, p);
     t->num_stretches = mega_param_stretches(p, t->cut, t->stretch);
     if (t->cut.size > 0) t->local[t->cut_dim] /= t->cut.size;
-    if (own < 0) return; /* of another stage */
+    if (own < 0) return; /* another stage holds it */
     const mega_param *mine = mega_params_get(e->params, own);
     const mega_range owned = mega_params_owned(e->params, own);
     t->first = owned.first;
@@ -118,7 +119,7 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
-    if (t->data == NULL) t->count = 0; /* a state of what is frozen: zeros */
+    if (t->data == NULL) t->count = 0; /* optimizer state of a frozen parameter: zeros */
     t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.size > 0 || at->tp.rank == 0) &&
                     at->dp.rank == mega_params_shards(e->params).rank;
 }
@@ -146,7 +147,8 @@ static mega_status param_find(const mega_engine *e, const char *call, const char
     return MEGA_OK;
 }
 
-/* Collective over the world: ranks that ask for different tensors, or pass other values, would mix them up. */
+/* Collective over the world. Checks that all ranks pass the same arguments: otherwise their tensors or values would be
+ * mixed up. */
 static mega_status param_compare(const mega_engine *e, const char *call, const char *name, const char *what,
                                  const float *values, int64_t count)
 {
@@ -167,7 +169,8 @@ static mega_status param_compare(const mega_engine *e, const char *call, const c
 
 /* ---- copying ---- */
 
-/* The element of the caller's tensor that element i of this rank's part is; -1: padding, or of another tensor. */
+/* Returns the element of the caller's tensor that corresponds to element i of this rank's part; -1: element i is
+ * padding, or belongs to another tensor. */
 static int64_t param_element(const param_tensor *t, int64_t i)
 {
     const int64_t at = t->first + i;
@@ -209,7 +212,7 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
         const int64_t at = param_element(&t, i);
         if (at >= 0) out[at] = (float)(param_read(e, &t, i) * factor);
     }
-    /* every element is one rank's; the others add 0 */
+    /* exactly one rank contributes each element; the others add 0 */
     return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);
 }
 
@@ -234,7 +237,7 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
         if (at >= 0) param_write(e, &t, i, factor != 0 ? (double)values[at] / factor : 0);
     }
     if (t.kind != PARAM_WEIGHT) return MEGA_OK;
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) /* what a step under way has packed is old */
+    for (int c = 0; c < e->chunks && e->train != NULL; c++) /* weights packed earlier in this step are outdated */
         mega_program_step(e->chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
 }

@@ -1,9 +1,9 @@
-/* Pipeline schedules as lists of steps. */
+/* Makes pipeline schedules as lists of steps. */
 #include "megalith/pipeline.h"
 
 int mega_schedule_slots(int stage, int stages, int64_t micro_batches)
 {
-    const int64_t in_flight = stages - stage; /* the warm-up and the one in work */
+    const int64_t in_flight = stages - stage; /* the warm-up forwards and one more */
     return (int)(in_flight < micro_batches ? in_flight : micro_batches);
 }
 
@@ -21,8 +21,8 @@ void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_sched
 
 /* ---- interleaved ---- */
 
-/* Forward (or backward) number k of a stage: which chunk, and which micro-batch. `stages` micro-batches go through one
- * chunk, then through the next; backwards meet the chunks the other way round. */
+/* Returns forward (or backward) number k of a stage: its chunk and micro-batch. `stages` micro-batches go through one
+ * chunk, then through the next; backwards visit the chunks in reverse order. */
 static mega_schedule_step turn(int stages, int chunks, int64_t k, bool is_forward)
 {
     const int64_t round = (int64_t)stages * chunks;
@@ -32,14 +32,14 @@ static mega_schedule_step turn(int stages, int chunks, int64_t k, bool is_forwar
                                 .chunk = is_forward ? chunk : chunks - 1 - chunk};
 }
 
-/* Forwards before the first backward, but for one. */
+/* Returns the number of warm-up forwards: one less than the forwards before the first backward. */
 static int64_t warm_up_of(int stage, int stages, int chunks, int64_t micro_batches)
 {
     const int64_t most = 2 * (int64_t)(stages - stage - 1) + (int64_t)(chunks - 1) * stages;
     return most < micro_batches * chunks ? most : micro_batches * chunks;
 }
 
-/* The order of a stage, a step at a time. */
+/* An iterator over the schedule of a stage. */
 typedef struct walk {
     int stages, chunks;
     int64_t total, warm_up, forward, backward;
@@ -85,7 +85,7 @@ void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_
     }
 }
 
-/* ---- either ---- */
+/* ---- both schedules ---- */
 
 int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk)
 {

@@ -1,4 +1,4 @@
-/* Pipeline schedules over time: a simulation of all stages, and its pictures. */
+/* Simulates a pipeline schedule over time, on all stages, and draws it. */
 #include "megalith/pipeline_draw.h"
 #include "megalith/memory.h"
 #include "megalith/output.h"
@@ -8,7 +8,7 @@
 
 enum { FORWARD_TIME = 1, BACKWARD_TIME = 2 };
 
-/* One step of one stage. Times are in forwards of one chunk. */
+/* One step of one stage. The unit of time is the forward of one chunk. */
 typedef struct pipeline_event {
     mega_schedule_step step;
     int64_t begin, end;
@@ -19,13 +19,15 @@ static int draw_chunks_of(const mega_pipeline *p)
     return p->chunks > 1 ? p->chunks : 1;
 }
 
-/* When each step is done, by stage, way, chunk and micro-batch; -1: not yet. */
+/* Returns the address of the end time of a step in done [stages, backward and forward, chunks, micro_batches]; -1: not
+ * yet done. */
 static int64_t *done_at(int64_t *done, const mega_pipeline *p, int stage, bool forward, int chunk, int64_t m)
 {
     return &done[((int64_t)((stage * 2 + forward) * draw_chunks_of(p) + chunk)) * p->micro_batches + m];
 }
 
-/* When what a step reads has come. At the ends of the ring the neighbour's chunk is the one before (after). */
+/* Returns the time at which the input of a step arrives; -1: not yet known. At the ends of the ring, the input comes
+ * from the previous chunk of the last stage (backward: the next chunk of the first stage). */
 static int64_t draw_arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
     const int last = p->stages - 1;
@@ -40,7 +42,8 @@ static int64_t draw_arrival(int64_t *done, const mega_pipeline *p, int stage, co
     return *done_at(done, p, from, forward, chunk, x->micro_batch);
 }
 
-/* out: stages * mega_schedule_length(p) events, stage by stage, each in its order. Returns in *end when all is done. */
+/* Simulates the schedule. out [stages * mega_schedule_length(p)]: the events of each stage, in order. *end receives the
+ * time at which everything is done. */
 static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, int64_t *end)
 {
     const int64_t length = mega_schedule_length(p), cells = (int64_t)p->stages * length;
@@ -71,7 +74,7 @@ static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, in
                  : MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline schedule: no memory for %lld steps", (long long)cells);
 }
 
-/* Events of all stages, with their end. */
+/* Allocates the events of all stages in *out and simulates them; *end receives their end time. */
 static mega_status draw_simulated(const mega_pipeline *p, pipeline_event **out, int64_t *end)
 {
     *out = mega_malloc((size_t)p->stages * (size_t)mega_schedule_length(p) * sizeof **out);
@@ -81,7 +84,7 @@ static mega_status draw_simulated(const mega_pipeline *p, pipeline_event **out, 
     return st;
 }
 
-/* Idle time over the time of the work itself. */
+/* Returns idle time / working time. */
 static double draw_bubble(const mega_pipeline *p, int64_t end)
 {
     const double ideal = (double)(p->micro_batches * draw_chunks_of(p) * (FORWARD_TIME + BACKWARD_TIME));
@@ -104,7 +107,7 @@ static char draw_letter(const mega_pipeline *p, const mega_schedule_step *x)
     return (char)((x->forward ? 'A' : 'a') + x->chunk % 26);
 }
 
-/* One stage: `width` characters a unit of time. Written into line, which has room for all. */
+/* Writes one stage to `line` (`size` bytes), with `width` characters per unit of time. */
 static void draw_line(const mega_pipeline *p, const pipeline_event *e, int width, char *line, int64_t size)
 {
     for (int64_t i = 0; i < size; i++) line[i] = i % width == width / 2 ? '.' : ' ';

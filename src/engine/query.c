@@ -1,8 +1,8 @@
-/* What an engine answers without communicating: settings and counters, under DeepSpeed's names. */
+/* Queries that do not communicate: settings and counters, under DeepSpeed's names. */
 #include "engine_impl.h"
 #include <math.h>
 
-/* For getters, which return no status: false leaves a message. */
+/* For getters, which return no status. Returns false and leaves a message if e is NULL. */
 static bool query_is_given(const mega_engine *e, const char *call)
 {
     return engine_check_given(e, call, "e", e) == MEGA_OK;

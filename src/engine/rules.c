@@ -1,4 +1,4 @@
-/* Rules between options of an engine: batch, precision, ZeRO. Ranges of single values are in the rows. */
+/* Rules between options of an engine: batch, precision, ZeRO. The ranges of single values are in the option tables. */
 #include "megalith/engine_settings.h"
 
 void mega_engine_rule_batch_divides(mega_engine_settings *s)
@@ -28,7 +28,7 @@ void mega_engine_rule_batch_divides(mega_engine_settings *s)
                          mega_options_origin(s->options, "micro_batch_size"), valid);
 }
 
-/* --global-batch-size follows from --gradient-accumulation-steps; where both are given they say the same. */
+/* --global-batch-size is derived from --gradient-accumulation-steps. If both are given, they must agree. */
 void mega_engine_rule_accumulation(mega_engine_settings *s)
 {
     const int64_t steps = s->optim.gradient_accumulation_steps, dp = s->data_parallel_size;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* With the training counted in iterations, its schedule is too; and the other way round. */
+/* If the training is counted in iterations, the schedule must be too; likewise for samples. */
 void mega_engine_rule_units_agree(mega_engine_settings *s)
 {
     static const char *const of_samples[] = {"lr_decay_samples", "lr_warmup_samples", "lr_wsd_decay_samples",
@@ -74,7 +74,7 @@ void mega_engine_rule_warmup(mega_engine_settings *s)
     }
 }
 
-/* The last part of the curve of WSD must be as long as somebody says, as in Megatron. */
+/* The length of the decay phase of WSD must be given, as in Megatron. */
 void mega_engine_rule_wsd(mega_engine_settings *s)
 {
     static const char *const of_wsd[] = {"lr_wsd_decay_style", "lr_wsd_decay_iters", "lr_wsd_decay_samples"};

@@ -1,8 +1,8 @@
-/* Programs that only run forward, called one at a time: evaluation by the caller's own rule, and generation, whose two
- * programs share a key-value cache. A stage of a pipeline takes up the next run while what it made of the last one is
- * on its way, so that stages work side by side wherever a run does not need the result of another. That is why a run
- * asks the other ranks nothing: a rank that fails keeps its failure and goes on sending what they wait for, until
- * mega_engine_wait tells all of them. */
+/* Runs one program at a time, forward only: for evaluation by the caller's own rule, and for generation, whose two
+ * programs share a key-value cache. A pipeline stage starts the next run while its outputs of the last run are still
+ * being sent, so stages work in parallel if a run does not need the result of the previous one. Therefore a run does
+ * not communicate its status: a rank that fails stores its first failure and still sends the messages that others wait
+ * for, until mega_engine_wait returns the failure on all ranks. */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
@@ -47,7 +47,7 @@ static engine_kind run_kind_of(mega_run program)
                                          : ENGINE_DECODE;
 }
 
-/* Of any state of the engine. */
+/* Checks what does not depend on the state of the engine. */
 static mega_status run_check_program(const mega_engine *e, const char *call, mega_run program)
 {
     static const char *const name[] = {"MEGA_RUN_EVALUATE", "MEGA_RUN_PREFILL", "MEGA_RUN_DECODE"};
@@ -88,7 +88,7 @@ static mega_batch *run_batch_of(const mega_engine *e, mega_run program)
     return program == MEGA_RUN_EVALUATE ? e->batch : e->runs.batch[run_kind_of(program)];
 }
 
-/* Of what may be wrong on one rank alone. */
+/* Checks the arguments that may be wrong on one rank only: the filled batch and `filled`. */
 static mega_status run_check_given(const mega_engine *e, mega_run program, const int32_t *filled)
 {
     const mega_batch *b = run_batch_of(e, program);
@@ -113,7 +113,8 @@ mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program)
     return run_batch_of(e, program);
 }
 
-/* Keeps the first failure of this rank, which goes on. */
+/* Stores the first failure of this rank and returns MEGA_OK, so that the rank continues. Returns MEGA_ERR_COMM as it
+ * is. */
 static mega_status run_keep_failure(mega_engine *e, mega_status st)
 {
     if (st == MEGA_OK || st == MEGA_ERR_COMM) return st;
@@ -126,8 +127,8 @@ static engine_stage *run_stage_of(mega_engine *e, engine_kind kind)
     return kind == ENGINE_EVALUATE ? &e->evaluate_stage : &e->runs.stage[kind];
 }
 
-/* The micro-batch through the chunks of this stage. loads: the batch holds its inputs; else those of an earlier run
- * stay, and what comes out means nothing. */
+/* Runs the micro-batch through the chunks of this stage. If `loads` is false, the batch is not valid: the programs keep
+ * the inputs of an earlier run, and their outputs mean nothing. */
 static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
 {
     const engine_kind kind = run_kind_of(program);
@@ -162,7 +163,8 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     return MEGA_OK;
 }
 
-/* Collective: tp, pp. What any of the ranks was asked, or failed with. */
+/* Collective over tp and pp. Returns MEGA_ERR_INTERRUPTED if any rank was asked to stop, else the failure of any
+ * rank. */
 static mega_status ask_ranks(mega_engine *e)
 {
     const mega_layout *l = e->layout;
@@ -193,7 +195,7 @@ mega_status mega_engine_wait(mega_engine *e)
     return ask_ranks(e);
 }
 
-/* ---- what there is, and what was made ---- */
+/* ---- queries and outputs ---- */
 
 int64_t mega_engine_run_rows(const mega_engine *e, mega_run program)
 {

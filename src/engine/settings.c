@@ -1,5 +1,5 @@
-/* The options that the engine itself reads, and what follows from other options of an engine. That runs again after a
- * checkpoint has set the shape; a value that somebody gave is never touched. */
+/* The engine's own options, and the values derived from other options. The derivation runs again after a checkpoint has
+ * set the shape of the model; it never changes a value that the user has given. */
 #include "megalith/engine_settings.h"
 #include "megalith/threads.h"
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static bool derives(mega_engine_settings *s, const char *dest)
     return mega_options_derives(s->options, dest);
 }
 
-/* What is left of the world beside the model-parallel ranks; 1 where a rule will refuse the layout. */
+/* Derives data_parallel_size: the world size divided by the model-parallel ranks, or 1 if that does not divide, which a
+ * rule reports. */
 static void derive_layout(mega_engine_settings *s)
 {
     const int64_t tp = s->comm.tensor_model_parallel_size, pp = s->comm.pipeline_model_parallel_size;
@@ -47,7 +48,8 @@ static void derive_zero_stage(mega_engine_settings *s)
         s->graph.zero_stage = 1;
 }
 
-/* Ranks of one host share its cores, unless the launcher has given each its own (megalith launch does not). */
+/* Returns the default number of threads of a rank. Ranks of one host share its cores, unless the launcher has bound
+ * each to its own cores (megalith launch does not). */
 static int64_t default_threads(const mega_engine_settings *s)
 {
     const int64_t threads = mega_default_threads();
@@ -56,7 +58,7 @@ static int64_t default_threads(const mega_engine_settings *s)
     return threads > s->local_world_size ? threads / s->local_world_size : 1;
 }
 
-/* A product that no 64 bits hold is refused by the rules as well. */
+/* A batch size that overflows 64 bits is reported by the rules as well. */
 static void derive_batch(mega_engine_settings *s)
 {
     mega_optim_options *b = &s->optim;
@@ -64,7 +66,7 @@ static void derive_batch(mega_engine_settings *s)
     const int64_t steps = b->gradient_accumulation_steps > 0 ? b->gradient_accumulation_steps : 1;
     const bool is_open = s->micro_follows && b->global_batch_size > 0 && b->micro_batch_size <= 0;
     if (is_open &&
-        derives(s, "micro_batch_size")) { /* as DeepSpeed derives it; where it does not divide, a rule says so */
+        derives(s, "micro_batch_size")) { /* as DeepSpeed derives it; a rule reports if the sizes do not divide */
         const int64_t micro = b->global_batch_size / dp / steps;
         b->micro_batch_size = micro > 0 ? micro : 1;
     }

@@ -1,12 +1,12 @@
-/* What mega_setup says, as options of an engine: from argv and a JSON by the option table, or as numbers. Creates the
- * world and the team that the caller does not give. */
+/* Converts mega_setup to the options of an engine: from argv and a JSON by the option tables, or from numbers. Creates
+ * the world and the team unless the caller has given them. */
 #include "engine_impl.h"
 #include "megalith/compare.h"
 #include "setup_options.h"
 #include <math.h>
 
-/* Rows of each sample that an engine reads at a time where the options leave it open: with more, what the program
- * computes at one time takes more memory; with less, weights are read more often. */
+/* Default for the rows of each sample that PREFILL reads at a time. More rows need more memory for the tensors of the
+ * program; with fewer rows, the weights are read more often. */
 enum { PREFILL_ROWS = 64 };
 
 static mega_status setup_check(const mega_setup *s)
@@ -34,7 +34,8 @@ static mega_status setup_check(const mega_setup *s)
                      (long long)s->training_data->count, (long long)s->training_data->first);
 }
 
-/* Without the length of the training no curve can be followed to its end: the rate is constant after its warm-up. */
+/* If the length of the training is not given, no decay curve can be computed: the learning rate is constant after the
+ * warm-up. */
 static mega_status read_length(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
@@ -48,7 +49,7 @@ static mega_status read_length(mega_engine_settings *s)
                          mega_options_origin(s->options, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
                          mega_options_spelling(s->options, "lr_decay_iters"),
                          mega_options_spelling(s->options, "train_iters"));
-    else { /* the longest that the options take, in the unit of the warm-up */
+    else { /* the longest training that the options allow, in the unit of the warm-up */
         o->lr_decay_style = MEGA_LR_CONSTANT;
         if (o->lr_warmup_samples > 0) o->train_samples = (int64_t)1 << 50;
         else
@@ -113,7 +114,7 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
     mega_engine_settings_init(&v->engine, o);
     if (st == MEGA_OK) st = setup_parse(v, s, world);
     if (st == MEGA_OK) st = engine_spell(e, take_settings(e, s, &v->engine));
-    v->config = NULL; /* the caller's */
+    v->config = NULL; /* the caller owns it */
     if (st != MEGA_OK)
         MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
                                                : s->argc > 1     ? "setup.argv and setup.config"
@@ -121,7 +122,7 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
     return st;
 }
 
-/* Settings as numbers; the world is theirs as well. */
+/* Copies settings that are given as numbers, including their world and team. */
 static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
 {
     e->options = *s->options;
@@ -139,7 +140,7 @@ static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
                                         : "team");
 }
 
-/* An engine that generates has no other programs. */
+/* Sets the options of an engine that generates, which has no other programs. */
 static void set_generation(mega_engine_options *o, mega_mode mode)
 {
     if (mode == MEGA_GENERATE) o->generate = true;
@@ -148,8 +149,8 @@ static void set_generation(mega_engine_options *o, mega_mode mode)
     if (o->prefill == 0) o->prefill = o->seq < PREFILL_ROWS ? o->seq : PREFILL_ROWS;
 }
 
-/* What argv and a JSON said must be alike but for what a host may have of its own (column alike of the rows). Where the
- * options came as numbers, engine/options.c compares them. Collective. */
+/* Collective over the world. Compares the options of argv and JSON on all ranks, except those that may differ between
+ * hosts (column `alike` of the option tables). Options given as numbers are compared by engine/options.c. */
 static mega_status compare_said(mega_engine *e, mega_world *world)
 {
     mega_list lines = {0};
@@ -168,7 +169,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     }
     mega_status st = setup_check(s);
     if (st == MEGA_OK) st = s->options != NULL ? setup_copy_options(e, s) : setup_read_options(e, s, world);
-    mega_world_forget_failure(world); /* that of an earlier call, which reported it */
+    mega_world_forget_failure(world); /* the failure of an earlier call, which has returned it */
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
     e->options.world = world;
     if (mega_world_size(world) > 1) MEGA_TRY(compare_said(e, world));

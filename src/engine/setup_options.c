@@ -1,5 +1,5 @@
-/* The options of a C program (mega_setup.argv and .config): what an engine reads, and what launchers give to programs.
- * What belongs to a model, its data or the commands around it is the program's own. */
+/* The options of a C program (mega_setup.argv and .config): those that an engine reads, and those that launchers pass
+ * to programs. Options of models, data and commands are left to the program. */
 #include "setup_options.h"
 #include <string.h>
 
@@ -17,7 +17,8 @@ static const mega_option_row file_rows[] = {
 };
 static const mega_option_section file_section = MEGA_SECTION("settings in a file", file_rows);
 
-/* Names of Accelerate, which `megalith launch` hands on to the programs that it starts (launch/options.c). */
+/* Options under Accelerate's names, which `megalith launch` passes to the programs that it starts
+ * (launch/options.c). */
 #define OTHER(name_, kind_, answer_, remark_) .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = (answer_), .remark = (remark_)
 #define ALIAS(name_, kind_, successor_)       OTHER(name_, kind_, MEGA_ANSWER_RENAMED, MEGA_ALIAS_REMARK successor_), .successor = (successor_)
 #define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
@@ -34,7 +35,7 @@ static const mega_option_row handed_rows[] = {
 };
 static const mega_option_section handed_section = MEGA_SECTION("handed on by a launcher", handed_rows);
 
-enum { ALL = 1 }; /* there is one command */
+enum { ALL = 1 }; /* a C program is the only command */
 #define AT(member) offsetof(setup_values, member)
 static const mega_option_part parts[] = {
     {&mega_optim_regularization_section, ALL, AT(engine.optim)},
@@ -72,7 +73,7 @@ static void derive(mega_options *o)
     mega_engine_settings_derive(&v->engine);
 }
 
-/* -1 is what DeepSpeed's programs have where no launcher gave one. */
+/* Accepts -1, the default of DeepSpeed programs that run without a launcher. */
 static void check_local_rank(mega_options *o, const setup_values *v)
 {
     const mega_engine_settings *s = &v->engine;

@@ -1,4 +1,4 @@
-/* What mega_setup.argv and mega_setup.config say: the values that mega_engine_composition fills. */
+/* Values of the options in mega_setup.argv and mega_setup.config, which mega_engine_composition fills. */
 #ifndef MEGALITH_SETUP_OPTIONS_H
 #define MEGALITH_SETUP_OPTIONS_H
 
@@ -6,10 +6,10 @@
 
 typedef struct setup_values {
     mega_engine_settings engine;
-    const char *config; /* of mega_setup: a text or the name of a file; NULL: none */
-    /* what launchers of the field give to the programs that they start */
+    const char *config; /* mega_setup.config: JSON text or the name of a file; NULL: none */
+    /* options that common launchers pass to the programs they start */
     const char *local_rank;       /* NULL: not given */
-    bool deepspeed;               /* switches on the engine, which always is */
+    bool deepspeed;               /* accepted for compatibility: the engine is always on */
     const char *deepspeed_config; /* NULL: not given */
 } setup_values;
 

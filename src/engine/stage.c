@@ -1,11 +1,12 @@
-/* The messages of a pipeline stage. Activations go round the ring of stages in the group pp, gradients the other way in
- * pp_back: each of the two streams has one order, which both sides read from their schedules. */
+/* The messages of a pipeline stage. Activations travel around the ring of stages in the group pp, gradients in the
+ * other direction in pp_back. Each of these two streams has a fixed order, which both ends derive from their
+ * schedules. */
 #include "stage.h"
 #include "engine_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 
-/* Streams. */
+/* The two streams of messages. */
 enum { FORWARD, BACKWARD };
 
 static stage_slot *stage_slot_of(const engine_stage *s, const mega_schedule_step *x)
@@ -18,7 +19,8 @@ bool stage_has_neighbours(const engine_stage *s)
     return s->buffers > 0;
 }
 
-/* The buffer of a tensor in one slot; NULL: the program has no tensor of that name. */
+/* Returns the buffer of a tensor in one slot, which it lists if it is new. Returns NULL if the program has no tensor of
+ * that name. */
 static stage_buffer *stage_buffer_of(engine_stage *s, mega_program *p, const char *name, int slot)
 {
     void *data = mega_program_tensor(p, name, slot);
@@ -61,13 +63,14 @@ void stage_close(engine_stage *s)
     s->buffer = NULL;
 }
 
-/* Where the messages that step x waits for come, activations from the stage before or gradients from the one after. */
+/* Returns the buffers for the messages that step x waits for: activations from the previous stage, or gradients from
+ * the next one. */
 static stage_buffer *const *messages_into(const engine_stage *s, const mega_schedule_step *x)
 {
     return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
 }
 
-/* What step x makes for another stage. */
+/* Returns the buffers that step x computes for another stage. */
 static stage_buffer *const *messages_from(const engine_stage *s, const mega_schedule_step *x)
 {
     return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
@@ -101,7 +104,7 @@ static mega_status stage_post_values(engine_stage *s, stage_buffer *const *list,
     return MEGA_OK;
 }
 
-/* Posts the receives of one stream, in the order of the schedule, as far as buffers are free. */
+/* Posts receives of one stream, in the order of the schedule, until a buffer is not free. */
 static mega_status stage_post(engine_stage *s, int stream)
 {
     for (int64_t *i = &s->next[stream]; *i < s->count; ++*i) {

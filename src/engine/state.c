@@ -1,4 +1,4 @@
-/* Saving and loading an engine: which tensors a checkpoint holds, and the run.json that makes a run go on as if it had
+/* Saves and loads an engine: the tensors of a checkpoint, and the run.json from which a run continues as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "megalith/json.h"
 #include "megalith/run_json.h"
@@ -28,7 +28,7 @@ static json_t *scheduler_json(const mega_engine *e)
                      "wd_incr_steps", (json_int_t)s->weight_decay_samples);
 }
 
-/* What the caller adds to run.json. */
+/* Parses the members that the caller adds to run.json. */
 static mega_status extra_members(json_t **out, const mega_engine_save_options *o)
 {
     static const char *const kinds[] = {"an object", "an array", "a string", "a number",
@@ -52,7 +52,7 @@ static mega_status extra_members(json_t **out, const mega_engine_save_options *o
     return MEGA_OK;
 }
 
-/* Members of the caller would be lost under names that the engine uses. */
+/* Adds the caller's members. A member under a name that the engine uses is an error, because it would be lost. */
 static mega_status join(json_t *root, json_t *extra)
 {
     for (void *it = json_object_iter(extra); it != NULL; it = json_object_iter_next(extra, it))
@@ -126,16 +126,17 @@ static mega_status refuse_tensor(const mega_engine *e, const mega_engine_save_op
                                   (long long)e->progress.iteration, rank, tensor, what, o->folder, last));
 }
 
-/* A checkpoint that cannot be trained on must not take the place of one that can. */
+/* Refuses to save a tensor that is not finite, or whose norm exceeds most_norm: a checkpoint that cannot be trained
+ * further must not replace one that can. */
 static mega_status check_values(const mega_engine *e, const mega_engine_save_options *o, const state_list *list,
                                 double most_norm)
 {
     for (int i = 0; i < list->count; i++) {
         const mega_state_tensor *t = &list->item[i];
-        if (t->file > 0) continue; /* the first tensor of a parameter has all numbers of it */
+        if (t->file > 0) continue; /* the first tensor of a parameter covers all of its numbers */
         const mega_norm_result found = mega_optimizer_look(e->optimizer, t->data, t->count);
         if (found.finite && found.norm <= most_norm) continue;
-        char name[2 * MEGA_PARAM_NAME]; /* of the whole parameter, after that of the moment */
+        char name[2 * MEGA_PARAM_NAME]; /* name of the moment, if any, then of the whole parameter */
         const size_t before = strlen(t->name) - strlen(mega_param_file_name(t->param, 0));
         snprintf(name, sizeof name, "%.*s%s", (int)before, t->name,
                  mega_param_num_files(t->param) > 1 ? t->param->name : t->name + before);
@@ -144,7 +145,8 @@ static mega_status check_values(const mega_engine *e, const mega_engine_save_opt
     return MEGA_OK;
 }
 
-/* Squares of such weights overflow f32, so the next loss could only be NaN; moments may be as large as they like. */
+/* Limits the norm of weights to sqrt(FLT_MAX): squares of larger weights overflow f32, so the next loss would be NaN.
+ * Moments may have any finite size. */
 static mega_status check_finite(const mega_engine *e, const mega_engine_save_options *o, const state_list *weights,
                                 const state_list *moments)
 {
@@ -209,7 +211,7 @@ static void style_differs(mega_buffer *b, const char *what, const char *here, co
     if (strcmp(here, text) != 0) mega_buffer_printf(b, "\n  %s: %s here, %s in the checkpoint", what, here, text);
 }
 
-/* The stored schedule must be the one asked for, unless an option says which of the two wins. */
+/* Checks that the stored schedule equals the requested one, unless an option says which of the two wins. */
 static mega_status check_schedule(const mega_lr_schedule *s, const json_t *stored)
 {
     mega_buffer b = {0};
@@ -243,7 +245,7 @@ static mega_status check_schedule(const mega_lr_schedule *s, const json_t *store
     return st;
 }
 
-/* The schedule of a checkpoint. */
+/* Reads the schedule of a checkpoint. */
 static mega_status read_schedule(mega_lr_schedule *s, const json_t *stored)
 {
     const char *lr_style = json_string_value(json_object_get(stored, "lr_decay_style"));
@@ -345,7 +347,7 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
     return st;
 }
 
-/* Names and shapes alone: nothing is allocated yet. */
+/* Compares only names and shapes, because nothing is allocated yet. */
 mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_check_tensors", "checkpoint", c));
@@ -363,7 +365,7 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
     return st;
 }
 
-/* Takes the schedule alone, for --finetune --use-checkpoint-opt_param-scheduler. */
+/* Loads only the schedule, for --finetune --use-checkpoint-opt_param-scheduler. */
 static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
     json_t *root = NULL;
@@ -373,7 +375,7 @@ static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
     return st;
 }
 
-/* Of a folder that has it. */
+/* Loads the optimizer states, the schedule and its position, from a folder that has them. */
 static mega_status load_training(mega_engine *e, mega_checkpoint *c, const json_t *root,
                                  const mega_engine_load_options *o, mega_engine_loaded *loaded)
 {
@@ -404,7 +406,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     return st;
 }
 
-/* What a folder holds beyond weights. */
+/* Loads what a folder holds besides weights. */
 static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                             mega_engine_loaded *loaded)
 {
@@ -413,7 +415,7 @@ static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engin
     return o->use_checkpoint_schedule && e->optimizer != NULL ? load_schedule_alone(e, c) : MEGA_OK;
 }
 
-/* Whether load_state will read moments. */
+/* Writes to *out whether load_state will read moments. */
 static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
                                  bool *out)
 {
@@ -427,7 +429,8 @@ static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c,
     return MEGA_OK;
 }
 
-/* All that can be known before anything changes: options against the folder, then names and shapes of its tensors. */
+/* Checks everything that can be checked before the engine changes: options against the folder, then names and shapes of
+ * its tensors. */
 static mega_status check_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o)
 {
     state_list l = {0};
@@ -456,11 +459,11 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     mega_status st = engine_check_load(e, c, o, out);
     if (e == NULL) return st;
     if (st == MEGA_OK) st = check_folder(e, c, o);
-    MEGA_TRY(engine_begin_call(e, st)); /* what one rank refuses changes none */
+    MEGA_TRY(engine_begin_call(e, st)); /* if one rank refuses, no rank changes */
     engine_micro_discard(e);
     e->has_moments = true;
-    e->has_weights = false; /* those of a file that cannot be read to its end are half the old ones */
-    MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for each other's weights */
+    e->has_weights = false; /* a file that cannot be read to its end would leave a mix of old and new weights */
+    MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for weights of others */
     MEGA_TRY(mega_params_publish(e->params));
     e->has_weights = true;
     *out = loaded;

@@ -1,7 +1,7 @@
-/* Tensors of a checkpoint as every rank sees them. */
+/* Builds the list of tensors of a checkpoint, which is the same on every rank. */
 #include "state_list.h"
 
-/* A tensor of the file of a parameter, or of a moment of it: what this rank holds. */
+/* Returns a checkpoint tensor of a parameter, or of one of its moments, with the part that this rank holds. */
 static mega_state_tensor state_list_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
 {
     const int own = mega_params_find(e->params, p->name);

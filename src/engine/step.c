@@ -1,4 +1,5 @@
-/* One training step, in the order of ARCHITECTURE.md, "The life of a step"; read mega_engine_train_batch first. */
+/* Runs one training step, in the order of ARCHITECTURE.md, "The life of a step". Start reading at
+ * mega_engine_train_batch. */
 #include "engine_impl.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -29,9 +30,9 @@ static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, in
     mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-/* What the loss gradient is multiplied by. Ranks of dp are summed, so their number is divided out here. The weight of a
- * step, by which a loss per token is divided, is known after the last forward alone: its gradient is divided by the
- * positions of the step, and gradients_check corrects the quotient. */
+/* Returns the factor of the loss gradient. Gradients are summed over dp, so the factor divides by the size of dp. A
+ * loss per token is divided by the weight of the step, which is known only after its last forward: the factor divides
+ * by the number of positions of the step instead, and gradients_check applies the ratio of the two. */
 static double loss_factor(const mega_engine *e)
 {
     const double micro_batches = (double)e->expected * e->layout->dp.size;
@@ -52,7 +53,7 @@ static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, eng
 /* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->expected is per rank. */
 static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_step *s)
 {
-    const int64_t here = s->micro_batch + e->micro.done; /* one of them is 0 */
+    const int64_t here = s->micro_batch + e->micro.done; /* one of the two is 0 */
     return (e->expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
 }
 
@@ -68,8 +69,8 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     return st;
 }
 
-/* Keeps the first failure of a rank, which goes on: what it computes means nothing any more, but its messages and its
- * collectives are those that other ranks wait for. All ranks then return its error. */
+/* Stores the first failure of this rank and returns MEGA_OK, so that the rank continues: its results are no longer
+ * valid, but other ranks wait for its messages and collectives. All ranks then return its error. */
 static mega_status step_keep_failure(engine_sums *sums, mega_status st)
 {
     if (st == MEGA_OK || st == MEGA_ERR_COMM) return st;
@@ -77,14 +78,14 @@ static mega_status step_keep_failure(engine_sums *sums, mega_status st)
     return MEGA_OK;
 }
 
-/* One forward or backward. */
+/* Runs the forward or backward pass of one micro-batch. */
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     const bool is_first = s->micro_batch == 0, is_last = s->micro_batch == engine_micro_batches(e) - 1;
     return step_keep_failure(sums, engine_run_pass(e, s, is_first, is_last, sums));
 }
 
-/* What the programs read of this step; gradients begin at zero. */
+/* Sets what the programs read of this step, and zeroes the gradients that the first micro-batch does not overwrite. */
 void engine_step_begin(mega_engine *e, int64_t expected)
 {
     e->expected = expected;
@@ -100,7 +101,7 @@ void engine_step_begin(mega_engine *e, int64_t expected)
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
 }
 
-/* The bubbles of a pipeline's stage in the trace. */
+/* Records in the trace how long this stage waited for others. */
 static void profile_wait(const mega_engine *e, double asked, double came)
 {
     if (e->profile != NULL && stage_has_neighbours(&e->stage))
@@ -131,12 +132,13 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
     MEGA_TRY(stage_end(&e->stage));
     r->waiting_s += mega_time_now() - now;
     r->micro_batches = pipeline.micro_batches;
-    MEGA_TRY(engine_wait_reductions(e)); /* after a failure too, as the next step begins them again */
+    MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
-/* The gradients were multiplied by what the step was expected to have; they become the mean over the micro-batches that
- * it had or, per token, the sum divided by the weight of the one trained loss. */
+/* Returns the factor that corrects the gradients. They were scaled for the expected number of micro-batches; the factor
+ * makes them the mean over the actual number or, with per_token_loss, the sum divided by the weight of the one trained
+ * loss. */
 static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
 {
     const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->options.seq;
@@ -149,8 +151,7 @@ static double weight_correction(const mega_engine *e, const engine_sums *sums, c
     return 1.0;
 }
 
-/* Gradients of the ranks of dp are summed, bucket by bucket (with ZeRO each rank keeps the sum of its slice); so are
- * their losses. */
+/* Sums gradients over dp, bucket by bucket (with ZeRO each rank keeps the sum of its shard), and losses. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     engine_note(e, "gradients", -1);
@@ -164,7 +165,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     return MEGA_OK;
 }
 
-/* Finiteness, norm, clip factor: every rank sees the same. */
+/* Checks that gradients are finite, and computes their norm and the clip factor. All ranks get the same result. */
 static mega_status gradients_check(mega_engine *e, mega_step_result *r, double correction)
 {
     mega_norm_result norm;
@@ -186,7 +187,7 @@ static mega_status optimizer_update(mega_engine *e, mega_step_result *r, double 
     return mega_optimizer_update_buffers(e->optimizer, r->samples, expected);
 }
 
-/* The update wrote the rounded weights of what this rank owns; ranks that each own slices gather the others. */
+/* Gathers weights: the update wrote only the rounded weights that this rank owns, and each rank may own only slices. */
 static mega_status weights_publish(mega_engine *e)
 {
     return mega_comm_agree(e->layout->world.comm, mega_params_gather(e->params));
@@ -199,7 +200,8 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
     e->progress.schedule_samples += r->samples;
 }
 
-/* The norm reads the gradients; the update reads and writes masters and moments, reads gradients, writes weights. */
+/* Records the memory traffic of the optimizer: the norm reads gradients; the update reads and writes masters and
+ * moments, reads gradients and writes weights. */
 static void profile_optimizer(const mega_engine *e, mega_profile_moment began, mega_profile_moment ended)
 {
     mega_engine_memory m;
@@ -228,7 +230,7 @@ mega_status engine_update(mega_engine *e, mega_step_result *r)
     engine_note(e, "norm and update", -1);
     MEGA_TRY(gradients_check(e, r, correction));  /* finiteness, norm, clip factor */
     MEGA_TRY(optimizer_update(e, r, correction)); /* on this rank's shard */
-    MEGA_TRY(weights_publish(e));                 /* 16-bit weights to those who need them */
+    MEGA_TRY(weights_publish(e));                 /* send 16-bit weights to ranks that need them */
     const mega_profile_moment ended = mega_profile_now(e->options.team);
     r->optimizer_s = ended.at - began.at;
     if (e->profile != NULL) profile_optimizer(e, began, ended);
@@ -249,16 +251,16 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
     if (st == MEGA_OK) st = mega_batch_check(e->batch);
     MEGA_TRY(engine_begin_call(e, st));
-    /* forwards and backwards; the schedule is data. What fails in one rank stops all before they wait for it. */
+    /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
-    MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* reduced over dp */
+    MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
     MEGA_TRY(engine_update(e, &r));
     e->micro.was_applied = true;
     *out = r;
     return MEGA_OK;
 }
 
-/* One micro-batch of an evaluation. */
+/* Runs one micro-batch of an evaluation. */
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].evaluate;
@@ -295,7 +297,7 @@ mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
     if (e == NULL) return engine_check_evaluate(e, sums);
     MEGA_TRY(engine_begin_call(e, engine_check_evaluate(e, sums)));
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_evaluation(e, &found)));
-    if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* ranks of tp have the same */
+    if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* all ranks of tp have the same sums: count one */
     found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "validation loss", &found));
     if (found.stops > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");

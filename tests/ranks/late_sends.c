@@ -1,7 +1,7 @@
-/* A transport that sends late: with MEGA_TEST_LATE_SENDS=N in the environment, a message leaves only when its sender
- * has asked N times whether it is through; messages of one tag to one rank keep their order. Real transports copy short
- * messages at once, so that a buffer which is written again too soon goes unnoticed; here the receiver gets what was
- * written over it. Linked into programs of ranks_*.c, where these functions stand in front of MPI's. */
+/* A transport that sends late: with MEGA_TEST_LATE_SENDS=N in the environment, a message leaves only after its sender
+ * has tested N times whether the send is complete. Messages of one tag to one rank keep their order. Real transports
+ * copy short messages at once, so writing to a send buffer too soon goes unnoticed; here the receiver gets the
+ * overwritten data. Linked into programs of ranks_*.c, where these functions replace MPI's. */
 #if defined(MEGA_HAVE_MPI)
 #include <mpi.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ enum { MOST = 4096 };
 static struct {
     MPI_Request request;
     int to, tag;
-    int asks_left; /* 0: it has left */
-} late[MOST];      /* in the order in which they were begun */
+    int asks_left; /* number of tests left before the message leaves; 0: it has left */
+} late[MOST];      /* in the order in which the sends were started */
 static int num_late;
 
 static int asks_before_send(void)
@@ -39,7 +39,7 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
     return code;
 }
 
-/* Message i leaves, after those before it on its way. */
+/* Sends message i, after the earlier messages with its tag and rank that have not left yet. */
 static int leave(int i)
 {
     int code = MPI_SUCCESS;
@@ -65,5 +65,5 @@ int MPI_Test(MPI_Request *request, int *through, MPI_Status *status)
     return PMPI_Request_free(request);
 }
 #else
-typedef int late_sends_without_mpi; /* an empty file is no C */
+typedef int late_sends_without_mpi; /* an empty file is not valid C */
 #endif

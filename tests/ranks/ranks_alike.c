@@ -1,5 +1,6 @@
-/* Every option of the table that enters a training, set differently in one of two ranks: refused, the option and both
- * values named. Options that a host may set for itself are taken. One pair of processes walks the whole table. */
+/* Gives every training option of the table different values on two ranks: it must be refused, and the message must name
+ * the option and both values. Options that may differ between hosts must be accepted. One pair of processes tests the
+ * whole table. */
 #include "../../src/cli/options_impl.h"
 #include "../../src/config/config_impl.h"
 #include "megalith/comm.h"
@@ -12,7 +13,7 @@
 
 typedef struct walk {
     mega_comm *ranks;
-    bool is_other; /* this rank is given the other value */
+    bool is_other; /* this rank gets the different value */
     int refused, taken, failures;
 } walk;
 
@@ -51,7 +52,7 @@ static void print(const mega_command_options *cfg, size_t row, char out[256])
     mega_buffer_fini(&value);
 }
 
-/* The first of "a|b|c" that is not the present one. */
+/* Writes the first of the choices "a|b|c" that is not the present one. */
 static void other_choice(const char *choices, const char *present, char out[64])
 {
     for (const char *at = choices; at != NULL;) {
@@ -128,7 +129,7 @@ static void check_table(walk *w)
     mega_command_options_fini(&cfg);
 }
 
-/* A blend of many data sets is longer than what is shown of a value; that it differs in the middle is seen. */
+/* A blend of many data sets is too long for a message; a difference in its middle must still be found. */
 static void check_long_value(walk *w)
 {
     mega_command_options cfg;
@@ -148,7 +149,7 @@ static void check_long_value(walk *w)
     mega_command_options_fini(&cfg);
 }
 
-/* Several differences are named together. */
+/* Several differences must be in one message. */
 static void check_several(walk *w)
 {
     mega_command_options cfg;

@@ -1,6 +1,6 @@
-/* The engine as a C program uses it, over two ranks in every layout, against one rank: train_batch, micro-batches by
- * hand, whole parameters, gradients and states by name, checkpoints with a state of the caller; and wrong calls of one
- * rank.   ranks_api FOLDER */
+/* Tests the public API of the engine on two ranks in every layout, against one rank: train_batch, single micro-batches,
+ * whole parameters, gradients and states by name, checkpoints with the caller's state, and wrong calls on one rank.
+ * Usage: ranks_api FOLDER */
 #include "api_model.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 enum { TABLE = API_IDS * API_WIDTH, UP = 4 * API_WIDTH * API_WIDTH, STEPS = 3 };
 
 static int failures;
-static bool is_torn; /* the data of this rank */
+static bool is_torn; /* reads of this rank fail */
 static const mega_dataset data = {.count = API_SAMPLES, .read = api_read, .user = &is_torn};
 
 static void need(mega_status st)
@@ -27,7 +27,7 @@ typedef struct layout {
     int dp;
 } layout;
 
-/* Four samples a step, whatever the ranks. d NULL: the caller fills batches. */
+/* Opens an engine with four samples per step for any number of ranks. d NULL: the caller fills batches. */
 static mega_engine *open_engine_of(mega_world *world, const layout *l, const mega_dataset *d)
 {
     char *argv[] = {API_ARGV, "--gradient-accumulation-steps", l->dp == 2 ? "2" : "4", l->option, l->value};
@@ -101,7 +101,7 @@ static void train(mega_engine *e, bool by_hand, outcome *out)
     read_outcome(e, &r, out);
 }
 
-/* Fills batches by the formula of engine.h, with the samples that the data set gives in its order. */
+/* Fills a batch by the formula of engine.h, with the samples of the data set in its order. */
 static void fill(mega_engine *e, mega_batch *b)
 {
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
@@ -196,7 +196,7 @@ static uint64_t hash_of_rank(void *user)
     return *(const uint64_t *)user;
 }
 
-/* Rank 1 gives another option, or another model: the error of both. */
+/* If rank 1 gives a different option or model, both ranks return the error. */
 static void wrong_setups(mega_world *world)
 {
     const bool me = mega_world_rank(world) == 1;
@@ -261,7 +261,8 @@ static double evaluated(mega_world *world, const layout *l, char *size, int64_t 
     return r.loss;
 }
 
-/* Samples that do not fill a micro-batch, on one rank or on several: the mean of one sample at a time. */
+/* Evaluates samples that do not fill a micro-batch on one or more ranks: the result must be the mean over single
+ * samples. */
 static void evaluate_tails(mega_world *world, const layout *l)
 {
     static const int64_t counts[] = {1, 3, 5, 15, 18};
@@ -274,9 +275,10 @@ static void evaluate_tails(mega_world *world, const layout *l)
     }
 }
 
-/* ---- data that are read ahead ---- */
+/* ---- data that is read ahead ---- */
 
-/* Sample 9 is the second of the third step, and of rank 1 where ranks are data parallel. */
+/* Reads a sample, but fails for sample 9 if *user is true. Sample 9 is the second of the third step; with data
+ * parallelism rank 1 reads it. */
 static mega_status read_but_one(void *user, int64_t index, mega_sample *sample)
 {
     if (mega_sample_index(sample) == 9 && *(const bool *)user)
@@ -284,7 +286,7 @@ static mega_status read_but_one(void *user, int64_t index, mega_sample *sample)
     return api_read(NULL, index, sample);
 }
 
-/* A read that fails on rank 1 while the steps before it run is the error of the step that needs it, on both. */
+/* A read on rank 1 that fails while earlier steps run is reported on both ranks, by the step that needs its sample. */
 static void train_ahead(mega_world *world, const layout *l, const outcome *alone)
 {
     static const mega_dataset whole = {.count = API_SAMPLES, .read = api_read, .is_thread_safe = true};
@@ -358,7 +360,7 @@ int main(int argc, char **argv)
     mega_world *world = NULL;
     if (argc < 2) return 2;
     need(mega_world_create(&world, NULL));
-    /* one rank for both: the same options by numbers */
+    /* one rank: the same options as numbers */
     mega_engine *e = NULL;
     const mega_engine_options one = {.compute = MEGA_F64,
                                      .micro_batch = 1,

@@ -1,12 +1,11 @@
-/* How long pipeline stages wait: idle over ideal time, read from the recorded trace of the first stage (which begins
- * first and ends last, so that all of the step that it does not work is a bubble). Stages are slowed to a fixed cost,
- * so that the cores of the machine do not matter: the linker sends the engine's calls of mega_program_forward and
- * mega_program_backward to the wrappers below (--wrap in cmake/tests.cmake). What disturbs a step lengthens its waits,
- * so the best of some counts; but where it is the first stage that was held up, the others had time to catch up and its
- * waits are too short: such a step does not count.
+/* Measures how long pipeline stages wait: idle time / ideal time, from the recorded trace of the first stage. That
+ * stage begins first and ends last, so all time in which it does not work is part of the bubble. Stages are slowed to a
+ * fixed duration, so that the number of cores does not matter: the linker redirects the engine's calls of
+ * mega_program_forward and mega_program_backward to the wrappers below (--wrap in cmake/tests.cmake). A disturbed step
+ * has longer waits, so the best of several steps counts. But if the first stage itself was delayed, the others caught
+ * up meanwhile and its waits are too short: such a step does not count.
  *
- *   ranks_bubble MICRO_BATCHES CHUNKS
- */
+ *   ranks_bubble MICRO_BATCHES CHUNKS */
 #include "engine_run.h"
 #include "megalith/memory.h"
 #include "megalith/profile.h"
@@ -21,7 +20,7 @@
 enum { STEPS = 15 };
 static const double forward_s = 0.1, backward_s = 0.2, tolerance = 0.02;
 
-/* What the wrappers sleep for: seconds of a run of one chunk's program. */
+/* Duration in seconds to which the wrappers stretch a pass of one chunk. */
 static mega_world *slowed_world;
 static double slow_forward_s, slow_backward_s;
 
@@ -37,7 +36,7 @@ static mega_status last_at_least(double began, double seconds)
     return MEGA_OK;
 }
 
-/* The names that --wrap gives to the product's functions and to those that take their place. */
+/* The linker option --wrap gives these names to the original functions and to their replacements. */
 mega_status __real_mega_program_forward(mega_program *p, int slot);
 mega_status __real_mega_program_backward(mega_program *p, int slot);
 mega_status __wrap_mega_program_forward(mega_program *p, int slot);
@@ -64,7 +63,7 @@ static void need(mega_status st)
     exit(1);
 }
 
-/* Seconds of the events "pipeline wait" in a trace. */
+/* Returns the total seconds of the events "pipeline wait" in a trace. */
 static double waits(const char *trace)
 {
     double sum = 0;
@@ -75,7 +74,7 @@ static double waits(const char *trace)
     return sum;
 }
 
-/* INFINITY: it does not count. */
+/* Runs a step and returns its idle time / ideal time; INFINITY: the step does not count. */
 static double step(mega_engine *e)
 {
     mega_profile *profile;
@@ -92,8 +91,8 @@ static double step(mega_engine *e)
     need(mega_buffer_check(&trace, "trace"));
     const double ideal = (double)r.micro_batches * (forward_s + backward_s);
     double idle = waits(trace.data);
-    if (fabs(idle - r.waiting_s) > 1e-3) idle = INFINITY;                      /* trace and result tell the same */
-    if (r.forward_s + r.backward_s > (1 + tolerance) * ideal) idle = INFINITY; /* it worked too long: held up */
+    if (fabs(idle - r.waiting_s) > 1e-3) idle = INFINITY;                      /* trace and result must agree */
+    if (r.forward_s + r.backward_s > (1 + tolerance) * ideal) idle = INFINITY; /* the stage was delayed */
     mega_buffer_fini(&trace);
     mega_profile_destroy(profile);
     return idle / ideal;

@@ -1,5 +1,6 @@
-/* Wrong collective calls on two ranks, by both or by rank 1 alone: each is the same status on both, no rank waits for
- * the other, and afterwards the engine trains as if nothing had been. The argument is how the ranks divide. */
+/* Makes wrong collective calls on two ranks, on both or on rank 1 only. Each returns the same status on both ranks, no
+ * rank waits for the other, and afterwards the engine trains as if no wrong call had been made. The argument is the
+ * layout. */
 #include "engine_run.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@ enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4 };
 
 typedef struct scene {
     mega_world *world;
-    bool is_wrong; /* this rank calls wrongly */
+    bool is_wrong; /* this rank makes the wrong call */
     mega_engine *raw, *ready;
     const char *folder;
     int failures;
@@ -63,7 +64,7 @@ static mega_status read_and_evaluate(const scene *s)
     return mega_engine_evaluate_part(s->ready, &d, 0, 1, &sums);
 }
 
-/* A call that is wrong on the ranks with is_wrong. */
+/* Defines a call that is wrong on the ranks with is_wrong. */
 #define CALL(name, ...)                     \
     static mega_status name(const scene *s) \
     {                                       \
@@ -99,7 +100,7 @@ static const struct {
     const char *name;
     mega_status (*call)(const scene *s);
     const char *said;
-    bool by_rank_1; /* alone */
+    bool by_rank_1; /* only rank 1 makes it */
 } wrong[] = {
 #define BOTH(name, said)         \
     {                            \

@@ -1,10 +1,9 @@
-/* Checkpoints over ranks, in double with the plain kernels.
+/* Tests checkpoints over ranks, in double with the plain kernels.
  *
- *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N]    half of the steps, then a save
+ *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N]    runs half of the steps, then saves
  *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [tp=N] [pp=N] [zero=N]
- *       from each folder: its values saved again in this layout are the same bytes; the other half of the steps has the
- *       losses of one rank that was never interrupted, and that makes them here for itself
- */
+ *       loads each folder: saving it again in this layout must give the same bytes, and the second half of the steps
+ *       must have the losses of an uninterrupted run on one rank, which this program computes itself */
 #include "engine_run.h"
 #include "megalith/file.h"
 #include "megalith/gpt.h"
@@ -53,7 +52,7 @@ typedef struct run {
     double loss[STEPS], norm[STEPS];
 } run;
 
-/* The vocabulary's padding differs between layouts: it is in no file. */
+/* Opens a run. The padding of the vocabulary differs between layouts, so no file may contain it. */
 static void open_run(run *r, const setting *s, mega_world *world)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / (tp * pp);
@@ -109,7 +108,7 @@ static int compare_file(const char *a, const char *b, const char *name)
     return differs;
 }
 
-/* run.json holds no word of the layout either, as the engine writes it. */
+/* Compares two folders. run.json does not depend on the layout either, as the engine writes it. */
 static int compare_folders(const char *a, const char *b)
 {
     static const char *const files[] = {"config.json",    "model.safetensors",           "state/masters.safetensors",

@@ -1,6 +1,6 @@
-/* Every collective over every axis of a layout, against what this rank works out by itself: numbers are small integers
- * that follow from world rank and place, so that every sum is exact in every type; one after the other, and many under
- * way at once.   ranks_comm TP CP PP EP */
+/* Tests every collective over every axis of a layout against results that this rank computes alone. Values are small
+ * integers computed from world rank and position, so every sum is exact in every type. Collectives run one after the
+ * other, and also many at once. Usage: ranks_comm TP CP PP EP */
 #include "megalith/comm.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
@@ -45,7 +45,7 @@ static int member(const group *g, int r)
     return g->first + r * g->stride;
 }
 
-/* What a rank brings at place i: 0 to 12. */
+/* Returns the value of a rank at position i: 0 to 12. */
 static int value(int world_rank, int64_t i)
 {
     return (int)((world_rank * 7 + i * 3) % 13);
@@ -141,13 +141,13 @@ static void check_moves(const group *g, mega_dtype t, int64_t count)
     free(out);
 }
 
-/* The lowest failing rank's message reaches everyone; then all goes on. */
+/* All ranks must get the message of the lowest failing rank and can then continue. */
 static void check_agreement(const group *g)
 {
     const int size = g->axis.size;
     char message[32];
     need(mega_comm_agree(g->axis.comm, MEGA_OK));
-    /* Over the whole world a failure is the end: that one is planted last, in main. */
+    /* A failure over the whole world is final, so main tests it last. */
     for (int bad = 0; bad < size && size < mega_comm_size(world_comm); bad++) {
         mega_status st = MEGA_OK;
         if (g->axis.rank >= bad) st = MEGA_FAIL(MEGA_ERR_FORMAT, "planted in %d", member(g, g->axis.rank));
@@ -157,7 +157,7 @@ static void check_agreement(const group *g)
                (int)st, mega_error_message());
         mega_error_clear();
     }
-    /* A failure that left no message is a failure all the same, also where an old message is of another status. */
+    /* A failure without a message also counts, even if an older message has another status. */
     for (int has_old = 0; has_old < 2 && size > 1 && size < mega_comm_size(world_comm); has_old++) {
         mega_error_clear();
         if (has_old != 0) (void)MEGA_FAIL(MEGA_ERR_IO, "an old message");
@@ -184,11 +184,11 @@ static void check_group(const group *g)
            "a reduction of bytes was taken");
 }
 
-/* ---- many under way at once ---- */
+/* ---- many in progress at once ---- */
 
 enum { GROUPS = 6, KINDS = 5, MANY = 3001 };
 
-/* Of one group: a request of each kind and what it works on. */
+/* For one group: a request of each kind and its data. */
 typedef struct under_way {
     mega_request request[KINDS];
     float sum[MANY], scattered[MANY], *all, *gathered;
@@ -229,8 +229,8 @@ static void check_all(const under_way *u, const group *g)
         expect(wrong[k] == 0, "request %d of group %s under way with others: %d wrong", k, g->name, wrong[k]);
 }
 
-/* Begun group by group in an order that differs from rank to rank, polled now and then, waited for in another order,
- * with a blocking collective in between. */
+/* Starts requests group by group, in an order that differs from rank to rank, polls now and then, and waits for them in
+ * another order, with a blocking collective in between. */
 static void check_under_way(mega_world *world, const group *group_of, under_way *u, int round)
 {
     const int me = mega_world_rank(world);
@@ -240,7 +240,7 @@ static void check_under_way(mega_world *world, const group *group_of, under_way 
         for (int polls = 0; polls < (me * 7 + round) % 5; polls++) need(mega_comm_poll(world));
     }
     for (int i = 0; i < GROUPS * KINDS; i++) {
-        const int at = (i * 7 + me * 11 + round) % (GROUPS * KINDS); /* 7 and 30 have no common divisor: each once */
+        const int at = (i * 7 + me * 11 + round) % (GROUPS * KINDS); /* 7 and 30 are coprime: each request once */
         need(mega_comm_wait(&u[at / KINDS].request[at % KINDS]));
         if (i == 5) need(mega_comm_barrier(world_comm, "between"));
         expect(u[at / KINDS].request[at % KINDS].world == NULL, "a request outlived its wait");
@@ -269,9 +269,9 @@ static void check_rounds(mega_world *world, const group *group_of)
     }
 }
 
-/* ---- over MPI and through shared memory: the same bits ---- */
+/* ---- MPI and shared memory give the same bits ---- */
 
-/* What each kind of collective makes of numbers whose sum depends on the order, one after the other. */
+/* Appends the results of each kind of collective on numbers whose sum depends on the order. */
 static size_t collect(const group *g, mega_dtype t, int64_t count, char *out)
 {
     const size_t bytes = (size_t)count * mega_dtype_size(t), size = (size_t)g->axis.size;
@@ -297,7 +297,7 @@ static void check_ways(mega_world *world, const group *group_of)
     if (mega_world_size(world) > 8 || !mega_world_can_share(world)) return;
     char *ways[2] = {malloc(MOST), malloc(MOST)};
     if (ways[0] == NULL || ways[1] == NULL) exit(1);
-    for (int k = 0; k < 2 * GROUPS; k++) /* groups in turns, also of one tag */
+    for (int k = 0; k < 2 * GROUPS; k++) /* alternates between groups, also with the same tag */
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             const group *g = &group_of[k % GROUPS];
             const mega_dtype t = (k + (int)c) % 2 == 0 ? MEGA_F32 : MEGA_BF16;
@@ -313,7 +313,7 @@ static void check_ways(mega_world *world, const group *group_of)
     free(ways[1]);
 }
 
-/* Groups of one axis that differ from layout to layout take turns. */
+/* Alternates between layouts whose groups of one axis differ. */
 static void check_layouts(mega_world *world)
 {
     const int size = mega_world_size(world);
@@ -333,7 +333,7 @@ static void check_layouts(mega_world *world)
     mega_layout_destroy(l[1]);
 }
 
-/* Sums over every other rank of the world, in their order: of numbers whose sum depends on it. */
+/* Sums over every second rank of the world, in rank order, of numbers whose sum depends on the order. */
 static void check_members(mega_world *world)
 {
     static const int64_t counts[] = {1, 5, 4099, 20000};
@@ -360,16 +360,17 @@ static void check_members(mega_world *world)
     }
 }
 
-/* Groups of one tag share buffers. One rank has posted its numbers to a group and reads the others' late: meanwhile
- * these go on to groups of that tag without it, and must not write over what it has yet to read. */
+/* Groups with the same tag share buffers. One rank posts its numbers to a group and reads those of the others late.
+ * Meanwhile the others start collectives in groups of that tag without this rank, and must not overwrite what it has
+ * not read yet. */
 static void check_late_reader(mega_world *world)
 {
-    enum { COUNT = 8, ROUNDS = 4, OTHERS = 6 /* more than buffers of a rank */ };
+    enum { COUNT = 8, ROUNDS = 4, OTHERS = 6 /* more than a rank has buffers */ };
     const int size = mega_world_size(world), me = mega_world_rank(world);
     mega_layout *all, *half;
     if (size != 4) return;
     need(mega_layout_create(&all, world, NULL));
-    need(mega_layout_create(&half, world, &(mega_layout_sizes){.tp = 2})); /* dp: ranks 0, 2 and 1, 3 */
+    need(mega_layout_create(&half, world, &(mega_layout_sizes){.tp = 2})); /* dp groups: ranks 0, 2 and ranks 1, 3 */
     for (int round = 0; round < ROUNDS; round++) {
         float x[COUNT], y[COUNT];
         mega_request r, copy;
@@ -391,15 +392,15 @@ static void check_late_reader(mega_world *world)
     mega_layout_destroy(all);
 }
 
-/* Gatherings that are read where they are: what a rank has may change as soon as its call has returned, also while
- * another is late; two of a tag follow each other. */
+/* Tests all-gathers that other ranks read in place: a rank may change its input once its call has returned, even if
+ * another rank is late; two all-gathers of the same tag follow each other. */
 static void check_large_gathers(mega_world *world)
 {
     enum { COUNT = 300007, ROUNDS = 3 };
     const int size = mega_world_size(world), me = mega_world_rank(world);
     const char *way = getenv("MEGA_COMM");
     if (!mega_world_can_share(world) || getenv("MEGA_TEST_HOSTS") != NULL || (way != NULL && strcmp(way, "mpi") == 0))
-        return; /* in messages of 1,000 bytes */
+        return; /* these send messages of 1,000 bytes */
     float *mine = malloc(COUNT * sizeof *mine), *all = malloc((size_t)size * COUNT * sizeof *all);
     if (mine == NULL || all == NULL) exit(1);
     for (int round = 0; round < ROUNDS; round++) {
@@ -418,7 +419,7 @@ static void check_large_gathers(mega_world *world)
     free(all);
 }
 
-/* The table of requests is fixed: one more is refused, and what is under way goes on. */
+/* The table of requests has a fixed size: one more request is refused, and those in progress continue. */
 static void check_table(const group *g)
 {
     static mega_request r[MEGA_COMM_REQUESTS + 1];
@@ -443,7 +444,7 @@ static void check_table(const group *g)
     mega_error_clear();
 }
 
-/* A signal to the last rank: those of its host, where they share memory, know of it without a message. */
+/* Signals the last rank: ranks of its host that share memory see it without a message. */
 static void check_stops(mega_world *world)
 {
     const int me = mega_world_rank(world), size = mega_world_size(world);
@@ -458,7 +459,7 @@ static void check_stops(mega_world *world)
         expect(told, "a stop of a rank of this host");
 }
 
-/* Who shares the page of records knows the processes of its host. */
+/* A rank that shares the page of records knows the processes of its host. */
 static void check_processes(mega_world *world)
 {
     enum { MOST = 64 };
@@ -481,7 +482,7 @@ int main(int argc, char **argv)
     mega_layout *l;
     if (argc != 5) return 2;
     const mega_layout_sizes s = {.tp = atoi(argv[1]), .cp = atoi(argv[2]), .pp = atoi(argv[3]), .ep = atoi(argv[4])};
-    /* Small enough that messages are cut and reductions go piece by piece. */
+    /* Small sizes, so that messages are split and reductions run in pieces. */
     need(mega_world_create(&world, &(mega_world_options){.message_bytes = 1000, .scratch_bytes = 8192}));
     need(mega_layout_create(&l, world, &s));
     world_comm = l->world.comm;

@@ -1,5 +1,5 @@
-/* Engines that only run forward, over two ranks: generation and evaluation give what one rank gives, a wrong run of
- * rank 1 alone is told on both, and so is a signal that one of them gets. The argument is how the ranks divide. */
+/* Tests engines that only run forward, on two ranks: generation and evaluation give the results of one rank; a wrong
+ * run on rank 1 only, or a signal to one rank, is reported on both. The argument is the layout. */
 #include "engine_text.h"
 #include "megalith/threads.h"
 
@@ -13,7 +13,7 @@ typedef struct scene {
     mega_team *team;
     mega_gpt gpt;
     const char *how;
-    mega_engine *one, *one_whole; /* of this rank alone */
+    mega_engine *one, *one_whole; /* engines that use this rank only */
     mega_engine *all, *all_whole;
 } scene;
 
@@ -55,7 +55,7 @@ static mega_engine *open_engine(const scene *s, mega_mode mode, bool is_alone)
     return e;
 }
 
-/* Data-parallel ranks make texts of their own, and another number of them. */
+/* Data-parallel ranks generate different texts, and different numbers of them. */
 static void texts_are_those_of_one_rank(const scene *s)
 {
     const int mine = is(s, "dp") ? mega_world_rank(s->world) : 0;
@@ -84,7 +84,7 @@ static void stages_know_their_place(const scene *s)
           "the last stage has the logits");
 }
 
-/* By rank 1 alone; what is told on both where they share the model. */
+/* Makes wrong runs on rank 1 only; if both ranks share the model, both report them. */
 static void wrong_runs(const scene *s)
 {
     const bool is_wrong = mega_world_rank(s->world) == 1, is_told = is_wrong || !is(s, "dp");
@@ -98,7 +98,7 @@ static void wrong_runs(const scene *s)
     check(st == (is_told ? MEGA_ERR_USAGE : MEGA_OK), "a wrong length is told");
     check(!is_told || strstr(mega_error_message(), "has -1 positions") != NULL, "as what it is");
     check(is_wrong || !is_told || strstr(mega_error_message(), "rank 1: ") != NULL, "and of which rank");
-    for (int i = 0; i < 3; i++) { /* the second of three that go through the stages side by side */
+    for (int i = 0; i < 3; i++) { /* the second of three runs that overlap in the stages is wrong */
         text_fill(&t, s->all);
         mega_batch *b = i == 1 && is_wrong ? mega_engine_run_batch(s->all, MEGA_RUN_PREFILL) : NULL;
         const int32_t ids[TEXT_PREFILL] = {id, id, id, id};
@@ -111,13 +111,13 @@ static void wrong_runs(const scene *s)
     texts_are_those_of_one_rank(s);
 }
 
-/* The last, as a rank that was asked to stop stays so. */
+/* Runs last, because a rank that was asked to stop cannot continue. */
 static void signals(const scene *s)
 {
     engine_text t;
     const bool is_told = mega_world_rank(s->world) == 1 || !is(s, "dp");
     text_begin(&t, 5);
-    need(mega_comm_barrier(mega_world_comm(s->world), "signals")); /* no rank of dp is still at its last text */
+    need(mega_comm_barrier(mega_world_comm(s->world), "signals")); /* all ranks of dp have finished their texts */
     if (mega_world_rank(s->world) == 1) stop = SIGTERM;
     const mega_status st = text_generate(&t, s->all);
     check(st == MEGA_ERR_INTERRUPTED || (!is_told && st == MEGA_OK), "a signal is told on all ranks of a model");

@@ -1,5 +1,6 @@
-/* Who begins and ends MPI.   ranks_host_mpi alone|own|host: without a launcher; MPI begun by the library, world after
- * world; MPI begun by the program, worlds of its communicators. Four ranks but for the first. */
+/* Tests who initializes and finalizes MPI. Usage: ranks_host_mpi alone|own|host. alone: without a launcher; own: the
+ * library initializes MPI, and creates several worlds one after the other; host: the program initializes MPI, and
+ * worlds use its communicators. own and host run on four ranks. */
 #include "api_model.h"
 #include "megalith/comm.h"
 
@@ -34,7 +35,7 @@ static void say_finalized(void)
     puts(is_finalized() ? "finalized at exit" : "left open");
 }
 
-/* Two steps of two samples; the loss of the second. world NULL: the engine makes its own. */
+/* Trains two steps and returns the loss of the second. world NULL: the engine creates its own. */
 static mega_status train(mega_world *world, const char *option, double *out_loss)
 {
     static const mega_dataset data = {.count = API_SAMPLES, .read = api_read};
@@ -70,7 +71,7 @@ static void run_own(void)
 {
     mega_world *world = NULL;
     double first, again;
-    atexit(say_finalized); /* after what the library registers */
+    atexit(say_finalized); /* runs after the handlers that the library registers */
     need(train(NULL, "--no-such-option", &first) == MEGA_ERR_USAGE, "a mistake fails");
     need(train(NULL, NULL, &first) == MEGA_OK, "an engine after one that failed");
     need(train(NULL, NULL, &again) == MEGA_OK && again == first, "a second engine has the same loss");

@@ -1,18 +1,19 @@
-/* Law 1 for models of every kind: steps of a small model in a layout of ranks, against the same steps on one rank,
- * which the first rank makes for all. Losses, metrics, gradient norms and an evaluation agree; the same layout twice
- * gives the same bits, weights included.
+/* Tests, for models of every kind, that results do not depend on the layout of ranks (law 1): runs steps of a small
+ * model in a layout of ranks, and compares them with the same steps on one rank, which the first rank runs for all.
+ * Losses, metrics, gradient norms and an evaluation must agree, and the same layout twice must give the same bits,
+ * including weights.
  *
- *   ranks_kinds list MODEL            rows of settings, "RANKS SETTING…" a line, any two of which meet in a row
+ *   ranks_kinds list MODEL            prints rows of settings, "RANKS SETTING…" each; any two settings meet in some row
  *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1] [precision=f64|f32|bf16]
- * [micro=N] [refused=1]
+ *               [micro=N] [refused=1]
  *
  *   gpt      with dropout
- *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy
- *   losses   two losses of a vocabulary with coefficients, one of them in the middle; dropout
- *   custom   a custom op of two values and two results
+ *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy metric
+ *   losses   two vocabulary losses with coefficients, one of them in the middle of the model; dropout
+ *   custom   a custom op with two inputs and two outputs
  *
- * One rank computes with micro-batches of two samples and without recomputation, whatever the layout has. refused: the
- * layout is one that this model does not have, and the engine says so. */
+ * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
+ * support the layout, and the engine must refuse it. */
 #include "cover.h"
 #include "engine_run.h"
 #include "megalith/hash.h"
@@ -195,7 +196,7 @@ static const struct {
     const char *name;
     const mega_layer *layer; /* NULL: GPT */
     int num_layers;
-    bool all_rows; /* not with sequence parallelism */
+    bool all_rows; /* cannot use sequence parallelism */
 } models[] = {{"gpt", NULL, 0, false},
               {"conv", ROWS(conv), true},
               {"losses", ROWS(losses), false},
@@ -217,12 +218,12 @@ enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MI
 static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_TENSOR] = {"", "tp=2", "tp=2 sp=1"},
     [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2"},
-    [IN_DATA] = {"", ""}, /* says the number of ranks */
+    [IN_DATA] = {"", ""}, /* determines the number of ranks */
     [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
     [IN_RECOMPUTE] = {"", "recompute=1"},
     [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16"},
     [IN_MICRO] = {"micro=2", "micro=4"}};
-static int listed; /* the model whose rows are made: cover_make passes nothing on */
+static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 static int ranks_of(const int *level)
 {
@@ -235,7 +236,7 @@ static bool allows(const cover_row *r)
     const int together = (level[IN_DATA] > 0 ? 2 : 1) * (level[IN_MICRO] > 0 ? 4 : 2);
     if (ranks_of(level) > 4 || (models[listed].all_rows && level[IN_TENSOR] == 2)) return false;
     if (level[IN_DATA] == 0 && level[IN_ZERO] > 0) return false;
-    return level[IN_STAGES] != 2 || BATCH / together % 2 == 0; /* programs take turns over two micro-batches */
+    return level[IN_STAGES] != 2 || BATCH / together % 2 == 0; /* programs alternate over two micro-batches */
 }
 
 static int print_rows(int model)
@@ -294,7 +295,7 @@ static setting read_setting(int argc, char **argv)
 
 typedef struct outcome {
     double loss, norm, value[VALUES];
-    uint64_t weights; /* a hash of those that this rank owns */
+    uint64_t weights; /* hash of the weights that this rank owns */
 } outcome;
 
 static mega_status create(mega_engine **out, mega_world *world, const setting *s)
@@ -327,7 +328,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     return mega_engine_create(&(mega_setup){.model = &m, .options = &o}, out);
 }
 
-/* The samples of a batch, in every step the same: the loss falls. */
+/* Fills a batch with the same samples in every step, so that the loss decreases. */
 static void fill(mega_batch *b, const setting *s)
 {
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
@@ -362,7 +363,7 @@ static uint64_t hash_weights(const mega_engine *e)
     return hash;
 }
 
-/* The steps, then an evaluation. */
+/* Runs the steps, then an evaluation. */
 static void train(mega_world *world, const setting *s, outcome out[STEPS + 1])
 {
     mega_engine *e = NULL;

@@ -1,5 +1,5 @@
-/* The layers of layers.h over real ranks of tensor parallelism, each alone: result, gradient of what enters it, and
- * gradients of its parameters, against the same layer on one rank.   ranks_layers
+/* Tests each layer of layers.h over ranks of tensor parallelism: its result, the gradient of its input and the
+ * gradients of its parameters must be those of the same layer on one rank. Usage: ranks_layers
  *
  * Every rank takes part in each case, without and with sequence parallelism. */
 #include "megalith/layers.h"
@@ -46,7 +46,7 @@ static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 
 static mega_tensor ids(const mega_builder *b)
 {
-    return mega_input(b, "seq_position", MEGA_I32, S, 0); /* any do */
+    return mega_input(b, "seq_position", MEGA_I32, S, 0); /* any values */
 }
 
 static mega_tensor embeddings(const mega_builder *b, mega_tensor x)
@@ -68,7 +68,7 @@ static mega_tensor head(const mega_builder *b, mega_tensor x)
 static const struct {
     const char *name;
     describe_layer *describe;
-    bool is_head; /* its result is [T], whole on every rank, and it makes its own gradient */
+    bool is_head; /* its result is [T], complete on every rank, and it computes its own gradient */
 } layers[] = {{"column and row linear", column_and_row, false},
               {"linear", linear, false},
               {"self attention", attention, false},
@@ -80,7 +80,7 @@ typedef struct run {
     mega_layout *layout;
     mega_params *params;
     mega_program *program;
-    int64_t rows; /* of x and of the result: all tokens, or this rank's slab */
+    int64_t rows; /* rows of x and of the result: all tokens, or this rank's slab */
 } run;
 
 static double number(uint32_t what, int64_t i)
@@ -89,7 +89,7 @@ static double number(uint32_t what, int64_t i)
     return (double)r.v[0] / 4294967296.0 - 0.5;
 }
 
-/* Row and column of element k of what this rank has of a parameter. */
+/* Writes the row and column, in the whole tensor, of element k of this rank's part of a parameter. */
 static void place_of(const run *r, const mega_param *p, int64_t k, int64_t at[2])
 {
     at[0] = k / p->local_shape[1];
@@ -99,7 +99,7 @@ static void place_of(const run *r, const mega_param *p, int64_t k, int64_t at[2]
     at[p->cut_dim] = (i / part * r->layout->tp.size + r->layout->tp.rank) * part + i % part;
 }
 
-/* Every parameter, biases too, has random values that depend on the place in the whole tensor. */
+/* Sets every parameter, including biases, to random values that depend on the position in the whole tensor. */
 static void set_parameters(const run *r)
 {
     for (int i = 0; i < mega_params_count(r->params); i++) {
@@ -127,7 +127,7 @@ static void set_inputs(const run *r, bool is_head)
     }
     for (int t = 0; t < T; t++) {
         if (sample != NULL) sample[t] = 40 + t / S;
-        if (position != NULL) position[t] = is_head ? (t * 7) % VOCAB : t % S; /* labels there */
+        if (position != NULL) position[t] = is_head ? (t * 7) % VOCAB : t % S; /* labels of the head */
         if (row != NULL) row[t] = t % S;
         if (mask != NULL) mask[t] = t % 3 == 0 ? 0.0f : 1.0f;
     }
@@ -181,7 +181,7 @@ static int differs(const run *r, const char *layer, const char *what, double apa
     return 1;
 }
 
-/* Rows that this rank has of a tensor of all tokens. */
+/* Compares this rank's rows of a tensor over all tokens. */
 static int compare_rows(const run *many, const run *one, const char *layer, const char *name, int64_t cols, bool whole)
 {
     const double *a = mega_program_tensor(many->program, name, 0), *b = mega_program_tensor(one->program, name, 0);

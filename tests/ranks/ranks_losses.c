@@ -1,11 +1,12 @@
-/* A linear model with two losses and two metrics, in two parts, against gradients written here.   ranks_losses
+/* Tests a linear model in two parts, with two losses and two metrics, against gradients computed here. Usage:
+ * ranks_losses
  *
  *   part 0:  x = table[token]        "size": mean over unmasked rows of |x|^2, coefficient 0.5
  *   part 1:  y = x weight^T          "far": mean over all rows of |y - 3 y|^2, coefficient -0.25
  *                                    "kept": mean over unmasked rows of |y|^2, and "hits", the accuracy: metrics
  *
- * One rank, tensor, pipeline and data parallelism and every stage of ZeRO make losses, metrics, gradient norm and
- * updates of the formulas, and the same bits twice. */
+ * On one rank, and with tensor, pipeline and data parallelism and every stage of ZeRO, losses, metrics, gradient norm
+ * and updates must be those of the formulas, and two runs must have the same bits. */
 #include "engine_run.h"
 #include "megalith/builder.h"
 
@@ -69,7 +70,7 @@ static void sample(int32_t tokens[T], int32_t labels[T], float mask[T], int64_t 
     engine_run_sample(row, n);
     for (int t = 0; t < T; t++) {
         tokens[t] = row[t];
-        labels[t] = row[t + 1] % (C + 1); /* one is no class */
+        labels[t] = row[t + 1] % (C + 1); /* C is not a class */
         mask[t] = (row[t + 1] + n) % 3 == 0 ? 0.0F : 1.0F;
     }
 }
@@ -81,7 +82,7 @@ typedef struct truth {
     double loss, norm, value[LOSSES];
 } truth;
 
-/* One row of a micro-batch: adds to sums and weights of the losses. */
+/* Adds one row of a micro-batch to the sums and weights of the losses. */
 static void true_row(const truth *t, int32_t token, int32_t label, double mask, double y[C], double of[LOSSES][2])
 {
     const double *x = t->table[token];
@@ -90,7 +91,7 @@ static void true_row(const truth *t, int32_t token, int32_t label, double mask, 
         y[i] = 0;
         for (int k = 0; k < C; k++) y[i] += t->weight[i][k] * x[k];
         of[0][0] += mask * x[i] * x[i];
-        of[1][0] += 4 * y[i] * y[i]; /* of y - 3 y */
+        of[1][0] += 4 * y[i] * y[i]; /* |y - 3 y|^2 */
         of[2][0] += mask * y[i] * y[i];
         if (y[i] > y[best]) best = i;
     }
@@ -119,7 +120,7 @@ static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
         }
 }
 
-/* A micro-batch is one sample, and a step takes those from `first` on. */
+/* Computes a step on the samples from `first` on; a micro-batch is one sample. */
 static void true_step(truth *t, int64_t first)
 {
     double *p[] = {&t->table[0][0], &t->weight[0][0]}, *d[] = {&t->d_table[0][0], &t->d_weight[0][0]};
@@ -177,7 +178,7 @@ static void fill(mega_engine *e, mega_batch *b, int64_t first)
     }
 }
 
-/* The steps, then an evaluation. */
+/* Runs the steps, then an evaluation. */
 static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
 {
     mega_engine *e = open_engine(world, l);
@@ -223,7 +224,7 @@ static int check(mega_world *world, const layout *l, truth t)
     return failures;
 }
 
-/* The initial weights, which do not depend on the layout. */
+/* Returns the initial weights, which do not depend on the layout. */
 static truth begin_truth(void)
 {
     truth t;

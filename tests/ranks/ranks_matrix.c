@@ -1,4 +1,4 @@
-/* Prints the rows of the parity matrix, "RANKS SETTING…" a line:   ranks_matrix full|sparse */
+/* Prints the rows of the parity matrix, one line "RANKS SETTING…" each. Usage: ranks_matrix full|sparse */
 #include "parity_matrix.h"
 
 int main(int argc, char **argv)

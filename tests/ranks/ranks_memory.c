@@ -1,5 +1,6 @@
-/* Memory of a rank with ZeRO: what is held over the start of an engine of 60 million parameters and a step, against
- * its plan.   ranks_memory STAGE [PIPELINE_STAGES CHUNKS]: prints a line, fails where they are more than 3 % apart. */
+/* Measures the memory of a rank with ZeRO from the creation of an engine of 60 million parameters through a step, and
+ * compares it with the plan. Usage: ranks_memory STAGE [PIPELINE_STAGES CHUNKS]. Prints a line, and fails if the two
+ * differ by more than 3 %. */
 #include "engine_run.h"
 #include "held.h"
 #include "megalith/memory.h"
@@ -42,7 +43,7 @@ static void step(mega_engine *e)
     need(mega_engine_train_batch(e, &r));
 }
 
-/* Percent that is held beyond the plan. */
+/* Returns by how many percent the memory exceeds the plan. */
 static double measure(mega_world *world, const setting *s)
 {
     const mega_gpt gpt = model(s->chunks);

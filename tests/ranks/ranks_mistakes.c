@@ -1,6 +1,6 @@
-/* ranks_mistakes FILE ARGUMENT…: for each mistake of FILE (mistakes.txt) the training and its --dry-run, by the ranks
- * that a launcher started. On every rank both must fail with the same message, and nothing may have been written.
- * ARGUMENT…: options of a run without mistakes, which would write into the folder "made". */
+/* Usage: ranks_mistakes FILE ARGUMENT…. Runs, for each mistake in FILE (mistakes.txt), the training and its --dry-run
+ * on the ranks that a launcher has started. Both must fail with the same message on every rank, and nothing may be
+ * written. ARGUMENT…: options of a run without mistakes, which would write into the folder "made". */
 #include "megalith/command_options.h"
 #include "megalith/file.h"
 #include "megalith/train.h"
@@ -27,7 +27,7 @@ static void no_log(void *user, mega_log_level level, const char *line)
     (void)line;
 }
 
-/* One row: three parts between " :: ". */
+/* Splits a row into its three parts, separated by " :: ". */
 static bool split_row(char *line, mistake *out)
 {
     out->name = line;

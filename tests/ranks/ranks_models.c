@@ -1,9 +1,10 @@
-/* A model of one's own over ranks: a list of layers with borders of different widths, a parameter that is added as an
- * activation, rows of one, a table that the first and the last layer share, and a second value that passes through
- * layers which do not read it, a loss in two of the layers and a metric in a third.   ranks_models
+/* Tests a user's own model over ranks. Its list of layers has borders of different widths, a parameter that is added as
+ * an activation, rows of one element, a table that the first and the last layer share, a second value that passes
+ * through layers that do not read it, a loss in each of two layers and a metric in a third. Usage: ranks_models
  *
- * Over a pipeline (each stage has one program or several, which take turns), ranks of dp and ZeRO it makes the losses
- * of one rank. Every mistake in the model is the same error on every rank, also where one rank alone made it. */
+ * With a pipeline (one program per stage, or several that alternate), data parallelism and ZeRO, it must have the
+ * losses of one rank. Every mistake in the model must be the same error on every rank, even if only one rank made
+ * it. */
 #include "engine_run.h"
 #include "megalith/model.h"
 
@@ -14,7 +15,7 @@
 
 enum { T = ENGINE_RUN_SEQ, V = ENGINE_RUN_VOCAB, LAYERS = 6, STEPS = 3, BATCH = 12, SIDE = 6 };
 static const int64_t width[LAYERS] = {8,  24, 12,
-                                      10, 20, 8}; /* of what a layer hands to the next; the last: of the head */
+                                      10, 20, 8}; /* channels from each layer to the next; the last: of the head */
 
 typedef enum mistake {
     NONE,
@@ -48,12 +49,12 @@ typedef enum mistake {
 
 typedef struct model {
     mistake mistake;
-    bool is_other_rank; /* makes the mistake of one rank */
+    bool is_other_rank; /* this rank makes the mistake */
 } model;
 
 static const struct {
     mistake mistake;
-    int stages, programs; /* that it needs; 0: any */
+    int stages, programs; /* stages and programs needed; 0: any */
     const char *message;
 } mistakes[] = {
     {LONG_NAME, 0, 0, "parameter \"ends.wwww"},
@@ -83,7 +84,7 @@ static const struct {
     {OTHER_ATTRIBUTE, 0, 0, "its ranks have different models, from layer 3 on"},
 };
 
-/* Mistakes that the first step shows: the engine cannot know what its caller fills. */
+/* Mistakes that only the first step can find, because the engine does not know what its caller fills in. */
 static const struct {
     mistake mistake;
     const char *message;
@@ -110,7 +111,7 @@ static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int6
     return mega_graph_input(g, name, dtype, 1, &n);
 }
 
-/* One layer of the list, and the model that it is of. */
+/* One layer of the list, and its model. */
 typedef struct row {
     const model *m;
     int number;
@@ -135,7 +136,7 @@ static void first(const mega_builder *b, const void *self, mega_flow *flow)
     if (r->m->mistake == INPUT_PASSES) flow->more[0] = ids;
 }
 
-/* A loss of layer 1, and a metric of layer 2 that would have a gradient. */
+/* Adds a loss to layer 1, and to layer 2 a metric that is differentiable but has the coefficient 0. */
 static void middle_loss(const listed *r, const mega_builder *b, mega_tensor x, mega_tensor y)
 {
     mega_graph *g = b->graph;
@@ -173,7 +174,7 @@ static void middle(const mega_builder *b, const void *self, mega_flow *flow)
     middle_loss(r, b, x, flow->x);
 }
 
-/* A second request of the table, or of a parameter that has no place. */
+/* Requests the table a second time, with another shape or initialization, or a parameter whose name is too long. */
 static void make_request(const model *m, const mega_builder *b)
 {
     char letters[MEGA_PARAM_NAME] = "";
@@ -209,7 +210,7 @@ static void last(const mega_builder *b, const void *self, mega_flow *flow)
     if (m->mistake == LOSS_TWICE) mega_loss_add(b, "head", loss, 1);
 }
 
-/* How the ranks divide; those that pp leaves are dp. */
+/* The layout of the ranks: those that are left by pp are data parallel. */
 typedef struct division {
     int pp, programs, zero;
 } division;
@@ -240,7 +241,7 @@ static void fill(mega_engine *e, mega_batch *b, int step)
         engine_run_fill(b, k, BATCH * step + mega_engine_sample(e, k));
 }
 
-/* Of each step loss, norm, losses and metric by name; of an evaluation all but the norm. */
+/* For each step: loss, norm, and losses and metric by name. For an evaluation: all except the norm. */
 enum { NAMES = 3, NUMBERS = 2 + NAMES, ALL = STEPS * NUMBERS + 1 + NAMES };
 
 static void train(mega_world *world, division d, double out[ALL])
@@ -295,7 +296,7 @@ static int compare(mega_world *world, division d)
     return failures;
 }
 
-/* Every rank sees each failure, and goes on to the next. */
+/* Makes each mistake: every rank must see the failure and can go on to the next. */
 static int make_mistakes(mega_world *world, int pp)
 {
     int failures = 0;

@@ -1,8 +1,9 @@
-/* A step of which one rank's numbers are not finite: which op made them is told, whatever the layout.
- *   ranks_nonfinite forward: a weight of the last layer is not a number, on the rank that owns it (interleaved, ZeRO 3)
- *   ranks_nonfinite backward: a gradient overflows after a loss that is finite (a pipeline)
- *   ranks_nonfinite evaluation: as forward, while a validation set is evaluated
- *   ranks_nonfinite save FOLDER: as forward, and nothing but a save looks at it */
+/* Runs a step in which numbers of one rank are not finite: the error must name the op that computed them, in any
+ * layout.
+ *   ranks_nonfinite forward: a weight of the last layer is NaN, on the rank that owns it (interleaved, ZeRO 3)
+ *   ranks_nonfinite backward: a gradient overflows after a finite loss (a pipeline)
+ *   ranks_nonfinite evaluation: like forward, while a validation set is evaluated
+ *   ranks_nonfinite save FOLDER: like forward, but only a save checks the weights */
 #include "engine_run.h"
 #include "megalith/gpt.h"
 
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Multiplies what this rank owns of a parameter, if it does. */
+/* Multiplies the part of a parameter that this rank owns, if any. */
 static void scale(mega_params *p, const char *name, float factor)
 {
     const int i = mega_params_find(p, name);
@@ -26,7 +27,7 @@ static void plant(mega_engine *e, bool in_forward)
         scale(p, "transformer.h.3.mlp.c_fc.weight", NAN);
         return;
     }
-    /* The last norm sees next to nothing, and multiplies its gradient with the root of 1/epsilon. */
+    /* The input of the last norm is almost 0, so the norm multiplies its gradient by the square root of 1 / epsilon. */
     for (int n = 0; n < 4; n++) {
         char name[64];
         snprintf(name, sizeof name, "transformer.h.%d.ln_1.weight", n);
@@ -54,7 +55,7 @@ static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
     return mega_engine_save(e, &o);
 }
 
-/* What the ranks do with the weights that are not finite. */
+/* Runs what the test does with the non-finite weights: an evaluation, a save or a step. */
 static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
 {
     mega_step_result r;

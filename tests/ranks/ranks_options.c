@@ -1,5 +1,5 @@
-/* Two ranks that give mega_engine_create different options: each is refused on both before they build anything, with
- * the name of the option and what each of them has. */
+/* Two ranks pass different options to mega_engine_create: both must refuse before they build anything, and the message
+ * must name the option and the value of each rank. */
 #include "engine_run.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void change_option(mega_engine_options *o, int which)
     OPTIONS(CHANGE)
 }
 
-/* Of rank 1 alone: both are refused, and the message says what they have. */
+/* Changes an option on rank 1 only: both ranks must refuse, and the message must have both values. */
 static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine_options o)
 {
     mega_engine *e = NULL;
@@ -84,7 +84,7 @@ int main(void)
     o.batch.micro_step = 4;
     o.batch.global_batch = 16;
     for (int i = 0; i < COUNT; i++) failures += refuse(world, &gpt, i, o);
-    if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) { /* with the same options all is well */
+    if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) { /* with equal options it must succeed */
         fprintf(stderr, "%s\n", mega_error_message());
         failures++;
     }

@@ -1,6 +1,6 @@
-/* A program of a user's own, for the tests of launching: it trains, reports each step, and goes on from its newest
- * checkpoint.   ranks_own STEPS FOLDER [OPTIONS…]; FOLDER "-": no checkpoints; "keep": before its first restart it
- * stays at step 45, to be killed there */
+/* A user's own training program, for the tests of launching. It trains, reports each step, and resumes from its newest
+ * checkpoint. Usage: ranks_own STEPS FOLDER [OPTIONS…]. FOLDER "-": no checkpoints; FOLDER "keep": before its first
+ * restart it waits at step 45 to be killed. */
 #include "api_model.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* A loss that the caller computes from an output of the model, one micro-batch at a time, over two ranks in every
- * layout without a pipeline: the losses, norms and weights of one rank whose model has that loss. Calls of which one
- * rank gives another output change nothing; a backward pass that fails on one rank fails on both, and the step can be
- * repeated. */
+/* Tests a loss that the caller computes from an output of the model, one micro-batch at a time, on two ranks in every
+ * layout without a pipeline: losses, norms and weights must be those of one rank whose model has that loss. Calls in
+ * which one rank names another output change nothing. A backward pass that fails on one rank fails on both, and the
+ * step can be repeated. */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
@@ -13,7 +13,7 @@
 enum { SEQ = 4, IDS = 10, C = 6, N = 3, SAMPLES = 24, STEPS = 3, TABLE = IDS * C, OUTPUT = SEQ * N };
 
 static int failures;
-static bool backward_fails; /* on this rank */
+static bool backward_fails; /* the backward pass fails on this rank */
 
 static void need(mega_status st)
 {
@@ -64,7 +64,7 @@ static const mega_custom_op same = {.name = "same",
                                     .backward = same_backward,
                                     .is_row_wise = true};
 
-/* self: the coefficient of the loss in the model. */
+/* *self: the coefficient of the loss in the model. */
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_linear_options random = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
@@ -132,7 +132,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l, const mega_m
     return e;
 }
 
-/* The backward pass of a loss that is the sum of y^2 over the rows. */
+/* Runs the backward pass for the sum of y^2 over the rows as the loss. */
 static mega_status own_backward(mega_engine *e, const char *output)
 {
     float y[OUTPUT];
@@ -141,7 +141,7 @@ static mega_status own_backward(mega_engine *e, const char *output)
     return mega_engine_backward_from(e, output, y, OUTPUT, SEQ);
 }
 
-/* A step of which the last micro-batch fails on rank 1: none of it counts. */
+/* Runs a step whose last micro-batch fails on rank 1: the whole step is discarded. */
 static void step_that_fails(mega_engine *e)
 {
     while (!mega_engine_is_accumulation_boundary(e)) {
@@ -173,7 +173,7 @@ static void run(mega_engine *e, bool has_loss, outcome *out)
     need(mega_engine_get_param(e, "net.table.weight", NULL, TABLE, out->table));
 }
 
-/* y is rounded to F32 on its way through the caller. */
+/* Compares two outcomes with a tolerance, because the caller gets y rounded to F32. */
 static void compare(const layout *l, const char *how, const outcome *a, const outcome *b)
 {
     double most = 0;

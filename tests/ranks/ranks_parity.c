@@ -1,6 +1,7 @@
-/* Law 1 over ranks: steps of a small GPT with dropout in a layout of ranks, against the same steps on one rank, which
- * the first rank makes for all. Losses, gradient norms and each weight tensor's slice are compared. The first step that
- * differs ends the run; it is then repeated to name the first instruction, or the first weight, that differs.
+/* Tests that results do not depend on the layout of ranks (law 1): runs steps of a small GPT with dropout in a layout
+ * of ranks, and compares them with the same steps on one rank, which the first rank runs for all. Compares losses,
+ * gradient norms and each weight tensor's slice. The first step that differs ends the run; the steps are then repeated
+ * to find the first instruction, or weight, that differs.
  *
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
@@ -8,8 +9,7 @@
  *                [ramp=1] [sums=N] [spoil=STEP]
  *
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
- * last rank reads a wrong token in this step, which has to be found.
- */
+ * last rank reads a wrong token in this step, which the test must find. */
 #include "engine_run.h"
 #include "engine_trace.h"
 #include "megalith/gpt_data.h"
@@ -32,27 +32,27 @@ static void need(mega_status st)
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;
-    int pp, first, last, layers;             /* pipeline stages; layers of the first and last; of the model */
-    int chunks;                              /* programs a stage */
+    int pp, first, last, layers;             /* pipeline stages; layers of the first, the last, the model */
+    int chunks;                              /* programs per stage */
     int sp;                                  /* sequence parallelism */
-    int distribute;                          /* saved activations over tp */
-    int zero, persist;                       /* stage; elements of buckets that stay whole */
-    int overlap;                             /* gradients summed while the backward runs, gathers started early */
-    int mean_of_means, decay, lr, sgd, ramp; /* places in their lists of words */
-    int sums;                                /* elements of gradients that are summed over tp together; 0: as usual */
-    int spoil;                               /* the step, from 1 on, in which the last rank reads a wrong token */
+    int distribute;                          /* distribute saved activations over tp */
+    int zero, persist;                       /* ZeRO stage; elements of buckets that are not sharded */
+    int overlap;                             /* sum gradients during the backward pass, start gathers early */
+    int mean_of_means, decay, lr, sgd, ramp; /* indices in their lists of words */
+    int sums;                                /* elements of gradients per sum over tp; 0: default */
+    int spoil;                               /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
     int recompute;
-    double tolerance, weights, value; /* of losses and norms; of weights; of what one instruction makes */
+    double tolerance, weights, value; /* for losses and norms; for weights; for results of instructions */
 } setting;
 
 static const struct {
     mega_dtype dtype;
     double tolerance, weights;
-    double value; /* of what one instruction makes */
+    double value; /* for results of instructions */
 } precisions[] = {{MEGA_F64, 1e-8, 1e-8, 1e-7}, {MEGA_F32, 1e-5, 1e-5, 1e-3}, {MEGA_BF16, 2e-2, 2e-2, 0.2}};
 
-/* Settings that are words; the number of a word is its place in the list. */
+/* Reads a setting whose values are words; its number is the index in the list of words. */
 static void read_choice(const char *name, const char *text, const char *const *words, int *out)
 {
     for (*out = 0; words[*out] != NULL; ++*out)
@@ -66,7 +66,7 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *out;
-        const char *words[5]; /* none: a number */
+        const char *words[5]; /* empty: the setting is a number */
     } settings[] = {{"tp", &s->tp, {0}},
                     {"sp", &s->sp, {0}},
                     {"pp", &s->pp, {0}},
@@ -123,7 +123,7 @@ typedef struct run {
     mega_step_result result[STEPS];
 } run;
 
-/* The recipe: what changes from step to step has changed several times by the last one. */
+/* Sets the recipe: everything that changes between steps changes several times before the last one. */
 static void set_recipe(mega_engine_options *o, const setting *s)
 {
     static const double decay[] = {0, 0.1, 0.2};
@@ -147,8 +147,8 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     }
 }
 
-/* The vocabulary's padding differs between layouts on purpose: it must not be seen. The mean over tokens does not see
- * how they are cut into micro-batches, so one rank then takes the batch as one. */
+/* Opens a run. The padding of the vocabulary differs between layouts on purpose: it must have no effect. The mean over
+ * tokens does not depend on how they are split into micro-batches, so one rank then takes the batch as a single one. */
 static void open_run(run *r, const setting *s, mega_world *world, bool same_micro_batches)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / tp / pp;
@@ -183,7 +183,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     need(mega_engine_initialize(r->engine, 1234));
 }
 
-/* Sample n of the run is a function of n alone. */
+/* Sample n of the run depends only on n. */
 static void fill(run *r, bool spoiled)
 {
     mega_batch *b = mega_engine_batch(r->engine);
@@ -209,7 +209,7 @@ static bool is_spoiled(const setting *s, const mega_world *world, int i)
     return i + 1 == s->spoil && mega_world_rank(world) == mega_world_size(world) - 1;
 }
 
-/* What the first rank computed alone. */
+/* Broadcasts the results that the first rank has computed alone. */
 static void share(run *one, mega_world *world)
 {
     mega_comm *all = mega_world_comm(world);
@@ -232,7 +232,7 @@ static double number(const mega_params *p, const void *acc, int64_t i)
     return mega_params_acc_dtype(p) == MEGA_F64 ? ((const double *)acc)[i] : (double)((const float *)acc)[i];
 }
 
-/* Where an index along the cut dimension of a slice stands in the whole tensor. */
+/* Returns the index in the whole tensor for an index along the cut dimension of a slice. */
 static int64_t whole_index(const mega_param *p, const mega_axis *tp, int dim, int64_t local)
 {
     if (p->axis != MEGA_AXIS_TP || p->cut_dim != dim) return local;
@@ -241,11 +241,11 @@ static int64_t whole_index(const mega_param *p, const mega_axis *tp, int dim, in
 }
 
 typedef struct difference {
-    double apart, size; /* squares */
+    double apart, size; /* sums of squares */
 } difference;
 
-/* Of what this rank owns; without the biases of keys: their true gradient is zero, and Adam makes a step of its
- * rounding. */
+/* Compares the weights that this rank owns, except the biases of keys: their true gradient is zero, and Adam makes a
+ * step from its rounding error. */
 static difference compare_weight(const run *many, const run *one, int i)
 {
     const mega_params *a = mega_engine_params(many->engine), *b = mega_engine_params(one->engine);
@@ -260,7 +260,7 @@ static difference compare_weight(const run *many, const run *one, int i)
         const int64_t row = (owned.first + k) / p->local_shape[1], col = (owned.first + k) % p->local_shape[1];
         const int64_t r = whole_index(p, tp, 0, row), c = whole_index(p, tp, 1, col);
         const bool is_key = p->num_parts == 3 && p->num_dims == 1 && r / (p->shape[0] / 3) == 1;
-        if (r >= p->true_shape[0] || is_key) continue; /* padding; biases of keys */
+        if (r >= p->true_shape[0] || is_key) continue; /* skip padding and biases of keys */
         const double u = number(a, x, k), v = number(b, y, r * q->local_shape[1] + c);
         d.apart += (u - v) * (u - v);
         d.size += v * v;
@@ -268,7 +268,7 @@ static difference compare_weight(const run *many, const run *one, int i)
     return d;
 }
 
-/* In double each tensor for itself; otherwise all together. */
+/* Compares each tensor separately in double, otherwise all tensors together. */
 static int compare_weights(const run *many, const run *one, const setting *s)
 {
     difference all = {0, 0};
@@ -316,7 +316,7 @@ static void print_results(const run *many, const run *one)
     printf(" loss %.2g norm %.2g\n", loss, norm);
 }
 
-/* The same layout twice: the same bits. */
+/* Checks that two runs in the same layout have the same bits. */
 static int compare_bits(const run *a, const run *b)
 {
     const mega_params *p = mega_engine_params(a->engine), *q = mega_engine_params(b->engine);
@@ -329,7 +329,7 @@ static int compare_bits(const run *a, const run *b)
     return 0;
 }
 
-/* The copies of tied parameters are equal bit for bit, on all stages that hold one. */
+/* Checks that the copies of tied parameters on all stages have the same bits. */
 static int compare_tied(const run *r)
 {
     const mega_params *p = mega_engine_params(r->engine);
@@ -354,7 +354,7 @@ static int compare_tied(const run *r)
 
 /* ---- the first difference ---- */
 
-/* The first weight that differs, in the order of the model; INT64_MAX: none. */
+/* Returns the first weight that differs, in model order; INT64_MAX: none. */
 static int64_t first_weight(const run *many, const run *one, const setting *s, char text[TRACE_TEXT])
 {
     const mega_params *p = mega_engine_params(many->engine);
@@ -369,7 +369,7 @@ static int64_t first_weight(const run *many, const run *one, const setting *s, c
     return INT64_MAX;
 }
 
-/* The rank with the least number of all prints its text. False where no rank has one. */
+/* The rank with the lowest number prints its text. Returns false if no rank has one. */
 static bool print_first(mega_world *world, int step, int64_t number, const char *text)
 {
     int64_t least = number;
@@ -381,7 +381,8 @@ static bool print_first(mega_world *world, int step, int64_t number, const char 
     return true;
 }
 
-/* Repeats the steps up to the one that differed, on every rank beside the one rank with the same micro-batches. */
+/* Repeats the steps up to the one that differed, and compares each of its instructions. Every rank also runs the steps
+ * as a single rank, with the same micro-batches. */
 static void find_first_difference(const setting *s, mega_world *world, int last)
 {
     run one, many;
@@ -408,14 +409,14 @@ static void find_first_difference(const setting *s, mega_world *world, int last)
     close_run(&many);
 }
 
-/* Trains twice in this layout; the first step that differs from one rank's is where it ends. */
+/* Trains twice in this layout; stops at the first step that differs from one rank's. */
 static int train_and_compare(run *many, run *again, const run *one, const setting *s, mega_world *world)
 {
     for (int i = 0; i < STEPS; i++) {
         const mega_step_result *a = &many->result[i], *b = &one->result[i];
         step(many, i, is_spoiled(s, world, i));
         step(again, i, is_spoiled(s, world, i));
-        if (agree(a, b, s)) continue; /* every rank has the same numbers */
+        if (agree(a, b, s)) continue; /* all ranks have the same numbers */
         if (mega_world_rank(world) == 0)
             fprintf(stderr,
                     "step %d: loss %.12g and %.12g on one rank, gradient norm %.12g and %.12g, at most %.3g apart; "

@@ -1,7 +1,7 @@
-/* A model whose parameters have parts: Q, K and V of unequal rows in three tensors of the file, gate and up in two, and
- * Q, K and V interleaved by head in one, with biases. On one rank and on two in every layout: the losses of a model
- * that has a parameter for each tensor of the file, the same bytes in the checkpoint, which loads in any layout, and
- * the same tensors by name.
+/* Tests a model whose parameters have parts: Q, K and V with different numbers of rows as three tensors of the file,
+ * gate and up as two, and Q, K and V interleaved by head as one, with biases. Compares it, on one rank and on two in
+ * every layout, with a model that has one parameter for each tensor of the file: the losses, the bytes of the
+ * checkpoint, which loads in any layout, and the tensors by name must be the same.
  *
  *   ranks_parts FOLDER */
 #include "megalith/engine_commands.h"
@@ -51,15 +51,16 @@ static void fail(const char *run, const char *what)
 
 /* ---- a custom op over groups of channels: y = q * k + v by head, or y = tanh(gate) * up ---- */
 
-typedef enum source { JOINED, APART, BY_HEAD } source; /* one input; one for each group; one, interleaved by head */
+typedef enum source { JOINED, APART, BY_HEAD } source; /* one input; one per group; one, interleaved by head */
 
 typedef struct mixing {
     mega_custom_op op;
     source from;
-    int groups, sharing; /* 3 or 2 groups; heads of the first that share one of the others */
+    int groups, sharing; /* 3 or 2 groups; heads of the first group per head of the others */
 } mixing;
 
-/* Group g of head h is at in[*input][row * pitch + the result]. */
+/* Returns the offset of group g of head h in a row of in[*input]: the element for d is at in[*input][row * pitch +
+ * offset + d]. */
 static int64_t place(const mixing *m, int g, int64_t h, int64_t heads, int *input)
 {
     const int64_t other = h / m->sharing;
@@ -132,7 +133,7 @@ static const mixing qkv_joined = {OP(1), JOINED, 3, HEADS / GROUPS}, qkv_apart =
 static const mixing glu_joined = {OP(1), JOINED, 2, 1}, glu_apart = {OP(2), APART, 2, 1};
 static const mixing neox_joined = {OP(1), JOINED, 3, 1}, neox_by_head = {OP(1), BY_HEAD, 3, 1};
 
-/* ---- the model; self: whether each tensor of the file is a parameter ---- */
+/* ---- the model; *self: whether each tensor of the file is a parameter of its own ---- */
 
 static const bool joined = false, apart = true;
 static const mega_linear_options plain = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = STD}},
@@ -243,7 +244,8 @@ static void get(mega_engine *e, const char *name, const char *what, int64_t coun
     need(mega_engine_get_param(e, name, what, count, out));
 }
 
-/* Rows of a parameter in parts, as the file has them: element by element against the places that its parts say. */
+/* Compares the rows of a parameter with parts, read as tensors of the file, element by element with the positions that
+ * its parts define. */
 static void check_places(mega_engine *e, const char *run)
 {
     static float qkv[3 * Q * C], file[3 * Q * C], bias[3 * Q], file_bias[3 * Q], joint[(Q + 2 * KV) * C], k[KV * C];
@@ -264,7 +266,7 @@ static void check_places(mega_engine *e, const char *run)
     if (memcmp(k, joint + Q * C, sizeof k) != 0) fail(run, "k_proj is not the second part of qkv_proj");
 }
 
-/* Initial values are those of the tensors of the file, by their names. */
+/* Checks that initial values depend on the names of the tensors of the file. */
 static void check_initial(mega_engine *e, const char *run)
 {
     static const struct {
@@ -283,7 +285,7 @@ static void check_initial(mega_engine *e, const char *run)
     }
 }
 
-/* Sets one tensor of the file, and puts it back: the other parts stay as they are. */
+/* Sets one tensor of the file and restores it: the other parts must not change. */
 static void check_set(mega_engine *e, const char *run)
 {
     static float joint[(Q + 2 * KV) * C], then[(Q + 2 * KV) * C], k[KV * C], other[KV * C];
@@ -322,7 +324,7 @@ static void compare_folders(const char *run, const char *a, const char *b, bool 
         if (!is_same_file(a, b, name[i])) fail(run, name[i]);
 }
 
-/* The file itself: query_key_value is [heads, 3, D] in rows. */
+/* Checks the file: the rows of query_key_value are [heads, 3, D]. */
 static void check_file(mega_engine *e, const char *run, const char *folder)
 {
     static float qkv[3 * Q * C];
@@ -390,8 +392,8 @@ static void get_moment(mega_engine *e, outcome *out)
     get(e, "llama.self_attn.q_proj.weight", "exp_avg", Q * C, out->moment);
 }
 
-/* Saves FOLDER/iter_0000000 and, after STEPS steps, FOLDER/iter_0000003; with `from`, starts from that folder, which it
- * saves again as it is. */
+/* Saves FOLDER/iter_0000000 and, after STEPS steps, FOLDER/iter_0000003. With `from`, it first loads that folder and
+ * saves it unchanged. */
 static void run_alone(const mega_model *model, const char *folder, const char *from, outcome *out)
 {
     const mega_engine_options o = {.compute = MEGA_F64,
@@ -470,11 +472,11 @@ static void run_layout(mega_world *world, const layout *l, const char *work, con
     compare_folders(l->name, first, there, true);
     train(e, &found, STEPS, STEPS + MORE);
     compare(l->name, &found, expected);
-    check_set(e, l->name); /* in F32 */
+    check_set(e, l->name); /* values are F32 */
     mega_engine_destroy(e);
 }
 
-/* On each rank for itself: parts against parameters of their own. */
+/* On each rank alone: compares parts with separate parameters. */
 static void compare_models(const char *joined_folder, const char *apart_folder, const char *third, outcome *out)
 {
     outcome other, resumed;

@@ -1,10 +1,11 @@
-/* Ranks that do not come, each in its way; a shell test reads what the others say.   ranks_stall HOW [LIMIT_S]
- * loop: collectives without end (the test kills or stops one)    busy: the same, but the last rank leaves them
- * cycle: each waits for a message that nobody sends
- * program: rank 1 has another program than the others; buckets: other buckets; schedule: another schedule
- * fail: rank 2 fails while the others wait elsewhere             count, kind, number: rank 1 calls something else
- * leave: rank 1 fails and ends, and the launcher does not end the others
- * setup: rank 1 fails where the others are in a collective of the world */
+/* Ranks that do not reach a collective, for different reasons; a shell test checks what the other ranks print. Usage:
+ * ranks_stall HOW [LIMIT_S]
+ * loop: endless collectives (the test kills or stops one rank); busy: the same, but the last rank stops calling them
+ * cycle: each rank waits for a message that no rank sends
+ * program: rank 1 has a different program; buckets: different buckets; schedule: a different schedule
+ * fail: rank 2 fails while the others wait elsewhere; count, kind, number: rank 1 makes different calls
+ * leave: rank 1 fails and exits, and the launcher does not end the others
+ * setup: rank 1 fails while the others are in a collective over the world */
 #include "engine_run.h"
 #include "megalith/comm.h"
 #include "megalith/program.h"
@@ -20,7 +21,7 @@
 
 static bool abort_ends_this_rank_alone;
 
-/* In place of MPI's, which would end all ranks before they can say anything. */
+/* Replaces MPI's function, which would end all ranks before they can print anything. */
 int MPI_Abort(MPI_Comm comm, int exit_status)
 {
     if (abort_ends_this_rank_alone) _exit(exit_status);
@@ -43,7 +44,8 @@ static mega_status check_call(mega_layout *l, const char *how, float *x, float *
     return mega_comm_barrier(c, "end of the step");
 }
 
-/* Three sums, of which rank 1 has another second one; then the same everywhere. */
+/* Compares a program of three sums of which the second differs on rank 1, and then a program that is the same on all
+ * ranks. */
 static mega_status compare_programs(mega_layout *l, int64_t rows)
 {
     const int64_t dim[2] = {4, 8}, odd[2] = {rows, 8};
@@ -61,7 +63,8 @@ static mega_status compare_programs(mega_layout *l, int64_t rows)
     return st;
 }
 
-/* Engines of which rank 1 has other buckets (data parallel, ZeRO 2), or more micro-batches (a pipeline). */
+/* Compares engines: on rank 1 the buckets differ (data parallel, ZeRO 2), or there are more micro-batches (a
+ * pipeline). */
 static mega_status compare_engines(mega_world *world, bool is_pipeline)
 {
     const bool other = mega_world_rank(world) == 1;

@@ -1,14 +1,15 @@
-/* A model of views, a custom op, a loss of rows that it weights itself and an output, in two parts.   ranks_values
+/* Tests a model in two parts with views, a custom op, a loss that weights its rows itself, and an output. Usage:
+ * ranks_values
  *
- *   part 0:  h = table[token]; x = h + down(tanh(up(n(h)))) with a batch norm n, handed over as a view of rows of half
- *            its channels
- *   part 1:  y = 2 x^2 in a custom op; "first": the mean over |y|^2 of first positions; "rows": cross-entropy by row,
+ *   part 0:  h = table[token]; x = h + down(tanh(up(n(h)))) with a batch norm n; x is passed on as a view of rows with
+ *            half of its channels
+ *   part 1:  y = 2 x^2 in a custom op; "first": mean of |y|^2 over first positions; "rows": cross-entropy of each row,
  *            averaged over a sample and weighted by it
  *
- * Tensor, pipeline and data parallelism and every stage of ZeRO make the losses, the norm and the output of one rank
- * (those of the evaluation with the running statistics that the steps left), and the same bits twice. Where the op
- * fails on one rank, the step or the evaluation ends with its message on both, and the steps that follow are those of a
- * run in which nothing failed. */
+ * With tensor, pipeline and data parallelism and every stage of ZeRO, losses, norm and output must be those of one rank
+ * (in the evaluation, with the running statistics after the steps), and two runs must have the same bits. If the op
+ * fails on one rank, the step or the evaluation returns its message on both ranks, and the following steps are the same
+ * as in a run without failures. */
 #include "engine_run.h"
 #include "megalith/layers.h"
 
@@ -29,7 +30,7 @@ static void need(mega_status st)
 
 /* ---- the custom op ---- */
 
-/* fails: how many of its forwards from now on; the last of them returns an error. */
+/* fails: if this is N > 0, the Nth forward from now on returns an error. */
 typedef struct square {
     int fails;
 } square;
@@ -47,7 +48,7 @@ static mega_status square_forward(const void *self, const mega_custom_call *c)
 {
     const double *x = c->in[0];
     double *y = c->out[0];
-    (void)self; /* is `own`, which its forward changes */
+    (void)self; /* self is `own`, which forward changes */
     if (own.fails > 0 && --own.fails == 0) return MEGA_FAIL(MEGA_ERR_FORMAT, "no square today");
     for (int64_t i = 0; i < c->rows[0] * c->channels[0]; i++) y[i] = 2 * x[i] * x[i];
     return MEGA_OK;
@@ -146,7 +147,7 @@ static void fill(const mega_engine *e, mega_batch *b, int64_t first)
     }
 }
 
-/* A call in which the op fails on the rank that was asked to. */
+/* Checks a call in which the op fails on one rank. */
 static void must_fail(const layout *l, const char *call, mega_status st)
 {
     if (st == MEGA_ERR_FORMAT && strstr(mega_error_message(), "forward: no square today") != NULL) return;
@@ -167,7 +168,7 @@ static mega_status evaluate(mega_engine *e, const mega_world *world, const layou
     return mega_engine_evaluate_batch(e, sums);
 }
 
-/* The steps, then an evaluation, and the output of its last micro-batch; the last rank fails in between. */
+/* Runs the steps, then an evaluation, and reads the output of its last micro-batch; the last rank fails in between. */
 static void run(mega_world *world, const layout *l, bool fails, outcome out[STEPS + 1], float y[OUTPUT])
 {
     mega_engine *e = open_engine(world, l);
@@ -221,7 +222,7 @@ static int check(mega_world *world, const layout *l, const outcome *one, const f
         failures += expect(l, i, "first", found[i].value[0], one[i].value[0]);
         failures += expect(l, i, "rows", found[i].value[1], one[i].value[1]);
     }
-    /* The last sample of the evaluation is the last rank's; with a pipeline the last stage has the output. */
+    /* The last rank has the last sample of the evaluation; with a pipeline the last stage has the output. */
     for (int i = 0; i < C && (l->is_alone || mega_world_rank(world) == mega_world_size(world) - 1); i++)
         if (fabsf(y[i] - y_of_one[i]) > 1e-6F * fabsf(y_of_one[i]))
             fprintf(stderr, "%s: y[%d] is %g, expected %g\n", l->name, i, (double)y[i], (double)y_of_one[i]),

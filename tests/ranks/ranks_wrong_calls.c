@@ -1,6 +1,6 @@
-/* Wrong calls of a C program, by all ranks and by the last rank alone: each is a status with a message on every rank,
- * none aborts or hangs, and the engine then trains as if they had not been.   ranks_wrong_calls FOLDER Prints how many
- * there are. */
+/* Makes wrong calls of a C program, on all ranks and on the last rank only: each returns a status with a message on
+ * every rank, none aborts or hangs, and the engine then trains as if they had not been made. Prints their number.
+ * Usage: ranks_wrong_calls FOLDER */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
@@ -11,16 +11,16 @@
 
 enum { SEQ = 4, IDS = 10, C = 6, N = 3, SAMPLES = 24, WEIGHTS = IDS * C, OUTPUT = SEQ * N };
 
-/* What the data set of this rank does. */
+/* How the data set of this rank behaves. */
 typedef enum data_kind { GOOD, FAILS, SHORT, UNKNOWN_INPUT, OF_ANOTHER_SIZE, OUT_OF_RANGE } data_kind;
 
 typedef struct scene {
     mega_world *world;
-    bool is_wrong; /* this rank calls wrongly */
+    bool is_wrong; /* this rank makes the wrong call */
     data_kind data;
-    mega_engine *raw, *ready, *reader; /* not allocated; trained from a data set; fed by the caller */
+    mega_engine *raw, *ready, *reader; /* raw: not allocated; ready: has a data set; reader: has none */
     const char *folder;
-    int steps; /* that `ready` made, each of one micro-batch */
+    int steps; /* completed by `ready`, of one micro-batch each */
 } scene;
 
 static void must(mega_status st)
@@ -88,7 +88,7 @@ static mega_status create_with(const scene *s, const mega_setup *setup, mega_eng
     return mega_initialize(&own, out);
 }
 
-/* A setup that must be refused. */
+/* Tries a setup that must be refused. */
 static mega_status refused(const scene *s, mega_setup setup)
 {
     mega_engine *e = NULL;
@@ -120,7 +120,7 @@ static mega_status forward_with(scene *s, data_kind kind)
     return st;
 }
 
-/* A step of one micro-batch. */
+/* Runs a step of one micro-batch. */
 static void complete(mega_engine *e)
 {
     must(mega_engine_backward(e));
@@ -133,7 +133,7 @@ static void begin(mega_engine *e)
     must(mega_engine_forward(e, NULL));
 }
 
-/* A wrong call after the forward of a step, which is completed afterwards. */
+/* Makes a wrong call after the forward of a step, and then completes the step. */
 static mega_status after_forward(scene *s, mega_status (*call)(scene *s))
 {
     mega_error_record failed;
@@ -158,7 +158,7 @@ static bool found;
     }
 #define WRONG(wrong_argument, right) (s->is_wrong ? (wrong_argument) : (right))
 
-/* Creating an engine. */
+/* Calls that create an engine. */
 CALL(no_setup, ((void)s, mega_initialize(NULL, &(mega_engine *){NULL})))
 CALL(no_place_for_the_engine, mega_initialize(&(mega_setup){.model = &model, .world = s->world}, NULL))
 CALL(no_model, refused(s, (mega_setup){.model = WRONG(NULL, &model)}))
@@ -177,14 +177,14 @@ CALL(odd_value, option(s, "--zero-stage", "7"))
 CALL(option_of_another_command, option(s, "--prompt", "once"))
 CALL(odd_layout, option(s, "--tensor-model-parallel-size", "5"))
 CALL(other_option_of_a_rank, option(s, "--lr", "0.06"))
-/* Before there is memory. */
+/* Calls before mega_engine_allocate. */
 CALL(train_early, mega_engine_train_batch(s->raw, &result))
 CALL(forward_early, mega_engine_forward(s->raw, NULL))
 CALL(evaluate_early, mega_engine_evaluate(s->raw, &(mega_dataset){.count = 1, .read = read_tokens}, 1, &result))
 CALL(get_early, mega_engine_get_param(s->raw, "net.table.weight", NULL, WEIGHTS, values))
 CALL(save_early, mega_engine_save_checkpoint(s->raw, s->folder, NULL, NULL))
 CALL(allocate_twice, mega_engine_allocate(s->ready))
-/* NULL. */
+/* Calls with NULL. */
 CALL(train_nothing, ((void)s, mega_engine_train_batch(NULL, &result)))
 CALL(train_into_nothing, mega_engine_train_batch(s->ready, WRONG(NULL, &result)))
 CALL(evaluate_no_data,
@@ -193,7 +193,7 @@ CALL(get_no_name, mega_engine_get_param(s->ready, WRONG(NULL, "net.table.weight"
 CALL(set_no_values, mega_engine_set_param(s->ready, "net.table.weight", NULL, WEIGHTS, WRONG(NULL, values)))
 CALL(save_nowhere, mega_engine_save_checkpoint(s->ready, WRONG(NULL, s->folder), NULL, NULL))
 CALL(load_nowhere, mega_engine_load_checkpoint(s->ready, WRONG(NULL, s->folder), NULL, NULL, &found, NULL))
-/* Unknown names, other sizes. */
+/* Unknown names and wrong sizes. */
 CALL(get_unknown, mega_engine_get_param(s->ready, WRONG("net.tabel.weight", "net.table.weight"), NULL, WEIGHTS, values))
 CALL(get_unknown_state, mega_engine_get_param(s->ready, "net.table.weight", WRONG("momentum", NULL), WEIGHTS, values))
 CALL(get_short, mega_engine_get_param(s->ready, "net.table.weight", NULL, WRONG(WEIGHTS - 1, WEIGHTS), values))
@@ -204,7 +204,7 @@ CALL(save_odd_client,
      mega_engine_save_checkpoint(s->ready, s->folder, NULL, &(mega_client_state){.json = WRONG("[1", "{}")}))
 CALL(read_unknown, mega_engine_read_output(s->ready, "z", OUTPUT, values))
 CALL(read_early, mega_engine_read_output(s->reader, "y", OUTPUT, values))
-/* Data. */
+/* Calls with wrong data. */
 CALL(torn_data, step_with(s, FAILS))
 CALL(torn_sample, forward_with(s, FAILS))
 CALL(short_data, step_with(s, SHORT))
@@ -213,7 +213,7 @@ CALL(data_of_another_size, step_with(s, OF_ANOTHER_SIZE))
 CALL(data_out_of_range, step_with(s, OUT_OF_RANGE))
 CALL(unfilled_step, mega_engine_train_batch(s->reader, &result))
 CALL(unfilled_micro_batch, mega_engine_forward(s->reader, NULL))
-/* Out of order. */
+/* Calls out of order. */
 CALL(backward_first, mega_engine_backward(s->ready))
 CALL(step_first, mega_engine_step(s->ready, &result))
 CALL(backward_from_first, mega_engine_backward_from(s->ready, "y", values, OUTPUT, 1))
@@ -232,7 +232,7 @@ CALL(from_short, after_forward(s, from_a_part))
 CALL(set_boundary, mega_engine_set_accumulation_boundary(s->ready, true))
 CALL(boundary_in_a_step, after_forward(s, set_boundary))
 
-/* After a step that failed: it was given back, so that there is nothing to complete. */
+/* After a failed step there is nothing to complete, because the step was discarded. */
 static mega_status step_after_failure(scene *s)
 {
     if (forward_with(s, FAILS) == MEGA_OK) return MEGA_OK;
@@ -248,7 +248,7 @@ static mega_status train_in_evaluation(scene *s)
     return st;
 }
 
-typedef enum by { ALL, ONE } by; /* ONE: of the last rank alone as well */
+typedef enum by { ALL, ONE } by; /* ONE: also by the last rank only */
 
 static const struct {
     const char *name;
@@ -344,7 +344,7 @@ static int make_calls(scene *s)
         failures += expect(s, wrong[i].name, "the last rank", wrong[i].call(s), wrong[i].status, wrong[i].said);
     }
     if (last == 0) return failures;
-    /* Ranks that disagree. */
+    /* Ranks that pass different arguments. */
     failures += expect(s, "another option", "the last rank", other_option_of_a_rank(s), MEGA_ERR_COMM, "--lr 0.06");
     failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM,
                        "\"zero_optimization.stage\" 2");
@@ -357,7 +357,7 @@ static int make_calls(scene *s)
     return failures;
 }
 
-/* The engine of the wrong calls is where one is that made the same steps without them. */
+/* Checks that the engine of the wrong calls is in the same state as an engine that ran the same steps without them. */
 static int compare(scene *s)
 {
     mega_engine *fresh = NULL;

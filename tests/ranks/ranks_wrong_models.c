@@ -1,5 +1,5 @@
-/* Wrong models, described by all ranks and by the last rank alone: each is a status with a message on every rank, none
- * aborts or hangs, and a right model is created afterwards. Prints how many there are. */
+/* Describes wrong models on all ranks and on the last rank only: each returns a status with a message on every rank,
+ * none aborts or hangs, and a correct model can be created afterwards. Prints their number. */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
 
@@ -48,7 +48,7 @@ static const mega_custom_op vanishing = {
 static const mega_custom_op without_forward = {
     .name = "idle", .num_in = 1, .num_out = 1, .shape = shape_of_input, .backward = copy};
 
-/* ---- one mistake each, in a layer that gets x [rows, C] and hands it on ---- */
+/* ---- one mistake each, in a layer with input x [rows, C] that passes it on ---- */
 
 typedef mega_tensor mistake(const mega_builder *b, mega_tensor x);
 
@@ -387,7 +387,7 @@ static mega_status create(mega_world *world, mistake *make, const mega_model *mo
     return st;
 }
 
-/* by_last: the model is wrong on the last rank alone. */
+/* by_last: the model is wrong only on the last rank. */
 static int try_model(mega_world *world, int i, bool by_last)
 {
     const bool me = !by_last || mega_world_rank(world) == mega_world_size(world) - 1;

@@ -1,4 +1,4 @@
-/* An engine of the model of engine_run.h, saved and trained, for tests of calls. */
+/* Creates, trains and saves an engine with the model of engine_run.h, for tests of calls. */
 #ifndef MEGALITH_ENGINE_RIG_H
 #define MEGALITH_ENGINE_RIG_H
 

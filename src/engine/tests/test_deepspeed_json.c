@@ -1,4 +1,5 @@
-/* A DeepSpeed JSON as a source of options: which source counts, who is named, and which JSONs are refused. */
+/* Tests a DeepSpeed JSON as a source of options: which source wins, which source a message names, and which JSONs are
+ * refused. */
 #include "../../config/config_impl.h"
 #include "../setup_options.h"
 #include "kit.h"
@@ -21,7 +22,7 @@ static void assert_has(const char *text, const char *part)
     if (strstr(text, part) == NULL) fail_msg("\"%s\" does not hold \"%s\"", text, part);
 }
 
-/* All rows. */
+/* Returns the table of all option rows. */
 static const option_table *rows_of_engine(void)
 {
     static mega_arena arena;
@@ -45,7 +46,7 @@ static void end(setup_values *v)
     mega_options_destroy(v->engine.options);
 }
 
-/* An engine's options from a JSON (or NULL) and a line of argv. */
+/* Reads an engine's options from a JSON (or NULL) and a line of argv. */
 static mega_status parse(setup_values *v, const char *json, const char *line)
 {
     static char text[1024], name[] = "program";
@@ -63,7 +64,7 @@ static mega_status parse(setup_values *v, const char *json, const char *line)
 
 /* ---- three sources ---- */
 
-/* A value for argv and another one for the JSON. */
+/* For each option, a value for argv and a different one for the JSON. */
 static const struct {
     const char *dest, *option, *argv, *json;
 } sources[] = {
@@ -130,7 +131,8 @@ static const char *value_of(setup_values *v, const char *dest)
     return text;
 }
 
-/* The option from argv, from the JSON, from both and from neither. What other rules say of it is not looked at. */
+/* Gives the option in argv, in the JSON, in both and in neither. Ignores mistakes that rules about other options
+ * report. */
 static void try_sources(size_t i)
 {
     const char *dest = sources[i].dest;
@@ -187,7 +189,7 @@ static void three_sources(void **state)
                  MEGA_COUNT(sources));
 }
 
-/* ---- what a JSON may say ---- */
+/* ---- what a JSON may contain ---- */
 
 static const char whole[] =
     "{\n"
@@ -242,7 +244,7 @@ static void keys_set_options(void **state)
     assert_string_equal(mega_options_spelling(c.engine.options, "lr_decay_style"), "\"" JSON_OWN ".lr_decay_style\"");
     assert_has(notes, "no effect here: \"steps_per_print\": the program prints");
     assert_has(notes, "\"activation_checkpointing.cpu_checkpointing\"");
-    if (strstr(notes, "wall_clock_breakdown") != NULL) fail_msg("%s", notes); /* it is false */
+    if (strstr(notes, "wall_clock_breakdown") != NULL) fail_msg("%s", notes); /* its value is false */
     end(&c);
 }
 
@@ -252,7 +254,7 @@ static void batch_sizes(void **state)
     static const struct {
         const char *json;
         int64_t micro, global;
-        const char *said; /* a mistake */
+        const char *said; /* expected mistake */
     } rows[] = {
         {"{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 16, \"gradient_accumulation_steps\": 1}", 16,
          32, NULL},
@@ -345,7 +347,7 @@ static void mistakes(void **state)
     for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
         setup_values c;
         const mega_status st = parse(&c, rows[i].json, "");
-        if (rows[i].status == MEGA_ERR_FORMAT && st == MEGA_ERR_USAGE) { /* with the mistakes that follow from it */
+        if (rows[i].status == MEGA_ERR_FORMAT && st == MEGA_ERR_USAGE) { /* along with further mistakes */
         } else if (st != rows[i].status && st != MEGA_ERR_USAGE) {
             fail_msg("%s: %s, %s", rows[i].json, mega_status_name(st), mega_error_message());
         }
@@ -354,7 +356,7 @@ static void mistakes(void **state)
     }
 }
 
-/* All mistakes of both sources come in one message; and a file is named in place of the text. */
+/* All mistakes of both sources are in one message, and it names the file instead of quoting its text. */
 static void files_and_argv(void **state)
 {
     setup_values c;
@@ -385,9 +387,10 @@ static void files_and_argv(void **state)
     end(&c);
 }
 
-/* ---- errors of rooms below ---- */
+/* ---- errors of lower modules ---- */
 
-/* They name options as --name; the user reads them as argv or the JSON has them, or would have them. */
+/* Lower modules name options as --name; the user sees them as written in argv or the JSON, or as they would be written
+ * there. */
 static void errors_are_spelled_as_written(void **state)
 {
     setup_values v;

@@ -1,4 +1,5 @@
-/* The engine as a library: steps that allocate nothing, law 1 over micro-batches, determinism, save and load. */
+/* Tests the engine as a library: steps do not allocate, results do not depend on the micro-batch size (law 1), runs are
+ * deterministic, and checkpoints restore them. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -22,7 +23,7 @@ typedef struct setting {
     bool per_token, masked, plain, recompute;
     int threads;
     uint32_t more_seed; /* added to the seed of dropout */
-    bool still;         /* a learning rate of 0 */
+    bool still;         /* the learning rate is 0 */
 } setting;
 
 typedef struct rig {
@@ -54,7 +55,7 @@ static void rig_close(rig *r)
     mega_team_destroy(r->team);
 }
 
-/* Sample n of the run is a function of n alone. */
+/* Sample n of the run depends only on n. */
 static void fill(mega_batch *b, int64_t first, bool masked)
 {
     const mega_ltor_options o = {
@@ -63,7 +64,7 @@ static void fill(mega_batch *b, int64_t first, bool masked)
         int32_t row[SEQ + 1];
         engine_run_sample(row, first + r);
         for (int i = 0; masked && i < (first + r) % 5 * 2; i++)
-            row[i] = 3; /* as many masked tokens as the sample says */
+            row[i] = 3; /* the number of masked tokens depends on the sample */
         mega_ltor_sample(mega_batch_sample(b, r), row, SEQ, &o);
     }
 }
@@ -101,10 +102,10 @@ static void micro_batches_change_nothing(void **state)
     const setting one = {.compute = MEGA_F64, .micro_batch = 1, .dropout = 0.2, .plain = true};
     setting four = one;
     four.micro_batch = 4;
-    same(&one, &four, 1e-12); /* dropout masks too are those of the samples */
+    same(&one, &four, 1e-12); /* dropout masks, too, depend only on the sample */
 }
 
-/* Two seeds give two losses; and in a model that does not learn, so do two steps on the same samples. */
+/* Different seeds give different losses. In a model that does not learn, two steps on the same samples differ too. */
 static void masks_follow_the_seed_and_the_step(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void per_token_loss_does_not_see_micro_batches(void **state)
     setting two = one;
     two.micro_batch = 2;
     same(&one, &two, 1e-12);
-    /* Megatron's mean of means does: the default differs here, or this test shows nothing. */
+    /* Megatron's mean of means does depend on it: the default must differ here, or this test shows nothing. */
     setting mean_one = one, mean_two = two;
     mega_step_result x[STEPS], y[STEPS];
     mean_one.per_token = mean_two.per_token = false;
@@ -170,7 +171,7 @@ static void fast_kernels_are_the_plain_ones(void **state)
     setting plain = fast, exact = fast;
     plain.plain = true;
     exact.compute = MEGA_F64;
-    same(&fast, &plain, 2e-5); /* four Adam steps of 1e-2 carry roundings of 1e-7 a long way */
+    same(&fast, &plain, 2e-5); /* four Adam steps of 1e-2 amplify rounding errors of 1e-7 */
     same(&fast, &exact, 2e-5);
 }
 
@@ -191,7 +192,7 @@ static void a_step_allocates_nothing(void **state)
     rig_close(&r);
 }
 
-/* A signal ends an evaluation, and never a step. */
+/* A signal ends an evaluation, but never a training step. */
 static void a_signal_ends_an_evaluation(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static int64_t bytes_of(const char *folder, const char *name)
     return mega_file_exists(path) && mega_file_size(path, &bytes) == MEGA_OK ? bytes : 0;
 }
 
-/* What is planned for a checkpoint is what its tensors take; headers of the files come on top. */
+/* The planned size of a checkpoint equals the size of its tensors; the files' headers are not included. */
 static void bytes_of_a_checkpoint_are_known_before(void **state)
 {
     (void)state;
@@ -337,12 +338,12 @@ static void finetuning_takes_weights_alone(void **state)
     assert_false(loaded.optimizer || loaded.resumed);
     assert_int_equal(mega_engine_progress_get(other.engine)->iteration, 0);
     step(&other, &s, &found);
-    assert_true(found.loss == after.loss); /* the same weights see the same samples */
+    assert_true(found.loss == after.loss); /* same weights, same samples */
     assert_true(mega_optimizer_updates(mega_engine_optimizer(other.engine)) == 1);
     rig_close(&other);
 }
 
-/* Loads a folder into an engine of another schedule, lr 1 and constant. */
+/* Loads a folder into an engine with a different schedule: a constant learning rate of 1. */
 static mega_status load_otherwise(rig *r, const char *folder, const mega_engine_load_options *how)
 {
     mega_checkpoint *c = NULL;
@@ -358,8 +359,7 @@ static mega_status load_otherwise(rig *r, const char *folder, const mega_engine_
     return st;
 }
 
-/* A schedule of WSD goes into the file and comes out of it, for resuming and, from its first sample, for fine-tuning.
- */
+/* A WSD schedule is saved and loaded, for resuming and, starting from its first sample, for fine-tuning. */
 static void the_schedule_of_a_checkpoint(void **state)
 {
     (void)state;
@@ -368,7 +368,7 @@ static void the_schedule_of_a_checkpoint(void **state)
     mega_step_result found;
     rig r = {.gpt = engine_run_gpt()}, other;
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-3);
-    o.schedule.style = MEGA_LR_WSD; /* 4 samples at the peak, then down in 8 */
+    o.schedule.style = MEGA_LR_WSD; /* 4 samples at the peak, then decay over 8 */
     o.schedule.wsd_style = MEGA_LR_WSD_LINEAR;
     o.schedule.decay = 12;
     o.schedule.wsd_decay = 8;
@@ -393,7 +393,7 @@ static void the_schedule_of_a_checkpoint(void **state)
     assert_true(fabs(found.lr - 0.5e-3) < 1e-15);
     rig_close(&other);
 
-    /* weights alone have no schedule */
+    /* a checkpoint of weights only has no schedule */
     const char *state_of = mega_kit_path(folder, "iter_0000002/state"), *away = mega_kit_path(folder, "elsewhere");
     assert_int_equal(rename(state_of, away), 0);
     for (int finetune = 0; finetune < 2; finetune++) {
@@ -450,7 +450,7 @@ static void evaluation_names_the_op(void **state)
     rig_close(&r);
 }
 
-/* Weights of which no step can go on take no checkpoint's place. */
+/* Weights that no step can continue from do not replace a checkpoint. */
 static void bad_weights_are_not_saved(void **state)
 {
     (void)state;
@@ -505,7 +505,7 @@ static void planned_memory_is_what_is_taken(void **state)
     rig_close(&r);
 }
 
-/* Builds a small engine and trains a step. */
+/* Builds a small engine and trains one step. */
 static int short_life(void *user)
 {
     (void)user;

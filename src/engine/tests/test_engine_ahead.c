@@ -1,5 +1,5 @@
-/* Training data that a thread of the engine reads ahead of the steps: the bits of a run that reads them when it needs
- * them, whatever its caller does in between. */
+/* Tests training data that a thread of the engine reads ahead of the steps: results have the same bits as in a run that
+ * reads data when it needs them, whatever the caller does between steps. */
 #include "api_model.h"
 #include "kit.h"
 #include <stdatomic.h>
@@ -92,7 +92,7 @@ static void train(mega_engine *e, history *h, int steps)
     }
 }
 
-/* Two of these end a step, whatever the settings say. */
+/* Two of these micro-batches end a step, whatever the settings are. */
 static void train_micro_batches(mega_engine *e, history *h, int count)
 {
     mega_step_result r = {.loss = 0};
@@ -114,8 +114,8 @@ static void evaluate(mega_engine *e, const mega_dataset *d, history *h)
     note(h, r.loss);
 }
 
-/* Through a batch that grows, micro-batches, evaluations, a checkpoint that is loaded while later samples are there
- * already, and a position that the caller sets. */
+/* Runs with a growing batch, micro-batches, evaluations, a checkpoint that is loaded when later samples have already
+ * been read, and a position that the caller sets. */
 static void run(bool is_thread_safe, history *h)
 {
     source s;
@@ -150,7 +150,7 @@ static void the_bits_of_data_that_are_read_when_needed(void **state)
             fail_msg("number %d: %.17g, and %.17g read ahead", i, needed.number[i], ahead.number[i]);
 }
 
-/* The first three steps have two samples, the fourth has three, and none was read twice. */
+/* The first three steps have two samples each, the fourth has three; no sample is read twice. */
 static void two_steps_ahead_and_no_more(void **state)
 {
     (void)state;

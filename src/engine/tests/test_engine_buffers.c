@@ -1,5 +1,5 @@
-/* Batch norm's running statistics: buffers that a step updates once for each group of samples, in their order, as
- * PyTorch would on one rank with micro-batches of one group. */
+/* Tests batch norm's running statistics: a step updates these buffers once for each group of samples, in sample order,
+ * as PyTorch does on one rank with micro-batches of one group. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/checkpoint.h"
@@ -19,11 +19,11 @@ static void need(mega_status st)
 }
 
 typedef struct form {
-    int group; /* samples */
+    int group; /* in samples */
     bool recomputes, is_unused, is_frozen;
 } form;
 
-/* The statistics are those of the input, so that the test knows them. The second norm has none that run. */
+/* The statistics are those of the input, so the test can compute them. The second norm has no running statistics. */
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const form *f = self;
@@ -39,7 +39,7 @@ static void describe(const mega_builder *b, const void *self, mega_flow *flow)
     flow->x = mega_none();
 }
 
-/* Clipping and weight decay are for what is trained alone. */
+/* Clipping and weight decay must not affect buffers. */
 static mega_engine *open_engine(const form *f, int64_t micro, mega_dtype compute)
 {
     const mega_layer layer = {.path = "net", .describe = describe, .self = f};
@@ -74,7 +74,7 @@ typedef struct statistics {
     double mean[C], var[C];
 } statistics;
 
-/* One group after the other, from mean 0 and variance 1. */
+/* Returns the statistics after updates by one group after the other, starting from mean 0 and variance 1. */
 static statistics expected_after(int64_t samples, int group)
 {
     const int rows = group * SEQ;
@@ -131,7 +131,7 @@ static void evaluate(mega_engine *e, mega_loss_sums *sums)
     need(mega_engine_evaluate_batch(e, sums));
 }
 
-/* Whatever the micro-batch, the groups are updated in the order of their samples; an evaluation updates nothing. */
+/* For any micro-batch size, groups update the statistics in sample order; an evaluation does not change them. */
 static void statistics_follow_the_groups_in_order(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void statistics_follow_the_groups_in_order(void **state)
             }
 }
 
-/* The caller runs the micro-batches, and ends a step after another number than the settings say. */
+/* The caller runs the micro-batches, and ends a step after a different number of them than the settings have. */
 static void steps_of_any_number_of_micro_batches(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void steps_of_any_number_of_micro_batches(void **state)
     }
 }
 
-/* Masters are not rounded; what an evaluation reads is. */
+/* Masters are not rounded; the copies that an evaluation reads are. */
 static void masters_of_bf16_weights_are_exact(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void an_evaluation_normalizes_with_them(void **state)
     mega_engine_destroy(e);
 }
 
-/* Neither a number of the norm, nor one of the moments, nor a parameter of the count is a buffer's. */
+/* Buffers do not count in the gradient norm, in the moments or in the number of parameters. */
 static void nothing_else_counts_them(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void nothing_else_counts_them(void **state)
     mega_engine_destroy(e);
 }
 
-/* Bytes of the tensors of a file. */
+/* Returns the total bytes of the tensors in a file. */
 static int64_t tensor_bytes(const char *path)
 {
     mega_safetensors *file = NULL;
@@ -248,7 +248,7 @@ static int64_t tensor_bytes(const char *path)
     return bytes;
 }
 
-/* All parameters but one train as if that one were a constant; it has no state in the checkpoint. */
+/* All parameters except one train as if that one were a constant; it has no optimizer state in the checkpoint. */
 static void a_frozen_parameter_stays(void **state)
 {
     (void)state;

@@ -1,15 +1,15 @@
-/* Calls of the engine that are wrong, each answered with a status and a message. */
+/* Wrong calls of the engine: each returns a status and leaves a message. */
 #include "engine_rig.h"
 #include "gpt_describe.h"
 #include "megalith/batch.h"
 #include <math.h>
 #include <string.h>
 
-/* What the calls are made on: engines before and after allocation, and what lower rooms make of the same model. */
+/* Objects for the calls: engines before and after allocation, and objects of lower modules for the same model. */
 typedef struct scene {
     rig raw, empty, ready, no_train, no_evaluate; /* empty: allocated, without values */
     mega_layout *layout;
-    mega_params *unplaced, *placed, *params; /* of `params` there is memory */
+    mega_params *unplaced, *placed, *params; /* `params` has memory */
     mega_program *raw_program, *program;
     mega_optimizer *raw_optimizer, *optimizer;
     const char *folder;
@@ -87,7 +87,7 @@ static void scene_close(scene *s)
     mega_layout_destroy(s->layout);
 }
 
-/* A step of a batch whose last sample has `value` as the fourth of an input. */
+/* Runs a step on a batch whose last sample has `value` as the fourth element of an input. */
 static mega_status step_with(mega_engine *e, const char *input, int32_t value)
 {
     mega_step_result r;
@@ -97,7 +97,7 @@ static mega_status step_with(mega_engine *e, const char *input, int32_t value)
     return mega_engine_train_batch(e, &r);
 }
 
-/* A step of a batch whose last sample is not filled, or one whose inputs have names that the model does not know. */
+/* Runs a step on a batch whose last sample is not filled, or has inputs with names that the model does not know. */
 static mega_status step_without_sample(mega_engine *e)
 {
     mega_step_result r;
@@ -115,7 +115,7 @@ static mega_status set(mega_engine *e, const char *input, int64_t count, bool is
                     : mega_sample_set_i32(sample, input, ids, count);
 }
 
-/* Of a function that leaves its status in the record. */
+/* Returns the recorded status of a function that returns no status. */
 static mega_status recorded(const void *returned)
 {
     mega_error_record r;
@@ -141,7 +141,7 @@ static mega_status create_model(const mega_model *model)
     return st;
 }
 
-/* mega_engine_create with one option changed. */
+/* Defines a call of mega_engine_create with one option changed. */
 #define CREATE_WITH(name, change)                                   \
     static mega_status name(scene *s)                               \
     {                                                               \
@@ -157,7 +157,7 @@ CREATE_WITH(create_with_odd_batch, o.batch.global_batch = 5)
 CREATE_WITH(create_with_stage_7, o.zero_stage = 7)
 CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
 
-/* One expression that gives a status. */
+/* A call that is one expression with a status. */
 #define CALL(name, ...)               \
     static mega_status name(scene *s) \
     {                                 \
@@ -434,7 +434,8 @@ static const struct {
 #undef ROW
 };
 
-/* Twice, as a first refusal must not make the second call another one; then everything works as if nothing had been. */
+/* Makes each wrong call twice, because the first refusal must not change the second; afterwards everything works as if
+ * no wrong call had been made. */
 static void wrong_calls_are_answered(void **state)
 {
     (void)state;
@@ -452,7 +453,7 @@ static void wrong_calls_are_answered(void **state)
         }
     need(mega_program_forward(s.program, 0));
     need(mega_program_backward(s.program, 0));
-    assert_int_equal(mega_program_backward(s.program, 0), MEGA_ERR_USAGE); /* its forward was used up */
+    assert_int_equal(mega_program_backward(s.program, 0), MEGA_ERR_USAGE); /* its backward has already run */
     assert_null(mega_program_tensor(s.program, "nobody", 0));
     rig_open(&fresh, 1);
     if (loss_of_a_step(&s.ready) != loss_of_a_step(&fresh)) fail_msg("a wrong call changed the engine");
@@ -474,7 +475,7 @@ static void a_plan_cannot_run(void **state)
     mega_engine_destroy(e);
 }
 
-/* What the step computes afterwards is what it computes without the failure. */
+/* After a failed step, the next step computes the same as without the failure. */
 static void a_step_follows_a_failed_one(void **state)
 {
     (void)state;

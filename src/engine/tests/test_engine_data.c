@@ -1,4 +1,5 @@
-/* A checkpoint knows its training data: a run that resumes with others is refused, unless it says that it means it. */
+/* A checkpoint stores which training data it was made with: resuming with other data is refused, unless the caller asks
+ * for it. */
 #include "api_model.h"
 #include "kit.h"
 #include <string.h>
@@ -93,15 +94,15 @@ static void other_data_that_are_meant(void **state)
     const char *folder = save(&d, 3);
     need(load(folder, &other, MEGA_TRAIN, &(mega_load_options){.other_training_data = true}));
     need(load(folder, &other, MEGA_TRAIN, &(mega_load_options){.module_only = true}));
-    need(load(folder, &other, MEGA_EVAL, NULL)); /* it trains on none of them */
+    need(load(folder, &other, MEGA_EVAL, NULL)); /* evaluation does not train on them */
     need(load(folder, NULL, MEGA_TRAIN, NULL));
-    other.count = API_SAMPLES; /* nothing is known of their content */
+    other.count = API_SAMPLES; /* their content has no hash */
     need(load(folder, &other, MEGA_TRAIN, NULL));
     folder = save(&other, 3);
     need(load(folder, &d, MEGA_TRAIN, NULL));
 }
 
-/* Nothing was consumed. */
+/* A checkpoint of step 0 accepts any data, because no sample has been used yet. */
 static void data_of_step_0_are_any(void **state)
 {
     (void)state;

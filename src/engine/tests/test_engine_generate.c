@@ -1,5 +1,5 @@
-/* Engines that only run forward: texts made a token at a time are those of a forward over the whole text, and wrong
- * calls are statuses. */
+/* Tests engines that only run forward: generating a text token by token gives the results of one forward pass over the
+ * whole text, and wrong calls return a status. */
 #include "engine_text.h"
 #include "kit.h"
 #include "megalith/batch.h"
@@ -40,7 +40,7 @@ static void a_text_is_that_of_the_whole_forward(void **state)
         int32_t likely[TEXT_TOKENS];
         text_begin(&t, 5);
         need(text_generate(&t, e));
-        /* the longer prompt takes three chunks; both texts then go on a token a run, the shorter one longer */
+        /* the longer prompt has three chunks; then both texts grow by one token per run, the shorter one for longer */
         assert_int_equal(t.runs, 3 + TEXT_SEQ - text_prompt[0] - 3);
         need(text_most_likely(&t, whole, likely));
         for (int b = 0; b < TEXT_SAMPLES; b++) {
@@ -53,7 +53,7 @@ static void a_text_is_that_of_the_whole_forward(void **state)
     }
 }
 
-/* A cache that is said to be empty is: a second text does not see the first. */
+/* If `filled` is 0 the cache counts as empty: a second text does not see the first. */
 static void a_new_text_does_not_see_the_old_one(void **state)
 {
     (void)state;
@@ -145,12 +145,12 @@ static void a_signal_ends_the_wait(void **state)
 
 /* ---- wrong calls ---- */
 
-/* A run that is wrong, and what the wait says of it. */
+/* Makes a wrong run and checks what mega_engine_wait reports. */
 static void wrong_run(mega_engine *e, mega_run program, const int32_t *filled, const char *said)
 {
     need(mega_engine_run(e, program, filled));
     expect(mega_engine_wait(e), MEGA_ERR_USAGE, said);
-    need(mega_engine_wait(e)); /* it is told once */
+    need(mega_engine_wait(e)); /* it is reported once */
 }
 
 static void wrong_runs_are_told_by_the_wait(void **state)
@@ -176,7 +176,7 @@ static void wrong_runs_are_told_by_the_wait(void **state)
     need(mega_sample_set_i32(mega_batch_sample(mega_engine_run_batch(e, MEGA_RUN_DECODE), 1), "tokens", &id, 1));
     wrong_run(e, MEGA_RUN_DECODE, none, "is not filled");
     assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
-    need(mega_engine_run(e, MEGA_RUN_PREFILL, none)); /* a right run after which a wrong one is not forgotten */
+    need(mega_engine_run(e, MEGA_RUN_PREFILL, none)); /* a correct run after a wrong one does not clear the failure */
     need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
     assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
     need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
@@ -234,7 +234,7 @@ static void programs_that_are_not_there(void **state)
     mega_engine_destroy(evaluates);
 }
 
-/* A run would lose what the backward pass reads, and one without weights means nothing. */
+/* A run is refused if it would overwrite what a backward pass reads, or if there are no weights. */
 static void runs_out_of_order(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void runs_out_of_order(void **state)
     engine_text t;
     double losses[TEXT_TOKENS];
     text_begin(&t, 5);
-    need(text_losses(&t, e, -1, losses)); /* an engine that trains runs its evaluation as well */
+    need(text_losses(&t, e, -1, losses)); /* an engine that trains can run its evaluation too */
     mega_engine_destroy(e);
     o = text_options(MEGA_F32, MEGA_GENERATE);
     o.prefill = TEXT_SEQ + 1;

@@ -1,5 +1,5 @@
-/* What an engine refuses: options out of their range, rows that were used before,
- * and loads, which then change nothing. */
+/* What an engine refuses: options out of range, rows that have been used before, and loads, which then change
+ * nothing. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/batch.h"
@@ -61,7 +61,7 @@ static mega_status create(const rig *r, const mega_engine_options *o)
     return st;
 }
 
-/* mega_engine_create with one option changed. */
+/* Defines a call of mega_engine_create with one option changed. */
 #define CREATE_WITH(name, change)                                   \
     static mega_status name(const rig *r)                           \
     {                                                               \
@@ -137,7 +137,7 @@ static void mistakes_are_refused(void **state)
 
 /* ---- rows and loads ---- */
 
-/* The rows of a step are used up by it; those of an evaluation may be evaluated again. */
+/* A step's rows can be used only once; an evaluation's rows may be evaluated again. */
 static void rows_are_those_of_one_step(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void expect_unchanged(rig *r, const float *weight, double loss)
     if (loss_of_a_step(r) != loss) fail_msg("a load that was refused changed the engine");
 }
 
-/* Another optimizer, another schedule, another model: refused before anything is read. */
+/* A checkpoint with another optimizer, schedule or model is refused before anything is read. */
 static void a_refused_load_changes_nothing(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void a_refused_load_changes_nothing(void **state)
         if (c != NULL) {
             const mega_status st = mega_engine_load(r.engine, c, &(mega_engine_load_options){0}, &loaded);
             assert_int_not_equal(st, MEGA_OK);
-            assert_true(loaded.resumed); /* results are written on success alone */
+            assert_true(loaded.resumed); /* results are written only on success */
         }
         mega_checkpoint_close(c);
         expect_unchanged(&r, kept, loss);

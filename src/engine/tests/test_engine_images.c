@@ -1,4 +1,4 @@
-/* The checkpoint of a convolutional network has the names and the shapes of torchvision. */
+/* Tests that the checkpoint of a convolutional network has torchvision's names and shapes. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/checkpoint.h"

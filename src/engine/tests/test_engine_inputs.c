@@ -1,4 +1,4 @@
-/* What the engine reads: the samples of a data set, and the weights of a loss per token. */
+/* Tests what the engine reads: the samples of a data set, and the weights of a loss per token. */
 #include "engine_run.h"
 #include "kit.h"
 #include <math.h>
@@ -25,7 +25,7 @@ static mega_engine *open_engine(const mega_engine_options *o)
     return open_engine_of(o, NULL);
 }
 
-/* Notes the indices that it reads. */
+/* Records the indices that the engine reads. */
 static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
 {
     const mega_ltor_options o = {.eod = -1};
@@ -36,7 +36,7 @@ static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
     return MEGA_OK;
 }
 
-/* It reads what its caller would fill, in the first step and in those that follow. */
+/* The engine reads the samples that its caller would fill, in the first and in the following steps. */
 static void a_data_set_fills_the_steps(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void a_data_set_fills_the_steps(void **state)
     mega_engine_destroy(b);
 }
 
-/* Samples of a data set, as its caller would fill them. */
+/* The engine evaluates the samples of a data set as if the caller had filled them. */
 static void parts_of_a_data_set_are_evaluated(void **state)
 {
     (void)state;
@@ -82,8 +82,8 @@ static void parts_of_a_data_set_are_evaluated(void **state)
     mega_engine_destroy(e);
 }
 
-/* Steps of one micro-batch, half of whose positions are masked. SGD, since Adam does not see how large gradients are.
- */
+/* Trains steps of one micro-batch with half of its positions masked. Uses SGD, because Adam does not depend on the size
+ * of gradients. */
 static void train(bool per_token, mega_step_result out[STEPS])
 {
     const mega_ltor_options ends = {.eod = 3, .eod_mask_loss = true};
@@ -105,7 +105,7 @@ static void train(bool per_token, mega_step_result out[STEPS])
     mega_engine_destroy(e);
 }
 
-/* Over one micro-batch, the mean over the tokens of a step is the mean of a micro-batch. */
+/* With one micro-batch per step, the mean over the tokens of the step equals the mean of the micro-batch. */
 static void a_loss_per_token_is_divided_by_its_weight(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* One micro-batch at a time: the bits of mega_engine_train_batch, accumulation boundaries, calls out of order, the
- * gradient between backward and step, and steps that fail. */
+/* Tests training one micro-batch at a time: same bits as mega_engine_train_batch, accumulation boundaries, calls out of
+ * order, the gradient between backward and step, and steps that fail. */
 #include "api_model.h"
 #include "kit.h"
 #include <math.h>
@@ -37,12 +37,12 @@ static void fill(mega_batch *b)
     }
 }
 
-/* The formula of engine.h: under accumulation mega_engine_sample counts the micro-batches before. */
+/* Checks the formula of engine.h: with accumulation, mega_engine_sample counts the earlier micro-batches too. */
 static void samples_since_the_last_update(void **state)
 {
     mega_engine *e = open_engine(NULL, NULL, NULL);
     (void)state;
-    for (int64_t n = 0; n < 5; n++) { /* two of them are an update */
+    for (int64_t n = 0; n < 5; n++) { /* two of them make an update */
         mega_batch *b = mega_engine_micro_batch(e);
         assert_int_equal(mega_engine_sample(e, 0), n % 2);
         assert_int_equal(mega_engine_global_samples(e) + mega_engine_sample(e, 0), n);
@@ -91,7 +91,7 @@ static void pass(mega_engine *e)
     need(mega_engine_backward(e));
 }
 
-/* A second start is the first one: nothing of the steps between is kept. */
+/* A second start gives the same run as the first: nothing of the earlier steps is kept. */
 static void a_start_after_steps(void **state)
 {
     mega_engine *e = open_engine(&api_data, NULL, NULL);
@@ -115,7 +115,7 @@ static void a_start_after_steps(void **state)
     mega_engine_destroy(e);
 }
 
-/* Four micro-batches by the caller's boundaries are those of four in the settings. */
+/* Four micro-batches with boundaries set by the caller equal four micro-batches from the settings. */
 static void boundaries_of_the_caller(void **state)
 {
     mega_engine *a = open_engine(&api_data, "--gradient-accumulation-steps", "4"),
@@ -208,7 +208,7 @@ static void batches_that_are_not_filled(void **state)
     mega_engine_destroy(e);
 }
 
-/* Micro-batches of a step that fails are forgotten. */
+/* Micro-batches of a failed step are discarded. */
 static void a_callback_that_fails(void **state)
 {
     bool fails = false;
@@ -278,12 +278,12 @@ static void gradients_by_name(void **state)
         memset(any, 0, sizeof any);
         if (strcmp(name, "net.wte.weight") != 0) need(mega_engine_set_param(e, name, "grad", count, any));
     }
-    need(mega_engine_step(e, &r)); /* of the gradient of the table alone */
+    need(mega_engine_step(e, &r)); /* only the table has a gradient */
     double table = 0;
     for (int i = 0; i < TABLE; i++) table += (double)gradient[i] * (double)gradient[i];
     if (fabs(r.grad_norm - sqrt(table)) > 1e-6 || !(square > table))
         fail_msg("norm %g; of the table %g, of all %g", r.grad_norm, sqrt(table), sqrt(square));
-    need(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, again)); /* still there */
+    need(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, again)); /* the gradient is still there */
     assert_memory_equal(gradient, again, sizeof gradient);
     need(mega_engine_train_batch(e, &r));
     need(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, zero));

@@ -1,4 +1,4 @@
-/* Outputs of a model that the caller reads after a forward pass, and a loss that the caller computes from one. */
+/* Tests outputs of a model that the caller reads after a forward pass, and a loss that the caller computes from one. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/layers.h"
@@ -14,7 +14,7 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* y = x W + bias as an output; `self` is whether there is a loss. */
+/* The model: y = x W + bias as an output. *self: whether it has a loss. */
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_linear_options random = {.weight = {.init = MEGA_INIT_FAN_IN}};
@@ -41,12 +41,12 @@ static mega_engine *open_with(const mega_layer *layer, const mega_engine_options
 
 static mega_engine *open_engine(bool has_loss)
 {
-    mega_engine_options o = engine_run_options(BATCH, MICRO, 0); /* weights stay */
+    mega_engine_options o = engine_run_options(BATCH, MICRO, 0); /* weights do not change */
     o.no_evaluate = !has_loss;
     return open_with(has_loss ? &with_loss : &without_loss, &o);
 }
 
-/* An engine whose weights move. */
+/* Opens an engine whose weights change. */
 static mega_engine *open_training(const mega_layer *layer, bool per_token_loss)
 {
     mega_engine_options o = engine_run_options(BATCH, MICRO, 0.05);
@@ -68,7 +68,7 @@ static void fill(mega_batch *b, double add)
     }
 }
 
-/* Of the samples from `first` on, out of the parameters. */
+/* Computes the expected output for the samples from `first` on, from the parameters. */
 static void expected_of(mega_engine *e, double add, int64_t first, float out[MICRO * SEQ * N])
 {
     mega_params *p = mega_engine_params(e);
@@ -94,7 +94,7 @@ static void expect_output(mega_engine *e, double add, int64_t first)
     for (int s = 0; s < MICRO; s++) assert_memory_equal(firsts + s * N, y + s * SEQ * N, N * sizeof *y);
 }
 
-/* They are those of the last micro-batch, whichever program ran it. */
+/* Outputs are those of the last micro-batch, whichever program ran it. */
 static void outputs_of_the_last_micro_batch(void **state)
 {
     (void)state;
@@ -143,7 +143,8 @@ static void wrong_reads_are_refused(void **state)
     mega_engine_destroy(e);
 }
 
-/* A model whose loss is the caller's own can be created; a step, which has no caller in the middle, refuses it. */
+/* A model whose loss the caller computes can be created, but train_batch refuses it, because the caller cannot compute
+ * the loss in the middle of that step. */
 static void a_step_needs_a_loss_of_the_model(void **state)
 {
     (void)state;
@@ -164,7 +165,7 @@ static void forward(mega_engine *e, double add)
     need(mega_engine_forward(e, NULL));
 }
 
-/* Of the sum of y^2 over the micro-batch. */
+/* Writes the gradient of the sum of y^2 over the micro-batch. */
 static void own_gradient(mega_engine *e, float out[MICRO * SEQ * N])
 {
     need(mega_engine_read_output(e, "y", MICRO * SEQ * N, out));
@@ -179,7 +180,7 @@ static void expect_same_weights(mega_engine *a, mega_engine *b)
                         N * sizeof(float));
 }
 
-/* Computed by the caller from an output, a loss trains as the same loss in the model: the same bits. */
+/* A loss that the caller computes from an output gives the same bits as the same loss in the model. */
 static void a_loss_of_the_caller(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void a_loss_of_the_caller(void **state)
     mega_engine_destroy(b);
 }
 
-/* It joins the losses of the model: together they are half of one and half of the other. */
+/* The caller's loss is added to the losses of the model: each of the two counts half. */
 static void a_loss_of_the_caller_beside_one_of_the_model(void **state)
 {
     (void)state;
@@ -263,7 +264,7 @@ static void what_a_loss_of_the_caller_excludes(void **state)
     mega_engine *e = open_training(&without_loss, false);
     forward(e, 0);
     expect(mega_engine_backward(e), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
-    need(mega_engine_backward_from(e, "y", g, COUNT, 1)); /* still there */
+    need(mega_engine_backward_from(e, "y", g, COUNT, 1)); /* its forward is still valid */
     mega_engine_destroy(e);
     e = open_training(&with_loss, true);
     forward(e, 0);
@@ -284,7 +285,8 @@ static void describe_output_alone(const mega_builder *b, const void *self, mega_
     flow->x = mega_none();
 }
 
-/* A model without any loss is trained by the caller's, and read in MEGA_EVAL; there is nothing to evaluate. */
+/* A model without a loss can be trained with the caller's loss and read in MEGA_EVAL, but it has no loss to
+ * evaluate. */
 static void a_model_of_an_output_alone(void **state)
 {
     (void)state;

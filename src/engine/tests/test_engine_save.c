@@ -1,4 +1,4 @@
-/* Saving a model that is no Hugging Face family, and the state of the caller in a checkpoint. */
+/* Tests saving a model that belongs to no Hugging Face family, and the caller's state in a checkpoint. */
 #include "engine_rig.h"
 #include "megalith/file.h"
 #include "megalith/pretrained.h"
@@ -74,7 +74,7 @@ static void client_state_must_be_an_object(void **state)
     need(mega_folder_list(&names, folder));
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
-    need(save(&r, folder, "{}")); /* the engine is as it was */
+    need(save(&r, folder, "{}")); /* the engine is unchanged */
     mega_engine_destroy(r.engine);
 }
 

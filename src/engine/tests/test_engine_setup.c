@@ -1,4 +1,5 @@
-/* Creating an engine from mega_setup: options by argv, what is refused, the caller's own schedule, world and team. */
+/* Tests creating an engine from mega_setup: options from argv, refused setups, and the caller's own schedule, world and
+ * team. */
 #include "api_model.h"
 #include "engine_run.h"
 #include "kit.h"
@@ -93,7 +94,7 @@ static void own_schedule(void **state)
     mega_engine_destroy(e);
 }
 
-/* SGD with a state that counts the updates of its element. */
+/* SGD with an optimizer state that counts the updates of each element. */
 static void counting_sgd(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     double *p = c->param, *count = c->state[0];
@@ -178,9 +179,9 @@ static void evaluation_alone(void **state)
         &e));
     need(mega_engine_forward(e, &loss));
     need(mega_engine_forward(e, &again));
-    assert_true(loss > 0 && again > 0 && loss != again); /* of the next sample */
+    assert_true(loss > 0 && again > 0 && loss != again); /* the loss of the next sample */
     for (int i = 2; i < API_SAMPLES; i++) need(mega_engine_forward(e, NULL));
-    need(mega_engine_forward(e, NULL)); /* an epoch ends without a gap */
+    need(mega_engine_forward(e, NULL)); /* the next epoch follows without a gap */
     expect(mega_engine_backward(e), MEGA_ERR_USAGE, "cannot train");
     expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "cannot train");
     need(mega_engine_evaluate(e, &five, 0, &r));
@@ -189,7 +190,7 @@ static void evaluation_alone(void **state)
     mega_engine_destroy(e);
 }
 
-/* Samples beyond the end are padding: micro-batches of padding alone count for nothing. */
+/* Samples past the end are padding; micro-batches that are all padding have weight 0. */
 static void evaluation_counts_real_samples(void **state)
 {
     char *argv[] = {API_ARGV, "--global-batch-size", "2"}, *wide[] = {API_ARGV, "--gradient-accumulation-steps", "8"};
@@ -211,7 +212,8 @@ static void evaluation_counts_real_samples(void **state)
     assert_true(first.loss != b.loss);
 }
 
-/* Five samples in micro-batches of four, with and without weights of the loss per token: the mean of one at a time. */
+/* Evaluating five samples in micro-batches of four gives the mean over the single samples, with and without weights of
+ * the loss per token. */
 static void evaluation_counts_each_sample_once(void **state)
 {
     char *one[] = {API_ARGV}, *four[] = {API_ARGV, "--micro-batch-size", "4"};
@@ -240,7 +242,7 @@ static void evaluation_counts_each_sample_once(void **state)
     }
 }
 
-/* What launchers and scripts give a program changes nothing. */
+/* Options that launchers and scripts pass to a program change nothing. */
 static void options_of_launchers(void **state)
 {
     char *plain[] = {API_ARGV}, *given[] = {API_ARGV, "--deepspeed", "--local_rank", "0"},
@@ -267,7 +269,7 @@ static const char json[] = "{\"train_micro_batch_size_per_gpu\": 1, \"gradient_a
                            " \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}},\n"
                            " \"megalith\": {\"fp64\": true, \"seed\": 3, \"num_threads\": 1}}\n";
 
-/* The losses of three steps. */
+/* Trains three steps and returns their losses. */
 static void train_three(const mega_setup *setup, double loss[3])
 {
     mega_engine *e = NULL;
@@ -327,7 +329,7 @@ static void wrong_json(void **state)
         mega_engine_create(&s, &e), MEGA_ERR_USAGE,
         "\"megalith.lr_decay_style\" \"cosine\" (mega_setup.config, line 1): missing: \"megalith.lr_decay_iters\" or "
         "\"megalith.train_iters\"");
-    /* an error of a room below the options */
+    /* an error from a lower module */
     s.config = "{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}, \"pipeline\": {\"stages\": 2}}";
     expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "\"pipeline.stages\" 2");
     s.config = "nowhere/ds.json";
@@ -414,7 +416,7 @@ static void wrong_options(void **state)
     }
 }
 
-/* What a setup says beside its options is honoured or refused. */
+/* Members of a setup that are given next to setup.options are either used or refused. */
 static void options_as_numbers(void **state)
 {
     const mega_engine_options o = engine_run_options(2, 1, 1e-2);
@@ -468,7 +470,7 @@ static void memory_may_be_refused(void **state)
     assert_true(mega_kit_fail_each_allocation(initialize_once, NULL) > 50);
 }
 
-/* Queries of no engine answer without a crash. */
+/* Queries with a NULL engine return without a crash. */
 static void queries_of_nothing(void **state)
 {
     const char *name;

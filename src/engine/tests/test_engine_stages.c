@@ -1,4 +1,5 @@
-/* Engines of pipeline stages that nobody started: what each holds in flight is what its schedule says. */
+/* Tests planned engines of pipeline stages, without ranks: each holds as many micro-batches in flight as its schedule
+ * has. */
 #include "engine_run.h"
 #include "kit.h"
 
@@ -17,7 +18,7 @@ static mega_engine *stage_of(int stage, int stages, int chunks, int64_t micro_ba
     return e;
 }
 
-/* The layers of the middle stages are alike, so that what they save goes with the micro-batches in flight. */
+/* The middle stages have equal layers, so their saved bytes are proportional to the micro-batches in flight. */
 static void saved_goes_with_the_schedule(void **state)
 {
     (void)state;
@@ -62,8 +63,8 @@ static void chunks_want_a_multiple_of_the_stages(void **state)
     assert_null(e);
 }
 
-/* Of a token 6 N + 12 L H S (Chowdhery et al. 2022, appendix B), of whose attention a causal mask leaves half: the same
- * of any division of the model. */
+/* The cost per token is 6 N + 12 L H S (Chowdhery et al. 2022, appendix B), and a causal mask leaves half of the
+ * attention term. It is the same for any division of the model. */
 static void the_cost_is_of_a_sample_through_the_whole_model(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What a C program keeps: whole parameters and optimizer states by name, and checkpoints with a state of its own. */
+/* Tests what a C program can save: whole parameters and optimizer states by name, and checkpoints with its own
+ * state. */
 #include "api_model.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -63,7 +64,7 @@ static void parameters_are_listed(void **state)
     mega_engine_destroy(e);
 }
 
-/* Weights and states that one engine hands to another make the same next step. */
+/* If one engine's weights and states are copied to another, both compute the same next step. */
 static void states_move_by_name(void **state)
 {
     static const char *const what[] = {NULL, "exp_avg", "exp_avg_sq"};
@@ -128,11 +129,11 @@ static void client_state_comes_back(void **state)
     (void)state;
     steps(a, 3);
     need(mega_engine_save_checkpoint(a, folder, NULL, &client));
-    need(mega_engine_save_checkpoint(a, folder, "iter_0000003", &client)); /* the same name, replaced */
+    need(mega_engine_save_checkpoint(a, folder, "iter_0000003", &client)); /* replaces the checkpoint of this name */
     need(mega_engine_load_checkpoint(b, folder, NULL, NULL, &found, &loaded));
     assert_true(found);
     assert_int_equal(mega_engine_global_steps(b), 3);
-    assert_true(mega_engine_lr(b) == mega_engine_lr(a)); /* the schedule of the checkpoint goes on */
+    assert_true(mega_engine_lr(b) == mega_engine_lr(a)); /* the checkpoint's schedule continues */
     if (strstr(loaded->json, "\"epoch\": 3") == NULL || strstr(loaded->json, "\"best\"") == NULL)
         fail_msg("%s", loaded->json);
     assert_int_equal(loaded->num_arrays, 2);
@@ -180,7 +181,7 @@ static void parts_of_a_checkpoint(void **state)
     mega_engine_destroy(b);
 }
 
-/* What is left out is as in an engine that never saw the checkpoint; the rest is as it was saved. */
+/* States that are not loaded are as in an engine without the checkpoint; the others are as saved. */
 static void states_that_are_left_out(void **state)
 {
     const char *folder = mega_kit_temp_folder();
@@ -205,7 +206,7 @@ static void states_that_are_left_out(void **state)
     }
 }
 
-/* What was accumulated is of the weights before. */
+/* Loading discards accumulated gradients, because they belong to the previous weights. */
 static void loading_discards_micro_batches(void **state)
 {
     const char *folder = mega_kit_temp_folder();
@@ -230,7 +231,7 @@ static void in_two_tensors(const mega_builder *b, const void *self, mega_flow *f
     f->x = mega_linear(b, "joined", f->x, API_WIDTH, &joined);
 }
 
-/* A moment that cannot be saved is not called a weight. */
+/* The error for a moment that cannot be saved does not call it a weight. */
 static void bad_values_of_several_tensors(void **state)
 {
     const mega_layer layers[] = {

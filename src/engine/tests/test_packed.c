@@ -1,4 +1,4 @@
-/* Weights that are kept packed through a step change no bit, and are counted in the plan. */
+/* Weights that stay packed through a step change no bit of the results, and the memory plan counts them. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/gpt_data.h"
@@ -9,7 +9,7 @@ typedef struct setting {
     mega_dtype compute;
     mega_gpt_recompute recompute;
     int threads;
-    bool ramps, anew; /* the first step is one micro-batch; --no-pack-weights */
+    bool ramps, anew; /* ramps: the first step is one micro-batch; anew: --no-pack-weights */
 } setting;
 
 static void need(mega_status st)

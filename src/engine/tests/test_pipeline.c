@@ -1,5 +1,4 @@
-/* Pipeline schedules without ranks: order, memory in flight, that stages never wait for each other in a circle, and how
- * long they wait. */
+/* Tests pipeline schedules without ranks: order, memory in flight, freedom from deadlock, and how long stages wait. */
 #include "kit.h"
 #include "megalith/pipeline.h"
 #include "stage.h"
@@ -35,8 +34,8 @@ static void first_of_four_stages_warms_up(void **state)
 
 enum { MOST = 9, STEPS = 2 * MOST * MOST };
 
-/* Every micro-batch goes through every chunk forward once and backward once after it, and no slot is taken while it is
- * in use. */
+/* Checks that every micro-batch runs forward once through every chunk and backward once after that, and that no slot is
+ * reused while it is in use. */
 static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_step *s)
 {
     int holder[MOST][MOST], state[MOST][MOST] = {{0}};
@@ -54,12 +53,12 @@ static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_s
 
 typedef struct stages_of {
     mega_schedule_step step[MOST][STEPS];
-    double done[MOST][2][MOST][MOST];   /* when, by stage, way, chunk, micro-batch; below 0: not yet */
-    double posted[MOST][2][MOST][MOST]; /* when this stage began to await the message of that step */
-    int64_t next[MOST][2];              /* by way: the first step whose message is not awaited */
+    double done[MOST][2][MOST][MOST];   /* end time, by stage, direction, chunk, micro-batch; < 0: not yet */
+    double posted[MOST][2][MOST][MOST]; /* time at which this stage posted that step's receive */
+    int64_t next[MOST][2];              /* by direction: first step whose receive is not posted */
 } stages_of;
 
-/* Where what a step makes goes (or what it reads comes from): the stage, and *chunk there; -1: nowhere. */
+/* Returns the stage to which a step sends (or from which it receives), and its chunk in *chunk; -1: none. */
 static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_step *x, bool sends, int *chunk)
 {
     const int way = x->forward == sends ? 1 : -1, last = p->stages - 1, to = stage + way;
@@ -68,8 +67,8 @@ static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_step
     return to > last ? 0 : to < 0 ? last : to;
 }
 
-/* When what step x of this stage waits for has been made; below 0: not yet. Nothing is waited for at the model's ends,
- * but for the backward of its own forward. */
+/* Returns when the input of step x of this stage was computed; < 0: not yet. At the ends of the model a step waits for
+ * nothing, except that a backward waits for its own forward. */
 static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
     int chunk;
@@ -78,7 +77,7 @@ static double arrival(const stages_of *all, const mega_pipeline *p, int stage, c
     return x->forward ? 0 : all->done[stage][1][x->chunk][x->micro_batch];
 }
 
-/* The micro-batch that had a buffer before this one; -1: none. Slots of a chunk share `copies` of it. */
+/* Returns the micro-batch that used a buffer before this one; -1: none. The slots of a chunk share `copies` buffers. */
 static int before(const mega_pipeline *p, int stage, int chunk, int micro_batch, int copies)
 {
     const int slots = mega_schedule_slots_of(p, stage, chunk);
@@ -87,7 +86,7 @@ static int before(const mega_pipeline *p, int stage, int chunk, int micro_batch,
     return m;
 }
 
-/* Messages are awaited in the order of the schedule, as far as buffers are free: an activation has one a slot. */
+/* Posts receives in the order of the schedule, until a buffer is not free; activations have one buffer per slot. */
 static bool await(stages_of *all, const mega_pipeline *p, int stage, int forward)
 {
     bool moved = false;
@@ -102,7 +101,8 @@ static bool await(stages_of *all, const mega_pipeline *p, int stage, int forward
     return moved;
 }
 
-/* When step x has what it reads, and the buffer that it writes: what was sent from there has left. Below 0: not yet. */
+/* Returns when step x has its input and a free output buffer, that is, when the last message from it has left; < 0: not
+ * yet. */
 static double may_begin(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
 {
     double at = arrival(all, p, stage, x);
@@ -119,8 +119,8 @@ static double may_begin(const stages_of *all, const mega_pipeline *p, int stage,
     return at;
 }
 
-/* Runs all stages, a forward of a chunk taking 1/chunks and a backward twice that; when all is done. Messages take no
- * time, but both ends need their buffers. */
+/* Simulates all stages and returns the time at which all are done. A forward of a chunk takes 1/chunks, a backward
+ * twice that. Messages take no time, but need their buffers at both ends. */
 static double run_all(stages_of *all, const mega_pipeline *p)
 {
     int64_t at[MOST] = {0};
@@ -151,7 +151,7 @@ static double run_all(stages_of *all, const mega_pipeline *p)
     return end;
 }
 
-/* Stages never wait for each other in a circle, and wait as long as theory says: (p - 1) / (v m) of the ideal. */
+/* Stages never deadlock, and wait as long as theory predicts: (p - 1) / (v m) of the ideal time. */
 static void bubble_is_what_theory_says(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void bubble_is_what_theory_says(void **state)
     free(all);
 }
 
-/* The most (chunk, micro-batch) pairs between forward and backward. */
+/* Returns the maximum number of (chunk, micro-batch) pairs between forward and backward. */
 static int most_in_flight(const mega_pipeline *p, int stage)
 {
     mega_schedule_step s[512];
@@ -180,7 +180,8 @@ static int most_in_flight(const mega_pipeline *p, int stage)
     return most;
 }
 
-/* The first stage of 1F1B holds as many micro-batches as there are stages; interleaved, 1 + (p - 1) / (p v) as much. */
+/* With 1F1B the first stage holds as many micro-batches as there are stages; interleaved, 1 + (p - 1) / (p v) times as
+ * many. */
 static void memory_in_flight(void **state)
 {
     (void)state;
@@ -191,11 +192,11 @@ static void memory_in_flight(void **state)
         for (int c = 0; c < chunks; c++) first += mega_schedule_slots_of(&p, 0, c);
         assert_int_equal(most_in_flight(&p, 0), 4 * chunks + 3);
         assert_int_equal(most_in_flight(&p, 3), 4 * (chunks - 1) + 1);
-        assert_in_range(first, 4 * chunks + 3, 6 * chunks + 4); /* chunks are not at their peaks together */
+        assert_in_range(first, 4 * chunks + 3, 6 * chunks + 4); /* chunks do not peak at the same time */
     }
 }
 
-/* As Megatron's: 2 stages of 2 chunks, 4 micro-batches, on the last stage. */
+/* The order is Megatron's: 2 stages of 2 chunks, 4 micro-batches, on the last stage. */
 static void interleaved_order(void **state)
 {
     (void)state;

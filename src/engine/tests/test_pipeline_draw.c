@@ -1,4 +1,4 @@
-/* Pictures of schedules: text letter by letter for a small one, and that SVG has every step. */
+/* Tests pictures of schedules: the exact text of a small one, and that the SVG has every step. */
 #include "kit.h"
 #include "megalith/pipeline_draw.h"
 
@@ -36,7 +36,7 @@ static void svg_has_every_step(void **state)
     }
 }
 
-/* (p - 1) / (v m), and lines are cut where the terminal ends. */
+/* The title has the bubble (p - 1) / (v m), and lines are cut at the width of the terminal. */
 static void title_says_the_bubble(void **state)
 {
     (void)state;

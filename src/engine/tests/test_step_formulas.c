@@ -1,7 +1,7 @@
 /* Whole steps of the engine against formulas written here, from options as typed to the files of a checkpoint.
  *
- * Gradients come from differences of the evaluation loss in float64, so that nothing of the backward, of the optimizer
- * or of the schedules is compared with itself. */
+ * Gradients come from differences of the evaluation loss in float64, so the backward pass, the optimizer and the
+ * schedules are never compared with themselves. */
 #include "gpt_engine.h"
 #include "kit.h"
 #include "megalith/command_options.h"
@@ -15,10 +15,10 @@
 
 enum { SEQ = 3, VOCAB = 6, PADDED = 8, PARAMS = 256, STEPS = 3, MOST_ROWS = 6 };
 
-/* What the command line below says, in the words of the formulas. The global batch is 2, then 4, then 6, with 2
+/* The settings of the command line below, as constants of the formulas. The global batch is 2, then 4, then 6, with 2
  * samples at each of the first two sizes. */
 static const double PEAK = 0.1, FLOOR = 0.01, WARM_FROM = 0.02, CLIP = 0.05, BETA1 = 0.8, BETA2 = 0.95, EPS = 1e-3;
-static const double WARMUP = 3, DECAY = 20; /* samples */
+static const double WARMUP = 3, DECAY = 20; /* in samples */
 #define COMMON                                                                                    \
     "--num-layers 1 --hidden-size 4 --ffn-hidden-size 8 --num-attention-heads 2 --seq-length 3 "  \
     "--max-position-embeddings 3 "                                                                \
@@ -33,11 +33,11 @@ typedef struct recipe {
     double momentum, first_decay, last_decay;
 } recipe;
 
-/* The state of a training, by the formulas. Elements of all parameters stand one after the other. */
+/* The state of a training, computed by the formulas. The elements of all parameters are concatenated. */
 typedef struct truth {
     double p[PARAMS], g[PARAMS], m[PARAMS], v[PARAMS];
     double loss, norm, clip_factor, lr, weight_decay;
-    int64_t updates, samples; /* done */
+    int64_t updates, samples; /* completed */
 } truth;
 
 static void need(mega_status st)
@@ -113,7 +113,7 @@ static void put_params(rig *r, const double *p)
     need(mega_params_publish(r->params));
 }
 
-/* Sample n is a function of n alone. */
+/* Sample n depends only on n. */
 static void fill(mega_batch *b, int64_t first)
 {
     const mega_ltor_options o = {.eod = -1};
@@ -136,7 +136,7 @@ static double loss_of(rig *oracle, int64_t first, int64_t rows)
     return sums.loss / sums.count;
 }
 
-/* The loss falls off as h^4 from the derivative. */
+/* Computes the gradient from differences of the loss; their error is of order h^4. */
 static void differentiate(rig *oracle, truth *t, int64_t rows)
 {
     static const double weight[] = {1, -8, 8, -1}, step[] = {-2, -1, 1, 2}, h = 1e-3;
@@ -218,7 +218,7 @@ static void true_step(rig *oracle, truth *t, const recipe *of)
 
 static void check_result(const mega_step_result *r, const truth *t, double tolerance)
 {
-    assert_true(t->norm > 10 * CLIP); /* or clipping shows little */
+    assert_true(t->norm > 10 * CLIP); /* otherwise clipping has little effect */
     near("loss", t->updates, r->loss, t->loss, tolerance);
     near("gradient norm", t->updates, r->grad_norm, t->norm, tolerance);
     near("clip factor", t->updates, r->clip_factor, t->clip_factor, tolerance);
@@ -243,7 +243,7 @@ static void check_state(const rig *r, const recipe *of, const truth *t, double t
     }
 }
 
-/* One tensor of a file: rows beyond the vocabulary are not in it, and Conv1D's weights are transposed. */
+/* Checks one tensor of a file: it has no rows beyond the vocabulary, and Conv1D's weights are transposed. */
 static void check_tensor(const mega_safetensors *file, const char *prefix, const mega_param *p, const double *expected)
 {
     char name[160];
@@ -299,7 +299,7 @@ static void step_and_check(rig *r, const recipe *of, const truth *t, double tole
     check_state(r, of, t, tolerance);
 }
 
-/* The definition in float64, and the fast kernels in float32, beside the formulas. */
+/* Compares three steps with the formulas: plain kernels in float64, fast kernels in float32. */
 static void three_steps(const recipe *of)
 {
     static truth t;
@@ -315,7 +315,7 @@ static void three_steps(const recipe *of)
             const double drawn = ((double *)mega_params_master(oracle.params, i))[k];
             t.p[at++] = drawn + (drawn == 0 && !strstr(mega_params_get(oracle.params, i)->name, "wte") ? 0.25 : 0);
         }
-    put_params(&exact, t.p); /* biases are not zero, or their decay would not show */
+    put_params(&exact, t.p); /* nonzero biases, so that their decay shows */
     put_params(&fast, t.p);
     for (int i = 0; i < STEPS; i++) {
         true_step(&oracle, &t, of);

@@ -1,4 +1,4 @@
-/* ZeRO by the plan: bytes of a parameter in each stage on ranks that nobody started. */
+/* Tests the memory plan of ZeRO: bytes per parameter in each stage, without ranks. */
 #include "engine_run.h"
 #include "kit.h"
 
@@ -9,7 +9,7 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-/* 69 million parameters; nothing of it is allocated. */
+/* Plans a model of 69 million parameters and allocates none of them. */
 static mega_engine *plan(int stage, int ranks, mega_dtype compute)
 {
     mega_gpt gpt = engine_run_gpt();
@@ -32,7 +32,7 @@ static mega_engine *plan(int stage, int ranks, mega_dtype compute)
     return e;
 }
 
-/* What stays between steps. */
+/* Returns the bytes per parameter that are kept between steps. */
 static double bytes_of_parameter(const mega_engine_memory *m, const mega_engine *e)
 {
     return (double)(m->weights + m->masters + m->gradients + m->moments) /
@@ -45,7 +45,7 @@ static void bytes_of_a_parameter(void **state)
     for (int ranks = 2; ranks <= 8; ranks *= 2) {
         const double d = ranks;
         const double half[] = {18, 6 + 12 / d, 2 + 16 / d, 18 / d};
-        const double single[] = {16, 8 + 8 / d, 4 + 12 / d, 16 / d}; /* the weights are what is updated */
+        const double single[] = {16, 8 + 8 / d, 4 + 12 / d, 16 / d}; /* no separate masters */
         for (int stage = 0; stage <= 3; stage++)
             for (int f32 = 0; f32 < 2; f32++) {
                 mega_engine *e = plan(stage, ranks, f32 == 1 ? MEGA_F32 : MEGA_BF16);
@@ -60,7 +60,7 @@ static void bytes_of_a_parameter(void **state)
     }
 }
 
-/* Ranks together own every element once; the rest of a bucket is padding. */
+/* Together the ranks own every element exactly once; the rest of a bucket is padding. */
 static void slices_are_all_of_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What an engine reads of options: those of the rooms below and its own, which are everything that mega_setup.argv and a
- * DeepSpeed JSON can say. The rows of its own are in engine/settings.c. */
+/* The settings of an engine: its own options and those of the modules that it is built on. They are all the options
+ * that mega_setup.argv and a DeepSpeed JSON accept. The table of the engine's own options is in engine/settings.c. */
 #ifndef MEGALITH_ENGINE_SETTINGS_H
 #define MEGALITH_ENGINE_SETTINGS_H
 
@@ -22,25 +22,25 @@ typedef struct mega_engine_settings {
     mega_optim_options optim;
     mega_ckpt_options ckpt;
     int64_t seed;
-    bool calculate_per_token_loss; /* divide by the step's unmasked tokens instead of a mean per micro-batch */
+    bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
 
-    /* Set between mega_engine_settings_init and reading: where this process stands. One rank where they are not. */
-    int64_t rank, world_size, local_world_size, local_rank; /* local: of this host */
-    bool needs_lr;                                          /* a rule asks for it */
-    bool micro_follows;                                     /* micro_batch_size from the others of the batch */
+    /* The caller sets these between mega_engine_settings_init and reading options. Default: one rank. */
+    int64_t rank, world_size, local_world_size, local_rank; /* local: on this host */
+    bool needs_lr;                                          /* a rule requires --lr */
+    bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
     int64_t data_parallel_size;                             /* derived */
-    mega_options *options;                                  /* who set each of these, and mistakes; not released here */
+    mega_options *options;                                  /* which source set each option, and mistakes; borrowed */
 } mega_engine_settings;
 
-/* The rows of its own, by the titles of --help. */
+/* The engine's own options, by section of --help. */
 extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section;
-/* The options of a C program (engine/setup_options.c). */
+/* All options that a C program accepts (engine/setup_options.c). */
 extern const mega_composition mega_engine_composition;
 
 void mega_engine_settings_init(mega_engine_settings *s, mega_options *o); /* one rank */
-void mega_engine_settings_derive(mega_engine_settings *s);                /* what follows from other options */
+void mega_engine_settings_derive(mega_engine_settings *s);                /* sets what follows from other options */
 
-/* Rules. Each adds the mistakes that it finds to s->options. */
+/* Rules between options. Each adds the mistakes that it finds to s->options. */
 void mega_engine_rule_batch_divides(mega_engine_settings *s);
 void mega_engine_rule_accumulation(mega_engine_settings *s);
 void mega_engine_rule_rampup(mega_engine_settings *s);

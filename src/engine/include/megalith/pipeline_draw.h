@@ -1,5 +1,5 @@
-/* A pipeline schedule as a picture: all stages over time, as they would run if a forward took 1 and a backward 2 (a
- * chunk: its share of that) and messages nothing. */
+/* Draws a pipeline schedule: all stages over time, simulated with a forward of 1 time unit and a backward of 2 (divided
+ * by the number of chunks for a chunk), and messages that take no time. */
 #ifndef MEGALITH_PIPELINE_DRAW_H
 #define MEGALITH_PIPELINE_DRAW_H
 
@@ -11,11 +11,12 @@
 extern "C" {
 #endif
 
-/* A line a stage, at most `columns` wide (0: whole): F3 is the forward of micro-batch 3, B3 its backward; of several
- * chunks a stage, capitals A, B, C, … are forwards of the first, second, third chunk and small letters backwards. A dot
- * is a wait. Above it the share of time that stages wait. */
+/* Appends a text picture: one line per stage, at most `columns` wide (0: no limit). F3 is the forward of micro-batch 3,
+ * B3 its backward. With several chunks per stage, capitals A, B, C, … are forwards of the first, second, third chunk,
+ * and small letters their backwards. A dot is idle time. The line above gives the idle time in percent of the working
+ * time. */
 mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_buffer *out);
-/* The same as an SVG file; colours tell forwards and backwards apart, and shades the chunks. */
+/* Appends the same picture as SVG. Colours distinguish forwards from backwards; shades distinguish chunks. */
 mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out);
 
 #ifdef __cplusplus
