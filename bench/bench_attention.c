@@ -1,7 +1,8 @@
-/* Causal attention alone, forward and backward together, against the arithmetic peak measured right before and after:
- * attention_fp32_of_peak and attention_bf16_of_peak. Operations are counted causal: 2 B H S^2 D forward, 2.5 times that
- * backward. One thread is timed by its own CPU time, so that other work on the machine hardly shows. Run by
- * `make bench only=attention`; an argument "bf16" measures that type, a second one the shape of that number alone. */
+/* Measures causal attention alone, forward plus backward, relative to the arithmetic peak that is measured right before
+ * and after: attention_fp32_of_peak and attention_bf16_of_peak. Operations are counted causal: 2 B H S^2 D forward and
+ * 2.5 times that backward. One thread is timed by its own CPU time, so that other work on the machine hardly matters.
+ * Run by `make bench only=attention`; a first argument "bf16" measures that type, a second one selects a shape by its
+ * index. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"

@@ -1,4 +1,4 @@
-/* What the ground floor costs: memory, checksum, one round of the team. Run by `make bench only=base`. */
+/* Measures the basic services: memory, checksum, one round of the team. Run by `make bench only=base`. */
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -30,7 +30,7 @@ static void nothing(void *user, int thread, int size)
     (void)size;
 }
 
-/* Least of some tries: everything that disturbs makes it longer. */
+/* Returns the smaller time: every disturbance only makes a measurement longer. */
 static double least(double best, double seconds)
 {
     return best == 0 || seconds < best ? seconds : best;

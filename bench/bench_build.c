@@ -1,6 +1,7 @@
-/* Building and planning the programs of a GPT with many layers, on one rank and as one of four pipeline stages: the
- * walk over the list, describing, passes, the memory plan. Nothing is allocated.
- * Prints lines "RESULT name value unit detail".   bench_build [repeats] */
+/* Measures building and planning the programs of a GPT with many layers, on one rank and as one of four pipeline
+ * stages: walking the list, describing layers, passes, the memory plan. No memory for tensors is allocated. Prints
+ * lines "RESULT name value unit detail".
+ *   bench_build [repeats] */
 #include "bench_kit.h"
 #include "megalith/threads.h"
 

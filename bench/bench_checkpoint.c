@@ -1,6 +1,7 @@
-/* Writing and reading the full state of a GPT-2 124M (weights and both moments in fp32, random bits that nothing packs)
- * beside dd on the same disk: bs=16M, fsynced; reads after the files were dropped from the page cache on both sides. dd
- * is the faster of buffered and direct, in each pair anew.   bench_checkpoint [FOLDER [PAIRS]] */
+/* Measures writing and reading the full state of a GPT-2 124M (weights and both moments in fp32, random bits that do
+ * not compress), next to dd on the same disk. dd uses bs=16M and fsync; both sides read after the files were dropped
+ * from the page cache. Each pair of measurements runs buffered and direct dd and counts the faster one.
+ *   bench_checkpoint [FOLDER [PAIRS]] */
 #include "bench_kit.h"
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
@@ -126,7 +127,7 @@ static void load(network *n, const char *folder, mega_team *team)
     mega_checkpoint_close(c);
 }
 
-/* The file has been synced, so all its pages can go. */
+/* Drops the file from the page cache; it has been synced, so all its pages can go. */
 static void drop(const char *folder, const char *name)
 {
     char path[4096];
@@ -136,7 +137,7 @@ static void drop(const char *folder, const char *name)
     close(fd);
 }
 
-/* Seconds of a dd. */
+/* Returns the seconds that a dd takes. */
 static double dd(const char *from, const char *to, const char *flags)
 {
     char command[9000];
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
     char save_folder[2100];
     snprintf(save_folder, sizeof save_folder, "%s/save", folder);
     for (int i = 0; i < pairs; i++) {
-        dd(source, "/dev/null", ""); /* in the page cache */
+        dd(source, "/dev/null", ""); /* read it into the page cache */
         double began = mega_time_now();
         save(&n, save_folder);
         ours_w[i] = mega_time_now() - began;

@@ -1,7 +1,8 @@
-/* Collectives between ranks of one host: over MPI against memory that they share, in turns in one process.
- *   bench_comm [repeats=N] [KIND:TYPE:BYTES …]   started as several ranks; KIND is all_reduce, reduce_scatter or
- * all_gather, TYPE f32 or bf16, BYTES those of the whole. Prints a line for each, by the first rank:
- *   KIND TYPE BYTES: microseconds of both, MPI's time ÷ that of shared memory, each repeat, the least first */
+/* Measures collectives between ranks of one host: over MPI and over shared memory, alternating in one process.
+ *   bench_comm [repeats=N] [KIND:TYPE:BYTES …]
+ * is started as several ranks. KIND is all_reduce, reduce_scatter or all_gather, TYPE is f32 or bf16, BYTES is the size
+ * of the whole buffer. For each, the first rank prints a line
+ *   KIND TYPE BYTES: microseconds of both, MPI's time ÷ that of shared memory, each repeat, the smallest first */
 #include "bench_kit.h"
 #include "megalith/comm.h"
 #include "megalith/threads.h"
@@ -22,7 +23,7 @@ typedef struct subject {
     char kind[32];
     mega_dtype dtype;
     int64_t bytes;
-    void *whole, *share; /* all numbers; what one rank has of them */
+    void *whole, *share; /* the whole buffer; this rank's share */
 } subject;
 
 static void call(const subject *s, mega_comm *c)
@@ -36,12 +37,12 @@ static void call(const subject *s, mega_comm *c)
         need(mega_comm_all_gather(c, "bench", s->whole, s->share, one, s->dtype));
 }
 
-/* Seconds of a call. */
+/* Returns the seconds per call. */
 static double measure(const subject *s, mega_world *w, bool shared, int calls)
 {
     mega_world_set_shared(w, shared);
     need(mega_comm_barrier(mega_world_comm(w), "before"));
-    call(s, mega_world_comm(w)); /* pages and caches */
+    call(s, mega_world_comm(w)); /* touches pages and warms caches */
     need(mega_comm_barrier(mega_world_comm(w), "before"));
     const double began = mega_time_now();
     for (int i = 0; i < calls; i++) call(s, mega_world_comm(w));

@@ -1,7 +1,8 @@
-/* GPT-2 ids of documents, each encoded alone, for bench/run.py: bench_documents serve FILE VOCAB
- * FILE holds length (u32) and bytes of each document, VOCAB is a folder with vocab.json and merges.txt. The line
- * "encode" makes an encoder with an empty word cache, encodes everything on one thread, and answers
- * "seconds S ids-hash H", H being the first 16 digits of the SHA-256 of all ids as i32. */
+/* Encodes documents to GPT-2 ids, each on its own, for bench/run.py:
+ *   bench_documents serve FILE VOCAB
+ * FILE has the length (u32) and bytes of each document; VOCAB is a folder with vocab.json and merges.txt. On the input
+ * line "encode" it creates an encoder with an empty word cache, encodes everything on one thread, and answers "seconds
+ * S ids-hash H", where H is the first 16 digits of the SHA-256 of all ids as i32. */
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"

@@ -1,6 +1,7 @@
-/* Greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), beside what the memory
- * gives: bytes of weights read a second over the best of several read loops of the same bytes by the same team. After
- * every token each loop takes its turn, so both sides see the same machine. Run by `make bench only=generate`. */
+/* Measures greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), relative to
+ * memory speed: the bytes of weights read per second, divided by the best of several loops in which the same team reads
+ * as many bytes. Each loop runs once after every token, so that both sides see the same machine. Run by `make bench
+ * only=generate`. */
 #include "../tests/kit/gpt_describe.h"
 #include "bench_kit.h"
 #include "megalith/generate.h"
@@ -24,14 +25,15 @@ typedef struct bench {
     mega_language_model language;
     mega_generator *generator;
     const char *weights;
-    int64_t bytes; /* of weights that one token reads */
+    int64_t bytes; /* bytes of weights that one token reads */
     int tokens;
-    double last; /* when the token in progress began */
+    double last; /* when the current token began */
     double seconds[CONTEXT], reads[READ_LOOPS][CONTEXT];
-    long long sums[MOST_THREADS * 8]; /* a cache line a thread */
+    long long sums[MOST_THREADS * 8]; /* one cache line per thread */
 } bench;
 
-/* Sums `streams` lines of the share at once, with or without asking ahead: processors differ in what they like. */
+/* Sums a thread's share as `streams` streams at once, with or without prefetching: the fastest choice depends on the
+ * processor. */
 static void read_share(bench *b, int thread, int size, int streams, bool ahead)
 {
     int64_t begin, end;
@@ -77,7 +79,7 @@ static void read_8(void *user, int thread, int size)
 
 static mega_team_work *const read_loops[READ_LOOPS] = {read_1, read_1_ahead, read_2_ahead, read_4, read_8};
 
-/* A token is made: its time, then the loops' turns. */
+/* Called after each token: records its time, then runs each read loop once. */
 static bool token_made(void *user, int row, int32_t token)
 {
     bench *b = user;
@@ -94,7 +96,7 @@ static bool token_made(void *user, int row, int32_t token)
     return true;
 }
 
-/* Of those after the first ones, which warm up. */
+/* Returns the median without the first values, which warm up. */
 static double median(double *x, int n)
 {
     bench_sort(x + WARM, n - WARM);
@@ -118,7 +120,7 @@ static mega_status begin(bench *b)
     MEGA_TRY(mega_engine_initialize(b->engine, 1234));
     const mega_params *params = mega_engine_params(b->engine);
     b->weights = mega_params_flat_weight(params);
-    /* Everything but the table of positions, of which a token reads one row. */
+    /* All parameters except the position table, of which a token reads only one row. */
     b->bytes = 2 * (mega_params_local_count(params) - b->gpt.positions * b->gpt.hidden);
     return mega_generator_create(&b->generator, b->engine, &b->language, &(mega_generator_options){.no_cache = false});
 }

@@ -1,7 +1,6 @@
-/* What the kernels reach: matrix products and attention beside the arithmetic peak, the rest beside a memory copy.
- * Run by `make bench only=kernels`; an argument "bf16" measures that type, a second one "rows" what is no product
- * alone.
- */
+/* Measures kernels: GEMM and attention relative to the arithmetic peak, the others relative to a memory copy. Run by
+ * `make bench only=kernels`; an argument "bf16" measures only that type, and a second argument "rows" only kernels that
+ * are not GEMMs. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
@@ -14,19 +13,19 @@
 typedef struct bench {
     mega_team *team;
     mega_dtype type;
-    double peak, copy; /* FLOP/s, bytes/s */
-    char *memory;      /* where tensors are taken from */
+    double peak, copy; /* in FLOP/s and bytes/s */
+    char *memory;      /* tensors are allocated from it */
     size_t used;
     uint64_t random;
 } bench;
 
 #define MEMORY_BYTES ((size_t)768 << 20)
 #define LEAST_TRIES  3
-#define MOST_SECONDS 0.3 /* for one figure */
+#define MOST_SECONDS 0.3 /* per figure */
 
 static const mega_step_block step_block = {.seed = 1, .loss_factor = 1.0};
 
-/* n elements of random numbers in [-0.5, 0.5): a pattern would cost the arithmetic less power, and so run faster. */
+/* Returns n random numbers in [-0.5, 0.5). A regular pattern would need less power and so run faster. */
 static void *tensor(bench *b, mega_dtype t, int64_t n)
 {
     void *x = b->memory + b->used;
@@ -45,7 +44,7 @@ static void *tensor(bench *b, mega_dtype t, int64_t n)
     return x;
 }
 
-/* Seconds of one run, the least of some. */
+/* Returns the seconds of one run: the smallest of several. */
 static double measure(bench *b, const mega_kernel *kernel, void *args, mega_kernel_head *head)
 {
     const int threads = mega_team_size(b->team);
@@ -82,7 +81,7 @@ static void print_bytes(const bench *b, const char *name, double seconds, double
            bytes / seconds / b->copy * 100);
 }
 
-/* c is float where it is accumulated to, and where it is as `wide` as logits are. */
+/* c is float if it accumulates, or if it is `wide` like logits. */
 static void bench_gemm(bench *b, const char *what, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b,
                        bool accumulate, bool wide)
 {
@@ -96,7 +95,7 @@ static void bench_gemm(bench *b, const char *what, int64_t m, int64_t n, int64_t
     print_flops(b, name, measure(b, &mega_cpu_gemm, &a, &a.head), 2.0 * (double)m * (double)n * (double)k);
 }
 
-/* The three products of a linear layer with T rows, K inputs and N outputs. */
+/* The three GEMMs (forward and two gradients) of a linear layer with T rows, K inputs and N outputs. */
 static void bench_linear(bench *b, int64_t T, int64_t N, int64_t K, bool wide)
 {
     bench_gemm(b, "forward ", T, N, K, false, true, false, wide);
@@ -134,7 +133,7 @@ static void bench_attention(bench *b, int64_t batch, int64_t seq, int64_t heads,
         const double flop = (double)batch * (double)heads * (double)seq * (double)seq * (double)D * 2.0;
         snprintf(name, sizeof name, "attention %s %lld x %lld, %lld x %lld%s", backward ? "backward" : "forward ",
                  (long long)batch, (long long)seq, (long long)heads, (long long)D, dropout > 0 ? ", dropout" : "");
-        if (backward) /* causal: half of the products */
+        if (backward) /* causal: half of the scores */
             print_flops(b, name, measure(b, &mega_cpu_attention_grad, &g, &g.head), flop * 2.5);
         else
             print_flops(b, name, measure(b, &mega_cpu_attention, &a, &a.head), flop);
@@ -193,7 +192,7 @@ static void bench_head(bench *b, int64_t rows, int64_t V)
                 n * (4 + (double)mega_dtype_size(b->type)));
 }
 
-/* The three in one, as a step of one rank runs them. */
+/* The three kernels in one, as a step on one rank runs them. */
 static void bench_head_sweep(bench *b, int64_t rows, int64_t V)
 {
     mega_xent_args a = {.rows = rows, .cols = V, .valid = V, .ld = V, .coefficient = 1};
@@ -233,7 +232,7 @@ static void copy_share(void *user, int thread, int size)
     memcpy(job->memory + job->bytes + begin, job->memory + begin, (size_t)(end - begin));
 }
 
-/* Bytes read and written a second by a large copy. */
+/* Returns the bytes read and written per second by a large copy. */
 static double copy_rate(bench *b)
 {
     copy_job job = {b->memory, MEMORY_BYTES / 4};
@@ -252,7 +251,7 @@ static void bench_products(bench *b)
 {
     bench_gpt2(b, 256);                    /* a step of 4 x 64 tokens */
     bench_gpt2(b, 4096);                   /* a step of 4 x 1024 */
-    bench_linear(b, 768, 384, 128, false); /* the small one of make demo */
+    bench_linear(b, 768, 384, 128, false); /* the small model of make demo */
     bench_linear(b, 768, 512, 128, false);
     bench_gemm(b, "decode  ", 1, 3072, 768, false, true, false, false);
     bench_gemm(b, "decode  ", 1, 50304, 768, false, true, false, false);

@@ -1,4 +1,4 @@
-/* What measurements share. */
+/* Shared by the benchmarks. */
 #ifndef MEGALITH_BENCH_KIT_H
 #define MEGALITH_BENCH_KIT_H
 
@@ -16,13 +16,13 @@ static inline int bench_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts n figures: the first is the least, the one at n / 2 the median. */
+/* Sorts n figures: the first is the smallest, the one at n / 2 the median. */
 static inline void bench_sort(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, bench_ascending);
 }
 
-/* A GPT of GPT-2's kind. */
+/* Returns a GPT of GPT-2's architecture. */
 static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t positions, int64_t vocab)
 {
     return (mega_gpt){.num_layers = layers,
@@ -37,7 +37,7 @@ static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, 
                       .init_std = 0.02};
 }
 
-/* Of a sample, forward and backward. */
+/* Returns the FLOP per sample, forward and backward. */
 static inline double bench_flops(const mega_engine *e)
 {
     mega_engine_cost cost;
@@ -50,8 +50,8 @@ static inline int32_t bench_token(int64_t at, int which, int64_t vocab)
     return (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)at, 0, 0, 0}}, 1, 2).v[which] % (uint32_t)vocab);
 }
 
-/* Random tokens, the same at every step: the loss falls, and that of a peer with the same tokens falls with it. Each
- * rank takes its samples of the step. */
+/* Fills the batch with random tokens that are the same in every step: the loss falls, and so does that of a peer with
+ * the same tokens. Each rank takes its own samples of the step. */
 static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t seq, int64_t vocab)
 {
     for (int64_t row = 0; row < mega_batch_num_samples(b); row++) {

@@ -1,6 +1,6 @@
-/* What the machine can do: the arithmetic peak of each type in registers, a memory copy, several read loops. Part of
- * `make bench only=machine`; bench/run.py takes the larger of these peaks and the best product of the run.
- * bench_machine serve obeys `peak f32|bf16` and `read` lines, for figures that are taken beside others. */
+/* Measures the machine: the arithmetic peak of each type in registers, a memory copy, several read loops. Part of `make
+ * bench only=machine`; bench/run.py uses the larger of these peaks and the best GEMM of the run. `bench_machine serve`
+ * answers input lines `peak f32|bf16` and `read`, so that these figures can be measured alongside others. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
@@ -17,7 +17,7 @@ typedef long long lanes __attribute__((vector_size(32)));
 typedef struct machine {
     mega_team *team;
     char *memory;
-    long long sums[MOST_THREADS * 8]; /* a cache line a thread */
+    long long sums[MOST_THREADS * 8]; /* one cache line per thread */
 } machine;
 
 static void copy_share(void *user, int thread, int size)
@@ -28,7 +28,7 @@ static void copy_share(void *user, int thread, int size)
     memcpy(m->memory + BYTES / 2 + begin, m->memory + begin, (size_t)(end - begin));
 }
 
-/* Sums `streams` lines of the share at once: processors differ in how many they like. */
+/* Sums a thread's share as `streams` streams at once: the fastest number depends on the processor. */
 static void read_share(machine *m, int thread, int size, int streams)
 {
     int64_t begin, end;
@@ -60,7 +60,7 @@ static void read_8(void *user, int thread, int size)
     read_share(user, thread, size, 8);
 }
 
-/* Bytes a second, best of some tries: everything that disturbs makes it less. */
+/* Returns the best bytes per second of several tries: every disturbance only makes a measurement slower. */
 static double rate(machine *m, mega_team_work *work)
 {
     double best = 0;

@@ -1,6 +1,7 @@
-/* Memory: how far the resident memory of a run is from its plan and the plan from the least possible, over twelve
- * configurations, each in a process of its own; allocations made inside a step, by who made them; how even steps are.
- * Prints lines "RESULT name value unit detail".   bench_memory [steps] */
+/* Measures memory: the difference between a run's resident memory and its plan, and between the plan and the smallest
+ * possible, for twelve configurations, each in its own process; the allocations inside a step, by caller; and the
+ * variation of step times. Prints lines "RESULT name value unit detail".
+ *   bench_memory [steps] */
 #include "../tests/kit/held.h"
 #include "bench_kit.h"
 #include "megalith/command_options.h"
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- malloc, counted by caller: our own code is all of this program's text, libraries are shared ---- */
+/* ---- malloc, counted by caller: our code is this program's text segment, libraries are shared objects ---- */
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
@@ -126,7 +127,7 @@ static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team 
 /* ---- plan against process ---- */
 
 typedef struct memory_result {
-    double error, waste; /* percent */
+    double error, waste; /* in percent */
 } memory_result;
 
 static mega_status measure(const run_shape *s, memory_result *out)
@@ -195,7 +196,7 @@ static int plans(void)
     return 0;
 }
 
-/* ---- allocations in a step, and how even steps are ---- */
+/* ---- allocations in a step, and the variation of step times ---- */
 
 static mega_status steps(int count)
 {
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 100;
     if (count < 1 || count > MOST_STEPS) count = 100;
-    if (plans() != 0) return 1; /* first: what is held before the engine is little then */
+    if (plans() != 0) return 1; /* first, while the process holds little else */
     if (steps(count) == MEGA_OK) return 0;
     fprintf(stderr, "bench_memory: %s\n", mega_error_message());
     return 1;

@@ -1,6 +1,6 @@
-/* The products of GPT-2 124M in fp32 with oneDNN, to be read beside those of bench_kernels: same shapes, same lines. It
- * is built where oneDNN is installed (apt-get install libdnnl-dev), and is the only program that links it. oneDNN
- * takes its number of threads from OMP_NUM_THREADS. */
+/* Measures the GEMMs of GPT-2 124M in fp32 with oneDNN, for comparison with bench_kernels: same shapes, same output
+ * lines. It is built only if oneDNN is installed (apt-get install libdnnl-dev), and no other program links oneDNN.
+ * oneDNN takes its number of threads from OMP_NUM_THREADS. */
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { LEAST_TRIES = 3 };
-#define MOST_SECONDS 0.3 /* for one figure */
+#define MOST_SECONDS 0.3 /* per figure */
 
 static double now(void)
 {
@@ -17,7 +17,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* n random numbers in [-0.5, 0.5): a pattern would cost the arithmetic less power, and so run faster. */
+/* Returns n random numbers in [-0.5, 0.5). A regular pattern would need less power and so run faster. */
 static float *tensor(long n)
 {
     float *x = malloc((size_t)n * sizeof *x);
@@ -29,7 +29,7 @@ static float *tensor(long n)
     return x;
 }
 
-/* c [m, n] = a [m, k] b [k, n], each of a and b stored transposed where asked; added to c where it accumulates. */
+/* c [m, n] = a [m, k] b [k, n], or += with accumulate; a and b are stored transposed with trans_a and trans_b. */
 static void bench_gemm(const char *what, long m, long n, long k, int trans_a, int trans_b, int accumulate)
 {
     float *a = tensor(m * k), *b = tensor(k * n), *c = tensor(m * n);

@@ -1,25 +1,27 @@
-/* A whole training step (forward, loss, backward, clip, AdamW) on random tokens.
+/* Measures whole training steps (forward, loss, backward, clip, AdamW) on random tokens.
  *
- *   bench_step                              a table of shapes, beside the machine's arithmetic peak
- *   bench_step steps=9 124m B=4 T=64 bf16   one shape: words in any order; small, 124m, f32, bf16, B= T= dropout=
- *                                           accumulate= (micro-batches of B rows a step) threads=
- *   mpirun -n N bench_step once steps=3 …   the shape on N ranks: tp= sp=1 pp= first= (layers of the first stage)
- *                                           zero= (stage) give the layout, threads= are a rank's, B= is
- *                                           the micro-batch of a data-parallel rank. Prints what serve answers to run,
- *                                           "memory MOST MEAN" of the ranks at its end
- *   bench_step serve …                      builds that shape and obeys lines of its input, so that bench/run.py can
- *                                           interleave it with a peer:
- *                                             export FOLDER   weights as a Hugging Face folder, tokens.bin, labels.bin
+ *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
+ *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, f32, bf16,
+ *                                           B=, T=, dropout=, accumulate= (micro-batches of B rows per step), threads=
+ *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
+ *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
+ *                                           the micro-batch of a data-parallel rank. Prints the line that serve answers
+ *                                           to run, and then "memory MOST MEAN" over the ranks
+ *   bench_step serve …                      builds the shape and obeys input lines, so that bench/run.py can interleave
+ *                                           it with a peer:
+ *                                             export FOLDER   writes the weights as a Hugging Face folder, and
+ *                                                             tokens.bin and labels.bin
  *                                             run N           -> "seconds S1 … SN losses L1 … LN"
- *                                             waited          -> "waited S": the first thread for the others, so far
- *                                             peak            -> "peak FLOP/s" of this type, registers only
- *                                             memory          -> "memory BYTES" resident at most so far
+ *                                             waited          -> "waited S": seconds that the first thread has waited
+ *                                                             for the others so far
+ *                                             peak            -> "peak FLOP/s" of this type, in registers only
+ *                                             memory          -> "memory BYTES": peak resident memory so far
  *                                             quit
- *   mpirun -n N bench_step serve lines=F …  the same on N ranks. Each reads its lines from the pipe F.RANK, because
- *                                           mpirun passes its input to one rank, and a rank that waited for that one
- *                                           over MPI would keep a core busy. Rank 0 answers
+ *   mpirun -n N bench_step serve lines=F …  the same on N ranks. Rank R reads its lines from the pipe F.R, as mpirun
+ *                                           passes its input only to one rank, and ranks that waited for that rank over
+ *                                           MPI would keep a core busy. Rank 0 answers.
  *
- * bench/peers/torch_step.py speaks the same language. */
+ * bench/peers/torch_step.py accepts the same commands. */
 #include "bench_kit.h"
 #include "megalith/comm.h"
 #include "megalith/command_options.h"
@@ -71,7 +73,7 @@ typedef struct runner {
     mega_command_options cfg;
     mega_engine *engine;
     mega_team *team;
-    mega_world *world; /* NULL: one rank */
+    mega_world *world; /* NULL if there is one rank */
 } runner;
 
 static mega_status run_steps(runner *r, int steps, double *seconds, double *losses)
@@ -132,7 +134,7 @@ static void end(runner *r)
     mega_command_options_fini(&r->cfg);
 }
 
-/* One line of the table: median of some steps after two. */
+/* Prints one line of the table: the median of several steps, after two warm-up steps. */
 static mega_status table_line(runner *r, int steps)
 {
     double seconds[MOST_STEPS], losses[MOST_STEPS];
@@ -256,7 +258,7 @@ static bool read_layout(shape *s, const char *word, const char *value)
     return false;
 }
 
-/* Reads one word into the shape; false: it is none. */
+/* Reads one word into the shape; returns false if it is not a known word. */
 static bool read_word(shape *s, const char *word)
 {
     const char *value = strchr(word, '=');
@@ -286,7 +288,7 @@ static bool read_word(shape *s, const char *word)
 
 typedef enum mode { TABLE, SERVE, ONCE } mode;
 
-/* Makes PREFIX.RANK the standard input of this rank. */
+/* Opens PREFIX.RANK as the standard input of this rank. */
 static mega_status read_lines_from(const char *prefix, int rank)
 {
     char path[1024];
@@ -294,7 +296,7 @@ static mega_status read_lines_from(const char *prefix, int rank)
     return freopen(path, "r", stdin) != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be read", path);
 }
 
-/* lines: NULL, or where the ranks of a server find their input. */
+/* lines: prefix of the files from which the ranks of a server read their input, or NULL. */
 static mega_status one(const shape *s, mega_team *team, mode m, int steps, const char *lines)
 {
     runner r = {0};

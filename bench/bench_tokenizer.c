@@ -1,7 +1,7 @@
-/* Tokenizing on one thread, MB of text a second of its processor time. The texts are whole documents, one after the
- * other, each repeat with a new encoder, so with an empty cache; making the encoder is apart. Run by `make bench
- * only=tokenizer`; texts and GPT-2's vocabulary are those of the shared data (MEGA_TEST_DATA, else ../shared/data), the
- * code is that of the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
+/* Measures tokenizing on one thread, in MB of text per second of its CPU time. The texts are whole documents, one after
+ * another. Each repeat uses a new encoder with an empty cache; the time to create it is not counted. Run by `make bench
+ * only=tokenizer`. The texts and GPT-2's vocabulary come from the shared data (MEGA_TEST_DATA, else ../shared/data),
+ * the code from the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
 #include "bench_kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"
@@ -20,7 +20,7 @@ enum { REPEATS = 7 };
 
 typedef struct corpus {
     mega_buffer text;
-    size_t *end; /* by document */
+    size_t *end; /* end of each document */
     int64_t documents, capacity;
 } corpus;
 
@@ -132,7 +132,7 @@ static mega_status measure_file(const mega_tokenizer *t, const char *name, const
     return st;
 }
 
-/* Every .py file of the library, one document each. */
+/* Measures every .py file of the library, one document each. */
 static mega_status measure_code(const mega_tokenizer *t, const char *name)
 {
     const char *folder = getenv("MEGA_PYTHON_LIB");

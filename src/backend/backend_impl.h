@@ -1,4 +1,4 @@
-/* What the kernels of this room share: reading and writing an element of any float type as a double, and dropout. */
+/* Shared by all kernels: reading and writing an element of any float type as a double, and dropout. */
 #ifndef MEGA_BACKEND_IMPL_H
 #define MEGA_BACKEND_IMPL_H
 
@@ -6,13 +6,13 @@
 #include "megalith/kernels.h"
 #include "megalith/philox.h"
 
-/* The wide type that goes with a type: statistics, logits and weight gradients have it. */
+/* Returns the accumulation type for a type; statistics, logits and weight gradients have it. */
 static inline mega_dtype acc_of(mega_dtype t)
 {
     return t == MEGA_F64 ? MEGA_F64 : MEGA_F32;
 }
 
-/* Element i of x as a double. */
+/* Returns element i of x as a double. */
 static inline double get(const void *x, mega_dtype t, int64_t i)
 {
     switch (t) {
@@ -23,7 +23,7 @@ static inline double get(const void *x, mega_dtype t, int64_t i)
     }
 }
 
-/* x[i] = v, rounded to nearest even (16-bit types by way of float). */
+/* Stores v in x[i], rounded to nearest even (16-bit types through float). */
 static inline void put(void *x, mega_dtype t, int64_t i, double v)
 {
     switch (t) {
@@ -40,7 +40,7 @@ static inline void put_add(void *x, mega_dtype t, int64_t i, double v)
     put(x, t, i, get(x, t, i) + v);
 }
 
-/* Factor under dropout with probability p of element i of a block of eight: 0 or 1/(1-p). */
+/* Returns the dropout factor of element i of a block of eight, with dropout probability p: 0 or 1/(1-p). */
 static inline double dropout_factor(const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t block, int i,
                                     double p)
 {
@@ -48,7 +48,7 @@ static inline double dropout_factor(const mega_step_block *step, uint32_t site, 
     return mega_dropout_bits(r, i) >= mega_dropout_threshold(p) ? mega_dropout_scale(p) : 0.0;
 }
 
-/* a rounded up to a multiple of 64, the alignment of scratch. */
+/* Returns a rounded up to a multiple of 64, the alignment of scratch. */
 static inline size_t round_up_64(size_t a)
 {
     return (a + 63) / 64 * 64;

@@ -1,4 +1,4 @@
-/* The options of this room: kernels, number types, threads. */
+/* Options of the kernels: implementation, number types, threads. */
 #include "megalith/backend_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_backend_options, name, field, kind)

@@ -1,12 +1,14 @@
-/* Layers on images, whose pixels are the positions of a sample: convolution, pooling, batch norm. */
+/* Image layers: convolution, pooling, batch norm. The positions of a sample are the pixels of an image. */
 #include "layers_impl.h"
 
 #include <math.h>
 
-/* More pixels than a window has; that squared and times any number of channels is still a number of elements. */
+/* Largest kernel size. Its square times any realistic number of channels still fits the number of elements of a
+ * tensor. */
 enum { MOST_KERNEL = 1024 };
 
-/* The windows of a layer over images of this size; false, with an error, where there is no size. */
+/* Sets *out to the windows of a layer over images of this size. Returns false, and records an error, if size is
+ * NULL. */
 static bool windows_of(const mega_builder *b, const char *layer, const mega_image_size *size, int window, int stride,
                        int padding, mega_windows *out)
 {
@@ -22,7 +24,7 @@ static bool windows_of(const mega_builder *b, const char *layer, const mega_imag
     return true;
 }
 
-/* The size of the result of an op that took these windows. */
+/* Sets *size to the image size of the result of an op with these windows; returns y. */
 static mega_tensor resized(const mega_builder *b, mega_tensor y, const mega_windows *w, mega_image_size *size)
 {
     if (mega_graph_status(b->graph) == MEGA_OK)
@@ -81,7 +83,7 @@ mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_po
     return resized(b, mega_op_mean_pool2d(b->graph, x, &w), &w, inout_size);
 }
 
-/* A group is whole samples, so that its statistics are the same in every layout; mistakes of sizes. */
+/* Checks sizes. A group must consist of whole samples, so that its statistics are the same in every layout. */
 static mega_status check_groups(const mega_builder *b, const char *name, mega_tensor x, int group_samples,
                                 double momentum)
 {
@@ -89,7 +91,7 @@ static mega_status check_groups(const mega_builder *b, const char *name, mega_te
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\", mega_batch_norm \"%s\": momentum %g; expected 0 or more, and below 1", b->path,
                          name, momentum);
-    if (b->mode != MEGA_TRAIN && momentum > 0 && group_samples >= 1) return MEGA_OK; /* it has no groups */
+    if (b->mode != MEGA_TRAIN && momentum > 0 && group_samples >= 1) return MEGA_OK; /* running statistics: no groups */
     if (group_samples < 1 || b->samples % group_samples != 0 || mega_tensor_rows(b, x) % b->samples != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\", mega_batch_norm \"%s\": groups of %d samples in a micro-batch of %lld samples "
@@ -98,7 +100,7 @@ static mega_status check_groups(const mega_builder *b, const char *name, mega_te
     return MEGA_OK;
 }
 
-/* With momentum 0 there are none. */
+/* With momentum 0 there are no running statistics. */
 static mega_batch_norm_running running_statistics(const mega_builder *b, const char *name, int64_t channels,
                                                   int group_samples, double momentum)
 {

@@ -1,4 +1,4 @@
-/* Tensor-parallel layers as graph-writing functions. Rank arithmetic of the model ends here. */
+/* Tensor-parallel layers, as functions that add ops to a graph. Only layers compute with ranks; models do not. */
 #include "layers_impl.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
     return mega_builder_param(b, full, rows, columns, options);
 }
 
-/* ---- between what is whole on every rank of tp and what is cut over them ---- */
+/* ---- between values that are replicated over tp and values that are sharded ---- */
 
 bool layer_has_slab(const mega_builder *b)
 {
@@ -51,15 +51,16 @@ static mega_tensor row_input(const mega_builder *b, const char *name)
     return mega_input(b, name, MEGA_I32, b->positions, 0);
 }
 
-/* Before a product with sharded weights: every rank needs all tokens, and holds a partial sum of their gradient. */
+/* Input of a GEMM with sharded weights: gives every rank all tokens. Each rank computes a partial sum of their
+ * gradient. */
 static mega_tensor to_cut_weights(const mega_builder *b, mega_tensor x)
 {
     return layer_has_slab(b) ? mega_op_gather_from_sequence(b->graph, x, &b->layout->tp)
                              : mega_op_copy_to_group(b->graph, x, &b->layout->tp);
 }
 
-/* After it: adds the partial sums of the ranks. Each rank gets the sum for all tokens or, with sequence parallelism,
- * for its own. */
+/* Output of a GEMM with sharded weights: adds the partial sums of the ranks. Each rank gets the sum for all tokens or,
+ * with sequence parallelism, for its own tokens. */
 static mega_tensor from_cut_weights(const mega_builder *b, mega_tensor x)
 {
     return layer_has_slab(b) ? mega_op_scatter_to_sequence(b->graph, x, &b->layout->tp)
@@ -74,7 +75,8 @@ typedef struct linear_params {
     mega_tensor weight, bias;
 } linear_params;
 
-/* The bias has a part for each part of the rows of the weight, in the tensor "….bias" where that is in "….weight". */
+/* Gives the bias one part for each row part of the weight. If a part of the weight is in tensor "….weight", that of the
+ * bias is in "….bias". */
 static void copy_parts_to_bias(const mega_builder *b, const char *name, const mega_param_options *weight,
                                mega_param_options *bias, char file[MEGA_PARAM_PARTS][MEGA_PATH])
 {
@@ -98,7 +100,8 @@ static void copy_parts_to_bias(const mega_builder *b, const char *name, const me
     }
 }
 
-/* weight: how the weight is cut; the bias is cut with its rows. `in` and `out` are those of the whole model. */
+/* Declares weight and bias. `weight` describes how the weight is sharded; the bias is sharded like the rows of the
+ * weight. `in` and `out` are the channels of the whole model. */
 static linear_params request_linear(const mega_builder *b, const char *name, int64_t out, int64_t in,
                                     const mega_param_options *weight, bool no_bias)
 {
@@ -106,7 +109,7 @@ static linear_params request_linear(const mega_builder *b, const char *name, int
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
     if (!no_bias && (!weight->shard_columns || weight->num_parts == 1))
         copy_parts_to_bias(b, name, weight, &bias, file);
-    if (weight->shard_columns && bias.num_parts == 1) /* of columns, which the bias has none of; the name is left */
+    if (weight->shard_columns && bias.num_parts == 1) /* a bias has no columns: keep only the part's name */
         bias.part[0] = (mega_param_part){.file = bias.part[0].file, .rows = out};
     if (out < 1)
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: out_channels %lld; expected 1 or more",
@@ -132,8 +135,8 @@ mega_tensor mega_linear(const mega_builder *b, const char *name, mega_tensor x, 
     return y;
 }
 
-/* The gathered tokens are not kept for the gradient of the weight, but gathered again: they are made inside a recompute
- * region whose product itself is kept, since others read it. */
+/* The backward pass gathers the tokens again for the gradient of the weight, which saves the memory of keeping them:
+ * the gather is inside a recompute region. The result of the GEMM is kept, since ops outside the region read it. */
 mega_tensor mega_column_linear(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
                                const mega_linear_options *options)
 {
@@ -170,7 +173,7 @@ mega_tensor mega_row_linear(const mega_builder *b, const char *name, mega_tensor
 
 static const mega_param_options plain_param = {.init = MEGA_INIT_FAN_IN};
 
-/* A table whose rows are cut over tp. */
+/* Declares a table whose rows are sharded over tp. */
 static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t vocab_size, int64_t width,
                                const mega_param_options *options)
 {
@@ -185,7 +188,7 @@ static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t 
     return layer_param(b, name, "weight", vocab_size + o.padding_rows, width, &o);
 }
 
-/* First row of the whole table that this rank holds. */
+/* Returns the index, in the whole table, of this rank's first row. */
 static int64_t first_row(const mega_builder *b, mega_tensor table)
 {
     return mega_tensor_rows(b, table) * b->layout->tp.rank;
@@ -245,7 +248,7 @@ mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activatio
     return mega_op_activation(b->graph, x, kind);
 }
 
-/* The rows are whole on every rank of tp, and so is the mask. */
+/* Every rank of tp drops the same elements of a row: all of them hold the whole row and use the same mask. */
 mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p)
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
@@ -270,7 +273,7 @@ mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x,
 
 /* ---- attention ---- */
 
-/* Heads of this rank. */
+/* Returns the shape of attention over the heads of this rank. */
 static mega_attention_shape local_heads(const mega_builder *b, const char *name, const mega_attention_options *o,
                                         int64_t head_dim)
 {
@@ -315,7 +318,7 @@ static mega_tensor cached_core(const mega_builder *b, const char *name, mega_ten
     return context;
 }
 
-/* False, and the mistake is recorded: heads that the ranks of tp or the channels do not divide. */
+/* Returns false, and records the error, if the options are invalid, for example if tp does not divide the heads. */
 static bool check_heads(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels)
 {
     mega_status st = MEGA_OK;
@@ -348,7 +351,7 @@ static bool check_heads(const mega_builder *b, const char *name, const mega_atte
     return st == MEGA_OK;
 }
 
-/* Where the caller says which tensors of the file hold Q, K and V. */
+/* Checks the parts by which the caller names the tensors of Q, K and V in the file. */
 static bool check_qkv_parts(const mega_builder *b, const char *name, const mega_param_options *weight, int64_t rows)
 {
     bool is_right = weight->num_parts == 0 || weight->num_parts == 3;

@@ -1,4 +1,4 @@
-/* Losses and metrics of values that are whole on every rank of tp. (Cross-entropy over a vocabulary that is sharded:
+/* Losses and metrics of values that are replicated over tp. (Cross-entropy over a sharded vocabulary:
  * mega_vocab_loss.) */
 #include "layers_impl.h"
 

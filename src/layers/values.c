@@ -1,4 +1,4 @@
-/* Layers without parameters: arithmetic, and other shapes of the same values. */
+/* Layers without parameters: arithmetic and reshaping. */
 #include "layers_impl.h"
 
 mega_tensor mega_add(const mega_builder *b, mega_tensor x, mega_tensor y)
@@ -21,7 +21,8 @@ mega_tensor mega_bias_add(const mega_builder *b, mega_tensor x, mega_tensor bias
     return mega_op_bias_add(b->graph, x, bias);
 }
 
-/* Rows of x per sample of the micro-batch; 0 and an error where its rows are not those of whole samples. */
+/* Returns the rows of x per sample of the micro-batch; 0, and records an error, if x does not have equally many rows
+ * for each sample. */
 static int64_t positions_of(const mega_builder *b, const char *layer, mega_tensor x)
 {
     const int64_t rows = mega_tensor_rows(b, x) * (layer_has_slab(b) ? b->layout->tp.size : 1);

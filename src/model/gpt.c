@@ -1,5 +1,4 @@
-/* GPT-2 as a list of layers. A reader who knows Radford et al. 2019 finds the model here; how it is cut over ranks is
- * in the layers it calls. */
+/* GPT-2 (Radford et al. 2019) as a list of layers. The layers it calls shard it over ranks. */
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
@@ -18,13 +17,14 @@ static mega_linear_options from_residual(const mega_gpt *m)
     return linear_of(m, m->init_std);
 }
 
-/* Projections back into the residual stream start smaller, by 1/sqrt(2 layers) (Radford et al. 2019, section 2.3). */
+/* Projections back into the residual stream get a smaller initial standard deviation, by 1/sqrt(2 layers) (Radford et
+ * al. 2019, section 2.3). */
 static mega_linear_options into_residual(const mega_gpt *m)
 {
     return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers));
 }
 
-/* Of the tokens' table, which the embedding and the head request. */
+/* Returns the options of the token table, which the embedding and the head both declare. */
 static mega_param_options table_of(const mega_gpt *m)
 {
     return (mega_param_options){.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
@@ -32,7 +32,7 @@ static mega_param_options table_of(const mega_gpt *m)
                                 .padding_rows = m->padded_vocab - m->vocab};
 }
 
-/* Inputs that several layers read, in one order in every program. */
+/* Declares the inputs that several layers read, so that every program has them in the same order. */
 static void request_rows(const mega_builder *b)
 {
     static const char *const name[] = {"sample_id", "seq_position", "segment_start"};
@@ -63,7 +63,7 @@ static void gpt_embedding(const mega_builder *b, const void *self, mega_flow *fl
     flow->x = mega_dropout(b, "drop", x, m->hidden_dropout);
 }
 
-/* One pre-norm layer. x: [T, C] */
+/* One pre-norm layer. x is [T, C]. */
 static void gpt_block(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
@@ -85,7 +85,7 @@ static void gpt_block(const mega_builder *b, const void *self, mega_flow *flow)
     flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
 }
 
-/* In generation: the logits of the last row of each sequence. */
+/* Outputs the logits of the last row of each sequence, for generation. */
 static void gpt_logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
     const mega_param_options table = table_of(m);
@@ -94,7 +94,7 @@ static void gpt_logits(const mega_builder *b, const mega_gpt *m, mega_tensor x)
     mega_graph_output(b->graph, mega_vocab_logits(b, "wte", x, m->vocab, &table), "logits");
 }
 
-/* The last norm and the loss. The name "wte" ties the head to the embedding. */
+/* The last norm and the loss. The parameter name "wte" ties the head to the embedding. */
 static void gpt_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
@@ -131,8 +131,8 @@ void mega_gpt_list_destroy(mega_gpt_list *list)
     list->first_layer = NULL;
 }
 
-/* Full recomputation. uniform: groups of n blocks, whose inputs alone are kept; block: the first n blocks of each part,
- * one by one. */
+/* Full recomputation with `uniform` keeps only the inputs of groups of n blocks; with `block` it recomputes the first n
+ * blocks of each part, one by one. */
 mega_model mega_gpt_model(const mega_gpt_list *list)
 {
     const mega_gpt *m = list->layer[0].self;

@@ -44,8 +44,9 @@ static int64_t programs_of_a_stage(const mega_gpt *m)
     return m->stage_chunks > 1 ? m->stage_chunks : 1;
 }
 
-/* How a stage is cut that says its number of layers, or (said 0) one of the others: layers of each of its programs; -1
- * where they do not divide. As Megatron does it: every stage has as many programs, all of a stage as many layers. */
+/* Returns the number of layers of each program of a stage; -1 if the layers do not divide evenly. `said` is the stage's
+ * own number of layers, or 0 for a stage without one. As in Megatron, all stages have equally many programs, and all
+ * programs of a stage have equally many layers. */
 static int64_t layers_of_chunk(const mega_gpt *m, int stages, int64_t said)
 {
     const int64_t chunks = programs_of_a_stage(m);
@@ -78,7 +79,7 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
     if (stages == 1 || (m->first_stage_layers == 0 && m->last_stage_layers == 0)) return MEGA_OK;
     int *first = mega_calloc((size_t)parts, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
-    for (int p = 0, layer = 1; p < parts; p++) { /* layer 0 is the embedding, which is in the first part */
+    for (int p = 0, layer = 1; p < parts; p++) { /* layer 0 is the embedding, in the first part */
         const int stage = p % stages;
         const int64_t said = stage == 0 ? m->first_stage_layers : stage == stages - 1 ? m->last_stage_layers : 0;
         first[p] = p == 0 ? 0 : layer;

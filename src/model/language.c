@@ -1,4 +1,4 @@
-/* Folders of a Hugging Face family as models. There is one family so far, GPT-2. */
+/* Creates models from Hugging Face model folders. GPT-2 is the only family so far. */
 #include "megalith/language.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
@@ -26,7 +26,8 @@ static mega_status check_cuts(const mega_gpt *g, int tp, int stages)
     return MEGA_OK;
 }
 
-/* 1 where stages are not interleaved; -1: no stage can be cut into programs of so many layers. */
+/* Returns the number of programs per stage: 1 without interleaving, -1 if no stage can be split into programs of
+ * program_layers layers. */
 static int64_t programs_of_stage(const mega_language_options *o, int64_t layers, int stages)
 {
     if (stages == 1) return 1;
@@ -37,7 +38,7 @@ static int64_t programs_of_stage(const mega_language_options *o, int64_t layers,
     return left / (even * o->program_layers);
 }
 
-/* Into the model of `g`, which has the layers of its first and last stage. */
+/* Sets the number of programs per stage of `g`, whose first and last stage already have their layers. */
 static mega_status cut_stages(mega_gpt *g, const mega_language_options *o, int stages)
 {
     g->stage_chunks = programs_of_stage(o, g->num_layers, stages);

@@ -1,4 +1,4 @@
-/* The options of this room: the network. */
+/* Options of the network. */
 #include "megalith/model_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_model_options, name, field, kind)

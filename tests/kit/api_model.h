@@ -1,4 +1,4 @@
-/* A model of three layers, its samples and settings, for tests of the engine as a C program uses it. Only for test
+/* A model of three layers, its samples and settings, for tests that use the engine as a C program does. Only for test
  * programs that link the room engine. */
 #ifndef MEGALITH_TESTS_API_MODEL_H
 #define MEGALITH_TESTS_API_MODEL_H
@@ -42,7 +42,7 @@ static const mega_layer api_layers[] = {{"net", api_embed, NULL, 1, "embed"},
 static const mega_model api_model = {
     .name = "api", .layer = api_layers, .num_layers = 3, .positions = API_SEQ, .partition = MEGA_PARTITION_UNIFORM};
 
-/* user: a bool that says whether to fail, or NULL. */
+/* Reads a sample. user points to a bool that says whether to fail, or is NULL. */
 static inline mega_status api_read(void *user, int64_t index, mega_sample *sample)
 {
     int32_t token[API_SEQ], label[API_SEQ];
@@ -60,7 +60,7 @@ static inline mega_status api_read(void *user, int64_t index, mega_sample *sampl
 
 static const mega_dataset api_data = {.count = API_SAMPLES, .read = api_read};
 
-/* Two micro-batches of one sample a rank of dp, in double; what follows in argv overrides it. */
+/* Two micro-batches of one sample per rank of dp, in double; later words of argv override these. */
 #define API_ARGV                                                                                                    \
     "program", "--micro-batch-size", "1", "--gradient-accumulation-steps", "2", "--lr", "0.01", "--fp64", "--seed", \
         "3", "--num-threads", "1"

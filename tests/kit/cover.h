@@ -1,5 +1,5 @@
-/* Rows of settings such that certain combinations of levels all occur (a covering array), made greedily: the same
- * factors give the same rows. For tests whose full product of settings would take too long. */
+/* Builds rows of settings in which chosen combinations of levels all occur (a covering array), with a greedy algorithm:
+ * the same factors always give the same rows. For tests whose full product of settings would take too long. */
 #ifndef MEGALITH_TESTS_COVER_H
 #define MEGALITH_TESTS_COVER_H
 
@@ -15,14 +15,14 @@ typedef struct cover_row {
 typedef struct cover {
     int factors, levels[COVER_FACTORS];
     uint32_t use[COVER_FACTORS]; /* bit n: level n may occur; 0: all may */
-    uint32_t wanted;             /* bit n: every pair of levels of factor n and another wanted factor must occur */
-    /* False where the levels chosen so far contradict each other; COVER_ANY contradicts nothing. */
+    uint32_t wanted;             /* bit n: cover every pair of a level of factor n and of another such one */
+    /* Returns false if the levels chosen so far contradict each other; COVER_ANY contradicts nothing. */
     bool (*allows)(const cover_row *row);
     cover_row row[COVER_ROWS];
     int rows;
 } cover;
 
-/* A level of one factor together with a level of a later one. */
+/* A level of one factor and a level of a later factor. */
 typedef struct cover_pair {
     int factor[2], level[2];
 } cover_pair;
@@ -47,7 +47,7 @@ static inline bool cover_is_wanted(const cover *c, const cover_pair *p)
            cover_may_use(c, p->factor[0], p->level[0]) && cover_may_use(c, p->factor[1], p->level[1]);
 }
 
-/* Whether the open factors from `factor` on can be chosen; the first choice found is left in *row. */
+/* Returns whether levels can be chosen for the open factors from `factor` on; *row receives the first choice found. */
 static inline bool cover_complete(const cover *c, cover_row *row, int factor)
 {
     while (factor < c->factors && row->level[factor] != COVER_ANY) factor++;
@@ -76,7 +76,7 @@ static inline cover_row cover_row_of(const cover_pair *p)
     return r;
 }
 
-/* Steps to the next pair in a fixed order, which starts at {{0, 1}, {0, 0}}. False: there is none. */
+/* Advances to the next pair in a fixed order that starts at {{0, 1}, {0, 0}}. Returns false after the last one. */
 static inline bool cover_next(const cover *c, cover_pair *p)
 {
     for (int i = 1; i >= 0; i--) {
@@ -87,7 +87,8 @@ static inline bool cover_next(const cover *c, cover_pair *p)
     return p->factor[1] < c->factors;
 }
 
-/* What a level adds to a row: the pairs that the row would be the first to have, those that are wanted above all. */
+/* Returns the gain of adding a level to a row: the number of pairs that no row has yet, where wanted pairs weigh
+ * more. */
 static inline int cover_gain(const cover *c, const cover_row *row, int factor, int level)
 {
     int gain = 0;
@@ -99,7 +100,7 @@ static inline int cover_gain(const cover *c, const cover_row *row, int factor, i
     return gain;
 }
 
-/* Chooses what is open, factor by factor: the level that gains most, the lowest of several. */
+/* Chooses the open levels factor by factor: the level with the highest gain, the lowest among equals. */
 static inline void cover_fill(cover *c, cover_row *row)
 {
     for (int f = 0; f < c->factors; f++) {
@@ -118,7 +119,7 @@ static inline void cover_fill(cover *c, cover_row *row)
     }
 }
 
-/* Makes the rows. Pairs that no allowed row can have are left out. False: there are more rows than fit. */
+/* Builds the rows. Pairs that no allowed row can have are left out. Returns false if there are more rows than fit. */
 static inline bool cover_make(cover *c)
 {
     cover_pair p = {{0, 1}, {0, 0}};

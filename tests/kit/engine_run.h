@@ -1,5 +1,5 @@
-/* What tests of the engine train: a small GPT, options for it, and samples that are functions of their number alone.
- * Only for test programs that link the rooms engine and model. */
+/* Training for tests of the engine: a small GPT, options for it, and samples that depend only on their number. Only for
+ * test programs that link the rooms engine and model. */
 #ifndef MEGALITH_TESTS_ENGINE_RUN_H
 #define MEGALITH_TESTS_ENGINE_RUN_H
 
@@ -9,7 +9,7 @@
 
 enum { ENGINE_RUN_SEQ = 16, ENGINE_RUN_VOCAB = 50 };
 
-/* Dropout, recomputation and the kind of loss are the caller's to set. */
+/* Returns a GPT; the caller sets dropout, recomputation and the kind of loss. */
 static inline mega_gpt engine_run_gpt(void)
 {
     return (mega_gpt){.num_layers = 2,
@@ -37,14 +37,14 @@ static inline mega_engine_options engine_run_options(int64_t batch, int64_t micr
                                  .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = lr, .decay = 100}};
 }
 
-/* Tokens 0 to 19 of this sample. */
+/* Sets row to the tokens of this sample, which are in 0 to 19. */
 static inline void engine_run_sample(int32_t row[ENGINE_RUN_SEQ + 1], int64_t sample)
 {
     for (int i = 0; i <= ENGINE_RUN_SEQ; i++)
         row[i] = (int32_t)(mega_philox4x32((mega_philox){{(uint32_t)i, (uint32_t)sample, 0, 0}}, 5, 6).v[0] % 20);
 }
 
-/* Row i of the batch becomes this sample, nothing of which is masked. */
+/* Fills row i of the batch with this sample, without a mask. */
 static inline void engine_run_fill(mega_batch *b, int64_t i, int64_t sample)
 {
     const mega_ltor_options o = {.eod = -1};

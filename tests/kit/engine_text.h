@@ -1,5 +1,5 @@
-/* Greedy texts by the public calls of an engine alone, as a program in C would make them, and what a forward over whole
- * texts says of them. Only for test programs that link the rooms engine and model. */
+/* Generates greedy texts through the public calls of an engine, as a C program would, and evaluates them by a forward
+ * over whole texts. Only for test programs that link the rooms engine and model. */
 #ifndef MEGALITH_TESTS_ENGINE_TEXT_H
 #define MEGALITH_TESTS_ENGINE_TEXT_H
 
@@ -15,13 +15,13 @@ enum {
     TEXT_TOKENS = TEXT_SAMPLES * TEXT_SEQ
 };
 
-/* Prompts of other lengths: one ends inside of its first chunk, the other has several. */
+/* Lengths of the prompts: one ends within its first chunk, the other has several chunks. */
 static const int32_t text_prompt[TEXT_SAMPLES] = {3, 9};
 
 typedef struct engine_text {
     int32_t token[TEXT_SAMPLES][TEXT_SEQ];
     int32_t length[TEXT_SAMPLES], filled[TEXT_SAMPLES], taken[TEXT_SAMPLES];
-    int runs; /* of the engine */
+    int runs; /* number of engine runs */
 } engine_text;
 
 static inline mega_engine_options text_options(mega_dtype compute, mega_mode mode)
@@ -33,7 +33,7 @@ static inline mega_engine_options text_options(mega_dtype compute, mega_mode mod
                                  .batch = {.global_batch = TEXT_SAMPLES, .micro_step = TEXT_SAMPLES}};
 }
 
-/* With the weights of seed 11, which are the same in any layout. */
+/* Creates an engine with the weights of seed 11, which are the same in every layout. */
 static inline mega_status text_engine(mega_engine **out, const mega_gpt *gpt, mega_mode mode,
                                       const mega_engine_options *options)
 {
@@ -57,7 +57,8 @@ static inline void text_begin(engine_text *t, int32_t first)
     }
 }
 
-/* The coming rows of every sample; returns the program that reads them, or -1: no text has room for another token. */
+/* Fills the batch with the next rows of every sample. Returns the program that reads them, or -1 if all texts are
+ * complete. */
 static inline int text_fill(engine_text *t, mega_engine *e)
 {
     int32_t most = 0;
@@ -102,7 +103,7 @@ static inline int32_t text_argmax(const mega_engine *e, const mega_run_value *lo
     return best;
 }
 
-/* Makes every text as long as the model allows. */
+/* Extends every text to the length that the model allows. */
 static inline mega_status text_generate(engine_text *t, mega_engine *e)
 {
     const mega_axis *pp = &mega_engine_layout(e)->pp;
@@ -116,7 +117,7 @@ static inline mega_status text_generate(engine_text *t, mega_engine *e)
             t->filled[b] += t->taken[b];
             draws = draws || (t->taken[b] > 0 && t->filled[b] == t->length[b]);
         }
-        if (!draws) continue; /* a chunk of a prompt: the next one does not need it */
+        if (!draws) continue; /* only a chunk of a prompt was read; there is no new token yet */
         MEGA_TRY(mega_engine_wait(e));
         if (mega_engine_run_output(e, (mega_run)program, "logits", &logits))
             for (int b = 0; b < TEXT_SAMPLES; b++) next[b] = text_argmax(e, &logits, b);
@@ -127,8 +128,8 @@ static inline mega_status text_generate(engine_text *t, mega_engine *e)
     return mega_engine_wait(e);
 }
 
-/* The loss of each token of the texts, in EVALUATE, with the label that `label` gives for its position (-1: the token
- * that follows), in `out`, on every rank. */
+/* Computes the loss of each token of the texts with MEGA_RUN_EVALUATE; every rank gets all of them in `out`. `label` is
+ * the label at every position, or -1 for the token that follows. */
 static inline mega_status text_losses(const engine_text *t, mega_engine *e, int32_t label, double out[TEXT_TOKENS])
 {
     const mega_axis *pp = &mega_engine_layout(e)->pp;
@@ -149,7 +150,8 @@ static inline mega_status text_losses(const engine_text *t, mega_engine *e, int3
     return mega_comm_broadcast(pp->comm, "losses", out, (int64_t)sizeof(double) * TEXT_TOKENS, pp->size - 1);
 }
 
-/* The most likely token after each position of the texts by forwards over all of them: that of the least loss. */
+/* Finds the most likely token after each position of the texts, by forwards over whole texts: the token with the least
+ * loss. */
 static inline mega_status text_most_likely(const engine_text *t, mega_engine *e, int32_t out[TEXT_TOKENS])
 {
     double least[TEXT_TOKENS], now[TEXT_TOKENS];

@@ -1,5 +1,5 @@
-/* Finds the first instruction of an engine over several ranks whose result differs from that of one rank. The one rank
- * has the same micro-batches, so that its values are those of all data-parallel ranks together. */
+/* Finds the first instruction of an engine on several ranks whose result differs from that on one rank. The single rank
+ * has the same micro-batches, and its values are those of all data-parallel ranks together. */
 #ifndef MEGALITH_TESTS_ENGINE_TRACE_H
 #define MEGALITH_TESTS_ENGINE_TRACE_H
 
@@ -13,7 +13,7 @@
 
 enum { TRACE_CHUNKS = 4, TRACE_TEXT = 256 };
 
-/* A value that the one rank made. */
+/* A value that the single rank computed. */
 typedef struct trace_value {
     const char *op, *tensor; /* of its program */
     bool backward;
@@ -21,7 +21,7 @@ typedef struct trace_value {
     double *data;
 } trace_value;
 
-/* Which micro-batch a program is at: it starts another one when its instructions start again. */
+/* Tracks the current micro-batch of a program: a new one begins when the instructions start over. */
 typedef struct trace_place {
     int instruction;
     int64_t micro_batch;
@@ -32,9 +32,9 @@ typedef struct trace {
     trace_place place[TRACE_CHUNKS][2]; /* forward, backward */
     trace_value *value;                 /* recorded, or NULL */
     int count, capacity;
-    const struct trace *alone; /* compared with this one, or NULL */
-    double tolerance;          /* relative, of a whole tensor */
-    int64_t order;             /* where the first difference lies in the order of the computation; INT64_MAX: none */
+    const struct trace *alone; /* trace to compare with, or NULL */
+    double tolerance;          /* maximum relative difference of a whole tensor */
+    int64_t order;             /* position of the first difference in the order of the computation; INT64_MAX: none */
     char text[TRACE_TEXT];
 } trace;
 
@@ -48,7 +48,7 @@ static inline int trace_chunk(const trace *t, const mega_program *p)
 static inline int64_t trace_micro_batch(trace *t, const mega_observed *made)
 {
     trace_place *at = &t->place[trace_chunk(t, made->program)][made->backward];
-    /* what is sent between ranks may arrive a few instructions late, so only a step far back starts a micro-batch */
+    /* A receive may complete a few instructions late, so only a large step back starts a micro-batch. */
     const int count = mega_program_num_instructions(made->program, made->backward);
     if (made->instruction < at->instruction - count / 2 || at->micro_batch < 0) at->micro_batch++;
     at->instruction = made->instruction;
@@ -88,8 +88,9 @@ static inline const trace_value *trace_find(const trace *t, const mega_observed 
     return NULL;
 }
 
-/* Relative difference of what this rank holds of the value: whole, or a slab of its rows, or a slice of its columns (of
- * each of three blocks where these are queries, keys and values). Negative: it is cut in another way. */
+/* Returns the relative difference between a value and this rank's piece of it: all of it, a slab of its rows, or a
+ * slice of its columns (of each of three blocks for queries, keys and values). Returns -1 if the value is sharded in
+ * another way. */
 static inline double trace_difference(const trace *t, const mega_observed *made, const trace_value *v)
 {
     const mega_axis *tp = &mega_engine_layout(t->engine)->tp;
@@ -116,7 +117,7 @@ static inline void trace_compare(trace *t, const mega_observed *made, int64_t mi
     const mega_layout *l = mega_engine_layout(t->engine);
     const trace_value *v = made->is_partial ? NULL : trace_find(t->alone, made, micro_batch * l->dp.size + l->dp.rank);
     const double difference = v == NULL ? -1 : trace_difference(t, made, v);
-    if (difference <= t->tolerance) return; /* also what cannot be compared */
+    if (difference <= t->tolerance) return; /* also if they cannot be compared */
     const int64_t parts = (int64_t)l->pp.size * mega_engine_chunks(t->engine);
     const int64_t part = (int64_t)trace_chunk(t, made->program) * l->pp.size + l->pp.rank;
     const int64_t turn = made->backward ? 2 * parts - 1 - part : part;
@@ -138,7 +139,7 @@ static inline void trace_observer(void *user, const mega_observed *made)
         trace_record(t, made, micro_batch);
 }
 
-/* Before a step of the engine: records what it makes, or, with alone, compares it with that. */
+/* Call before a step of the engine: records the values of the step or, if alone is not NULL, compares them with it. */
 static inline void trace_begin(trace *t, mega_engine *e, const trace *alone, double tolerance)
 {
     for (int i = 0; i < t->count; i++) free(t->value[i].data);

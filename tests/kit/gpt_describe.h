@@ -1,4 +1,4 @@
-/* Parts of a GPT without an engine, for tests and measurements. Only for programs that link the room model. */
+/* Programs of a GPT without an engine, for tests and measurements. Only for programs that link the room model. */
 #ifndef MEGALITH_TESTS_GPT_DESCRIBE_H
 #define MEGALITH_TESTS_GPT_DESCRIBE_H
 
@@ -6,7 +6,7 @@
 #include "megalith/language.h"
 #include "megalith/model_parts.h"
 
-/* Of each stage; where there is one, it has one. */
+/* Returns the number of programs per stage; 1 if there is only one stage. */
 static inline int gpt_programs(const mega_gpt *m, const mega_axis *pp)
 {
     return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
@@ -51,7 +51,7 @@ static inline mega_status gpt_describe_generate(mega_graph *g, const mega_gpt *m
                         (mega_model_sizes){.mode = MEGA_GENERATE, .samples = batch, .positions = rows, .cache = cache});
 }
 
-/* Of one rank; `list`, which it borrows, goes with mega_gpt_list_destroy. */
+/* Creates a language model for one rank. It borrows `list`, which the caller releases with mega_gpt_list_destroy. */
 static inline mega_status gpt_language(mega_language_model *out, mega_gpt_list *list, const mega_gpt *m)
 {
     MEGA_TRY(mega_gpt_list_create(m, 1, list));

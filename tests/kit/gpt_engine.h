@@ -1,12 +1,12 @@
-/* An engine of a GPT: what tests and measurements make of its list of layers. */
+/* Creates an engine from a GPT, for tests and measurements. */
 #ifndef MEGALITH_TESTS_GPT_ENGINE_H
 #define MEGALITH_TESTS_GPT_ENGINE_H
 
 #include "megalith/engine_commands.h"
 #include "megalith/gpt.h"
 
-/* With the stages and programs that the GPT says. Of no GPT: what mega_engine_create says of no model. data NULL: the
- * caller fills batches. */
+/* Creates an engine with the stages and programs of the GPT. Without a GPT, returns what mega_engine_create returns
+ * without a model. With data NULL the caller fills batches. */
 static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_gpt *gpt,
                                                  const mega_engine_options *options, const mega_dataset *data)
 {

@@ -1,5 +1,5 @@
-/* A small GPT for tests: layout, parameters, one program over a micro-batch, and inputs that depend on the sample
- * alone. Only for test programs that link the room model. */
+/* A small GPT for tests: layout, parameters, one program over a micro-batch, and inputs that depend only on the sample.
+ * Only for test programs that link the room model. */
 #ifndef MEGALITH_TESTS_GPT_RUN_H
 #define MEGALITH_TESTS_GPT_RUN_H
 
@@ -87,8 +87,8 @@ static inline void gpt_run_free(gpt_run *r)
     mega_layout_destroy(r->layout);
 }
 
-/* Rows of samples first … first + batch - 1; tokens, labels and masks are functions of the sample id and the position.
- * Sample 1 has two segments, so that segment_start and position_ids are not trivial. */
+/* Fills the inputs with samples first … first + batch - 1; tokens, labels and masks are functions of the sample id and
+ * the position. Sample 1 has two segments, so that segment_start and position_ids are not trivial. */
 static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
 {
     int32_t *const tokens = mega_program_tensor(r->program, "tokens", slot);
@@ -119,7 +119,7 @@ static inline double gpt_run_number(const gpt_run *r, const void *acc, int64_t i
     return mega_params_acc_dtype(r->params) == MEGA_F64 ? ((const double *)acc)[i] : (double)((const float *)acc)[i];
 }
 
-/* Mean loss over the unmasked tokens of the micro-batch that just ran. */
+/* Returns the mean loss over the unmasked tokens of the micro-batch that just ran. */
 static inline double gpt_run_loss(const gpt_run *r, int slot)
 {
     mega_program_loss loss = {0};

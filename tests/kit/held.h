@@ -1,4 +1,4 @@
-/* What a process holds; for tests and benches. */
+/* Measures the memory that a process uses; for tests and benchmarks. */
 #ifndef MEGALITH_TESTS_HELD_H
 #define MEGALITH_TESTS_HELD_H
 
@@ -14,7 +14,7 @@
 #endif
 #endif
 
-/* False where a sanitizer or valgrind holds memory of its own for each byte of the program's. */
+/* Returns false under a sanitizer or valgrind, which allocate memory of their own for each byte of the program's. */
 static inline bool held_is_exact(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -25,14 +25,14 @@ static inline bool held_is_exact(void)
 #endif
 }
 
-/* Bytes of the heap that are in use, with what the allocator adds to each block. */
+/* Returns the bytes of the heap that are in use, including the allocator's overhead per block. */
 static inline double held_heap_bytes(void)
 {
     const struct mallinfo2 m = mallinfo2();
     return (double)m.uordblks + (double)m.hblkhd;
 }
 
-/* Bytes of anonymous and shared pages of this process. */
+/* Returns the bytes of anonymous and shared pages of this process. */
 static inline double held_bytes(void)
 {
     char line[256];

@@ -1,4 +1,4 @@
-/* What tests share. */
+/* Functions shared by all tests. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -13,15 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Everything handed out as "borrowed until the program ends". Not from mega_malloc: a test counts those calls, and
- * makes them fail. */
+/* Strings that were returned as "borrowed until the program ends". They do not come from mega_malloc, because a test
+ * counts its calls and makes them fail. */
 typedef struct kept_text {
     struct kept_text *previous;
     char text[];
 } kept_text;
 static kept_text *kept;
 
-/* Folders to remove at exit, by the process that made them (not by its forked children). */
+/* Folders to remove at exit, only in the process that created them (not in its forked children). */
 static struct {
     const char *path;
     pid_t owner;
@@ -137,7 +137,7 @@ double mega_kit_relative_error(const float *a, const float *b, int64_t n)
 void mega_kit_assert_close(const char *what, const float *a, const float *b, int64_t n, double tolerance)
 {
     const double error = mega_kit_relative_error(a, b, n);
-    if (error <= tolerance) return; /* NaN fails */
+    if (error <= tolerance) return; /* NaN counts as an error */
     int64_t worst = 0;
     for (int64_t i = 0; i < n; i++) {
         const double here = fabs((double)a[i] - b[i]), most = fabs((double)a[worst] - b[worst]);
@@ -197,5 +197,5 @@ void mega_kit_skip(const char *fmt, ...)
     va_end(args);
     fflush(stdout);
     skip();
-    abort(); /* skip does not return; the compiler cannot know */
+    abort(); /* skip does not return, but the compiler does not know that */
 }

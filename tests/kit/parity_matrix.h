@@ -1,4 +1,4 @@
-/* The rows of the parity matrix over ranks: layouts, and what is trained in them. A level is the words that
+/* The rows of the parity matrix over ranks: layouts, and the training settings used in them. A level is the words that
  * ranks_parity takes for it. */
 #ifndef MEGALITH_TESTS_PARITY_MATRIX_H
 #define MEGALITH_TESTS_PARITY_MATRIX_H
@@ -53,7 +53,7 @@ static const struct {
 
 enum { MATRIX_RANKS = 8, MATRIX_BATCH_SAMPLES = 8, MATRIX_RAMP_SAMPLES = 4 };
 
-/* Ranks that a row needs at least; what is open counts as 1. */
+/* Returns the minimum number of ranks of a row; open factors count as 1. */
 static inline int matrix_ranks(const cover_row *r)
 {
     const int *level = r->level;
@@ -66,25 +66,26 @@ static inline bool matrix_allows(const cover_row *r)
 {
     const int *level = r->level;
     const int tensor = level[MATRIX_TENSOR], stages = level[MATRIX_STAGES];
-    const int samples = level[MATRIX_BATCH] == 1 ? MATRIX_RAMP_SAMPLES : MATRIX_BATCH_SAMPLES; /* of the least batch */
+    const int samples = level[MATRIX_BATCH] == 1 ? MATRIX_RAMP_SAMPLES : MATRIX_BATCH_SAMPLES; /* smallest batch */
     const int together = (level[MATRIX_DATA] < 0 ? 1 : 1 << level[MATRIX_DATA]) *
                          (level[MATRIX_MICRO] < 0 ? 1 : 1 << level[MATRIX_MICRO]);
     if (matrix_ranks(r) > MATRIX_RANKS || samples % together != 0) return false;
-    /* More than two ranks of one kind come alone: beside others they show what two show, on more than twice the ranks.
-     */
+    /* More than two ranks of one kind are not combined with other kinds: that would test no more than two ranks do, and
+     * need more than twice as many ranks. */
     const bool many = level[MATRIX_DATA] == 2;
     if (stages > 0 && (tensor > 2 || many)) return false;
     if (tensor > 0 && (stages > 3 || many)) return false;
-    /* these change nothing on one data-parallel rank */
+    /* these settings have no effect on one data-parallel rank */
     if (level[MATRIX_DATA] == 0 && (level[MATRIX_ZERO] > 0 || level[MATRIX_OVERLAP] > 0)) return false;
     if (level[MATRIX_RECOMPUTE] == 3 && tensor >= 0 &&
         (matrix_tensor[tensor].ranks == 1 || matrix_tensor[tensor].slabs))
         return false;
-    if (level[MATRIX_PRECISION] == 0 && level[MATRIX_THREADS] == 1) return false; /* plain kernels use one */
+    if (level[MATRIX_PRECISION] == 0 && level[MATRIX_THREADS] == 1) return false; /* plain kernels use one thread */
     return stages < 0 || matrix_stages[stages].chunks == 1 || samples / together % matrix_stages[stages].ranks == 0;
 }
 
-/* full: every pair of levels of any two factors. Otherwise: of tensor ranks, stages and ZeRO, in their main levels. */
+/* full: rows for every pair of levels of any two factors. Otherwise only for tensor ranks, stages and ZeRO, in their
+ * main levels. */
 static inline bool matrix_make(cover *c, bool full)
 {
     *c = (cover){.factors = MATRIX_FACTORS, .allows = matrix_allows};
@@ -99,7 +100,7 @@ static inline bool matrix_make(cover *c, bool full)
     return cover_make(c);
 }
 
-/* "4 tp=2 …": ranks and words of a row. */
+/* Prints the ranks and words of a row, such as "4 tp=2 …". */
 static inline void matrix_print(const cover_row *r, FILE *to)
 {
     fprintf(to, "%d", matrix_ranks(r));

@@ -1,5 +1,4 @@
-/* Hits of the largest logit: rows are shared among the threads, each computed by the definition. Evaluation alone reads
- * the result. */
+/* Accuracy: the threads share the rows and compute each like the plain kernel. Only evaluation uses it. */
 #include "cpu/share.h"
 
 static void accuracy_work(void *user, int thread, int64_t begin, int64_t end)

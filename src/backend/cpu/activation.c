@@ -1,4 +1,4 @@
-/* Activations by kind and their gradients: elements are shared among the threads. */
+/* Activations by kind and their gradients; the threads share the elements. */
 #include "cpu/share.h"
 
 static void activation_work(void *user, int thread, int64_t begin, int64_t end)

@@ -11,7 +11,8 @@ ALWAYS vf act_logistic(bool bf16, vf x)
     return vlogistic2(bf16, x * -LOG2_E);
 }
 
-/* Below 0.75 an odd polynomial fitted to a relative error of 4e-8, as 1 - 2 logistic(-2|x|) loses digits near 0. */
+/* Below 0.75 an odd polynomial fitted to a relative error of 4e-8 is used, because 1 - 2 logistic(-2|x|) loses digits
+ * near 0. */
 ALWAYS vf act_tanh(vf x)
 {
     const vf z = x * x, size = act_absolute(x);
@@ -38,13 +39,13 @@ ALWAYS vf act_value(bool bf16, mega_activation_kind kind, vf x)
     }
 }
 
-/* logistic(x) logistic(-x) is even: computed at -|x|, it keeps its digits where it is small. */
+/* logistic(x) logistic(-x) is even; computing it at -|x| preserves its digits where it is small. */
 ALWAYS vf act_slope(bool bf16, mega_activation_kind kind, vf x)
 {
     const vf positive = vmax(vset(0.0f), x);
     vf s, scale = vset(1.0f);
     switch (kind) {
-    case MEGA_ACT_RELU: return vselect(x > 0.0f, vset(1.0f), positive); /* NaN stays */
+    case MEGA_ACT_RELU: return vselect(x > 0.0f, vset(1.0f), positive); /* NaN stays NaN */
     case MEGA_ACT_RELU_SQUARED: return positive + positive;
     case MEGA_ACT_SILU: s = act_logistic(bf16, x); return s + x * (s * (1.0f - s));
     case MEGA_ACT_TANH:
@@ -59,7 +60,7 @@ ALWAYS vf act_slope(bool bf16, mega_activation_kind kind, vf x)
 ALWAYS void activation_kind_range(bool bf16, mega_activation_kind kind, const mega_activation_args *args, int64_t begin,
                                   int64_t end)
 {
-    const mega_activation_args a = *args; /* a copy of our own: what is stored cannot lie in it */
+    const mega_activation_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     int64_t i = begin;
     for (; i + VL <= end; i += VL) vput(bf16, a.y, i, act_value(bf16, kind, vget(bf16, a.x, i)));
     if (i < end) vput_n(bf16, a.y, i, end - i, act_value(bf16, kind, vget_n(bf16, a.x, i, end - i)));

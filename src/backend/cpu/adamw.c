@@ -1,4 +1,4 @@
-/* AdamW: elements are shared among the threads; each is read and written once. */
+/* AdamW; the threads share the elements, and each element is read and written once. */
 #include "cpu/share.h"
 
 static void cpu_adamw_work(void *user, int thread, int64_t begin, int64_t end)

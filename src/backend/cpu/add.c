@@ -1,4 +1,4 @@
-/* a + b: elements are shared among the threads. */
+/* a + b; the threads share the elements. */
 #include "cpu/share.h"
 
 static void cpu_add_work(void *user, int thread, int64_t begin, int64_t end)

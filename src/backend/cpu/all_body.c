@@ -1,4 +1,4 @@
-/* Every body, for the instruction set and VECTOR_BYTES of the file that includes this one. */
+/* All bodies, for the instruction set and VECTOR_BYTES of the file that includes this one. */
 #include "cpu/attention/attention_impl.h"
 #include "cpu/bodies.h"
 #include "cpu/vector.h"

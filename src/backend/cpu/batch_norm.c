@@ -1,13 +1,13 @@
-/* Batch norm over groups of rows: each group is cut into chunks of rows that depend on its length alone, which the
- * threads share; the chunks' column sums are added in order. The variance is that of distances from the mean, so x is
- * read three times (twice for the gradient). All of it is computed in double: squares of x need its exponents, and a
- * mean far from 0 needs its digits until x is subtracted. */
+/* Batch norm over groups of rows. Each group is divided into chunks of rows, by a rule that depends only on its length.
+ * The threads share the chunks, and the chunks' column sums are added in order. The variance is computed from
+ * differences to the mean, so x is read three times (twice for the gradient). Everything is computed in double: squares
+ * of x need its exponent range, and a mean far from 0 needs its digits until x is subtracted. */
 #include "cpu/share.h"
 #include <math.h>
 
 typedef struct norm_job {
     mega_dtype dtype;
-    int64_t rows, cols, chunks; /* of a group */
+    int64_t rows, cols, chunks; /* rows and chunks of a group */
     const void *x, *dy;
     void *y;                     /* or dx */
     const double *mean, *rstd;   /* [groups, C] */
@@ -16,7 +16,7 @@ typedef struct norm_job {
     double *partial, *partial_n; /* [groups * chunks, C] */
 } norm_job;
 
-/* Rows [first, last) of x of chunk `unit`. */
+/* Sets [*first, *last) to the rows of x in chunk `unit`. */
 static void norm_chunk(const norm_job *j, int64_t unit, int64_t *first, int64_t *last)
 {
     const int64_t step = chunk_rows(j->rows), group = unit / j->chunks, chunk = unit % j->chunks;
@@ -49,7 +49,7 @@ static void norm_run(mega_team *team, const norm_job *j, int64_t groups, mega_te
     mega_team_for(all, groups * j->chunks, 1, part, (void *)(uintptr_t)j);
 }
 
-/* The sum of a group's chunks in one column. */
+/* Returns the sum of a group's chunks in one column. */
 static double norm_fold(const norm_job *j, const double *partial, int64_t group, int64_t c)
 {
     double sum = 0.0;
@@ -242,7 +242,7 @@ static size_t batch_norm_grad_scratch(const void *args, int threads)
     return (size_t)(a->groups * a->cols * (5 + 2 * chunk_count(a->rows))) * sizeof(double);
 }
 
-/* ---- evaluation: all rows are one group, whose statistics are given ---- */
+/* ---- evaluation: all rows are one group with given statistics ---- */
 
 static void cpu_batch_norm_fixed_run(mega_team *team, const void *args)
 {
@@ -276,7 +276,7 @@ static size_t batch_norm_fixed_scratch(const void *args, int threads)
     return (size_t)(3 * a->cols) * sizeof(double);
 }
 
-/* A number for each channel: too small to share. */
+/* One number per channel: too little work for several threads. */
 static void cpu_batch_norm_update_run(mega_team *team, const void *args)
 {
     mega_plain_batch_norm_update.run(team, args);

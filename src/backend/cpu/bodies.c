@@ -1,4 +1,4 @@
-/* Picks the bodies for the instruction set at hand. */
+/* Selects the bodies for this processor's instruction set. */
 #include "cpu/bodies.h"
 
 const cpu_bodies *mega_cpu_bodies_get(void)

@@ -1,4 +1,4 @@
-/* Sum over rows: chunks of rows are shared among the threads (share.h). */
+/* Sum over rows; the threads share chunks of rows (share.h). */
 #include "cpu/share.h"
 
 static void cpu_column_sum_chunk(const void *args, int64_t begin, int64_t end, float *partial)

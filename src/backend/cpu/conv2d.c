@@ -1,10 +1,10 @@
-/* Convolution as a GEMM: each row of y is the product of the weights with a window of x, copied out as a row [size,
- * size, C] (im2col). Windows are copied and multiplied a chunk of rows at a time, so that they stay in the cache;
- * chunks depend on the shape alone, and so do the bits. The weights, [O, C, size, size] in the file, are reordered to
- * the order of the copies first. A window of one pixel that moves by one is x itself.
+/* Convolution as a GEMM: each row of y is the product of the weights with a window of x, which is copied to a row
+ * [size, size, C] (im2col). A chunk of rows at a time is copied and multiplied, so that its windows stay in the cache.
+ * Chunks, and so the bits of the result, depend only on the shape. The weights, [O, C, size, size] in the file, are
+ * first reordered like the copies. A window of one pixel that moves by one is x itself and is not copied.
  *
- * The gradient of x is the GEMM of dy with the weights, a window for each row of dy; then each pixel adds up, in one
- * order, what the windows around it hold for it. */
+ * The gradient of x is the GEMM of dy with the weights, which gives a window for each row of dy; each pixel then sums
+ * its elements of the windows around it, in a fixed order. */
 #include "cpu/share.h"
 #include <string.h>
 
@@ -16,9 +16,9 @@ typedef struct conv_shape {
     mega_dtype dtype;
     int64_t samples, in, out; /* channels */
     int64_t width, height;    /* of y */
-    int64_t rows, window;     /* of y; elements of a window */
+    int64_t rows, window;     /* rows of y; elements of a window */
     int64_t chunk;            /* rows of y whose windows are copied at a time */
-    bool is_linear, reorders; /* windows are rows of x; the weights lie in another order than windows */
+    bool is_linear, reorders; /* windows are rows of x; the weights need reordering */
 } conv_shape;
 
 static conv_shape conv_shape_of(const mega_windows *w, mega_dtype dtype, int64_t samples, int64_t in, int64_t out)
@@ -36,7 +36,7 @@ static conv_shape conv_shape_of(const mega_windows *w, mega_dtype dtype, int64_t
     return s;
 }
 
-/* The same for the gradient of x: whole samples. */
+/* Returns the chunk for the gradient of x, in whole samples. */
 static int64_t conv_chunk_of_samples(const conv_shape *s)
 {
     const int64_t pixels = s->width * s->height, most = CONV_CHUNK / (pixels * s->window);
@@ -48,14 +48,14 @@ typedef struct conv_job {
     const conv_shape *s;
     const char *x;
     char *windows, *weight; /* weight: reordered */
-    const char *file;       /* the weights in their file's order */
-    int64_t first;          /* row of y, or sample */
+    const char *file;       /* the weights in the order of the file */
+    int64_t first;          /* first row of y, or first sample */
     void *dx;
     const float *sums;
     float *dweight;
 } conv_job;
 
-/* Weights of outputs [begin, end): [C, size, size] to [size, size, C]. */
+/* Reorders the weights of outputs [begin, end) from [C, size, size] to [size, size, C]. */
 static void conv_reorder_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const conv_job *j = user;
@@ -70,7 +70,7 @@ static void conv_reorder_work(void *user, int thread, int64_t begin, int64_t end
                        j->file + (size_t)(o * s->window + c * pixels + p) * size, size);
 }
 
-/* One row of a window: `n` pixels from (sample, y, x) on, zeros outside of the image. */
+/* Copies one row of a window: `n` pixels from (sample, y, x) on, zeros outside the image. */
 static void conv_copy_pixels(const conv_job *j, char *dst, int64_t sample, int64_t y, int64_t x, int64_t n)
 {
     const conv_shape *s = j->s;
@@ -86,7 +86,7 @@ static void conv_copy_pixels(const conv_job *j, char *dst, int64_t sample, int64
     memset(dst + (size_t)(n - right) * pixel, 0, (size_t)right * pixel);
 }
 
-/* The windows of rows [first + begin, first + end) of y. */
+/* Copies the windows of rows [first + begin, first + end) of y. */
 static void conv_copy_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const conv_job *j = user;
@@ -114,7 +114,7 @@ static void conv_reorder(mega_team *team, conv_job *j)
     mega_team_for(s->out * s->window < CPU_SMALL_JOB ? NULL : team, s->out, 1, conv_reorder_work, j);
 }
 
-/* Scratch: reordered weights, then windows, then what the GEMM needs. */
+/* Layout of scratch: reordered weights, windows, the scratch of the GEMM. */
 typedef struct conv_scratch {
     size_t weight, windows, gemm;
 } conv_scratch;
@@ -124,7 +124,7 @@ static size_t conv_scratch_bytes(conv_scratch c)
     return c.weight + c.windows + c.gemm;
 }
 
-/* The larger of the GEMMs of a whole chunk and of the last one. */
+/* Returns the larger scratch of two GEMMs: that of a whole chunk and that of the last one. */
 static size_t conv_gemm_scratch(const mega_gemm_args *whole, const mega_gemm_args *last, int threads)
 {
     const size_t a = mega_cpu_gemm.scratch(whole, threads), b = mega_cpu_gemm.scratch(last, threads);
@@ -218,7 +218,7 @@ static conv_shape conv2d_grad_w_shape_of(const mega_conv2d_grad_w_args *a)
     return conv_shape_of(&a->windows, a->head.dtype, a->samples, a->in_channels, a->out_channels);
 }
 
-/* Here `weight` is the gradient in the order of windows. */
+/* Here `weight` is the gradient, in the order of windows. */
 static conv_scratch conv2d_grad_w_parts(const conv_shape *s, int threads)
 {
     const mega_gemm_args whole = conv2d_grad_w_gemm(s, s->chunk);
@@ -297,7 +297,7 @@ static conv_shape conv2d_grad_x_shape_of(const mega_conv2d_grad_x_args *a)
     return s;
 }
 
-/* Here windows hold sums, which are floats. */
+/* Here the windows are sums, in float. */
 static conv_scratch conv2d_grad_x_parts(const conv_shape *s, int threads)
 {
     const mega_gemm_args whole = conv2d_grad_x_gemm(s, s->chunk);
@@ -308,7 +308,8 @@ static conv_scratch conv2d_grad_x_parts(const conv_shape *s, int threads)
                           .gemm = conv_gemm_scratch(&whole, &last, threads)};
 }
 
-/* A block of n channels, from c on, of pixel (y, x) of a sample; its windows are those of sample `at` of the chunk. */
+/* Computes a block of n channels, from c on, of pixel (y, x) of a sample; its windows are those of sample `at` of the
+ * chunk. */
 static void conv2d_grad_x_block(const conv_job *j, int64_t at, int64_t y, int64_t x, int64_t c, int64_t n,
                                 float sum[CPU_BLOCK])
 {
@@ -327,7 +328,7 @@ static void conv2d_grad_x_block(const conv_job *j, int64_t at, int64_t y, int64_
     }
 }
 
-/* Lines [begin, end) of pixels of the chunk's samples. */
+/* Computes lines [begin, end) of pixels of the chunk's samples. */
 static void conv2d_grad_x_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const conv_job *j = user;

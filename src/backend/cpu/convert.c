@@ -1,5 +1,5 @@
-/* Conversion: elements are shared among the threads; vector loops between F32 and BF16, element by element for the
- * rest. */
+/* Conversion; the threads share the elements. Vector loops between F32 and BF16, one element at a time for other
+ * types. */
 #include "cpu/share.h"
 #include <float.h>
 #include <math.h>
@@ -9,7 +9,8 @@ static bool is_fast(mega_dtype t)
     return t == MEGA_F32 || t == MEGA_BF16;
 }
 
-/* The vector loops multiply in float, where a factor may round to 0, to infinity or to a few bits. */
+/* Returns whether the vector loops can multiply by scale: they use float, in which a factor may become 0, infinity or
+ * denormal. */
 static bool fits_float(double scale)
 {
     return scale == 0.0 || (fabs(scale) >= FLT_MIN && fabs(scale) <= FLT_MAX);

@@ -1,5 +1,5 @@
-/* Cross-entropy of whole rows of logits: rows are shared among the threads, each computed by the definition. It is for
- * classifiers, whose rows are short; that of a vocabulary is the head's (xent.c). */
+/* Cross-entropy of whole rows of logits. The threads share the rows and compute each like the plain kernel. This is for
+ * classifiers, whose rows are short; xent.c has the cross-entropy of the LM head. */
 #include "cpu/share.h"
 
 static void cross_entropy_work(void *user, int thread, int64_t begin, int64_t end)
@@ -39,7 +39,7 @@ static void cpu_cross_entropy_grad_run(mega_team *team, const void *args)
     cpu_job_run(team, cross_entropy_grad_work, args, a->rows, 1, a->rows * a->classes);
 }
 
-/* A number for each row, in double, in order: too small to share. */
+/* One number per row, summed in order in double: too little work for several threads. */
 static void cpu_labelled_sum_run(mega_team *team, const void *args)
 {
     mega_plain_labelled_sum.run(team, args);

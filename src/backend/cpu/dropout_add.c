@@ -1,4 +1,4 @@
-/* residual + dropout(x + bias): rows are shared among the threads; masks are made four counters or more at a time. */
+/* residual + dropout(x + bias); the threads share the rows. Masks are computed for four or more counters at a time. */
 #include "cpu/share.h"
 
 static void cpu_dropout_add_work(void *user, int thread, int64_t begin, int64_t end)

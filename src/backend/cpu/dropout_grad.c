@@ -1,4 +1,4 @@
-/* Gradient of dropout: chunks of rows are shared among the threads, the column sums for the bias made on the way. */
+/* Gradient of dropout; the threads share chunks of rows, and compute the column sums for the bias in the same pass. */
 #include "cpu/share.h"
 
 static void cpu_dropout_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)

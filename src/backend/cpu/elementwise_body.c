@@ -2,7 +2,7 @@
 
 ALWAYS void add_typed(bool bf16, const mega_add_args *args, int64_t begin, int64_t end)
 {
-    const mega_add_args a = *args; /* a copy of our own: what is stored cannot lie in it */
+    const mega_add_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     int64_t i = begin;
     for (; i + VL <= end; i += VL) vput(bf16, a.y, i, vget(bf16, a.a, i) + vget(bf16, a.b, i));
     if (i < end) vput_n(bf16, a.y, i, end - i, vget_n(bf16, a.a, i, end - i) + vget_n(bf16, a.b, i, end - i));
@@ -30,7 +30,7 @@ static void mul_range(const mega_mul_args *a, int64_t begin, int64_t end)
         mul_typed(false, a, begin, end);
 }
 
-/* Weights pass here: each element is rounded by vnarrow (vector.h). */
+/* Also converts weights, so each element is rounded by vnarrow (vector.h). */
 ALWAYS void convert_typed(bool to_bf16, bool from_bf16, const mega_convert_args *args, int64_t begin, int64_t end)
 {
     const mega_convert_args a = *args;
@@ -80,7 +80,7 @@ typedef struct norm_sums {
     vi zeros, odd;
 } norm_sums;
 
-/* Squares are summed in double: their exponents need it. */
+/* Squares are summed in double, because they exceed the exponent range of float. */
 ALWAYS void norm_step(norm_sums *s, const float *x)
 {
     vf_half a, b;
@@ -94,8 +94,8 @@ ALWAYS void norm_step(norm_sums *s, const float *x)
     s->odd -= ((vi)v & 0x7f800000) == 0x7f800000;
 }
 
-/* out: sum of squares, zeros, values that are not finite. Four parts are read side by side: one stream alone waits for
- * memory (a third slower here). */
+/* out: the sum of squares, the number of zeros, the number of values that are not finite. Four parts are read side by
+ * side: a single stream is a third slower, because it waits for memory. */
 static void norm_range(const float *x, int64_t n, double out[3])
 {
     const int64_t part = n / 4 / VL * VL;
@@ -131,7 +131,7 @@ static void set_zero(float *x, int64_t n)
     memset(x, 0, (size_t)n * sizeof *x);
 }
 
-/* Columns [c, c + n) of `rows` rows (a constant after inlining) join their sums. */
+/* Adds columns [c, c + n) of `rows` rows (a constant after inlining) to their sums. */
 ALWAYS void column_sum_block(bool bf16, const mega_column_sum_args *a, int64_t row, int rows, int64_t c, int64_t n,
                              float *partial)
 {
@@ -173,7 +173,7 @@ static void fold_columns(float *sum, const float *partial, int64_t rows, int64_t
     }
 }
 
-/* Twelve chains of multiply-adds: enough to keep two units of latency 4 busy, and they fit 16 registers. */
+/* Twelve chains of multiply-adds: enough to keep two units of latency 4 busy, and few enough for 16 registers. */
 static double spin_fma(int64_t rounds, float *sink)
 {
     vf s[12];

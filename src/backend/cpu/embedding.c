@@ -1,4 +1,4 @@
-/* Embedding: rows are shared among the threads. */
+/* Embedding; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_embedding_work(void *user, int thread, int64_t begin, int64_t end)

@@ -1,5 +1,4 @@
-/* Gradient of the embedding table: columns are shared among the threads, so that each adds its columns of equal ids in
- * the order of the rows. */
+/* Gradient of the embedding table. The threads share the columns, so that rows with equal ids are added in order. */
 #include "cpu/share.h"
 
 static void cpu_embedding_grad_work(void *user, int thread, int64_t begin, int64_t end)

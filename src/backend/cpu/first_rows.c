@@ -1,5 +1,4 @@
-/* First rows of groups of rows and their gradient: groups are shared among the threads, and rows are copied as bytes.
- */
+/* First rows of groups of rows, and their gradient. The threads share the groups; rows are copied as bytes. */
 #include "cpu/share.h"
 #include <string.h>
 
@@ -28,7 +27,7 @@ static void first_rows_grad_work(void *user, int thread, int64_t begin, int64_t 
     for (int64_t r = begin; r < end; r++) {
         char *dx = element_at(a->dx, t, r * a->group * a->cols);
         memcpy(dx, const_element_at(a->dy, t, r * a->cols), bytes);
-        memset(dx + bytes, 0, bytes * (size_t)(a->group - 1)); /* zeros in every float type */
+        memset(dx + bytes, 0, bytes * (size_t)(a->group - 1)); /* zero bytes are 0 in every float type */
     }
 }
 

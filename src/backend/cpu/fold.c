@@ -1,4 +1,4 @@
-/* Sums over rows: chunks of rows shared among the team, and their partial sums added up in order (share.h). */
+/* Sums over rows: the threads share chunks of rows, whose partial sums are then added in order (share.h). */
 #include "cpu/share.h"
 
 typedef struct fold {

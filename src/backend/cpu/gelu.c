@@ -1,4 +1,4 @@
-/* GELU of x + bias: rows are shared among the threads. */
+/* GELU of x + bias; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_gelu_work(void *user, int thread, int64_t begin, int64_t end)

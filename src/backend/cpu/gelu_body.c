@@ -1,17 +1,18 @@
-/* GELU and its gradient. The tanh form needs no tanh: (1 + tanh z)/2 is the logistic function of 2z, which loses no
- * digits where tanh z is near -1. */
+/* GELU and its gradient. The tanh form is computed without tanh: (1 + tanh z)/2 is the logistic function of 2z, which
+ * loses no digits where tanh z is near -1. */
 
 #define GELU_SLOPE 1.5957691216057308f /* 2 sqrt(2/pi) */
 #define GELU_CUBE  0.044715f
 
-/* The share of u that passes: logistic(2z), z the polynomial of the tanh form. `square` is u^2. */
+/* Returns gelu(u) / u in the tanh form: logistic(2z), where z is the polynomial of that form. `square` is u^2. */
 ALWAYS vf gelu_share(bool bf16, vf u, vf square)
 {
     const float slope = -GELU_SLOPE * LOG2_E;
     return vlogistic2(bf16, u * (slope + slope * GELU_CUBE * square));
 }
 
-/* A vector of each of `rows` rows (a constant after inlining), which share the bias; n is VL but at a row's end. */
+/* Computes one vector in each of `rows` rows (a constant after inlining), which share the bias. n is VL except at the
+ * end of a row. */
 ALWAYS void gelu_block(bool bf16, bool tanh_form, const mega_gelu_args *a, int64_t row, int rows, int64_t c, int64_t n,
                        bool stream)
 {
@@ -29,7 +30,7 @@ ALWAYS void gelu_block(bool bf16, bool tanh_form, const mega_gelu_args *a, int64
 
 ALWAYS void gelu_typed(bool bf16, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
 {
-    const mega_gelu_args a = *args; /* a copy of our own: what is stored cannot lie in it */
+    const mega_gelu_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     const int64_t whole = a.cols - a.cols % VL;
     const bool stream = a.y != a.x && vstreams(bf16, a.y, a.rows, a.cols);
     int64_t r = begin;

@@ -1,4 +1,4 @@
-/* The bodies for AVX2 with FMA (flags.cmake sets the options of this file). */
+/* The bodies for AVX2 with FMA (flags.cmake sets the compiler options of this file). */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 32
 #include "cpu/all_body.c"

@@ -1,6 +1,5 @@
-/* The bodies for AVX-512 (F, BW, VL, DQ; flags.cmake sets the options of this file). Nothing here is written for
- * AVX-512 alone: it is the source of the other instruction sets with vectors of 64 bytes, so that a machine without it
- * has run the same lines. */
+/* The bodies for AVX-512 (F, BW, VL, DQ; flags.cmake sets the compiler options of this file). The source is the same as
+ * for the other instruction sets, only with vectors of 64 bytes, so tests on a machine without AVX-512 cover it too. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/all_body.c"

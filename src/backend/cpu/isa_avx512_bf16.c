@@ -1,4 +1,4 @@
-/* Products of pairs for AVX-512 with bf16 dot products (flags.cmake sets the options of this file). */
+/* Pair GEMM for AVX-512 with bf16 dot products (flags.cmake sets the compiler options of this file). */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/vector.h"

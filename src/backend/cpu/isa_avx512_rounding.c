@@ -1,5 +1,5 @@
-/* The bodies for AVX-512 with the instruction that rounds to bf16 (Zen 4, Sapphire Rapids and later): the same lines as
- * isa_avx512.c but for vround. */
+/* The bodies for AVX-512 with the instruction that rounds to bf16 (Zen 4, Sapphire Rapids and later): like isa_avx512.c
+ * except for vround. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/all_body.c"

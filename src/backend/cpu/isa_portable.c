@@ -1,4 +1,4 @@
-/* The bodies for any processor: vectors of 16 bytes, which every target of the compiler has or imitates. */
+/* The bodies for any processor, with vectors of 16 bytes, which compilers support or emulate on every target. */
 #define VECTOR_BYTES 16
 #include "cpu/all_body.c"
 

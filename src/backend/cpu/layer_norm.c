@@ -1,4 +1,4 @@
-/* Layer norm: rows are shared among the threads. */
+/* Layer norm; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_layer_norm_work(void *user, int thread, int64_t begin, int64_t end)

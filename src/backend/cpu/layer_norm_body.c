@@ -1,7 +1,7 @@
-/* Layer norm and its gradient: one pass over memory; the passes after it read a row that lies in the first-level
- * cache, as floats. Wherever a column count is not whole vectors, the last one has fewer lanes. */
+/* Layer norm and its gradient. Memory is read once; later passes over a row read it as floats from the first-level
+ * cache. If the number of columns is not a multiple of the vector length, the last vector has fewer lanes. */
 
-/* Columns whose rows are kept on the stack as floats; wider rows are read, and widened, again. */
+/* Maximum number of columns for which a row is kept as floats on the stack; wider rows are read and widened again. */
 #define NORM_COLS 4096
 
 static void norm_widen(float *dst, const void *src, int64_t at, int64_t C)
@@ -11,7 +11,7 @@ static void norm_widen(float *dst, const void *src, int64_t at, int64_t C)
     if (c < C) vput_n(false, dst, c, C - c, vget_n(true, src, at + c, C - c));
 }
 
-/* One row; x, gain and bias are bf16 where in_bf16, y where bf16. */
+/* Computes one row; x, gain and bias are bf16 with in_bf16, y with bf16. */
 ALWAYS void layer_norm_row(bool in_bf16, bool bf16, const mega_layer_norm_args *a, int64_t r, const void *x,
                            const void *gain, const void *bias, bool stream)
 {
@@ -44,7 +44,7 @@ ALWAYS void layer_norm_row(bool in_bf16, bool bf16, const mega_layer_norm_args *
 
 static void layer_norm_rows(const mega_layer_norm_args *args, int64_t begin, int64_t end)
 {
-    const mega_layer_norm_args a = *args; /* a copy of our own: what is stored cannot lie in it */
+    const mega_layer_norm_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     const bool bf16 = a.head.dtype == MEGA_BF16, stream = a.y != a.x && vstreams(bf16, a.y, a.rows, a.cols);
     float row[NORM_COLS], gain[NORM_COLS], bias[NORM_COLS];
     if (!bf16) {
@@ -66,20 +66,20 @@ static void layer_norm_rows(const mega_layer_norm_args *args, int64_t begin, int
 
 typedef struct norm_grad {
     float *dgain, *dbias;  /* sums over the rows so far */
-    float *w, *normal;     /* this row's, [NORM_COLS]; NULL: they are made again */
-    float mean, rstd;      /* of the row */
+    float *w, *normal;     /* this row's, [NORM_COLS]; NULL: recomputed */
+    float mean, rstd;      /* mean and rstd of the row */
     float mean_w, mean_wn; /* means of w and of w * normal */
-    bool stream;           /* the result goes past the cache */
-    const void *gain;      /* bf16 where gain_bf16 */
+    bool stream;           /* the result is stored past the cache */
+    const void *gain;      /* bf16 with gain_bf16 */
 } norm_grad;
 
-/* n lanes of w = dy * gain and of the normalized row. */
+/* Computes n lanes of w = dy * gain and of the normalized row. */
 ALWAYS void norm_grad_factors(bool bf16, bool gain_bf16, const mega_layer_norm_grad_args *a, const norm_grad *s,
                               int64_t at, int64_t c, int64_t n, vf *dy, vf *w, vf *normal)
 {
     *dy = vget_n(bf16, a->dy, at + c, n);
     *normal = (vget_n(bf16, a->x, at + c, n) - s->mean) * s->rstd;
-    *w = *dy * vget_n(gain_bf16, s->gain, c, n); /* zero after the row's end, as dy is */
+    *w = *dy * vget_n(gain_bf16, s->gain, c, n); /* zero after the end of the row, like dy */
 }
 
 ALWAYS void norm_grad_sums(bool bf16, bool keep, const mega_layer_norm_grad_args *a, const norm_grad *s, int64_t at,
@@ -120,7 +120,7 @@ ALWAYS void layer_norm_grad_row(bool bf16, bool keep, bool adds, const mega_laye
     for (int64_t c = 0; c < whole; c += VL) norm_grad_sums(bf16, keep, a, s, at, c, VL, &sum, &sum_n);
     if (rest > 0) norm_grad_sums(bf16, keep, a, s, at, whole, rest, &sum, &sum_n);
     s->mean_w = vsum(sum) / (float)C, s->mean_wn = vsum(sum_n) / (float)C;
-    const norm_grad t = *s; /* what is stored cannot lie in it */
+    const norm_grad t = *s; /* local copy, so that the compiler knows that stores do not change it */
     for (int64_t c = 0; c < whole; c += VL) norm_grad_put(bf16, keep, adds, a, &t, at, c, VL);
     if (rest > 0) norm_grad_put(bf16, keep, adds, a, &t, at, whole, rest);
 }

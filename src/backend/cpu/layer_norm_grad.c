@@ -1,5 +1,5 @@
-/* Gradient of layer norm: chunks of rows are shared among the threads, the column sums for gain and bias made on the
- * way. */
+/* Gradient of layer norm; the threads share chunks of rows, and compute the column sums for gain and bias in the same
+ * pass. */
 #include "cpu/share.h"
 
 static void cpu_layer_norm_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)

@@ -1,4 +1,4 @@
-/* The gradient of a sum whose quotient by a weight is a loss: one number, by the definition. */
+/* The gradient at which the backward pass starts: one number, computed by the plain kernel. */
 #include "megalith/kernels.h"
 
 static void cpu_loss_seed_run(mega_team *team, const void *args)

@@ -1,5 +1,5 @@
-/* Masked sum and its gradient: a value for each token, in double, in order. Too small to share; the definition is as
- * fast as it needs. */
+/* Masked sum and its gradient: one value per token, summed in order in double. This is too little work for several
+ * threads; the plain kernel is fast enough. */
 #include "megalith/kernels.h"
 
 static void cpu_masked_sum_run(mega_team *team, const void *args)

@@ -1,5 +1,5 @@
-/* Means of groups of rows and their gradient: groups are shared among the threads, each computed by the definition.
- * They end a network, where there is little left to read. */
+/* Means of groups of rows, and their gradient. The threads share the groups and compute each like the plain kernel,
+ * which is fast enough for the small tensors at the end of a network. */
 #include "cpu/share.h"
 
 static void mean_rows_work(void *user, int thread, int64_t begin, int64_t end)

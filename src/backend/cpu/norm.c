@@ -1,5 +1,5 @@
-/* Sum of squares, zeros, values that are not finite: chunks of 65,536 elements are shared among the threads, their
- * results stand in scratch and are added in order. */
+/* Sum of squares, and numbers of zeros and of values that are not finite. The threads share chunks of 65,536 elements,
+ * whose results are kept in scratch and added in order. */
 #include "cpu/share.h"
 
 #define CHUNK 65536

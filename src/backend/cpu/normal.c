@@ -1,4 +1,4 @@
-/* Picks the body for the instruction set at hand. */
+/* Selects the body for this processor's instruction set. */
 #include "cpu/normal.h"
 #include "megalith/threads.h"
 

@@ -1,4 +1,5 @@
-/* Bodies of mega_normal_pairs, one for each instruction set; compiled without contraction. */
+/* Bodies of mega_normal_pairs, one for each instruction set. They are compiled without contraction into
+ * multiply-adds. */
 #ifndef MEGA_CPU_NORMAL_H
 #define MEGA_CPU_NORMAL_H
 

@@ -1,4 +1,4 @@
-/* Normal numbers for AVX2. */
+/* Normal random numbers with AVX2. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 32
 #define NORMAL_PAIRS mega_normal_pairs_avx2

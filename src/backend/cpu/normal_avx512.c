@@ -1,4 +1,4 @@
-/* Normal numbers for AVX512. */
+/* Normal random numbers with AVX-512. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #define NORMAL_PAIRS mega_normal_pairs_avx512

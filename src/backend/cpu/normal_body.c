@@ -1,12 +1,12 @@
-/* Normal numbers by Box and Muller, a vector of counters at a time. The files that include this one define VECTOR_BYTES
- * and NORMAL_PAIRS and are compiled without contraction: every operation below is rounded by itself, in the order that
- * stands here, so that vectors of any width give the same bits. */
+/* Normal random numbers by Box and Muller, for a vector of counters at a time. The files that include this one define
+ * VECTOR_BYTES and NORMAL_PAIRS, and are compiled without contraction. Every operation below is therefore rounded on
+ * its own and in the order of the source, so that vectors of any width give the same bits. */
 #include "cpu/bodies.h"
 #include "cpu/normal.h"
 #include "cpu/vector.h"
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function" /* of its dropout masks */
+#pragma GCC diagnostic ignored "-Wunused-function" /* its dropout functions */
 #include "cpu/philox_body.c"
 #pragma GCC diagnostic pop
 
@@ -22,7 +22,7 @@ ALWAYS vd choose(vq mask, vd a, vd b)
     return (vd)(((vq)a & mask) | ((vq)b & ~mask));
 }
 
-/* Whole numbers below 2^52. */
+/* Converts integers below 2^52. */
 ALWAYS vd to_double(vq x)
 {
     return (vd)(x | 0x4330000000000000u) - 4503599627370496.0;
@@ -42,7 +42,8 @@ ALWAYS vd square_root(vd x)
 #endif
 }
 
-/* -log(x) for normal x > 0: x = m 2^e, m in [sqrt(1/2), sqrt(2)]; log m = 2 artanh s, s = (m-1)/(m+1), |s| < 0.172. */
+/* Returns -log(x) for normal x > 0: x = m 2^e, m in [sqrt(1/2), sqrt(2)]; log m = 2 artanh s with s = (m-1)/(m+1), so
+ * |s| < 0.172. */
 ALWAYS vd minus_log(vd x)
 {
     const double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
@@ -57,7 +58,7 @@ ALWAYS vd minus_log(vd x)
     return -(e * ln2_high) - (log_m + e * ln2_low);
 }
 
-/* cos and sin of r 2 pi / 2^32: the angle as a double, less k quarters of a circle. */
+/* Computes cosine and sine of r 2 pi / 2^32: the angle as a double, minus k quarters of a circle. */
 ALWAYS void turn_around(vq r, vd *cosine, vd *sine)
 {
     const double quarter_high = 0x1.921fb54400000p+0, quarter_low = 0x1.0b4611a626331p-34;
@@ -78,7 +79,7 @@ ALWAYS void turn_around(vq r, vd *cosine, vd *sine)
     *sine = (vd)((vq)choose(odd, c, s) ^ ((k & 2u) << 62));
 }
 
-/* The numbers of DOUBLES counters from `first`, in order. */
+/* Writes the numbers of DOUBLES counters, starting with counter `first`, in order. */
 ALWAYS void write_pairs(double *out, uint32_t seed, uint32_t name_hash, uint64_t first)
 {
     vq counter = {0};

@@ -1,5 +1,5 @@
-/* AdamW and SGD, one sweep over parameters, moments and gradients: memory bound. Plain loops, which the compiler
- * vectorises (a vector type has no square root). */
+/* AdamW and SGD: one sweep over parameters, moments and gradients, bound by memory. These are plain loops that the
+ * compiler vectorizes, because vector types have no square root. */
 
 ALWAYS void adamw_typed(bool bf16, bool l2, const mega_adamw_args *a, int64_t begin, int64_t end)
 {
@@ -24,7 +24,7 @@ ALWAYS void adamw_typed(bool bf16, bool l2, const mega_adamw_args *a, int64_t be
     if (to_f32) memcpy(weight_f32 + begin, p + begin, (size_t)(end - begin) * sizeof *p);
 }
 
-/* Blocks that stay in the first-level cache between the update and the copy of the weight. */
+/* Block size that stays in the first-level cache between the update and the copy of the weight. */
 #define OPTIMIZER_BLOCK 2048
 
 static void adamw_range(const mega_adamw_args *a, int64_t begin, int64_t end)

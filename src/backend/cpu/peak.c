@@ -1,4 +1,4 @@
-/* The arithmetic peak of a team, measured. */
+/* Measures the peak arithmetic rate of a team. */
 #include "megalith/peak.h"
 #include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
@@ -30,12 +30,12 @@ static double cpu_seconds(void)
     return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
 }
 
-/* Operations a second of the team in this loop, the best of some tries. */
+/* Returns the operations per second of the whole team in this loop: the best of several tries. */
 static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *sink))
 {
     spin s = {.loop = loop, .rounds = PILOT_ROUNDS};
     mega_peak best = {0, 0};
-    mega_team_run(team, cpu_peak_work, &s); /* wakes the threads and their clocks */
+    mega_team_run(team, cpu_peak_work, &s); /* wakes the threads and raises their clocks */
     for (int i = 0; i < TRIES + 1; i++) {
         const double begin = mega_time_now(), cpu = cpu_seconds();
         mega_team_run(team, cpu_peak_work, &s);
@@ -48,7 +48,7 @@ static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *
     return best;
 }
 
-/* Dot products of bf16 are slower than fp32 on some processors that have them, so each way is measured. */
+/* On some processors bf16 dot products are slower than fp32 multiply-adds, so every kind of instruction is measured. */
 mega_peak mega_cpu_peak_measure(mega_team *team, mega_dtype dtype)
 {
     mega_peak best = rate_of(team, mega_cpu_bodies_get()->spin_fma);

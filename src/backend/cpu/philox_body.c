@@ -1,6 +1,6 @@
-/* Philox 4x32-10 for several counters at once (megalith/philox.h has the definition). Each counter stands in a lane of
- * 64 bits, of which only the lower half counts: the instruction that multiplies two lower halves to 64 bits ignores the
- * upper ones, so a round needs neither masks nor shuffles. */
+/* Philox 4x32-10 for several counters at once (megalith/philox.h has the definition). Each counter is in a lane of 64
+ * bits, and only its lower half is significant: the instruction that multiplies two lower halves to 64 bits ignores the
+ * upper halves, so a round needs neither masks nor shuffles. */
 #include "megalith/philox.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -8,17 +8,18 @@
 
 #define PHILOX_BYTES VECTOR_BYTES
 #define PHILOX_LANES (PHILOX_BYTES / 8)
-/* Vectors of counters that go side by side, as the products of one wait for each other: what the registers hold. */
+/* Number of vectors of counters that are computed side by side, to hide the latency of multiplications. Limited by the
+ * number of registers. */
 #define PHILOX_CHAINS (PHILOX_BYTES == 64 ? 4 : 2)
-/* A dropout mask comes in runs of at most this many elements, so that it stays on the stack; the buffer has room for
- * the elements of the first and last counters that lie outside the run. */
+/* Maximum length of a run of a dropout mask, which is on the stack. The buffer also has space for the elements of the
+ * first and last counters outside the run. */
 #define MASK_RUN    512
 #define MASK_BUFFER (MASK_RUN + 8 + 8 * PHILOX_CHAINS * PHILOX_LANES)
 
 typedef uint64_t vq __attribute__((vector_size(PHILOX_BYTES)));
 typedef uint32_t vq_words __attribute__((vector_size(PHILOX_BYTES)));
 
-/* Product of the lower halves. */
+/* Returns the products of the lower halves. */
 ALWAYS vq multiply_low(vq a, uint32_t b)
 {
 #if PHILOX_BYTES == 64 && defined(__AVX512F__)
@@ -32,9 +33,9 @@ ALWAYS vq multiply_low(vq a, uint32_t b)
 #endif
 }
 
-/* One site of one step, as the kernels see it. */
+/* Dropout at one site in one step. */
 typedef struct dropout_key {
-    uint32_t seed, site, step, threshold; /* that of the upper half of a word */
+    uint32_t seed, site, step, threshold; /* threshold: for the upper half of a word */
     float scale;                          /* 1/(1-p) */
 } dropout_key;
 
@@ -43,7 +44,7 @@ ALWAYS dropout_key dropout_key_of(const mega_step_block *step, uint32_t site, do
     return (dropout_key){step->seed, site, step->step, mega_dropout_threshold(p) << 16, (float)mega_dropout_scale(p)};
 }
 
-/* A vector of counters; the upper halves of the lanes hold what no product reads. */
+/* A vector of counters; the upper halves of its lanes are undefined. */
 typedef struct philox_state {
     vq c0, c1, c2, c3;
 } philox_state;
@@ -57,7 +58,7 @@ ALWAYS void philox_round(philox_state *s, uint32_t key0, uint32_t key1)
     s->c3 = a;
 }
 
-/* All rounds of `chains` vectors of counters (a constant after inlining). */
+/* Runs all rounds for `chains` vectors of counters (a constant after inlining). */
 ALWAYS void philox_rounds(philox_state s[PHILOX_CHAINS], const int chains, const dropout_key *key)
 {
     uint32_t key0 = key->seed, key1 = key->site;
@@ -68,7 +69,7 @@ ALWAYS void philox_rounds(philox_state s[PHILOX_CHAINS], const int chains, const
     }
 }
 
-/* Factors of the lower and of the upper halves of words. */
+/* Computes the factors of the lower and of the upper halves of words. */
 ALWAYS void factors_of_words(vq_words words, const dropout_key *key, vq_words *low, vq_words *high)
 {
     const vq_words threshold = (vq_words){0} + key->threshold;
@@ -77,7 +78,7 @@ ALWAYS void factors_of_words(vq_words words, const dropout_key *key, vq_words *l
     *high = (vq_words)(words >= threshold) & scale;
 }
 
-/* Writes the factors of words in order. */
+/* Stores the factors of words in order. */
 ALWAYS void put_factors(float *at, vq_words words, const dropout_key *key)
 {
     vq_words low, high;
@@ -97,7 +98,7 @@ ALWAYS void put_factors(float *at, vq_words words, const dropout_key *key)
     memcpy(at + PHILOX_BYTES / 4, &second, sizeof second);
 }
 
-/* Writes the factors of a vector of counters, 8 each, in order. */
+/* Stores the factors of a vector of counters, 8 for each, in order. */
 ALWAYS void philox_factors(float *at, const philox_state *s, const dropout_key *key)
 {
     const vq even = (s->c0 & 0xffffffffu) | s->c1 << 32, odd = (s->c2 & 0xffffffffu) | s->c3 << 32;
@@ -114,7 +115,7 @@ ALWAYS void philox_factors(float *at, const philox_state *s, const dropout_key *
     put_factors(at + PHILOX_BYTES / 2, (vq_words)high, key);
 }
 
-/* The factors of `chains` vectors of counters from `block`. */
+/* Stores the factors of `chains` vectors of counters, starting with counter `block`. */
 ALWAYS void philox_run(float *at, const int chains, vq block, const dropout_key *key, uint32_t sample)
 {
     philox_state s[PHILOX_CHAINS];
@@ -135,8 +136,8 @@ ALWAYS vq philox_lanes(void)
     return lane;
 }
 
-/* Factors (0 or scale) of elements [element, element + n), n <= MASK_RUN, of `sample`. They are written into `buffer`
- * [MASK_BUFFER]; the result points to the first one. */
+/* Computes the factors (0 or scale) of elements [element, element + n), n <= MASK_RUN, of `sample`. Writes them to
+ * `buffer` [MASK_BUFFER] and returns a pointer to the first one. */
 static inline const float *dropout_factors(float *buffer, const dropout_key *key, uint32_t sample, uint64_t element,
                                            int64_t n)
 {
@@ -151,7 +152,7 @@ static inline const float *dropout_factors(float *buffer, const dropout_key *key
     return buffer + (element & 7);
 }
 
-/* The lower halves of the lanes of both, in order. */
+/* Returns the lower halves of the lanes of both vectors, in order. */
 ALWAYS vq_words philox_join(vq a, vq b)
 {
     const vq_words x = (vq_words)a, y = (vq_words)b;
@@ -164,11 +165,11 @@ ALWAYS vq_words philox_join(vq a, vq b)
 #endif
 }
 
-/* Keys that a call of dropout_keys makes. */
+/* Number of keys per call of dropout_keys. */
 #define DROPOUT_KEYS (4 * PHILOX_CHAINS)
 
-/* Factors of keys [key, key + DROPOUT_KEYS) of 2 PHILOX_LANES rows of probabilities from `row`, whose samples are
- * given: to[key][row], `ld` between keys. key is a multiple of 8. */
+/* Computes the factors of keys [key, key + DROPOUT_KEYS) in 2 PHILOX_LANES rows of probabilities, starting with `row`;
+ * the rows belong to the given samples. Stores to[key][row], `ld` between keys. key is a multiple of 8. */
 ALWAYS void dropout_keys(float *to, int64_t ld, const dropout_key *key, const uint32_t *sample, uint64_t row,
                          uint64_t first)
 {

@@ -1,10 +1,10 @@
-/* Max and mean pooling and their gradients: lines of pixels are shared among the threads, and channels walked in blocks
- * that stay in registers and the first cache. A gradient is gathered: each pixel adds up what the windows around it
- * hold for it, in their order. */
+/* Max and mean pooling and their gradients. The threads share lines of pixels, and channels are processed in blocks
+ * that stay in registers and the first-level cache. A gradient is gathered: each pixel sums its share of the windows
+ * around it, in their order. */
 #include "cpu/share.h"
 #include <math.h>
 
-/* Windows [first, last) along one direction that hold a pixel. */
+/* The windows [first, last) along one direction that contain a pixel. */
 typedef struct pool_span {
     int64_t first, last;
 } pool_span;
@@ -16,14 +16,14 @@ static pool_span pool_span_of(const mega_windows *w, int64_t extent, int64_t pix
     return (pool_span){first, last < count ? last : count};
 }
 
-/* Pixels [first, last) of a window along one direction that lie in the image. */
+/* Returns the pixels [first, last) of a window along one direction that are inside the image. */
 static pool_span pool_pixels_of(const mega_windows *w, int64_t extent, int64_t window)
 {
     const int64_t first = window * w->stride - w->padding, last = first + w->size;
     return (pool_span){first < 0 ? 0 : first, last < extent ? last : extent};
 }
 
-/* Block [c, c + n) of the channels of one window. */
+/* Computes channels [c, c + n) of one window. */
 static void max_pool2d_block(const mega_max_pool2d_args *a, int64_t sample, pool_span rows, pool_span columns,
                              int64_t c, int64_t n, float most[CPU_BLOCK], int32_t best[CPU_BLOCK])
 {
@@ -42,7 +42,7 @@ static void max_pool2d_block(const mega_max_pool2d_args *a, int64_t sample, pool
         }
 }
 
-/* Lines [begin, end) of rows of y. */
+/* Computes lines [begin, end) of rows of y. */
 static void max_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_max_pool2d_args *a = ((const cpu_job *)user)->args;
@@ -72,7 +72,7 @@ static void cpu_max_pool2d_run(mega_team *team, const void *args)
                     lines * mega_windows_along(w, w->width) * a->channels * w->size * w->size);
 }
 
-/* Lines [begin, end) of pixels of dx. */
+/* Computes lines [begin, end) of pixels of dx. */
 static void max_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_max_pool2d_grad_args *a = ((const cpu_job *)user)->args;
@@ -114,7 +114,7 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     const mega_windows *w = &a->windows;
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
     const double share = 1.0 / (double)(w->size * w->size);
-    double sum[CPU_BLOCK]; /* of values that float holds, but not their sum */
+    double sum[CPU_BLOCK]; /* a float may overflow in the sum */
     float v[CPU_BLOCK];
     (void)thread;
     for (int64_t r = begin * width; r < end * width; r++) {
@@ -152,7 +152,7 @@ static void mean_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t
     const mega_windows *w = &a->windows;
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
     const double share = 1.0 / (double)(w->size * w->size);
-    double sum[CPU_BLOCK]; /* of values that float holds, but not their sum */
+    double sum[CPU_BLOCK]; /* a float may overflow in the sum */
     float v[CPU_BLOCK];
     (void)thread;
     for (int64_t p = begin * w->width; p < end * w->width; p++) {

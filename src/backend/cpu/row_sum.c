@@ -1,5 +1,5 @@
-/* Sums of the channels of each row and their gradient: rows are shared among the threads, each computed by the
- * definition. They end a network, where there is little left to read. */
+/* Sums of the channels of each row, and their gradient. The threads share the rows and compute each like the plain
+ * kernel, which is fast enough for the small tensors at the end of a network. */
 #include "cpu/share.h"
 
 static void row_sum_work(void *user, int thread, int64_t begin, int64_t end)

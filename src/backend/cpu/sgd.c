@@ -1,4 +1,4 @@
-/* SGD with momentum: elements are shared among the threads. */
+/* SGD with momentum; the threads share the elements. */
 #include "cpu/share.h"
 
 static void cpu_sgd_work(void *user, int thread, int64_t begin, int64_t end)

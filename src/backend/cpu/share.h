@@ -1,4 +1,4 @@
-/* How the kernels of this folder share their work among the threads of a team. */
+/* How the kernels of this folder divide their work among the threads of a team. */
 #ifndef MEGA_CPU_SHARE_H
 #define MEGA_CPU_SHARE_H
 
@@ -11,11 +11,11 @@ typedef struct cpu_job {
     const void *args;
 } cpu_job;
 
-/* Elements below which waking the team costs more than it saves (about a microsecond). */
+/* For fewer elements, waking the team (about a microsecond) costs more than it saves. */
 #define CPU_SMALL_JOB 8192
 
-/* Runs `part` on ranges of [0, n) that begin at multiples of grain, with a cpu_job as its user pointer; `elements` is
- * the size of the whole job. */
+/* Runs `part` on ranges of [0, n) that begin at multiples of grain, with a cpu_job as its user pointer. `elements` is
+ * the number of elements of the whole job. */
 static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void *args, int64_t n, int64_t grain,
                                int64_t elements)
 {
@@ -23,7 +23,7 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
-/* Element i of an array of type t. */
+/* Returns a pointer to element i of an array of type t. */
 static inline void *element_at(void *x, mega_dtype t, int64_t i)
 {
     return (char *)x + (size_t)i * mega_dtype_size(t);
@@ -34,10 +34,10 @@ static inline const void *const_element_at(const void *x, mega_dtype t, int64_t 
     return (const char *)x + (size_t)i * mega_dtype_size(t);
 }
 
-/* Channels that a loop takes at a time, as floats on the stack. */
+/* Number of channels that a loop processes at a time, as floats on the stack. */
 #define CPU_BLOCK 64
 
-/* dst[i] = x[at + i], of F32 or BF16, for n <= CPU_BLOCK; and x[at + i] = src[i]. */
+/* block_get: dst[i] = x[at + i] for n <= CPU_BLOCK elements of F32 or BF16. block_put: x[at + i] = src[i]. */
 static inline void block_get(float *restrict dst, const void *x, mega_dtype t, int64_t at, int64_t n)
 {
     if (t == MEGA_BF16)
@@ -54,8 +54,9 @@ static inline void block_put(void *x, mega_dtype t, int64_t at, int64_t n, const
         for (int64_t i = 0; i < n; i++) ((float *)x)[at + i] = src[i];
 }
 
-/* Sums over rows: rows are cut into at most 64 chunks by a rule that knows the number of rows alone, each chunk has its
- * own partial sums in scratch, and they are added in order. So the bits do not depend on the number of threads. */
+/* Sums over rows. The rows are divided into at most 64 chunks, by a rule that depends only on the number of rows. Each
+ * chunk has its own partial sums in scratch, and these are added in order, so the bits do not depend on the number of
+ * threads. Returns the rows of a chunk. */
 static inline int64_t chunk_rows(int64_t rows)
 {
     const int64_t even = (rows + 63) / 64;
@@ -67,13 +68,15 @@ static inline int64_t chunk_count(int64_t rows)
     return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-/* One chunk of such a kernel: rows [begin, end), their column sums to partial (NULL: not wanted). */
+/* Processes one chunk of such a kernel, rows [begin, end), and writes their column sums to partial (NULL: not
+ * wanted). */
 typedef void cpu_chunk(const void *args, int64_t begin, int64_t end, float *partial);
-/* All rows, the chunks shared among the team; the sums of chunk i go to partial + i*ld (partial NULL: none). */
+/* Processes all rows; the threads of the team share the chunks. The sums of chunk i go to partial + i*ld; partial may
+ * be NULL. */
 void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_t rows, int64_t cols, float *partial,
                      int64_t ld);
 
-/* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld], columns shared among the team. */
+/* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld]; the threads of the team share the columns. */
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols);
 
 #endif

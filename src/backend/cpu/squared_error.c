@@ -1,4 +1,4 @@
-/* Squared error of rows and its gradient: rows are shared among the threads, each computed by the definition. */
+/* Squared error of rows, and its gradient. The threads share the rows and compute each like the plain kernel. */
 #include "cpu/share.h"
 
 static void squared_error_work(void *user, int thread, int64_t begin, int64_t end)

@@ -1,6 +1,6 @@
-/* Vectors of one width, VECTOR_BYTES, for the bodies of kernels: GNU vector extensions of gcc and clang, so one source
- * serves every instruction set. Included by the isa_*.c files only, after VECTOR_BYTES is defined; everything is
- * inlined into them, because a vector type passed between functions has no ABI below its instruction set. */
+/* Vectors of VECTOR_BYTES bytes, for the bodies of kernels. They are GNU vector extensions of gcc and clang, so that
+ * one source serves every instruction set. Only the isa_*.c files include this header, after they define VECTOR_BYTES.
+ * All functions are inlined, because there is no ABI for passing a vector type that the base instruction set lacks. */
 #ifndef MEGA_CPU_VECTOR_H
 #define MEGA_CPU_VECTOR_H
 
@@ -41,13 +41,13 @@ ALWAYS void vstore(float *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
-/* a where the lane of m is all ones, b where it is zero. */
+/* Returns a in lanes where m is all ones, and b in lanes where m is zero. */
 ALWAYS vf vselect(vi m, vf a, vf b)
 {
     return (vf)(((vi)a & m) | ((vi)b & ~m));
 }
 
-/* The larger; b where either is NaN (what the instruction does). */
+/* Returns the larger of both; b if either is NaN, as the machine instruction does. */
 ALWAYS vf vmax(vf a, vf b)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
@@ -74,7 +74,7 @@ ALWAYS vf vmin(vf a, vf b)
 #endif
 }
 
-/* VL bf16 numbers as floats. Written out where gcc makes a detour of the conversion. */
+/* Converts VL bf16 numbers to floats. Written out for widths where gcc compiles the conversion badly. */
 ALWAYS vf vwiden(vh h)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
@@ -86,7 +86,7 @@ ALWAYS vf vwiden(vh h)
 #endif
 }
 
-/* To nearest even, NaN stays NaN: mega_f32_to_bf16 for a vector. */
+/* Rounds to the nearest even bf16; NaN stays NaN. The vector form of mega_f32_to_bf16. */
 ALWAYS vh vnarrow(vf x)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
@@ -101,7 +101,7 @@ ALWAYS vh vnarrow(vf x)
     const vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
     const vu nan = (vu)(x != x), bits = (quiet & nan) | (rounded & ~nan);
 #if defined(__AVX2__) && VECTOR_BYTES == 32
-    /* One instruction packs within each half of the register, one brings the halves together. */
+    /* The first instruction packs within each half of the register, the second joins the halves. */
     const __m256i packed = _mm256_packus_epi32((__m256i)bits, (__m256i)bits);
     return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
 #else
@@ -110,9 +110,9 @@ ALWAYS vh vnarrow(vf x)
 #endif
 }
 
-/* The same for activations and their gradients: the processor's own instruction where it has one. It differs from
- * vnarrow in one thing: a number below 2^-126 becomes zero. What the optimizer publishes and what `convert` makes goes
- * through vnarrow everywhere, so that the weights of a checkpoint are those of the run. */
+/* Like vnarrow, for activations and their gradients: uses the processor's own instruction if there is one. The only
+ * difference from vnarrow is that a number below 2^-126 becomes zero. The results of the optimizer and of `convert`
+ * always go through vnarrow, so that the weights in a checkpoint are exactly those of the run. */
 ALWAYS vh vround(vf x)
 {
 #if defined(__AVX512BF16__) && VECTOR_BYTES == 64
@@ -122,7 +122,7 @@ ALWAYS vh vround(vf x)
 #endif
 }
 
-/* Elements [i, i + VL) of an array of float, or of bf16 where is_bf16 (a constant after inlining). */
+/* Loads elements [i, i + VL) of an array of float, or of bf16 if is_bf16 (a constant after inlining). */
 ALWAYS vf vget(bool is_bf16, const void *x, int64_t i)
 {
     if (!is_bf16) return vload((const float *)x + i);
@@ -147,19 +147,19 @@ ALWAYS void vput_exact(uint16_t *x, int64_t i, vf v)
     memcpy(x + i, &h, sizeof h);
 }
 
-/* Results of this many bytes leave the cache before they are read again: they are stored past it, which spares the
- * reading of the lines that are overwritten (a copy of 50 MB runs at twice the speed). Smaller ones stay for the op
- * that reads them. */
+/* Results of at least this many bytes would leave the cache before they are read again. They are stored past the cache,
+ * which avoids reading the lines that are overwritten (a copy of 50 MB is twice as fast). Smaller results stay in the
+ * cache for the op that reads them. */
 #define STREAM_BYTES ((int64_t)16 << 20)
 
-/* Whether a result [rows, cols] at y is stored past the cache; rows begin at whole lines. */
+/* Returns whether to store a result [rows, cols] at y past the cache: if it is large and its rows begin cache lines. */
 ALWAYS bool vstreams(bool is_bf16, const void *y, int64_t rows, int64_t cols)
 {
     const int64_t row = cols * (is_bf16 ? 2 : 4);
     return rows * row >= STREAM_BYTES && (((uint64_t)(uintptr_t)y | (uint64_t)row) & 63) == 0;
 }
 
-/* vput, past the cache where `stream`. After the last one comes vstream_end. */
+/* Like vput, but past the cache with `stream`. Call vstream_end after the last one. */
 ALWAYS void vput_stream(bool stream, bool is_bf16, void *x, int64_t i, vf v)
 {
 #if defined(__x86_64__)
@@ -189,7 +189,7 @@ ALWAYS void vput_stream(bool stream, bool is_bf16, void *x, int64_t i, vf v)
     vput(is_bf16, x, i, v);
 }
 
-/* Stores past the cache are seen by others before what follows. */
+/* Makes the stores past the cache visible to other threads before anything that follows. */
 ALWAYS void vstream_end(bool stream)
 {
 #if defined(__x86_64__)
@@ -199,14 +199,14 @@ ALWAYS void vstream_end(bool stream)
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__) && VECTOR_BYTES == 64
-/* The first n lanes of VL, n in 0…VL. */
+/* Returns the mask of the first n lanes of VL, n in 0…VL. */
 ALWAYS __mmask16 vlanes(int64_t n)
 {
     return (__mmask16)(0xffffu >> (VL - n));
 }
 #endif
 
-/* The same where only n lanes are left: beyond them (n < VL) lanes read as zero and are not written. */
+/* Like vget and vput for only n < VL elements: the other lanes read as zero and are not written. */
 ALWAYS vf vget_n(bool is_bf16, const void *x, int64_t i, int64_t n)
 {
     if (n >= VL) return vget(is_bf16, x, i);
@@ -242,7 +242,7 @@ ALWAYS void vput_n(bool is_bf16, void *x, int64_t i, int64_t n, vf v)
 #endif
 }
 
-/* x in the first n lanes, zero after them. */
+/* Returns x in the first n lanes and zero in the others. */
 ALWAYS vf vkeep(vf x, int64_t n)
 {
     if (n >= VL) return x;
@@ -256,7 +256,7 @@ ALWAYS vf vkeep(vf x, int64_t n)
 #endif
 }
 
-/* Sum of the lanes, in a fixed order. */
+/* Returns the sum of the lanes, added in a fixed order. */
 ALWAYS float vsum(vf v)
 {
 #if VECTOR_BYTES == 64
@@ -301,7 +301,7 @@ ALWAYS float vmax_lane(vf v)
 #endif
 }
 
-/* Whether any lane of a comparison is set. */
+/* Returns whether any lane of a comparison is set. */
 ALWAYS bool vany(vi m)
 {
     int32_t lane[VL], any = 0;
@@ -310,12 +310,12 @@ ALWAYS bool vany(vi m)
     return any != 0;
 }
 
-/* e^x, relative error below 2e-7: x = n ln 2 + r, |r| <= ln 2 / 2, e^r = 1 + r + r^2 q(r) with q of degree 4 fitted to
- * 3e-9. 0 below -87.3 (the result would be denormal), infinity above 88.7, NaN stays NaN. */
+/* Returns e^x with a relative error below 2e-7: x = n ln 2 + r, |r| <= ln 2 / 2, e^r = 1 + r + r^2 q(r), where q of
+ * degree 4 is fitted to 3e-9. 0 below -87.3 (the result would be denormal), infinity above 88.7, NaN stays NaN. */
 ALWAYS vf vexp(vf x)
 {
     const vf shift = vset(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    const vf bounded = vmin(vset(89.0f), vmax(vset(-88.0f), x)); /* NaN stays: both return their second argument */
+    const vf bounded = vmin(vset(89.0f), vmax(vset(-88.0f), x)); /* keeps NaN: both return their second argument */
     const vf biased = bounded * 1.44269504089f + shift, n = biased - shift;
     const vf r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
     vf q = vset(0.0013814596f);
@@ -324,13 +324,13 @@ ALWAYS vf vexp(vf x)
     q = q * r + 0.16666521f;
     q = q * r + 0.49999994f;
     const vf e = q * (r * r) + r + 1.0f;
-    /* 2^n in two factors, as n may be 128 or -127. */
+    /* 2^n as a product of two factors, because n may be 128 or -127. */
     const vi whole = (vi)((vu)biased - (vu)shift), half = whole >> 1, rest = whole - half;
     const vf y = e * (vf)((vu)(half + 127) << 23) * (vf)((vu)(rest + 127) << 23);
     return vselect(x < -87.33f, vset(0.0f), y);
 }
 
-/* Row i, lane l becomes row l, lane i: blocks of half the lanes change places, then of a quarter, … */
+/* Transposes: row i, lane l becomes row l, lane i. Blocks of half the lanes are exchanged, then of a quarter, … */
 ALWAYS void vtranspose(vf r[VL])
 {
 #if VECTOR_BYTES == 64
@@ -402,8 +402,9 @@ ALWAYS void vtranspose(vf r[VL])
 #endif
 }
 
-/* 2^x for x <= 127, relative error below 3e-7; 0 below -126 (the result would be denormal), NaN stays NaN. Half the
- * work of vexp, for softmax: x = n + f, |f| <= 1/2, 2^f by a polynomial of degree 5 fitted to 7e-8. */
+/* Returns 2^x for x <= 127 with a relative error below 3e-7; 0 below -126 (the result would be denormal), NaN stays
+ * NaN. Used in softmax, as it takes half the work of vexp: x = n + f, |f| <= 1/2, and 2^f is a polynomial of degree 5
+ * fitted to 7e-8. */
 ALWAYS vf vexp2(vf x)
 {
 #if defined(__AVX512DQ__) && VECTOR_BYTES == 64
@@ -430,8 +431,8 @@ ALWAYS vf vexp2(vf x)
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
-/* ln x for finite x >= 1e-30, error below 1e-7 of the larger of 1 and |ln x|: x = 2^n m, sqrt(1/2) <= m < sqrt(2), and
- * ln m is an odd series in (m - 1) / (m + 1). */
+/* Returns ln x for finite x >= 1e-30; the error is below 1e-7 of the larger of 1 and |ln x|. x = 2^n m with sqrt(1/2)
+ * <= m < sqrt(2), and ln m is an odd series in (m - 1) / (m + 1). */
 ALWAYS vf vlog(vf x)
 {
     const vu away = (vu)x - 0x3f3504f3u; /* sqrt(1/2) */
@@ -444,7 +445,8 @@ ALWAYS vf vlog(vf x)
     return __builtin_convertvector(n, vf) * LN_2 + (t + t * (t2 * q)) * 2.0f;
 }
 
-/* 1/x for x in [1, 2^127): half an ulp more than the division, which is slow in vectors of 64 bytes. */
+/* Returns 1/x for x in [1, 2^127), with half an ulp more error than the division, which is slow in vectors of 64
+ * bytes. */
 ALWAYS vf vreciprocal(vf x)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
@@ -455,12 +457,12 @@ ALWAYS vf vreciprocal(vf x)
 #endif
 }
 
-/* 1 / (1 + 2^x), 0 above 126, NaN stays NaN. 2^x as in vexp2; `coarse` is enough for what is rounded to bf16 (error
- * below 1e-4). */
+/* Returns 1 / (1 + 2^x); 0 above 126, NaN stays NaN. Computes 2^x like vexp2. `coarse` (error below 1e-4) is enough for
+ * results that are rounded to bf16. */
 ALWAYS vf vlogistic2(bool coarse, vf x)
 {
     const vf shift = vset(12582912.0f);
-    const vf bounded = vmin(vset(126.0f), vmax(vset(-126.0f), x)); /* NaN stays: both return their second argument */
+    const vf bounded = vmin(vset(126.0f), vmax(vset(-126.0f), x)); /* keeps NaN: both return their second argument */
     const vf biased = bounded + shift, f = bounded - (biased - shift);
     vf q;
     if (coarse) {
@@ -485,8 +487,8 @@ ALWAYS vf vlogistic2(bool coarse, vf x)
 #endif
 }
 
-/* The normal distribution function (1 + erf(x / sqrt 2)) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z/2),
- * erfc(z) = e^(-z^2) t g(t), g of degree 8 fitted to 5e-8 for z <= 10. */
+/* Returns the normal distribution function (1 + erf(x / sqrt 2)) / 2. With z = |x| / sqrt 2 and t = 1 / (1 + z/2),
+ * erfc(z) = e^(-z^2) t g(t), where g of degree 8 is fitted to 5e-8 for z <= 10. */
 ALWAYS vf vnormal_cdf(vf x)
 {
     const vf z = (vf)((vi)x & 0x7fffffff) * 0.70710678f, t = 1.0f / (1.0f + 0.5f * z);

@@ -1,4 +1,4 @@
-/* Cross-entropy in one sweep: rows are shared among the threads. */
+/* Cross-entropy in one sweep; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_xent_work(void *user, int thread, int64_t begin, int64_t end)

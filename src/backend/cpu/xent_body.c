@@ -1,4 +1,4 @@
-/* Cross-entropy: maximum, sum of exponentials, gradient. Logits are float whatever the type of the call. */
+/* Cross-entropy: maximum, sum of exponentials, gradient. Logits are float for every type of the call. */
 
 static void xent_max_rows(const mega_xent_max_args *a, int64_t begin, int64_t end)
 {
@@ -22,17 +22,17 @@ static void xent_max_rows(const mega_xent_max_args *a, int64_t begin, int64_t en
     }
 }
 
-/* Rows of fifty thousand exponentials: runs of this many are summed in float, the runs in double. */
+/* A row has some fifty thousand exponentials. Runs of this many are summed in float, and the runs in double. */
 #define XENT_RUN 2048
 
-/* The sum of e^(x[v] - max), v < n. */
+/* Returns the sum of e^(x[v] - max) for v < n. */
 static float xent_run_sum(const float *x, float max, int64_t n)
 {
     vf even = vset(0.0f), odd = vset(0.0f);
     int64_t v = 0;
     for (; v + 2 * VL <= n; v += 2 * VL) {
         for (int64_t line = 0; line < 2 * VL; line += 16)
-            __builtin_prefetch(x + v + XENT_RUN + line); /* the next run */
+            __builtin_prefetch(x + v + XENT_RUN + line); /* of the next run */
         even += vexp2((vload(x + v) - max) * LOG2_E);
         odd += vexp2((vload(x + v + VL) - max) * LOG2_E);
     }
@@ -56,13 +56,13 @@ static void xent_sum_rows(const mega_xent_sum_args *a, int64_t begin, int64_t en
     }
 }
 
-/* The gradient of one row: x and dlogits point to it, and may be the same; label: its column, or one outside the valid
- * ones. exp(x - max) * scale are its probabilities times factor. */
+/* Computes the gradient of one row. x and dlogits point to the row and may be the same. label is a column, which may be
+ * outside the valid ones. exp(x - max) * scale are the probabilities times factor. */
 ALWAYS void xent_grad_row(bool bf16, bool stream, void *dlogits, const float *x, int64_t valid, int64_t cols,
                           int64_t label, float max, float scale, float factor)
 {
     const bool is_here = label >= 0 && label < valid;
-    const float label_logit = is_here ? x[label] : 0.0f; /* before it may be overwritten */
+    const float label_logit = is_here ? x[label] : 0.0f; /* read before it may be overwritten */
     int64_t i = 0;
     for (; i + VL <= valid; i += VL)
         vput_stream(stream, bf16, dlogits, i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
@@ -73,14 +73,14 @@ ALWAYS void xent_grad_row(bool bf16, bool stream, void *dlogits, const float *x,
             ((float *)dlogits)[v] = 0.0f;
     }
     if (!is_here) return;
-    vstream_end(stream); /* the element below was stored past the cache before */
+    vstream_end(stream); /* the element below may have been stored past the cache */
     const float own = expf(label_logit - max) * scale - factor;
     if (bf16) ((uint16_t *)dlogits)[label] = mega_f32_to_bf16(own);
     else
         ((float *)dlogits)[label] = own;
 }
 
-/* Row r of dlogits [.., ld] of either type. */
+/* Returns a pointer to element `at` of dlogits, of either type. */
 ALWAYS void *xent_row(bool bf16, void *dlogits, int64_t at)
 {
     return bf16 ? (void *)((uint16_t *)dlogits + at) : (void *)((float *)dlogits + at);
@@ -112,7 +112,8 @@ static void xent_grad_rows(const mega_xent_grad_args *a, int64_t begin, int64_t 
     }
 }
 
-/* The largest of n numbers, some of which may be NaN: then it is any, and the sum of exponentials tells. */
+/* Returns the largest of n numbers. If there are NaNs among them, the result is any of the numbers, and the sum of
+ * exponentials becomes NaN. */
 static float xent_run_max(const float *x, int64_t n)
 {
     vf even = vset(-FLT_MAX), odd = even;
@@ -126,11 +127,12 @@ static float xent_run_max(const float *x, int64_t n)
     return m;
 }
 
-/* Maximum, and the sum of e^(x[v] - maximum) after it, run by run while the run lies in the first-level cache. */
+/* Sets *max to the maximum and returns the sum of e^(x[v] - *max). Processes runs that stay in the first-level
+ * cache. */
 static double xent_sweep(const float *x, int64_t valid, float *max)
 {
     double sum = 0.0;
-    float m = -FLT_MAX; /* not infinity, whose difference to itself is NaN */
+    float m = -FLT_MAX; /* not -INFINITY: subtracted from itself it is NaN */
     for (int64_t run = 0; run < valid; run += XENT_RUN) {
         const int64_t n = valid - run < XENT_RUN ? valid - run : XENT_RUN;
         const float here = xent_run_max(x + run, n);

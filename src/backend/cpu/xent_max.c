@@ -1,4 +1,4 @@
-/* Cross-entropy 1 of 3: rows are shared among the threads. */
+/* Cross-entropy kernel 1 of 3; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_xent_max_work(void *user, int thread, int64_t begin, int64_t end)

@@ -1,7 +1,8 @@
-/* Whether the largest logit of each row is that of its label, the definition (ops_loss.h). */
+/* Whether the largest logit of each row is at its label: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 
-/* An earlier class must be smaller, a later one not larger; comparisons with NaN are false. */
+/* Returns whether the label's logit is larger than those of earlier classes and not smaller than those of later ones.
+ * False if there is a NaN, because comparisons with NaN are false. */
 static bool accuracy_is_hit(const mega_accuracy_args *a, int64_t row)
 {
     const int64_t at = row * a->classes, label = a->labels[row];

@@ -1,4 +1,4 @@
-/* Activations by kind and their gradients, the definition (ops_elementwise.h). */
+/* Activations by kind and their gradients: plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 #include <math.h>
 

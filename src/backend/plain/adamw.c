@@ -1,4 +1,4 @@
-/* AdamW, the definition (kernels.h). */
+/* AdamW: plain kernel (kernels.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* a + b, the definition (ops_elementwise.h). */
+/* a + b: plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void plain_add_run(mega_team *team, const void *args)

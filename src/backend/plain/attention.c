@@ -1,4 +1,5 @@
-/* Attention, the definition (ops_attention.h): one query row at a time, its probabilities in scratch [S] double. */
+/* Attention: plain kernel (ops_attention.h). Computes one query row at a time; its probabilities are in scratch [S]
+ * double. */
 #include "backend_impl.h"
 #include <math.h>
 

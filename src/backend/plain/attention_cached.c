@@ -1,4 +1,4 @@
-/* Attention of new rows over a key/value cache, the definition (ops_attention.h). Scratch: scores [capacity] double. */
+/* Attention of new rows over a key/value cache: plain kernel (ops_attention.h). Scratch: scores [capacity] double. */
 #include "backend_impl.h"
 #include <math.h>
 

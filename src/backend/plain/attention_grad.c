@@ -1,6 +1,6 @@
-/* Gradient of attention, the definition (ops_attention.h). With probabilities P, dropout factors M, out = (P M) v:
- * dv = (P M)^T dout; dP = M (dout v^T); dS = P (dP - sum_j P dP); dq = scale dS k; dk = scale dS^T q.
- * dk and dv are summed in scratch in double over all queries and all heads that share a key/value head. */
+/* Gradient of attention: plain kernel (ops_attention.h). With probabilities P, dropout factors M, out = (P M) v:
+ *   dv = (P M)^T dout; dP = M (dout v^T); dS = P (dP - sum_j P dP); dq = scale dS k; dk = scale dS^T q.
+ * dk and dv are summed in scratch in double, over all queries and all heads that share a key/value head. */
 #include "backend_impl.h"
 #include <math.h>
 
@@ -9,7 +9,7 @@ typedef struct grad_scratch {
     double *p, *m, *ds, *dk, *dv;
 } grad_scratch;
 
-/* P, M and dS of one query over keys [begin, end). */
+/* Computes P, M and dS of one query over keys [begin, end). */
 static void probabilities(const mega_attention_grad_args *g, const grad_scratch *w, int64_t row, int64_t h,
                           int64_t begin, int64_t end)
 {

@@ -1,5 +1,5 @@
-/* Batch norm over groups of rows, its gradient, its form of evaluation and the running statistics: the definition
- * (ops_norm.h). Ioffe, Szegedy 2015. */
+/* Batch norm over groups of rows, its gradient, batch norm with given statistics, and the update of running statistics:
+ * plain kernels (ops_norm.h). Ioffe, Szegedy 2015. */
 #include "backend_impl.h"
 #include <math.h>
 
@@ -26,7 +26,8 @@ static void plain_batch_norm_run(mega_team *team, const void *args)
         }
 }
 
-/* dx = gain rstd (dy - mean of dy - normal * mean of (dy normal)), means over the rows of the group. */
+/* dx = gain rstd (dy - mean of dy - n * mean of (dy n)), where n is the normalized x and means are over the group's
+ * rows. */
 static void plain_batch_norm_grad_run(mega_team *team, const void *args)
 {
     const mega_batch_norm_grad_args *a = args;

@@ -1,4 +1,4 @@
-/* Sum over rows, the definition (ops_linear.h). */
+/* Sum over rows: plain kernel (ops_linear.h). */
 #include "backend_impl.h"
 
 static void plain_column_sum_run(mega_team *team, const void *args)

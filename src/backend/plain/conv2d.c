@@ -1,8 +1,8 @@
-/* Convolution of images and its gradients, the definition (ops_image.h). */
+/* Convolution of images and its gradients: plain kernel (ops_image.h). */
 #include "backend_impl.h"
 
-/* The first row of x that belongs to the window of row `row` of y, and pixels outside of the image: (top, left) may be
- * negative. */
+/* Location of the window of a row of y: its sample and its top left pixel, which may be outside the image
+ * (negative). */
 typedef struct conv2d_corner {
     int64_t sample, top, left;
 } conv2d_corner;
@@ -14,7 +14,7 @@ static conv2d_corner conv2d_corner_of(const mega_windows *w, int64_t row)
     return (conv2d_corner){row / (width * height), y * w->stride - w->padding, x * w->stride - w->padding};
 }
 
-/* The row of x of pixel (i, j) of the window; -1 outside of the image. */
+/* Returns the row of x of pixel (i, j) of the window; -1 outside the image. */
 static int64_t conv2d_pixel(const mega_windows *w, conv2d_corner at, int64_t i, int64_t j)
 {
     const int64_t y = at.top + i, x = at.left + j;
@@ -53,8 +53,8 @@ static void plain_conv2d_run(mega_team *team, const void *args)
             put(a->y, a->head.dtype, r * a->out_channels + o, conv2d_sum(a, conv2d_corner_of(&a->windows, r), o));
 }
 
-/* The sum over all windows that hold the pixel (y, x) of a sample: those of rows and columns from which a distance of
- * 0 … size - 1 leads to it. */
+/* Returns the sum over all windows that contain the pixel (y, x) of a sample. In each direction, a window contains it
+ * if its distance to the pixel is in 0 … size - 1. */
 static double conv2d_grad_x_sum(const mega_conv2d_grad_x_args *a, int64_t sample, int64_t y, int64_t x, int64_t c)
 {
     const mega_windows *w = &a->windows;

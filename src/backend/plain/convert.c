@@ -1,4 +1,4 @@
-/* Conversion between float types, the definition (ops_elementwise.h). */
+/* Conversion between float types: plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void plain_convert_run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Cross-entropy of whole rows of logits, its gradient, and the weight of its rows, the definition (ops_loss.h). */
+/* Cross-entropy of whole rows of logits, its gradient, and the weight of its rows: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 #include <math.h>
 
@@ -7,7 +7,7 @@ static bool is_class(int32_t label, int64_t classes)
     return label >= 0 && label < classes;
 }
 
-/* The logarithm of the sum of the exponentials of a row, which begins at element `at`. */
+/* Returns the logarithm of the sum of the exponentials of a row, which begins at element `at`. */
 static double log_sum_exp(const void *logits, mega_dtype t, int64_t at, int64_t classes)
 {
     double max = -INFINITY, sum = 0.0;

@@ -1,4 +1,4 @@
-/* residual + dropout(x + bias), the definition (ops_elementwise.h). */
+/* residual + dropout(x + bias): plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void plain_dropout_add_run(mega_team *team, const void *args)

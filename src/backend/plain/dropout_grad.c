@@ -1,4 +1,4 @@
-/* Gradient of dropout(x + bias), the definition (ops_elementwise.h). */
+/* Gradient of dropout(x + bias): plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
 static void plain_dropout_grad_run(mega_team *team, const void *args)

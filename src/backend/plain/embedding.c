@@ -1,4 +1,4 @@
-/* Embedding, the definition (ops_rows.h). */
+/* Embedding: plain kernel (ops_rows.h). */
 #include "backend_impl.h"
 
 static void plain_embedding_run(mega_team *team, const void *args)

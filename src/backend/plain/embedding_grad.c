@@ -1,4 +1,4 @@
-/* Gradient of the embedding table, the definition (ops_rows.h). */
+/* Gradient of the embedding table: plain kernel (ops_rows.h). */
 #include "backend_impl.h"
 
 static void plain_embedding_grad_run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* GELU of x + bias, the definition (ops_elementwise.h). Hendrycks, Gimpel 2016. */
+/* GELU of x + bias: plain kernel (ops_elementwise.h). Hendrycks, Gimpel 2016. */
 #include "backend_impl.h"
 #include <math.h>
 

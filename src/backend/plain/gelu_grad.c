@@ -1,4 +1,4 @@
-/* Gradient of GELU, the definition (ops_elementwise.h). */
+/* Gradient of GELU: plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,11 +1,11 @@
-/* Matrix product, the definition (ops_linear.h). */
+/* Matrix product: plain kernel (ops_linear.h). */
 #include "backend_impl.h"
 
 static void plain_gemm_run(mega_team *team, const void *args)
 {
     const mega_gemm_args *a = args;
     const mega_dtype t = a->head.dtype;
-    /* Steps in memory along each index. */
+    /* Distance in memory between consecutive elements along each index. */
     const int64_t a_m = a->trans_a ? 1 : a->lda, a_k = a->trans_a ? a->lda : 1;
     const int64_t b_k = a->trans_b ? 1 : a->ldb, b_n = a->trans_b ? a->ldb : 1;
     const bool add = a->accumulate && !(a->begins && a->head.step != NULL && a->head.step->first_micro_batch);

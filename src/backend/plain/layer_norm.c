@@ -1,4 +1,4 @@
-/* Layer norm, the definition (ops_norm.h). */
+/* Layer norm: plain kernel (ops_norm.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Gradient of layer norm, the definition (ops_norm.h). With n = (x - mean) rstd and w = dy gain:
+/* Gradient of layer norm: plain kernel (ops_norm.h). With n = (x - mean) rstd and w = dy gain:
  * dx = rstd (w - mean(w) - n mean(w n)), means over the row. */
 #include "backend_impl.h"
 

@@ -1,4 +1,5 @@
-/* The gradient of a sum whose quotient by a weight is a loss, the definition (kernels.h). */
+/* The gradient at which the backward pass starts, for a loss that is a sum divided by a weight: plain kernel
+ * (ops_loss.h). */
 #include "backend_impl.h"
 
 static void plain_loss_seed_run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Masked sum and its gradient, the definition (ops_loss.h). A NaN under a mask of 0 is still NaN. */
+/* Masked sum and its gradient: plain kernel (ops_loss.h). A NaN under a mask of 0 is still NaN. */
 #include "backend_impl.h"
 
 static double mask_at(const float *mask, int64_t i)

@@ -1,4 +1,4 @@
-/* Means of groups of rows and their gradient, the definition (ops_rows.h). */
+/* Means of groups of rows and their gradient: plain kernel (ops_rows.h). */
 #include "backend_impl.h"
 
 static void plain_mean_rows_run(mega_team *team, const void *args)

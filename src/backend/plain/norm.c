@@ -1,4 +1,4 @@
-/* Sum of squares, zeros and values that are not finite, the definition (kernels.h). */
+/* Sum of squares, zeros and values that are not finite: plain kernel (kernels.h). */
 #include "backend_impl.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* Max and mean pooling and their gradients, the definition (ops_image.h). */
+/* Max and mean pooling and their gradients: plain kernel (ops_image.h). */
 #include "backend_impl.h"
 #include <math.h>
 
-/* The window of a row of y, cut off at the border of the image: pixels [top, bottom) x [left, right) of a sample. */
+/* The window of a row of y, clipped to the image: pixels [top, bottom) x [left, right) of a sample. */
 typedef struct pool_window {
     int64_t sample, top, bottom, left, right;
 } pool_window;

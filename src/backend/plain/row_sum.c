@@ -1,4 +1,4 @@
-/* Sums of the channels of each row and their gradient, the definition (ops_rows.h). */
+/* Sums of the channels of each row and their gradient: plain kernel (ops_rows.h). */
 #include "backend_impl.h"
 
 static void plain_row_sum_run(mega_team *team, const void *args)

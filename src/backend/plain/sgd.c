@@ -1,4 +1,4 @@
-/* SGD with momentum, the definition (kernels.h). */
+/* SGD with momentum: plain kernel (kernels.h). */
 #include "backend_impl.h"
 
 static void plain_sgd_run(mega_team *team, const void *args)

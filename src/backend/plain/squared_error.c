@@ -1,4 +1,4 @@
-/* Squared error of rows and its gradient, the definition (ops_loss.h). */
+/* Squared error of rows and its gradient: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 
 static void plain_squared_error_run(mega_team *team, const void *args)

@@ -1,4 +1,4 @@
-/* Cross-entropy in one sweep: loss and gradient, the definition (ops_loss.h). */
+/* Cross-entropy in one sweep: loss and gradient: plain kernel (ops_loss.h). */
 #include "plain/xent_row.h"
 
 static void plain_xent_run(mega_team *team, const void *args)
@@ -13,7 +13,7 @@ static void plain_xent_run(mega_team *team, const void *args)
         for (int64_t v = 0; v < r.valid; v++) r.sum += exp(get(r.logits, r.acc, r.at + v) - r.max);
         const bool held = r.label >= 0 && r.label < r.valid;
         put(a->loss, r.acc, t, log(r.sum) + r.max - (held ? get(r.logits, r.acc, r.at + r.label) : 0.0));
-        if (a->dlogits == NULL) continue; /* nor is there a mask */
+        if (a->dlogits == NULL) continue; /* without dlogits there is no mask either */
         r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->coefficient, a->head.step);
         xent_row_gradient(&r);
     }

@@ -1,4 +1,4 @@
-/* Cross-entropy 3 of 3: loss and gradient, the definition (ops_loss.h). */
+/* Cross-entropy kernel 3 of 3, loss and gradient: plain kernel (ops_loss.h). */
 #include "plain/xent_row.h"
 
 static void plain_xent_grad_run(mega_team *team, const void *args)
@@ -11,7 +11,7 @@ static void plain_xent_grad_run(mega_team *team, const void *args)
         r.max = get(a->row_max, r.acc, t);
         r.sum = get(a->sums, r.acc, 2 * t);
         put(a->loss, r.acc, t, log(r.sum) + r.max - get(a->sums, r.acc, 2 * t + 1));
-        if (a->dlogits == NULL) continue; /* nor is there a mask */
+        if (a->dlogits == NULL) continue; /* without dlogits there is no mask either */
         r.factor = xent_factor(a->denominator, r.acc, a->loss_mask[t], a->coefficient, a->head.step);
         xent_row_gradient(&r);
     }

@@ -1,5 +1,5 @@
-/* Cross-entropy 1 of 3: maximum of each row, the definition (ops_loss.h). A NaN logit makes the maximum NaN, so that it
- * reaches the loss. */
+/* Cross-entropy kernel 1 of 3, maximum of each row: plain kernel (ops_loss.h). A NaN logit makes the maximum NaN, so
+ * that the loss becomes NaN too. */
 #include "backend_impl.h"
 #include <math.h>
 

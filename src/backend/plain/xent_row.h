@@ -1,4 +1,4 @@
-/* What the two forms of cross-entropy share: the gradient of a row whose maximum and sum of exponentials are known. */
+/* Shared by the two forms of cross-entropy: the gradient of a row whose maximum and sum of exponentials are known. */
 #ifndef MEGA_BACKEND_XENT_ROW_H
 #define MEGA_BACKEND_XENT_ROW_H
 
@@ -8,12 +8,12 @@
 typedef struct xent_row {
     const void *logits;
     void *dlogits;
-    mega_dtype acc, type;           /* of the logits, of their gradient */
-    int64_t at, cols, valid, label; /* where the row begins; the label may lie outside */
+    mega_dtype acc, type;           /* acc: of the logits; type: of their gradient */
+    int64_t at, cols, valid, label; /* at: first element of the row; label: may be out of range */
     double max, sum, factor;
 } xent_row;
 
-/* What the loss of a token counts in the gradient; a mask of zeros divides by one. */
+/* Returns the factor of a token's loss in the gradient; a denominator of 0 counts as 1. */
 static inline double xent_factor(const void *denominator, mega_dtype acc, double mask, double coefficient,
                                  const mega_step_block *step)
 {

@@ -1,4 +1,4 @@
-/* Cross-entropy 2 of 3: sum of exponentials and logit of the label, the definition (ops_loss.h). */
+/* Cross-entropy kernel 2 of 3, sum of exponentials and logit of the label: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 #include <math.h>
 

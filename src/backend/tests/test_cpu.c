@@ -1,5 +1,5 @@
-/* What the comparison of kernels (tests/ops) does not see: masks in runs, the peak, what products run on, a team
- * smaller than was prepared for, tensors that moved. */
+/* Tests of cases that the comparison of kernels (tests/ops) does not cover: masks in runs, the peak, the choice of GEMM
+ * code, a team smaller than the one prepared for, and tensors that moved. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -19,7 +19,7 @@ static void test_dropout_factors(void **state)
     const mega_step_block step = {.seed = 0xdeadbeef, .step = 70000};
     const dropout_key key = dropout_key_of(&step, 0x80000001u, 0.3);
     float buffer[MASK_BUFFER];
-    /* Any start within a counter, any length, and elements beyond 32 bits of counters. */
+    /* Runs start anywhere within a counter and have any length; some elements need more than 32 bits of counters. */
     const uint64_t starts[] = {0, 1, 2, 3, 4, 7, 1022, ((uint64_t)1 << 35) - 9, (uint64_t)1 << 40};
     for (int s = 0; s < (int)(sizeof starts / sizeof starts[0]); s++)
         for (int64_t n = 0; n <= MASK_RUN; n = n < 40 ? n + 1 : n * 2 + 3) {
@@ -57,7 +57,7 @@ static void test_description(void **state)
     assert_int_equal(strlen(cut), 3);
 }
 
-/* c = a b^T of small whole numbers, exactly known. */
+/* Checks c = factor * a b^T for small integers, where the result is exactly known. */
 static void expect_product(const float *c, float factor)
 {
     for (int m = 0; m < 40; m++)
@@ -74,7 +74,7 @@ static void test_gemm_moves(void **state)
     g.trans_b = true;
     void *scratch = mega_malloc(mega_cpu_gemm.scratch(&g, 3) + 64);
     g.head.scratch = (void *)(((uintptr_t)scratch + 63) / 64 * 64);
-    mega_cpu_gemm.run(NULL, &g); /* one thread where there is scratch for three */
+    mega_cpu_gemm.run(NULL, &g); /* one thread, with scratch for three */
     expect_product(c[0], 1.0f);
     g.a = a[1], g.c = c[1];
     mega_cpu_gemm.run(NULL, &g);
@@ -85,7 +85,7 @@ static void test_gemm_moves(void **state)
 
 enum { KEPT_M = 40, KEPT_N = 130, KEPT_K = 1100 };
 
-/* A product as micro-batch `number` of a step; `packed` NULL: nothing is kept. */
+/* Runs a GEMM as micro-batch `number` of a step; with packed NULL nothing is kept. */
 static void kept_product(uint16_t *c, const uint16_t *a, const uint16_t *b, bool turned, void *packed, int number)
 {
     const mega_step_block step = {.first_micro_batch = number == 0, .keeps_packed = true};
@@ -107,7 +107,7 @@ static void kept_product(uint16_t *c, const uint16_t *a, const uint16_t *b, bool
     mega_free(scratch);
 }
 
-/* What the first micro-batch packed is what later ones read, whatever b holds by then. */
+/* Later micro-batches use the weights that the first one packed, even if b has changed since. */
 static void test_packed_is_kept(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_packed_is_kept(void **state)
     }
 }
 
-/* A step allocates nothing of ours. */
+/* Kernels allocate nothing with mega_malloc during a run. */
 static void test_run_allocates_nothing(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Fast kernels on numbers that float holds but whose squares, sums or factors it does not, against the definitions,
- * which compute in double. */
+/* Compares fast kernels with the plain kernels, which compute in double, on numbers that fit a float but whose squares,
+ * sums or factors do not. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -11,7 +11,7 @@
 
 enum { GROUPS = 2, ROWS = 300, COLS = 5, ALL = GROUPS * ROWS * COLS };
 
-/* A number of [-1, 1) for each place. */
+/* Returns a pseudo-random number in [-1, 1) for each index. */
 static float noise(int i, uint32_t what)
 {
     const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)i, what, 0, 0}}, 3, 4);
@@ -29,7 +29,7 @@ static void run(const mega_kernel *k, void *args, mega_kernel_head *head)
     if (bytes > 0) mega_pages_free(scratch, bytes);
 }
 
-/* found and expected are one within `tolerance` of the largest number expected. */
+/* Checks that `found` differs from `expected` by at most `tolerance` times the largest expected number. */
 static void expect_near(const char *what, const float *found, const float *expected, int n, double tolerance)
 {
     double most = 0;
@@ -110,13 +110,13 @@ static void batch_norm_over_the_range_of_float(void **state)
         for (int i = 0; i < ALL; i++) x[i] = mean[k] + size[k] * noise(i, 1);
         compare_norms(k == 0 ? "squares above float" : k == 1 ? "1e30" : k == 2 ? "1e-20" : "a mean of 1000", x, 1e-5);
     }
-    for (int i = 0; i < ALL; i++) x[i] = 2e38f * (float)(i / COLS % 2 == 0 ? 1 : -1); /* distances above float */
+    for (int i = 0; i < ALL; i++) x[i] = 2e38f * (float)(i / COLS % 2 == 0 ? 1 : -1); /* differences overflow */
     compare_norms("2e38", x, 1e-5);
-    for (int i = 0; i < ALL; i++) x[i] = 7; /* no variance, and an epsilon whose root is small */
+    for (int i = 0; i < ALL; i++) x[i] = 7; /* no variance, and an epsilon with a small root */
     compare_norms("no variance", x, FLT_MIN);
 }
 
-/* The values themselves, and not only that both kernels agree: y of two values is one below and one above. */
+/* Checks the values themselves, not only that both kernels agree: of two values, one becomes -1 and the other 1. */
 static void batch_norm_of_two_values(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void mean_pool_near_the_end_of_float(void **state)
     assert_true(expected[0] == 3e38f);
     expect_near("mean_pool2d", found, expected, (H - 1) * (W - 1) * C, 1e-6);
     mega_mean_pool2d_grad_args g = {.dx = expected, .dy = x, .windows = w, .samples = 1, .channels = C};
-    for (int i = 0; i < (H - 1) * (W - 1) * C; i++) x[i] = 3e38f; /* pixels in four windows get four quarters */
+    for (int i = 0; i < (H - 1) * (W - 1) * C; i++) x[i] = 3e38f; /* a pixel in four windows gets four quarters */
     run(&mega_plain_mean_pool2d_grad, &g, &g.head);
     g.dx = found;
     run(&mega_cpu_mean_pool2d_grad, &g, &g.head);

@@ -1,4 +1,4 @@
-/* Normal numbers in bulk: those of the definition, and the same bits from every body. */
+/* Bulk normal numbers agree with their definition, and every body gives the same bits. */
 #include "cpu/normal.h"
 #include "kit.h"
 #include "megalith/philox.h"
@@ -13,7 +13,7 @@ static void follows_the_definition(void **state)
     (void)state;
     static double x[2 * PAIRS];
     const uint32_t hash = mega_name_hash("transformer.wte.weight");
-    const uint64_t first = (1ull << 32) - 1000; /* the counter's upper word changes on the way */
+    const uint64_t first = (1ull << 32) - 1000; /* the upper word of the counter changes within the run */
     mega_normal_pairs(x, 1234, hash, first, PAIRS);
     int floats = 0;
     for (int i = 0; i < 2 * PAIRS; i++) {
@@ -21,7 +21,7 @@ static void follows_the_definition(void **state)
         if (fabs(x[i] - y) > 1e-15 * fabs(y) + 1e-18) fail_msg("%d: %.17g, %.17g expected", i, x[i], y);
         floats += (float)x[i] != (float)y;
     }
-    assert_true(floats <= 1); /* a double that lies between two floats, in the last place: one of 2^28 */
+    assert_true(floats <= 1); /* a value halfway between two floats may round either way: about one in 2^28 */
 }
 
 static void body_equals_body(normal_pairs_body *body)
@@ -51,7 +51,7 @@ static void every_instruction_set_gives_the_same_bits(void **state)
     if (mega_cpu_isa() >= MEGA_ISA_AVX2) body_equals_body(mega_normal_pairs_avx2);
     if (mega_cpu_isa() >= MEGA_ISA_AVX512) body_equals_body(mega_normal_pairs_avx512);
 #endif
-    /* These bits are part of what a seed means: they stay. */
+    /* These bits belong to the meaning of a seed, so they must never change. */
     double x[4];
     mega_normal_pairs(x, 1234, mega_name_hash("transformer.wte.weight"), 0, 2);
     static const double known[4] = {0x1.f1869b35d307p-2, 0x1.280e82ab46109p-1, -0x1.aa68b66b6304bp-1,

@@ -1,5 +1,5 @@
-/* Every gradient kernel of plain/ against central differences of its forward kernel, in double. The loss is sum(w y)
- * for random w, so the gradient kernel gets dy = w. */
+/* Checks every gradient kernel of plain/ against central differences of its forward kernel, in double. The loss is
+ * sum(w y) for random w, so the gradient kernel gets dy = w. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
@@ -32,7 +32,7 @@ static double *zeros(int64_t n)
 
 typedef struct probe {
     const mega_kernel *kernel;
-    void *args; /* writes y */
+    void *args; /* the call writes y */
     const double *y, *w;
     int64_t outputs;
 } probe;
@@ -45,7 +45,7 @@ static double loss(const probe *p)
     return sum;
 }
 
-/* Compares `found` [n] with differences of the loss along each x[i]. */
+/* Compares `found` [n] with differences of the loss with respect to each x[i]. */
 static void check(const probe *p, const char *what, double *x, int64_t n, const double *found)
 {
     double *expected = zeros(n);
@@ -57,7 +57,7 @@ static void check(const probe *p, const char *what, double *x, int64_t n, const 
         expected[i] = (up - loss(p)) / (2 * STEP);
         x[i] = keep;
     }
-    loss(p); /* the forward's results as the gradient kernel saw them */
+    loss(p); /* restores the forward results that the gradient kernel read */
     const double error = mega_kit_relative_error_f64(found, expected, n);
     mega_free(expected);
     if (!(error <= TOLERANCE)) fail_msg("%s of %s: relative error %g", what, p->kernel->name, error);
@@ -67,14 +67,14 @@ static void test_embedding(void **state)
 {
     (void)state;
     enum { T = 7, C = 3, V = 5 };
-    const int32_t ids[T] = {12, 10, 14, 12, 3, 99, 12}; /* two lie outside [10, 15) */
+    const int32_t ids[T] = {12, 10, 14, 12, 3, 99, 12}; /* two are outside [10, 15) */
     double *table = random_doubles(V * C, 1), *w = random_doubles(T * C, 2), *y = zeros(T * C), *dtable = zeros(V * C);
     mega_embedding_args f = {head, y, ids, table, NULL, T, C, 10, V};
     mega_embedding_grad_args b = {head, dtable, ids, w, T, C, 10, V};
     const probe p = {&mega_plain_embedding, &f, y, w, T * C};
     mega_plain_embedding_grad.run(NULL, &b);
     check(&p, "dtable", table, V * C, dtable);
-    mega_plain_embedding_grad.run(NULL, &b); /* accumulates */
+    mega_plain_embedding_grad.run(NULL, &b); /* the kernel accumulates */
     for (int i = 0; i < V * C; i++) dtable[i] /= 2;
     check(&p, "dtable, twice", table, V * C, dtable);
     mega_free(table), mega_free(w), mega_free(y), mega_free(dtable);
@@ -100,7 +100,7 @@ static void test_layer_norm(void **state)
     mega_free(y), mega_free(dx), mega_free(dgain), mega_free(dbias);
 }
 
-/* The gradients of a linear layer as the graph writes them: two products and a column sum. */
+/* The gradients of a linear layer as the graph computes them: two GEMMs and a column sum. */
 static void test_linear(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_dropout(void **state)
 
 enum { ROWS = 3, COLUMNS = 8, VALID = 6, LEADING = 9, BEGIN = 20 };
 
-/* The three kernels in one, for the probe. */
+/* Runs the three kernels one after another, for the probe. */
 typedef struct xent {
     mega_xent_max_args max;
     mega_xent_sum_args sum;

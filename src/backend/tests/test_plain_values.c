@@ -1,5 +1,4 @@
-/* The plain kernels against numbers worked out by hand or known in closed form, so that the definition itself is
- * pinned. */
+/* Checks the plain kernels against numbers that were computed by hand or are known in closed form. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include <math.h>
@@ -21,7 +20,7 @@ static void test_embedding(void **state)
     double y[6];
     mega_embedding_args a = {head, y, ids, table, addend, 3, 2, 10, 2};
     mega_plain_embedding.run(NULL, &a);
-    const double expected[6] = {13, 24, 30, 40, 50, 60}; /* 9 and 12 are not held here */
+    const double expected[6] = {13, 24, 30, 40, 50, 60}; /* ids 9 and 12 are not on this rank */
     assert_memory_equal(y, expected, sizeof y);
 }
 
@@ -40,7 +39,7 @@ static void test_layer_norm(void **state)
     near(y[3], 6.5, 1e-15);
 }
 
-/* The same product from every way of storing its factors. */
+/* The same GEMM for every way of storing its operands. */
 static void test_gemm(void **state)
 {
     (void)state;
@@ -62,7 +61,7 @@ static void test_gemm(void **state)
         near(c[4], 354 + 154, 0);
         double sums[2] = {1000, 2000};
         g.bias = bias, g.residual = c, g.row_sum = sums, g.accumulate = false;
-        mega_plain_gemm.run(NULL, &g); /* residual in place; rows of a are summed */
+        mega_plain_gemm.run(NULL, &g); /* residual in place; row sums of a */
         near(c[0], 158 + 58 + 158, 0);
         near(c[4], 354 + 154 + 354, 0);
         near(sums[0], 1000 + 6, 0);
@@ -99,10 +98,10 @@ static void test_gemm_types(void **state)
     near(wide, 1.00390625, 0);
     g.c = &narrow, g.c_dtype = MEGA_BF16;
     mega_plain_gemm.run(NULL, &g);
-    near(mega_bf16_to_f32(narrow), 1.0, 0); /* a tie, to even */
+    near(mega_bf16_to_f32(narrow), 1.0, 0); /* halfway: rounds to even */
 }
 
-/* Equal keys give equal probabilities: outputs are means of the values that a query may see. */
+/* Equal keys give equal probabilities, so outputs are means of the values that a query may see. */
 static void test_attention(void **state)
 {
     (void)state;
@@ -126,7 +125,7 @@ static void test_attention(void **state)
     near(lse[1], log(4.0 / 3.0), 1e-15);
 }
 
-/* Rows that arrive one after another see what one attention over all of them sees. */
+/* Rows that arrive one after another give the same result as one attention over all of them. */
 static void test_attention_cached(void **state)
 {
     (void)state;
@@ -172,7 +171,7 @@ static void test_gelu(void **state)
     near(y[1], -0.15865525393146, 1e-13);
 }
 
-/* The mask belongs to (sample, position, column), wherever the row lies, and changes with step, seed and site. */
+/* The mask depends on (sample, position, column), not on the row, and changes with step, seed and site. */
 static void test_dropout(void **state)
 {
     (void)state;
@@ -195,7 +194,7 @@ static void test_dropout(void **state)
         assert_true(y[i] == 0 || fabs(y[i] - 4.0 / 3.0) < 1e-15);
         dropped += y[i] == 0;
     }
-    assert_in_range(dropped, 750 - 120, 750 + 120); /* five standard deviations of 3000 throws */
+    assert_in_range(dropped, 750 - 120, 750 + 120); /* five standard deviations for 3000 elements */
     mega_step_block other = step_block;
     other.step++;
     b = a, b.y = z, b.head.step = &other;
@@ -273,7 +272,7 @@ static void test_convert(void **state)
     mega_convert_args a = {head, half, x, 5, MEGA_F16, MEGA_F32, 1.0};
     mega_plain_convert.run(NULL, &a);
     assert_int_equal(half[0], 0x3c00), assert_int_equal(half[1], 0xb800), assert_int_equal(half[2], 0x7bff);
-    assert_int_equal(half[3], 0x0001), assert_int_equal(half[4], 0x7c00); /* 3e-8 > half of the least, 5.96e-8 */
+    assert_int_equal(half[3], 0x0001), assert_int_equal(half[4], 0x7c00); /* 3e-8 > half the least number */
     a.dst = bf16, a.dst_dtype = MEGA_BF16, a.scale = 2.0;
     mega_plain_convert.run(NULL, &a);
     assert_int_equal(bf16[0], 0x4000), assert_int_equal(bf16[1], 0xbf80);
@@ -282,7 +281,7 @@ static void test_convert(void **state)
     near(back[0], 1, 0), near(back[1], -0.5, 0);
 }
 
-/* The first step of Adam moves each weight by lr against the sign of its gradient, whatever its size. */
+/* In its first step, Adam moves each weight by lr against the sign of its gradient, independent of its size. */
 static void test_adamw(void **state)
 {
     (void)state;
@@ -357,8 +356,8 @@ static void test_masked_sum_without_mask(void **state)
     near(dx[0], 3, 0), near(dx[1], 0, 0), near(dx[2], 1.5, 0);
 }
 
-/* The label's logit is the largest, a smaller one, the first and the second of equal ones, and beside a NaN; then
- * labels that are no class. */
+/* The label's logit is the largest, a smaller one, the first and then the second of two equal ones, and next to a NaN;
+ * last come labels that are not a class. */
 static void test_accuracy(void **state)
 {
     (void)state;
@@ -396,7 +395,8 @@ static void test_first_rows_and_row_sums(void **state)
     assert_memory_equal(dx, copies, sizeof copies);
 }
 
-/* torch.nn.functional.cross_entropy(reduction="none") and its gradient; -100 is ignored, and so is 3. */
+/* torch.nn.functional.cross_entropy(reduction="none") and its gradient; labels -100 and 3 are not classes and are
+ * ignored. */
 static void test_cross_entropy(void **state)
 {
     (void)state;

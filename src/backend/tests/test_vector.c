@@ -1,5 +1,5 @@
-/* The functions of cpu/vector.h against the C library in double, and the vectors' rounding against the scalar one. This
- * file is compiled for the least instruction set with the widest vectors, so that their lines run on any machine. */
+/* Checks the functions of cpu/vector.h against the C library in double, and their rounding against the scalar rounding.
+ * This file is compiled for the base instruction set with the widest vectors, so that the code runs on any machine. */
 #define VECTOR_BYTES 64
 #include "kit.h"
 
@@ -44,7 +44,7 @@ static void test_functions(void **state)
     check_range(LOGISTIC2, -126.0, 126.0, 4e-7);
     check_range(LOGISTIC2_COARSE, -126.0, 126.0, 1e-4);
     check_range(CDF, -2.0, 6.0, 8e-7);
-    check_range(CDF, -12.0, -2.0, 2e-5); /* e^(-z^2) multiplies the roundings of z^2 (2e-7) by z^2, 72 at the end */
+    check_range(CDF, -12.0, -2.0, 2e-5); /* e^(-z^2) multiplies the error 2e-7 of z^2 by z^2, up to 72 */
 }
 
 static void test_edges(void **state)
@@ -70,7 +70,7 @@ static void test_bf16(void **state)
 {
     (void)state;
     for (uint32_t high = 0; high < 65536; high++) {
-        /* Every bf16 number, and what lies below, at and above the middle to the next one. */
+        /* Every bf16 number, and values below, at and above the midpoint to the next one. */
         static const uint32_t low[] = {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff};
         for (int i = 0; i < 6; i++) {
             const uint32_t bits = high << 16 | low[i];

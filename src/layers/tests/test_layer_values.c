@@ -1,5 +1,5 @@
-/* Layers of models that are no transformers: a convolutional network whose gradients are compared with differences in
- * double, losses of values that a model weights itself, and mistakes that name the layer. */
+/* Layers for models that are not transformers: the gradients of a convolutional network against differences in double,
+ * losses that a model weights itself, and error messages that name the layer. */
 #include "kit.h"
 #include "megalith/layers.h"
 #include "megalith/program.h"
@@ -51,7 +51,7 @@ static void bench_end(bench *k)
     mega_layout_destroy(k->one);
 }
 
-/* Random numbers in a float input of the program. */
+/* Fills a float input of the program with random numbers. */
 static void fill(bench *k, const char *name, int64_t count)
 {
     float random[B * S * C];
@@ -70,7 +70,7 @@ static double loss_at(const bench *k, int number)
 
 /* ---- a convolutional network ---- */
 
-/* Two images of 6 x 4 pixels; every layer of image.c, a flattening reshape and three losses. */
+/* The network: two images of 6 x 4 pixels; every layer of image.c, a reshape that flattens, and three losses. */
 static void describe_net(const mega_builder *b)
 {
     const mega_tensor x = mega_input(b, "x", MEGA_F64, S, C), labels = mega_input(b, "labels", MEGA_I32, 1, 0);
@@ -135,7 +135,7 @@ static void gradients_of_a_convolutional_network(void **state)
     bench_end(&k);
 }
 
-/* torch.nn.Conv2d and Linear draw weights from +-1/sqrt(fan_in); the bias of a convolution too. */
+/* Weights, and the bias of a convolution, start uniform in +-1/sqrt(fan_in), as in torch.nn.Conv2d and Linear. */
 static void initial_values_follow_the_fan_in(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void initial_values_follow_the_fan_in(void **state)
     bench_end(&k);
 }
 
-/* A group of two samples has one mean: each channel adds up to 0 over both, and not over the first. */
+/* A group of two samples has one mean: each channel sums to 0 over both samples, but not over the first alone. */
 static void batch_norm_takes_whole_groups(void **state)
 {
     (void)state;
@@ -182,8 +182,8 @@ static void batch_norm_takes_whole_groups(void **state)
 
 /* ---- losses of values ---- */
 
-/* The loss of a sample is the mean over its positions, and the model weights the samples: Accelerate's example of a
- * loss of its own. Against the same sums over what the program leaves of each row. */
+/* The loss of a sample is the mean over its positions, and the model weights the samples, as in Accelerate's example of
+ * a custom loss. Compares with the same sums over the losses per row that the program computed. */
 static void a_model_weights_the_losses_of_its_rows(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void a_model_weights_the_losses_of_its_rows(void **state)
     fill(&k, "x", B * S * C);
     const float w[B] = {0.5f, 2.0f};
     int32_t *label = mega_program_tensor(k.program, "labels", 0);
-    for (int i = 0; i < B * S; i++) label[i] = i % 4; /* 3 is no class */
+    for (int i = 0; i < B * S; i++) label[i] = i % 4; /* 3 is not a class */
     memcpy(mega_program_tensor(k.program, "weights", 0), w, sizeof w);
     must(mega_program_forward(k.program, 0));
     const double *loss = mega_program_tensor(k.program, "rows", 0), *in = mega_program_tensor(k.program, "x", 0);
@@ -221,7 +221,7 @@ static void a_model_weights_the_losses_of_its_rows(void **state)
     bench_end(&k);
 }
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 typedef void describe_mistake(const mega_builder *b, mega_tensor x);
 

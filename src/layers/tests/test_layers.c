@@ -1,5 +1,6 @@
-/* Layers cut over tp, without ranks: the program of each of two ranks runs alone over a group of one, so that its
- * reduction leaves that rank's summand. The summands together are what one rank computes. */
+/* Layers that are sharded over tp, tested without ranks: the program of each of two ranks runs alone over a group of
+ * one rank, so that its reduction returns that rank's partial sum. The partial sums add up to what a single rank
+ * computes. */
 #include "kit.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
@@ -33,7 +34,7 @@ static mega_tensor attention(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &o);
 }
 
-/* The table of the embedding and of the head. */
+/* Returns the options of the table of the embedding and the head. */
 static mega_param_options table(void)
 {
     return (mega_param_options){.init = MEGA_INIT_NORMAL, .init_std = 0.4, .padding_rows = PADDED - VOCAB};
@@ -53,7 +54,7 @@ static mega_builder builder_of(mega_dtype dtype, mega_params *params, const mega
     return b;
 }
 
-/* Result of one rank of `size`, biases of row layers left out (they are zero at the start). */
+/* Computes the result of one rank of `size`. The biases of row layers are not compared (they are zero at the start). */
 static void run(describe_layer *describe, int rank, int size, double *y)
 {
     mega_layout *one = NULL;
@@ -96,7 +97,7 @@ static void summands_are_the_whole(describe_layer *describe)
     run(describe, 0, 1, whole);
     for (int rank = 0; rank < 2; rank++) {
         run(describe, rank, 2, part);
-        assert_true(mega_kit_relative_error_f64(part, whole, T * C) > 0.1); /* each rank has a real share */
+        assert_true(mega_kit_relative_error_f64(part, whole, T * C) > 0.1); /* each rank contributes a real share */
         for (int i = 0; i < T * C; i++) sum[i] += part[i];
     }
     assert_true(mega_kit_relative_error_f64(sum, whole, T * C) <= 1e-14);
@@ -108,7 +109,7 @@ static void column_and_row_linear(void **state)
     summands_are_the_whole(mlp);
 }
 
-/* Dropout of the probabilities is on: masks are addressed by the head's number in the whole model. */
+/* With dropout of the probabilities: masks depend on the head's number in the whole model. */
 static void self_attention(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void vocabulary_embedding(void **state)
     summands_are_the_whole(embed);
 }
 
-/* Where all logits are 0, every real id is equally likely, and the padding of the vocabulary is none. */
+/* If all logits are 0, every real id is equally likely, and the padding of the vocabulary has probability 0. */
 static void the_loss_knows_no_padding(void **state)
 {
     (void)state;
@@ -152,7 +153,7 @@ static void the_loss_knows_no_padding(void **state)
     mega_layout_destroy(one);
 }
 
-/* One head over two tokens by the formula: softmax of q.k / sqrt(D), then the values. */
+/* Checks one head over two tokens against the formula: softmax of q.k / sqrt(D), then the values. */
 static void scores_are_divided_by_the_root_of_the_head(void **state)
 {
     (void)state;
@@ -196,7 +197,8 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
     mega_layout_destroy(one);
 }
 
-/* What everyone else reads of a parameter: how it is cut, whether it decays, whether its gradients are partial sums. */
+/* Checks the properties of a parameter that others read: how it is sharded, whether it decays, and whether its
+ * gradients are partial sums. */
 static void records_of_parameters(void **state)
 {
     (void)state;
@@ -251,7 +253,7 @@ static void records_of_parameters(void **state)
     }
 }
 
-/* The head's reductions are instructions of the printed program; with one rank there is none. */
+/* The head's reductions appear as instructions in the printed program; with one rank there are none. */
 static void head_reduces_over_the_vocabulary(void **state)
 {
     (void)state;
@@ -285,7 +287,7 @@ static void head_reduces_over_the_vocabulary(void **state)
     }
 }
 
-/* What a layer is described with, and the mistake that is then in its graph. */
+/* Describes a layer, and checks the error that its graph then has. */
 static void expect_mistake(describe_layer *describe, int tp, const char *message)
 {
     mega_layout *one = NULL;
@@ -346,7 +348,7 @@ static mega_tensor nan_dropout(const mega_builder *b, mega_tensor x)
     return mega_dropout_add(b, "drop", x, x, (double)NAN);
 }
 
-/* Also where it would do nothing, so that a model is refused before it has trained. */
+/* The error is also reported in modes without dropout, so that a model is rejected before it trains. */
 static mega_tensor dropout_of_all(const mega_builder *b, mega_tensor x)
 {
     mega_builder evaluating = *b;
@@ -435,7 +437,7 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(no_vocabulary, 1, "parameter m.wte.weight: dimension 0 has 0 elements");
 }
 
-/* One linear layer at a path of several steps; the mistake of the graph, "" for none. */
+/* Describes one linear layer at a path of several levels; message receives the error of the graph, "" for none. */
 static void describe_at(char message[512], const char *declared, const char *outer, const char *inner)
 {
     mega_layout *layout = NULL;
@@ -474,7 +476,7 @@ static void expect_told(const mega_builder *b, mega_status st, const char *text)
     if (strstr(mega_error_message(), text) == NULL) fail_msg("expected \"%s\" in: %s", text, mega_error_message());
 }
 
-/* The parts of a weight are those of its bias; a layer that needs other parts refuses them. */
+/* The parts of a weight apply to its bias; a layer that needs other parts rejects them. */
 static void parts_of_a_weight_are_those_of_its_bias(void **state)
 {
     (void)state;

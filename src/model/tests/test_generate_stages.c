@@ -1,5 +1,5 @@
-/* The programs of generation, cut into pipeline stages that run one after the other in this process: the logits of the
- * whole model, bit for bit, with a cache in every stage. */
+/* Runs the generation programs of pipeline stages one after another in this process, with a cache in every stage: the
+ * logits are the same, bit for bit, as those of the whole model. */
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/gpt.h"
@@ -70,7 +70,7 @@ static void stage_close(stage *s)
     mega_layout_destroy(s->layout);
 }
 
-/* Rows begin … begin + rows - 1 of every sequence through all stages; the logits of the last. */
+/* Runs rows begin … begin + rows - 1 of every sequence through all stages; returns the logits of the last stage. */
 static const float *stages_run(stage *s, int stages, int32_t begin, int32_t rows)
 {
     mega_program *before = NULL;

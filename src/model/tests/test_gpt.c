@@ -1,4 +1,4 @@
-/* GPT as a program: its gradients against finite differences in double, and what must not change them. */
+/* GPT as a program: its gradients against finite differences in double, and settings that must not change them. */
 #include "gpt_describe.h"
 #include "gpt_run.h"
 #include "megalith/gpt.h"
@@ -9,7 +9,7 @@
 
 static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = 2, .seq = 8};
 
-/* Loss and gradients of samples 0 and 1; the caller frees the copy of the gradients. */
+/* Returns the loss, and the gradients of samples 0 and 1, a copy that the caller frees. */
 static double run_once(const mega_gpt *m, const gpt_run_options *o, double **gradients, int64_t *count)
 {
     gpt_run r = gpt_run_make(m, o);
@@ -44,7 +44,7 @@ static void gradients_match_finite_differences(void **state)
     for (int p = 0; p < mega_params_count(r.params); p++) {
         const mega_param *record = mega_params_get(r.params, p);
         double *const w = mega_params_master(r.params, p);
-        /* Along a random direction of the whole tensor, then a few elements alone. */
+        /* Along a random direction of the whole tensor first, then along a few single elements. */
         for (int trial = 0; trial < 4; trial++) {
             const double h = 1e-5;
             double loss[2], expected = 0.0;
@@ -177,7 +177,7 @@ static void evaluation_gives_the_training_loss_without_dropout(void **state)
     gpt_run_options evaluate = train_f64;
     evaluate.evaluate = true;
     const double loss = run_once(&m, &train_f64, NULL, NULL);
-    m.attention_dropout = m.hidden_dropout = 0.3; /* which evaluation leaves out */
+    m.attention_dropout = m.hidden_dropout = 0.3; /* evaluation does not apply dropout */
     assert_true(run_once(&m, &evaluate, NULL, NULL) == loss);
     assert_true(run_once(&m, &train_f64, NULL, NULL) != loss);
 }
@@ -208,7 +208,7 @@ static void slots_hold_a_micro_batch_each(void **state)
     const int64_t n = mega_params_elements(r.params);
     double *const one = malloc((size_t)n * sizeof *one);
     gpt_run_zero_gradients(&r);
-    for (int s = 0; s < 2; s++) { /* one after the other, in one slot */
+    for (int s = 0; s < 2; s++) { /* one after another, in one slot */
         gpt_run_fill(&r, 0, 2 * (uint32_t)s);
         GPT_RUN_OK(mega_program_forward(r.program, 0));
         GPT_RUN_OK(mega_program_backward(r.program, 0));
@@ -252,10 +252,10 @@ static void masks_do_not_depend_on_the_micro_batch(void **state)
 
 /* ---- masks of dropout ---- */
 
-enum { MASK_TOKENS = 2 * 16, MASK_HIDDEN = 24, MASK_SITES = 7 }; /* the embedding, and two a layer */
+enum { MASK_TOKENS = 2 * 16, MASK_HIDDEN = 24, MASK_SITES = 7 }; /* the embedding, and two per layer */
 
 typedef struct mask_notes {
-    double value[2 * MASK_SITES][MASK_TOKENS * MASK_HIDDEN]; /* what is after each dropout, then each attention */
+    double value[2 * MASK_SITES][MASK_TOKENS * MASK_HIDDEN]; /* after each dropout, then after each attention */
     char name[2 * MASK_SITES][48];
     int count;
 } mask_notes;
@@ -264,7 +264,7 @@ static void note_masks(void *user, const mega_observed *made)
 {
     mask_notes *n = user;
     if (made->backward || (strcmp(made->op, "dropout") != 0 && strcmp(made->op, "attention") != 0)) return;
-    if (made->cols != MASK_HIDDEN) return; /* the denominators of an attention */
+    if (made->cols != MASK_HIDDEN) return; /* skip the denominators of an attention */
     assert_in_range(n->count, 0, 2 * MASK_SITES - 1);
     snprintf(n->name[n->count], sizeof n->name[0], "%s", made->tensor);
     memcpy(n->value[n->count++], made->data, sizeof n->value[0]);
@@ -277,7 +277,8 @@ static void set_parameter(const gpt_run *r, const char *name, int64_t begin, int
     for (int64_t k = begin; k < end; k++) ((double *)mega_params_master(r->params, i))[k] = value;
 }
 
-/* A model whose every dropout drops ones, so that the masks can be read off: projections are 0 and their biases 1. */
+/* Sets up a model in which every dropout applies to ones, so that the masks are visible: projections are 0, their
+ * biases 1. */
 static void show_masks(gpt_run *r, mask_notes *notes)
 {
     char name[64];
@@ -306,7 +307,7 @@ static const double *mask_of(const mask_notes *n, const char *name)
     return NULL;
 }
 
-/* Dropouts add to the residual stream one after the other: their masks are the differences. */
+/* Dropouts add to the residual stream one after another, so their masks are the differences. */
 static void mask_get(const mask_notes *n, int site, double out[MASK_TOKENS * MASK_HIDDEN])
 {
     char name[2][32] = {"drop", ""};
@@ -318,8 +319,8 @@ static void mask_get(const mask_notes *n, int site, double out[MASK_TOKENS * MAS
     for (int i = 0; i < MASK_TOKENS * MASK_HIDDEN; i++) out[i] = now[i] - (before != NULL ? before[i] : 0);
 }
 
-/* Two masks that are drawn apart agree in about (1 - p)^2 + p^2 of their elements: 62.5 % here, and the same mask in
- * all of them. */
+/* Returns the share of equal elements. Two independent masks agree in about (1 - p)^2 + p^2 of their elements, which is
+ * 62.5 % here; a mask agrees with itself in all of them. */
 static double agreement(const double *a, const double *b)
 {
     int same = 0;
@@ -342,12 +343,12 @@ static void no_two_dropouts_share_a_mask(void **state)
         double kept = 0;
         mask_get(&notes, i, mask[i]);
         for (int k = 0; k < MASK_TOKENS * MASK_HIDDEN; k++) kept += mask[i][k] > 0.5;
-        assert_true(fabs(kept / (MASK_TOKENS * MASK_HIDDEN) - 0.75) < 0.08); /* five deviations */
+        assert_true(fabs(kept / (MASK_TOKENS * MASK_HIDDEN) - 0.75) < 0.08); /* five standard deviations */
         for (int k = 0; k < i; k++)
             if (!(fabs(agreement(mask[i], mask[k]) - 0.625) < 0.09))
                 fail_msg("dropouts %d and %d: %.3f of their masks agree", k, i, agreement(mask[i], mask[k]));
     }
-    /* of attention, each row has the share of its keys that are kept */
+    /* for attention, each row has the share of its keys that are kept */
     const double *attention[3] = {mask_of(&notes, "h.0.attn"), mask_of(&notes, "h.1.attn"),
                                   mask_of(&notes, "h.2.attn")};
     for (int i = 0; i < 3; i++) {
@@ -359,7 +360,7 @@ static void no_two_dropouts_share_a_mask(void **state)
     gpt_run_free(&r);
 }
 
-/* Masks are functions of the seed, the step and the sample. */
+/* Masks depend on the seed, the step and the sample. */
 static void seed_step_and_sample_draw_other_masks(void **state)
 {
     (void)state;
@@ -402,8 +403,8 @@ static double measured_deviation(const gpt_run *r, const char *name)
     return sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
 }
 
-/* Projections into the residual stream are smaller by the root of twice the layers (Radford et al. 2019); everything
- * else has the deviation that was asked for. */
+/* Projections into the residual stream start with a standard deviation that is smaller by sqrt(2 layers) (Radford et
+ * al. 2019); all other weights have the given one. */
 static void projections_into_the_residual_stream_start_smaller(void **state)
 {
     (void)state;
@@ -426,8 +427,8 @@ static void projections_into_the_residual_stream_start_smaller(void **state)
     for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) {
         const double expected = weight[i].smaller ? 0.2 / sqrt(2.0 * 3.0) : 0.2;
         double found = measured_deviation(&r, weight[i].name);
-        if (i == 0) found *= sqrt(32.0 / 29.0);  /* rows of padding are zero */
-        if (!(fabs(found / expected - 1) < 0.1)) /* 1,024 elements at least: more than four deviations */
+        if (i == 0) found *= sqrt(32.0 / 29.0);  /* padding rows are zero */
+        if (!(fabs(found / expected - 1) < 0.1)) /* at least 1,024 elements: more than four standard deviations */
             fail_msg("%s: deviation %g, expected %g", weight[i].name, found, expected);
     }
     gpt_run_free(&r);
@@ -470,7 +471,8 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
     }
     gpt_run_fill(&r, 0, 2);
     int32_t *const tokens = mega_program_tensor(r.program, "tokens", 0);
-    /* The loss of every possible label is a logit but for a constant a row: the forward's own view of the logits. */
+    /* The loss of every possible label is a logit up to a constant per row, so it shows the logits of the forward
+     * pass. */
     for (int64_t begin = 0; begin < SEQ;) {
         const int64_t rows = begin + ROWS <= 8 ? ROWS : 1;
         mega_program *p = program[rows == 1];
@@ -508,13 +510,12 @@ static void cost_column_agrees_with_the_formula(void **state)
     gpt_run r = gpt_run_make(&m, &train_f64);
     mega_program_cost c;
     mega_program_cost_get(r.program, &c);
-    /* PaLM's 6 N + 12 L H S of a token (Chowdhery et al. 2022, appendix B), of whose attention a causal mask leaves
-     * half */
+    /* PaLM's 6 N + 12 L H S per token (Chowdhery et al. 2022, appendix B); a causal mask halves the attention */
     const double inner = (double)(m.heads * m.head_dim), layers = (double)m.num_layers;
     const double weights =
         layers * (double)m.hidden * (4 * inner + 2 * (double)m.ffn_hidden) + (double)(m.padded_vocab * m.hidden);
     const double expected = (6 * weights + 6 * layers * inner * (double)r.seq) * (double)(r.batch * r.seq);
-    /* The head's gradient stands in the forward program: the sum is what agrees. */
+    /* The forward program also computes the head's gradient, so only the sum agrees. */
     assert_true(fabs(c.forward_flops + c.backward_flops - expected) <= 1e-12 * expected);
     gpt_run_free(&r);
 }

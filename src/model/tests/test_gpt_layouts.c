@@ -1,5 +1,5 @@
-/* Programs of a GPT in layouts of several ranks, which need no ranks to be built: which collectives stand in them, that
- * no logits are gathered, and what they keep for the backward. */
+/* Programs of a GPT in layouts of several ranks, which can be built on one rank: the collectives in them, the values
+ * they keep for the backward, and that logits are never gathered. */
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/gpt.h"
@@ -40,7 +40,7 @@ static mega_gpt small_gpt(void)
                       .recompute_layers = 1};
 }
 
-/* Two slots, so that what is saved is told apart from what is scratch. */
+/* Builds two slots, so that saved values can be told apart from scratch. */
 static built make(const mega_gpt *m, int tp, bool train)
 {
     built b = {0};
@@ -68,7 +68,7 @@ static void drop(built *b)
     mega_layout_destroy(b->one);
 }
 
-/* Lines of the forward or of the backward that hold the word. */
+/* Returns the number of lines of the forward or the backward program that contain the word. */
 static int lines_with(const built *b, bool backward, const char *word)
 {
     const char *middle = strstr(b->text.data, "\nbackward");
@@ -89,9 +89,9 @@ static size_t saved_bytes(const built *b)
     return m.saved_bytes;
 }
 
-/* Forward: one sum after the embedding and after each row-cut weight (two a layer), maximum and sum of the logits;
- * backward: one in front of each column-cut weight; that of the head is made in the forward program, but summed in the
- * backward. */
+/* Forward: one sum after the embedding and after each row-sharded weight (two per layer), and a maximum and a sum of
+ * the logits. Backward: one sum before each column-sharded weight; the gradient at the head is computed in the forward
+ * program, but summed in the backward. */
 static void tensor_parallelism(void **state)
 {
     (void)state;
@@ -103,8 +103,8 @@ static void tensor_parallelism(void **state)
     drop(&b);
 }
 
-/* Each sum is a reduce-scatter of the tokens, each column-cut weight and the head gather them; the adjoints are the
- * other way round, and what the column-cut weights gathered is gathered again for their gradients. */
+/* Each sum becomes a reduce-scatter of the tokens; each column-sharded weight and the head gather the tokens. The
+ * backward has the reverse, and the column-sharded weights gather again for their gradients. */
 static void sequence_parallelism(void **state)
 {
     (void)state;
@@ -118,12 +118,12 @@ static void sequence_parallelism(void **state)
     assert_int_equal(lines_with(&with, false, " reduce_scatter tp "), 2 * LAYERS + 1);
     assert_int_equal(lines_with(&with, true, " all_gather tp "), 2 * LAYERS + 1 + 2 * LAYERS);
     assert_int_equal(lines_with(&with, true, " reduce_scatter tp "), 2 * LAYERS + 1);
-    assert_non_null(strstr(with.text.data, "[32/2, 24] f32")); /* a slab of tokens */
-    assert_non_null(strstr(with.text.data, "[32, 72/2] f32")); /* Q, K and V of half of the heads */
+    assert_non_null(strstr(with.text.data, "[32/2, 24] f32")); /* a slab of the tokens */
+    assert_non_null(strstr(with.text.data, "[32, 72/2] f32")); /* Q, K and V of half the heads */
     assert_null(strstr(without.text.data, "[32/2, "));
     assert_true(saved_bytes(&with) < saved_bytes(&without));
     drop(&with);
-    m.recompute = MEGA_GPT_RECOMPUTE_FULL; /* of a layer, half of its input is kept */
+    m.recompute = MEGA_GPT_RECOMPUTE_FULL; /* keeps half of the input of each layer */
     with = make(&m, TP, true);
     m.sequence_parallel = false;
     drop(&without);
@@ -147,14 +147,14 @@ static void saved_inputs_are_shared(void **state)
     assert_int_equal(lines_with(&shared, true, " all_gather tp "), LAYERS);
     assert_int_equal(saved_bytes(&whole) - saved_bytes(&shared), LAYERS * input / 2);
     drop(&shared);
-    m.recompute_layers = 2; /* two groups, of two layers and of one */
+    m.recompute_layers = 2; /* two groups, one of two layers and one of one */
     shared = make(&m, TP, true);
     assert_int_equal(lines_with(&shared, true, " all_gather tp "), 2);
     drop(&shared);
     drop(&whole);
 }
 
-/* A group of one costs nothing. */
+/* With one rank of tp, sequence parallelism and distributed saved inputs do not change the program. */
 static void one_rank_is_not_cut(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void one_rank_is_not_cut(void **state)
     drop(&plain);
 }
 
-/* Cross-entropy works on the columns that a rank holds: no tensor is as wide as the vocabulary. */
+/* Cross-entropy works on this rank's columns: no tensor is as wide as the vocabulary. */
 static void logits_are_never_gathered(void **state)
 {
     (void)state;

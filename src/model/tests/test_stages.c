@@ -1,4 +1,5 @@
-/* The cut of a GPT into pipeline stages: every layer once, in order, and parameters where they belong. */
+/* How a GPT is split into pipeline stages: every layer occurs once, in order, and parameters are in the right
+ * stages. */
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/gpt.h"
@@ -20,14 +21,15 @@ static mega_gpt twelve_layers(void)
                       .init_std = 0.02};
 }
 
-/* The blocks of a part, which holds the embedding if it is the first and the head if it is the last. */
+/* Returns the number of blocks of a part. The first part also has the embedding, the last one also the head. */
 static int64_t blocks_of(const mega_model_parts *p, int part)
 {
     const bool is_last = part == mega_model_parts_count(p) - 1;
     return mega_model_parts_first(p, part + 1) - mega_model_parts_first(p, part) - (part == 0) - is_last;
 }
 
-/* Chunks follow one another over all stages; each stage has as many blocks as its end says, or as the others. */
+/* Chunks follow one another over all stages. The first and last stage have as many blocks as configured, the others
+ * equally many. */
 static void covers_all_layers(const mega_gpt *m, int stages)
 {
     const mega_layout_sizes s = {.pp = stages, .planned_ranks = stages};
@@ -97,7 +99,7 @@ static void layers_that_do_not_divide_are_refused(void **state)
     }
 }
 
-/* Of all stages together each parameter stands once, the tied table twice. */
+/* Over all stages each parameter occurs once, except the tied table, which occurs twice. */
 static void stages_declare_the_whole_model(void **state)
 {
     (void)state;

@@ -1,15 +1,17 @@
-/* Attention: key/value heads of sequences, and where they do not divide evenly the query blocks of one, are shared
- * among the threads (attention_body.c). A block is computed the same whichever thread takes it. */
+/* Forward attention (attention_body.c). The threads share the key/value heads of the sequences; if these do not divide
+ * evenly, they also share the query blocks of a head. The result of a block does not depend on the thread that computes
+ * it. */
 #include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
-/* Pairs of a query block and a key block up to query block `block` of one head: its share of the work. */
+/* Returns the number of pairs of a query block and a key block before query block `block` of a head: a measure of
+ * work. */
 static int64_t pairs_before(const mega_attention_args *a, int64_t block)
 {
     return a->causal ? block * (block + 1) / 2 : block;
 }
 
-/* The first query block of a head with at least `pairs` before it. */
+/* Returns the first query block of a head that has at least `pairs` before it. */
 static int64_t block_at(const mega_attention_args *a, int64_t pairs, int64_t blocks)
 {
     int64_t block = 0;

@@ -1,4 +1,5 @@
-/* Attention in bf16 by the tiles of AMX (flags.cmake sets the options of this file); else as attention_dots.c. */
+/* Attention in bf16 by AMX tiles (flags.cmake sets the compiler options of this file). In other respects like
+ * attention_dots.c. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/attention/attention_impl.h"
@@ -18,7 +19,7 @@ ALWAYS void products_begin(void)
     _tile_loadconfig(&whole);
 }
 
-/* The tiles are empty again: the system has nothing of them to save when it switches threads. */
+/* Releases the tiles, so that the system need not save them when it switches threads. */
 ALWAYS void products_end(void)
 {
     _tile_release();

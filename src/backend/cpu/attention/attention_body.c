@@ -1,20 +1,20 @@
 /* Attention forward by blocks of queries and keys with a running maximum and sum (Dao et al. 2022). A block of scores
- * has a row for each key and a column for each query, so that maxima and sums of a query are taken lane by lane, and
- * what the softmax leaves is the right operand of the next product as it lies. Of a block that a causal mask cuts
- * through, what lies beyond it is computed for no more than a strip. */
+ * has a row for each key and a column for each query. Maxima and sums of queries are therefore taken lane by lane, and
+ * the softmax writes the right operand of the next product in place. In a block that a causal mask cuts, at most one
+ * strip beyond the mask is computed. */
 
-/* What stays the same for all blocks of one head of one sequence. */
+/* Values that are the same for all blocks of one head of one sequence. */
 typedef struct attention_head {
     const mega_attention_args *a;
     dropout_key key;
     int64_t b, h, g;
-    int64_t words, depth; /* of a packed row of the head; those that a product over the head size takes */
+    int64_t words, depth; /* words of a packed row of the head; words that a product over the head size reads */
 } attention_head;
 
-/* A pair of blocks: `queries` and `keys` are padded to strips. */
+/* A block of queries and a block of keys; their sizes `queries` and `keys` are padded to strips. */
 typedef struct attention_pair {
     int64_t i0, j0, queries, keys;
-    bool diagonal, masked; /* the causal mask cuts it in the middle; some query does not see some key */
+    bool diagonal, masked; /* diagonal: the causal mask cuts it; masked: some query does not see some key */
 } attention_pair;
 
 ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b, int64_t g)
@@ -25,21 +25,21 @@ ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b,
     return w;
 }
 
-/* Head `head` of tensor x, from position i of the sequence. */
+/* Returns the rows of head `head` of tensor x, from position i of the sequence. */
 ALWAYS head_rows head_rows_of(const attention_head *w, const void *x, int64_t ld, int64_t head, int64_t i)
 {
     const mega_attention_args *a = w->a;
     return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype == MEGA_BF16};
 }
 
-/* First key that query i sees, and one past the last. */
+/* Returns the first key that query i sees. */
 ALWAYS int64_t key_begin(const attention_head *w, int64_t i)
 {
     const bool cut = w->a->causal && w->a->segment_start != NULL;
     return cut ? w->a->segment_start[w->b * w->a->seq + i] : 0;
 }
 
-/* Block of the first key that queries [i, i + rows) see. */
+/* Returns the first position of the block that has the first key seen by queries [i, i + rows). */
 static int64_t first_keys(const attention_head *w, int64_t i, int64_t rows)
 {
     int64_t first = w->a->seq;
@@ -58,7 +58,8 @@ static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int
     return p;
 }
 
-/* The first column that keys of the strip at row r have, and one past the last row that columns from c have. */
+/* first_column returns the first query column that sees keys of the strip at row r; last_row returns one past the last
+ * key row that the strip of columns at c sees. */
 ALWAYS int64_t first_column(const attention_pair *p, int64_t r)
 {
     return p->diagonal ? r / STRIP * STRIP : 0;
@@ -83,7 +84,7 @@ static void score_product(const attention_head *w, const attention_pair *p, floa
     }
 }
 
-/* o[D, queries] (+)= a[D, keys] p[keys, queries]; on the diagonal half a block of keys at a time. */
+/* o[D, queries] (+)= a[D, keys] p[keys, queries]; on the diagonal, half a block of keys at a time. */
 static void value_product(const attention_head *w, const attention_pair *p, float *o, const float *a, const float *s,
                           bool accumulate, rows_ahead *ahead)
 {
@@ -95,8 +96,8 @@ static void value_product(const attention_head *w, const attention_pair *p, floa
                           p->queries - half, rest / PER_WORD, true, ahead);
 }
 
-/* Scores of keys that a query does not see become `rest`. Where nothing but the causal mask hides any, those before the
- * diagonal strip are all seen. */
+/* Overwrites the scores of keys that a query does not see with `rest`. If there is only the causal mask, rows before
+ * the diagonal strip are skipped: their keys are all seen. */
 static void mask_pair(const attention_head *w, const attention_pair *p, float *s, float rest)
 {
     const mega_attention_args *a = w->a;
@@ -117,7 +118,7 @@ static void mask_pair(const attention_head *w, const attention_pair *p, float *s
     }
 }
 
-/* The strips beyond a causal mask that products over half blocks of keys read. */
+/* Zeroes the strips beyond the causal mask that products over half blocks of keys read. */
 static void clear_strips(const attention_pair *p, float *s)
 {
     if (!p->diagonal) return;
@@ -126,7 +127,7 @@ static void clear_strips(const attention_pair *p, float *s)
             for (int64_t c = r - STRIP; c < r; c += VL) vstore(s + i * BLOCK + c, vset(0.0f));
 }
 
-/* Dropout factors of a pair of blocks, as the scores lie. */
+/* Computes the dropout factors of a pair of blocks, in the layout of the scores. */
 static void drop_pair(const attention_head *w, const attention_pair *p, float *factors)
 {
     const mega_attention_args *a = w->a;
@@ -142,12 +143,12 @@ static void drop_pair(const attention_head *w, const attention_pair *p, float *f
     }
 }
 
-/* Running state of one block of queries; `max` is of scores times `scale`, in powers of 2. */
+/* Running state of one block of queries; `max` is the maximum score times `scale`, in powers of 2. */
 typedef struct softmax_state {
     float max[BLOCK], sum[BLOCK], shrink[BLOCK];
 } softmax_state;
 
-/* Writes rows r and r + 1 of columns [c, c + VL), as the right operand of a product over keys. */
+/* Stores rows r and r + 1 of columns [c, c + VL) as the right operand of a product over keys. */
 ALWAYS void put_keys(float *s, int64_t r, int64_t c, vf x, vf y)
 {
 #if PAIRS
@@ -158,7 +159,7 @@ ALWAYS void put_keys(float *s, int64_t r, int64_t c, vf x, vf y)
 #endif
 }
 
-/* Scores of columns [c, c + VL) become weights, in place or, where PAIRS, as pairs of keys in `to`. */
+/* Replaces the scores of columns [c, c + VL) by their weights; with PAIRS the weights go to `to` as pairs of keys. */
 ALWAYS void softmax_column(const bool drop, const attention_pair *p, softmax_state *t, const float *s, float *to,
                            const float *factors, int64_t c, float scale)
 {
@@ -196,7 +197,7 @@ static void softmax_pair(const attention_head *w, const attention_pair *p, softm
     clear_strips(p, to);
 }
 
-/* What earlier blocks of keys left is scaled to the new maxima, where one changed. */
+/* Rescales the outputs of earlier key blocks to the new maxima, for columns whose maximum changed. */
 static void shrink_outputs(const attention_head *w, const softmax_state *t, float *o, int64_t queries)
 {
     vf least = vset(1.0f);
@@ -207,8 +208,9 @@ static void shrink_outputs(const attention_head *w, const softmax_state *t, floa
             vstore(o + d * BLOCK + c, vload(o + d * BLOCK + c) * vload(t->shrink + c));
 }
 
-/* Where the parts of one thread's scratch stand, in blocks of positions: keys along their elements; values along the
- * keys; of a block, queries as columns and outputs as columns; of a pair, scores, weights, dropout factors. */
+/* The buffers of one thread's scratch, in blocks of positions. For all keys: keys along their elements, and values
+ * along the keys. For a block of queries: queries as columns and outputs as columns. For a pair of blocks: scores,
+ * weights and dropout factors. */
 typedef struct attention_scratch {
     float *k, *vt, *qt, *ot, *s, *p, *factors;
 } attention_scratch;
@@ -224,7 +226,7 @@ static attention_scratch attention_scratch_of(const mega_attention_args *a, floa
     return t;
 }
 
-/* The block of queries after that at *i: of this head, or the first one of the next head. False: there is none. */
+/* Advances *i to the next block of queries, in this head or at the start of the next head. Returns false at the end. */
 static bool next_queries(attention_head *w, int64_t *i)
 {
     const mega_attention_args *a = w->a;
@@ -240,7 +242,8 @@ ALWAYS int64_t rows_at(const mega_attention_args *a, int64_t i)
     return a->seq - i < BLOCK ? a->seq - i : BLOCK;
 }
 
-/* Queries of the block at i, and its keys and values, which one query head of those that share them packs. */
+/* Adds the rows that the block at i will read: its queries, and for the query head that packs them its keys and
+ * values. */
 static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
 {
     const mega_attention_args *a = w->a;
@@ -254,7 +257,8 @@ static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
 
 #define ASK_MOST 4
 
-/* How many rows are asked for at a time while key blocks [first, stop) go through so many products. */
+/* Returns how many rows to prefetch at a time, at most ASK_MOST, so that all are done after key blocks [first, stop)
+ * have gone through `products` products each. */
 ALWAYS int64_t ahead_step(const rows_ahead *t, int64_t first, int64_t stop, int64_t products)
 {
     const int64_t times = products * ((stop - first + BLOCK - 1) / BLOCK) * (BLOCK / 6);
@@ -292,7 +296,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
         vput_n(false, lse, c, rows - c, vload(state.max + c) * LN_2 + vlog(vload(state.sum + c)));
 }
 
-/* Keys and values of block j. */
+/* Packs the keys and values of block j. */
 static void pack_keys(const attention_head *w, const attention_scratch *t, int64_t j)
 {
     const mega_attention_args *a = w->a;
@@ -303,8 +307,8 @@ static void pack_keys(const attention_head *w, const attention_scratch *t, int64
     pack_along(t->vt + j * block, &v, n, attention_round(n, GRAIN));
 }
 
-/* Query blocks [begin, end) of key/value head `item` and of all the query heads that read it. Keys are packed when a
- * query asks for them first. */
+/* Computes query blocks [begin, end) of key/value head `item`, for all the query heads that read it. Keys are packed
+ * when a query first needs them. */
 static void attention_item(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch)
 {
     const int64_t per_group = a->heads / a->kv_heads, blocks = attention_blocks(a);

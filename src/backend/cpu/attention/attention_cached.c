@@ -1,7 +1,7 @@
-/* Attention over a key/value cache: key/value heads of sequences are shared among the threads. */
+/* Attention over a key/value cache; the threads share the key/value heads of the sequences. */
 #include "cpu/share.h"
 
-/* Floats of one thread: a score for each key, whole cache lines. */
+/* Returns the floats of scratch per thread: a score for each key, rounded up to cache lines. */
 static int64_t thread_scratch(const mega_attention_cached_args *a)
 {
     return (a->capacity + 15) / 16 * 16;

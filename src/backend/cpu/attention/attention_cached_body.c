@@ -1,5 +1,5 @@
-/* Attention of new rows over a key/value cache: the cache is read once from memory, which is what bounds a decode step.
- */
+/* Attention of new rows over a key/value cache. The cache is read from memory only once; this read bounds the speed of
+ * a decode step. */
 
 ALWAYS float dot_typed(bool bf16, const void *x, int64_t x_at, const void *y, int64_t y_at, int64_t n)
 {
@@ -8,7 +8,7 @@ ALWAYS float dot_typed(bool bf16, const void *x, int64_t x_at, const void *y, in
     return vsum(sum);
 }
 
-/* One query over `keys` keys from `at` of the caches; p [capacity, rounded up to VL]. */
+/* One query over the first `keys` keys at `at` in the caches. p is a buffer for `capacity` scores, rounded up to VL. */
 ALWAYS void cached_query(bool bf16, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h, int64_t at,
                          int64_t keys)
 {

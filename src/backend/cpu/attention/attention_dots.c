@@ -1,5 +1,5 @@
-/* Attention in bf16 by dot products of pairs in vectors (flags.cmake sets the options of this file). Weights and dS are
- * rounded to bf16 where they enter a product; sums are floats. */
+/* Attention in bf16 by dot products of pairs in vectors (flags.cmake sets the compiler options of this file). Weights
+ * and dS are rounded to bf16 when they enter a product; sums are floats. */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/attention/attention_impl.h"

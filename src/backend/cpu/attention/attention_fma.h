@@ -1,4 +1,5 @@
-/* Products of attention by multiply-adds of floats: what attention_tile_body.c asks of the file that includes it. */
+/* Matrix products of attention by float multiply-adds: the definitions that attention_tile_body.c needs from the file
+ * that includes it. */
 #define PAIRS             0
 #define PRODUCTS_BY_TILES 0
 

@@ -1,7 +1,8 @@
-/* Gradient of attention: key/value heads of sequences are shared among the threads (attention_grad_body.c). dk and dv
- * of one are summed over queries, dq over keys, each in a fixed order by one thread. Heads that are left over, where
- * there are fewer than threads, are cut: dk and dv of a range of keys, or dq of a range of queries. Both need the
- * scores, so of the five products of a pair of blocks four go into the one and three into the other. */
+/* Gradient of attention (attention_grad_body.c). The threads share the key/value heads of the sequences. One thread
+ * computes dk and dv of a head, summed over queries, and dq, summed over keys, each in a fixed order. If fewer heads
+ * than threads are left at the end, these are cut into parts: dk and dv of a range of keys, or dq of a range of
+ * queries. Both kinds of part need the scores, so that of the five products per pair of blocks, the former takes four
+ * and the latter three. */
 #include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
@@ -10,7 +11,8 @@
 #define QUERIES_COST 3
 #define CUT_COST     (KEYS_COST + QUERIES_COST)
 
-/* Pairs of blocks that the first n query blocks of a head have; that its first n key blocks have. */
+/* pairs_of_queries returns the pairs of blocks of the first n query blocks of a head, pairs_of_keys those of its first
+ * n key blocks. */
 static int64_t pairs_of_queries(const mega_attention_args *a, int64_t n)
 {
     return a->causal ? n * (n + 1) / 2 : n * attention_blocks(a);
@@ -22,7 +24,8 @@ static int64_t pairs_of_keys(const mega_attention_args *a, int64_t n)
     return a->causal ? n * blocks - n * (n - 1) / 2 : n * blocks;
 }
 
-/* How many blocks have no more than this many pairs before them; none for what is less than nothing, at most all. */
+/* Returns the smallest number of blocks that together have at least `pairs` pairs: 0 if `pairs` is not positive, at
+ * most all blocks. */
 static int64_t blocks_before(const mega_attention_args *a, int64_t (*count)(const mega_attention_args *, int64_t),
                              int64_t pairs)
 {
@@ -33,7 +36,7 @@ static int64_t blocks_before(const mega_attention_args *a, int64_t (*count)(cons
 
 typedef void grad_body(const mega_attention_grad_args *g, int64_t item, const attention_part *part, float *scratch);
 
-/* Of a cut item, what lies in [begin, end) of its cost. */
+/* Computes the part of a cut item that corresponds to [begin, end) of its cost. */
 static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t item, int64_t begin, int64_t end,
                      float *scratch)
 {
@@ -50,7 +53,8 @@ static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t
     if (part.query_begin < part.query_end) body(g, item, &part, scratch);
 }
 
-/* How many items are left over and faster cut, though a thread may have a block of keys more than its part. */
+/* Returns how many of the last items to cut: those left over, if cutting them is faster although a thread may get a
+ * block of keys more than its share; else 0. */
 static int64_t items_to_cut(const mega_attention_args *a, int64_t items, int size)
 {
     const int64_t rest = items % size, gain = size * WHOLE_COST - rest * CUT_COST;
@@ -60,11 +64,11 @@ static int64_t items_to_cut(const mega_attention_args *a, int64_t items, int siz
 typedef struct grad_job {
     const mega_attention_grad_args *args;
     grad_body *body;
-    int64_t whole;                 /* items; those after them are cut */
-    int64_t whole_cost, item_cost; /* of a whole item; of a cut one */
+    int64_t whole;                 /* number of items that are not cut; they come first */
+    int64_t whole_cost, item_cost; /* cost of an item that is not cut; of one that is */
 } grad_job;
 
-/* What lies in [begin, end) of the cost of all items: whole ones that begin there, and parts of cut ones. */
+/* Computes the items that begin within [begin, end) of the total cost, and the parts of cut items within it. */
 static void cpu_attention_grad_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const grad_job *j = user;

@@ -1,10 +1,11 @@
-/* Attention backward by the same blocks as forward (plain/attention_grad.c has the formulas). Probabilities come back
- * from the saved log-sum-exp; sum_j P dP of a query is dout . out. dk and dv of one key/value head are summed in
- * scratch over its query heads and blocks in a fixed order. */
+/* Attention backward, with the same blocks as forward (plain/attention_grad.c has the formulas). Probabilities are
+ * recomputed from the saved log-sum-exp; for each query, sum_j P dP equals dout . out. dk and dv of one key/value head
+ * are summed in scratch, over its query heads and blocks in a fixed order. */
 
-/* In blocks of positions: k and v along their elements, kt along the keys, dk and dv as panels. Of a block of queries:
- * q and dout as columns and as panels, dq as columns. Of a pair of blocks: p and ds as rows along queries (the left
- * operands of dv and dk), ds as the right operand of dq, scores, dout v^T, dropout factors. */
+/* The buffers of one thread's scratch, in blocks of positions. For all keys: k and v along their elements, kt along the
+ * keys, dk and dv as panels. For a block of queries: q and dout as columns and as panels, dq as columns. For a pair of
+ * blocks: p and ds as rows along queries (the left operands of dv and dk), ds as the right operand of dq, scores, dout
+ * v^T and dropout factors. */
 typedef struct grad_scratch {
     float *k, *v, *kt, *dk, *dv;
     float *qt, *dot, *q, *dout, *dq;
@@ -35,8 +36,8 @@ static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch
     return t;
 }
 
-/* Rows r and r + 1, columns [c, c + VL), as the left operand of a product over queries and, where `keys` is given, as
- * the right one of a product over keys. Words of floats lie the same in both. */
+/* Stores rows r and r + 1 of columns [c, c + VL) as the left operand of a product over queries and, if `keys` is not
+ * NULL, as the right operand of a product over keys. For words of floats both layouts are the same. */
 ALWAYS void put_rows(float *to, float *keys, int64_t r, int64_t c, vf x, vf y)
 {
 #if PAIRS
@@ -52,7 +53,7 @@ ALWAYS void put_rows(float *to, float *keys, int64_t r, int64_t c, vf x, vf y)
 #endif
 }
 
-/* Scores and dout v^T of columns [c, c + VL) become dropped probabilities and dS. */
+/* Replaces the scores and dout v^T of columns [c, c + VL) by the probabilities after dropout and dS. */
 ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scratch *t, int64_t c, float scale)
 {
     const vf lse = vload(t->lse + c), delta = vload(t->delta + c);
@@ -85,14 +86,14 @@ static void grad_pair(const attention_head *w, const attention_pair *p, const gr
     clear_strips(p, t->ds_keys);
 #if PAIRS
     if (!p->diagonal) return;
-    for (int64_t r = STRIP; r < p->keys; r++) /* strips that products over pairs of queries read */
+    for (int64_t r = STRIP; r < p->keys; r++) /* zero the strips that products over pairs of queries read */
         if (r / STRIP % 2 == 1)
             for (int l = 0; l < 2; l++)
                 memset((uint16_t *)(void *)(l == 0 ? t->p : t->ds) + r * BLOCK + (r / STRIP - 1) * STRIP, 0, 2 * STRIP);
 #endif
 }
 
-/* dx[keys, D] (+)= p[keys, queries] x[queries, D], panel by panel; from the first query that a strip of keys has. */
+/* dx[keys, D] (+)= p[keys, queries] x[queries, D], panel by panel, from the first query that sees a strip of keys. */
 static void key_product(const attention_head *w, const attention_pair *p, float *dx, const float *s, const float *x,
                         bool accumulate, rows_ahead *ahead)
 {
@@ -107,7 +108,7 @@ static void key_product(const attention_head *w, const attention_pair *p, float 
         }
 }
 
-/* delta[i] = dout . out of the values as they are stored, and log-sum-exps in powers of 2. */
+/* Computes delta[i] = dout . out from the values as they are stored, and the log-sum-exps in powers of 2. */
 static void grad_delta(const mega_attention_grad_args *g, const attention_head *w, grad_scratch *t, int64_t i0,
                        int64_t rows)
 {
@@ -130,7 +131,7 @@ static void grad_delta(const mega_attention_grad_args *g, const attention_head *
     }
 }
 
-/* Keys and values of block j are packed. */
+/* Packs the keys and values of block j. */
 static void grad_pack_keys(const attention_head *w, const attention_part *part, const grad_scratch *t, int64_t j)
 {
     const mega_attention_args *a = w->a;
@@ -142,7 +143,7 @@ static void grad_pack_keys(const attention_head *w, const attention_part *part, 
     if (part->queries) pack_along(t->kt + j * block, &k, n, padded);
 }
 
-/* dk and dv of block j are whole. */
+/* Stores the finished dk and dv of block j. */
 static void grad_unpack_keys(const mega_attention_grad_args *g, const attention_head *w, const grad_scratch *t,
                              int64_t j)
 {
@@ -154,8 +155,8 @@ static void grad_unpack_keys(const mega_attention_grad_args *g, const attention_
     unpack_panels(&dv, t->dv + j * panel, BLOCK * BLOCK, n, 1.0f);
 }
 
-/* The products of a pair of blocks. `first`: of the key blocks that these queries see. The sums of dk and dv begin with
- * the first queries that see the keys, those of the first query head. */
+/* Computes the products of a pair of blocks. `first`: this is the first key block that these queries see. The sums of
+ * dk and dv start with the first queries that see the keys, in the first query head. */
 static void grad_products(const attention_head *w, const attention_part *part, const attention_pair *p,
                           const grad_scratch *t, bool first, rows_ahead *ahead)
 {
@@ -173,7 +174,7 @@ static void grad_products(const attention_head *w, const attention_part *part, c
     if (part->queries) value_product(w, p, t->dq, t->kt + at * block, t->ds_keys, !first, ahead);
 }
 
-/* What queries [i0, i0 + rows) are multiplied with. */
+/* Packs the operands for queries [i0, i0 + rows). */
 static void grad_pack_queries(const mega_attention_grad_args *g, const attention_head *w, const attention_part *part,
                               grad_scratch *t, int64_t i0, int64_t rows)
 {
@@ -217,7 +218,7 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     if (part->queries) unpack_turned(&dq, t->dq, t->delta, rows);
 }
 
-/* A part of key/value head `item` and of all the query heads that read it. */
+/* Computes a part of key/value head `item`, for all the query heads that read it. */
 static void attention_grad_item(const mega_attention_grad_args *g, int64_t item, const attention_part *part,
                                 float *scratch)
 {

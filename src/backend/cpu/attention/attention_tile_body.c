@@ -1,7 +1,7 @@
-/* Small matrix products, what attention is made of, and the packing of their operands:
+/* The small matrix products of attention, and the packing of their operands:
  *   c[M, N] (+)= a[M, K] b[K, N], sums in float.
- * a lies along k, its rows `lda` words apart; rows of b and of c are BLOCK words apart, and N is at most that. A word
- * is a float; where PAIRS, it is two bf16 that follow each other along k. */
+ * Rows of a are along k and `lda` words apart; rows of b and of c are BLOCK words apart, and N is at most BLOCK. A word
+ * is a float or, with PAIRS, two bf16 that are consecutive along k. */
 
 #define BLOCK       MEGA_ATTENTION_BLOCK
 #define GRAIN       MEGA_ATTENTION_GRAIN
@@ -9,14 +9,14 @@
 #define PER_WORD    (PAIRS ? 2 : 1)
 #define QUERY_GRAIN (PAIRS ? GRAIN : STRIP) /* queries of a block are padded to a multiple of this */
 
-/* Rows of a tensor that belong to one head of one sequence. */
+/* The rows of a tensor for one head of one sequence. */
 typedef struct head_rows {
     const void *x;
-    int64_t at, ld, width; /* the first element; elements between rows; elements of a row */
+    int64_t at, ld, width; /* index of the first element; distance of rows in elements; elements per row */
     bool bf16;
 } head_rows;
 
-/* Lines are asked for this many rows ahead: rows of a head lie far apart, often each on a page of its own. */
+/* Number of rows by which prefetching is ahead: the rows of a head are far apart, often each on its own page. */
 #define ROWS_AHEAD 8
 
 ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
@@ -27,12 +27,12 @@ ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
     for (int64_t b = 0; b < x->width * size; b += 64) __builtin_prefetch(at + b);
 }
 
-/* Rows of tensors that are read or written soon. Products bring them near, `step` rows with each tile of sums: all at
- * once would fill the buffers for lines under way, and the processor would wait. */
+/* Rows of tensors that are needed soon. Products prefetch `step` of them with each tile of sums. Prefetching all at
+ * once would fill the processor's buffers for outstanding lines and stall it. */
 typedef struct rows_ahead {
     uintptr_t at[8];
-    int64_t stride[8], bytes, left, step; /* of a row; rows of each tensor; rows of any to ask for at a time */
-    int tensors, tensor;                  /* the next row is of this one */
+    int64_t stride[8], bytes, left, step; /* bytes between rows, and per row; rows left per tensor, and per prefetch */
+    int tensors, tensor;                  /* tensor: the one whose row is next */
 } rows_ahead;
 
 ALWAYS void ahead_add(rows_ahead *t, head_rows x)
@@ -54,13 +54,13 @@ ALWAYS void ask_ahead(rows_ahead *t)
 }
 
 #if PAIRS
-/* bf16 of x in the first half, of y in the second. */
+/* Returns x rounded to bf16 in the first half, and y in the second. */
 ALWAYS __m512i narrow_two(vf x, vf y)
 {
     return (__m512i)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
 }
 
-/* Its lanes as words: bf16 of x, then of y. */
+/* Returns the lanes of narrow_two as words: each is the bf16 of x, then that of y. */
 ALWAYS vf pairs_of_two(__m512i halves)
 {
     static const uint16_t order[2 * VL] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -70,7 +70,7 @@ ALWAYS vf pairs_of_two(__m512i halves)
 #endif
 
 #if PRODUCTS_BY_TILES
-/* Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns of b. */
+/* Tiles 0 to 3 hold sums, 4 and 5 hold rows of a, 6 and 7 hold columns of b. */
 ALWAYS void attention_tile(const int R, const int N, float *c, const float *a, int64_t lda, const float *b, int64_t K,
                            bool accumulate)
 {
@@ -102,11 +102,11 @@ ALWAYS void attention_tile(const int R, const int N, float *c, const float *a, i
     if (R > 1 && N > 1) _tile_stored(3, c1 + 16, 4 * BLOCK);
 }
 
-/* M, N and K (words) are multiples of 16. */
+/* M, N and K (in words) must be multiples of 16. */
 static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
                               bool accumulate, rows_ahead *ahead)
 {
-    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read and write memory */
+    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not declare that they access memory */
     for (int64_t n = 0; n < N; n += 32)
         for (int64_t m = 0; m < M; m += 32) {
             float *to = c + m * BLOCK + n;
@@ -122,7 +122,7 @@ static void attention_product(float *c, const float *a, int64_t lda, const float
     __asm__ volatile("" ::: "memory");
 }
 #else
-/* Rows x vectors of sums, the vectors of b and one of a fill 16 registers, or 32. */
+/* The sums (rows x vectors), the vectors of b and one vector of a together fill the 16 or 32 registers. */
 #define TILE_ROWS 6
 #define TILE_VECS (VECTOR_BYTES == 64 ? 4 : 2)
 
@@ -159,7 +159,7 @@ ALWAYS void attention_tile(const int R, const int N, float *restrict c, const fl
         if (accumulate) __builtin_prefetch(c + i / N * BLOCK + i % N * VL, 1);
         sum[i / N][i % N] = vset(0.0f);
     }
-    for (int64_t k = 0; k < K; k += TILE_STEP) { /* few turns, which the processor foresees to the last */
+    for (int64_t k = 0; k < K; k += TILE_STEP) { /* few iterations, which the processor predicts fully */
 #pragma GCC unroll 6
         for (int r = 0; r < R; r++) __builtin_prefetch(a + (R + r) * lda + k);
         const int64_t stop = K - k < TILE_STEP ? K : k + TILE_STEP;
@@ -176,7 +176,7 @@ ALWAYS void attention_tile(const int R, const int N, float *restrict c, const fl
     }
 }
 
-/* All rows of N vectors of columns. */
+/* Computes all rows for N vectors of columns. */
 ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t K,
                               bool accumulate, rows_ahead *ahead)
 {
@@ -195,7 +195,7 @@ ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda
     }
 }
 
-/* K counts words. */
+/* K is in words. */
 static void attention_product(float *c, const float *a, int64_t lda, const float *b, int64_t M, int64_t N, int64_t K,
                               bool accumulate, rows_ahead *ahead)
 {
@@ -212,7 +212,7 @@ static void attention_product(float *c, const float *a, int64_t lda, const float
 }
 #endif
 
-/* Words [w, w + VL) of row i: VL elements, or, where PAIRS, 2 VL. Zeros after the end of the row. */
+/* Returns words [w, w + VL) of row i: VL elements or, with PAIRS, 2 VL. Zeros after the end of the row. */
 ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
 {
     const int64_t at = x->at + i * x->ld + w * PER_WORD, n = x->width - w * PER_WORD;
@@ -233,7 +233,7 @@ ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
 #endif
 }
 
-/* Words of elements [d, d + VL) of rows that follow each other: of row i or, where PAIRS, of rows 2 i and 2 i + 1. */
+/* Returns words of elements [d, d + VL) from consecutive rows: from row i or, with PAIRS, from rows 2 i and 2 i + 1. */
 ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t rows, int64_t d)
 {
     const int64_t n = x->width - d;
@@ -255,7 +255,7 @@ ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t r
 #endif
 }
 
-/* dst[i, w): rows [0, rows) along their elements, zeros in rows [rows, padded). */
+/* Packs to dst[i, w): rows [0, rows) along their elements, and zeros in rows [rows, padded). */
 ALWAYS void pack_rows_typed(const bool bf16, float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
 {
     for (int64_t i = 0; i < padded; i++) {
@@ -271,8 +271,9 @@ static void pack_rows(float *dst, int64_t ld, const head_rows *x, int64_t rows, 
         pack_rows_typed(false, dst, ld, x, rows, padded);
 }
 
-/* Rows [0, rows) become columns, zeros up to column `padded`: dst[w, i), BLOCK words between rows, of words w of row i;
- * or, where `along`, dst[d, i), BLOCK / PER_WORD words between rows, of elements d of rows that lie along i. */
+/* Transposes rows [0, rows) into columns, with zeros up to column `padded`. Writes dst[w, i), with BLOCK words between
+ * rows, from words w of row i; with `along`, writes dst[d, i), with BLOCK / PER_WORD words between rows, from elements
+ * d of the rows along i. */
 ALWAYS void pack_columns_typed(const bool bf16, const bool along, float *dst, const head_rows *x, int64_t rows,
                                int64_t padded)
 {
@@ -311,10 +312,10 @@ static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t pad
     pack_columns(true, dst, x, rows, padded);
 }
 #else
-#define pack_along pack_turned /* words of floats lie the same in both */
+#define pack_along pack_turned /* for words of floats both layouts are the same */
 #endif
 
-/* dst: panels of BLOCK columns [BLOCK / PER_WORD, BLOCK] of rows as they lie, zeros up to row `padded`. */
+/* Copies rows to dst as panels of BLOCK columns [BLOCK / PER_WORD, BLOCK], with zeros up to row `padded`. */
 ALWAYS void pack_panels_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
     for (int64_t d = 0; d < attention_round(x->width, GRAIN); d += VL)
@@ -329,7 +330,7 @@ static void pack_panels(float *dst, const head_rows *x, int64_t rows, int64_t pa
         pack_panels_typed(false, dst, x, rows, padded);
 }
 
-/* Rows [0, rows) of x = factor[i] * columns [0, rows) of src[width, BLOCK). */
+/* Writes rows [0, rows) of x = factor[i] * columns [0, rows) of src[width, BLOCK). */
 static void unpack_turned(const head_rows *x, const float *src, const float *factor, int64_t rows)
 {
     void *to = (void *)(uintptr_t)x->x;
@@ -351,7 +352,7 @@ static void unpack_turned(const head_rows *x, const float *src, const float *fac
         }
 }
 
-/* Rows [0, rows) of x = scale * rows of src: panels of BLOCK columns, `panel` words apart. */
+/* Writes rows [0, rows) of x = scale * rows of src, which has panels of BLOCK columns, `panel` words apart. */
 static void unpack_panels(const head_rows *x, const float *src, int64_t panel, int64_t rows, float scale)
 {
     void *to = (void *)(uintptr_t)x->x;

@@ -1,18 +1,17 @@
-/* Matrix product. Which way a product goes depends on its shape and type alone:
+/* GEMM. The algorithm depends only on the shape and the type:
  *   few rows (a decode step)   gemm_body.c: each weight is read once, in its own type
- *   F32, BF16                  gemm_panels_body.c: op(b) is packed by the team block by block, and the rows of c (its
- *                              columns, where there are few rows) are shared among the threads; where a is the
- *                              smaller, it is what the team packs
+ *   F32, BF16                  gemm_panels_body.c: the team packs op(b) block by block, and the threads share the rows
+ *                              of c (its columns, if there are few rows); if a is smaller, the team packs a
  *   BF16 with dot products     gemm_pairs.c
- *   k = 0, F64                 the definition
- * bench_kernels measures it; bench_onednn does the same with oneDNN. */
+ *   k = 0, F64                 the plain kernel
+ * bench_kernels measures GEMM speed; bench_onednn measures oneDNN's for comparison. */
 #include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 /* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. A block of all rows
- * of a of STAYING_BYTES stays in the second. */
+ * of a, of at most STAYING_BYTES, stays in the second level. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS } gemm_way;
@@ -45,20 +44,20 @@ static int64_t panels_of(int64_t n, int64_t grain)
     return (n + grain - 1) / grain;
 }
 
-/* How much longer the busiest thread takes than even shares of these panels would. */
+/* Returns the time of the busiest thread, relative to an exactly even division of these panels. */
 static double unevenness(int64_t panels, int threads)
 {
     return (double)((panels + threads - 1) / threads) * threads / (double)panels;
 }
 
-/* How a product is walked: blocks of `columns` columns, of `depth` rows of k. In scratch lie packed b, the partial sums
- * of a block where c cannot hold them, and for each thread a packed block of a. Where a is the smaller (few rows), its
- * part changes with that of b: the team packs all rows of a, and each thread packs the panels of b that it multiplies,
- * one by one, so that a large weight is read once and never written packed. */
+/* How a GEMM is divided: into blocks of `columns` columns and `depth` rows of k. Scratch has packed b, the partial sums
+ * of a block if c cannot hold them, and a packed block of a for each thread. If a is the smaller operand (few rows),
+ * the roles of a and b are exchanged: the team packs all rows of a, and each thread packs the panels of b that it needs
+ * one by one. A large weight is then read once and never written to memory in packed form. */
 typedef struct gemm_walk {
     bool a_stays;
     int64_t columns, depth, block_rows;
-    size_t packed, sums, block; /* bytes */
+    size_t packed, sums, block; /* in bytes */
 } gemm_walk;
 
 static bool a_stays(const mega_gemm_args *a, const cpu_bodies *bodies, int threads)
@@ -110,7 +109,7 @@ static bool next_block(gemm_block *b)
     return b->depth > 0;
 }
 
-/* All rows of a, each block of k for itself. */
+/* Packs some rows of a, one block of k after another. */
 static void pack_a_work(void *user, int thread, int64_t row, int64_t row_end)
 {
     const panels_job *job = user;
@@ -131,7 +130,7 @@ static void columns_work(void *user, int thread, int64_t begin, int64_t end)
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_columns(&b, begin, end, pb);
 }
 
-/* All blocks of k of the packed rows, for some rows or some panels of columns. */
+/* Computes some rows, or some panels of columns, over all blocks of k of the packed rows. */
 static void panels_work(void *user, int thread, int64_t first, int64_t last)
 {
     const panels_job *job = user;
@@ -150,7 +149,7 @@ static void panels_work(void *user, int thread, int64_t first, int64_t last)
     }
 }
 
-/* Rows are shared in panels; where they are too few for even shares, columns are. */
+/* Returns whether dividing the columns among the threads is more even than dividing the rows, which is the default. */
 static bool gemm_columns_are_evener(const mega_gemm_args *a, const panels_job *job, int threads)
 {
     const double by_rows = unevenness(panels_of(a->m, job->bodies->gemm_rows_of_panel), threads);
@@ -203,7 +202,7 @@ static void few_rows_work(void *user, int thread, int64_t begin, int64_t end)
     job->bodies->gemm_rows(job->args, begin, end);
 }
 
-/* For ways whose adding cannot be switched off for one run. */
+/* Zeroes c, for an algorithm that always accumulates. */
 static void zero_rows(const mega_gemm_args *a)
 {
     const size_t size = mega_dtype_size(a->c_dtype);
@@ -235,8 +234,8 @@ static size_t cpu_gemm_scratch(const void *args, int threads)
     return w.packed + w.sums + w.block * (size_t)threads;
 }
 
-/* Panels of floats are not kept: packing them is 3 % of a step of 256 rows and less of others, and they would take
- * twice the memory of the weights. */
+/* Packed panels of floats are not kept for a whole step: packing takes only 3 % of a step of 256 rows, and less of
+ * larger steps, but the panels would take twice the memory of the weights. */
 static size_t gemm_packed(const void *args)
 {
     return way_of(args) == GEMM_PAIRS ? mega_pairs_packed(args) : 0;

@@ -1,14 +1,13 @@
-/* Product of few rows with a weight [n, k]: each weight is read once, straight from memory, which is what bounds it. So
- * a thread cuts its rows of the weight into parts and walks these side by side, each front to back, asking for lines
- * ahead of need: several streams keep more lines under way than one, and left to itself the processor starts anew at
- * every page.
- */
+/* GEMM of a few rows with a weight [n, k]. Each weight is read once, straight from memory, and this read bounds the
+ * speed. A thread therefore divides its rows of the weight into parts and walks these side by side, each from front to
+ * back, with prefetching. Several streams keep more cache lines in flight than one, and the hardware prefetcher alone
+ * would restart at every page. */
 
-/* Bytes asked for ahead, and parts that are walked side by side for one row of a. */
+/* Bytes by which prefetching is ahead, and the number of parts that are walked side by side for one row of a. */
 enum { GEMV_AHEAD = 2048, GEMV_STREAMS = 4 };
 
-/* 2*VL consecutive numbers. Of bf16, lo holds those at even places and hi the others: widening them so takes a shift
- * and a mask, and a product needs only that both its sides lie in the same order. */
+/* 2*VL consecutive numbers. For bf16, lo holds those at even indices and hi those at odd ones: this widening takes only
+ * a shift and a mask, and a dot product only needs the same order on both sides. */
 typedef struct gemv_pair {
     vf lo, hi;
 } gemv_pair;
@@ -21,7 +20,7 @@ ALWAYS gemv_pair gemv_get(bool bf16, const void *x, int64_t i)
     return (gemv_pair){(vf)(w << 16), (vf)(w & 0xffff0000u)};
 }
 
-/* The last n < 2*VL of a row, zeros after them. */
+/* Returns the last n < 2*VL numbers of a row, followed by zeros. */
 ALWAYS gemv_pair gemv_get_n(bool bf16, const void *x, int64_t i, int64_t n)
 {
     const int64_t size = bf16 ? 2 : 4;
@@ -46,8 +45,8 @@ ALWAYS void gemv_put(bool bf16, const mega_gemm_args *a, int64_t row, int64_t j,
     }
 }
 
-/* R rows of a with J rows of the weight, `apart` from each other, from j. Each sum is taken in the same order whatever
- * R and J are. */
+/* Multiplies R rows of a with J rows of the weight, which start at j and are `apart` from each other. Each sum is taken
+ * in the same order for all R and J. */
 ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_args *a, int64_t j, int64_t apart)
 {
     const int64_t K = a->k, left = K % (2 * VL), size = bf16 ? 2 : 4;
@@ -79,7 +78,8 @@ ALWAYS void gemm_row_block(bool bf16, const int R, const int J, const mega_gemm_
         gemv_put(bf16, a, i / J, j + i % J * apart, vsum(lo[i / J][i % J] + hi[i / J][i % J]));
 }
 
-/* As many rows of the weight at once as registers hold the sums of: equal parts of the range, each walked by itself. */
+/* Processes as many rows of the weight at once as there are registers for their sums. The range is divided into equal
+ * parts, one for each of these rows. */
 ALWAYS void gemm_rows_of(bool bf16, const int R, const mega_gemm_args *a, int64_t begin, int64_t end)
 {
     const int J = R == 1 ? GEMV_STREAMS : R == 2 ? 2 : 1;

@@ -1,14 +1,14 @@
-/* Sums of tiles by dot products of pairs in vectors of 64 bytes. a lies packed as [k/2][PAIRS_ROWS][2]. */
+/* Sums of tiles by dot products of pairs in vectors of 64 bytes. Packed a is laid out as [k/2][PAIRS_ROWS][2]. */
 
-#define PAIRS_ROWS 12 /* 24 sums, 2 vectors of b, 1 pair of a everywhere: of 32 registers */
+#define PAIRS_ROWS 12 /* 24 sums, 2 vectors of b, 1 broadcast pair of a: of 32 registers */
 
-/* A panel of b of this depth, and the panels of a that pass by it, lie in the first level of cache. */
+/* A panel of b of this depth, and the panels of a that it is multiplied with, stay in the first level of cache. */
 #define PAIRS_BLOCK_K 256
 
 ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero,
                       pairs_next next)
 {
-    (void)next; /* the processor looks ahead of plain loads by itself */
+    (void)next; /* the processor prefetches plain loads by itself */
     __m512 s[PAIRS_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < PAIRS_ROWS; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();

@@ -1,11 +1,11 @@
-/* Products of bf16 by dot products of pairs: how one is walked. For a block of columns and a slice of k the team packs
- * op(b) once; then each thread packs blocks of its rows of op(a) and multiplies them with all panels (with its share of
- * the panels, where rows are too few to share). Which sums belong together depends on the shape and the instruction set
- * alone. */
+/* GEMM of bf16 by dot products of pairs: how the work is divided. For each block of columns and slice of k, the team
+ * packs op(b) once. Then each thread packs blocks of its rows of op(a) and multiplies them with all panels (or with its
+ * share of the panels, if there are too few rows to share). The order of the sums depends only on the shape and the
+ * instruction set. */
 #include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
 
-/* Bytes of packed b: they stay in the last level of cache. */
+/* Bytes of packed b; they stay in the last level of cache. */
 enum { PACKED_BYTES = 6 << 20 };
 
 const cpu_pairs *mega_cpu_pairs_of(mega_isa isa)
@@ -38,13 +38,14 @@ static int64_t pairs_round_to(int64_t n, int64_t grain)
     return pieces(n, grain) * grain;
 }
 
-/* Cut into as few parts as `most` allows, as even as multiples of grain are. */
+/* Returns the size of the parts if n is divided into as few parts as `most` (their largest size) allows, as evenly as
+ * multiples of grain permit. */
 static int64_t pairs_part_of(int64_t n, int64_t most, int64_t grain)
 {
     return pairs_round_to(pieces(n, pieces(n, most)), grain);
 }
 
-/* Sizes of what is packed at a time, and the bytes for it: packed b and sums once, the others for each thread. */
+/* Sizes of the blocks that are packed at a time, and their bytes: packed b and the sums once, the others per thread. */
 typedef struct pairs_walk {
     const cpu_pairs *pairs;
     int64_t columns, depth, padded, rows;
@@ -109,7 +110,7 @@ static void multiply_work(void *user, int thread, int64_t first, int64_t last)
     w->pairs->leave();
 }
 
-/* Rows are shared in panels; where they are too few for even shares, columns are. */
+/* Returns whether dividing the columns among the threads is more even than dividing the rows, which is the default. */
 static bool pairs_columns_are_evener(const pairs_job *job, int threads)
 {
     const int64_t rows = pieces(job->block.args->m, job->walk->pairs->rows_of_panel);
@@ -119,7 +120,7 @@ static bool pairs_columns_are_evener(const pairs_job *job, int threads)
     return by_columns + 0.03 < by_rows;
 }
 
-/* Slices and blocks of packed b one after the other, as they are walked. */
+/* Packed b has one slice and block after another, in the order in which they are used. */
 size_t mega_pairs_packed(const mega_gemm_args *a)
 {
     const pairs_walk w = pairs_walk_of(a);
@@ -128,7 +129,8 @@ size_t mega_pairs_packed(const mega_gemm_args *a)
     return (size_t)(pairs_round_to(a->n, PAIRS_COLUMNS) * padded) * 2;
 }
 
-/* One slice of one block of columns; its packed b is made now or was, earlier in the step. */
+/* Computes one slice of one block of columns; with `packs` it packs b first, otherwise b was packed earlier in the
+ * step. */
 static void run_slice(mega_team *team, pairs_job *job, bool packs)
 {
     pairs_block *b = &job->block;

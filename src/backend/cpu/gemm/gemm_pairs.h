@@ -1,44 +1,45 @@
-/* Products of bf16 by dot products of pairs: what gemm_pairs.c and its bodies share. Only files compiled for AVX-512
- * with bf16 (isa_avx512_bf16.c) and for AMX (isa_amx.c) have such bodies; mega_cpu_isa() tells which may run. */
+/* GEMM of bf16 by dot products of pairs: shared by gemm_pairs.c and its bodies. Such bodies exist only in files
+ * compiled for AVX-512 with bf16 (isa_avx512_bf16.c) and for AMX (isa_amx.c); mega_cpu_isa() tells which of them may
+ * run. */
 #ifndef MEGA_CPU_GEMM_PAIRS_H
 #define MEGA_CPU_GEMM_PAIRS_H
 
 #include "megalith/kernels.h"
 
-/* Columns of a panel of b. Panels lie as [pairs of k][PAIRS_COLUMNS][2], in both bodies. */
+/* Columns of a panel of b. In both bodies a panel is laid out as [pairs of k][PAIRS_COLUMNS][2]. */
 enum { PAIRS_COLUMNS = 32 };
 
-/* A slice of k of a block of columns. */
+/* A slice of k for a block of columns. */
 typedef struct pairs_block {
     const mega_gemm_args *args;
-    uint16_t *packed; /* columns [n, n + columns) of op(b), rows [k, k + depth), zeros after them up to `padded` */
-    float *sums;      /* [m, ld_sums] partial sums where c is not float; NULL: one slice of k is all */
+    uint16_t *packed; /* columns [n, n + columns) of op(b), rows [k, k + depth), then zeros up to `padded` */
+    float *sums;      /* [m, ld_sums] partial sums if c is not float; NULL if there is only one slice of k */
     int64_t ld_sums, n, columns, k, depth, padded;
-    bool first, last, overwrite; /* slice of k; what c held does not count */
+    bool first, last, overwrite; /* position among the slices of k; overwrite: ignore the old c */
 } pairs_block;
 
-/* Of packed b what the next panel will need, asked for at each 32 rows of k: cache lines from `at` on. */
+/* Prefetch of the next panel of packed b: cache lines from `at` on, some of them after every 32 rows of k. */
 typedef struct pairs_next {
     const uint16_t *at;
     int64_t lines;
 } pairs_next;
 
 typedef struct cpu_pairs {
-    int rows_of_panel;   /* of a */
-    int grain;           /* of k: packed slices are padded to multiples of it */
+    int rows_of_panel;   /* rows of a panel of a */
+    int grain;           /* packed slices of k are padded to a multiple of this */
     int64_t depth;       /* longest slice of k */
-    int64_t block_bytes; /* of a packed by a thread; less than its second level of cache */
+    int64_t block_bytes; /* bytes of a that a thread packs; less than its second level of cache */
 
-    /* Around any number of calls of `block`, in the thread that makes them. */
+    /* Call these around any number of calls of `block`, in the same thread. */
     void (*enter)(void);
     void (*leave)(void);
-    /* Panels [begin, end) of the block's columns are packed from op(b). */
+    /* Packs panels [begin, end) of the block's columns from op(b). */
     void (*pack_b)(const pairs_block *b, int64_t begin, int64_t end);
-    /* Rows [row, row + rows) of c against packed panels [begin, end). pa has room for the rows, rounded up to panels,
-     * of the padded slice, and `tiles` for PAIRS_COLUMNS floats for each of them. */
+    /* Computes rows [row, row + rows) of c from packed panels [begin, end). pa is a buffer for the rows, rounded up to
+     * panels, of the padded slice; `tiles` is a buffer of PAIRS_COLUMNS floats for each of these rows. */
     void (*block)(const pairs_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, uint16_t *pa,
                   float *tiles);
-    /* Dot products in registers alone; returns their number of operations (2 for each product). */
+    /* Runs dot products in registers only, to measure their speed; returns the number of operations (2 per product). */
     double (*spin)(int64_t rounds, float *sink);
 } cpu_pairs;
 
@@ -47,10 +48,11 @@ extern const cpu_pairs mega_cpu_pairs_avx512_bf16;
 extern const cpu_pairs mega_cpu_pairs_amx;
 #endif
 
-/* Of this instruction set; NULL: none. */
+/* Returns the bodies of this instruction set; NULL if it has none. */
 const cpu_pairs *mega_cpu_pairs_of(mega_isa isa);
 
-/* Whether this product, of BF16, is done so here; the scratch it then takes, and the product itself. */
+/* Returns whether this machine computes this BF16 product by pairs; the scratch bytes for it; and the product
+ * itself. */
 bool mega_pairs_can(const mega_gemm_args *a);
 size_t mega_pairs_scratch(const mega_gemm_args *a, int threads);
 size_t mega_pairs_packed(const mega_gemm_args *a); /* mega_kernel.packed */

@@ -1,20 +1,21 @@
-/* Matrix product of bf16 on packed pairs: two numbers that follow each other along k lie side by side, as the dot
- * product instructions take them. b lies in panels of PAIRS_COLUMNS columns, [k/2][PAIRS_COLUMNS][2]; a in panels of
- * PAIRS_ROWS rows, laid out by what includes this file, which also defines
+/* GEMM of bf16 on packed pairs: two numbers that are consecutive along k are adjacent, as the dot product instructions
+ * expect. b is packed in panels of PAIRS_COLUMNS columns, [k/2][PAIRS_COLUMNS][2], and a in panels of PAIRS_ROWS rows.
+ * The file that includes this one decides the layout of a and defines
  *   PAIRS_ROWS, PAIRS_BLOCK_K (rows of k that a tile is summed over at a time)
  *   pairs_pack_a  packs rows of op(a)
- *   pairs_sum     one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero; may ask for
- *                 what comes next
- * Every element is summed in the same order wherever it lies: along k from front to back, slices of k in order. */
+ *   pairs_sum     computes one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero; may
+ *                 prefetch the next operands
+ * Every element is summed in the same order for any division of the work: along k from front to back, slices of k in
+ * order. */
 
 #include "cpu/gemm/gemm_pairs.h"
 
-#define PAIRS_GROUP 24 /* panels that rows of b are packed into at a time */
+#define PAIRS_GROUP 24 /* number of panels that rows of b are packed into at a time */
 
-/* `sums`: the rows join row_sum too (with trans_a). */
+/* Packs rows of op(a); with `sums` (only if trans_a) also adds them to row_sum. */
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums);
 
-/* The first n lanes; all from 32 (16) on, none below 1. */
+/* Returns the mask of the first n lanes: all for n of 32 (16) or more, none for n below 1. */
 ALWAYS __mmask32 mask_of_32(int64_t n)
 {
     return n >= 32 ? 0xffffffffu : n <= 0 ? 0 : (1u << n) - 1;
@@ -25,8 +26,9 @@ ALWAYS __mmask16 mask_of_16(int64_t n)
     return (__mmask16)(n >= 16 ? 0xffffu : n <= 0 ? 0 : (1u << n) - 1);
 }
 
-/* Lines lie along k: x points at k of the first of `lines` (at most 16) lines, of which `depth` numbers are left. Out:
- * for each of the next 16 pairs a row of 16 pairs, the lines side by side, zeros where there is nothing. */
+/* Transposes lines that are along k: x points at k of the first of `lines` (at most 16) lines, which have `depth`
+ * numbers left. Each of the next 16 pairs becomes a row of 16 pairs, one from each line, with zeros for missing lines
+ * and numbers. */
 ALWAYS void pairs_turn(vf out[16], const uint16_t *x, int64_t ld, int64_t lines, int64_t depth)
 {
     const __mmask32 there = mask_of_32(depth);
@@ -40,7 +42,7 @@ ALWAYS void pairs_turn(vf out[16], const uint16_t *x, int64_t ld, int64_t lines,
     vtranspose(out);
 }
 
-/* Two rows that lie across k become one row of 16 pairs. */
+/* Interleaves two rows that are across k into one row of 16 pairs. */
 ALWAYS __m512i pairs_join(__m256i even, __m256i odd)
 {
     return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
@@ -59,11 +61,12 @@ ALWAYS void pairs_pack_lines(uint16_t *panel, const uint16_t *x, int64_t ld, int
         }
 }
 
-/* Rows lie along the columns: several panels at a time, for a line of memory is all that a row has for one. */
+/* Packs rows that are along the columns. Handles several panels at a time, because a row has only one cache line for
+ * each. */
 ALWAYS void pairs_pack_across(uint16_t *panel, const uint16_t *x, int64_t ld, int64_t columns, int64_t depth,
                               int64_t padded)
 {
-    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0); /* unpacking works within quarters */
+    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0); /* unpacking works per quarter register */
     for (int64_t k = 0; k < padded; k += 2, panel += 2 * PAIRS_COLUMNS)
         for (int64_t c = 0; c < columns; c += PAIRS_COLUMNS) {
             const __mmask32 there = mask_of_32(columns - c);
@@ -95,27 +98,27 @@ ALWAYS __m512 pairs_widen(__m256i h)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* To nearest even, NaN stays NaN, as mega_f32_to_bf16 does; what is below the least normal number becomes zero, as it
- * does inside the dot products. */
+/* Rounds to nearest even, NaN stays NaN, like mega_f32_to_bf16; except that numbers below the least normal number
+ * become zero, as they do inside the dot products. */
 ALWAYS __m256i pairs_narrow(__m512 x)
 {
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* sum + both numbers of each pair. */
+/* Returns sum plus both numbers of each pair. */
 ALWAYS __m512 pairs_add(__m512 sum, __m512i pairs)
 {
-    return _mm512_dpbf16_ps(sum, (__m512bh)pairs, (__m512bh)_mm512_set1_epi16(0x3f80)); /* 1 */
+    return _mm512_dpbf16_ps(sum, (__m512bh)pairs, (__m512bh)_mm512_set1_epi16(0x3f80)); /* 0x3f80 is 1 */
 }
 
-/* row_sum of 16 rows from `row`, of which `across` are there. */
+/* Adds the sums of 16 rows from `row` to row_sum; only the lanes in `across` are valid. */
 ALWAYS void pairs_put_row_sum(const mega_gemm_args *a, int64_t row, __mmask16 across, __m512 sum)
 {
     float *at = (float *)a->row_sum + row;
     _mm512_mask_storeu_ps(at, across, _mm512_add_ps(_mm512_maskz_loadu_ps(across, at), sum));
 }
 
-/* A tile of sums goes where it belongs: to c, or, where c is not float and slices are left, to b->sums. */
+/* Stores a tile of sums: to c or, if c is not float and slices are left, to b->sums. */
 ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pairs_block *b, int64_t row,
                                int64_t column, int64_t rows)
 {
@@ -165,7 +168,7 @@ ALWAYS void pairs_finish(const float *tile, const pairs_block *b, int64_t row, i
         pairs_finish_typed(false, tile, b, row, column, rows);
 }
 
-/* Lines of c that the last block of k will write, or read and write: asked for while it is summed. */
+/* Prefetches the lines of c that the last block of k will access, while that block is summed. */
 ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t rows)
 {
     const mega_gemm_args *a = b->args;
@@ -181,10 +184,10 @@ ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t
     for (int64_t r = 0; r < rows; r++, x += (size_t)a->ldc * size) __builtin_prefetch(x);
 }
 
-/* The share of block `i` of `blocks` in asking for the panel that follows pb, of the same depth. */
+/* Returns the share of block `i` of `blocks` in prefetching the panel after pb, which has the same depth. */
 ALWAYS pairs_next pairs_next_of(const uint16_t *pb, int64_t depth, int64_t i, int64_t blocks)
 {
-    const int64_t lines = (PAIRS_COLUMNS + blocks - 1) / blocks; /* a step of k is PAIRS_COLUMNS lines of a panel */
+    const int64_t lines = (PAIRS_COLUMNS + blocks - 1) / blocks; /* a step of k: PAIRS_COLUMNS lines */
     return (pairs_next){pb + depth * PAIRS_COLUMNS + i * lines * depth, i * lines < PAIRS_COLUMNS ? lines : 0};
 }
 

@@ -1,7 +1,7 @@
-/* Matrix product on packed panels (Goto, van de Geijn 2008). b lies packed in panels of GEMM_NR columns, [k][GEMM_NR];
- * blocks of a are packed by the thread that uses them in panels of GEMM_MR rows, [k][GEMM_MR], or read in place; a tile
- * of c is held in registers over one block of k. Packing widens bf16, so both types run the same loops. Every element
- * is summed in the same order wherever it lies: over each block of k from zero, blocks in order. */
+/* GEMM on packed panels (Goto, van de Geijn 2008). b is packed in panels of GEMM_NR columns, [k][GEMM_NR]. Blocks of a
+ * are packed by the thread that uses them, in panels of GEMM_MR rows, [k][GEMM_MR], or read in place. A tile of c stays
+ * in registers over one block of k. Packing widens bf16 to float, so both types run the same loops. Every element is
+ * summed in the same order for any division of the work: over each block of k from zero, blocks in order. */
 
 #if VECTOR_BYTES >= 64
 #define GEMM_MR 12 /* 24 sums, 2 vectors of b, 1 of a: of 32 registers */
@@ -31,7 +31,7 @@ ALWAYS float load1(bool bf16, const void *x, int64_t i)
     return bf16 ? mega_bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
 }
 
-/* Rows become columns. */
+/* Transposes 8 x 8. */
 ALWAYS void transpose8(v8 r[8])
 {
     v8 t[8];
@@ -55,7 +55,7 @@ ALWAYS void transpose8(v8 r[8])
     memcpy(r, t, sizeof t);
 }
 
-/* Four rows of 8 become 8 of four, dst[k][width]: what is left of panels of 12. */
+/* Transposes four rows of 8 into 8 rows of four, dst[k][width]: the remainder of panels of 12. */
 ALWAYS void transpose4(float *restrict dst, const int width, const v8 r[4])
 {
     v8 t[4], c[4];
@@ -76,7 +76,7 @@ ALWAYS void transpose4(float *restrict dst, const int width, const v8 r[4])
     }
 }
 
-/* dst[k][width] from lines that lie along k: line i at x + i*ld. `lines` of width are there, the rest are zeros. */
+/* Packs dst[k][width] from lines along k: line i is at x + i*ld. Only `lines` of width exist; the rest are zeros. */
 ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                        int64_t lines, int64_t depth)
 {
@@ -103,7 +103,7 @@ ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const vo
         for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? load1(bf16, x, at + i * ld + k) : 0.0f;
 }
 
-/* The same from rows that lie across: row k at x + k*ld, `columns` of width are there. */
+/* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. */
 ALWAYS void pack_across(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                         int64_t columns, int64_t depth)
 {
@@ -130,7 +130,7 @@ ALWAYS void pack_panel(bool bf16, const int width, float *dst, const void *x, in
         pack_across(bf16, width, dst, x, k * ld + line, ld, lines, depth);
 }
 
-/* One panel: columns [n, n + GEMM_NR) of op(b), `columns` of them are there, rows [k, k + depth). */
+/* Packs one panel: columns [n, n + GEMM_NR) of op(b), of which only `columns` exist, and rows [k, k + depth). */
 static void gemm_pack_b_panel(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth)
 {
     const int64_t width = columns < GEMM_NR ? columns : GEMM_NR;
@@ -139,7 +139,7 @@ static void gemm_pack_b_panel(const mega_gemm_args *a, float *dst, int64_t n, in
         pack_panel(false, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth);
 }
 
-/* Panels [begin, end) of the columns [n, n + columns) of op(b), rows [k, k + depth). */
+/* Packs panels [begin, end) of columns [n, n + columns) of op(b), rows [k, k + depth). */
 static void gemm_pack_b(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth,
                         int64_t begin, int64_t end)
 {
@@ -147,7 +147,7 @@ static void gemm_pack_b(const mega_gemm_args *a, float *dst, int64_t n, int64_t 
         gemm_pack_b_panel(a, dst + p * GEMM_NR * depth, n + p * GEMM_NR, columns - p * GEMM_NR, k, depth);
 }
 
-/* sum[i] += row i of a packed panel [depth][GEMM_MR], for the first `rows`: a step of k rows is whole vectors. */
+/* sum[i] += row i of a packed panel [depth][GEMM_MR], for the first `rows` rows. It adds whole vectors of several k. */
 static void gemm_panel_sum(float *sum, const float *panel, int64_t rows, int64_t depth)
 {
     enum { STEP = 8, VECTORS = STEP * GEMM_MR / VL };
@@ -170,7 +170,7 @@ static void gemm_panel_sum(float *sum, const float *panel, int64_t rows, int64_t
     }
 }
 
-/* Rows [m, m + rows) of op(a), rows [k, k + depth) of k, in panels; `sums`: they join row_sum too. */
+/* Packs rows [m, m + rows) of op(a), rows [k, k + depth) of k, in panels; with `sums` also adds them to row_sum. */
 static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t rows, int64_t k, int64_t depth,
                         bool sums)
 {
@@ -188,8 +188,9 @@ typedef struct gemm_tile {
     vf sum[GEMM_MR][2];
 } gemm_tile;
 
-/* What a tile asks for while it multiplies: its own part of c, `rows` lines of GEMM_NR, and `lines` lines of cache from
- * `ahead` of what comes next of b; after `left` of them, and then after each `run`, `skip` bytes are passed over. */
+/* Data that a tile prefetches while it multiplies: its own part of c, `rows` lines of GEMM_NR, and `lines` cache
+ * lines of the next b from `ahead` on. After `left` of these lines, and then after every `run` lines, it skips
+ * `skip` bytes. */
 typedef struct gemm_wish {
     const float *c;
     int64_t ldc, rows;
@@ -199,20 +200,22 @@ typedef struct gemm_wish {
 
 enum { GEMM_STEP = 4 };
 
-/* sum += x * y in place. Sums fill the registers: left to itself the compiler moves them about and spills some. */
+/* sum += x * y in place. The sums fill the registers, and without this the compiler moves them around and spills
+ * some. */
 #if defined(__FMA__)
 #define GEMM_FMA(sum, x, y) __asm__("vfmadd231ps %1, %2, %0" : "+v"(sum) : "v"(x), "v"(y))
 #else
 #define GEMM_FMA(sum, x, y) ((sum) += (x) * (y))
 #endif
 
-/* Where a tile finds its rows of op(a): packed [k][GEMM_MR] where ld is 0, else where they lie, [GEMM_MR][ld]. */
+/* Location of a tile's rows of op(a): packed as [k][GEMM_MR] if ld is 0, else in place as [GEMM_MR][ld]. */
 typedef struct gemm_rows {
     const float *a;
     int64_t ld;
 } gemm_rows;
 
-/* `steps` rows of k; pb [k][GEMM_NR]. Rows in place are reached from every third one: that needs few registers. */
+/* Adds `steps` rows of k; pb is [k][GEMM_NR]. Rows in place are addressed from every third row, which saves
+ * registers. */
 ALWAYS void gemm_tile_step(const bool in_place, vf sum[GEMM_MR][2], const float *const pa[GEMM_MR / 3], int64_t ld,
                            const float *restrict pb, int64_t at, const int steps)
 {
@@ -228,7 +231,7 @@ ALWAYS void gemm_tile_step(const bool in_place, vf sum[GEMM_MR][2], const float 
     }
 }
 
-/* One tile over one block of k. pb [depth][GEMM_NR]. */
+/* Sums one tile over one block of k; pb is [depth][GEMM_NR]. */
 ALWAYS void gemm_tile_sum(const bool in_place, gemm_tile *t, gemm_rows rows, const float *restrict pb, int64_t depth,
                           gemm_wish w)
 {
@@ -260,7 +263,7 @@ ALWAYS void gemm_tile_sum(const bool in_place, gemm_tile *t, gemm_rows rows, con
     }
 }
 
-/* A whole tile where sums are floats: c = the sums, plus `from` and the bias where they are given. */
+/* Stores a whole tile if c is float: c = the sums, plus `from` and the bias if these are given. */
 ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, const float *from, int64_t ldc, bool bias_bf16,
                             const void *bias, int64_t n)
 {
@@ -286,8 +289,8 @@ ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, const float *from, int
     }
 }
 
-/* What the sums of this block are added to, [m, n] of c's type: c, the residual, or NULL. Where c is not float, that is
- * for the last block to do. */
+/* Returns the values to add to the sums of this block, [m, n] of c's type: c, the residual, or NULL. If c is not float,
+ * only the last block adds them. */
 ALWAYS const void *gemm_addend(const gemm_block *b, bool is_float)
 {
     const mega_gemm_args *a = b->args;
@@ -296,8 +299,8 @@ ALWAYS const void *gemm_addend(const gemm_block *b, bool is_float)
     return b->overwrite && (b->first || !is_float) ? NULL : a->c;
 }
 
-/* Any tile, any type of c. Where c is not float, the partial sums of earlier blocks of k lie in b->sums, and the last
- * block finishes c. */
+/* Stores any tile for any type of c. If c is not float, b->sums has the partial sums of earlier blocks of k, and the
+ * last block writes c. */
 static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t row, int64_t column, int64_t rows,
                              int64_t columns)
 {
@@ -321,7 +324,7 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
         }
 }
 
-/* Lines of the residual are asked for before the sums are made. */
+/* Prefetches lines of the residual before the sums are computed. */
 ALWAYS void gemm_tile_ask(const gemm_block *b, int64_t row, int64_t height, int64_t column)
 {
     const mega_gemm_args *a = b->args;
@@ -335,7 +338,7 @@ ALWAYS void gemm_tile_ask(const gemm_block *b, int64_t row, int64_t height, int6
     }
 }
 
-/* One tile: rows [row, row + height) against the panel at `column` of the block. */
+/* Computes one tile: rows [row, row + height) times the panel at `column` of the block. */
 ALWAYS void gemm_tile_run(const bool in_place, const gemm_block *b, gemm_rows rows, const float *pb, int64_t row,
                           int64_t height, int64_t column, gemm_wish wish)
 {
@@ -361,21 +364,22 @@ ALWAYS void gemm_tile_run(const bool in_place, const gemm_block *b, gemm_rows ro
         gemm_tile_store(&t, c, from, a->ldc, false, bias, b->n + column);
 }
 
-/* Columns up to which rows of a that lie along k are read where they lie: packing them costs more than it saves while
- * few panels pass by. At 128 columns reading in place is 1.10 times as fast, at 512 1.01, at 2304 0.99. */
+/* Up to this number of columns, rows of a that are along k are read in place: with few panels, packing costs more than
+ * it saves. Reading in place is 1.10 times as fast at 128 columns, 1.01 times at 512, and 0.99 times at 2304. */
 #define GEMM_IN_PLACE_COLUMNS 512
 
-/* Not where their distance puts the rows of a tile into the same few lines of the first level of cache. */
+/* Returns whether to read a in place; not if the distance of the rows maps a tile's rows to the same few lines of the
+ * first level of cache. */
 ALWAYS bool gemm_reads_in_place(const mega_gemm_args *a, int64_t columns)
 {
     return a->head.dtype == MEGA_F32 && !a->trans_a && columns <= GEMM_IN_PLACE_COLUMNS && a->lda % 1024 != 0;
 }
 
-/* Rows [row, row + rows) against panels [begin, end) of packed b; pa: this thread's room for a block of a. */
+/* Computes rows [row, row + rows) from panels [begin, end) of packed b; pa is this thread's buffer for a block of a. */
 static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa)
 {
     const mega_gemm_args *a = b->args;
-    /* The next panel of b is asked for in as many parts as there are tiles. */
+    /* Prefetch the next panel of b in as many parts as there are tiles. */
     const int64_t tiles = (rows + GEMM_MR - 1) / GEMM_MR, lines = (b->depth * GEMM_NR / 16 + tiles - 1) / tiles;
     const int64_t in_place = gemm_reads_in_place(a, (end - begin) * GEMM_NR) ? rows - rows % GEMM_MR : 0;
     gemm_pack_a(a, pa, row + in_place, rows - in_place, b->k, b->depth, a->row_sum != NULL && b->n == 0 && begin == 0);
@@ -396,7 +400,7 @@ static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64
     }
 }
 
-/* The part of panel p of op(b), as it lies in memory, that tile number `tile` of `tiles` asks for. */
+/* Returns the part of panel p of op(b), in its original layout, that tile number `tile` of `tiles` prefetches. */
 ALWAYS gemm_wish gemm_wish_b(const gemm_block *b, int64_t p, int64_t tile, int64_t tiles)
 {
     const mega_gemm_args *a = b->args;
@@ -415,8 +419,8 @@ ALWAYS gemm_wish gemm_wish_b(const gemm_block *b, int64_t p, int64_t tile, int64
                        .skip = a->ldb * size - run * 64};
 }
 
-/* All rows of a, packed by the team for this block of k, against panels [begin, end) of op(b), which this thread packs
- * one by one into pb: they need not leave its caches. */
+/* Computes all rows of a, packed by the team for this block of k, times panels [begin, end) of op(b). This thread packs
+ * these one by one into pb, where they stay in its caches. */
 static void gemm_columns_run(const gemm_block *b, int64_t begin, int64_t end, float *pb)
 {
     const mega_gemm_args *a = b->args;

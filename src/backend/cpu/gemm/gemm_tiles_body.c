@@ -1,13 +1,13 @@
-/* Sums of tiles by AMX: four tiles of 16 x 16 sums, fed by two of a and two of b (Intel's optimization manual, chapter
- * on AMX). a lies packed as [k/32][2][16 rows][32]. */
+/* Sums of tiles by AMX: four tiles of 16 x 16 sums, with two tiles of a and two of b as operands (Intel's optimization
+ * manual, chapter on AMX). Packed a is laid out as [k/32][2][16 rows][32]. */
 
 #define PAIRS_ROWS 32
 
-/* Panels of this depth come from the second level of cache. On a noisy Sapphire Rapids 1024 was from 5 % slower to 20 %
- * faster than 256, by shape: sums are stored and loaded again less often. */
+/* Panels of this depth are read from the second level of cache. On a noisy Sapphire Rapids, 1024 was between 5 % slower
+ * and 20 % faster than 256, depending on the shape: sums are stored and loaded less often. */
 #define PAIRS_BLOCK_K 1024
 
-/* Tiles 0 to 3 hold sums, 4 and 5 rows of a, 6 and 7 columns of b: 16 rows of 64 bytes each. */
+/* Tiles 0 to 3 hold sums, 4 and 5 hold rows of a, 6 and 7 hold columns of b: 16 rows of 64 bytes each. */
 typedef struct tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -22,14 +22,14 @@ static void tiles_enter(void)
     _tile_loadconfig(&tiles_whole);
 }
 
-/* The tiles are empty again: the system has nothing of them to save when it switches threads. */
+/* Releases the tiles, so that the system need not save them when it switches threads. */
 static void tiles_leave(void)
 {
     _tile_release();
 }
 
-/* Tile loads miss the first level of cache often and are not looked ahead of by the processor: rows of a are asked for
- * PAIRS_AHEAD steps before they are used, the next panel of b (from memory) while this one is multiplied. */
+/* Tile loads often miss the first level of cache, and the processor does not prefetch them. Rows of a are prefetched
+ * PAIRS_AHEAD steps before they are used, and the next panel of b (from memory) while this one is multiplied. */
 #define PAIRS_AHEAD 2
 
 ALWAYS void tiles_ask(const uint16_t *pa, const pairs_next *next, int64_t k)
@@ -43,7 +43,7 @@ ALWAYS void tiles_ask(const uint16_t *pa, const pairs_next *next, int64_t k)
 ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero,
                       pairs_next next)
 {
-    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not say that they read memory */
+    __asm__ volatile("" ::: "memory"); /* gcc's intrinsics do not declare that they read memory */
     if (from_zero) {
         _tile_zero(0);
         _tile_zero(1);

@@ -1,5 +1,4 @@
-/* Options of the kernels: which ones, their number type and their threads.
- * Its rows are in backend/options.c. */
+/* Options of the kernels: implementation, number type and threads. The options are declared in backend/options.c. */
 #ifndef MEGALITH_BACKEND_OPTIONS_H
 #define MEGALITH_BACKEND_OPTIONS_H
 
@@ -13,14 +12,14 @@ extern "C" {
 typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_backend_kind;
 
 typedef struct mega_backend_options {
-    bool bf16, fp64;         /* neither: fp32. fp64 needs the plain kernels */
-    mega_dtype params_dtype; /* of compute and activations; derived from the two flags */
+    bool bf16, fp64;         /* neither: fp32; fp64 needs the plain kernels */
+    mega_dtype params_dtype; /* type of computation and activations; derived from the two flags */
     mega_backend_kind backend;
-    int64_t num_threads;  /* derived where it is not given, at least 1 */
-    bool no_pack_weights; /* weights are packed anew for each product of a step */
+    int64_t num_threads;  /* derived if not given; at least 1 */
+    bool no_pack_weights; /* pack the weights again for each GEMM of a step */
 } mega_backend_options;
 
-/* Their rows, by the titles of --help. */
+/* The option tables, one per title of --help. */
 extern const mega_option_section mega_backend_precision_section, mega_backend_threads_section,
     mega_backend_kernels_section;
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Every kernel by name: those of the ops (ops.h, with what holds for all), and those of the optimizers. */
+/* Declares every kernel: the kernels of the ops (contract: ops.h) and those of the optimizers. */
 #ifndef MEGALITH_KERNELS_H
 #define MEGALITH_KERNELS_H
 
@@ -8,21 +8,21 @@
 extern "C" {
 #endif
 
-/* AdamW (Loshchilov, Hutter 2019), decoupled decay, bias corrected, in one sweep; g is multiplied by grad_factor (the
- * clip coefficient) on the way in; with l2 the decay is added to the gradient instead (plain Adam).
+/* AdamW (Loshchilov, Hutter 2019) with decoupled decay and bias correction, in one sweep. g is first multiplied by
+ * grad_factor (the clip coefficient). With l2 the decay is added to the gradient instead (plain Adam).
  *   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
  *   p -= lr * ( (m/(1-b1^k)) / (sqrt(v/(1-b2^k)) + eps) + wd p )
- *   p, m, v, g [count] acc; weight [count] head.dtype receives the rounded p, or NULL. k counts from 1. */
+ *   p, m, v, g [count] acc; weight [count] head.dtype receives the rounded p, or is NULL. k counts from 1. */
 typedef struct mega_adamw_args {
     mega_kernel_head head;
     void *p, *m, *v, *weight /* or NULL */;
     const void *g;
     int64_t count, k;
     double lr, beta1, beta2, eps, weight_decay, grad_factor;
-    bool l2; /* weight_decay joins the gradient: plain Adam */
+    bool l2; /* add weight_decay to the gradient: plain Adam */
 } mega_adamw_args;
 
-/* SGD with momentum as torch.optim.SGD: g += wd p; buf = first ? g : mu buf + g; p -= lr buf. */
+/* SGD with momentum, as in torch.optim.SGD: g += wd p; buf = first ? g : mu buf + g; p -= lr buf. */
 typedef struct mega_sgd_args {
     mega_kernel_head head;
     void *p, *momentum, *weight /* or NULL */;
@@ -32,8 +32,9 @@ typedef struct mega_sgd_args {
     bool first;
 } mega_sgd_args;
 
-/* out[0] = sum of squares, out[1] = count of zeros, out[2] = count of values that are not finite. Chunks of 65,536
- * elements whose partial sums are combined in order: the bits do not depend on the number of threads. x [count] acc. */
+/* out[0] = sum of squares, out[1] = number of zeros, out[2] = number of values that are not finite. The partial sums
+ * of chunks of 65,536 elements are combined in order, so the bits do not depend on the number of threads. x [count]
+ * acc. */
 typedef struct mega_norm_args {
     mega_kernel_head head;
     double *out; /* [3] */

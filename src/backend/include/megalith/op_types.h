@@ -1,4 +1,5 @@
-/* Types that ops and their kernels share: a value of a graph, what a kernel is, constants of ops. */
+/* Types shared by ops and their kernels: the values that change between steps, kernels and their argument structs, and
+ * constants of ops. */
 #ifndef MEGALITH_OP_TYPES_H
 #define MEGALITH_OP_TYPES_H
 
@@ -14,32 +15,31 @@
 extern "C" {
 #endif
 
-/* What changes between two runs of one program. Kernels read it; nothing of it is baked into an instruction. */
+/* Values that change between two runs of a program. Kernels read them from here; instructions contain none of them. */
 typedef struct mega_step_block {
-    uint32_t seed; /* of dropout */
-    uint32_t step; /* optimizer step, counts from 0 */
-    /* Factor on the loss gradient: 1/micro-batches for Megatron's mean per micro-batch (with a denominator tensor), or
-     * 1/unmasked tokens of the step; times the loss scale. */
+    uint32_t seed; /* seed of dropout */
+    uint32_t step; /* optimizer step, counted from 0 */
+    /* Factor on the loss gradient, times the loss scale: either 1/micro-batches, for Megatron's mean per micro-batch
+     * (with a denominator tensor), or 1/unmasked tokens of the step. */
     double loss_factor;
-    /* Generation: key/value rows that the cache of each sequence already holds, [B]. */
+    /* Generation: number of key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
-    bool first_micro_batch;      /* gradients start from nothing: gemm.begins */
+    bool first_micro_batch;      /* overwrite gradients instead of adding: gemm.begins */
     bool last_micro_batch;       /* gradients of the step are complete after its backward */
-    int64_t later_micro_batches; /* of this step, of all ranks of dp, whose samples follow those of this one */
-    /* Products read their weights as they were packed in the first micro-batch of this step
-     * (mega_kernel_head.packed). */
+    int64_t later_micro_batches; /* micro-batches of this step, on all ranks of dp, whose samples follow this one's */
+    /* GEMMs read the weights that were packed in the first micro-batch of this step (mega_kernel_head.packed). */
     bool keeps_packed;
 } mega_step_block;
 
 /* First member of every argument struct. */
 typedef struct mega_kernel_head {
     mega_dtype dtype;
-    void *scratch; /* mega_kernel.scratch bytes, 64-byte aligned, garbage before and after */
-    void *handle;  /* owned by the kernel: made by prepare, freed by release */
+    void *scratch; /* mega_kernel.scratch bytes, 64-byte aligned; contents undefined before and after */
+    void *handle;  /* owned by the kernel: created by prepare, freed by release */
     const mega_step_block *step;
-    /* NULL, or mega_kernel.packed bytes, 64-byte aligned: where an operand that stays the same through a step lies
-     * packed. With step->keeps_packed it is written in the first micro-batch, by calls that have `packs`, and read by
-     * all; without, it is not touched. */
+    /* Memory for the packed form of an operand that is constant within a step: mega_kernel.packed bytes, 64-byte
+     * aligned, or NULL. With step->keeps_packed, calls that have `packs` write it in the first micro-batch, and all
+     * calls read it; without keeps_packed it is not used. */
     void *packed;
     bool packs;
 } mega_kernel_head;
@@ -47,23 +47,25 @@ typedef struct mega_kernel_head {
 typedef struct mega_kernel {
     const char *name;
     void (*run)(mega_team *team, const void *args);
-    /* NULL, or called once after sizes and pointers are set and before the first run (makes GEMM primitives). */
+    /* Prepares a call, for example by creating GEMM primitives. Called once, after sizes and pointers are set and
+     * before the first run; may be NULL. */
     mega_status (*prepare)(void *args, int threads);
     void (*release)(void *args);
-    /* NULL, or bytes of scratch for these sizes and this many threads; pointers of args may still be unset. */
+    /* Returns the bytes of scratch for these sizes and this number of threads; pointers of args may still be unset. May
+     * be NULL: no scratch. */
     size_t (*scratch)(const void *args, int threads);
-    /* NULL, or bytes of the operand b of these sizes as this kernel packs it, the same for any other operands; 0: it is
-     * not worth keeping. */
+    /* Returns the bytes of operand b as this kernel packs it, or 0 if packing does not pay. The result depends only on
+     * the size of b, not on the other operands. May be NULL. */
     size_t (*packed)(const void *args);
 } mega_kernel;
 
-/* Windows of size x size pixels that move over images of height x width pixels, `stride` pixels at a time in both
- * directions, with `padding` pixels around the image. */
+/* Windows of size x size pixels that move over images of height x width pixels. They move `stride` pixels at a time in
+ * both directions, and there are `padding` pixels around the image. */
 typedef struct mega_windows {
     int64_t height, width, size, stride, padding;
 } mega_windows;
 
-/* Windows along a direction of `extent` pixels: the height or width of the result. */
+/* Returns the number of windows along a direction of `extent` pixels: the height or width of the result. */
 static inline int64_t mega_windows_along(const mega_windows *w, int64_t extent)
 {
     return (extent + 2 * w->padding - w->size) / w->stride + 1;

@@ -1,18 +1,20 @@
-/* Ops that a model can write, by family. Each ops_FAMILY.h begins with the lists of its kernels and ops, from which the
- * op table and the tests are made. Then follow the contract and the arguments of each kernel, which backend/ defines,
- * and the function that adds the op to a graph, which graph/ defines beside the op's row in the op table.
+/* Ops that a model can use, by family. Each ops_FAMILY.h begins with the lists of its kernels and ops; the op table and
+ * the tests are generated from these lists. The arguments of each kernel follow with their contract; backend/ defines
+ * the kernels. Last comes the function that adds the op to a graph; graph/ defines it next to the op's row in the op
+ * table.
  *
- * Letters: T tokens of this rank (rows), B sequences, S positions, C channels, H heads, G key/value heads, D head size,
- * V vocabulary rows held here, R rows of a head chunk. Weights are [out, in].
+ * Letters: T rows (tokens of this rank), B sequences, S positions, C channels, H heads, G key/value heads, D head size,
+ * V vocabulary rows on this rank, R rows of a head chunk. Weights are [out, in].
  *
- * A kernel computes on raw pointers and sizes. No graph, no communicator, no allocation, no error path: shapes were
- * checked by the row of the op table that calls it. Each exists as mega_plain_NAME (the definition: one loop per index,
- * sums in double, one thread) and as mega_cpu_NAME (fast). Both take the same argument struct.
+ * A kernel works on raw pointers and sizes. It does not use a graph or a communicator, allocates nothing and cannot
+ * fail: the op's row in the op table has checked the shapes. Each kernel exists as mega_plain_NAME (the definition: one
+ * loop per index, sums in double, one thread) and as mega_cpu_NAME (fast). Both take the same argument struct.
  *
- * dtype of a call (head.dtype) is the type of activations and weights: MEGA_F32, MEGA_BF16, or MEGA_F64 (plain only).
- * "acc" is the wide type that goes with it: f64 for F64, else f32. Statistics, logits and weight gradients are acc.
- * Gradients of weights accumulate (+=); everything else overwrites (=) unless said. Outputs do not overlap inputs
- * unless said. A pointer marked "or NULL" may be absent. Rows are dense unless a leading dimension (ld_*) is given. */
+ * The dtype of a call (head.dtype) is the type of activations and weights: MEGA_F32, MEGA_BF16, or MEGA_F64 (plain
+ * only). "acc" is the accumulation type for it: f64 for F64, else f32. Statistics, logits and weight gradients are acc.
+ * Gradients of weights accumulate (+=); all other outputs are overwritten (=) unless a comment says otherwise. Outputs
+ * do not overlap inputs unless a comment says so. A pointer marked "or NULL" is optional. Rows are dense unless a
+ * leading dimension (ld_*) is given. */
 #ifndef MEGALITH_OPS_H
 #define MEGALITH_OPS_H
 

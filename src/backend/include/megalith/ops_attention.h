@@ -1,4 +1,4 @@
-/* Attention. (What holds for all ops: ops.h.) */
+/* Attention ops. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_ATTENTION_H
 #define MEGALITH_OPS_ATTENTION_H
 
@@ -18,14 +18,13 @@ extern "C" {
     X(ATTENTION_GRAD, attention_grad) \
     X(ATTENTION_CACHED, attention_cached)
 
-/* Attention over the heads held here, softmax(scale q k^T) v, flash style: never an [S, S] matrix in memory
- * (Dao et al. 2022). Row t of sequence b and position i is b*S + i. Query i sees keys j with
- * segment_start[t] <= j <= i (segment_start NULL: 0) when causal, else all keys of its sequence.
+/* Attention over the heads of this rank: softmax(scale q k^T) v, computed as in FlashAttention (Dao et al. 2022),
+ * without an [S, S] matrix in memory. Position i of sequence b is row t = b*S + i. If causal, query i sees keys j with
+ * segment_start[t] <= j <= i (NULL means 0); else it sees all keys of its sequence.
  *   q [T, H*D] with row stride ld_q; k, v [T, G*D] with ld_kv; out [T, H*D] with ld_out; lse [H, T] acc, natural log of
  *   the softmax denominator. Head h reads key/value head h*G/H.
- * Dropout on probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
- * (mega_dropout_block_of_keys); lse is without it.
- */
+ * Dropout of the probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
+ * (mega_dropout_block_of_keys). lse does not include dropout. */
 typedef struct mega_attention_args {
     mega_kernel_head head;
     void *out, *lse;
@@ -38,8 +37,8 @@ typedef struct mega_attention_args {
     bool causal;
 } mega_attention_args;
 
-/* dq, dk, dv overwrite, with the strides ld_dq, ld_dkv. forward holds the arguments of the forward call (out and lse as
- * results of it). */
+/* dq, dk, dv are overwritten; their strides are ld_dq and ld_dkv. forward has the arguments of the forward call,
+ * including its results out and lse. */
 typedef struct mega_attention_grad_args {
     mega_kernel_head head;
     void *dq, *dk, *dv;
@@ -48,10 +47,11 @@ typedef struct mega_attention_grad_args {
     mega_attention_args forward;
 } mega_attention_grad_args;
 
-/* Generation. Per sequence b: copies the `rows` new keys and values after the step->kv_length[b] ones in the cache,
- * then each new query i (position kv_length[b] + i) sees all keys up to and with its own position. A row whose position
- * lies past the capacity (padding of a last chunk) is not copied and gets out = 0. q [B*rows, H*D] ld_q; k, v [B*rows,
- * G*D] ld_kv; k_cache, v_cache [B, capacity, G*D]; out [B*rows, H*D] ld_out */
+/* Attention for generation. For each sequence b, appends the `rows` new keys and values to the step->kv_length[b] rows
+ * in the cache. New query i, at position kv_length[b] + i, then sees all keys up to and including its own position.
+ * Rows at positions beyond the capacity (padding of a last chunk) are not copied, and their out is 0.
+ *   q [B*rows, H*D] with row stride ld_q; k, v [B*rows, G*D] with ld_kv; k_cache, v_cache [B, capacity, G*D];
+ *   out [B*rows, H*D] with ld_out */
 typedef struct mega_attention_cached_args {
     mega_kernel_head head;
     void *out, *k_cache, *v_cache;
@@ -69,7 +69,8 @@ typedef struct mega_attention_shape {
 /* qkv [T, (H+2G)*D]: Q heads, then K heads, then V heads. */
 mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
                               const mega_attention_shape *s);
-/* Generation: s->seq is the rows of each sequence in this program (1 for decode). caches [B, capacity, G*D]. */
+/* Attention for generation. s->seq is the number of new rows per sequence (1 for decode); caches are [B, capacity,
+ * G*D]. */
 mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s);
 

@@ -1,4 +1,4 @@
-/* Ops element by element: activations, sums, products, dropout. (What holds for all ops: ops.h.) */
+/* Elementwise ops: activations, sums, products, dropout. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_ELEMENTWISE_H
 #define MEGALITH_OPS_ELEMENTWISE_H
 
@@ -30,8 +30,8 @@ extern "C" {
     X(DROPOUT, dropout)                 \
     X(DROPOUT_GRAD, dropout_grad)
 
-/* y = gelu(x + bias). tanh form: 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))), else 0.5 u (1 + erf(u/sqrt 2)).
- * Megatron's fused kernel writes 0.79788456 for sqrt(2/pi); we use the full constant. */
+/* y = gelu(u) with u = x + bias. The tanh form is 0.5 u (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))), the other form 0.5 u
+ * (1 + erf(u/sqrt 2)). Megatron's fused kernel rounds sqrt(2/pi) to 0.79788456; this one does not. */
 typedef struct mega_gelu_args {
     mega_kernel_head head;
     void *y;
@@ -40,7 +40,7 @@ typedef struct mega_gelu_args {
     bool tanh_form;
 } mega_gelu_args;
 
-/* dx = dy * gelu'(x + bias); dbias += column sums of dx. dx may be dy. */
+/* dx = dy * gelu'(x + bias); dbias += column sums of dx. dx may be the same memory as dy. */
 typedef struct mega_gelu_grad_args {
     mega_kernel_head head;
     void *dx, *dbias /* acc or NULL */;
@@ -49,7 +49,8 @@ typedef struct mega_gelu_grad_args {
     bool tanh_form;
 } mega_gelu_grad_args;
 
-/* y = activation(x), any kind but the two of gelu, which have their own kernel. A NaN stays NaN. y may be x. */
+/* y = activation(x), for all kinds except the two gelu forms, which have their own kernel. The activation of a NaN is
+ * NaN. y may be the same memory as x. */
 typedef struct mega_activation_args {
     mega_kernel_head head;
     void *y;
@@ -58,7 +59,7 @@ typedef struct mega_activation_args {
     mega_activation_kind kind;
 } mega_activation_args;
 
-/* dx = dy * activation'(x); the slope of relu at 0 is 0. dx may be dy or x. */
+/* dx = dy * activation'(x); the slope of relu at 0 is 0. dx may be the same memory as dy or x. */
 typedef struct mega_activation_grad_args {
     mega_kernel_head head;
     void *dx;
@@ -67,8 +68,9 @@ typedef struct mega_activation_grad_args {
     mega_activation_kind kind;
 } mega_activation_grad_args;
 
-/* y = residual + dropout(x + bias). Element seq_position[t]*C + c of sample sample_id[t] at `site`; kept values are
- * multiplied by 1/(1-p). y may be x or residual. With p = 0 sample_id and seq_position may be NULL. */
+/* y = residual + dropout(x + bias). The dropout mask is that of element seq_position[t]*C + c of sample sample_id[t] at
+ * `site`; kept values are multiplied by 1/(1-p). y may be the same memory as x or residual. If p is 0, sample_id and
+ * seq_position may be NULL. */
 typedef struct mega_dropout_add_args {
     mega_kernel_head head;
     void *y;
@@ -80,7 +82,7 @@ typedef struct mega_dropout_add_args {
     uint32_t site;
 } mega_dropout_add_args;
 
-/* dx = mask * dy / (1-p); dbias += column sums of dx. dx may be dy. */
+/* dx = mask * dy / (1-p); dbias += column sums of dx. dx may be the same memory as dy. */
 typedef struct mega_dropout_grad_args {
     mega_kernel_head head;
     void *dx, *dbias /* acc or NULL */;
@@ -92,7 +94,7 @@ typedef struct mega_dropout_grad_args {
     uint32_t site;
 } mega_dropout_grad_args;
 
-/* y = a + b; y may be a or b */
+/* y = a + b; y may be the same memory as a or b */
 typedef struct mega_add_args {
     mega_kernel_head head;
     void *y;
@@ -100,7 +102,7 @@ typedef struct mega_add_args {
     int64_t count;
 } mega_add_args;
 
-/* y = a * b, element by element; y may be a or b */
+/* y = a * b, elementwise; y may be the same memory as a or b */
 typedef struct mega_mul_args {
     mega_kernel_head head;
     void *y;
@@ -108,7 +110,7 @@ typedef struct mega_mul_args {
     int64_t count;
 } mega_mul_args;
 
-/* dst = (dst_dtype) (src * scale), element by element; types F32, BF16, F64, F16. */
+/* dst = (dst_dtype) (src * scale), elementwise; types F32, BF16, F64, F16. */
 typedef struct mega_convert_args {
     mega_kernel_head head;
     void *dst;
@@ -121,7 +123,7 @@ typedef struct mega_convert_args {
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
 mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
-mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* element by element */
+mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* elementwise */
 mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,

@@ -1,4 +1,4 @@
-/* Ops on images: convolution, pooling. (What holds for all ops: ops.h.) */
+/* Ops on images: convolution, pooling. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_IMAGE_H
 #define MEGALITH_OPS_IMAGE_H
 
@@ -26,10 +26,10 @@ extern "C" {
     X(MEAN_POOL2D, mean_pool2d)         \
     X(MEAN_POOL2D_GRAD, mean_pool2d_grad)
 
-/* Convolution (a correlation, as PyTorch's): y[s, i, j, o] = bias[o] + sum over c, p, q of
- * x[s, i stride - padding + p, j stride - padding + q, c] weight[o, c, p, q]; pixels outside of the image are 0.
- *   x [samples * height * width, C]: a row is a pixel; y [samples * height' * width', O], with mega_windows_along;
- *   weight [O, C, size, size]; bias [O] */
+/* Convolution, in the sense of PyTorch (a correlation): y[s, i, j, o] = bias[o] + sum over c, p, q of
+ * x[s, i stride - padding + p, j stride - padding + q, c] weight[o, c, p, q]; pixels outside the image are 0.
+ *   x [samples * height * width, C]: a row is a pixel; y [samples * height' * width', O], where mega_windows_along
+ *   gives height' and width'; weight [O, C, size, size]; bias [O] */
 typedef struct mega_conv2d_args {
     mega_kernel_head head;
     void *y;
@@ -56,9 +56,10 @@ typedef struct mega_conv2d_grad_w_args {
     int64_t samples, in_channels, out_channels;
 } mega_conv2d_grad_w_args;
 
-/* The largest pixel of each window, channel by channel; padding never wins. Of equal pixels the first in its image
- * wins, and a NaN wins over numbers. x [samples * height * width, C]; y [samples * height' * width', C]; index, of its
- * shape: the pixel's number in its image, saved for the gradient */
+/* The largest pixel of each window, channel by channel; padding is ignored. Among equal pixels the first in the image
+ * wins, and a NaN wins over numbers.
+ *   x [samples * height * width, C]; y [samples * height' * width', C]; index, of the shape of y: the number of the
+ *   largest pixel in its image, saved for the gradient */
 typedef struct mega_max_pool2d_args {
     mega_kernel_head head;
     void *y;
@@ -68,7 +69,7 @@ typedef struct mega_max_pool2d_args {
     int64_t samples, channels;
 } mega_max_pool2d_args;
 
-/* dx of a pixel = sum of dy of the windows in which it won, in their order */
+/* dx of a pixel = sum of dy over the windows in which that pixel was the largest, in the order of the windows */
 typedef struct mega_max_pool2d_grad_args {
     mega_kernel_head head;
     void *dx;
@@ -78,7 +79,7 @@ typedef struct mega_max_pool2d_grad_args {
     int64_t samples, channels;
 } mega_max_pool2d_grad_args;
 
-/* y = sum of the pixels of each window / size^2: padding counts as zeros, as PyTorch's AvgPool2d by default. */
+/* y = sum of the pixels of each window / size^2. Padding counts as zeros, as in PyTorch's AvgPool2d by default. */
 typedef struct mega_mean_pool2d_args {
     mega_kernel_head head;
     void *y;
@@ -95,12 +96,12 @@ typedef struct mega_mean_pool2d_grad_args {
     int64_t samples, channels;
 } mega_mean_pool2d_grad_args;
 
-/* Images are [samples * height * width, C]: a row is a pixel. 2-D convolution: weight [O, C * size * size], in the
- * order of a file's [O, C, size, size]; bias [O] or none; the result has O channels. */
+/* 2-D convolution of images [samples * height * width, C], where a row is a pixel. The weight is [O, C * size * size],
+ * in the order of [O, C, size, size] in a file; the bias is [O] or none; the result has O channels. */
 mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
                            const mega_windows *windows);
-/* The largest pixel of each window, of each channel; padding never wins. The mean counts padding as zeros. The padding
- * is at most half of the size. */
+/* The largest pixel of each window, per channel; padding is ignored. The mean counts padding as zeros. The padding must
+ * be at most half the window size. */
 mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
 mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
 

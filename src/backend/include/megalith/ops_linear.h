@@ -1,4 +1,4 @@
-/* Products with weights, biases. (What holds for all ops: ops.h.) */
+/* Matrix products with weights, and biases. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_LINEAR_H
 #define MEGALITH_OPS_LINEAR_H
 
@@ -19,11 +19,11 @@ extern "C" {
     X(BIAS_ADD, bias_add)           \
     X(COLUMN_SUM, column_sum)
 
-/* c[m, n] = op(a) op(b) (+ bias[n]) (+ residual[m, n]), or c += op(a) op(b) when accumulate.
- * op(a) is [m, k]: stored [m, k] with lda, or [k, m] when trans_a. op(b) is [k, n]: stored [k, n], or [n, k] when
- * trans_b. a, b, bias have head.dtype; c has c_dtype: head.dtype or its acc. No bias or residual with accumulate.
- * residual is [m, n] of c's type and ldc; c may be the same memory. With trans_a: row_sum[m] += the sum of row m of
- * op(a). */
+/* c[m, n] = op(a) op(b) (+ bias[n]) (+ residual[m, n]), or c += op(a) op(b) with accumulate.
+ *   op(a) is [m, k]: stored as [m, k] with lda, or as [k, m] with trans_a. op(b) is [k, n]: stored as [k, n], or as [n,
+ *   k] with trans_b. a, b and bias have head.dtype; c has c_dtype, which is head.dtype or its acc. accumulate excludes
+ *   bias and residual. residual is [m, n] with c's type and ldc, and may be the same memory as c. With trans_a:
+ *   row_sum[m] += the sum of row m of op(a). */
 typedef struct mega_gemm_args {
     mega_kernel_head head;
     void *c;
@@ -31,13 +31,13 @@ typedef struct mega_gemm_args {
     int64_t m, n, k, lda, ldb, ldc;
     bool trans_a, trans_b, accumulate;
     mega_dtype c_dtype;
-    bool begins;          /* with accumulate: c is overwritten in the first micro-batch of a step */
+    bool begins;          /* with accumulate: overwrite c in the first micro-batch of a step */
     const void *residual; /* or NULL */
     void *row_sum;        /* [m] acc, or NULL */
 } mega_gemm_args;
 
-/* Writes which code mega_cpu_gemm runs for bf16, such as "panels, avx2" or "pairs, amx" (F32 always takes the panels).
- * Returns out. */
+/* Writes the name of the code that mega_cpu_gemm runs for bf16, such as "panels, avx2" or "pairs, amx". (F32 always
+ * uses the panels.) Returns out. */
 const char *mega_gemm_description(char *out, int size);
 
 /* sum[c] += sum over rows of x[t, c]; sum [C] acc */

@@ -1,5 +1,5 @@
-/* Losses and metrics: cross-entropy with the LM head, squared error, sums over rows, accuracy. (What holds for all ops:
- * ops.h.) */
+/* Losses and metrics: cross-entropy with the LM head, squared error, sums over rows, accuracy. (The contract of all ops
+ * is in ops.h.) */
 #ifndef MEGALITH_OPS_LOSS_H
 #define MEGALITH_OPS_LOSS_H
 
@@ -39,9 +39,10 @@ extern "C" {
     X(XENT_GRAD, xent_grad)                   \
     X(XENT, xent)
 
-/* Cross-entropy of a chunk of rows over the vocabulary rows held here: columns [0, V) of logits [R, ld] acc, of which
- * the first `valid` are real (padding stays out of the softmax). Column v is id begin + v. Split in three so that a
- * vocabulary cut over tp needs two small all-reduces between them.
+/* Cross-entropy over the vocabulary rows of this rank, for a chunk of rows. The logits are [R, ld] acc; their columns
+ * [0, V) are this rank's, and the first `valid` of these are real (padding takes no part in the softmax). Column v is
+ * id begin + v. There are three kernels, so that a vocabulary that is sharded over tp needs only two small all-reduces,
+ * one between each two of them.
  * 1: row_max[r] = max of the valid logits */
 typedef struct mega_xent_max_args {
     mega_kernel_head head;
@@ -50,7 +51,8 @@ typedef struct mega_xent_max_args {
     int64_t rows, valid, ld;
 } mega_xent_max_args;
 
-/* 2: sums[2r] = sum over valid columns of exp(logit - row_max); sums[2r+1] = logit of the label if held here, else 0 */
+/* 2: sums[2r] = sum over valid columns of exp(logit - row_max); sums[2r+1] = logit of the label if this rank has it,
+ * else 0 */
 typedef struct mega_xent_sum_args {
     mega_kernel_head head;
     void *sums; /* [R, 2] acc */
@@ -59,9 +61,9 @@ typedef struct mega_xent_sum_args {
     int64_t rows, valid, ld, begin;
 } mega_xent_sum_args;
 
-/* 3: loss[r] = log(sum) + row_max - label logit (natural log, acc, not masked); and when dlogits is given,
- * dlogits[r, v] = (softmax - [v is the label]) * loss_mask[r] * coefficient * step->loss_factor / denominator, 0 in
- * padding columns, head.dtype. dlogits may be the same memory as logits when the types have one size. */
+/* 3: loss[r] = log(sum) + row_max - label logit (natural log, acc, not masked). If dlogits is not NULL, it is
+ * dlogits[r, v] = (softmax - [v is the label]) * loss_mask[r] * coefficient * step->loss_factor / denominator, and 0 in
+ * padding columns; its type is head.dtype. It may be the same memory as logits if the types have the same size. */
 typedef struct mega_xent_grad_args {
     mega_kernel_head head;
     void *loss;    /* [R] acc */
@@ -69,26 +71,27 @@ typedef struct mega_xent_grad_args {
     const void *logits, *row_max, *sums;
     const int32_t *labels;
     const float *loss_mask;  /* [R] */
-    const void *denominator; /* [1] acc, or NULL for 1; 0 counts as 1 */
+    const void *denominator; /* [1] acc, or NULL for 1; 0 means 1 */
     int64_t rows, cols, valid, ld, begin;
-    double coefficient; /* of this loss in the sum that is minimized */
+    double coefficient; /* factor of this loss in the minimized sum */
 } mega_xent_grad_args;
 
-/* The three in one sweep, for a vocabulary that is held whole: loss[r] and, when dlogits is given, its gradient. Each
- * row is read from memory once. Members as above. */
+/* The three kernels in one sweep, for a vocabulary that is not sharded: computes loss[r] and, if dlogits is not NULL,
+ * the gradient. Reads each row from memory once. Members as above. */
 typedef struct mega_xent_args {
     mega_kernel_head head;
     void *loss;    /* [R] acc */
-    void *dlogits; /* [R, ld] or NULL; may be the same memory as logits when the types have one size */
+    void *dlogits; /* [R, ld] or NULL; may be the same memory as logits if the types have the same size */
     const void *logits;
     const int32_t *labels;
     const float *loss_mask;  /* [R]; NULL without dlogits */
-    const void *denominator; /* [1] acc, or NULL for 1; 0 counts as 1 */
+    const void *denominator; /* [1] acc, or NULL for 1; 0 means 1 */
     int64_t rows, cols, valid, ld, begin;
-    double coefficient; /* of this loss in the sum that is minimized */
+    double coefficient; /* factor of this loss in the minimized sum */
 } mega_xent_args;
 
-/* out[0] = sum of x[i] * mask[i], out[0] acc, summed in double in order; an x or a mask that is NULL counts as ones. */
+/* out[0] = sum of x[i] * mask[i], out[0] acc, summed in order in double; if x or mask is NULL, its elements count as
+ * 1. */
 typedef struct mega_masked_sum_args {
     mega_kernel_head head;
     void *out;
@@ -106,9 +109,9 @@ typedef struct mega_masked_sum_grad_args {
     int64_t count;
 } mega_masked_sum_grad_args;
 
-/* seed[0] = coefficient * step->loss_factor / weight[0], where the backward pass begins for a loss that is a sum
- * divided by a weight; 0 where the weight is 0 or less, as the loss is then. seed, weight acc; a weight that is NULL
- * counts as 1. */
+/* seed[0] = coefficient * step->loss_factor / weight[0]: the gradient at which the backward pass starts, for a loss
+ * that is a sum divided by a weight. 0 if the weight is 0 or less, in which case the loss is 0 too. seed and weight are
+ * acc; a NULL weight means 1. */
 typedef struct mega_loss_seed_args {
     mega_kernel_head head;
     void *seed;
@@ -124,7 +127,7 @@ typedef struct mega_squared_error_args {
     int64_t rows, cols;
 } mega_squared_error_args;
 
-/* dx = 2 (x - target) dloss[t]. dx may be x or target. */
+/* dx = 2 (x - target) dloss[t]. dx may be the same memory as x or target. */
 typedef struct mega_squared_error_grad_args {
     mega_kernel_head head;
     void *dx;
@@ -132,9 +135,9 @@ typedef struct mega_squared_error_grad_args {
     int64_t rows, cols;
 } mega_squared_error_grad_args;
 
-/* Whether the largest logit of a row is that of its label: hit[t] = 1 or 0. Of equal logits the first is the largest; a
- * row with a NaN is no hit. counts[t] = 1 where the label is a class, a number in [0, classes); else hit and counts are
- * both 0. */
+/* hit[t] = 1 if the largest logit of row t is at its label, else 0. Among equal logits the first is the largest; a row
+ * with a NaN is not a hit. counts[t] = 1 if the label is a class, that is, in [0, classes); else hit[t] and counts[t]
+ * are both 0. */
 typedef struct mega_accuracy_args {
     mega_kernel_head head;
     void *hit, *counts;    /* [T] acc */
@@ -144,8 +147,8 @@ typedef struct mega_accuracy_args {
     mega_dtype logits_dtype; /* head.dtype or its acc */
 } mega_accuracy_args;
 
-/* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 where the label is no
- * class, a number in [0, classes). */
+/* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 if the label is not a
+ * class, that is, not in [0, classes). */
 typedef struct mega_cross_entropy_args {
     mega_kernel_head head;
     void *loss;            /* [T] acc */
@@ -155,18 +158,19 @@ typedef struct mega_cross_entropy_args {
     mega_dtype logits_dtype; /* head.dtype or its acc */
 } mega_cross_entropy_args;
 
-/* dlogits[t, c] = (softmax - [c is the label]) dloss[t]; 0 where the label is no class. dlogits may be logits. */
+/* dlogits[t, c] = (softmax - [c is the label]) dloss[t]; 0 if the label is not a class. dlogits may be the same memory
+ * as logits. */
 typedef struct mega_cross_entropy_grad_args {
     mega_kernel_head head;
     void *dlogits;
     const void *dloss /* [T] acc */, *logits;
     const int32_t *labels;
     int64_t rows, classes;
-    mega_dtype logits_dtype; /* of dlogits too */
+    mega_dtype logits_dtype; /* also the type of dlogits */
 } mega_cross_entropy_grad_args;
 
-/* sum[0] = sum of the weights of the rows whose label is a class, in double in order; a row counts 1 without weights.
- */
+/* sum[0] = sum of the weights of the rows whose label is a class, summed in order in double; without weights, their
+ * number. */
 typedef struct mega_labelled_sum_args {
     mega_kernel_head head;
     void *sum; /* [1] acc */
@@ -176,27 +180,29 @@ typedef struct mega_labelled_sum_args {
 } mega_labelled_sum_args;
 
 typedef struct mega_head_shape {
-    int64_t vocab_begin, valid; /* first id held here; real rows held here */
-    int64_t chunk_rows;         /* rows of a chunk; 0: choose */
-    bool with_gradient;         /* gradients are made in the forward program (training) */
+    int64_t vocab_begin, valid; /* first id on this rank; real rows on this rank */
+    int64_t chunk_rows;         /* rows of a chunk; 0: chosen automatically */
+    bool with_gradient;         /* the forward program also computes the gradients (training) */
 } mega_head_shape;
-/* LM head with cross-entropy by chunks of rows: logits never whole in memory. x [T, C], table [V, C].
- * token_loss [T] acc (unmasked); loss: the sum of token_loss * loss_mask, and of loss_mask. In training `loss` is
- * declared with mega_loss_add. */
+/* LM head with cross-entropy, computed by chunks of rows so that memory never holds all logits. x [T, C], table [V, C].
+ * Results: token_loss [T] acc (not masked), and a loss with the sums of token_loss * loss_mask and of loss_mask. In
+ * training `loss` is declared with mega_loss_add. */
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s);
-/* sum: of x [T] acc, each row times its weight; weight: of the weights [T] f32. Without weights each row counts 1. The
- * sum has a gradient to x, none to weights. */
+/* Returns the sum of x [T] acc, where each row is multiplied by its weight, and the sum of the weights [T] f32. Without
+ * weights each row counts as 1. The sum has a gradient with respect to x but not to the weights. */
 mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights);
-/* [T] acc: per row, the sum over columns of (x - target)^2. x, target [T, C] */
+/* Returns per row the sum over columns of (x - target)^2, [T] acc; x and target are [T, C]. */
 mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target);
-/* [T] acc: the softmax cross-entropy of each row of logits [T, classes], dtype or acc, against labels [T] i32; 0,
- * without a gradient, for a row whose label is no class (such as -100). A model may weight them before their sum. */
+/* Returns the softmax cross-entropy of each row, [T] acc, from logits [T, classes] of type dtype or acc and labels [T]
+ * i32. Rows whose label is not a class (such as -100) have loss 0 and no gradient. A model may weight the losses before
+ * summing them. */
 mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor labels);
-/* [1] acc: the sum of weights [T] f32 over the rows whose label is a class; their number without weights. */
+/* Returns the sum of weights [T] f32 over the rows whose label is a class, [1] acc; without weights, the number of
+ * these rows. */
 mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
-/* sum: rows whose largest logit (the first of equal ones) is that of the label; weight: rows whose label is a class.
- * logits [T, classes], labels [T] i32. A metric: it has no gradient. */
+/* Returns as sum the number of rows whose largest logit (the first of equal ones) is at the label, and as weight the
+ * number of rows whose label is a class. logits [T, classes], labels [T] i32. This is a metric: it has no gradient. */
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Normalization: layer norm, batch norm. (What holds for all ops: ops.h.) */
+/* Normalization: layer norm, batch norm. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_NORM_H
 #define MEGALITH_OPS_NORM_H
 
@@ -44,8 +44,8 @@ typedef struct mega_layer_norm_grad_args {
 
 mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps);
 
-/* Batch norm over groups of consecutive rows: y = (x - mean) / sqrt(var + eps) * gain + bias per column, mean and
- * (biased) variance over the `rows` rows of a group.
+/* Batch norm over groups of consecutive rows: y = (x - mean) / sqrt(var + eps) * gain + bias per column. mean and var
+ * (biased) are over the `rows` rows of a group.
  *   x, y [groups * rows, C]; gain, bias [C]; mean, var [groups, C] acc, for the gradient and the running statistics */
 typedef struct mega_batch_norm_args {
     mega_kernel_head head;
@@ -55,7 +55,7 @@ typedef struct mega_batch_norm_args {
     double eps;
 } mega_batch_norm_args;
 
-/* dx, dgain += , dbias += [C] acc. dx may be dy. */
+/* dx, dgain += , dbias += [C] acc. dx may be the same memory as dy. */
 typedef struct mega_batch_norm_grad_args {
     mega_kernel_head head;
     void *dx, *dgain, *dbias;
@@ -64,22 +64,23 @@ typedef struct mega_batch_norm_grad_args {
     double eps;
 } mega_batch_norm_grad_args;
 
-/* The form of evaluation: mean and var [C] are given, such as running statistics. y may be x. */
+/* Batch norm as in evaluation: mean and var [C] are given, for example running statistics. y may be the same memory as
+ * x. */
 typedef struct mega_batch_norm_fixed_args {
     mega_kernel_head head;
     void *y;
     const void *x, *gain, *bias, *mean, *var;
     int64_t rows, cols;
     double eps;
-    mega_dtype stats; /* of mean and var: the compute type or acc */
+    mega_dtype stats; /* type of mean and var: the compute type or acc */
 } mega_batch_norm_fixed_args;
 
-/* Running statistics follow each group in the order of samples: running = (1 - momentum) running + momentum * group,
- * with the unbiased variance, var * rows / (rows - 1). What the groups of a step add to them is a sum over its
- * micro-batches, of which this is the part of one: that of its last group counts momentum, times 1 - momentum for each
- * group that follows, in this micro-batch or in a later one (step->later_micro_batches). Of what running was before,
- * (1 - momentum)^groups of the step is left (mega_optimizer_update_buffers).
- *   sum_mean, sum_var [C] acc, added to; mean, var [groups, C] acc, as batch_norm leaves them; rows > 1 */
+/* Contribution of one micro-batch to the running statistics. These follow each group in the order of the samples:
+ * running = (1 - momentum) running + momentum * group, where the group's variance is made unbiased: var * rows / (rows
+ * - 1). Over a step, running is therefore multiplied by (1 - momentum)^groups (mega_optimizer_update_buffers), and each
+ * group adds momentum * (1 - momentum)^n, where n is the number of groups that follow it in this micro-batch or in
+ * later ones (step->later_micro_batches). This kernel adds the groups of its micro-batch.
+ *   sum_mean, sum_var [C] acc, accumulated; mean, var [groups, C] acc, from batch_norm; rows > 1 */
 typedef struct mega_batch_norm_update_args {
     mega_kernel_head head;
     void *sum_mean, *sum_var;
@@ -88,22 +89,23 @@ typedef struct mega_batch_norm_update_args {
     double momentum;
 } mega_batch_norm_update_args;
 
-/* Batch norm with the statistics of groups of `group` consecutive rows (samples of a group times pixels), at least 2:
- * y [T, C]; mean, var [T / group, C] acc, of which var is biased. */
+/* Batch norm with the statistics of groups of `group` consecutive rows (samples of a group times pixels); group is at
+ * least 2. y is [T, C]; mean and var (biased) are [T / group, C] acc. */
 typedef struct mega_batch_norm_result {
     mega_tensor y, mean, var;
 } mega_batch_norm_result;
 mega_batch_norm_result mega_op_batch_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                           int64_t group, double eps);
-/* The same, which in training also updates running statistics: mean and var are buffers [C] (mega_param_options), to
- * whose sums the backward program adds what mega_batch_norm_update_args says, whether or not a loss depends on y. */
+/* Like mega_op_batch_norm, and also updates running statistics in training: mean and var are buffers [C]
+ * (mega_param_options). The backward program adds the contribution of the micro-batch to the sums of these buffers
+ * (mega_batch_norm_update_args), even if no loss depends on y. */
 typedef struct mega_batch_norm_running {
     mega_tensor mean, var;
     double momentum;
 } mega_batch_norm_running;
 mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,
                                                   const mega_batch_norm_running *running, int64_t group, double eps);
-/* The same with statistics that are given, mean and var [C], as in evaluation; without a gradient. */
+/* Like mega_op_batch_norm with given statistics mean and var [C], as in evaluation; it has no gradient. */
 mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
                                      mega_tensor var, double eps);
 

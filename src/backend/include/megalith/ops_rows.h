@@ -1,4 +1,4 @@
-/* Ops on rows: those that a table or another tensor gives, and means of rows. (What holds for all ops: ops.h.) */
+/* Ops on rows: embedding, means of rows, selection of rows. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_ROWS_H
 #define MEGALITH_OPS_ROWS_H
 
@@ -29,8 +29,8 @@ extern "C" {
     X(ROW_SUM, row_sum)                 \
     X(ROW_SUM_GRAD, row_sum_grad)
 
-/* y[t] = table[ids[t] - begin] (+ addend[t]); a row whose id is outside [begin, begin+V) counts as zeros. Without ids
- * the id of row t is t.
+/* y[t] = table[ids[t] - begin] (+ addend[t]). Rows whose id is outside [begin, begin+V) get zeros from the table.
+ * Without ids, row t has id t.
  *   y, addend [T, C]; table [V, C]; ids [T] */
 typedef struct mega_embedding_args {
     mega_kernel_head head;
@@ -40,7 +40,7 @@ typedef struct mega_embedding_args {
     int64_t rows, cols, begin, table_rows;
 } mega_embedding_args;
 
-/* dtable[ids[t] - begin] += dy[t], in order of t. dtable [V, C] acc */
+/* dtable[ids[t] - begin] += dy[t], in the order of t. dtable [V, C] acc */
 typedef struct mega_embedding_grad_args {
     mega_kernel_head head;
     void *dtable;
@@ -68,7 +68,8 @@ typedef struct mega_mean_rows_grad_args {
     int64_t rows, group, cols;
 } mega_mean_rows_grad_args;
 
-/* Means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n, C]. */
+/* Returns the means of groups of `group` consecutive rows, such as the positions of each sample: [n * group, C] → [n,
+ * C]. */
 mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
 
 /* First rows of groups of consecutive rows: y[i] = x[i * group]. x [rows * group, C]; y [rows, C] */
@@ -87,8 +88,8 @@ typedef struct mega_first_rows_grad_args {
     int64_t rows, group, cols;
 } mega_first_rows_grad_args;
 
-/* The first of each group of `group` consecutive rows, such as the first position of each sample: [n * group, C] → [n,
- * C]. */
+/* Returns the first of each group of `group` consecutive rows, such as the first position of each sample: [n * group,
+ * C] → [n, C]. */
 mega_tensor mega_op_first_rows(mega_graph *g, mega_tensor x, int64_t group);
 
 /* sum[t] = sum of x[t, c] over the channels. x [rows, C]; sum [rows] acc */
@@ -109,15 +110,16 @@ typedef struct mega_row_sum_grad_args {
     mega_dtype x_dtype;
 } mega_row_sum_grad_args;
 
-/* The sum of the channels of each row: [T, C] → [T] acc. */
+/* Returns the sum over the channels of each row: [T, C] → [T] acc. */
 mega_tensor mega_op_row_sum(mega_graph *g, mega_tensor x);
 
-/* Rows of x gathered at rows[i]; for generation: only last rows get logits. [n, C] */
+/* Returns [n, C]: row i is row rows[i] of x. Used in generation, where only the last rows need logits. */
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows);
-/* A view of `count` consecutive rows of t. Its gradient becomes the gradient of t, zero in the other rows. */
+/* Returns a view of `count` consecutive rows of t. The gradient of t is the view's gradient, and zero in the other
+ * rows. */
 mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t count);
-/* A view of x, [T, C] or [T], as [T * C / channels, channels]: the same elements in the same order, and so is its
- * gradient. */
+/* Returns a view of x, [T, C] or [T], as [T * C / channels, channels]: the same elements in the same order. The
+ * gradient is a view too. */
 mega_tensor mega_op_reshape(mega_graph *g, mega_tensor x, int64_t channels);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Values of a graph, as ops and layers pass them on. */
+/* Handles of a graph's values, which ops and layers take and return. */
 #ifndef MEGALITH_TENSOR_H
 #define MEGALITH_TENSOR_H
 
@@ -8,25 +8,25 @@
 extern "C" {
 #endif
 
-/* Ops and layers write into a graph, which mega_builder holds. */
+/* Ops and layers add instructions to a graph; a mega_builder holds it. */
 typedef struct mega_graph mega_graph;
 typedef struct mega_tensor {
-    int32_t id; /* its number in the graph; 0: none */
+    int32_t id; /* number of the value in the graph; 0: none */
 } mega_tensor;
-/* A loss or a metric of a micro-batch: sum / weight, or 0 where the weight is 0; both [1] acc. */
+/* A loss or metric of a micro-batch: sum / weight, or 0 if the weight is 0. Both are [1] acc. */
 typedef struct mega_loss {
     mega_tensor sum, weight;
 } mega_loss;
-/* What an LM head returns: the loss of each row, [T] acc, and their sum and weight. */
+/* Result of an LM head: the loss of each row, [T] acc, and a loss with their sum and weight. */
 typedef struct mega_head_result {
     mega_tensor token_loss;
     mega_loss loss;
 } mega_head_result;
-/* The most losses and metrics of a model, and the size of a name with its final NUL. */
+/* Maximum number of losses and metrics of a model, and size of a name with its final NUL. */
 enum { MEGA_METRICS = 8, MEGA_LOSS_NAME = 128 };
 
-/* x is the input. MEGA_ACT_GELU_TANH and MEGA_ACT_GELU are 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) and
- * 0.5 x (1 + erf(x / sqrt 2)). */
+/* x is the input. MEGA_ACT_GELU_TANH is 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) and MEGA_ACT_GELU is 0.5 x (1 +
+ * erf(x / sqrt 2)). */
 typedef enum mega_activation_kind {
     MEGA_ACT_GELU_TANH,
     MEGA_ACT_GELU,

@@ -15,48 +15,52 @@ extern "C" {
 
 typedef enum mega_gpt_recompute {
     MEGA_GPT_RECOMPUTE_NONE,
-    MEGA_GPT_RECOMPUTE_SELECTIVE, /* core attention */
+    MEGA_GPT_RECOMPUTE_SELECTIVE, /* recomputes core attention */
     MEGA_GPT_RECOMPUTE_FULL
 } mega_gpt_recompute;
 
 typedef struct mega_gpt {
     int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
-    int64_t vocab, padded_vocab; /* real, and rounded up for the layout */
+    int64_t vocab, padded_vocab; /* number of ids; table rows after rounding up for tp */
     double norm_epsilon, init_std, attention_dropout, hidden_dropout;
-    bool sequence_parallel; /* layers.h; changes nothing where tp has one rank */
+    bool sequence_parallel; /* see layers.h; no effect if tp is 1 */
     mega_gpt_recompute recompute;
-    bool recompute_uniform; /* FULL: groups of recompute_layers; else the first recompute_layers, one by one */
+    bool recompute_uniform; /* with FULL: groups of recompute_layers layers; else the first recompute_layers, one by
+                             * one */
     int64_t recompute_layers;
-    bool distribute_saved; /* FULL, without sequence_parallel: the inputs of groups are kept as shares over tp */
+    bool distribute_saved; /* with FULL, without sequence_parallel: each rank of tp keeps a share of a group's input */
     bool init_xavier;
-    bool erf_gelu; /* exact gelu, as some folders ask; else the tanh form */
-    /* Over a pipeline: layers of the first and last stage (0: as many as the others), and programs a stage (0: one). */
+    bool erf_gelu; /* exact gelu, which some checkpoints use; else the tanh form */
+    /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
 } mega_gpt;
 
-/* The model as a list: the embedding, the blocks, the head with the last norm and the loss. Inputs by name, all [T]
- * with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32, segment_start i32. Output
- * token_loss [T] acc; loss "lm loss". In MEGA_GENERATE: tokens, position_ids, last_rows i32 [samples] (row index of
- * each sequence whose logits are wanted); states h.N.k_cache, h.N.v_cache; output logits [tp * samples, padded_vocab /
- * tp] acc, by rank of tp. */
+/* GPT as a list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
+ * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
+ * segment_start i32. The output is token_loss [T] acc, and the loss is "lm loss". In MEGA_GENERATE the inputs are
+ * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
+ * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
+ * of tp. */
 enum { MEGA_GPT_ROWS = 3 };
 typedef struct mega_gpt_list {
     mega_layer layer[MEGA_GPT_ROWS];
-    int *first_layer; /* boundaries of the parts where the ends of a pipeline say their own sizes; else NULL */
+    int *first_layer; /* first layer of each part if the first or last stage has its own size; else NULL */
 } mega_gpt_list;
-/* For `stages` pipeline stages. Borrows m. Layers that do not divide into them are refused. */
+/* Creates the list for `stages` pipeline stages; it borrows m. Returns MEGA_ERR_USAGE if the layers do not divide
+ * evenly. */
 mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *out);
 void mega_gpt_list_destroy(mega_gpt_list *list);
-mega_model mega_gpt_model(const mega_gpt_list *list); /* borrows the list */
+mega_model mega_gpt_model(const mega_gpt_list *list); /* the result borrows the list */
 
-/* The boundaries of a list whose layer 0 is the embedding, for mega_free; NULL: all stages hold as many blocks. */
+/* Sets *out to the first layer of each part of a list whose layer 0 is the embedding; release it with mega_free.
+ * Sets it to NULL if all stages have equally many blocks. */
 mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
-/* Layers that do not divide into the stages are refused with the numbers that do. */
+/* Returns MEGA_ERR_USAGE, with the numbers that would work, if the layers do not divide evenly over the stages. */
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 
-/* o->padded_vocab_size must be known; vocab is the tokenizer's size. */
+/* o->padded_vocab_size must be set; vocab is the number of ids of the tokenizer. */
 mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab);
-/* Shape of a GPT from what a folder says of itself, and the other way round. */
+/* Convert between a GPT and the shape that a model folder describes. */
 void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out);
 void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out);
 

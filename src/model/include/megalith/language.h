@@ -1,5 +1,5 @@
-/* A model of tokens that is ready to run, made from what a folder says of it: generation and evaluation know no more.
- */
+/* A language model that is ready to run, created from the shape in a model folder. Generation and evaluation use
+ * only this interface. */
 #ifndef MEGALITH_LANGUAGE_H
 #define MEGALITH_LANGUAGE_H
 
@@ -10,25 +10,26 @@
 extern "C" {
 #endif
 
-/* Inputs and outputs of the list have the names that gpt.h says. */
+/* The names of the inputs and outputs of `model` are those in gpt.h. */
 typedef struct mega_language_model {
-    mega_model model;            /* borrows from self, or from what the caller made it of */
-    int64_t positions;           /* of the longest sequence */
-    int64_t vocab, padded_vocab; /* ids, and columns of the logits */
-    int stage_programs;          /* of each pipeline stage: mega_engine_options.stage_programs */
-    void *self;                  /* of mega_language_model_create; else NULL */
-} mega_language_model;           /* zero-initialised is valid and empty */
+    mega_model model;            /* borrows from self, or from the caller's objects */
+    int64_t positions;           /* length of the longest sequence */
+    int64_t vocab, padded_vocab; /* number of ids; columns of the logits */
+    int stage_programs;          /* per pipeline stage: mega_engine_options.stage_programs */
+    void *self;                  /* owned by mega_language_model_create; else NULL */
+} mega_language_model;           /* a zero-initialized struct is valid and empty */
 
 typedef struct mega_language_options {
-    int tp, stages;         /* ranks that share the model: 0 counts as 1 */
-    int64_t vocab_multiple; /* columns of the logits are padded to a multiple of it (speed only) */
-    /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
+    int tp, stages;         /* number of ranks that share the model; 0 means 1 */
+    int64_t vocab_multiple; /* columns of the logits are padded to a multiple of this (only for speed) */
+    /* Layers of the first and of the last pipeline stage; 0 means as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
-    /* Interleaved stages: programs of each stage, or the layers of each of its programs. 0: one program. */
+    /* Interleaved stages: the number of programs per stage, or of layers per program. 0 and 0 mean one program. */
     int64_t stage_programs, program_layers;
 } mega_language_options;
 
-/* Refuses ranks that cannot share the model, with the options that would. Dropout is 0. */
+/* Creates the model without dropout. Returns MEGA_ERR_USAGE, and names options that would work, if the model cannot
+ * be split over these ranks. */
 mega_status mega_language_model_create(const mega_model_shape *shape, const mega_language_options *options,
                                        mega_language_model *out);
 void mega_language_model_fini(mega_language_model *m);

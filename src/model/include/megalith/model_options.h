@@ -1,5 +1,5 @@
-/* Options of the network: its shape, its initial weights, dropout, and how it is cut and recomputed.
- * Its rows are in model/options.c. */
+/* Options of the network: its shape, initial weights and dropout, and how it is split over ranks and recomputed. The
+ * options are declared in model/options.c. */
 #ifndef MEGALITH_MODEL_OPTIONS_H
 #define MEGALITH_MODEL_OPTIONS_H
 
@@ -21,7 +21,7 @@ typedef enum mega_recompute_method {
 } mega_recompute_method;
 
 typedef struct mega_model_options {
-    const char *preset; /* "gpt2", …; NULL when none */
+    const char *preset; /* such as "gpt2"; NULL without a preset */
     int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels, max_position_embeddings;
     int64_t padded_vocab_size; /* set once the tokenizer is known */
     double layernorm_epsilon, attention_dropout, hidden_dropout;
@@ -32,13 +32,13 @@ typedef struct mega_model_options {
     mega_recompute_method recompute_method;
     int64_t recompute_num_layers;
     bool distribute_saved_activations;
-    bool sequence_parallel;                                                      /* false where tp is 1 */
+    bool sequence_parallel;                                                      /* false if tp is 1 */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
     int64_t num_layers_per_virtual_pipeline_stage;
-    int64_t num_virtual_stages_per_pipeline_rank; /* derived from the one before; 0, 1: one program a stage */
+    int64_t num_virtual_stages_per_pipeline_rank; /* derived from the member above; 0 or 1: one program per stage */
 } mega_model_options;
 
-/* Their rows, by the titles of --help. */
+/* The option tables, one per title of --help. */
 extern const mega_option_section mega_model_distributed_section, mega_model_network_section,
     mega_model_regularization_section, mega_model_initialization_section, mega_model_training_section;
 #ifdef __cplusplus
