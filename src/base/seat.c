@@ -166,7 +166,7 @@ bool mega_seat_lend(mega_seat *held)
     return true;
 }
 
-/* Ends a settled lease if the thread's being at work or not equals `at_work`. Whoever settles a lease checks again
+/* Ends a settled lease if whether the thread is working matches `at_work`. The thread that settles a lease checks again
  * afterwards, because the thread may have begun or ended work meanwhile and looked at its lease too early. */
 static void seat_lift_if(mega_seat *held, bool at_work)
 {

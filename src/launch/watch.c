@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define START_S 30.0 /* until the user is told what is being waited for; MEGA_START_TIMEOUT changes it */
+#define START_S 30.0 /* seconds until a message says what the launcher waits for; MEGA_START_TIMEOUT changes it */
 /* Fractions of that time: between looks at the processes; without any rank that could become ready. A launcher that is
  * about to end needs far less. */
 #define LOOK     (1.0 / 30)

@@ -22,7 +22,7 @@ const mega_option_section mega_train_network_section = MEGA_SECTION("network siz
 static const mega_option_row training_rows[] = {
     {ROW("log-interval", log_interval, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_POSITIVE, .help = "iterations between log lines"},
     {ROW("exit-interval", exit_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
-    {ROW("exit-duration-in-mins", exit_duration_in_mins, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .help = "save and leave after so many minutes"},
+    {ROW("exit-duration-in-mins", exit_duration_in_mins, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .help = "save a checkpoint and exit after N minutes"},
     {ROW("tensorboard-dir", tensorboard_dir, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
     {ROW("dataloader-type", dataloader_type, MEGA_OPTION_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: shuffled again each epoch"},
     {ROW("profile", profile, MEGA_OPTION_FLAG), .help = "--profile-table, and --profile-trace into trace.json of --tensorboard-dir, else of --save, else of the working folder"},

@@ -1,5 +1,5 @@
-/* A pair is the old one or the new one, whenever its writer dies, whoever reads it meanwhile, and whoever else writes
- * there. All .bin files of these tests have the same size, so that only their tokens reveal a mixture of two pairs. */
+/* A reader finds either the old pair of files or the new one, never a mixture, even if the writer dies at any moment or
+ * another process writes the same pair. All .bin files of these tests have the same size, so that only their tokens reveal a mixture of two pairs. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"

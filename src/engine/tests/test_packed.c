@@ -9,7 +9,7 @@ typedef struct setting {
     mega_dtype compute;
     mega_gpt_recompute recompute;
     int threads;
-    bool ramps, anew; /* ramps: the first step is one micro-batch; anew: --no-pack-weights */
+    bool ramps, anew; /* ramps: the first step has one micro-batch; anew: weights are packed for each product */
 } setting;
 
 static void need(mega_status st)
