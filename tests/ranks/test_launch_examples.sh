@@ -86,6 +86,7 @@ rm -rf gpt-lite
 [ "$(losses logs/rank_0.log)" = "$(losses out)" ] && [ "$(losses out | wc -l)" -eq 12 ] && [ -f logs/rank_1.log ] || note "the logs of the ranks: $(ls logs)"
 
 # ---- a killed rank ----
+rm -f out err
 "$MEGALITH" deepspeed --num_gpus=2 ./$long text --deepspeed_config ds.json >out 2>err </dev/null &
 launcher=$!
 waits_for 'step 3:' out
@@ -97,6 +98,7 @@ tail -n 1 err | grep -qE '^megalith launch: error: .*(ended by signal 9|rank [01
 gone $long
 
 # ---- a stall: a warning that names the rank, and at the limit the end ----
+rm -f out err
 "$MEGALITH" torchrun --nproc_per_node 2 ./$long text --distributed-timeout-minutes 0.2 >out 2>err </dev/null &
 launcher=$!
 waits_for 'step 3:' out
@@ -110,6 +112,7 @@ gone $long
 
 # ---- Ctrl-C ----
 # A background job of a script ignores SIGINT otherwise, and so does launch then.
+rm -f out err
 env --default-signal=INT "$MEGALITH" deepspeed --num_gpus=2 ./$long text --deepspeed_config ds.json >out 2>err </dev/null &
 launcher=$!
 waits_for 'step 3:' out
