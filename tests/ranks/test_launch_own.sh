@@ -124,7 +124,9 @@ chmod +x fails.sh
 launch --nproc_per_node 2 --max-restarts 1 ./fails.sh >out 2>err
 [ $? -eq 3 ] || note "the exit status of the program"
 grep -q 'try 1 of 1' out || note "the count of restarts: $(cat out)"
-[ "$mpi_kind" = mpich ] || [ "$(tail -n 1 err)" = 'megalith launch: error: rank 1 ended with exit status 3; exit status 3' ] || note "the rank that failed: $(tail -n 1 err)"
+# Open MPI on a busy machine does not always say which rank it was.
+[ "$mpi_kind" = mpich ] || tail -n 1 err | grep -qE '^megalith launch: error: (rank 1 ended with exit status 3|a rank ended with an error); exit status 3$' ||
+    note "the rank that failed: $(tail -n 1 err)"
 
 # ---- programs that know nothing of megalith ----
 launch --nproc_per_node 2 /bin/true >out 2>err || note "/bin/true: $(cat err)"
