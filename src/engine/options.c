@@ -79,7 +79,7 @@ static const char *options_dtype_text(int64_t value)
 
 static const char *options_optimizer_text(int64_t value)
 {
-    return value == MEGA_OPTIMIZER_ADAM ? "adam" : value == MEGA_OPTIMIZER_SGD ? "sgd" : "unknown";
+    return mega_optimizer_kind_name((mega_optimizer_kind)value);
 }
 
 static const char *style_text(int64_t value)

@@ -12,8 +12,7 @@
 
 static const char *optimizer_name(const mega_engine_options *o)
 {
-    if (o->optimizer.row != NULL) return o->optimizer.row->name;
-    return o->optimizer.kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd";
+    return o->optimizer.row != NULL ? o->optimizer.row->name : mega_optimizer_kind_name(o->optimizer.kind);
 }
 
 static json_t *scheduler_json(const mega_engine *e)

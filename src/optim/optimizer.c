@@ -1,5 +1,4 @@
-/* AdamW and SGD over flat buffers, with ZeRO over this rank's slices of them. optim.h explains runs. */
-#include "megalith/assert.h"
+/* The optimizer over flat buffers, with ZeRO over this rank's slices of them. optim.h explains runs. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/optim.h"
@@ -30,10 +29,11 @@ struct mega_optimizer {
     int64_t walked; /* elements of the counted runs of all ranks of dp */
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
-    bool is_lent;           /* the moments are in a region of the caller's */
-    mega_adamw_args *adamw; /* one for each update run; NULL with SGD */
-    mega_sgd_args *sgd;     /* the same of SGD; NULL with AdamW */
-    int num_prepared;
+    bool is_lent; /* the moments are in a region of the caller's */
+    const mega_optimizer_row *row;
+    const optimizer_builtin *builtin; /* whose row this is; NULL: it is the caller's */
+    double option[OPTIMIZER_OPTIONS]; /* of a built-in row */
+    optimizer_work *work;             /* [num_update] */
     void *norm_scratch;
     size_t norm_scratch_bytes;
     int64_t updates;
@@ -41,24 +41,12 @@ struct mega_optimizer {
 
 static int moments_of(const mega_optimizer *o)
 {
-    if (o->options.row != NULL) return mega_optimizer_row_states(o->options.row);
-    return o->options.kind == MEGA_OPTIMIZER_ADAM ? 2 : 1;
-}
-
-static const mega_kernel *update_kernel(const mega_optimizer *o)
-{
-    if (o->options.kind == MEGA_OPTIMIZER_ADAM) return o->options.plain ? &mega_plain_adamw : &mega_cpu_adamw;
-    return o->options.plain ? &mega_plain_sgd : &mega_cpu_sgd;
+    return mega_optimizer_row_states(o->row);
 }
 
 static const mega_kernel *norm_kernel(const mega_optimizer *o)
 {
     return o->options.plain ? &mega_plain_norm : &mega_cpu_norm;
-}
-
-static void *update_args(const mega_optimizer *o, int i)
-{
-    return o->adamw != NULL ? (void *)&o->adamw[i] : (void *)&o->sgd[i];
 }
 
 static size_t acc_size(const mega_optimizer *o)
@@ -158,26 +146,16 @@ static size_t norm_scratch(const mega_optimizer *o)
     return k->scratch(&a, mega_team_size(o->options.team));
 }
 
-static mega_status optimizer_check_options(const mega_optimizer_options *o)
+static mega_status choose_row(mega_optimizer *o)
 {
-    const bool is_adam = o->kind == MEGA_OPTIMIZER_ADAM;
-    const struct {
-        const char *name;
-        double value;
-        bool is_read;
-    } decay[] = {{"beta1", o->beta1, is_adam}, {"beta2", o->beta2, is_adam}, {"momentum", o->momentum, !is_adam}};
+    o->row = o->options.row;
     if (o->row != NULL) return mega_optimizer_row_check(o->row);
-    if (o->kind != MEGA_OPTIMIZER_ADAM && o->kind != MEGA_OPTIMIZER_SGD)
+    o->builtin = optimizer_builtin_of(o->options.kind);
+    if (o->builtin == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.kind %d; expected %d (Adam) or %d (SGD)",
-                         (int)o->kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
-    for (size_t i = 0; i < sizeof decay / sizeof *decay; i++)
-        if (decay[i].is_read && !(decay[i].value >= 0 && decay[i].value < 1))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected 0 or more, and below 1",
-                             decay[i].name, decay[i].value);
-    if (is_adam && !(o->eps >= 0 && isfinite(o->eps)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.eps %g; expected a small number above 0",
-                         o->eps);
-    return MEGA_OK;
+                         (int)o->options.kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
+    o->row = &o->builtin->row;
+    return optimizer_builtin_options(o->builtin, &o->options, o->option);
 }
 
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
@@ -189,14 +167,15 @@ mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, con
                          : params == NULL ? "the list of parameters"
                          : layout == NULL ? "the layout"
                                           : "options");
-    MEGA_TRY(optimizer_check_options(options));
+    mega_optimizer chosen = {.options = *options};
+    MEGA_TRY(choose_row(&chosen));
     const size_t count = (size_t)mega_params_count(params);
     if (count > 0 && mega_params_num_buckets(params) == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
                                          "first");
     mega_optimizer *o = mega_calloc(1, sizeof *o);
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
-    o->options = *options;
+    *o = chosen;
     if (mega_params_acc_dtype(params) == MEGA_F64) o->options.plain = true;
     o->params = params;
     o->layout = layout;
@@ -224,15 +203,11 @@ err_memory:
 void mega_optimizer_destroy(mega_optimizer *o)
 {
     if (o == NULL) return;
-    const mega_kernel *k = update_kernel(o);
-    for (int i = 0; i < o->num_prepared; i++)
-        if (k->release != NULL) k->release(update_args(o, i));
     const size_t bytes = moment_bytes(o);
     for (int i = 0; i < MEGA_OPTIMIZER_STATES && !o->is_lent; i++)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
     mega_free(o->norm_scratch);
-    mega_free(o->adamw);
-    mega_free(o->sgd);
+    mega_free(o->work);
     mega_free(o->update);
     mega_free(o->counted);
     mega_free(o->order);
@@ -254,33 +229,18 @@ static void *moment_at(const mega_optimizer *o, int moment, int bucket, int64_t 
 static void bind_run(mega_optimizer *o, int i)
 {
     const run *r = &o->update[i];
+    optimizer_work *w = &o->work[i];
     const mega_dtype compute = mega_params_compute_dtype(o->params);
     const bool is_rounded = compute != mega_params_acc_dtype(o->params);
-    const mega_kernel_head head = {.dtype = compute};
-    char *p = mega_params_master_at(o->params, r->bucket, r->begin);
-    char *g = mega_params_grad_at(o->params, r->bucket, r->begin);
-    char *weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL;
-    const int64_t count = r->end - r->begin;
-    if (o->adamw != NULL)
-        o->adamw[i] = (mega_adamw_args){.head = head,
-                                        .p = p,
-                                        .m = moment_at(o, 0, r->bucket, r->begin),
-                                        .v = moment_at(o, 1, r->bucket, r->begin),
-                                        .weight = weight,
-                                        .g = g,
-                                        .count = count,
-                                        .beta1 = o->options.beta1,
-                                        .beta2 = o->options.beta2,
-                                        .eps = o->options.eps,
-                                        .l2 = o->options.l2};
-    else
-        o->sgd[i] = (mega_sgd_args){.head = head,
-                                    .p = p,
-                                    .momentum = moment_at(o, 0, r->bucket, r->begin),
-                                    .weight = weight,
-                                    .g = g,
-                                    .count = count,
-                                    .mu = o->options.momentum};
+    *w = (optimizer_work){.compute = compute,
+                          .plain = o->options.plain,
+                          .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
+    for (int k = 0; k < moments_of(o); k++) w->state[k] = moment_at(o, k, r->bucket, r->begin);
+    w->call = (mega_optimizer_call){.option = o->builtin != NULL ? o->option : o->row->option_default,
+                                    .count = r->end - r->begin,
+                                    .param = mega_params_master_at(o->params, r->bucket, r->begin),
+                                    .state = w->state,
+                                    .grad = mega_params_grad_at(o->params, r->bucket, r->begin)};
 }
 
 /* The runs point into both flat buffers, so both must be allocated. */
@@ -306,7 +266,6 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
     const size_t bytes = moment_bytes(o);
-    const mega_kernel *k = update_kernel(o);
     if (o->is_allocated)
         return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer: it was allocated before; mega_optimizer_allocate is called once");
     MEGA_TRY(check_params(o, "mega_optimizer_allocate"));
@@ -317,18 +276,9 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
     if (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for a norm");
-    if (o->options.row != NULL) return MEGA_OK;
-    if (o->options.kind == MEGA_OPTIMIZER_ADAM) o->adamw = mega_calloc((size_t)o->num_update + 1, sizeof *o->adamw);
-    else
-        o->sgd = mega_calloc((size_t)o->num_update + 1, sizeof *o->sgd);
-    if (o->adamw == NULL && o->sgd == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
-    MEGA_ASSERT(k->scratch == NULL, "%s takes no scratch", k->name);
-    for (int i = 0; i < o->num_update; i++) {
-        bind_run(o, i);
-        if (k->prepare != NULL) MEGA_TRY(k->prepare(update_args(o, i), mega_team_size(o->options.team)));
-        o->num_prepared++;
-    }
+    o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
+    if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
+    for (int i = 0; i < o->num_update; i++) bind_run(o, i);
     return MEGA_OK;
 }
 
@@ -339,9 +289,7 @@ int mega_optimizer_num_moments(const mega_optimizer *o)
 
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 {
-    if (o->options.row != NULL) return o->options.row->state[moment];
-    if (o->options.kind == MEGA_OPTIMIZER_SGD) return "momentum_buffer";
-    return moment == 0 ? "exp_avg" : "exp_avg_sq";
+    return o->row->state[moment];
 }
 
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
@@ -465,25 +413,6 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
     }
 }
 
-/* Updates one run with the caller's optimizer row. */
-static void update_by_row(const mega_optimizer *o, const run *r, double lr, double weight_decay, double grad_factor)
-{
-    const mega_dtype compute = mega_params_compute_dtype(o->params), acc = mega_params_acc_dtype(o->params);
-    void *state[MEGA_OPTIMIZER_STATES] = {NULL};
-    for (int i = 0; i < moments_of(o); i++) state[i] = moment_at(o, i, r->bucket, r->begin);
-    const mega_optimizer_call call = {.option = o->options.row->option_default,
-                                      .lr = lr,
-                                      .weight_decay = weight_decay,
-                                      .grad_factor = grad_factor,
-                                      .update = o->updates,
-                                      .count = r->end - r->begin,
-                                      .param = mega_params_master_at(o->params, r->bucket, r->begin),
-                                      .state = state,
-                                      .grad = mega_params_grad_at(o->params, r->bucket, r->begin)};
-    void *weight = compute != acc ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL;
-    mega_optimizer_row_run(o->options.row, o->options.team, &call, weight);
-}
-
 mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor)
 {
     if (o == NULL || !o->is_allocated)
@@ -495,29 +424,16 @@ mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_de
                          "mega_optimizer_update: learning rate %g, weight decay %g, factor of gradients %g; expected "
                          "finite numbers, and a learning rate of at least 0",
                          lr, weight_decay, grad_factor);
-    const mega_kernel *k = update_kernel(o);
-    const bool is_first = o->updates == 0;
     o->updates++;
     for (int i = 0; i < o->num_update; i++) {
-        const double decay = o->update[i].decay ? weight_decay : 0, scaled = lr * o->update[i].lr_scale;
-        if (o->options.row != NULL) {
-            update_by_row(o, &o->update[i], scaled, decay, grad_factor);
-            continue;
-        }
-        if (o->adamw != NULL) {
-            mega_adamw_args *a = &o->adamw[i];
-            a->k = o->updates;
-            a->lr = scaled;
-            a->weight_decay = decay;
-            a->grad_factor = grad_factor;
-        } else {
-            mega_sgd_args *a = &o->sgd[i];
-            a->first = is_first;
-            a->lr = scaled;
-            a->weight_decay = decay;
-            a->grad_factor = grad_factor;
-        }
-        k->run(o->options.team, update_args(o, i));
+        optimizer_work *w = &o->work[i];
+        w->call.update = o->updates;
+        w->call.lr = lr * o->update[i].lr_scale;
+        w->call.weight_decay = o->update[i].decay ? weight_decay : 0;
+        w->call.grad_factor = grad_factor;
+        if (o->builtin != NULL && o->builtin->run != NULL) o->builtin->run(o->options.team, w);
+        else
+            mega_optimizer_row_run(o->row, o->options.team, w);
     }
     return MEGA_OK;
 }

@@ -1,4 +1,4 @@
-/* Runs the caller's own update, element by element, on the threads of the team. */
+/* Checks an optimizer's row, and runs its update, element by element, on the threads of the team. */
 #include "optimizer_row.h"
 #include "megalith/dtype.h"
 #include <math.h>
@@ -59,23 +59,22 @@ mega_status mega_optimizer_row_check(const mega_optimizer_row *row)
 
 typedef struct row_work {
     const mega_optimizer_row *row;
-    const mega_optimizer_call *call;
-    uint16_t *weight;
+    const optimizer_work *work;
 } row_work;
 
 static void row_part(void *user, int thread, int64_t begin, int64_t end)
 {
     const row_work *w = user;
+    uint16_t *weight = w->work->weight;
     (void)thread;
-    w->row->update(w->call, begin, end);
-    if (w->weight == NULL) return;
-    const float *param = w->call->param;
-    for (int64_t i = begin; i < end; i++) w->weight[i] = mega_f32_to_bf16(param[i]);
+    w->row->update(&w->work->call, begin, end);
+    if (weight == NULL) return;
+    const float *param = w->work->call.param;
+    for (int64_t i = begin; i < end; i++) weight[i] = mega_f32_to_bf16(param[i]);
 }
 
-void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const mega_optimizer_call *call,
-                            void *weight)
+void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const optimizer_work *w)
 {
-    row_work w = {row, call, weight};
-    if (call->count > 0) mega_team_for(team, call->count, ROW_GRAIN, row_part, &w);
+    row_work part = {row, w};
+    if (w->call.count > 0) mega_team_for(team, w->call.count, ROW_GRAIN, row_part, &part);
 }

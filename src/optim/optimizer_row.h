@@ -1,13 +1,38 @@
-/* The caller's own optimizer (mega_optimizer_row), for optimizer.c. */
+/* Optimizers as rows: those built in (optimizer_table.c) and that of a caller take the same path (optimizer_row.c). */
 #ifndef MEGALITH_OPTIMIZER_ROW_H
 #define MEGALITH_OPTIMIZER_ROW_H
 
 #include "megalith/optim.h"
 
+enum { OPTIMIZER_OPTIONS = 8 }; /* of a built-in row */
+
+/* One update of consecutive elements: of a run. */
+typedef struct optimizer_work {
+    mega_optimizer_call call;
+    void *state[MEGA_OPTIMIZER_STATES]; /* what call.state points to */
+    mega_dtype compute;
+    void *weight; /* copies of call.param rounded to `compute`, which are written too; NULL: none */
+    bool plain;   /* use the plain kernel */
+} optimizer_work;
+
+/* A built-in optimizer. Its row says what a caller's row says. Its options have the names of members of
+ * mega_optimizer_options, from where their values come. */
+typedef struct optimizer_builtin {
+    mega_optimizer_row row;
+    /* Updates all elements with a kernel; NULL: row.update does, as for a caller's row. */
+    void (*run)(mega_team *team, const optimizer_work *w);
+    bool whole_tensors; /* its update reads whole matrices; not implemented yet: false in every row */
+} optimizer_builtin;
+
+/* Returns the row of the table; NULL: there is no such kind. */
+const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind);
+/* Reads the values of a built-in row's options, and checks them. */
+mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
+                                      double out[OPTIMIZER_OPTIONS]);
+
 mega_status mega_optimizer_row_check(const mega_optimizer_row *row);
 int mega_optimizer_row_states(const mega_optimizer_row *row);
-/* Updates all elements of the call. weight: bf16 copies of param, which are written too; NULL: none. */
-void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const mega_optimizer_call *call,
-                            void *weight);
+/* Updates all elements of the work by the function of the row. */
+void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const optimizer_work *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* The optimizer: AdamW or SGD over the flat buffers of the parameters.
+/* The optimizer (AdamW, SGD, or a row of the caller) over the flat buffers of the parameters.
  *
  * Only the parameter records decide which elements get weight decay and which count in a norm. Consecutive parameters
  * with the same answer are processed together, with one kernel call. */
@@ -29,6 +29,8 @@ typedef struct mega_optimizer_options {
     mega_team *team; /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
+/* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */
+const char *mega_optimizer_kind_name(mega_optimizer_kind kind);
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
 mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
                                   const mega_optimizer_options *options);

@@ -1,0 +1,123 @@
+/* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
+ * of --optimizer (options.c, in the same order), and a row here. An update of each element by itself is written as that
+ * of a caller's row (custom_optimizer.h). An option of the row is a member of mega_optimizer_options with a line in
+ * `settings`. */
+#include "megalith/kernels.h"
+#include "optimizer_row.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_L2 };
+
+static void run_adam(mega_team *team, const optimizer_work *w)
+{
+    const mega_optimizer_call *c = &w->call;
+    const mega_adamw_args args = {.head = {.dtype = w->compute},
+                                  .p = c->param,
+                                  .m = w->state[0],
+                                  .v = w->state[1],
+                                  .weight = w->weight,
+                                  .g = c->grad,
+                                  .count = c->count,
+                                  .k = c->update,
+                                  .lr = c->lr,
+                                  .beta1 = c->option[ADAM_BETA1],
+                                  .beta2 = c->option[ADAM_BETA2],
+                                  .eps = c->option[ADAM_EPS],
+                                  .weight_decay = c->weight_decay,
+                                  .grad_factor = c->grad_factor,
+                                  .l2 = c->option[ADAM_L2] != 0};
+    (w->plain ? &mega_plain_adamw : &mega_cpu_adamw)->run(team, &args);
+}
+
+static void run_sgd(mega_team *team, const optimizer_work *w)
+{
+    const mega_optimizer_call *c = &w->call;
+    const mega_sgd_args args = {.head = {.dtype = w->compute},
+                                .p = c->param,
+                                .momentum = w->state[0],
+                                .weight = w->weight,
+                                .g = c->grad,
+                                .count = c->count,
+                                .lr = c->lr,
+                                .mu = c->option[0],
+                                .weight_decay = c->weight_decay,
+                                .grad_factor = c->grad_factor,
+                                .first = c->update == 1};
+    (w->plain ? &mega_plain_sgd : &mega_cpu_sgd)->run(team, &args);
+}
+
+/* Names of states are those of torch. */
+static const char *const adam_states[] = {"exp_avg", "exp_avg_sq", NULL};
+static const char *const adam_options[] = {
+    [ADAM_BETA1] = "beta1", [ADAM_BETA2] = "beta2", [ADAM_EPS] = "eps", [ADAM_L2] = "l2", NULL};
+static const char *const sgd_states[] = {"momentum_buffer", NULL};
+static const char *const sgd_options[] = {"momentum", NULL};
+
+static const optimizer_builtin builtins[] = {
+    [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
+    [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states, .option = sgd_options}, .run = run_sgd},
+};
+
+const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind)
+{
+    const size_t count = sizeof builtins / sizeof *builtins;
+    return (size_t)kind < count && builtins[kind].row.name != NULL ? &builtins[kind] : NULL;
+}
+
+const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
+{
+    const optimizer_builtin *b = optimizer_builtin_of(kind);
+    return b != NULL ? b->row.name : "unknown";
+}
+
+/* ---- options ---- */
+
+typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, IS_BOOL } setting_range;
+
+static const struct {
+    const char *name;
+    size_t field;
+    setting_range range;
+} settings[] = {
+    {"beta1", offsetof(mega_optimizer_options, beta1), BELOW_ONE},
+    {"beta2", offsetof(mega_optimizer_options, beta2), BELOW_ONE},
+    {"eps", offsetof(mega_optimizer_options, eps), NOT_NEGATIVE},
+    {"l2", offsetof(mega_optimizer_options, l2), IS_BOOL},
+    {"momentum", offsetof(mega_optimizer_options, momentum), BELOW_ONE},
+};
+
+static mega_status read_setting(size_t i, const mega_optimizer_options *from, double *out)
+{
+    const char *at = (const char *)from + settings[i].field;
+    double value = 0;
+    if (settings[i].range == IS_BOOL) {
+        bool is_set;
+        memcpy(&is_set, at, sizeof is_set);
+        *out = is_set;
+        return MEGA_OK;
+    }
+    memcpy(&value, at, sizeof value);
+    *out = value;
+    if (settings[i].range == BELOW_ONE && !(value >= 0 && value < 1))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected 0 or more, and below 1",
+                         settings[i].name, value);
+    if (settings[i].range == NOT_NEGATIVE && !(value >= 0 && isfinite(value)))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected a small number above 0",
+                         settings[i].name, value);
+    return MEGA_OK;
+}
+
+/* An option without a member keeps the default of its row. */
+mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
+                                      double out[OPTIMIZER_OPTIONS])
+{
+    for (int k = 0; k < OPTIMIZER_OPTIONS && b->row.option != NULL && b->row.option[k] != NULL; k++) {
+        if (b->row.option_default != NULL) out[k] = b->row.option_default[k];
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            if (strcmp(settings[i].name, b->row.option[k]) == 0) MEGA_TRY(read_setting(i, from, &out[k]));
+    }
+    return MEGA_OK;
+}
