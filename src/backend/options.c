@@ -17,7 +17,7 @@ const mega_option_section mega_backend_threads_section = MEGA_SECTION("this mach
 
 static const mega_option_row kernels_rows[] = {
     {ROW("no-pack-weights", no_pack_weights, MEGA_OPTION_FLAG), .help = "pack weights again for each product of a step instead of once, which is slower and takes less memory"},
-    {ROW("backend", backend, MEGA_OPTION_CHOICE), .fallback = "cpu", .choices = "cpu|plain", .unbuilt = "cuda", .resume = MEGA_RESUME_REPORTED, .help = "fast kernels, or the plain ones that define each operation"},
+    {ROW("backend", backend, MEGA_OPTION_CHOICE), .fallback = "cpu", .choices = "cpu|plain", .not_implemented = "cuda", .resume = MEGA_RESUME_REPORTED, .help = "fast kernels, or the plain ones that define each operation"},
 };
 const mega_option_section mega_backend_kernels_section = MEGA_SECTION("this machine", kernels_rows);
 // clang-format on

@@ -61,10 +61,12 @@ static mega_status check_conversation(const session *s)
 {
     const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
     if (texts == 1 || !is_first(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "prompts from the terminal over %d data-parallel ranks: they answer when each has one; start the "
-                     "ranks that share the model alone, or give the prompts: --prompt TEXT, --sample-input-file FILE",
-                     texts);
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "prompts are read from the terminal, and %d data-parallel ranks generate only when every rank has a "
+        "prompt; start only the %d ranks of one copy of the model, or give the prompts by --prompt TEXT or "
+        "--sample-input-file FILE",
+        texts, mega_engine_layout(s->loaded.model.engine)->world.size / texts);
 }
 
 static mega_status open_generator(session *s)

@@ -24,7 +24,7 @@ typedef struct cli_row {
     bool outlives_reader; /* continues if the reader of a pipe exits; other commands then end quietly */
     bool log_to_output;   /* the log is the command's output; for other commands it goes to standard error */
     const char *example;  /* shown if the command is given without arguments; NULL: it runs without options */
-    const char *instead;  /* not built yet: what to do instead */
+    const char *instead;  /* not implemented yet: what to do instead */
 } cli_row;
 
 #define TOKENIZER_EXAMPLE "megalith train_tokenizer --input my.txt --vocab-size 4096 --output tokenizer"
@@ -61,8 +61,8 @@ static const cli_row commands[] = {
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
     {"config", NULL, false, false, NULL, "give the settings as options; megalith pretrain_gpt --help lists them"},
-    {"pretrain_bert", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
-    {"pretrain_t5", NULL, false, false, NULL, "what can be trained is a GPT: megalith pretrain_gpt"},
+    {"pretrain_bert", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
+    {"pretrain_t5", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
     {"run_text_generation_server", NULL, false, false, NULL, "use megalith generate_samples_gpt"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -141,7 +141,7 @@ static void show_overview(FILE *stream)
           "text again\n",
           stream);
     list_commands(stream, true, "commands");
-    list_commands(stream, false, "not built yet");
+    list_commands(stream, false, "not implemented yet");
     fputs(
         "\nmegalith COMMAND --help lists the options of a command; a command without options shows an example.\n"
         "Old scripts need a new first word: `megalith` for `python`, or before `torchrun`, `deepspeed` and `accelerate "
@@ -156,7 +156,7 @@ static int show_help(const cli_row *row)
         return 0;
     }
     if (!is_built(row)) {
-        printf("megalith %s is not built yet: %s\n", row->name, row->instead);
+        printf("megalith %s is not implemented yet: %s\n", row->name, row->instead);
         return 0;
     }
     mega_buffer text = {0};
@@ -219,7 +219,7 @@ static int run_command(const cli_row *row, int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return show_help(row);
     }
     if (!is_built(row)) {
-        fprintf(stderr, "megalith %s: error: this command is not built yet: %s\n", row->name, row->instead);
+        fprintf(stderr, "megalith %s: error: this command is not implemented yet: %s\n", row->name, row->instead);
         return 1;
     }
     if (argc == 1 && row->example != NULL) return show_example(row);

@@ -31,7 +31,7 @@ const mega_option_section cli_train_tokenizer_section = MEGA_SECTION("tokenizer 
 static const mega_option_row tokenize_rows[] = {
     {MEGA_OPTION(mega_tokenize_options, "text", text, MEGA_OPTION_STRING), .takes_empty = true, .help = "the text; standard input when neither this nor --input is given"},
     {MEGA_OPTION(mega_tokenize_options, "input", input, MEGA_OPTION_STRING), .help = "file with the text"},
-    {MEGA_OPTION(mega_tokenize_options, "ids", ids, MEGA_OPTION_LIST), .takes_empty = true, .help = "ids to turn back into text"},
+    {MEGA_OPTION(mega_tokenize_options, "ids", ids, MEGA_OPTION_LIST), .takes_empty = true, .help = "ids to decode into text"},
     {MEGA_OPTION(mega_tokenize_options, "ids-only", ids_only, MEGA_OPTION_FLAG), .help = "print the ids alone, on one line"},
     {MEGA_OPTION(mega_tokenize_options, "count", count, MEGA_OPTION_FLAG), .help = "print how many tokens, characters and bytes there are, and no more"},
     {MEGA_OPTION(mega_tokenize_options, "special", special, MEGA_OPTION_FLAG), .help = "take special tokens such as <|endoftext|> in the text for what they name, as in prompts; else they are text like any other, as in data"},
@@ -58,7 +58,7 @@ static const mega_option_row generate_rows[] = {
 const mega_option_section cli_generate_section = MEGA_SECTION("generation", generate_rows);
 
 static const mega_option_row tasks_rows[] = {
-    {MEGA_OPTION(mega_tasks_options, "task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA", .unbuilt = "RACE|MNLI|QQP|ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured"},
+    {MEGA_OPTION(mega_tasks_options, "task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA", .not_implemented = "RACE|MNLI|QQP|ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured"},
     {MEGA_OPTION(mega_tasks_options, "valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each)"},
     {MEGA_OPTION(mega_tasks_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
     {MEGA_OPTION(mega_tasks_options, "json-key", json_key, MEGA_OPTION_STRING), .fallback = "text", .help = "key of the JSON lines whose text is read"},

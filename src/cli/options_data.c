@@ -1,5 +1,5 @@
 /* Names of Megatron options whose answer is not "works": data, tokenizer, inference, and the groups of models that are
- * not built. */
+ * not implemented. */
 #include "options_impl.h"
 
 #define THREADS_READ  "files are mapped, and a thread reads them ahead; there are no loader processes"
@@ -11,7 +11,7 @@
 #define OWN_INDEX     "index files are found by what they depend on; --data-cache-path says where they lie"
 #define OWN_TOKENIZER "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
 #define SERVER_ONLY   "it belongs to the generation server"
-#define DISTILL       "training from a teacher is not built; leave it out"
+#define DISTILL       "training from a teacher is not implemented; leave it out"
 #define NO_TEACHER    "it only matters with --mos or --kd"
 
 // clang-format off
@@ -121,7 +121,7 @@ static const mega_option_row other_model_rows[] = {
     {IDLE("dino-teacher-temp", MEGA_OPTION_FLOAT, "0.07", VISION)},
     {IDLE("dino-warmup-teacher-temp-epochs", MEGA_OPTION_INT, "30", VISION)},
     /* retro */
-    {LATER("retro-add-retriever", MEGA_OPTION_FLAG, NULL, "a GPT without retrieval is what is built; leave it out")},
+    {LATER("retro-add-retriever", MEGA_OPTION_FLAG, NULL, "only a GPT without retrieval is implemented; leave it out")},
     {IDLE("retro-workdir", MEGA_OPTION_STRING, NULL, NO_RETRO)},
     {IDLE("retro-cyclic-train-iters", MEGA_OPTION_INT, NULL, NO_RETRO)},
     {IDLE("retro-encoder-layers", MEGA_OPTION_INT, "2", NO_RETRO)},

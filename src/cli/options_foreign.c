@@ -14,7 +14,7 @@
 #define IN_MEMORY     "everything lies in the host's memory already"
 #define BEYOND_MEMORY "memory beyond the machine's is not used; megalith plan shows what a layout needs"
 #define SHAPE_OPTIONS "give --preset, or --num-layers, --hidden-size, --num-attention-heads and --seq-length"
-#define NO_ADAPTERS   "adapters are not built; every weight is trained"
+#define NO_ADAPTERS   "adapters are not implemented; every weight is trained"
 #define BEST_OF_ALL \
     "a checkpoint is saved at every --save-interval, and none is chosen; the metrics file shows which was best"
 #define MADE_BEFORE "the program of a step is made before the first one in any case"
@@ -43,7 +43,7 @@ static const mega_option_row transformers_rows[] = {
     {RENAMED("embd_pdrop", MEGA_OPTION_FLOAT, "hidden-dropout", "it is --hidden-dropout, of the residual branches as well")},
     {BY_VALUE("activation_function", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
     {BY_VALUE("hidden_act", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
-    {BY_VALUE("model_type", MEGA_OPTION_STRING, "gpt2:|gpt:|GPT:", "a GPT-2 is what is built")},
+    {BY_VALUE("model_type", MEGA_OPTION_STRING, "gpt2:|gpt:|GPT:", "only GPT-2 is implemented")},
     {LATER("config_name", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS)},
     {LATER("config_overrides", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS)},
     {LATER("model_config", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS)},
@@ -292,12 +292,12 @@ static const mega_option_row transformers_rows[] = {
     {IDLE("megatron_dataset_flag", MEGA_OPTION_BOOL, NULL, "data are those of --data-path")},
     {IDLE("is_train_batch_min", MEGA_OPTION_BOOL, NULL, "the micro-batch is that of --micro-batch-size")},
     {LATER("set_all_logging_options", MEGA_OPTION_BOOL, NULL, "name the figures: --log-params-norm, --log-num-zeros-in-grad, --log-…-to-tensorboard")},
-    {LATER("consumed_samples", MEGA_OPTION_LIST, NULL, "a resumed run knows them; leave it out")},
+    {LATER("consumed_samples", MEGA_OPTION_LIST, NULL, "a resumed run reads them from the checkpoint; leave it out")},
     {LATER("other_megatron_args", MEGA_OPTION_STRING, NULL, "give them as options")},
     {LATER("return_logits", MEGA_OPTION_BOOL, NULL, "megalith tasks measures losses; leave it out"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_TASKS},
     {ALIAS("zero_optimization", MEGA_OPTION_INT, "zero-stage")},
     {IDLE("prescale_gradients", MEGA_OPTION_BOOL, NULL, "gradients are summed in fp32, which needs no scaling before")},
-    {IDLE("sparse_gradients", MEGA_OPTION_BOOL, NULL, "the gradient of the embedding is summed whole, as every other")},
+    {IDLE("sparse_gradients", MEGA_OPTION_BOOL, NULL, "the gradient of the embedding is summed as a whole, like every other")},
     {IDLE("contiguous_gradients", MEGA_OPTION_BOOL, NULL, PLANNED)},
     {IDLE("contiguous_memory_optimization", MEGA_OPTION_BOOL, NULL, PLANNED)},
     {IDLE("synchronize_checkpoint_boundary", MEGA_OPTION_BOOL, NULL, RECOMPUTE)},
@@ -320,8 +320,8 @@ static const mega_option_row transformers_rows[] = {
     {BY_VALUE("norm", MEGA_OPTION_STRING, "layernorm:", "every norm is a layer norm")},
     {BY_VALUE("pos_emb", MEGA_OPTION_STRING, "learned:", "positions are learned")},
     {IDLE("rotary_pct", MEGA_OPTION_FLOAT, NULL, "positions are learned, nothing is rotated")},
-    {LATER("no_weight_tying", MEGA_OPTION_BOOL, NULL, "GPT-2's network is what is built; leave it out")},
-    {LATER("gpt_j_residual", MEGA_OPTION_BOOL, NULL, "GPT-2's network is what is built; leave it out")},
+    {LATER("no_weight_tying", MEGA_OPTION_BOOL, NULL, "only GPT-2's network is implemented; leave it out")},
+    {LATER("gpt_j_residual", MEGA_OPTION_BOOL, NULL, "only GPT-2's network is implemented; leave it out")},
     {BY_VALUE("output_layer_parallelism", MEGA_OPTION_STRING, "column:", "the head is cut by the vocabulary")},
     {LATER("attention_config", MEGA_OPTION_STRING, NULL, "every layer has the same attention; leave it out")},
     {BY_VALUE("activation", MEGA_OPTION_STRING, "gelu:|gelu_new:|gelu_tanh:", "GELU by its tanh form")},
@@ -333,7 +333,7 @@ static const mega_option_row transformers_rows[] = {
     {IDLE("dist_url", MEGA_OPTION_STRING, NULL, "ranks find each other through the MPI launcher")},
     {IDLE("multiprocessing_distributed", MEGA_OPTION_BOOL, NULL, "ranks are started by megalith launch")},
     {IDLE("sync_bn", MEGA_OPTION_BOOL, NULL, "there is no batch norm")},
-    {BY_VALUE("arch", MEGA_OPTION_STRING, "gpt2:", "a GPT-2 is what is built")},
+    {BY_VALUE("arch", MEGA_OPTION_STRING, "gpt2:", "only GPT-2 is implemented")},
     {RENAMED("evaluate", MEGA_OPTION_BOOL, "skip-train", "it is --skip-train")},
     {LATER("pretrained", MEGA_OPTION_BOOL, NULL, "name the folder: --load FOLDER --finetune")},
     {BY_VALUE("amp", MEGA_OPTION_BOOL, "true:bf16|True:bf16|1:bf16|false:|False:|0:", "it is --bf16")},
@@ -383,7 +383,7 @@ static const mega_option_row nanogpt_rows[] = {
     {ALIAS("context_length", MEGA_OPTION_INT, "seq-length")},
     {ALIAS("seq_len", MEGA_OPTION_INT, "seq-length")},
     {RENAMED("dropout", MEGA_OPTION_FLOAT, "attention-dropout;hidden-dropout", "it is --attention-dropout and --hidden-dropout")},
-    {LATER("bias", MEGA_OPTION_BOOL, "true|True|1", "models without biases are not built; leave the option out to train with biases")},
+    {LATER("bias", MEGA_OPTION_BOOL, "true|True|1", "models without biases are not implemented; leave the option out to train with biases")},
     {ALIAS("max_iters", MEGA_OPTION_INT, "train-iters")},
     {ALIAS("num_iters", MEGA_OPTION_INT, "train-iters")},
     {ALIAS("beta1", MEGA_OPTION_FLOAT, "adam-beta1")},

@@ -4,7 +4,7 @@
 #define DATA_FIRST    "megalith preprocess_data makes a data set of text; give its prefix as --data-path"
 #define NO_HUB        "nothing is downloaded or uploaded; a checkpoint is a folder that Hugging Face's tools read"
 #define MADE_BEFORE   "the program of a step is made before the first one in any case"
-#define BEAMS         "beam search is not built; tokens are drawn, or taken by --greedy"
+#define BEAMS         "beam search is not implemented; tokens are drawn, or taken by --greedy"
 #define DRAWN_ONE     "tokens are drawn one after the other, by the model itself; leave it out"
 #define PIPELINE_TOOL "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
 
@@ -114,18 +114,18 @@ static const mega_option_row foreign_generation_rows[] = {
     {LATER("length_penalty", MEGA_OPTION_FLOAT, "1", BEAMS)},
     {LATER("early_stopping", MEGA_OPTION_BOOL, NULL, BEAMS)},
     {LATER("diversity_penalty", MEGA_OPTION_FLOAT, "0", BEAMS)},
-    {LATER("repetition_penalty", MEGA_OPTION_FLOAT, "1", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("encoder_repetition_penalty", MEGA_OPTION_FLOAT, "1", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("typical_p", MEGA_OPTION_FLOAT, "1", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("no_repeat_ngram_size", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("presence_penalty", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("frequency_penalty", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("min_p", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("epsilon_cutoff", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("eta_cutoff", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("top_p_decay", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("top_p_bound", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
-    {LATER("penalty_alpha", MEGA_OPTION_FLOAT, "0", "--temperature, --top_k and --top_p are what is built; leave it out")},
+    {LATER("repetition_penalty", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("encoder_repetition_penalty", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("typical_p", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("no_repeat_ngram_size", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("presence_penalty", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("frequency_penalty", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("min_p", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("epsilon_cutoff", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("eta_cutoff", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("top_p_decay", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("top_p_bound", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("penalty_alpha", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
     {BY_VALUE("do_sample", MEGA_OPTION_BOOL, "True:|true:|1:|False:greedy=1|false:greedy=1|0:greedy=1", "tokens are drawn; False is --greedy")},
     {LATER("num_return_sequences", MEGA_OPTION_INT, "1", "give the prompt as often: --prompt TEXT --prompt TEXT")},
     {ALIAS("prompts", MEGA_OPTION_APPEND, "prompt")},
@@ -173,7 +173,7 @@ static const mega_option_row foreign_generation_rows[] = {
     {LATER("begin_suppress_tokens", MEGA_OPTION_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("sequence_bias", MEGA_OPTION_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("token_healing", MEGA_OPTION_BOOL, NULL, "the prompt is taken as it is")},
-    {LATER("guidance_scale", MEGA_OPTION_FLOAT, "1", "--temperature, --top_k and --top_p are what is built; leave it out")},
+    {LATER("guidance_scale", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
     {LATER("watermarking_config", MEGA_OPTION_STRING, NULL, "texts are not marked; leave it out")},
     {LATER("output_attentions", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
     {LATER("output_hidden_states", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},

@@ -25,9 +25,9 @@ enum {
 #define IDLE(name_, kind_, fallback_, remark_)                                                 \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, \
     .fallback = (fallback_), .remark = (remark_)
-#define LATER(name_, kind_, neutral_, remark_)                                                                        \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_BUILT, .neutral = (neutral_), \
-    .remark = (remark_)
+#define LATER(name_, kind_, neutral_, remark_)                                                       \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_IMPLEMENTED, \
+    .neutral = (neutral_), .remark = (remark_)
 #define RENAMED(name_, kind_, successor_, remark_)                                           \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, \
     .successor = (successor_), .remark = (remark_)
@@ -43,7 +43,7 @@ enum {
     .remark = (remark_)
 /* A remark for options that control when ranks exchange data: this program decides that itself. The exchanged data
  * stay the same, and so do results and memory use. */
-#define OWN_ORDER "where an exchange begins and where it is waited for is the program's own choice"
+#define OWN_ORDER "megalith itself decides when an exchange starts and when it is waited for"
 
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,

@@ -2,8 +2,9 @@
  * and later. A family of options without effect is one row. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL                                                                                               \
-    "GPT-2's network is what is built: LayerNorm before each block, learned positions, GELU, tied embeddings; leave " \
+#define USE_LATER_MODEL                                                                                            \
+    "only GPT-2's network is implemented: LayerNorm before each block, learned positions, GELU, tied embeddings; " \
+    "leave "                                                                                                       \
     "it out"
 #define NO_ROTATION   "positions are learned, nothing is rotated"
 #define ONLY_MLA      "it only matters with --multi-latent-attention"
@@ -127,17 +128,17 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("num-layers-at-start-in-bf16", MEGA_OPTION_INT, "1", NO_FP8)},
     {IDLE("num-layers-at-end-in-bf16", MEGA_OPTION_INT, "1", NO_FP8)},
     {IDLE("te-precision-config-file", MEGA_OPTION_STRING, NULL, NO_FP8)},
-    {LATER("kitchen-config-file", MEGA_OPTION_STRING, NULL, "--bf16 is the smallest number type built")},
-    {LATER("kitchen-recipe-number", MEGA_OPTION_INT, NULL, "--bf16 is the smallest number type built")},
-    {LATER("perform-rl-step", MEGA_OPTION_FLAG, NULL, "reinforcement learning is not built; leave it out")},
+    {LATER("kitchen-config-file", MEGA_OPTION_STRING, NULL, "--bf16 is the smallest number type implemented")},
+    {LATER("kitchen-recipe-number", MEGA_OPTION_INT, NULL, "--bf16 is the smallest number type implemented")},
+    {LATER("perform-rl-step", MEGA_OPTION_FLAG, NULL, "reinforcement learning is not implemented; leave it out")},
     {IDLE("rl-*", MEGA_OPTION_ANY, NULL, "it only matters with --perform-rl-step")},
     {IDLE("grpo-*", MEGA_OPTION_ANY, NULL, "it only matters with --perform-rl-step")},
     {IDLE("langrl-*", MEGA_OPTION_ANY, NULL, "it only matters with --perform-rl-step")},
     {IDLE("refit-method", MEGA_OPTION_ANY, NULL, "it only matters with --perform-rl-step")},
-    {LATER("sft", MEGA_OPTION_FLAG, NULL, "fine-tuning on conversations is not built; --finetune trains on text")},
+    {LATER("sft", MEGA_OPTION_FLAG, NULL, "fine-tuning on conversations is not implemented; --finetune trains on text")},
     {IDLE("sft-tokenizer-prompt-format", MEGA_OPTION_STRING, NULL, "it only matters with --sft")},
-    {LATER("logits-save-dir", MEGA_OPTION_STRING, NULL, "training from a teacher is not built; leave it out")},
-    {LATER("logits-load-dir", MEGA_OPTION_STRING, NULL, "training from a teacher is not built; leave it out")},
+    {LATER("logits-save-dir", MEGA_OPTION_STRING, NULL, "training from a teacher is not implemented; leave it out")},
+    {LATER("logits-load-dir", MEGA_OPTION_STRING, NULL, "training from a teacher is not implemented; leave it out")},
     {IDLE("logits-*", MEGA_OPTION_ANY, NULL, "it only matters with --logits-save-dir or --logits-load-dir")},
     /* checkpoints */
     {LATER("ckpt-step", MEGA_OPTION_INT, NULL, "name the checkpoint itself: --load SAVE/iter_0000100")},
@@ -253,7 +254,7 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("disable-msc", MEGA_OPTION_FLAG, NULL, "data lies in a file system")},
     {IDLE("allow-ambiguous-pad-tokens", MEGA_OPTION_FLAG, NULL, "nothing is padded")},
     {IDLE("renormalize-blend-weights", MEGA_OPTION_FLAG, NULL, "weights of a blend are always taken by their share of the sum")},
-    {LATER("fim-data", MEGA_OPTION_FLAG, NULL, "filling in the middle is not built; leave it out")},
+    {LATER("fim-data", MEGA_OPTION_FLAG, NULL, "filling in the middle is not implemented; leave it out")},
     {IDLE("fim-*", MEGA_OPTION_ANY, NULL, "it only matters with --fim-data")},
     {IDLE("tiktoken-*", MEGA_OPTION_ANY, NULL, "it only matters with --tokenizer-type TikTokenizer")},
     {LATER("padded-vocab-size", MEGA_OPTION_INT, NULL, "use --make-vocab-size-divisible-by N")},
@@ -273,7 +274,7 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("app-tag-run-version", MEGA_OPTION_STRING, NULL, REPORTS)},
     {LATER("config-logger-dir", MEGA_OPTION_STRING, NULL, "the arguments stand at the head of the log and in every checkpoint")},
     {LATER("yaml-cfg", MEGA_OPTION_STRING, NULL, "give its settings as options")},
-    {IDLE("enable-experimental", MEGA_OPTION_FLAG, NULL, "what is built is on, what is not is refused")},
+    {IDLE("enable-experimental", MEGA_OPTION_FLAG, NULL, "what is implemented is always on, everything else is refused")},
     /* inference engine */
     {IDLE("inference-*", MEGA_OPTION_ANY, NULL, "it belongs to the server; generate_samples_gpt plans its memory from --batch and --out-seq-length")},
     {IDLE("no-inference-*", MEGA_OPTION_ANY, NULL, "it belongs to the server; generate_samples_gpt plans its memory from --batch and --out-seq-length")},
@@ -296,15 +297,15 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("linear-num-*", MEGA_OPTION_ANY, NULL, "it only matters with --experimental-attention-variant")},
     {IDLE("linear-conv-*", MEGA_OPTION_ANY, NULL, "it only matters with --experimental-attention-variant")},
     {LATER("enable-mhc-connections", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {IDLE("mhc-*", MEGA_OPTION_ANY, NULL, "it only matters with what is not built, --enable-mhc-connections and --mtp-num-layers")},
-    {IDLE("mtp-*", MEGA_OPTION_ANY, NULL, "it only matters with what is not built, --enable-mhc-connections and --mtp-num-layers")},
+    {IDLE("mhc-*", MEGA_OPTION_ANY, NULL, "it only matters with --enable-mhc-connections and --mtp-num-layers, which are not implemented")},
+    {IDLE("mtp-*", MEGA_OPTION_ANY, NULL, "it only matters with --enable-mhc-connections and --mtp-num-layers, which are not implemented")},
     {IDLE("fine-grained-activation-offloading", MEGA_OPTION_FLAG, NULL, IN_MEMORY)},
     {IDLE("delay-offload-until-cuda-graph", MEGA_OPTION_FLAG, NULL, IN_MEMORY)},
     {IDLE("offload-modules", MEGA_OPTION_LIST, NULL, IN_MEMORY)},
     {IDLE("fp8-*", MEGA_OPTION_ANY, NULL, NO_FP8)},
     {IDLE("fp4-*", MEGA_OPTION_ANY, NULL, NO_FP8)},
-    {LATER("use-kitchen", MEGA_OPTION_FLAG, NULL, "--bf16 is the smallest number type built")},
-    {LATER("use-kitchen-attention", MEGA_OPTION_FLAG, NULL, "--bf16 is the smallest number type built")},
+    {LATER("use-kitchen", MEGA_OPTION_FLAG, NULL, "--bf16 is the smallest number type implemented")},
+    {LATER("use-kitchen-attention", MEGA_OPTION_FLAG, NULL, "--bf16 is the smallest number type implemented")},
     {IDLE("flash-attention-version", MEGA_OPTION_STRING, NULL, "attention is always computed tile by tile")},
     {ALIAS("num-layers-in-first-pipeline-stage", MEGA_OPTION_INT, "decoder-first-pipeline-num-layers")},
     {ALIAS("num-layers-in-last-pipeline-stage", MEGA_OPTION_INT, "decoder-last-pipeline-num-layers")},

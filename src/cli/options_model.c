@@ -2,15 +2,16 @@
  * FP8. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL                                                                                               \
-    "GPT-2's network is what is built: LayerNorm before each block, learned positions, GELU, tied embeddings; leave " \
+#define USE_LATER_MODEL                                                                                            \
+    "only GPT-2's network is implemented: LayerNorm before each block, learned positions, GELU, tied embeddings; " \
+    "leave "                                                                                                       \
     "it out"
 #define OTHER_MODEL "it belongs to BERT and T5, and a GPT does not read it"
 #define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts stands at 1"
 #define SOFTMAX_F32 \
     "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
 #define NO_SCALER "fp32 and bf16 have the range of gradients, so no loss is scaled"
-#define NO_FP8    "leave it out: --bf16 is the smallest number type built"
+#define NO_FP8    "leave it out: --bf16 is the smallest number type implemented"
 
 // clang-format off
 static const mega_option_row model_rows[] = {

@@ -3,7 +3,7 @@
 #include "options_impl.h"
 
 #define SENTENCES      "sentences are cut for BERT; a GPT's documents stay whole, leave it out"
-#define TASK_TRAINING  "fine-tuning on a labelled task is not built; leave it out"
+#define TASK_TRAINING  "fine-tuning on a labelled task is not implemented; leave it out"
 #define TASK_RETRIEVAL "it belongs to retrieval tasks"
 #define ANY_WORKERS    "all workers share one input, and the output is the same for any number of them"
 

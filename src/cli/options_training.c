@@ -6,7 +6,7 @@
 #define DEEPSPEED_ADAM       "the optimizer runs on the CPU in one fused walk in any case"
 #define NO_GC                "a C program has no garbage collector"
 #define NO_NETWORK           "nothing is sent over the network; --tensorboard-dir and --metrics-file hold the same figures"
-#define NO_ZBH1              "not built yet for more; --num-layers-per-virtual-pipeline-stage shortens the wait of stages"
+#define NO_ZBH1              "not implemented yet for more; --num-layers-per-virtual-pipeline-stage shortens the wait of stages"
 #define WHOLE_ITERATIONS     "whole iterations are timed, not their parts"
 #define NO_OBJECT_GENERATION "generation and evaluation make no optimizer in any case"
 

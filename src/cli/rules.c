@@ -103,8 +103,9 @@ static void rule_generation(mega_command_options *cfg)
     if (cfg->generate.interactive && cfg->train.engine.data_parallel_size > 1)
         mega_options_problem(
             cfg->train.engine.options, MEGA_ERR_USAGE,
-            "%s: %lld data-parallel ranks would answer when each has a prompt; start the ranks that "
-            "share the model alone (%lld), or give the prompts: --prompt TEXT, --sample-input-file FILE",
+            "%s: %lld data-parallel ranks were started, and they generate only when every rank has a prompt; start "
+            "only "
+            "the %lld ranks of one copy of the model, or give the prompts by --prompt TEXT or --sample-input-file FILE",
             mega_options_origin(cfg->train.engine.options, "interactive"),
             (long long)cfg->train.engine.data_parallel_size,
             (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));

@@ -91,7 +91,7 @@ const char *mega_value_check(mega_options *o, const mega_option_row *row, const 
 mega_status mega_value_set(mega_options *o, size_t index, const char *text);
 mega_status mega_value_set_list(mega_options *o, size_t index, const char *const *texts, size_t count);
 void *mega_value_at(const mega_options *o, size_t index); /* the address of the field; the row must have one */
-/* For an option that is not built: returns whether the value changes nothing. text NULL: a flag was given. */
+/* For an option that is not implemented: returns whether the value changes nothing. text NULL: a flag was given. */
 bool mega_value_is_neutral(const mega_option_row *row, const char *text);
 /* Returns the row at an index. */
 static inline const mega_option_row *row_at(const mega_options *o, size_t index)

@@ -51,7 +51,7 @@ static char *dump_value(const mega_options *o, size_t index)
     return b.data;
 }
 
-/* Collects the lines of the dump: the command's destinations (those of models that are not built only if given), then
+/* Collects the lines of the dump: the command's destinations (those of models that are not implemented only if given), then
  * derived values. */
 static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
 {

@@ -122,7 +122,8 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     write_names(&t, row->bit, MEGA_ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
     write_names(&t, row->bit, MEGA_ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)",
                 out);
-    write_names(&t, row->bit, MEGA_ANSWER_NOT_BUILT, "not built yet: an error, unless the value changes nothing", out);
+    write_names(&t, row->bit, MEGA_ANSWER_NOT_IMPLEMENTED,
+                "not implemented yet: an error, unless the value changes nothing", out);
     mega_buffer_puts(out, "\nNames that other programs of the field have (transformers, Accelerate, nanoGPT, later "
                           "Megatron) are known as well: docs/options.md\n");
     mega_arena_fini(&arena);
@@ -154,8 +155,8 @@ static void write_answer(const mega_option_row *row, mega_buffer *out)
         if (row->alone != NULL) mega_buffer_printf(out, " with `--%s 1`, else refused", row->alone);
         break;
     case MEGA_ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
-    case MEGA_ANSWER_NOT_BUILT:
-        mega_buffer_puts(out, "not built yet");
+    case MEGA_ANSWER_NOT_IMPLEMENTED:
+        mega_buffer_puts(out, "not implemented yet");
         if (row->neutral == NULL) break;
         mega_buffer_puts(out, "; only ");
         if (row->neutral[0] == '=') mega_buffer_printf(out, "the value of `--%s`", row->neutral + 1);
@@ -213,18 +214,18 @@ mega_status mega_options_options_page(const mega_composition *of, mega_buffer *o
     const char *title = "";
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_puts(
-        out,
-        "# Options\n\n"
-        "Written by `megalith help --options-page` from the rows of all rooms; do not edit by hand.\n\n"
-        "Names, defaults and meanings are Megatron's. Every option that is known has one of four "
-        "answers:\n\n"
-        "| answer | what happens |\n|---|---|\n"
-        "| works | it does what it says |\n"
-        "| no effect here | it is accepted, and the reason why nothing changes is printed once |\n"
-        "| not built yet | an error that says what to use instead, unless the value is one that changes nothing |\n"
-        "| renamed | its successor takes its place |\n\n"
-        "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option "
-        "the last counts, and a note says so. Names are not abbreviated.\n");
+        out, "# Options\n\n"
+             "Written by `megalith help --options-page` from the rows of all rooms; do not edit by hand.\n\n"
+             "Names, defaults and meanings are Megatron's. Every option that is known has one of four "
+             "answers:\n\n"
+             "| answer | what happens |\n|---|---|\n"
+             "| works | it does what it says |\n"
+             "| no effect here | it is accepted, and the reason why nothing changes is printed once |\n"
+             "| not implemented yet | an error that says what to use instead, unless the value is one that changes "
+             "nothing |\n"
+             "| renamed | its successor takes its place |\n\n"
+             "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option "
+             "the last counts, and a note says so. Names are not abbreviated.\n");
     for (size_t i = 0; i < t.count; i++) {
         char names[256];
         if (strcmp(t.line[i].title, title) != 0) {

@@ -43,8 +43,8 @@ static void write_answer(const mega_option_row *row, mega_buffer *out)
         write_cases(row->cases, out);
         mega_buffer_puts(out, "; ");
         break;
-    case MEGA_ANSWER_NOT_BUILT:
-        mega_buffer_puts(out, "not built yet");
+    case MEGA_ANSWER_NOT_IMPLEMENTED:
+        mega_buffer_puts(out, "not implemented yet");
         if (row->neutral != NULL) {
             mega_buffer_puts(out, ", only `");
             write_cell(row->neutral, out);

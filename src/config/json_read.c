@@ -245,8 +245,8 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
         names = mega_options_text(r->o, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
     }
     problem(r, MEGA_ERR_UNSUPPORTED,
-            mega_options_text(r->o, "%s: \"%.60s\" is not built yet; known are %s (%s)", place(r, item), value, names,
-                              row->remark));
+            mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", place(r, item), value,
+                              names, row->remark));
 }
 
 static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
@@ -265,11 +265,11 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
         if (strcmp(texts[0], "false") != 0 && r->num_idle < ROW_COUNT(r->idle))
             r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), row->remark};
         break;
-    case MEGA_ANSWER_NOT_BUILT:
+    case MEGA_ANSWER_NOT_IMPLEMENTED:
         if (mega_value_is_neutral(row, texts[0])) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(r->o, "%s: %s is not built yet: %s", place(r, item), shown_value(r->o, item->value),
-                                  row->remark));
+                mega_options_text(r->o, "%s: %s is not implemented yet: %s", place(r, item),
+                                  shown_value(r->o, item->value), row->remark));
         break;
     }
 }

@@ -142,7 +142,7 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
             note_case(p, given, parts);
             apply_parts(p, parts, given, values, 0, position);
         } else {
-            mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet; known are %s (%s)", typed,
+            mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s %s is not implemented yet; known are %s (%s)", typed,
                                  values[0], case_names(p, row), row->remark);
         }
         return;
@@ -155,7 +155,7 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
     apply_parts(p, row->successor, typed, values, count, position);
 }
 
-static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typed, const char *text)
+static void apply_not_implemented(parser *p, const mega_option_row *row, const char *typed, const char *text)
 {
     const bool flag = text == NULL;
     /* the neutral value depends on another option, so a rule decides later */
@@ -163,7 +163,7 @@ static void apply_unbuilt(parser *p, const mega_option_row *row, const char *typ
     const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->o, row, text) : NULL;
     if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
-    mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is not built yet%s%s%s: %s", typed, flag ? "" : " ",
+    mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is not implemented yet%s%s%s: %s", typed, flag ? "" : " ",
                          flag ? "" : text, row->neutral != NULL ? " (only " : "",
                          row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
                          row->remark);
@@ -199,8 +199,8 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several options of one family share this row */
         typed = mega_options_text(p->o, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text};
-    if (row->answer == MEGA_ANSWER_NOT_BUILT) {
-        apply_unbuilt(p, row, typed, text);
+    if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED) {
+        apply_not_implemented(p, row, typed, text);
         return;
     }
     if (row->answer == MEGA_ANSWER_NO_EFFECT) {
@@ -388,7 +388,8 @@ static void take_option(parser *p, char *word)
                              row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
-        if (flag && row->answer == MEGA_ANSWER_NOT_BUILT) /* skip the value that other programs give it: no mistake */
+        if (flag &&
+            row->answer == MEGA_ANSWER_NOT_IMPLEMENTED) /* skip the value that other programs give it: no mistake */
             p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         p->at += (int)count;
         apply(p, index, typed, values, count, position);

@@ -58,9 +58,9 @@ void mega_options_rule_equal(mega_options *o)
         int64_t wanted, given = 0;
         memcpy(&wanted, mega_value_at(o, other), sizeof wanted);
         if (mega_value_int(entry->text, &given) && given == wanted) continue;
-        mega_options_problem(o, MEGA_ERR_UNSUPPORTED, "%s %s is not built yet (only %s is accepted): %s", entry->typed,
-                             entry->text, mega_options_origin(o, mega_option_dest(row_at(o, other), dest)),
-                             row->remark);
+        mega_options_problem(o, MEGA_ERR_UNSUPPORTED, "%s %s is not implemented yet (only %s is accepted): %s",
+                             entry->typed, entry->text,
+                             mega_options_origin(o, mega_option_dest(row_at(o, other), dest)), row->remark);
     }
 }
 

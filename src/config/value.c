@@ -107,8 +107,8 @@ static const char *choice_problem(mega_options *o, const mega_option_row *row, c
         }
     }
     shown[n] = '\0';
-    if (mega_option_word_in(row->unbuilt, text, NULL)) {
-        return mega_options_text(o, "\"%s\" is not built yet; built are %s%s%s", text, shown,
+    if (mega_option_word_in(row->not_implemented, text, NULL)) {
+        return mega_options_text(o, "\"%s\" is not implemented yet; implemented are %s%s%s", text, shown,
                                  row->remark != NULL ? "; " : "", row->remark != NULL ? row->remark : "");
     }
     const char *near = nearest_choice(o, row->choices, text);
@@ -296,7 +296,7 @@ bool mega_value_print(const mega_options *o, size_t index, mega_buffer *out)
         if (row->kind == MEGA_OPTION_OFF)
             return mega_buffer_puts(out, entry->source == MEGA_SET_BY_DEFAULT ? "True" : "False");
         if (entry->text != NULL) return mega_buffer_puts(out, entry->text);
-        if (row->answer == MEGA_ANSWER_NOT_BUILT && row->neutral != NULL && row->neutral[0] != '=' &&
+        if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED && row->neutral != NULL && row->neutral[0] != '=' &&
             row->kind != MEGA_OPTION_BOOL) {
             return print_choice(row->neutral, 0, out); /* the first neutral value describes what this program does */
         }

@@ -4,9 +4,9 @@
 
 #define KEY_IDLE(json_, kind_, remark_) \
     .json = (json_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .remark = (remark_)
-#define KEY_LATER(json_, kind_, neutral_, remark_)                                                                    \
-    .json = (json_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_BUILT, .neutral = (neutral_), \
-    .remark = (remark_)
+#define KEY_LATER(json_, kind_, neutral_, remark_)                                                   \
+    .json = (json_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_IMPLEMENTED, \
+    .neutral = (neutral_), .remark = (remark_)
 #define KEY_BY_VALUE(json_, cases_, remark_)                                                            \
     .json = (json_), .field = MEGA_NO_FIELD, .kind = MEGA_OPTION_STRING, .answer = MEGA_ANSWER_RENAMED, \
     .cases = (cases_), .remark = (remark_)
@@ -60,7 +60,7 @@ const mega_option_row engine_json_keys[] = {
     {KEY_IDLE(ZERO "round_robin_gradients|" ZERO "ignore_unused_parameters", MEGA_OPTION_BOOL, ALWAYS)},
     {KEY_IDLE(ZERO "load_from_fp32_weights|" ZERO "elastic_checkpoint|" ZERO "stage3_gather_16bit_weights_on_model_save|" ZERO "stage3_gather_fp16_weights_on_model_save", MEGA_OPTION_BOOL, "a checkpoint holds whole fp32 tensors, which every layout loads")},
     {KEY_LATER(ZERO "legacy_stage1|" ZERO "cpu_offload|" ZERO "cpu_offload_params", MEGA_OPTION_BOOL, NULL, "leave it out")},
-    {KEY_LATER(ZERO "offload_optimizer.device|" ZERO "offload_param.device", MEGA_OPTION_STRING, "none", "memory beyond the machine's is not built yet; leave the block out")},
+    {KEY_LATER(ZERO "offload_optimizer.device|" ZERO "offload_param.device", MEGA_OPTION_STRING, "none", "memory beyond the machine's is not implemented yet; leave the block out")},
     {KEY_IDLE(ZERO "offload_optimizer.pin_memory|" ZERO "offload_optimizer.nvme_path|" ZERO "offload_optimizer.buffer_count|" ZERO "offload_optimizer.fast_init|" ZERO "offload_optimizer.pipeline|" ZERO "offload_optimizer.pipeline_read|" ZERO "offload_optimizer.pipeline_write|" ZERO "offload_optimizer.ratio", MEGA_OPTION_ANY, NO_OFFLOAD)},
     {KEY_IDLE(ZERO "offload_param.pin_memory|" ZERO "offload_param.nvme_path|" ZERO "offload_param.buffer_count|" ZERO "offload_param.buffer_size|" ZERO "offload_param.max_in_cpu", MEGA_OPTION_ANY, NO_OFFLOAD)},
     {KEY_LATER(ZERO "zero_hpz_partition_size", MEGA_OPTION_INT, "1", "all data-parallel ranks share out together; leave it out")},

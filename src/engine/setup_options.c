@@ -24,7 +24,7 @@ static const mega_option_section file_section = MEGA_SECTION("settings in a file
 #define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
 #define IN_MEMORY                             "everything lies in the host's memory already"
 static const mega_option_row handed_rows[] = {
-    {OTHER("fp16", MEGA_OPTION_FLAG, MEGA_ANSWER_NOT_BUILT, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
+    {OTHER("fp16", MEGA_OPTION_FLAG, MEGA_ANSWER_NOT_IMPLEMENTED, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
     {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, no is fp32")},
     {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},
     {BY_VALUE("offload_param_device", "none:|cpu:", IN_MEMORY)},

@@ -316,10 +316,11 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
                          "one cut under a name",
                          r->name, shape_text(asked, r, is_cut_other), shape_text(found, declared, is_cut_other));
     if (is_other_part)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "parameter %s: two programs of one pipeline stage request it, which is not built yet; give "
-                         "each its own, or make one program a stage",
-                         r->name);
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "parameter %s: two programs of one pipeline stage request it, which is not implemented yet; give "
+            "each its own, or make one program a stage",
+            r->name);
     if (has_options && !is_rest_equal(r, declared))
         return MEGA_FAIL(
             MEGA_ERR_USAGE,

@@ -128,7 +128,7 @@ static mega_status parts_check_shape(const mega_param *r, int64_t ranks)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter %s: part %d of %d has %lld %s, which cannot be cut over %lld ranks; expected a "
                          "multiple of %lld (parts that every rank holds whole, as K and V of fewer heads than ranks, "
-                         "are not built yet)",
+                         "are not implemented yet)",
                          r->name, i, r->num_parts, LL(r->part[i].rows), rows, LL(ranks), LL(block * ranks));
     }
     return MEGA_OK;
@@ -199,9 +199,10 @@ mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
     MEGA_TRY(parts_check_shape(r, ranks));
     MEGA_TRY(check_reach(r));
     if (r->num_parts > 1 && r->true_shape[r->cut_dim] != r->shape[r->cut_dim])
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "parameter %s: padding of a parameter in %d parts is not built yet; leave padding_rows out",
-                         r->name, r->num_parts);
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "parameter %s: padding of a parameter in %d parts is not implemented yet; leave padding_rows out", r->name,
+            r->num_parts);
     if (r->num_files > 1 && r->file_dims > 0)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "parameter %s: %d file_dims of %d tensors of the file; expected those of one, leave them out",

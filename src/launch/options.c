@@ -95,7 +95,7 @@ static const launch_option options[] = {
      "name"},
     {"deepspeed_multinode_launcher", REFUSED, 0, 0,
      "--launcher openmpi, mpich or slurm; default: the one that is installed"},
-    {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not built"},
+    {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not implemented"},
     {"fsdp_*", REFUSED, 0, 0, "--use_fsdp shards weights, gradients and optimizer; leave its details out"},
     {"tpu|tpu_*", REFUSED, 0, 0, "ranks run on CPU cores"},
     {"logs_specs", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
@@ -270,7 +270,7 @@ static int read_option(launch_plan *p, char **argv)
         return 1;
     }
     if (o->kind == REFUSED) {
-        launch_mistake(p, "%.*s is not built: %s", (int)strcspn(typed, "="), typed, o->help);
+        launch_mistake(p, "%.*s is not implemented: %s", (int)strcspn(typed, "="), typed, o->help);
         return 1;
     }
     if (o->kind == FLAG) *(bool *)((char *)p + o->offset) = true;

@@ -33,7 +33,7 @@ bool layer_has_all_rows(const mega_builder *b, const char *layer)
     mega_builder_fail(b,
                       MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                 "layer \"%s\", %s: with sequence parallelism a rank of tp has a part of the rows, and "
-                                "this layer needs all of them, which is not built yet; train this model without "
+                                "this layer needs all of them, which is not implemented yet; train this model without "
                                 "sequence parallelism",
                                 b->path, layer));
     return false;
@@ -182,7 +182,7 @@ static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t 
     if (o.blocks > 1 || o.num_parts > 1)
         mega_builder_fail(
             b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", %s: a table of a vocabulary in %d parts is not built yet; each rank "
+                         "layer \"%s\", %s: a table of a vocabulary in %d parts is not implemented yet; each rank "
                          "of tp holds a range of its rows, leave blocks and part out",
                          b->path, name == NULL ? "without a name" : name, o.num_parts > 1 ? o.num_parts : o.blocks));
     return layer_param(b, name, "weight", vocab_size + o.padding_rows, width, &o);
@@ -233,9 +233,10 @@ mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, me
     const mega_param_options ones = {.init = MEGA_INIT_ONE};
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     if (kind != MEGA_LAYER_NORM)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                       "layer \"%s\", %s: norm of kind %d is not built yet; choose MEGA_LAYER_NORM",
-                                       b->path, name, (int)kind));
+        mega_builder_fail(b,
+                          MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                    "layer \"%s\", %s: norm of kind %d is not implemented yet; choose MEGA_LAYER_NORM",
+                                    b->path, name, (int)kind));
     const mega_tensor gain = layer_param(b, name, "weight", mega_tensor_channels(b, x), 0, &ones);
     const mega_tensor bias = layer_param(b, name, "bias", mega_tensor_channels(b, x), 0, NULL);
     x = mega_op_layer_norm(b->graph, x, gain, bias, epsilon);
@@ -360,7 +361,7 @@ static bool check_qkv_parts(const mega_builder *b, const char *name, const mega_
         mega_builder_fail(b,
                           MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                     "layer \"%s\", %s: the weight of qkv has %d parts; expected 3 of %lld rows each (K "
-                                    "and V of fewer heads than Q are not built yet)",
+                                    "and V of fewer heads than Q are not implemented yet)",
                                     b->path, name, weight->num_parts, (long long)rows));
     return is_right;
 }

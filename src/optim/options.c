@@ -26,7 +26,7 @@ static const mega_option_row training_rows[] = {
     {ROW("rampup-batch-size", rampup_batch_size, MEGA_OPTION_INT3), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
     {ROW("train-iters", train_iters, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 32, .help = "optimizer steps of the whole training"},
     {ROW("train-samples", train_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 50, .help = "samples of the whole training, instead of --train-iters"},
-    {ROW("optimizer", optimizer, MEGA_OPTION_CHOICE), .fallback = "adam", .choices = "adam|sgd", .unbuilt = "muon|lion|lamb|adagrad", .resume = MEGA_RESUME_REPORTED, .help = "adam is AdamW, unless --no-decoupled-weight-decay is given"},
+    {ROW("optimizer", optimizer, MEGA_OPTION_CHOICE), .fallback = "adam", .choices = "adam|sgd", .not_implemented = "muon|lion|lamb|adagrad", .resume = MEGA_RESUME_REPORTED, .help = "adam is AdamW, unless --no-decoupled-weight-decay is given"},
 };
 const mega_option_section mega_optim_training_section = MEGA_SECTION("training", training_rows);
 // clang-format on

@@ -5,7 +5,7 @@
 
 // clang-format off
 static const mega_option_row type_rows[] = {
-    {ROW("tokenizer-type", tokenizer_type, MEGA_OPTION_STRING), .fallback = "GPT2BPETokenizer", .choices = "GPT2BPETokenizer|ByteTokenizer|CharTokenizer|NullTokenizer", .unbuilt = "BertWordPieceLowerCase|BertWordPieceCase|SentencePieceTokenizer|GPTSentencePieceTokenizer|Llama2Tokenizer|HFTokenizer|HuggingFaceTokenizer|TikTokenizer|PretrainedFromHF", .help = "how text becomes ids"},
+    {ROW("tokenizer-type", tokenizer_type, MEGA_OPTION_STRING), .fallback = "GPT2BPETokenizer", .choices = "GPT2BPETokenizer|ByteTokenizer|CharTokenizer|NullTokenizer", .not_implemented = "BertWordPieceLowerCase|BertWordPieceCase|SentencePieceTokenizer|GPTSentencePieceTokenizer|Llama2Tokenizer|HFTokenizer|HuggingFaceTokenizer|TikTokenizer|PretrainedFromHF", .help = "how text becomes ids"},
 };
 const mega_option_section mega_text_type_section = MEGA_SECTION("data and tokenizer", type_rows);
 

@@ -223,7 +223,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     } else {
         for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
             if (strcmp(o->type, later[i]) == 0)
-                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not built yet; %s", o->type, known);
+                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type, known);
         return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
     }
     if (strcmp(o->type, kind_names[t->kind]) != 0) {

@@ -24,7 +24,7 @@ static const mega_option_row training_rows[] = {
     {ROW("exit-interval", exit_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
     {ROW("exit-duration-in-mins", exit_duration_in_mins, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .help = "save a checkpoint and exit after N minutes"},
     {ROW("tensorboard-dir", tensorboard_dir, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
-    {ROW("dataloader-type", dataloader_type, MEGA_OPTION_CHOICE), .fallback = "single", .choices = "single|cyclic", .unbuilt = "external", .help = "single: the seeded order, once; cyclic: shuffled again each epoch"},
+    {ROW("dataloader-type", dataloader_type, MEGA_OPTION_CHOICE), .fallback = "single", .choices = "single|cyclic", .not_implemented = "external", .help = "single: the seeded order, once; cyclic: shuffled again each epoch"},
     {ROW("profile", profile, MEGA_OPTION_FLAG), .help = "--profile-table, and --profile-trace into trace.json of --tensorboard-dir, else of --save, else of the working folder"},
     {ROW("profile-step-start", profile_step_start, MEGA_OPTION_INT), .fallback = "10", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "iterations done before the first that is profiled"},
     {ROW("profile-step-end", profile_step_end, MEGA_OPTION_INT), .fallback = "12", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "iterations done when profiling ends"},

@@ -38,7 +38,7 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
                              mega_options_origin(cfg->engine.options, "hidden_size"), valid, (long long)next);
     } else if (cfg->model.kv_channels * heads != h) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_UNSUPPORTED,
-                             "%s: heads of another width than %s / %s are not built yet; leave it out",
+                             "%s: heads of another width than %s / %s are not implemented yet; leave it out",
                              mega_options_origin(cfg->engine.options, "kv_channels"),
                              mega_options_origin(cfg->engine.options, "hidden_size"),
                              mega_options_origin(cfg->engine.options, "num_attention_heads"));

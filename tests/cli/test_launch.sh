@@ -99,8 +99,8 @@ usage: megalith pretrain_gpt|python pretrain_gpt.py --help
 TABLE
 refuses 'accelerate config' 'accelerate config: only accelerate launch exists here' accelerate config
 refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
-refuses "accelerate's file" '--config_file is not built: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
-refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not built: --use_fsdp shards' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
+refuses "accelerate's file" '--config_file is not implemented: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
+refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not implemented: --use_fsdp shards' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
 
 # DeepSpeed's filters, its own vectors.
 while IFS='|' read -r hosts arguments; do
@@ -121,7 +121,7 @@ refuses 'an unknown host' '--include: "jeff" is not a host of hostfile' launch -
 refuses 'a filter without hosts' '--include chooses hosts and slots of a --hostfile, but none is given|to use only this machine give the number of ranks: --nproc_per_node N' \
     launch --include localhost:0,1 pretrain_gpt
 "$MEGALITH" launch --autotuning run pretrain_gpt >out 2>&1 && note 'autotuning is taken'
-grep -q -- '--autotuning is not built: megalith plan' out || note "autotuning: $(cat out)"
+grep -q -- '--autotuning is not implemented: megalith plan' out || note "autotuning: $(cat out)"
 grep -q 'not itself' out && note "the value of a refused option is a command: $(cat out)"
 refuses 'an unknown slot' '--exclude: host worker-1 has no slot 4; it has 0 to 3' launch --hostfile hostfile --exclude worker-1:4 pretrain_gpt
 refuses 'a malformed filter' '"5" is not a host' launch --hostfile hostfile --include worker-1@worker-0:1@5 pretrain_gpt
@@ -135,7 +135,7 @@ refuses 'a bad hostfile' 'bad:2: found "this is bad|bad:3: found "missingslots",
 : >empty
 refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
 refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
-refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not built: --log_dir' \
+refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not implemented: --log_dir' \
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
 refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu pretrain_gpt
 refuses 'a number' '--nproc_per_node: found "two", expected a whole number, at least 1' launch --nproc_per_node two pretrain_gpt

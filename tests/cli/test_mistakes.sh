@@ -36,21 +36,21 @@ refuses "16 data that is not there" 'nowhere.bin|nowhere.idx|megalith preprocess
     pretrain_gpt "${base[@]}" --data-path nowhere
 refuses "17 vocabulary that is not there" '--vocab-file none.json|there is no such file|expected vocab.json' \
     pretrain_gpt "${base[@]}" "${data[@]}" --tokenizer-type GPT2BPETokenizer --vocab-file none.json --merge-file none.txt
-refuses "18 half precision" '--fp16 is not built yet|use --bf16' pretrain_gpt "${base[@]}" "${data[@]}" --fp16
+refuses "18 half precision" '--fp16 is not implemented yet|use --bf16' pretrain_gpt "${base[@]}" "${data[@]}" --fp16
 refuses "19 several ranks" '--tensor-model-parallel-size 4|does not divide the world of 1 rank|sizes that do: 1 (megalith launch --nproc_per_node N' \
     pretrain_gpt "${base[@]}" "${data[@]}" --tensor-model-parallel-size 4
 refuses "20 split" '--split ninety,ten|expected up to three parts|969,30,1' pretrain_gpt "${base[@]}" "${data[@]}" --split ninety,ten
 refuses "21 nothing said" 'missing: --num-layers, --hidden-size, --num-attention-heads, --seq-length|--preset gpt2|missing: --lr|missing: --data-path' \
     pretrain_gpt --seed 1
 refuses "22 stray word" '"wort" (argument 1) belongs to no option' pretrain_gpt wort "${base[@]}"
-refuses "23 a model that is not built" 'pretrain_bert|not built yet|megalith pretrain_gpt' pretrain_bert --num-layers 2
+refuses "23 a model that is not implemented" 'pretrain_bert|not implemented yet|megalith pretrain_gpt' pretrain_bert --num-layers 2
 for command in pretrain_bert pretrain_t5 checkpoint config run_text_generation_server merge_mp_partitions; do
-    "$MEGALITH" $command --help >out 2>&1 && grep -q "^megalith $command is not built yet: " out || note "help of $command: $(cat out)"
+    "$MEGALITH" $command --help >out 2>&1 && grep -q "^megalith $command is not implemented yet: " out || note "help of $command: $(cat out)"
 done
 refuses "24 unknown command" '"pretrian_gpt" is not a command|did you mean pretrain_gpt?' pretrian_gpt --num-layers 2
 refuses "24 a script of transformers" '"run_clm.py" is not a command; megalith pretrain_gpt does its work here' run_clm.py --num-layers 2
 refuses "24 a script of nanoGPT" '"sample.py" is not a command; megalith generate_samples_gpt does its work here' sample.py
-refuses "25 a launcher's ranks" '--local_rank 1 is not built yet|an MPI launcher starts the ranks' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
+refuses "25 a launcher's ranks" '--local_rank 1 is not implemented yet|an MPI launcher starts the ranks' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
 refuses "three at once" '3 mistakes:|1. --train-iters: "x" is not a whole number|2. --num-attention-heads 5|3. --data-path nowhere' \
     pretrain_gpt "${base[@]}" --train-iters x --num-attention-heads 5 --data-path nowhere
 finish

@@ -97,16 +97,19 @@ static void names_that_are_refused(void **state)
     static const struct {
         const char *command, *line, *part;
     } cases[] = {
-        {"plan", PLAN BATCH "--num_train_epochs 3", "--num_train_epochs 3 is not built yet: the length is said by"},
-        {"plan", PLAN BATCH "--config_name gpt2", "is not built yet: give --preset"},
-        {"plan", PLAN BATCH "--tokenizer_name gpt2", "is not built yet: give its files: --vocab-file"},
-        {"plan", PLAN BATCH "--autotuning run", "is not built yet: megalith plan"},
-        {"plan", PLAN BATCH "--mixed_precision fp16", "--mixed_precision fp16 is not built yet: use --bf16"},
-        {"plan", PLAN BATCH "--mixed_precision int4", "--mixed_precision int4 is not built yet; known are bf16, no"},
+        {"plan", PLAN BATCH "--num_train_epochs 3",
+         "--num_train_epochs 3 is not implemented yet: the length is said by"},
+        {"plan", PLAN BATCH "--config_name gpt2", "is not implemented yet: give --preset"},
+        {"plan", PLAN BATCH "--tokenizer_name gpt2", "is not implemented yet: give its files: --vocab-file"},
+        {"plan", PLAN BATCH "--autotuning run", "is not implemented yet: megalith plan"},
+        {"plan", PLAN BATCH "--mixed_precision fp16", "--mixed_precision fp16 is not implemented yet: use --bf16"},
+        {"plan", PLAN BATCH "--mixed_precision int4",
+         "--mixed_precision int4 is not implemented yet; known are bf16, no"},
         {"plan", PLAN BATCH "--offload_optimizer_device nvme", "known are none, cpu ("},
         {"plan", PLAN BATCH "--init_from resume", "(resume is --load FOLDER, gpt2 is --load FOLDER --finetune)"},
-        {"plan", PLAN BATCH "--attention-head-type multiquery", "--attention-head-type multiquery is not built yet"},
-        {"plan", PLAN BATCH "--fp16 True", "--fp16 is not built yet"},
+        {"plan", PLAN BATCH "--attention-head-type multiquery",
+         "--attention-head-type multiquery is not implemented yet"},
+        {"plan", PLAN BATCH "--fp16 True", "--fp16 is not implemented yet"},
         {"plan", PLAN BATCH "--gradient_checkpointing maybe", "\"maybe\" is neither true nor false"},
         {"plan", PLAN BATCH "--do_eval", "here that is --skip-train"},
         {"plan", PLAN BATCH "--per_device_eval_batch_size 8",
@@ -119,12 +122,15 @@ static void names_that_are_refused(void **state)
         {"plan", PLAN BATCH "-block_size 2", "write --block_size"},
         {"plan", PLAN BATCH "\u2013lr 2", "begins with a long dash, as web pages print it; write --lr"},
         {"plan", PLAN BATCH "--learnin_rate 2", "did you mean --learning_rate?"},
-        {"generate_samples_gpt", "--load . --prompt a --beam-width 4", "--beam-width 4 is not built yet"},
-        {"generate_samples_gpt", "--load . --prompt a --num-beams 4", "beam search is not built"},
-        {"generate_samples_gpt", "--load . --prompt a --length-penalty 2", "is not built yet (only 1 is accepted)"},
-        {"generate_samples_gpt", "--load . --prompt a --top-p-decay 0.9", "is not built yet (only 0 is accepted)"},
-        {"generate_samples_gpt", "--load . --prompt a --add-BOS", "--add-BOS is not built yet: the prompt is taken"},
-        {"generate_samples_gpt", "--load . --prompt a --return-logits", "is not built yet: text alone"},
+        {"generate_samples_gpt", "--load . --prompt a --beam-width 4", "--beam-width 4 is not implemented yet"},
+        {"generate_samples_gpt", "--load . --prompt a --num-beams 4", "beam search is not implemented"},
+        {"generate_samples_gpt", "--load . --prompt a --length-penalty 2",
+         "is not implemented yet (only 1 is accepted)"},
+        {"generate_samples_gpt", "--load . --prompt a --top-p-decay 0.9",
+         "is not implemented yet (only 0 is accepted)"},
+        {"generate_samples_gpt", "--load . --prompt a --add-BOS",
+         "--add-BOS is not implemented yet: the prompt is taken"},
+        {"generate_samples_gpt", "--load . --prompt a --return-logits", "is not implemented yet: text alone"},
         {"generate_samples_gpt", "--load . --prompt a --max_length 9", "it counts the prompt too"},
         {"preprocess_data", "--input a --output-prefix b --tokenizer-type ByteTokenizer --max-documents 3",
          "cut the input"},
@@ -275,7 +281,7 @@ static void every_foreign_name_is_answered(void **state)
             if (strstr(said, "is not an option") != NULL) fail_msg("%s %s: %s", commands[c], line, said);
             /* its rule waits for the shape of a checkpoint */
             const bool waits = row->neutral != NULL && row->neutral[0] == '=';
-            if (row->answer == MEGA_ANSWER_NOT_BUILT && !waits) kit_assert_has(said, "is not built yet");
+            if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED && !waits) kit_assert_has(said, "is not implemented yet");
             if (row->answer == MEGA_ANSWER_NO_EFFECT) kit_assert_has(kit_notes, "no effect here: ");
             if (row->cases != NULL) kit_assert_has(kit_notes, " -> ");
             else if (row->answer == MEGA_ANSWER_RENAMED)

@@ -152,17 +152,18 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--tensor-model-parallel-size 2",
                "--tensor-model-parallel-size 2 (argument 11) does not divide the world of 1 rank; sizes that do: 1");
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
-               "--context-parallel-size 2 is not built yet (only 1 is accepted)");
-    kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not built yet");
-    kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not built yet");
-    kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not built yet");
-    kit_refuse("plan", SHAPE "--fp16", "--fp16 is not built yet: use --bf16");
-    kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not built yet");
-    kit_refuse("plan", SHAPE "--optimizer muon", "\"muon\" is not built yet; built are adam, sgd");
-    kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not built yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not built yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer", "\"HuggingFaceTokenizer\" is not built yet");
-    kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not built yet: there is one format");
+               "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
+    kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");
+    kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not implemented yet");
+    kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not implemented yet");
+    kit_refuse("plan", SHAPE "--fp16", "--fp16 is not implemented yet: use --bf16");
+    kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not implemented yet");
+    kit_refuse("plan", SHAPE "--optimizer muon", "\"muon\" is not implemented yet; implemented are adam, sgd");
+    kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not implemented yet");
+    kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not implemented yet");
+    kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer",
+               "\"HuggingFaceTokenizer\" is not implemented yet");
+    kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not implemented yet: there is one format");
     kit_refuse("plan", SHAPE "--deepspeed --deepspeed_config ds.json", "a command does not read its JSON yet");
 }
 
@@ -213,7 +214,7 @@ static void mistakes_are_collected(void **state)
     assert_int_equal(st, MEGA_ERR_USAGE);
     const char *text = mega_error_message();
     kit_assert_has(text, "5 mistakes:\n  1. --num-layers: \"two\" is not a whole number\n  2. --hiden-size");
-    kit_assert_has(text, "3. --fp16 is not built yet");
+    kit_assert_has(text, "3. --fp16 is not implemented yet");
     kit_assert_has(text, "--num-attention-heads 5 (argument 5) does not divide --hidden-size 64 (argument 3); heads "
                          "that do: 1, 2, 4, 8");
     kit_assert_has(text, "--global-batch-size 6 (argument 16) is not a multiple of --micro-batch-size 4");

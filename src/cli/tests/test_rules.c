@@ -325,7 +325,7 @@ static void idle_on_ranks(void **state)
     static const struct {
         const char *option, *size, *expected;
     } alone[] = {{"--scattered-embeddings", "--tensor-model-parallel-size", "use --sequence-parallel"},
-                 {"--enable-zbh1-pipeline", "--pipeline-model-parallel-size", "not built yet for more"},
+                 {"--enable-zbh1-pipeline", "--pipeline-model-parallel-size", "not implemented yet for more"},
                  {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "give one or the other"}};
     mega_command_options c;
     char line[512];
@@ -468,7 +468,7 @@ static void other_commands(void **state)
     kit_assert_has(kit_notes, "--top_p 0.9");
     kit_assert_has(kit_notes, "--temperature 0.7");
     accept("tasks", "--task LM_LOSS --pretrained-checkpoint . --valid-data /dev/null");
-    kit_refuse("tasks", "--task RACE --load . --valid-data /dev/null", "\"RACE\" is not built yet");
+    kit_refuse("tasks", "--task RACE --load . --valid-data /dev/null", "\"RACE\" is not implemented yet");
     kit_refuse("tasks", "--num-threads 1", "3 mistakes");
     accept("plot", "a.jsonl b.jsonl --key lm_loss validation_loss --svg x.svg");
     kit_refuse("plot", "--svg x.svg", "missing: the metrics files");

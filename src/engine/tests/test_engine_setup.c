@@ -323,7 +323,8 @@ static void wrong_json(void **state)
            "configuration; did you mean \"train_batch_size\"?");
     s.argc = ARGC(argv), s.argv = argv;
     s.config = "{\"scheduler\": {\"type\": \"OneCycle\"}}";
-    expect(mega_engine_create(&s, &e), MEGA_ERR_UNSUPPORTED, "\"OneCycle\" is not built yet: leave the block out");
+    expect(mega_engine_create(&s, &e), MEGA_ERR_UNSUPPORTED,
+           "\"OneCycle\" is not implemented yet: leave the block out");
     s.config = "{\"megalith\": {\"lr_decay_style\": \"cosine\"}}";
     expect(
         mega_engine_create(&s, &e), MEGA_ERR_USAGE,

@@ -104,7 +104,7 @@ static void batch_norm_gradient(mega_graph *g, const instruction *op)
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                   "op batch_norm in \"%s\": the loss depends on the mean or the variance of a group, "
-                                  "whose gradient is not built; use the normalized values",
+                                  "whose gradient is not implemented; use the normalized values",
                                   op->scope));
     mega_graph_gradient_add(g, op->in[BATCH_NORM_X], mega_graph_emit(g, &d).id);
 }

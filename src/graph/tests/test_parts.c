@@ -298,7 +298,7 @@ static void wrong_parts_are_named(void **state)
         {16, {.num_parts = 1, .part = {{.rows = 16, .file = name}}}, "has 121 bytes; expected at most 95"},
         {16,
          {.num_parts = 2, .part = {{.rows = 8}, {.rows = 8, .first = 8}}, .padding_rows = 2},
-         "padding of a parameter in 2 parts is not built yet"},
+         "padding of a parameter in 2 parts is not implemented yet"},
         {16,
          {.num_parts = 2, .part = {{.rows = 8}, {.rows = 8, .file = "b"}}, .file_dims = 1, .file_dim = {16 * COLS}},
          "1 file_dims of 2 tensors"},

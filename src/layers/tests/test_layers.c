@@ -433,7 +433,7 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(attention, 3, "layer \"m\", attn: 4 attention heads over 3 ranks of tp");
     expect_mistake(two_widths, 1, "parameter m.up.weight: this request is for [24, 24], but an earlier one declared");
     expect_mistake(two_dropouts, 1, "dropout \"m.drop\": dropout \"m.drop\" of this program would have the same mask");
-    expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7 is not built yet");
+    expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7 is not implemented yet");
     expect_mistake(no_vocabulary, 1, "parameter m.wte.weight: dimension 0 has 0 elements");
 }
 
@@ -506,7 +506,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     assert_int_equal(bias->part[0].rows, 2 * C);
     in.weight.part[0].rows = 2 * C;
     mega_self_attention(&b, "fewer", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
-    expect_told(&b, MEGA_ERR_UNSUPPORTED, "K and V of fewer heads than Q are not built yet");
+    expect_told(&b, MEGA_ERR_UNSUPPORTED, "K and V of fewer heads than Q are not implemented yet");
     mega_graph_destroy(b.graph);
     b = builder_of(MEGA_F32, params, one);
     in.weight = (mega_param_options){.num_parts = 1, .part = {{.file = "table", .rows = C}}};
@@ -516,7 +516,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     b = builder_of(MEGA_F32, params, one);
     const mega_param_options halves = {.blocks = 2};
     mega_vocab_embedding(&b, "wte", mega_input(&b, "ids", MEGA_I32, S, 0), 2 * C, C, &halves);
-    expect_told(&b, MEGA_ERR_UNSUPPORTED, "a table of a vocabulary in 2 parts is not built yet");
+    expect_told(&b, MEGA_ERR_UNSUPPORTED, "a table of a vocabulary in 2 parts is not implemented yet");
     mega_graph_destroy(b.graph);
     mega_params_destroy(params);
     mega_layout_destroy(one);

@@ -42,9 +42,9 @@ typedef enum mega_option_kind {
 /* What happens when an option is given. */
 typedef enum mega_option_answer {
     MEGA_ANSWER_WORKS,
-    MEGA_ANSWER_NO_EFFECT, /* accepted; remark says why nothing changes */
-    MEGA_ANSWER_NOT_BUILT, /* an error, unless the value is one of `neutral`; remark says what to do */
-    MEGA_ANSWER_RENAMED    /* replaced by the option that `successor` or `cases` names */
+    MEGA_ANSWER_NO_EFFECT,       /* accepted; remark says why nothing changes */
+    MEGA_ANSWER_NOT_IMPLEMENTED, /* an error, unless the value is one of `neutral`; remark says what to do */
+    MEGA_ANSWER_RENAMED          /* replaced by the option that `successor` or `cases` names */
 } mega_option_answer;
 
 typedef enum mega_option_range {
@@ -86,15 +86,15 @@ typedef struct mega_option_row {
     bool is_of_argv; /* not a JSON key: it is only meaningful on the command line of one start */
     /* "" is a valid value; other options reject it, since it is what an unset shell variable expands to */
     bool takes_empty;
-    const char *fallback; /* default as typed; NULL: none */
-    const char *choices;  /* "constant|linear|cosine" */
-    const char *unbuilt;  /* choices that are recognized but not implemented yet, same form */
-    /* for MEGA_ANSWER_NOT_BUILT: values that change nothing, same form; "=num-attention-heads": the value of that
+    const char *fallback;        /* default as typed; NULL: none */
+    const char *choices;         /* "constant|linear|cosine" */
+    const char *not_implemented; /* choices that are known but not implemented yet, same form */
+    /* for MEGA_ANSWER_NOT_IMPLEMENTED: values that change nothing, same form; "=num-attention-heads": the value of that
      * option */
     const char *neutral;
     /* for RENAMED: "lr-warmup-fraction" receives the value; "a=1;b" sets a and passes the value to b */
     const char *successor;
-    /* for RENAMED, by value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; other values are not built */
+    /* for RENAMED, by value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; other values are not implemented */
     const char *cases;
     const char *alone; /* for NO_EFFECT: the option (--…-parallel-size) whose number of ranks must be 1 */
     const char *help;  /* meaning */
@@ -102,7 +102,7 @@ typedef struct mega_option_row {
     const char
         *json; /* path in a DeepSpeed JSON; of an array element, "betas[0]"; several: "bf16.enabled|bfloat16.enabled" */
     const char *yaml; /* its path in the YAML of Accelerate, in the same form. Nothing reads that file yet */
-    /* why it has no effect; what to use instead of an option that is not built; how its name changed; with `alone`,
+    /* why it has no effect; what to use instead of an option that is not implemented; how its name changed; with `alone`,
      * what to do if there is more than 1 rank */
     const char *remark;
 } mega_option_row;

@@ -22,7 +22,7 @@ typedef enum mega_status {
     MEGA_ERR_FORMAT,      /* the bytes of a file or the text are not what they claim to be */
     MEGA_ERR_MEMORY,      /* an allocation failed, or a plan does not fit into the memory */
     MEGA_ERR_NUMERIC,     /* a value is not finite */
-    MEGA_ERR_UNSUPPORTED, /* what is asked for is known and not built yet */
+    MEGA_ERR_UNSUPPORTED, /* what is asked for is known and not implemented yet */
     MEGA_ERR_INTERRUPTED, /* a signal asked to stop */
     MEGA_ERR_BUSY,        /* another process works on the same output */
     MEGA_ERR_COMM         /* another rank failed or left, or the transport between ranks did */
