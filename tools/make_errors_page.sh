@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Prints docs/errors.md: the statuses and their meanings come from base/status.h, their names from base/status.c.
+# Prints docs/errors.md. The table of statuses comes from the comments in base/status.h and the names in base/status.c.
 #   tools/make_errors_page.sh >docs/errors.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cat <<'PAGE'
 # Errors
 
-The tables of statuses are written by `tools/make_errors_page.sh` from `src/base/include/megalith/status.h`; do not edit them by hand.
+What a command does when it fails, and the error codes of the library. `tools/make_errors_page.sh` writes this page; do not edit it by hand.
 
-## Of a command
+## Errors of a command
 
-A command that fails prints one message to standard error. It names what is wrong, what was found, what was expected, and what to do:
+A command that fails prints one message to standard error. It says what is wrong, what was found and expected, and what you can do:
 
 ```sh
 ! megalith tokenize --tokenizer-type ByteTokenizer --text abc --vocab-fil x
@@ -20,22 +20,22 @@ A command that fails prints one message to standard error. It names what is wron
 megalith tokenize: error: --vocab-fil is not an option of tokenize; names are not abbreviated: write --vocab-file
 ```
 
-Mistakes in options and in files are reported together, before any work begins. `MEGA_CHECK=1` in the environment adds the line of the source that
-found the mistake.
+All mistakes in options and in files are reported together, before any work begins. With `MEGA_CHECK=1` in the environment a message also names the source line
+that reported it.
 
 | exit status | meaning |
 |---|---|
-| 0 | it did what was asked; a training that a signal ended and that is saved counts as done |
-| 1 | it failed |
-| 2 | an option or an argument is wrong, and nothing was done |
-| 128 + N | signal N ended it: 130 Ctrl-C (SIGINT), 143 SIGTERM, 129 SIGHUP |
+| 0 | success; also a training that saved and ended because of a signal |
+| 1 | failure |
+| 2 | an option or an argument is wrong; nothing was done |
+| 128 + N | ended by signal N: 130 for Ctrl-C (SIGINT), 143 for SIGTERM, 129 for SIGHUP |
 
 `megalith launch` ends with the status of the first rank that failed ([launching](launching.md)).
 
-## Of a function
+## Errors of a function
 
-A function of the library that can fail returns a `mega_status`. `mega_error_message()` then says what happened, in the same words as above;
-it is that of the calling thread and valid until the thread's next call. The library prints no errors and does not end the program.
+A library function that can fail returns a `mega_status`. `mega_error_message()` then returns a message like the one above. Each thread has its own message, which is
+valid until the thread's next call of the library. The library prints no errors and does not end the program.
 
 | value | constant | `mega_status_name` | meaning |
 |---|---|---|---|
@@ -57,15 +57,15 @@ awk '
     }' src/base/status.c src/base/include/megalith/status.h
 cat <<'PAGE'
 
-What a caller may do about them:
+What to do:
 
-- `MEGA_ERR_USAGE`, `MEGA_ERR_UNSUPPORTED`: the program or its options must be changed; nothing has been done.
-- `MEGA_ERR_NOT_FOUND`, `MEGA_ERR_IO`, `MEGA_ERR_FORMAT`: the message names the file. What existed before is as it was ([crash](crash.md)).
-- `MEGA_ERR_MEMORY`: `megalith plan` shows what a run needs; a smaller micro-batch or another layout needs less ([layouts](layouts.md)).
-- `MEGA_ERR_NUMERIC`: go on from the last checkpoint with a smaller learning rate; the message names the first tensor that is not finite.
-- `MEGA_ERR_INTERRUPTED`: save, if there is something to save, and leave.
+- `MEGA_ERR_USAGE`, `MEGA_ERR_UNSUPPORTED`: change the program or its options; nothing has been done.
+- `MEGA_ERR_NOT_FOUND`, `MEGA_ERR_IO`, `MEGA_ERR_FORMAT`: look at the file that the message names. Earlier files are unchanged ([crash](crash.md)).
+- `MEGA_ERR_MEMORY`: use a smaller micro-batch or another layout ([layouts](layouts.md)). `megalith plan` shows how much memory a run needs.
+- `MEGA_ERR_NUMERIC`: continue from the last checkpoint with a smaller learning rate. The message names the first tensor that is not finite.
+- `MEGA_ERR_INTERRUPTED`: save if there is something to save, then end the program.
 - `MEGA_ERR_BUSY`: wait for the process that the message names, or choose another output.
-- `MEGA_ERR_COMM`: leave. Another rank has printed the cause, or the message says which rank is missing ([stalls](stalls.md)).
+- `MEGA_ERR_COMM`: end the program. Another rank has printed the cause, or the message names the rank that is missing ([stalls](stalls.md)).
 
-With several ranks a collective function returns an error on all of them, with the message of the rank that failed.
+With several ranks, a collective function that fails returns an error on all of them, with the message of the rank that failed.
 PAGE

@@ -19,7 +19,7 @@ typedef enum mega_status {
     MEGA_ERR_USAGE,       /* an option or argument is wrong */
     MEGA_ERR_NOT_FOUND,   /* a file, a folder or a name does not exist */
     MEGA_ERR_IO,          /* the system refused to open, read, write, map or sync a file */
-    MEGA_ERR_FORMAT,      /* the bytes of a file or the text are not what they claim to be */
+    MEGA_ERR_FORMAT,      /* a file or a text is damaged or not in the expected format */
     MEGA_ERR_MEMORY,      /* an allocation failed, or a plan does not fit into the memory */
     MEGA_ERR_NUMERIC,     /* a value is not finite */
     MEGA_ERR_UNSUPPORTED, /* what is asked for is known and not implemented yet */
