@@ -45,8 +45,7 @@ static const mega_option_row distributed_rows[] = {
 const mega_option_section cli_other_distributed_section = MEGA_SECTION("distributed", distributed_rows);
 
 static const mega_option_row zero_rows[] = {
-    {LATER("deepspeed", MEGA_OPTION_FLAG, NULL, "a command does not read its JSON yet: give the same settings as options; the engine of a C program reads it")},
-    {LATER("deepspeed_config", MEGA_OPTION_STRING, NULL, "a command does not read its JSON yet: give the same settings as options; the engine of a C program reads it")},
+    {IDLE("deepspeed_mpi", MEGA_OPTION_FLAG, NULL, OVER_MPI)},
     {IDLE("zero-reduce-scatter", MEGA_OPTION_FLAG, NULL, "from --zero-stage 1 on gradients are summed by a reduce-scatter in any case")},
     {IDLE("zero-contigious-gradients", MEGA_OPTION_FLAG, NULL, PLANNED)},
     {RENAMED("zero-reduce-bucket-size", MEGA_OPTION_INT, "ddp-bucket-size", "it is --ddp-bucket-size")},

@@ -171,7 +171,7 @@ static const mega_option_row transformers_rows[] = {
     {LATER("fsdp", MEGA_OPTION_STRING, NULL, "use --DDP-impl FSDP, which is --zero-stage 3")},
     {IDLE("fsdp_*", MEGA_OPTION_ANY, NULL, "details of FSDP; --zero-stage says what is shared out")},
     {IDLE("use_megatron_lm", MEGA_OPTION_BOOL, NULL, "one program does all of it")},
-    {LATER("ds_config", MEGA_OPTION_STRING, NULL, "give the same settings as options; a C program takes --deepspeed_config FILE")},
+    {ALIAS("ds_config", MEGA_OPTION_STRING, "deepspeed_config")},
     {LATER("autotuning", MEGA_OPTION_STRING, NULL, "megalith plan shows what a layout needs, of any number of ranks")},
     {IDLE("ddp_find_unused_parameters", MEGA_OPTION_BOOL, NULL, "every parameter has a gradient")},
     {IDLE("ddp_broadcast_buffers", MEGA_OPTION_BOOL, NULL, "there are no buffers beside the parameters")},

@@ -97,6 +97,7 @@ static const mega_option_part parts[] = {
     {&cli_other_fp8_section, FOR_TRAINING, 0},
     {&cli_other_moe_section, FOR_TRAINING, 0},
     {&cli_other_inference_section, FOR_TRAINING, 0},
+    {&mega_engine_deepspeed_section, FOR_TRAINING, AT(train.engine)},
     {&mega_graph_zero_section, FOR_TRAINING, AT(train.engine.graph)},
     {&cli_other_zero_section, FOR_TRAINING, 0},
     {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign parts */
@@ -107,7 +108,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 58 };
+enum { FOREIGN = 59 };
 
 static const char *elsewhere(mega_options *o, const char *name, size_t length)
 {
@@ -173,6 +174,17 @@ static bool knows_shape(mega_options *o)
     return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
 }
 
+static const char *json(mega_options *o)
+{
+    mega_command_options *cfg = mega_options_values(o);
+    mega_engine_settings *s = &cfg->train.engine;
+    if (s->deepspeed && s->deepspeed_config == NULL)
+        mega_warn("%s without --deepspeed_config FILE reads no JSON: the settings are those of the options",
+                  mega_options_typed(o, "deepspeed"));
+    s->micro_follows = s->deepspeed_config != NULL; /* as DeepSpeed derives batch sizes */
+    return s->deepspeed_config;
+}
+
 static void complete(mega_options *o, int argc, char **argv)
 {
     mega_command_options *cfg = mega_options_values(o);
@@ -213,6 +225,10 @@ const mega_composition mega_commands = {
     .foreign = FOREIGN,
     .command = commands,
     .commands = MEGA_COUNT(commands),
+    .key = &mega_engine_json_keys,
+    .json = json,
+    .json_name = "--deepspeed_config",
+    .derived_by = "what follows from other options",
     .complete = complete,
     .derive = derive,
     .check = cli_check_options,

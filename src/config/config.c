@@ -138,7 +138,7 @@ const char *mega_options_spelling(mega_options *o, const char *dest)
     const mega_option_row *row = row_at(o, i);
     const option_entry *entry = &o->entry[i];
     if (entry->typed != NULL) return entry->typed;
-    if (o->json_name == NULL) return mega_options_text(o, "--%s", row->name);
+    if (o->json_name == NULL || o->command != NULL) return mega_options_text(o, "--%s", row->name);
     if (row->json == NULL) return mega_options_text(o, "\"" JSON_OWN ".%s\"", dest);
     return mega_options_text(o, "\"%.*s\"", (int)strcspn(row->json, "|"), row->json);
 }

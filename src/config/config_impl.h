@@ -119,14 +119,15 @@ typedef struct json_key_walk {
     size_t index; /* index of the row in the option table; SIZE_MAX: it is not an option here */
     char path[96];
     option_walk options;
+    uint32_t command; /* bit set: visits the options of these commands alone; 0: all options */
     int part;
     size_t at;
     const char *rest; /* remaining paths of the row */
 } json_key_walk;
 bool mega_json_key_next(json_key_walk *w);
-bool mega_json_key_find(const option_table *t, const char *path, json_key_walk *out);
+bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out);
 /* Whether there are keys such as PATH.x or PATH[0] */
-bool mega_json_key_has_below(const option_table *t, const char *path);
+bool mega_json_key_has_below(const option_table *t, uint32_t command, const char *path);
 /* Returns a text like '; did you mean "a.b"?', or "": it names the nearest key in the same object as `path`, or the
  * same key at another level. */
 const char *mega_json_key_near(mega_options *o, const char *path);

@@ -2,6 +2,7 @@
 #include "config_impl.h"
 #include "megalith/json.h"
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,29 @@ mega_status mega_options_alike(mega_options *o, const char *command, mega_list *
     return MEGA_OK;
 }
 
+/* Lists the options that a JSON has set, with its keys, in the order of the JSON. */
+static void dump_json(const mega_options *o, mega_buffer *out)
+{
+    int shown = 0; /* the last line of the JSON whose keys have been listed */
+    mega_buffer_printf(out, "------------------------ set by %s ------------------------\n", o->json_name);
+    for (int line = 0; line < INT_MAX; shown = line) {
+        line = INT_MAX;
+        for (size_t i = 0; i < o->table.count; i++) {
+            const option_entry *entry = &o->entry[i];
+            if (entry->source == MEGA_SET_BY_JSON && entry->position > shown && entry->position < line)
+                line = entry->position;
+        }
+        for (size_t i = 0; i < o->table.count && line < INT_MAX; i++) {
+            const option_entry *entry = &o->entry[i];
+            char dest[80];
+            if (entry->source != MEGA_SET_BY_JSON || entry->position != line) continue;
+            mega_buffer_printf(out, "  %s ", mega_option_dest(row_at(o, i), dest));
+            for (size_t dot = strlen(dest); dot < DOT_COLUMNS; dot++) mega_buffer_puts(out, ".");
+            mega_buffer_printf(out, " %s %s (line %d)\n", entry->typed, entry->text, line);
+        }
+    }
+}
+
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out)
 {
     const size_t most = o->table.count + 16;
@@ -127,6 +151,7 @@ mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out)
         mega_free(line[i].value);
     }
     mega_free(line);
+    if (o->json_name != NULL) dump_json(o, out);
     mega_buffer_puts(out, "-------------------- end of arguments ---------------------\n");
     return mega_buffer_check(out, "the list of arguments");
 }

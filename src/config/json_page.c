@@ -106,9 +106,10 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
         out, "# Keys of a DeepSpeed JSON\n\n"
              "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by "
              "hand.\n\n"
-             "`mega_setup.config` takes a JSON as text or the name of its file; `--deepspeed_config FILE` in "
-             "`mega_setup.argv` names one as well. What argv says counts before what the JSON says, and a warning "
-             "names both where they differ. `\"auto\"` and `null` mean \"not given\". Defaults are those of the "
+             "`--deepspeed_config FILE` names a JSON, for a command that trains or uses a trained model (pretrain_gpt, "
+             "plan, generate_samples_gpt, tasks) and in `mega_setup.argv` of a C program; `mega_setup.config` takes it "
+             "as text too. What the command line says counts before what the JSON says, and a warning names both "
+             "where they differ. `\"auto\"` and `null` mean \"not given\". Defaults are those of the "
              "[options](options.md), not DeepSpeed's. A key that is not here is an error, and so is a key that "
              "stands twice.\n");
     write_block(&t, "", out);
@@ -124,7 +125,8 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
     }
     mega_buffer_puts(out,
                      "\n## `" JSON_OWN "`\n\nEvery option of an engine may stand in this block under its own name, "
-                     "which DeepSpeed passes over.\n\n| key | value | answer |\n|---|---|---|\n");
+                     "which DeepSpeed passes over; for a command, every option of that command.\n\n| key | value | "
+                     "answer |\n|---|---|---|\n");
     for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, JSON_OWN)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", w.path + sizeof JSON_OWN, kind_name(w.row));

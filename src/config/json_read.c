@@ -130,23 +130,31 @@ static void wrong_kind(json_reader *r, const json_item *item, const char *expect
 
 /* ---- values as texts, in the form used in argv ---- */
 
-/* Converts a list of three numbers to texts and returns 3; returns 0 for anything else. */
-static size_t list_texts(mega_options *o, const json_t *value, const char *out[3])
+static bool takes_list(mega_option_kind kind)
 {
-    if (!json_is_array(value) || json_array_size(value) != 3) return 0;
-    for (size_t i = 0; i < 3; i++) {
-        if (!json_is_number(json_array_get(value, i))) return 0;
-        out[i] = number_text(o, json_array_get(value, i));
-    }
-    return 3;
+    return kind == MEGA_OPTION_INT3 || kind == MEGA_OPTION_LIST || kind == MEGA_OPTION_APPEND;
 }
 
-/* Converts a value to texts for the row's kind and returns their number; 0: the value has another type. */
-static size_t value_texts(mega_options *o, const mega_option_row *row, const json_t *value, const char *out[3])
+/* Converts an array to texts and returns their number; returns 0 for anything else. */
+static size_t list_texts(mega_options *o, mega_option_kind kind, const json_t *array, const char **out)
+{
+    const size_t count = json_array_size(array);
+    if (!json_is_array(array) || (kind == MEGA_OPTION_INT3 && count != 3)) return 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(array, i);
+        if (!json_is_number(item) && (kind == MEGA_OPTION_INT3 || !json_is_string(item))) return 0;
+        out[i] = json_is_number(item) ? number_text(o, item) : mega_options_text(o, "%s", json_string_value(item));
+    }
+    return count;
+}
+
+/* Converts a value to texts for the row's kind and returns their number; 0: the value has another type. `out` has room
+ * for the elements of an array, and for at least one text. */
+static size_t value_texts(mega_options *o, const mega_option_row *row, const json_t *value, const char **out)
 {
     const mega_option_kind kind = row->kind;
     const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
-    if (kind == MEGA_OPTION_INT3) return list_texts(o, value, out);
+    if (kind == MEGA_OPTION_INT3 || (takes_list(kind) && json_is_array(value))) return list_texts(o, kind, value, out);
     if (is_switch ? !json_is_boolean(value) : kind != MEGA_OPTION_ANY && json_is_boolean(value)) return 0;
     if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
     else if (json_is_number(value) && (kind == MEGA_OPTION_INT || kind == MEGA_OPTION_FLOAT ||
@@ -200,6 +208,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
     option_entry *entry = &o->entry[index];
     unsigned char kept[sizeof(int64_t[3])] = {0};
     const size_t size = row->kind == MEGA_OPTION_INT3                                   ? sizeof kept
+                        : takes_list(row->kind)                                         ? sizeof(mega_list)
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
                         : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
                                                                                         : sizeof(int64_t);
@@ -252,8 +261,12 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
 static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
 {
     const mega_option_row *row = key->row;
-    const char *texts[3] = {NULL};
-    const size_t count = value_texts(r->o, row, item->value, texts);
+    const char **texts = mega_arena_alloc(&r->o->arena, (json_array_size(item->value) + 1) * sizeof *texts);
+    const size_t count = texts != NULL ? value_texts(r->o, row, item->value, texts) : 0;
+    if (texts == NULL) {
+        r->o->out_of_memory = true;
+        return;
+    }
     if (count == 0) {
         wrong_kind(r, item, expected_kind(row->kind));
         return;
@@ -289,7 +302,7 @@ static void visit_array(json_reader *r, const json_item *array)
         pass_mark(r, ',');
         item.line = r->line;
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
-        if (!mega_json_key_find(&r->o->table, item.path, &key)) {
+        if (!mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), item.path, &key)) {
             wrong_kind(r, array, "fewer values");
             i = count;
         } else if (!json_is_null(item.value)) {
@@ -311,10 +324,13 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     char element[LONGEST_PATH + 4];
     const char *const at = r->at;
     const int line = r->line;
-    const bool is_known = is_plain && mega_json_key_find(&r->o->table, item->path, &key);
-    const bool has_below = is_plain && mega_json_key_has_below(&r->o->table, item->path);
+    const bool is_known =
+        is_plain && mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), item->path, &key);
+    const bool has_below =
+        is_plain && mega_json_key_has_below(&r->o->table, mega_options_command_bit(r->o), item->path);
     snprintf(element, sizeof element, "%s[0]", item->path);
-    const bool takes_array = is_plain && !is_known && mega_json_key_find(&r->o->table, element, &first);
+    const bool takes_array =
+        is_plain && !is_known && mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), element, &first);
     if (!is_known && !has_below) {
         problem(r, USAGE,
                 mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),

@@ -1,6 +1,5 @@
 /* Keys of a DeepSpeed JSON that are not options of megalith, with the answer that each of them gets. */
-#include "setup_options.h"
-#include <assert.h>
+#include "megalith/engine_settings.h"
 
 #define KEY_IDLE(json_, kind_, remark_) \
     .json = (json_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .remark = (remark_)
@@ -29,7 +28,7 @@
 #define QUANTIZED   "what ranks exchange is not quantized; leave it out"
 
 // clang-format off
-const mega_option_row engine_json_keys[] = {
+static const mega_option_row key_rows[] = {
     {KEY_IDLE("steps_per_print|dump_state|memory_breakdown|log_level", MEGA_OPTION_ANY, PRINTS)},
     {KEY_IDLE("wall_clock_breakdown", MEGA_OPTION_BOOL, "mega_step_result holds the seconds of each part of a step")},
     {KEY_LATER("dataloader_drop_last", MEGA_OPTION_BOOL, NULL, "epochs follow one another without a gap; leave it out")},
@@ -83,4 +82,4 @@ const mega_option_row engine_json_keys[] = {
     {KEY_IDLE("checkpoint.tag_validation|checkpoint.load_universal|checkpoint.use_node_local_storage", MEGA_OPTION_ANY, "a checkpoint holds whole tensors in one folder, which every layout loads")},
 };
 // clang-format on
-static_assert(MEGA_COUNT(engine_json_keys) == ENGINE_JSON_KEYS, "the number in the header");
+const mega_option_section mega_engine_json_keys = MEGA_SECTION("DeepSpeed JSON", key_rows);

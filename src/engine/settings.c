@@ -17,6 +17,12 @@ static const mega_option_row loss_rows[] = {
     {ROW("calculate-per-token-loss", calculate_per_token_loss, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
 };
 const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", loss_rows);
+
+static const mega_option_row deepspeed_rows[] = {
+    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "accepted for scripts of DeepSpeed: the engine is always on"},
+    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, which is read after the command line: an option counts before its key"},
+};
+const mega_option_section mega_engine_deepspeed_section = MEGA_SECTION("ZeRO and DeepSpeed", deepspeed_rows);
 // clang-format on
 
 void mega_engine_settings_init(mega_engine_settings *s, mega_options *o)

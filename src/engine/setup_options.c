@@ -8,14 +8,8 @@
 // clang-format off
 static const mega_option_row launcher_rows[] = {
     {ROW("local_rank", local_rank, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "N", .help = "must be the number of this rank on its host, or -1"},
-    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "taken: the engine is always on"},
 };
 static const mega_option_section launcher_section = MEGA_SECTION("of a launcher", launcher_rows);
-
-static const mega_option_row file_rows[] = {
-    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, where mega_setup.config is NULL"},
-};
-static const mega_option_section file_section = MEGA_SECTION("settings in a file", file_rows);
 
 /* Options under Accelerate's names, which `megalith launch` passes to the programs that it starts
  * (launch/options.c). */
@@ -50,8 +44,8 @@ static const mega_option_part parts[] = {
     {&mega_comm_distributed_section, ALL, AT(engine.comm)},
     {&mega_graph_distributed_section, ALL, AT(engine.graph)},
     {&mega_graph_zero_section, ALL, AT(engine.graph)},
+    {&mega_engine_deepspeed_section, ALL, AT(engine)},
     {&launcher_section, ALL, 0},
-    {&file_section, ALL, 0},
     {&handed_section, ALL, 0},
 };
 // clang-format on
@@ -59,12 +53,13 @@ static const mega_option_part parts[] = {
 static const char *json(mega_options *o)
 {
     const setup_values *v = mega_options_values(o);
-    if (v->config != NULL && v->deepspeed_config != NULL) {
+    const mega_engine_settings *s = &v->engine;
+    if (v->config != NULL && s->deepspeed_config != NULL) {
         mega_options_problem(o, MEGA_ERR_USAGE, "%s and mega_setup.config: give one of them",
                              mega_options_origin(o, "deepspeed_config"));
         return NULL;
     }
-    return v->deepspeed_config != NULL ? v->deepspeed_config : v->config;
+    return s->deepspeed_config != NULL ? s->deepspeed_config : v->config;
 }
 
 static void derive(mega_options *o)
@@ -120,8 +115,7 @@ const mega_composition mega_engine_composition = {
     .part = parts,
     .parts = MEGA_COUNT(parts),
     .foreign = MEGA_COUNT(parts),
-    .key = engine_json_keys,
-    .keys = ENGINE_JSON_KEYS,
+    .key = &mega_engine_json_keys,
     .reader = "an engine",
     .instead = "mega_engine_options_help",
     .json = json,

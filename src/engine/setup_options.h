@@ -8,13 +8,7 @@ typedef struct setup_values {
     mega_engine_settings engine;
     const char *config; /* mega_setup.config: JSON text or the name of a file; NULL: none */
     /* options that common launchers pass to the programs they start */
-    const char *local_rank;       /* NULL: not given */
-    bool deepspeed;               /* accepted for compatibility: the engine is always on */
-    const char *deepspeed_config; /* NULL: not given */
+    const char *local_rank; /* NULL: not given */
 } setup_values;
-
-/* json_keys.c */
-enum { ENGINE_JSON_KEYS = 51 };
-extern const mega_option_row engine_json_keys[ENGINE_JSON_KEYS];
 
 #endif

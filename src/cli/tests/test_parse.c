@@ -164,7 +164,6 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer",
                "\"HuggingFaceTokenizer\" is not implemented yet");
     kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not implemented yet: there is one format");
-    kit_refuse("plan", SHAPE "--deepspeed --deepspeed_config ds.json", "a command does not read its JSON yet");
 }
 
 static void no_effect_is_told_once(void **state)

@@ -421,9 +421,9 @@ static void keys_are_known_once(void **state)
     (void)state;
     for (json_key_walk w = {.options = {.of = rows_of_engine()}}; mega_json_key_next(&w); i++) {
         json_key_walk found;
-        if (!mega_json_key_find(rows_of_engine(), w.path, &found) || found.row != w.row || found.index != w.index)
+        if (!mega_json_key_find(rows_of_engine(), 0, w.path, &found) || found.row != w.row || found.index != w.index)
             fail_msg("%s stands in two rows", w.path);
-        if (mega_json_key_has_below(rows_of_engine(), w.path)) fail_msg("%s is a key and a block", w.path);
+        if (mega_json_key_has_below(rows_of_engine(), 0, w.path)) fail_msg("%s is a key and a block", w.path);
     }
     assert_true(i > 150);
 }

@@ -55,8 +55,8 @@ typedef struct mega_composition {
     size_t foreign;
     const mega_command *command;
     size_t commands;
-    const mega_option_row *key; /* DeepSpeed JSON keys that are not options here; only their JSON columns are used */
-    size_t keys;
+    const mega_option_section *key; /* DeepSpeed JSON keys that are not options here; only their JSON columns are used.
+                                       NULL: the composition reads no JSON */
     const char *reader;  /* if there are no commands: what reads these options, for messages ("an engine") */
     const char *instead; /* if there are no commands: what the user can call to list the options */
     /* Called after the command line has been read. Returns the JSON to read: a text that begins with '{', or a file
@@ -152,7 +152,7 @@ mega_option_source mega_options_set_by(const mega_options *o, const char *dest);
  * "\"zero_optimization.stage\" 3 (ds.json, line 7)" when in a JSON. */
 const char *mega_options_origin(mega_options *o, const char *dest);
 /* Returns how the user should write this option, for a message that asks for it: as typed if it was given; else
- * "--lr", or "\"optimizer.params.lr\"" where a JSON is read. */
+ * "--lr", or "\"optimizer.params.lr\"" where a JSON is read and there are no commands. */
 const char *mega_options_spelling(mega_options *o, const char *dest);
 /* Rewrites the message of this thread's error, whose status is st: an option named "--lr" there is spelled as the user
  * writes it. Returns st. Does nothing if o is NULL or st is MEGA_OK. */
@@ -161,7 +161,8 @@ mega_status mega_options_respell(mega_options *o, mega_status st);
 mega_status mega_options_set(mega_options *o, const char *dest, const char *text, mega_option_source source);
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source);
 
-/* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules. */
+/* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules; then, if
+ * a JSON was read, the options that it has set, with their keys and lines. */
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
 /* Writes {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats have all digits. */
 mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);

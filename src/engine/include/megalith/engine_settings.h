@@ -23,6 +23,8 @@ typedef struct mega_engine_settings {
     mega_ckpt_options ckpt;
     int64_t seed;
     bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
+    bool deepspeed;                /* accepted for compatibility: the engine is always on */
+    const char *deepspeed_config;  /* a DeepSpeed JSON: the name of its file; NULL: not given */
 
     /* The caller sets these between mega_engine_settings_init and reading options. Default: one rank. */
     int64_t rank, world_size, local_world_size, local_rank; /* local: on this host */
@@ -33,7 +35,9 @@ typedef struct mega_engine_settings {
 } mega_engine_settings;
 
 /* The engine's own options, by section of --help. */
-extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section;
+extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section, mega_engine_deepspeed_section;
+/* Keys of a DeepSpeed JSON that are not options here (engine/json_keys.c); only their JSON columns are used. */
+extern const mega_option_section mega_engine_json_keys;
 /* All options that a C program accepts (engine/setup_options.c). */
 extern const mega_composition mega_engine_composition;
 
