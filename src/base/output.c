@@ -54,6 +54,9 @@ static bool is_output(const char *path, mega_output_kind kind)
     case MEGA_OUTPUT_TEXTS: return is_texts(&e);
     case MEGA_OUTPUT_SAMPLES: return output_begins(e.head, "\nContext:");
     case MEGA_OUTPUT_INDEX: return output_begins(e.head, "MMIDIDX");
+    case MEGA_OUTPUT_ABOUT: return output_begins(e.head, MEGA_OUTPUT_ABOUT_MARK);
+    case MEGA_OUTPUT_REPORT:
+        return output_begins(e.head, "<!DOCTYPE html>") && strstr(e.head, MEGA_OUTPUT_REPORT_MARK) != NULL;
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
@@ -99,6 +102,8 @@ const char *mega_output_name(mega_output_kind kind)
                                        "JSON lines of generate_samples_gpt",
                                        "samples of generate_samples_gpt",
                                        "an index of a data set",
+                                       "a description of a run of megalith",
+                                       "a report of megalith",
                                        "a tokenizer of train_tokenizer"};
     return name[kind];
 }

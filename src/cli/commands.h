@@ -14,6 +14,7 @@ int mega_command_plan(int argc, char **argv);
 int mega_command_generate_samples_gpt(int argc, char **argv);
 int mega_command_tasks(int argc, char **argv);
 int mega_command_plot(int argc, char **argv);
+int mega_command_report(int argc, char **argv);
 int mega_command_new(int argc, char **argv);
 /* Its options precede another command, so it parses them itself, including --help. */
 int mega_command_launch(int argc, char **argv);

@@ -51,6 +51,7 @@ static const cli_row commands[] = {
     {"tasks", mega_command_tasks, false, false, "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt",
      NULL},
     {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
+    {"report", mega_command_report, false, false, "megalith report metrics.jsonl -o report.html", NULL},
     {"new", mega_command_new, false, false, "megalith new poet --text my.txt", NULL},
     {"help", command_help, false, false, NULL, NULL},
     {"version", command_version, false, false, NULL, NULL},

@@ -89,6 +89,12 @@ static const mega_option_row plot_rows[] = {
 };
 const mega_option_section cli_plot_section = MEGA_SECTION("plot", plot_rows);
 
+static const mega_option_row report_rows[] = {
+    {MEGA_OPTION(mega_report_options, "output", output, MEGA_OPTION_STRING), .fallback = "report.html", .help = "the HTML file to write; also -o"},
+    {MEGA_OPTION(mega_report_options, "run", run, MEGA_OPTION_STRING), .help = "id of the run to show, of a metrics file that holds several; the last one when not given"},
+};
+const mega_option_section cli_report_section = MEGA_SECTION("report", report_rows);
+
 static const mega_option_row new_rows[] = {
     {MEGA_OPTION(mega_project_options, "text", text, MEGA_OPTION_STRING), .help = "text file to train on, to which the project gets a link, text.txt"},
 };

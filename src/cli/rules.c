@@ -148,6 +148,15 @@ static void rule_plot(mega_command_options *cfg)
     }
 }
 
+static void rule_report(mega_command_options *cfg)
+{
+    if (mega_options_positional(cfg->train.engine.options)->count == 0) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: the runs to show: metrics files (made by pretrain_gpt --metrics-file FILE), or "
+                             "folders that hold one each");
+    }
+}
+
 /* Checks that the files differ. Opening a file for writing empties it: prompts would be lost before they are read, or
  * two kinds of output would be mixed. */
 static void check_outputs(mega_command_options *cfg)
@@ -199,21 +208,27 @@ static void rule_reads(mega_command_options *cfg)
     }
 }
 
-/* Rejects an --svg that is one of the metrics files: the drawing would replace the metrics, also with --overwrite. */
-static bool draws_over_metrics(mega_command_options *cfg)
+/* Rejects an output that is one of the metrics files: it would replace the metrics, also with --overwrite. `example` is
+ * the ending of a better name. */
+static bool replaces_metrics(mega_command_options *cfg, const char *dest, const char *path, const char *what,
+                             const char *example)
 {
     const mega_list *files = mega_options_positional(cfg->train.engine.options);
-    const char *svg = cfg->plot.svg;
-    for (size_t i = 0; svg != NULL && i < files->count; i++) {
-        if (!mega_file_same(svg, files->item[i])) continue;
-        mega_options_problem(
-            cfg->train.engine.options, MEGA_ERR_USAGE,
-            "--svg %s: this is the metrics file %s, which the drawing would replace; give another name, "
-            "such as %s.svg",
-            svg, files->item[i], files->item[i]);
+    for (size_t i = 0; path != NULL && i < files->count; i++) {
+        if (!mega_file_same(path, files->item[i])) continue;
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "--%s %s: this is the metrics file %s, which the %s would replace; give another name, "
+                             "such as %s.%s",
+                             dest, path, files->item[i], what, files->item[i], example);
         return true;
     }
     return false;
+}
+
+static void rule_report_output(mega_command_options *cfg)
+{
+    if (!replaces_metrics(cfg, "output", cfg->report.output, "page", "html"))
+        mega_train_check_in_folder(&cfg->train, "output", cfg->report.output, MEGA_OUTPUT_REPORT);
 }
 
 static void rule_outputs(mega_command_options *cfg)
@@ -222,7 +237,8 @@ static void rule_outputs(mega_command_options *cfg)
     mega_train_check_in_folder(&cfg->train, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
     mega_train_check_in_folder(&cfg->train, "sample-output-file", cfg->generate.sample_output_file,
                                MEGA_OUTPUT_SAMPLES);
-    if (!draws_over_metrics(cfg)) mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
+    if (!replaces_metrics(cfg, "svg", cfg->plot.svg, "drawing", "svg"))
+        mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
     mega_train_check_output(&cfg->train, "output", cfg->train_tokenizer.output, MEGA_OUTPUT_TOKENIZER);
     mega_train_check_pair(&cfg->train, cfg->data.output_prefix, "");
     for (size_t i = 0; i < keys->count; i++)
@@ -279,6 +295,7 @@ static const rule_row rules[] = {
     {FOR_GENERATE, false, .command = rule_greedy},
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_PLOT, false, .command = rule_plot},
+    {FOR_REPORT, false, .command = rule_report},
 };
 
 /* Rules about files: the values of the options are known even if these report mistakes. */
@@ -296,6 +313,7 @@ static const struct {
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
     {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
      .command = rule_outputs},
+    {FOR_REPORT, MEGA_TOPIC_WRITTEN, .command = rule_report_output},
 };
 
 void cli_check_options(mega_options *o, bool shape)

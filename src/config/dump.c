@@ -297,3 +297,40 @@ mega_status mega_options_from_json(mega_options *o, const char *json, mega_optio
     json_decref(all);
     return st;
 }
+
+/* ---- who set each option ---- */
+
+static const char *set_by_name(mega_option_source source)
+{
+    static const char *const name[] = {[MEGA_SET_BY_DEFAULT] = "default",
+                                       [MEGA_SET_BY_PRESET] = "preset",
+                                       [MEGA_SET_BY_CHECKPOINT] = "checkpoint",
+                                       [MEGA_SET_BY_DERIVATION] = "derived",
+                                       [MEGA_SET_BY_JSON] = "JSON",
+                                       [MEGA_SET_BY_COMMAND_LINE] = "command line"};
+    return name[source];
+}
+
+mega_status mega_options_origins(mega_options *o, mega_buffer *out)
+{
+    const char *before = "[";
+    for (size_t i = 0; i < o->table.count; i++) {
+        const mega_option_row *row = row_at(o, i);
+        char dest[80];
+        if ((o->table.line[i].commands & mega_options_command_bit(o)) == 0 || row->answer != MEGA_ANSWER_WORKS)
+            continue;
+        char *value = dump_value(o, i);
+        mega_option_dest(row, dest);
+        mega_buffer_printf(out, "%s\n{\"option\": ", before);
+        mega_buffer_json_string(out, dest);
+        mega_buffer_puts(out, ", \"value\": ");
+        mega_buffer_json_string(out, value != NULL ? value : "");
+        mega_buffer_printf(out, ", \"set_by\": \"%s\", \"origin\": ", set_by_name(o->entry[i].source));
+        mega_buffer_json_string(out, mega_options_origin(o, dest));
+        mega_buffer_puts(out, "}");
+        mega_free(value);
+        before = ",";
+    }
+    mega_buffer_puts(out, *before == '[' ? "[]" : "\n]");
+    return mega_buffer_check(out, "the list of options");
+}

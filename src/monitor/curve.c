@@ -32,23 +32,29 @@ static mega_status each_row(const char *path, const char *text, size_t size, on_
     return MEGA_OK;
 }
 
-typedef struct collector {
-    mega_curve curve;
+typedef struct growing_curve {
+    mega_curve data;
     int64_t x_capacity, y_capacity;
+    const char *y_key;
+} growing_curve;
+
+typedef struct collector {
+    growing_curve *curve;
+    int curves;
     int64_t rows;
     const char *run; /* NULL: rows without a run id */
-    const char *x_key, *y_key;
+    const char *x_key;
     json_t *keys; /* keys of all numbers seen, for the message if the requested key is missing */
 } collector;
 
-static mega_status add_point(collector *c, double x, double y)
+static mega_status add_point(growing_curve *c, double x, double y)
 {
-    const size_t count = c->curve.count + 1;
-    if (!mega_array_reserve(&c->curve.x, &c->x_capacity, (int64_t)count, sizeof *c->curve.x) ||
-        !mega_array_reserve(&c->curve.y, &c->y_capacity, (int64_t)count, sizeof *c->curve.y))
+    const size_t count = c->data.count + 1;
+    if (!mega_array_reserve(&c->data.x, &c->x_capacity, (int64_t)count, sizeof *c->data.x) ||
+        !mega_array_reserve(&c->data.y, &c->y_capacity, (int64_t)count, sizeof *c->data.y))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a curve of %zu points", count);
-    c->curve.x[c->curve.count] = x;
-    c->curve.y[c->curve.count++] = y;
+    c->data.x[c->data.count] = x;
+    c->data.y[c->data.count++] = y;
     return MEGA_OK;
 }
 
@@ -65,9 +71,13 @@ static mega_status curve_collect(void *user, json_t *row)
         if (json_is_number(value) && json_object_set_new(c->keys, key, json_null()) != 0)
             return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the names of a metrics file");
     }
-    const json_t *x = json_object_get(row, c->x_key), *y = json_object_get(row, c->y_key);
-    if (!json_is_number(x) || (!json_is_number(y) && !json_is_null(y))) return MEGA_OK;
-    return add_point(c, json_number_value(x), json_is_number(y) ? json_number_value(y) : NAN);
+    const json_t *x = json_object_get(row, c->x_key);
+    for (int i = 0; json_is_number(x) && i < c->curves; i++) {
+        const json_t *y = json_object_get(row, c->curve[i].y_key);
+        if (!json_is_number(y) && !json_is_null(y)) continue;
+        MEGA_TRY(add_point(&c->curve[i], json_number_value(x), json_is_number(y) ? json_number_value(y) : NAN));
+    }
+    return MEGA_OK;
 }
 
 static mega_status no_points(const collector *c, const char *path)
@@ -83,7 +93,7 @@ static mega_status no_points(const collector *c, const char *path)
                              "%s: the file has no rows; expected lines of JSON, as --metrics-file writes them", path)
                  : MEGA_FAIL(MEGA_ERR_USAGE,
                              "%s: none of its %" PRId64 " rows has both \"%s\" and \"%s\" as numbers; it has %s", path,
-                             c->rows, c->x_key, c->y_key, names.size > 0 ? names.data : "no numbers at all");
+                             c->rows, c->x_key, c->curve->y_key, names.size > 0 ? names.data : "no numbers at all");
     mega_buffer_fini(&names);
     return st;
 }
@@ -143,7 +153,7 @@ mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count
     return st;
 }
 
-/* ---- a curve ---- */
+/* ---- curves ---- */
 
 static mega_status read_run(collector *c, json_t *runs, const char *run, const char *path, const char *text,
                             size_t size)
@@ -154,26 +164,42 @@ static mega_status read_run(collector *c, json_t *runs, const char *run, const c
     c->run = run != NULL ? run : last_key(runs);
     if (c->run != NULL && *c->run == '\0') c->run = NULL;
     MEGA_TRY(each_row(path, text, size, curve_collect, c));
-    return c->curve.count == 0 ? no_points(c, path) : MEGA_OK;
+    for (int i = 0; i < c->curves; i++)
+        if (c->curve[i].data.count > 0) return MEGA_OK;
+    return no_points(c, path);
+}
+
+mega_status mega_curves_read(mega_curve *out, int count, const char *path, const char *run, const char *x_key,
+                             const char *const *y_key, mega_buffer *out_run)
+{
+    char *text = NULL;
+    size_t size = 0;
+    growing_curve *curve = mega_calloc((size_t)count, sizeof *curve);
+    if (curve == NULL) return MEGA_NO_MEMORY(path, "the curves");
+    for (int i = 0; i < count; i++) curve[i].y_key = y_key[i];
+    collector c = {.curve = curve, .curves = count, .x_key = x_key, .keys = json_object()};
+    json_t *runs = json_object();
+    mega_status st = mega_file_read(&text, &size, path);
+    if (st == MEGA_OK) st = read_run(&c, runs, run, path, text, size);
+    if (st == MEGA_OK && out_run != NULL && c.run != NULL) {
+        mega_buffer_puts(out_run, c.run);
+        st = mega_buffer_check(out_run, path);
+    }
+    for (int i = 0; i < count; i++) {
+        if (st == MEGA_OK) out[i] = curve[i].data;
+        else
+            mega_curve_fini(&curve[i].data);
+    }
+    mega_free(text);
+    mega_free(curve);
+    json_decref(c.keys);
+    json_decref(runs);
+    return st;
 }
 
 mega_status mega_curve_read(mega_curve *out, const char *path, const char *run, const char *x_key, const char *y_key)
 {
-    char *text = NULL;
-    size_t size = 0;
-    MEGA_TRY(mega_file_read(&text, &size, path));
-    collector c = {.x_key = x_key, .y_key = y_key, .keys = json_object()};
-    json_t *runs = json_object();
-    const mega_status st = read_run(&c, runs, run, path, text, size);
-    mega_free(text);
-    json_decref(c.keys);
-    json_decref(runs);
-    if (st != MEGA_OK) {
-        mega_curve_fini(&c.curve);
-        return st;
-    }
-    *out = c.curve;
-    return MEGA_OK;
+    return mega_curves_read(out, 1, path, run, x_key, &y_key, NULL);
 }
 
 void mega_curve_smooth(mega_curve *c, double factor)

@@ -4,6 +4,10 @@
 
 #include "megalith/plot.h"
 
+/* Appends text with the characters that XML and HTML reserve escaped; control characters are left out. */
+void mega_svg_put_text(mega_buffer *out, const char *text);
+const char *mega_svg_color(int number); /* "#2563eb": the colour of a series in every picture */
+
 #define PLOT_MAX_TICKS 24
 #define PLOT_LABEL     16
 

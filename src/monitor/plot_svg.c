@@ -14,12 +14,27 @@
 static const char *const colors[NUM_COLORS] = {"#2563eb", "#e4572e", "#059669", "#a855f7",
                                                "#d49b00", "#0891b2", "#be185d", "#64748b"};
 
+static const char *svg_color(const mega_plot *p, int series)
+{
+    return colors[(p->look != NULL ? p->look[series].color : series) % NUM_COLORS];
+}
+
+static const char *svg_dash(const mega_plot *p, int series)
+{
+    return p->look != NULL && p->look[series].is_dashed ? "c d" : "c";
+}
+
+const char *mega_svg_color(int number)
+{
+    return colors[number % NUM_COLORS];
+}
+
 typedef struct frame {
     double left, top, width, height; /* the plot area, in pixels */
     plot_axis x, y;
 } frame;
 
-static void put_text(mega_buffer *out, const char *text)
+void mega_svg_put_text(mega_buffer *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '&') mega_buffer_puts(out, "&amp;");
@@ -37,7 +52,7 @@ static void put_text(mega_buffer *out, const char *text)
 static void put_label(mega_buffer *out, double x, double y, const char *attributes, const char *text)
 {
     mega_buffer_printf(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
-    put_text(out, text);
+    mega_svg_put_text(out, text);
     mega_buffer_puts(out, "</text>\n");
 }
 
@@ -143,8 +158,8 @@ static int svg_put_legend(mega_buffer *out, const mega_plot *p, double left, dou
         }
         const double y = top + 20.0 * (double)(rows - 1);
         if (out != NULL) {
-            mega_buffer_printf(out, "<path class=\"c\" stroke=\"%s\" d=\"M%.1f %.1fh16\"/>\n", colors[i % NUM_COLORS],
-                               x, y - 4.0);
+            mega_buffer_printf(out, "<path class=\"%s\" stroke=\"%s\" d=\"M%.1f %.1fh16\"/>\n", svg_dash(p, i),
+                               svg_color(p, i), x, y - 4.0);
             put_label(out, x + 22.0, y, "class=\"l\"", p->series[i].label);
         }
         x += width;
@@ -161,7 +176,8 @@ static void put_head(mega_buffer *out, double width, double height)
     mega_buffer_puts(
         out,
         "<style>text{font-family:" FONT ";font-size:12px;fill:#334155}.h{font-size:17px;font-weight:600;fill:#0f172a}"
-        ".t{fill:#64748b}.l{fill:#334155}.g{stroke:#e2e8f0;stroke-width:1;fill:none}.a{stroke:#94a3b8;stroke-width:1;"
+        ".d{stroke-dasharray:6 "
+        "5}.t{fill:#64748b}.l{fill:#334155}.g{stroke:#e2e8f0;stroke-width:1;fill:none}.a{stroke:#94a3b8;stroke-width:1;"
         "fill:none}.c{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}.f{fill:none;stroke-width:1;"
         "stroke-opacity:.28;stroke-linejoin:round}</style>\n");
     mega_buffer_printf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", width, height);
@@ -169,18 +185,20 @@ static void put_head(mega_buffer *out, double width, double height)
 
 static void put_series(mega_buffer *out, const mega_plot *p, const frame *f)
 {
-    mega_buffer_printf(out,
-                       "<clipPath id=\"p\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n<g "
-                       "clip-path=\"url(#p)\">\n",
-                       f->left, f->top - 2.0, f->width + 4.0, f->height + 4.0);
+    const char *id = p->id != NULL ? p->id : "";
+    mega_buffer_printf(
+        out,
+        "<clipPath id=\"p%s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n<g "
+        "clip-path=\"url(#p%s)\">\n",
+        id, f->left, f->top - 2.0, f->width + 4.0, f->height + 4.0, id);
     for (int i = 0; i < p->num_series; i++) {
         const mega_series *s = &p->series[i];
-        if (s->faint_y != NULL) put_curve(out, f, s, s->faint_y, "f", colors[i % NUM_COLORS]);
+        if (s->faint_y != NULL) put_curve(out, f, s, s->faint_y, "f", svg_color(p, i));
     }
     for (int i = 0; i < p->num_series; i++) {
         const mega_series *s = &p->series[i];
-        put_curve(out, f, s, s->y, "c", colors[i % NUM_COLORS]);
-        if (s->count <= FEW_POINTS) put_marks(out, f, s, colors[i % NUM_COLORS]);
+        put_curve(out, f, s, s->y, svg_dash(p, i), svg_color(p, i));
+        if (s->count <= FEW_POINTS) put_marks(out, f, s, svg_color(p, i));
     }
     mega_buffer_puts(out, "</g>\n");
 }

@@ -2,8 +2,10 @@
 #include "megalith/memory.h"
 #include "megalith/log.h"
 #include "train_impl.h"
+#include <assert.h>
+#include <string.h>
 
-enum { SCRATCH_ROW = 5, PACKED_ROW = 7 /* indices in the table */, NEVER = 4 /* higher than any ZeRO stage */ };
+enum { NEVER = 4 /* higher than any ZeRO stage */ };
 
 static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
 {
@@ -42,57 +44,66 @@ static void table_row(mega_buffer *out, const char *what, size_t bytes, const ch
     mega_buffer_printf(out, "  %-12s%12s  %s", what, train_bytes(text, sizeof text, (double)bytes), meaning);
 }
 
-/* Adds the memory that the engine does not plan. */
-static void table_beside(const trainer *t, mega_buffer *out)
+/* Appends a class, unless it is empty and optional. */
+static void add_class(train_memory_class *out, int *count, const train_memory_class *row, bool is_optional)
 {
+    if (row->bytes > 0 || !is_optional) out[(*count)++] = *row;
+}
+
+int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES])
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
     const train_holds h = train_holds_get(t);
-    if (h.order > 0) {
-        table_row(out, "order", h.order, "of samples: index arrays, blends, permutations");
-        if (h.sharers > 1) mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", h.sharers);
-        mega_buffer_puts(out, "\n");
-    }
-    if (h.tokenizer > 0) table_row(out, "tokenizer", h.tokenizer, "vocabulary and merges\n");
-    table_row(out, "process", h.process, "code and its libraries: measured, not planned\n");
+    const bool is_bf16 = t->cfg->engine.backend.params_dtype == MEGA_BF16, one = m.weights == 0;
+    const struct {
+        train_memory_class row;
+        bool is_optional;
+    } all[] = {
+        /* without weights, the masters are also the weights */
+        {{"weights", is_bf16 ? "parameters in bf16, which is computed with" : "parameters", m.weights, 3}, true},
+        {{"masters", one ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
+          m.masters, one ? 3 : 1},
+         false},
+        {{"gradients", "of the parameters, summed over micro-batches", m.gradients, 2}, false},
+        {{"optimizer", "its moments", m.moments, 1}, false},
+        {{"saved", "activations kept for the backward", m.saved, NEVER}, false},
+        {{TRAIN_SCRATCH, "everything else that is computed", m.scratch, NEVER}, false},
+        {{"inputs", "and outputs of the programs", m.inputs, NEVER}, false},
+        {{"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER}, true},
+        {{"data", "rows of a step, and those that are read ahead", m.data, NEVER}, false},
+        {{"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER}, false},
+        {{"libraries", "and threads: measured, not planned", m.libraries, NEVER}, false},
+        /* memory that the engine does not plan */
+        {{TRAIN_ORDER, "of samples: index arrays, blends, permutations", h.order, NEVER}, true},
+        {{"tokenizer", "vocabulary and merges", h.tokenizer, NEVER}, true},
+        {{"process", "code and its libraries: measured, not planned", h.process, NEVER}, false},
+    };
+    int count = 0;
+    static_assert(sizeof all / sizeof *all == TRAIN_MEMORY_CLASSES, "the number in the header");
+    for (int i = 0; i < TRAIN_MEMORY_CLASSES; i++) add_class(out, &count, &all[i].row, all[i].is_optional);
+    return count;
 }
 
 void train_memory_table(const trainer *t, mega_buffer *out)
 {
+    train_memory_class row[TRAIN_MEMORY_CLASSES];
     mega_engine_memory m;
-    mega_engine_memory_get(t->engine, &m);
-    const struct {
-        const char *what, *meaning;
-        size_t bytes;
-        int cut_from; /* lowest ZeRO stage that shards this class */
-    } row[] = {
-        {"weights",
-         t->cfg->engine.backend.params_dtype == MEGA_BF16 ? "parameters in bf16, which is computed with" : "parameters",
-         m.weights, 3},
-        {"masters",
-         m.weights == 0 ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
-         m.masters, m.weights == 0 ? 3 : 1},
-        {"gradients", "of the parameters, summed over micro-batches", m.gradients, 2},
-        {"optimizer", "its moments", m.moments, 1},
-        {"saved", "activations kept for the backward", m.saved, NEVER},
-        {"scratch", "everything else that is computed", m.scratch, NEVER},
-        {"inputs", "and outputs of the programs", m.inputs, NEVER},
-        {"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER},
-        {"data", "rows of a step, and those that are read ahead", m.data, NEVER},
-        {"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER},
-        {"libraries", "and threads: measured, not planned", m.libraries, NEVER},
-    };
     char text[32];
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        if (i == 0 && m.weights == 0) continue; /* the masters are also the weights */
-        if (i == PACKED_ROW && m.packed == 0) continue;
-        table_row(out, row[i].what, row[i].bytes, row[i].meaning);
-        if (i == SCRATCH_ROW && m.head > 0)
+    mega_engine_memory_get(t->engine, &m);
+    const int rows = train_memory_classes(t, row), sharers = train_holds_get(t).sharers;
+    for (int i = 0; i < rows; i++) {
+        const bool is_scratch = strcmp(row[i].name, TRAIN_SCRATCH) == 0;
+        table_row(out, row[i].name, row[i].bytes, row[i].meaning);
+        if (is_scratch && m.head > 0)
             mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
                                train_bytes(text, sizeof text, (double)m.head));
-        if (i == SCRATCH_ROW) say_buckets(&m, out);
+        if (is_scratch) say_buckets(&m, out);
         if (m.zero_stage >= row[i].cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m.shards);
+        if (strcmp(row[i].name, TRAIN_ORDER) == 0 && sharers > 1)
+            mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", sharers);
         mega_buffer_puts(out, "\n");
     }
-    table_beside(t, out);
     table_row(out, "total", train_memory_total(t), "\n");
 }
 

@@ -3,7 +3,7 @@
 #include "megalith/pipeline_draw.h"
 #include "train_impl.h"
 
-static mega_pipeline pipeline_of(const trainer *t)
+mega_pipeline train_pipeline(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const mega_axis *pp = &mega_engine_layout(t->engine)->pp;
@@ -14,7 +14,7 @@ static mega_pipeline pipeline_of(const trainer *t)
 
 mega_status train_plan_schedule(const trainer *t, mega_buffer *out)
 {
-    const mega_pipeline p = pipeline_of(t);
+    const mega_pipeline p = train_pipeline(t);
     if (t->cfg->print_schedule) {
         mega_buffer_puts(out, "\nschedule     ");
         MEGA_TRY(mega_pipeline_draw_text(&p, 0, out));

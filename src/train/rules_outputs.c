@@ -1,6 +1,7 @@
 /* Rules about the files that a command will write: they must be writable, and nothing may be lost. Checked before
  * anything is computed. */
 #include "megalith/file.h"
+#include "megalith/metrics.h"
 #include "train_rules.h"
 #include <errno.h>
 #include <string.h>
@@ -107,6 +108,10 @@ void mega_train_rule_writes(mega_train_options *cfg)
     if (cfg->engine.rank != 0) return;
     check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
     check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
+    if (cfg->metrics_file != NULL && !cfg->skip_train)
+        mega_train_check_output(cfg, "metrics-file",
+                                mega_options_text(cfg->engine.options, "%s" MEGA_METRICS_ABOUT, cfg->metrics_file),
+                                MEGA_OUTPUT_ABOUT);
     if (!cfg->skip_train) mega_train_check_output(cfg, "profile-trace", cfg->profile_trace, MEGA_OUTPUT_TRACE);
     mega_train_check_in_folder(cfg, "schedule-svg", cfg->schedule_svg, MEGA_OUTPUT_SCHEDULE);
 }

@@ -74,6 +74,7 @@ static mega_status set_up(trainer *t)
     train_peak_measure(t);
     MEGA_TRY(train_agree(t, train_load_open(t)));
     MEGA_TRY(train_profile_open(t));
+    train_describe(t);
     train_line(t, "done with setup ...");
     t->last_line = mega_time_now();
     return MEGA_OK;

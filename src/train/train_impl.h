@@ -5,6 +5,7 @@
 #include "megalith/cpu_load.h"
 #include "megalith/engine_commands.h"
 #include "megalith/peak.h"
+#include "megalith/pipeline.h"
 #include "megalith/profile.h"
 #include "megalith/train.h"
 #include "task.h"
@@ -217,12 +218,23 @@ const char *train_data_prefix(const mega_train_options *cfg, int split, const ch
 void train_give_data(trainer *t); /* sets t->training_data, before the engine is created */
 
 /* plan_schedule.c: --print-schedule, --schedule-svg */
+mega_pipeline train_pipeline(const trainer *t);
 mega_status train_plan_schedule(const trainer *t, mega_buffer *out);
 
 /* memory.c: rejects a run that cannot fit in memory, with the numbers and with changes that would make it fit
  * (is_shown: the plan shows both instead). */
 mega_status train_check_memory(const trainer *t, bool is_shown);
 size_t train_memory_limit(const trainer *t, const char **name); /* in bytes; *name receives which limit it is */
+/* One class of the memory of this rank, in bytes. */
+typedef struct train_memory_class {
+    const char *name, *meaning;
+    size_t bytes;
+    int cut_from; /* lowest ZeRO stage that shards this class */
+} train_memory_class;
+enum { TRAIN_MEMORY_CLASSES = 14 };
+#define TRAIN_SCRATCH "scratch"
+#define TRAIN_ORDER   "order"
+int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */
 void train_memory_table(const trainer *t, mega_buffer *out);
 train_holds train_holds_get(const trainer *t);
 size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds: the same for every layout */
@@ -278,6 +290,9 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
 void train_monitor_saved(trainer *t); /* records that a checkpoint was saved, for --log-progress */
 void train_monitor_flush(trainer *t);
 void train_monitor_close(trainer *t);
+
+/* describe.c: writes what `megalith report` shows about a run beside --metrics-file; a failure is only a warning. */
+void train_describe(const trainer *t);
 
 /* profile.c: --profile-trace, --profile-table */
 mega_status train_profile_check(const trainer *t); /* checks that at least one of the coming iterations is profiled */

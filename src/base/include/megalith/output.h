@@ -17,12 +17,16 @@ typedef enum mega_output_kind {
     MEGA_OUTPUT_TEXTS,    /* --genfile */
     MEGA_OUTPUT_SAMPLES,  /* --sample-output-file */
     MEGA_OUTPUT_INDEX,    /* .idx of preprocess_data, data merge, and of Megatron */
+    MEGA_OUTPUT_ABOUT,    /* what a training writes about itself beside --metrics-file */
+    MEGA_OUTPUT_REPORT,   /* HTML of megalith report */
     MEGA_OUTPUT_TOKENIZER /* folder of train_tokenizer */
 } mega_output_kind;
 
 /* Text that the writers put near the beginning of these files. */
 #define MEGA_OUTPUT_PLOT_MARK     "<desc>megalith plot</desc>"
 #define MEGA_OUTPUT_SCHEDULE_MARK "<desc>megalith plan</desc>"
+#define MEGA_OUTPUT_ABOUT_MARK    "{\"megalith_run\": 1,"
+#define MEGA_OUTPUT_REPORT_MARK   "<meta name=\"generator\" content=\"megalith report\">"
 #define MEGA_OUTPUT_TRACE_MARK    "\"otherData\":{\"writer\":\"megalith\"}"
 
 /* Returns whether writing to this path destroys nothing but an earlier output of this kind: the path is missing, an

@@ -92,6 +92,11 @@ typedef struct mega_plot_options {
     bool log_x, log_y;
 } mega_plot_options;
 
+typedef struct mega_report_options {
+    const char *output; /* the file to write */
+    const char *run;    /* id of the run; NULL: the last run in each file */
+} mega_report_options;
+
 typedef struct mega_project_options {
     const char *text; /* path of the text file to train on; NULL: none yet */
 } mega_project_options;
@@ -105,6 +110,7 @@ typedef struct mega_command_options {
     mega_tasks_options tasks;
     mega_data_command_options data;
     mega_plot_options plot;
+    mega_report_options report;
     mega_project_options project;
     mega_log_level log_level; /* less urgent lines are not shown */
 } mega_command_options;

@@ -164,6 +164,10 @@ mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t valu
 /* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules; then, if
  * a JSON was read, the options that it has set, with their keys and lines. */
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
+/* Writes a JSON array with one object for each option of the command that works, in the order of --help:
+ * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by is
+ * "default", "preset", "checkpoint", "derived", "JSON" or "command line". */
+mega_status mega_options_origins(mega_options *o, mega_buffer *out);
 /* Writes {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats have all digits. */
 mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);
 /* Sets the options named in the JSON object, except those given on the command line. Ignores unknown names. */

@@ -48,6 +48,10 @@ mega_missing mega_metrics_missing(const mega_metrics *m); /* rows that are not i
 /* Syncs, and reports the rows that are finally missing. Frees m even if it fails; NULL is allowed. */
 mega_status mega_metrics_close(mega_metrics *m, mega_missing *missing);
 
+/* A training writes what it is (options and who set them, layout, memory, machine) to the metrics file's name with this
+ * ending: one JSON object, replaced at each start. */
+#define MEGA_METRICS_ABOUT ".run.json"
+
 /* One curve of a metrics file: the rows of one run in which both keys are numbers. */
 typedef struct mega_curve {
     double *x, *y;
@@ -57,6 +61,10 @@ typedef struct mega_curve {
  * has no rows or its rows lack a key, or that names file and line if a line is malformed. Skips an incomplete last
  * line, which a run may be writing. */
 mega_status mega_curve_read(mega_curve *out, const char *path, const char *run, const char *x_key, const char *y_key);
+/* Like mega_curve_read, for several keys in one pass: writes `count` curves. A key that no row has gives an empty curve;
+ * it is an error if all are empty. Appends the run's id, unless it has none, to *out_run (may be NULL). */
+mega_status mega_curves_read(mega_curve *out, int count, const char *path, const char *run, const char *x_key,
+                             const char *const *y_key, mega_buffer *out_run);
 /* Appends the runs of a file in the order of their last rows, comma-separated, "none" for rows without one; *count
  * receives their number. */
 mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count);

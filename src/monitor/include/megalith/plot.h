@@ -19,6 +19,12 @@ typedef struct mega_series {
     size_t count;
 } mega_series;
 
+/* How an SVG draws a series. */
+typedef struct mega_series_look {
+    int color; /* number of its colour */
+    bool is_dashed;
+} mega_series_look;
+
 typedef enum mega_plot_style {
     MEGA_PLOT_ASCII,  /* one letter per point; each series has its own letter */
     MEGA_PLOT_BRAILLE /* eight dots per character; each series has its own colour */
@@ -28,7 +34,9 @@ typedef struct mega_plot {
     const char *title, *x_label, *y_label; /* NULL: none */
     const mega_series *series;
     int num_series;
-    bool log_x, log_y; /* points that are not above 0 are left out */
+    const mega_series_look *look; /* SVG: one for each series; NULL: each has its own colour */
+    const char *id;               /* SVG: distinguishes the pictures of one page; NULL: the only one */
+    bool log_x, log_y;            /* points that are not above 0 are left out */
     int width,
         height; /* text: characters and lines of the whole picture, at least 24 x 6; SVG: pixels; 0: a default size */
     mega_plot_style style; /* for text only */
