@@ -91,6 +91,7 @@ value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
 cp run/metrics.jsonl added.jsonl
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --load save/iter_0000006 --skip-train --metrics-file added.jsonl >added.log 2>&1 ||
     { cat added.log; fail "--skip-train --metrics-file"; }
+[ ! -e added.jsonl.run.json ] || fail "an evaluation alone described itself as a training"
 head -n "$(wc -l <run/metrics.jsonl)" added.jsonl | cmp -s - run/metrics.jsonl || fail "an evaluation alone cut the metrics of the training"
 [ "$(($(wc -l <added.jsonl) - $(wc -l <run/metrics.jsonl)))" = 2 ] || fail "a row of validation and one of test are added"
 
