@@ -321,7 +321,7 @@ mega_status mega_options_origins(mega_options *o, mega_buffer *out)
             continue;
         char *value = dump_value(o, i);
         mega_option_dest(row, dest);
-        mega_buffer_printf(out, "%s\n{\"option\": ", before);
+        mega_buffer_printf(out, "%s\n  {\"option\": ", before);
         mega_buffer_json_string(out, dest);
         mega_buffer_puts(out, ", \"value\": ");
         mega_buffer_json_string(out, value != NULL ? value : "");

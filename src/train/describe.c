@@ -24,6 +24,25 @@ static void put_number(mega_buffer *b, const char *key, int64_t value)
     mega_buffer_printf(b, "\"%s\": %lld, ", key, (long long)value);
 }
 
+/* Members of the outermost object have a line each. */
+static void put_member(mega_buffer *b, const char *key)
+{
+    mega_buffer_printf(b, "\n \"%s\": ", key);
+}
+
+static void put_text_member(mega_buffer *b, const char *key, const char *value)
+{
+    put_member(b, key);
+    mega_buffer_json_string(b, value);
+    mega_buffer_puts(b, ",");
+}
+
+static void put_number_member(mega_buffer *b, const char *key, int64_t value)
+{
+    put_member(b, key);
+    mega_buffer_printf(b, "%lld,", (long long)value);
+}
+
 static void put_end(mega_buffer *b, const char *key, int64_t value)
 {
     mega_buffer_printf(b, "\"%s\": %lld}", key, (long long)value);
@@ -35,7 +54,8 @@ static void put_machine(const trainer *t, mega_buffer *b)
     mega_memory_limits limits;
     mega_host_name(host);
     mega_memory_get_limits(&limits);
-    mega_buffer_puts(b, ",\n\"machine\": {");
+    put_member(b, "machine");
+    mega_buffer_puts(b, "{");
     put_key(b, "host", host);
     put_key(b, "processor", mega_cpu_model(model, sizeof model));
     put_key(b, "instruction_set", mega_isa_name(mega_cpu_isa()));
@@ -45,13 +65,15 @@ static void put_machine(const trainer *t, mega_buffer *b)
     put_number(b, "threads_of_rank", mega_team_size(t->team));
     put_number(b, "peak_flops_of_rank", (int64_t)t->peak.flops);
     put_end(b, "memory_bytes", limits.machine == UINT64_MAX ? 0 : (int64_t)limits.machine);
+    mega_buffer_puts(b, ",");
 }
 
 static void put_layout(const trainer *t, mega_buffer *b)
 {
     const mega_layout *l = mega_engine_layout(t->engine);
     const mega_train_options *cfg = t->cfg;
-    mega_buffer_puts(b, ",\n\"layout\": {");
+    put_member(b, "layout");
+    mega_buffer_puts(b, "{");
     put_number(b, "tensor", l->tp.size);
     put_number(b, "pipeline", l->pp.size);
     put_number(b, "data", l->dp.size);
@@ -59,6 +81,7 @@ static void put_layout(const trainer *t, mega_buffer *b)
     put_number(b, "micro_batch_size", cfg->engine.optim.micro_batch_size);
     put_number(b, "global_batch_size", cfg->engine.optim.global_batch_size);
     put_end(b, "sequence_length", cfg->seq_length);
+    mega_buffer_puts(b, ",");
 }
 
 static void put_memory(const trainer *t, mega_buffer *b)
@@ -66,7 +89,8 @@ static void put_memory(const trainer *t, mega_buffer *b)
     train_memory_class row[TRAIN_MEMORY_CLASSES];
     const char *limit;
     const int rows = train_memory_classes(t, row);
-    mega_buffer_puts(b, ",\n\"memory\": {");
+    put_member(b, "memory");
+    mega_buffer_puts(b, "{");
     put_number(b, "limit_bytes", (int64_t)train_memory_limit(t, &limit));
     put_key(b, "limit", limit);
     mega_buffer_puts(b, "\"classes\": [");
@@ -76,7 +100,7 @@ static void put_memory(const trainer *t, mega_buffer *b)
         put_key(b, "meaning", row[i].meaning);
         put_end(b, "bytes", (int64_t)row[i].bytes);
     }
-    mega_buffer_puts(b, "]}");
+    mega_buffer_puts(b, "]},");
 }
 
 static mega_status put_schedule(const trainer *t, mega_buffer *b)
@@ -84,7 +108,8 @@ static mega_status put_schedule(const trainer *t, mega_buffer *b)
     const mega_pipeline p = train_pipeline(t);
     mega_buffer svg = {0};
     mega_status st = MEGA_OK;
-    mega_buffer_puts(b, ",\n\"schedule\": {");
+    put_member(b, "schedule");
+    mega_buffer_puts(b, "{");
     if (p.stages > 1 && p.stages * p.chunks * p.micro_batches <= MOST_DRAWN) {
         st = mega_pipeline_draw_svg(&p, &svg);
         if (st == MEGA_OK) put_key(b, "svg", svg.data);
@@ -93,6 +118,7 @@ static mega_status put_schedule(const trainer *t, mega_buffer *b)
     put_number(b, "stages", p.stages);
     put_number(b, "chunks", p.chunks);
     put_end(b, "micro_batches", p.micro_batches);
+    mega_buffer_puts(b, ",");
     return st;
 }
 
@@ -107,21 +133,21 @@ static mega_status put_description(const trainer *t, mega_buffer *b)
     gmtime_r(&now, &utc);
     strftime(began, sizeof began, "%Y-%m-%d %H:%M:%S UTC", &utc);
     mega_build_id(build);
-    mega_buffer_puts(b, MEGA_OUTPUT_ABOUT_MARK " ");
-    put_key(b, "run", t->run_id);
-    put_key(b, "command", mega_options_command(o));
-    put_key(b, "build", build);
-    put_key(b, "began", began);
-    put_key(b, "loss", train_loss_key(loss, train_loss_name(t)));
-    put_key(b, "computes_in", mega_dtype_name(t->cfg->engine.backend.params_dtype));
-    put_number(b, "parameters", logical);
-    put_number(b, "first_iteration", t->first_iteration);
-    mega_buffer_printf(b, "\"iterations\": %lld", (long long)t->train_iters);
+    mega_buffer_puts(b, MEGA_OUTPUT_ABOUT_MARK);
+    put_text_member(b, "run", t->run_id);
+    put_text_member(b, "command", mega_options_command(o));
+    put_text_member(b, "build", build);
+    put_text_member(b, "began", began);
+    put_text_member(b, "loss", train_loss_key(loss, train_loss_name(t)));
+    put_text_member(b, "computes_in", mega_dtype_name(t->cfg->engine.backend.params_dtype));
+    put_number_member(b, "parameters", logical);
+    put_number_member(b, "first_iteration", t->first_iteration);
+    put_number_member(b, "iterations", t->train_iters);
     put_machine(t, b);
     put_layout(t, b);
     put_memory(t, b);
     MEGA_TRY(put_schedule(t, b));
-    mega_buffer_puts(b, ",\n\"options\": ");
+    put_member(b, "options");
     MEGA_TRY(mega_options_origins(t->cfg->engine.options, b));
     mega_buffer_puts(b, "}\n");
     return mega_buffer_check(b, "the description of the run");

@@ -99,6 +99,16 @@ void mega_train_check_pair(mega_train_options *cfg, const char *prefix, const ch
                             MEGA_OUTPUT_INDEX);
 }
 
+/* Checks the description beside --metrics-file, unless --metrics-file itself has a problem, of which there were `before`
+ * before it was checked. */
+static void check_description(mega_train_options *cfg, size_t before)
+{
+    if (cfg->metrics_file == NULL || cfg->skip_train || mega_options_problems(cfg->engine.options) > before) return;
+    mega_train_check_output(cfg, "metrics-file",
+                            mega_options_text(cfg->engine.options, "%s" MEGA_METRICS_ABOUT, cfg->metrics_file),
+                            MEGA_OUTPUT_ABOUT);
+}
+
 /* Checks where a training will write before it starts, not at its first checkpoint. Only the first
  * rank writes files. */
 void mega_train_rule_writes(mega_train_options *cfg)
@@ -107,11 +117,9 @@ void mega_train_rule_writes(mega_train_options *cfg)
     check_writable(cfg, "--data-cache-path", cfg->data.data_cache_path, true);
     if (cfg->engine.rank != 0) return;
     check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
+    const size_t before = mega_options_problems(cfg->engine.options);
     check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
-    if (cfg->metrics_file != NULL && !cfg->skip_train)
-        mega_train_check_output(cfg, "metrics-file",
-                                mega_options_text(cfg->engine.options, "%s" MEGA_METRICS_ABOUT, cfg->metrics_file),
-                                MEGA_OUTPUT_ABOUT);
+    check_description(cfg, before);
     if (!cfg->skip_train) mega_train_check_output(cfg, "profile-trace", cfg->profile_trace, MEGA_OUTPUT_TRACE);
     mega_train_check_in_folder(cfg, "schedule-svg", cfg->schedule_svg, MEGA_OUTPUT_SCHEDULE);
 }
