@@ -1243,6 +1243,7 @@ class mega_step_result(_Struct):
         ("metric", c_double * 8),
         ("clip_factor", c_double),
         ("grad_zeros", c_int64),
+        ("skipped", c_bool),
         ("lr", c_double),
         ("weight_decay", c_double),
         ("samples", c_int64),

@@ -88,6 +88,13 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     return MEGA_OK;
 }
 
+/* The list of losses, and the update program, which sums them. */
+static mega_status engine_finish_build(mega_engine *e)
+{
+    MEGA_TRY(engine_collect_losses(e));
+    return engine_make_update(e);
+}
+
 /* Builds the engine on all ranks. If one rank finds a mistake in the model, all return that error, so that no rank
  * enters a collective that others do not join. */
 static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
@@ -97,7 +104,7 @@ static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
         MEGA_TRY(st);
         MEGA_TRY(engine_build(e, model));
         MEGA_TRY(engine_collect_inputs(e));
-        return engine_collect_losses(e);
+        return engine_finish_build(e);
     }
     mega_comm *world = mega_world_comm(e->options.world);
     MEGA_TRY(mega_comm_agree(world, st));
@@ -106,12 +113,12 @@ static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_comm_agree(world, engine_build(e, model)));
     if (e->options.layout.planned_ranks > 0) {
         MEGA_TRY(engine_collect_inputs(e));
-        return engine_collect_losses(e);
+        return engine_finish_build(e);
     }
     MEGA_TRY(engine_compare_models(e));
     MEGA_TRY(mega_comm_agree(world, engine_collect_inputs(e)));
     MEGA_TRY(engine_compare_inputs(e));
-    MEGA_TRY(mega_comm_agree(world, engine_collect_losses(e)));
+    MEGA_TRY(mega_comm_agree(world, engine_finish_build(e)));
     return engine_compare_losses(e);
 }
 
@@ -173,6 +180,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_reader_destroy(e->reader); /* first: its thread writes to memory of the engine */
     engine_close_runs(e);
     engine_destroy_chunks(e);
+    mega_update_destroy(e->update);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
     mega_model_parts_destroy(e->parts);
@@ -208,7 +216,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
     m.gradients =
-        e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + engine_gradient_scratch_bytes(e) : 0;
+        e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + mega_update_scratch_bytes(e->update) : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
     m.data = mega_batch_bytes(e->batch) + mega_reader_bytes(e->reader);
     for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
@@ -287,7 +295,7 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
                    mega_region_round(mega_reader_bytes(e->reader)) +
-                   mega_region_round(engine_gradient_scratch_bytes(e));
+                   mega_region_round(mega_update_scratch_bytes(e->update));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
     engine_chunks_region(e, &own, &shared);
@@ -308,7 +316,9 @@ static mega_status engine_allocate(mega_engine *e)
     MEGA_TRY(engine_allocate_arena(e, &keep, &work));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
     MEGA_TRY(engine_allocate_batch(e, &keep));
-    MEGA_TRY(mega_region_take(&keep, &e->gradient_scratch, engine_gradient_scratch_bytes(e), "sums of gradients"));
+    void *scratch = NULL;
+    MEGA_TRY(mega_region_take(&keep, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
+    if (train) mega_update_allocate(e->update, scratch);
     const mega_pipeline all = engine_pipeline(e, micro_batches);
     e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
     if (e->schedule == NULL)

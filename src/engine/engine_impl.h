@@ -6,6 +6,7 @@
 #include "megalith/engine_commands.h"
 #include "megalith/pipeline.h"
 #include "megalith/reader.h"
+#include "megalith/update.h"
 #include "stage.h"
 #include <jansson.h>
 
@@ -39,12 +40,6 @@ typedef struct program_io {
     program_loss loss[MEGA_METRICS];
     int num_losses;
 } program_io;
-
-/* A parameter that several pipeline stages hold. */
-typedef struct engine_tie {
-    int param;
-    mega_members stages;
-} engine_tie;
 
 /* One chunk of the model that this rank runs, with its programs. */
 struct engine_chunk {
@@ -104,10 +99,11 @@ struct mega_engine {
     mega_layout *layout;
     mega_params *params;
     mega_model_parts *parts; /* the parts of the whole model */
-    engine_tie *tie;         /* parameters of this rank that other stages hold too, in model order */
+    mega_update_tie *tie;    /* parameters of this rank that other stages hold too, in model order */
     int ties;
     int *tied_stages; /* the stages of all ties, concatenated */
     mega_optimizer *optimizer;
+    mega_update *update; /* the end of a step; NULL without an optimizer */
     engine_chunk *chunk; /* [chunks] one, or several if pipeline stages are interleaved */
     int chunks;
     mega_program *train, *evaluate; /* programs of the first chunk; NULL: not built */
@@ -124,7 +120,6 @@ struct mega_engine {
     bool is_allocated;      /* all ranks have allocated their memory */
     void *arena;            /* all large buffers, in one memory mapping */
     size_t arena_bytes;
-    void *gradient_scratch; /* buffer for sums of gradients */
     mega_engine_progress progress;
     engine_evaluated evaluated;
     int64_t expected; /* micro-batches that the loss factor of the current step assumes */
@@ -160,8 +155,6 @@ void engine_step_begin(mega_engine *e, int64_t expected);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
-mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r); /* Collective: world */
-mega_status engine_update(mega_engine *e, mega_step_result *r);                              /* Collective: world */
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* publishes what this rank is doing */
 /* micro_batch.c. Discards the micro-batches since the last update. */
 void engine_micro_discard(mega_engine *e);
@@ -179,13 +172,15 @@ void engine_client_free(mega_engine *e);
 void engine_start_again(mega_engine *e);
 /* compare_links.c. Collective over pp. Checks that both ends of each link expect the same messages in these steps. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind);
-/* gradients.c. engine_find_ties lists the parameters that other stages hold too; engine_gradient_scratch_bytes returns
- * the size of the buffer for sums of gradients. */
+/* update.c. engine_find_ties lists the parameters that other stages hold too. engine_make_update makes the update program
+ * from them, the optimizer and the losses. */
 mega_status engine_find_ties(mega_engine *e);
-size_t engine_gradient_scratch_bytes(const mega_engine *e);
+mega_status engine_make_update(mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* some program sums the bucket over dp (mega_program_reduces) */
-mega_status engine_wait_reductions(mega_engine *e);    /* waits for the sums that programs started */
-mega_status engine_sum_gradients(mega_engine *e);      /* sums the other gradients */
+mega_status engine_wait_reductions(mega_engine *e);    /* waits for the sums that backward programs started */
+/* Both are collective over the world. They run the two parts of the update program. */
+mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
+mega_status engine_update(mega_engine *e, mega_step_result *r);
 /* compare.c. Collective over the world. Checks that all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
 /* data.c. engine_compare_data is collective over the world: checks that all ranks read the same training data.

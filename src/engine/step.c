@@ -136,80 +136,6 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
-/* Returns the factor that corrects the gradients. They were scaled for the expected number of micro-batches; the factor
- * makes them the mean over the actual number or, with per_token_loss, the sum divided by the weight of the one trained
- * loss. */
-static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
-{
-    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->options.seq;
-    if (!e->options.per_token_loss)
-        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
-    for (int i = 0; i < e->num_losses; i++) {
-        const double weight = sums->of[i][LOSS_WEIGHT];
-        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)expected / weight : 0;
-    }
-    return 1.0;
-}
-
-/* Sums gradients over dp, bucket by bucket (with ZeRO each rank keeps the sum of its shard), and losses. */
-mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
-{
-    engine_note(e, "gradients", -1);
-    MEGA_TRY(engine_sum_gradients(e));
-    MEGA_TRY(engine_losses_reduce(e, e->layout->dp.comm, "loss", sums));
-    MEGA_TRY(engine_losses_reduce(e, e->layout->pp.comm, "loss", sums));
-    r->loss = engine_losses_total(e, sums, r->metric);
-    r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
-    r->tokens = r->samples * e->options.seq;
-    e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
-    return MEGA_OK;
-}
-
-/* Checks that gradients are finite, and computes their norm and the clip factor. All ranks get the same result. */
-static mega_status gradients_check(mega_engine *e, mega_step_result *r, double correction)
-{
-    mega_norm_result norm;
-    if (!isfinite(r->loss)) return engine_nonfinite_loss(e, r->loss);
-    MEGA_TRY(mega_optimizer_gradient_norm(e->optimizer, &norm));
-    if (!norm.finite) return engine_nonfinite_gradient(e);
-    r->grad_norm = norm.norm * correction;
-    r->grad_zeros = norm.zeros;
-    r->clip_factor = mega_clip_factor(r->grad_norm, e->options.clip_grad);
-    return MEGA_OK;
-}
-
-static mega_status optimizer_update(mega_engine *e, mega_step_result *r, double correction)
-{
-    r->lr = mega_engine_lr(e);
-    r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
-    MEGA_TRY(mega_optimizer_update(e->optimizer, r->lr, r->weight_decay, r->clip_factor * correction));
-    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size;
-    return mega_optimizer_update_buffers(e->optimizer, r->samples, expected);
-}
-
-/* Gathers weights: the update wrote only the rounded weights that this rank owns, and each rank may own only slices. */
-static mega_status weights_publish(mega_engine *e)
-{
-    return mega_comm_agree(e->layout->world.comm, mega_params_gather(e->params));
-}
-
-static void progress_advance(mega_engine *e, const mega_step_result *r)
-{
-    e->progress.iteration++;
-    e->progress.consumed_samples += r->samples;
-    e->progress.schedule_samples += r->samples;
-}
-
-/* Records the memory traffic of the optimizer: the norm reads gradients; the update reads and writes masters and
- * moments, reads gradients and writes weights. */
-static void profile_optimizer(const mega_engine *e, mega_profile_moment began, mega_profile_moment ended)
-{
-    mega_engine_memory m;
-    mega_engine_memory_get(e, &m);
-    mega_profile_span(e->profile, "optimizer", began, ended,
-                      2.0 * (double)(m.masters + m.moments + m.gradients) + (double)m.weights);
-}
-
 void mega_engine_profile(mega_engine *e, mega_profile *profile)
 {
     if (engine_check_given(e, "mega_engine_profile", "e", e) != MEGA_OK) return;
@@ -221,24 +147,6 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
 {
     if (engine_check_given(e, "mega_engine_observe", "e", e) != MEGA_OK) return;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
-}
-
-mega_status engine_update(mega_engine *e, mega_step_result *r)
-{
-    const mega_profile_moment began = mega_profile_now(e->options.team);
-    const double correction = e->gradients.correction;
-    engine_note(e, "norm and update", -1);
-    MEGA_TRY(gradients_check(e, r, correction));  /* finiteness, norm, clip factor */
-    MEGA_TRY(optimizer_update(e, r, correction)); /* on this rank's shard */
-    MEGA_TRY(weights_publish(e));                 /* send 16-bit weights to ranks that need them */
-    const mega_profile_moment ended = mega_profile_now(e->options.team);
-    r->optimizer_s = ended.at - began.at;
-    if (e->profile != NULL) profile_optimizer(e, began, ended);
-    progress_advance(e, r);
-    e->grad_norm = r->grad_norm;
-    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
-    mega_record_step_end(mega_world_record(e->options.world));
-    return MEGA_OK;
 }
 
 mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)

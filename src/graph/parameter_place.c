@@ -330,20 +330,38 @@ mega_status mega_params_check_buffer(const mega_params *p, const char *call, meg
                      buffer == MEGA_PARAMS_GRADS ? "gradients" : "weights");
 }
 
+bool mega_params_is_gathered(const mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    /* weights that are cut are gathered where they are used, except for small ones */
+    return b != NULL && p->zero_stage >= 1 && (!p->weight.is_shard || b->kept_at >= 0);
+}
+
+mega_status mega_params_gather_start(const mega_params *p, int bucket, mega_request *out)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    const mega_range slice = mega_params_slice(p, bucket);
+    /* the parameter with the highest number is the first in the bucket */
+    return mega_comm_all_gather_start(p->layout->dp.comm, "weights",
+                                      mega_params_weight(p, b->first_param + b->num_params - 1),
+                                      mega_params_weight_at(p, bucket, slice.first), slice.count, p->compute, out);
+}
+
 mega_status mega_params_gather(mega_params *p)
 {
     MEGA_TRY(mega_params_check_buffer(p, "mega_params_gather", MEGA_PARAMS_WEIGHTS));
-    const mega_axis *dp = &p->layout->dp;
-    if (p->zero_stage < 1) return MEGA_OK;
     for (int b = 0; b < p->num_buckets; b++) {
-        const mega_bucket *k = &p->bucket[b];
-        const mega_range slice = mega_params_slice(p, b);
-        if (p->weight.is_shard && k->kept_at < 0) continue; /* gathered where it is used */
-        /* the parameter with the highest number is the first in the bucket */
-        MEGA_TRY(mega_comm_all_gather(dp->comm, "weights", mega_params_weight(p, k->first_param + k->num_params - 1),
-                                      mega_params_weight_at(p, b, slice.first), slice.count, p->compute));
+        mega_request r;
+        if (!mega_params_is_gathered(p, b)) continue;
+        MEGA_TRY(mega_params_gather_start(p, b, &r));
+        MEGA_TRY(mega_comm_wait(&r));
     }
     return MEGA_OK;
+}
+
+bool mega_params_sums_gradients(const mega_params *p)
+{
+    return mega_axis_has_others(&p->layout->dp) && !p->grad.is_shard;
 }
 
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out)
@@ -353,16 +371,4 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     if (p->zero_stage < 1)
         return mega_comm_all_reduce_start(dp, "gradients", whole, count, p->acc, MEGA_REDUCE_SUM, out);
     return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, p->acc, out);
-}
-
-mega_status mega_params_reduce_gradients(mega_params *p, int bucket)
-{
-    MEGA_TRY(mega_params_check_buffer(p, "mega_params_reduce_gradients", MEGA_PARAMS_GRADS));
-    const mega_bucket *b = mega_params_bucket(p, bucket);
-    if (b == NULL) return MEGA_ERR_USAGE;
-    if (p->grad.is_shard) return MEGA_OK;
-    mega_request r;
-    MEGA_TRY(mega_params_reduce_start(p, bucket, mega_params_grad_at(p, bucket, b->offset),
-                                      mega_params_grad_at(p, bucket, mega_params_slice(p, bucket).first), &r));
-    return mega_comm_wait(&r);
 }

@@ -2,7 +2,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
-#include "megalith/optim.h"
+#include "megalith/update.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -12,6 +12,7 @@ typedef struct fixture {
     mega_params *params;
     mega_optimizer *optimizer;
     int w, b;
+    mega_update *update;
 } fixture;
 
 static void need(mega_status st)
@@ -33,10 +34,12 @@ static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype comput
     need(mega_params_allocate(f->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_optimizer_create(&f->optimizer, f->params, f->layout, &o));
     need(mega_optimizer_allocate(f->optimizer));
+    need(mega_update_create(f->optimizer, &(mega_update_options){0}, &f->update));
 }
 
 static void fixture_close(fixture *f)
 {
+    mega_update_destroy(f->update);
     mega_optimizer_destroy(f->optimizer);
     mega_params_destroy(f->params);
     mega_layout_destroy(f->layout);
@@ -76,18 +79,20 @@ static void run_steps(fixture *f, const json_t *run, double clip)
     need(mega_params_publish(f->params));
     for (size_t i = 0; i < json_array_size(steps); i++) {
         const json_t *s = json_array_get(steps, i);
-        mega_norm_result norm;
         mega_optimizer_zero_gradients(f->optimizer);
         put(f, mega_params_grad(f->params, f->w), json_object_get(s, "grad_w"));
         put(f, mega_params_grad(f->params, f->b), json_object_get(s, "grad_b"));
-        need(mega_optimizer_gradient_norm(f->optimizer, &norm));
+        mega_update_step *u = mega_update_step_block(f->update);
+        *u = (mega_update_step){.correction = 1,
+                                .clip = clip,
+                                .lr = json_real_value(json_object_get(s, "lr")),
+                                .weight_decay = json_real_value(json_object_get(s, "weight_decay"))};
+        need(mega_update_run(f->update, MEGA_UPDATE_APPLY));
+        const mega_norm_result norm = u->norm;
         const double expected = json_real_value(json_object_get(s, "norm"));
         assert_true(norm.finite);
         assert_int_equal(norm.zeros, 1);
         if (!(fabs(norm.norm - expected) <= 1e-7 * expected)) fail_msg("norm %.12g, not %.12g", norm.norm, expected);
-        need(mega_optimizer_update(f->optimizer, json_real_value(json_object_get(s, "lr")),
-                                   json_real_value(json_object_get(s, "weight_decay")),
-                                   mega_clip_factor(norm.norm, clip)));
         compare(f, "w", i, mega_params_master(f->params, f->w), json_object_get(s, "w"));
         compare(f, "b", i, mega_params_master(f->params, f->b), json_object_get(s, "b"));
     }
@@ -158,12 +163,11 @@ static void finds_what_is_not_finite(void **state)
 {
     (void)state;
     fixture f;
-    mega_norm_result norm;
     fixture_open(&f, MEGA_OPTIMIZER_ADAM, MEGA_F32, false);
     assert_int_equal(mega_optimizer_find_nonfinite(f.optimizer), -1);
     ((float *)mega_params_grad(f.params, f.b))[4] = INFINITY;
-    need(mega_optimizer_gradient_norm(f.optimizer, &norm));
-    assert_false(norm.finite);
+    need(mega_update_run(f.update, MEGA_UPDATE_APPLY));
+    assert_int_equal(mega_update_step_block(f.update)->verdict, MEGA_UPDATE_GRADIENT_IS_NOT_FINITE);
     assert_int_equal(mega_optimizer_find_nonfinite(f.optimizer), f.b);
     fixture_close(&f);
 }
@@ -174,7 +178,7 @@ static void padding_is_no_zero_gradient(void **state)
     mega_layout *layout;
     mega_params *params;
     mega_optimizer *optimizer;
-    mega_norm_result norm;
+    mega_update *update;
     int w;
     const mega_param table = {.name = "w", .num_dims = 2, .shape = {8, 3}, .true_shape = {5, 3}, .weight_decay = true};
     need(mega_layout_create(&layout, NULL, &(mega_layout_sizes){0}));
@@ -185,9 +189,12 @@ static void padding_is_no_zero_gradient(void **state)
     need(mega_optimizer_create(&optimizer, params, layout, &(mega_optimizer_options){.beta1 = 0.9, .beta2 = 0.9}));
     need(mega_optimizer_allocate(optimizer));
     ((float *)mega_params_grad(params, w))[7] = 2;
-    need(mega_optimizer_gradient_norm(optimizer, &norm));
+    need(mega_update_create(optimizer, &(mega_update_options){0}, &update));
+    need(mega_update_run(update, MEGA_UPDATE_APPLY));
+    const mega_norm_result norm = mega_update_step_block(update)->norm;
     assert_int_equal(norm.zeros, 14);
     assert_true(norm.norm == 2);
+    mega_update_destroy(update);
     mega_optimizer_destroy(optimizer);
     mega_params_destroy(params);
     mega_layout_destroy(layout);

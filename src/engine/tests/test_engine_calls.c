@@ -2,6 +2,7 @@
 #include "engine_rig.h"
 #include "gpt_describe.h"
 #include "megalith/batch.h"
+#include "megalith/update.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ typedef struct scene {
     mega_layout *layout;
     mega_params *unplaced, *placed, *params; /* `params` has memory */
     mega_program *raw_program, *program;
-    mega_optimizer *raw_optimizer, *optimizer;
+    mega_optimizer *raw_optimizer, *optimizer, *empty_optimizer; /* empty: no moments, but its parameters have memory */
+    mega_update *raw_update, *update, *none;
     const char *folder;
 } scene;
 
@@ -68,6 +70,9 @@ static void scene_open(scene *s)
     need(mega_optimizer_create(&s->raw_optimizer, s->placed, s->layout, &adam));
     need(mega_optimizer_create(&s->optimizer, s->params, s->layout, &adam));
     need(mega_optimizer_allocate(s->optimizer));
+    need(mega_optimizer_create(&s->empty_optimizer, s->params, s->layout, &adam));
+    need(mega_update_create(s->raw_optimizer, &(mega_update_options){0}, &s->raw_update));
+    need(mega_update_create(s->empty_optimizer, &(mega_update_options){0}, &s->update));
 }
 
 static void scene_close(scene *s)
@@ -77,6 +82,9 @@ static void scene_close(scene *s)
     mega_engine_destroy(s->ready.engine);
     mega_engine_destroy(s->no_train.engine);
     mega_engine_destroy(s->no_evaluate.engine);
+    mega_update_destroy(s->raw_update);
+    mega_update_destroy(s->update);
+    mega_optimizer_destroy(s->empty_optimizer);
     mega_optimizer_destroy(s->raw_optimizer);
     mega_optimizer_destroy(s->optimizer);
     mega_program_destroy(s->raw_program);
@@ -202,7 +210,7 @@ CALL(graph_nowhere, mega_graph_create(MEGA_F32, s->params, s->layout, NULL))
 CALL(graph_status_null, mega_graph_status(NULL))
 CALL(print_null, mega_program_print(NULL, NULL))
 CALL(print_nowhere, mega_program_print(s->program, NULL))
-CALL(norm_null, mega_optimizer_gradient_norm(NULL, &norm))
+CALL(norm_null, mega_optimizer_params_norm(NULL, &norm))
 CALL(norm_nowhere, mega_optimizer_params_norm(s->optimizer, NULL))
 CALL(allocate_null, mega_engine_allocate(NULL))
 CALL(allocate_twice, mega_engine_allocate(s->ready.engine))
@@ -269,8 +277,6 @@ CALL(persist_minus_1, mega_params_persist(s->unplaced, -1))
 CALL(publish_early, mega_params_publish(s->placed))
 CALL(gather_early, mega_params_gather(s->placed))
 CALL(fill_early, mega_params_initialize(s->placed, 1))
-CALL(reduce_early, mega_params_reduce_gradients(s->placed, 0))
-CALL(reduce_bucket_99, mega_params_reduce_gradients(s->params, 99))
 CALL(add_late, mega_params_add(s->placed, &(mega_param){.name = "late"}, NULL))
 CALL(add_nothing, mega_params_add(s->unplaced, NULL, NULL))
 CALL(place_twice, mega_params_place(s->placed, MEGA_F32, 0))
@@ -290,9 +296,12 @@ CALL(optimizer_of_nothing, mega_optimizer_create(&s->raw_optimizer, NULL, s->lay
 CALL(optimizer_unplaced, mega_optimizer_create(&s->raw_optimizer, s->unplaced, s->layout, &(mega_optimizer_options){0}))
 CALL(optimizer_early, mega_optimizer_allocate(s->raw_optimizer))
 CALL(optimizer_twice, mega_optimizer_allocate(s->optimizer))
-CALL(update_early, mega_optimizer_update(s->raw_optimizer, 1, 0, 1))
-CALL(update_null, mega_optimizer_update(NULL, 1, 0, 1))
-CALL(norm_early, mega_optimizer_gradient_norm(s->raw_optimizer, &norm))
+CALL(update_early, mega_update_run(s->raw_update, MEGA_UPDATE_APPLY))
+CALL(update_without_moments, mega_update_run(s->update, MEGA_UPDATE_APPLY))
+CALL(update_null, mega_update_run(NULL, MEGA_UPDATE_APPLY))
+CALL(update_of_nothing, mega_update_create(NULL, &(mega_update_options){0}, &s->none))
+CALL(update_of_100_sums, mega_update_create(s->optimizer, &(mega_update_options){.num_sums = 100}, &s->none))
+CALL(norm_early, mega_optimizer_params_norm(s->raw_optimizer, &norm))
 
 static const struct {
     const char *name;
@@ -409,8 +418,6 @@ static const struct {
     ROW(publish_early, "call mega_params_allocate first"),
     ROW(gather_early, "call mega_params_allocate first"),
     ROW(fill_early, "call mega_params_allocate first"),
-    ROW(reduce_early, "the gradients have no memory yet"),
-    ROW(reduce_bucket_99, "bucket 99"),
     ROW(add_late, "declared after mega_params_place"),
     ROW(add_nothing, "the record is NULL"),
     ROW(place_twice, "placed twice"),
@@ -428,8 +435,11 @@ static const struct {
     ROW(optimizer_unplaced, "call mega_params_place first"),
     ROW(optimizer_early, "call mega_params_allocate first"),
     ROW(optimizer_twice, "allocated before"),
-    ROW(update_early, "call mega_optimizer_allocate first"),
-    ROW(update_null, "the optimizer is NULL"),
+    ROW(update_early, "call mega_params_allocate first"),
+    ROW(update_without_moments, "call mega_optimizer_allocate first"),
+    ROW(update_null, "the program is NULL"),
+    ROW(update_of_nothing, "the optimizer is NULL"),
+    ROW(update_of_100_sums, "num_sums 100"),
     ROW(norm_early, "call mega_params_allocate first"),
 #undef ROW
 };

@@ -1,7 +1,7 @@
 /* The optimizer on several ranks, simulated without ranks: each rank of a layout works on its own in a group of one,
  * and the results of all together are compared with one rank and with the formulas of the updates. */
 #include "kit.h"
-#include "megalith/optim.h"
+#include "megalith/update.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +34,7 @@ typedef struct rank {
     mega_layout *alone, layout;
     mega_params *params;
     mega_optimizer *optimizer;
+    mega_update *update;
 } rank;
 
 static void need(mega_status st)
@@ -70,13 +71,32 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_optimizer_create(&r->optimizer, r->params, &r->layout, &o));
     need(mega_optimizer_allocate(r->optimizer));
+    /* no rank is there to sum with */
+    bool is_reduced[PARAMS];
+    for (int i = 0; i < PARAMS; i++) is_reduced[i] = true;
+    need(mega_update_create(r->optimizer, &(mega_update_options){.is_reduced = is_reduced}, &r->update));
 }
 
 static void rank_close(rank *r)
 {
+    mega_update_destroy(r->update);
     mega_optimizer_destroy(r->optimizer);
     mega_params_destroy(r->params);
     mega_layout_destroy(r->alone);
+}
+
+/* Runs the second part of the update with the gradients times `factor`. */
+static mega_status update(const rank *r, double lr, double decay, double factor)
+{
+    mega_update_step *u = mega_update_step_block(r->update);
+    *u = (mega_update_step){.correction = factor, .lr = lr, .weight_decay = decay};
+    return mega_update_run(r->update, MEGA_UPDATE_APPLY);
+}
+
+static mega_norm_result norm_of(const rank *r)
+{
+    need(update(r, 0, 0, 1));
+    return mega_update_step_block(r->update)->norm;
 }
 
 /* Values of the whole model, by parameter and element; 0 in the padding. */
@@ -199,14 +219,13 @@ static void train_all_ranks(const settings *s)
             for (int64_t k = 0; k < elements(i); k++) expected.master[i][k] = value_of(i, k, 100);
         fill(&r, true, 0);
         for (int step = 1; step <= STEPS; step++) {
-            mega_norm_result norm;
             fill(&r, false, step);
-            need(mega_optimizer_gradient_norm(r.optimizer, &norm));
+            need(update(&r, s->lr, s->decay, factor[step]));
+            const mega_norm_result norm = mega_update_step_block(r.update)->norm;
             assert_true(norm.finite);
             /* otherwise all ranks of dp have it */
             if (s->zero > 0 || n / s->tp == 0) squares[step] += norm.norm * norm.norm;
             if (step == 1 && (s->zero > 0 || n / s->tp == 0)) zeros += norm.zeros;
-            need(mega_optimizer_update(r.optimizer, s->lr, s->decay, factor[step]));
             update_by_formula(&expected, s, step, factor[step]);
         }
         assert_int_equal(mega_optimizer_updates(r.optimizer), STEPS);
@@ -255,10 +274,9 @@ static void a_tied_copy_counts_once(void **state)
     for (int64_t k = 0; k < elements(0); k++) table += value_of(0, k, 1) * value_of(0, k, 1);
     for (int i = 0; i < 2; i++) {
         rank r;
-        mega_norm_result norm;
         rank_open(&r, &s, 0, 0, tie[i]);
         fill(&r, false, 1);
-        need(mega_optimizer_gradient_norm(r.optimizer, &norm));
+        const mega_norm_result norm = norm_of(&r);
         squares[i] = norm.norm * norm.norm;
         assert_int_equal(norm.zeros, 0);
         rank_close(&r);
@@ -303,7 +321,6 @@ static void finds_what_is_not_finite(void **state)
     int found = 0;
     for (int dp = 0; dp < 2; dp++) {
         rank r;
-        mega_norm_result norm;
         rank_open(&r, &s, 0, dp, MEGA_TIE_NONE);
         fill(&r, false, 1);
         assert_int_equal(mega_optimizer_find_nonfinite(r.optimizer), -1);
@@ -312,8 +329,12 @@ static void finds_what_is_not_finite(void **state)
         if (owned.first == 0 && owned.count > 0) {
             put(&r, mega_params_grad_at(r.params, p->bucket, p->offset), 0, NAN);
             assert_int_equal(mega_optimizer_find_nonfinite(r.optimizer), 4);
-            need(mega_optimizer_gradient_norm(r.optimizer, &norm));
-            assert_false(norm.finite);
+            const double before = get(&r, mega_params_master(r.params, 4), 0);
+            assert_false(norm_of(&r).finite);
+            /* nothing was updated */
+            assert_int_equal(mega_update_step_block(r.update)->verdict, MEGA_UPDATE_GRADIENT_IS_NOT_FINITE);
+            assert_int_equal(mega_optimizer_updates(r.optimizer), 0);
+            assert_true(get(&r, mega_params_master(r.params, 4), 0) == before);
             found++;
         }
         rank_close(&r);
@@ -345,10 +366,10 @@ static void options_are_checked(void **state)
         if (st != MEGA_ERR_USAGE || o != NULL || strstr(mega_error_message(), wrong[i].said) == NULL)
             fail_msg("expected \"%s\": %s, \"%s\"", wrong[i].said, mega_status_name(st), mega_error_message());
     }
-    assert_int_equal(mega_optimizer_update(r.optimizer, NAN, 0, 1), MEGA_ERR_USAGE);
-    assert_int_equal(mega_optimizer_update(r.optimizer, -0.1, 0, 1), MEGA_ERR_USAGE);
-    assert_int_equal(mega_optimizer_update(r.optimizer, 1, INFINITY, 1), MEGA_ERR_USAGE);
-    assert_int_equal(mega_optimizer_update(r.optimizer, 1, 0, NAN), MEGA_ERR_USAGE);
+    assert_int_equal(update(&r, NAN, 0, 1), MEGA_ERR_USAGE);
+    assert_int_equal(update(&r, -0.1, 0, 1), MEGA_ERR_USAGE);
+    assert_int_equal(update(&r, 1, INFINITY, 1), MEGA_ERR_USAGE);
+    assert_int_equal(update(&r, 1, 0, NAN), MEGA_ERR_USAGE);
     assert_int_equal(mega_optimizer_updates(r.optimizer), 0);
     rank_close(&r);
 }

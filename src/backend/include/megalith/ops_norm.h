@@ -77,7 +77,7 @@ typedef struct mega_batch_norm_fixed_args {
 
 /* Contribution of one micro-batch to the running statistics. These follow each group in the order of the samples:
  * running = (1 - momentum) running + momentum * group, where the group's variance is made unbiased: var * rows / (rows
- * - 1). Over a step, running is therefore multiplied by (1 - momentum)^groups (mega_optimizer_update_buffers), and each
+ * - 1). Over a step, running is therefore multiplied by (1 - momentum)^groups (optimizer_update_buffer), and each
  * group adds momentum * (1 - momentum)^n, where n is the number of groups that follow it in this micro-batch or in
  * later ones (step->later_micro_batches). This kernel adds the groups of its micro-batch.
  *   sum_mean, sum_var [C] acc, accumulated; mean, var [groups, C] acc, from batch_norm; rows > 1 */

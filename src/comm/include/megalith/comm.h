@@ -168,6 +168,10 @@ typedef struct mega_axis {
     int rank, size;
     mega_comm *comm;
 } mega_axis;
+static inline bool mega_axis_has_others(const mega_axis *axis) /* there is something to sum or gather */
+{
+    return axis->size > 1;
+}
 
 /* How the ranks of the world are divided; tp varies fastest, then cp, dp, pp (Megatron's order). Only layout.c computes
  * it. `pp_back` has the same ranks as pp, for messages against the direction of the pipeline (gradients), which would

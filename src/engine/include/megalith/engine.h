@@ -172,6 +172,7 @@ typedef struct mega_step_result {
     double metric[MEGA_METRICS];
     double clip_factor;
     int64_t grad_zeros;
+    bool skipped;            /* no weight was updated, because a gradient overflowed in fp16; never so yet */
     double lr, weight_decay; /* used by this update */
     int64_t samples, tokens, micro_batches;
     double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */

@@ -206,10 +206,12 @@ mega_status mega_params_publish(mega_params *p);
 /* With ZeRO, gathers over dp the weights that every rank keeps whole: all buckets with stages 1 and 2, those of
  * mega_params_persist with stage 3. Collective over dp. Does nothing without ZeRO. */
 mega_status mega_params_gather(mega_params *p);
-/* Collective over dp. Sums the gradients of a bucket over dp. With ZeRO 1 only this rank's slice receives the sum; the
- * rest of the bucket is undefined afterwards. With ZeRO 2 and 3 it does nothing, because the program reduces
- * gradients. */
-mega_status mega_params_reduce_gradients(mega_params *p, int bucket);
+bool mega_params_is_gathered(const mega_params *p, int bucket); /* mega_params_gather gathers this bucket */
+/* Starts the gather of one bucket that is gathered; its weights are complete after the wait. */
+mega_status mega_params_gather_start(const mega_params *p, int bucket, mega_request *out);
+/* Returns whether gradients that no program has summed over dp are to be summed after the backward: there are several
+ * ranks, and each holds whole gradients. */
+bool mega_params_sums_gradients(const mega_params *p);
 /* Starts the sum over dp of the gradients of a bucket at `whole`. Without ZeRO the sum replaces `whole`; with ZeRO this
  * rank's slice of the sum is written to `slice`. Every sum of gradients over dp starts here. */
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);

@@ -1,7 +1,8 @@
 /* The optimizer (AdamW, SGD, or a row of the caller) over the flat buffers of the parameters.
  *
  * Only the parameter records decide which elements get weight decay and which count in a norm. Consecutive parameters
- * with the same answer are processed together, with one kernel call. */
+ * with the same answer are processed together, with one kernel call. Updates are made by the update program
+ * (update.h). */
 #ifndef MEGALITH_OPTIM_H
 #define MEGALITH_OPTIM_H
 
@@ -57,31 +58,17 @@ typedef struct mega_norm_result {
     int64_t zeros; /* elements that are exactly 0; padding rows of the vocabulary not counted */
     bool finite;   /* every element */
 } mega_norm_result;
-/* Collective over tp and pp, with ZeRO also over dp. */
-mega_status mega_optimizer_gradient_norm(mega_optimizer *o, mega_norm_result *out);
+/* Of the masters. Collective over tp and pp, with ZeRO also over dp. */
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
 int mega_optimizer_find_nonfinite(mega_optimizer *o);
 /* The norm of `count` elements of one tensor of this rank: of its masters, gradients or moments. */
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count);
 
-/* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
- * 1. clip 0: no clipping. */
-double mega_clip_factor(double norm, double clip);
-
 /* Sets all gradients to 0. */
 void mega_optimizer_zero_gradients(mega_optimizer *o);
 /* The same, except for parameters i with skip[i]. */
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
-/* One update with the gradients times grad_factor; writes masters and compute weights. Allocates nothing. Returns
- * MEGA_ERR_USAGE before mega_optimizer_allocate. */
-mega_status mega_optimizer_update(mega_optimizer *o, double lr, double weight_decay, double grad_factor);
-
-/* Updates the buffers (mega_param.is_buffer, such as running statistics) from the sums that ops computed in this step.
- * samples: of the step, over all ranks of dp; expected: the number for which the ops scaled their contributions. Norms,
- * updates and moments leave out buffers. */
-mega_status mega_optimizer_update_buffers(mega_optimizer *o, int64_t samples, int64_t expected);
-
 /* Parameter groups as Megatron counts them, for the log. */
 typedef struct mega_optimizer_groups {
     int decayed, not_decayed;                       /* parameters */

@@ -1,0 +1,166 @@
+/* The end of a step: runs the update program (megalith/update.h), which sums gradients and losses over the ranks, checks
+ * them and updates the weights. Programs sum buckets over dp while the backward pass runs; the update program sums the
+ * rest. */
+#include "engine_impl.h"
+#include "megalith/memory.h"
+#include "megalith/record.h"
+#include <assert.h>
+
+#include <string.h>
+
+/* Returns whether this stage and another one hold parameter `index` of the whole model. */
+static bool is_tied_here(const mega_engine *e, int index)
+{
+    const int own = mega_params_find(e->params, mega_params_get(mega_model_parts_params(e->parts), index)->name);
+    return own >= 0 && mega_params_get(e->params, own)->tie != MEGA_TIE_NONE;
+}
+
+mega_status engine_find_ties(mega_engine *e)
+{
+    const mega_params *whole = mega_model_parts_params(e->parts);
+    const mega_axis *pp = &e->layout->pp;
+    const int count = mega_params_count(whole);
+    int ties = 0;
+    for (int i = 0; i < count; i++) ties += is_tied_here(e, i);
+    if (ties == 0) return MEGA_OK;
+    e->tie = mega_calloc((size_t)ties, sizeof *e->tie);
+    e->tied_stages = mega_calloc((size_t)ties * (size_t)pp->size, sizeof *e->tied_stages);
+    if (e->tie == NULL || e->tied_stages == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d tied parameters", ties);
+    int *stage = e->tied_stages;
+    for (int i = 0; i < count; i++) {
+        if (!is_tied_here(e, i)) continue;
+        mega_update_tie *t = &e->tie[e->ties++];
+        *t = (mega_update_tie){.param = mega_params_find(e->params, mega_params_get(whole, i)->name),
+                               .stages = {.comm = pp->comm, .rank = stage}};
+        for (int s = 0; s < pp->size; s++) {
+            if (!mega_model_parts_holds(e->parts, i, s)) continue;
+            if (s == pp->rank) t->stages.own = t->stages.count;
+            stage[t->stages.count++] = s;
+        }
+        stage += t->stages.count;
+    }
+    return MEGA_OK;
+}
+
+bool engine_reduces(const mega_engine *e, int bucket)
+{
+    for (int c = 0; c < e->chunks; c++)
+        if (mega_program_reduces(e->chunk[c].train, bucket)) return true;
+    return false;
+}
+
+mega_status engine_wait_reductions(mega_engine *e)
+{
+    for (int c = 0; c < e->chunks; c++) MEGA_TRY(mega_program_wait_reductions(e->chunk[c].train));
+    return MEGA_OK;
+}
+
+mega_status engine_make_update(mega_engine *e)
+{
+    static_assert(MEGA_UPDATE_NUMBERS >= 2 * MEGA_METRICS, "a sum and a weight for each loss and metric");
+    const int buckets = mega_params_num_buckets(e->params);
+    bool *is_reduced = mega_calloc((size_t)buckets + 1, sizeof *is_reduced);
+    if (e->optimizer == NULL || is_reduced == NULL) {
+        mega_free(is_reduced);
+        return e->optimizer == NULL ? MEGA_OK
+                                    : MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d buckets", buckets);
+    }
+    for (int b = 0; b < buckets; b++) is_reduced[b] = engine_reduces(e, b);
+    const mega_update_options o = {.tie = e->tie,
+                                   .ties = e->ties,
+                                   .is_reduced = is_reduced,
+                                   .packed_elements = e->options.tp_sum_elements,
+                                   .num_sums = 2 * e->num_losses};
+    const mega_status st = mega_update_create(e->optimizer, &o, &e->update);
+    mega_free(is_reduced);
+    return st;
+}
+
+/* ---- the two parts of the program ---- */
+
+/* Returns the factor that corrects the gradients. They were scaled for the expected number of micro-batches; the factor
+ * makes them the mean over the actual number or, with per_token_loss, the sum divided by the weight of the one trained
+ * loss. */
+static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
+{
+    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->options.seq;
+    if (!e->options.per_token_loss)
+        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
+    for (int i = 0; i < e->num_losses; i++) {
+        const double weight = sums->of[i][LOSS_WEIGHT];
+        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)expected / weight : 0;
+    }
+    return 1.0;
+}
+
+/* Sums gradients and losses over the ranks: the first part of the update program. */
+mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
+{
+    mega_update_step *u = mega_update_step_block(e->update);
+    const size_t bytes = (size_t)e->num_losses * sizeof *sums->of;
+    engine_note(e, "gradients", -1);
+    memcpy(u->sum, sums->of, bytes);
+    MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
+    memcpy(sums->of, u->sum, bytes);
+    r->loss = engine_losses_total(e, sums, r->metric);
+    r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
+    r->tokens = r->samples * e->options.seq;
+    e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
+    return MEGA_OK;
+}
+
+/* Runs the second part of the update program: norm, check, update, publication of the weights. */
+static mega_status run_update(mega_engine *e, mega_step_result *r)
+{
+    mega_update_step *u = mega_update_step_block(e->update);
+    r->lr = mega_engine_lr(e);
+    r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
+    u->loss = r->loss;
+    u->correction = e->gradients.correction;
+    u->clip = e->options.clip_grad;
+    u->lr = r->lr;
+    u->weight_decay = r->weight_decay;
+    u->samples = r->samples;
+    u->expected = e->expected * e->options.micro_batch * e->layout->dp.size;
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, mega_update_run(e->update, MEGA_UPDATE_APPLY)));
+    if (u->verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE) return engine_nonfinite_loss(e, r->loss);
+    if (u->verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE) return engine_nonfinite_gradient(e);
+    r->grad_norm = u->grad_norm;
+    r->grad_zeros = u->norm.zeros;
+    r->clip_factor = u->clip_factor;
+    r->skipped = u->skipped;
+    return MEGA_OK;
+}
+
+static void progress_advance(mega_engine *e, const mega_step_result *r)
+{
+    e->progress.iteration++;
+    e->progress.consumed_samples += r->samples;
+    e->progress.schedule_samples += r->samples;
+}
+
+/* Records the memory traffic of the optimizer: the norm reads gradients; the update reads and writes masters and
+ * moments, reads gradients and writes weights. */
+static void profile_optimizer(const mega_engine *e, mega_profile_moment began, mega_profile_moment ended)
+{
+    mega_engine_memory m;
+    mega_engine_memory_get(e, &m);
+    mega_profile_span(e->profile, "optimizer", began, ended,
+                      2.0 * (double)(m.masters + m.moments + m.gradients) + (double)m.weights);
+}
+
+mega_status engine_update(mega_engine *e, mega_step_result *r)
+{
+    const mega_profile_moment began = mega_profile_now(e->options.team);
+    engine_note(e, "norm and update", -1);
+    MEGA_TRY(run_update(e, r));
+    const mega_profile_moment ended = mega_profile_now(e->options.team);
+    r->optimizer_s = ended.at - began.at;
+    if (e->profile != NULL) profile_optimizer(e, began, ended);
+    progress_advance(e, r);
+    e->grad_norm = r->grad_norm;
+    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
+    mega_record_step_end(mega_world_record(e->options.world));
+    return MEGA_OK;
+}

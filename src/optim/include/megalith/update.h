@@ -1,0 +1,83 @@
+/* The end of a training step as a program: one flat list of instructions, made once, that sums gradients and losses over
+ * the ranks, checks them, updates the parameters and publishes their new weights. The forward and backward programs
+ * (program.h) come before it.
+ *
+ * It has two parts. MEGA_UPDATE_SUMS makes complete gradients and losses of those that each rank computed;
+ * MEGA_UPDATE_APPLY computes their norm, checks them and updates. In between a caller may read or change gradients. */
+#ifndef MEGALITH_UPDATE_H
+#define MEGALITH_UPDATE_H
+
+#include "megalith/optim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mega_update mega_update;
+typedef enum mega_update_part { MEGA_UPDATE_SUMS, MEGA_UPDATE_APPLY } mega_update_part;
+
+/* A parameter that several pipeline stages hold. Each computes a part of its gradient, which is the sum of all. */
+typedef struct mega_update_tie {
+    int param;
+    mega_members stages;
+} mega_update_tie;
+
+typedef struct mega_update_options {
+    const mega_update_tie *tie; /* in the same order on all stages; borrowed */
+    int ties;
+    /* [buckets] whether the backward programs sum the gradients of a bucket over dp; NULL: none. Read at creation. */
+    const bool *is_reduced;
+    /* elements of the buffer in which small partial gradients are summed over tp together; 0: 2^18 */
+    int64_t packed_elements;
+    int num_sums; /* numbers in mega_update_step.sum */
+} mega_update_options;
+
+enum { MEGA_UPDATE_NUMBERS = 32 };
+
+typedef enum mega_update_verdict {
+    MEGA_UPDATE_IS_FINITE,
+    MEGA_UPDATE_LOSS_IS_NOT_FINITE,
+    MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
+} mega_update_verdict;
+
+/* The step block of the update: the numbers of one step that its instructions read and write. */
+typedef struct mega_update_step {
+    double sum[MEGA_UPDATE_NUMBERS]; /* of losses and their weights; MEGA_UPDATE_SUMS sums them over dp and pp */
+    /* read by MEGA_UPDATE_APPLY */
+    double loss;       /* of the step; only whether it is finite matters */
+    double correction; /* factor from the numbers in memory to the gradients */
+    double clip;       /* global norm above which gradients are scaled down; 0: no clipping */
+    double lr, weight_decay;
+    int64_t samples, expected; /* of this step, over all ranks of dp; those for which ops scaled sums of buffers */
+    /* written by MEGA_UPDATE_APPLY, alike on all ranks */
+    mega_norm_result norm; /* of the gradients in memory */
+    double grad_norm;      /* of the gradients */
+    double clip_factor, grad_factor;
+    int64_t update; /* number of this update, from 1 */
+    mega_update_verdict verdict;
+    bool skipped; /* nothing was updated, and the run goes on; never so yet */
+} mega_update_step;
+
+/* Makes the program. optimizer, its parameters and its layout must outlive it. Nothing large is allocated. */
+mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_options *options, mega_update **out);
+void mega_update_destroy(mega_update *u);
+/* Memory that mega_update_run needs besides gradients and moments. mega_update_allocate borrows it. */
+size_t mega_update_scratch_bytes(const mega_update *u); /* NULL: 0 */
+void mega_update_allocate(mega_update *u, void *scratch);
+mega_update_step *mega_update_step_block(mega_update *u);
+int mega_update_num_instructions(const mega_update *u);
+/* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
+ * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
+ * it then returns MEGA_OK, and nothing was updated. Returns MEGA_ERR_USAGE for a learning rate below 0, or numbers that
+ * are not finite in the step block. */
+mega_status mega_update_run(mega_update *u, mega_update_part part);
+
+/* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
+ * 1. clip 0: no clipping. */
+double mega_clip_factor(double norm, double clip);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* The optimizer's record, and what the update program (update_run.c) does with it. */
+#ifndef MEGALITH_OPTIMIZER_IMPL_H
+#define MEGALITH_OPTIMIZER_IMPL_H
+
+#include "megalith/kernels.h"
+#include "optimizer_row.h"
+
+/* Consecutive elements of the flat buffers, inside one bucket, that one kernel call processes. */
+typedef struct optimizer_run {
+    int64_t begin, end;
+    int bucket;
+    bool decay;
+    double lr_scale;
+} optimizer_run;
+
+struct mega_optimizer {
+    mega_optimizer_options options;
+    mega_params *params;
+    const mega_layout *layout;
+    optimizer_run *update, *counted; /* what this rank updates; what it counts in norms */
+    int num_update, num_counted;
+    int64_t walked; /* elements of the counted runs of all ranks of dp */
+    void *moment[MEGA_OPTIMIZER_STATES];
+    bool is_allocated;
+    bool is_lent; /* the moments are in a region of the caller's */
+    const mega_optimizer_row *row;
+    const optimizer_builtin *builtin; /* whose row this is; NULL: it is the caller's */
+    double option[OPTIMIZER_OPTIONS]; /* of a built-in row */
+    optimizer_work *work;             /* [num_update] */
+    void *norm_scratch;
+    size_t norm_scratch_bytes;
+    int64_t updates;
+};
+
+/* optimizer.c. Returns MEGA_ERR_USAGE unless weights and gradients have memory. */
+mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
+/* Updates run i; call has the numbers of the step: lr, weight_decay, grad_factor, update. */
+void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
+/* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
+void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
+
+/* optimizer_runs.c. Cuts the flat buffers into the runs of this rank. Pure functions of the records and the layout. */
+mega_status optimizer_cut_runs(mega_optimizer *o);
+/* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
+bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p);
+
+/* optimizer_norm.c. sum[3] as the kernel of norms writes it: squares, zeros, values that are not finite. */
+size_t optimizer_norm_scratch(const mega_optimizer *o);
+typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_t element);
+/* Sets the sums to what they are before the first run: the padding, which is no zero gradient, is taken off. */
+void optimizer_norm_begin(const mega_optimizer *o, double sum[3]);
+void optimizer_norm_add(const mega_optimizer *o, int run, optimizer_numbers_at *at, double sum[3]);
+mega_norm_result optimizer_norm_result(const double sum[3]);
+
+#endif

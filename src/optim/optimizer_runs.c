@@ -1,0 +1,91 @@
+/* Cuts the flat buffers into runs: consecutive elements with the same answer to "do they decay, at what learning rate,
+ * are they counted in norms". */
+#include "optimizer_impl.h"
+
+#include <stdlib.h>
+
+/* Parameters are placed with small alignment gaps between them. A run includes gaps of up to this many elements: they
+ * are zero in every buffer and stay zero under both updates. Parameters that are not trained are not gaps: they end a
+ * run. */
+enum { GAP_ELEMENTS = 64 };
+
+/* A tied table counts on the stage that owns it, a replicated parameter on the first rank of the axis. */
+bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p)
+{
+    return mega_param_is_trained(p) && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+}
+
+static int order_by_offset(const void *a, const void *b, void *user)
+{
+    const mega_params *params = user;
+    const int64_t x = mega_params_get(params, *(const int *)a)->offset;
+    const int64_t y = mega_params_get(params, *(const int *)b)->offset;
+    return (x > y) - (x < y);
+}
+
+/* Cuts the flat buffers into runs. */
+static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimizer_run *runs)
+{
+    int n = 0, last_bucket = -1;
+    optimizer_run last = {0};
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, order[i]);
+        if (!mega_param_is_trained(p) || (for_norm && !optimizer_is_counted(o, p))) {
+            last_bucket = -1;
+            continue;
+        }
+        const bool is_alike = p->weight_decay == last.decay && p->lr_scale == last.lr_scale;
+        const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
+        if (!joins) {
+            last = (optimizer_run){
+                .begin = p->offset, .bucket = p->bucket, .decay = p->weight_decay, .lr_scale = p->lr_scale};
+            n++;
+        }
+        last.end = p->offset + p->count;
+        last_bucket = p->bucket;
+        runs[n - 1] = last;
+    }
+    return n;
+}
+
+static int64_t optimizer_elements_of(const optimizer_run *runs, int count)
+{
+    int64_t n = 0;
+    for (int i = 0; i < count; i++) n += runs[i].end - runs[i].begin;
+    return n;
+}
+
+/* Restricts the runs to this rank's slices. */
+static int keep_own(const mega_optimizer *o, optimizer_run *runs, int count)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        const mega_range slice = mega_params_slice(o->params, runs[i].bucket);
+        optimizer_run r = runs[i];
+        if (r.begin < slice.first) r.begin = slice.first;
+        if (r.end > slice.first + slice.count) r.end = slice.first + slice.count;
+        if (r.begin < r.end) runs[n++] = r;
+    }
+    return n;
+}
+
+mega_status optimizer_cut_runs(mega_optimizer *o)
+{
+    const size_t count = (size_t)mega_params_count(o->params);
+    int *order = mega_calloc(count + 1, sizeof *order);    /* indices of parameters, ordered by offset */
+    o->update = mega_calloc(count + 1, sizeof *o->update); /* at most one run per parameter */
+    o->counted = mega_calloc(count + 1, sizeof *o->counted);
+    if (order == NULL || o->update == NULL || o->counted == NULL) {
+        mega_free(order);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the runs of %zu parameters", count);
+    }
+    for (int i = 0; i < (int)count; i++) order[i] = i;
+    qsort_r(order, count, sizeof *order, order_by_offset, o->params);
+    o->num_update = cut(o, order, false, o->update);
+    o->num_counted = cut(o, order, true, o->counted);
+    mega_free(order);
+    o->walked = optimizer_elements_of(o->counted, o->num_counted);
+    o->num_update = keep_own(o, o->update, o->num_update);
+    o->num_counted = keep_own(o, o->counted, o->num_counted);
+    return MEGA_OK;
+}

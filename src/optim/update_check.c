@@ -1,0 +1,38 @@
+/* The check of a step: whether its loss and gradients are finite, and the factor that clips the gradients. */
+#include "update_impl.h"
+
+#include <math.h>
+
+double mega_clip_factor(double norm, double clip)
+{
+    if (clip <= 0) return 1;
+    const double factor = clip / (norm + 1e-6);
+    return factor < 1 ? factor : 1;
+}
+
+/* Sets the verdict. A dynamic loss scale will decide here that a step whose gradients overflowed is skipped: it sets
+ * step->skipped, and the run goes on. */
+static void judge(mega_update_step *s)
+{
+    s->verdict = !isfinite(s->loss) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE
+                 : !s->norm.finite  ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
+                                    : MEGA_UPDATE_IS_FINITE;
+}
+
+mega_status update_check(mega_update *u)
+{
+    mega_update_step *s = &u->step;
+    s->norm = optimizer_norm_result(u->partial);
+    judge(s);
+    if (s->verdict != MEGA_UPDATE_IS_FINITE || s->skipped) return MEGA_OK;
+    s->grad_norm = s->norm.norm * s->correction;
+    s->clip_factor = mega_clip_factor(s->grad_norm, s->clip);
+    s->grad_factor = s->clip_factor * s->correction;
+    if (!(s->lr >= 0 && isfinite(s->lr)) || !isfinite(s->weight_decay) || !isfinite(s->grad_factor))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "update: learning rate %g, weight decay %g, factor of gradients %g; expected finite numbers, "
+                         "and a learning rate of at least 0",
+                         s->lr, s->weight_decay, s->grad_factor);
+    s->update = ++u->optimizer->updates;
+    return MEGA_OK;
+}

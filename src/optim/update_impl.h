@@ -1,0 +1,59 @@
+/* The instructions of the update program. */
+#ifndef MEGALITH_UPDATE_IMPL_H
+#define MEGALITH_UPDATE_IMPL_H
+
+#include "megalith/update.h"
+#include "optimizer_impl.h"
+
+/* In the order in which they run, except that each bucket is updated and published before the next. */
+typedef enum update_kind {
+    UPDATE_SUM_TIED,    /* the gradient of a tied parameter, over its stages */
+    UPDATE_REDUCE,      /* the gradients of a bucket, over dp */
+    UPDATE_SUM_PARTIAL, /* gradients that are partial sums, over tp */
+    UPDATE_SUM_LOSSES,  /* the numbers in mega_update_step.sum */
+    UPDATE_NORM,        /* sums of a run of gradients: squares, zeros, values that are not finite */
+    UPDATE_SUM_NORM,    /* these three sums, over an axis */
+    UPDATE_CHECK,       /* finiteness, clip factor */
+    UPDATE_RUN,         /* the optimizer's update of a run */
+    UPDATE_BUFFER,      /* running statistics, such as those of batch norm */
+    UPDATE_PUBLISH,     /* gathers the weights of a bucket over dp */
+    UPDATE_KINDS
+} update_kind;
+
+typedef struct update_instruction {
+    update_kind kind;
+    const mega_axis *axis;      /* over whose ranks it communicates; NULL: it does not */
+    int bucket;                 /* -1: none */
+    int number;                 /* of the tie, or of the optimizer's run */
+    int first_param, end_param; /* end_param 0: no parameter in particular */
+    int64_t count;              /* elements */
+    bool is_packed;             /* UPDATE_SUM_PARTIAL: of several parameters, copied into one buffer */
+} update_instruction;
+
+struct mega_update {
+    mega_optimizer *optimizer;
+    mega_params *params;
+    const mega_layout *layout;
+    mega_update_options options;
+    update_instruction *list;
+    int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
+    void *scratch;
+    mega_update_step step;
+    double partial[3]; /* sums for the norm */
+};
+
+/* update_make.c */
+/* Writes the instructions to list, or only counts them if list is NULL. A pure function of the records of parameters,
+ * their buckets, the layout, the optimizer's runs and the options. */
+int update_make(const mega_update *u, update_instruction *list, int *first_applied);
+int64_t update_packed_elements(const mega_update *u);
+/* Returns the number of elements of parameter i's gradient that this rank owns and that are partial sums over tp; 0:
+ * none. */
+int64_t update_partial_elements(const mega_update *u, int i);
+/* Returns the elements of a tied parameter whose gradient this rank sums over the stages. */
+mega_range update_tied_range(const mega_update *u, int param);
+
+/* update_check.c. Decides what becomes of the step: on all ranks alike, since they have the same numbers. */
+mega_status update_check(mega_update *u);
+
+#endif

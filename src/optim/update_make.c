@@ -1,0 +1,189 @@
+/* Makes the list of instructions of the update program. */
+#include "update_impl.h"
+
+/* ---- what a parameter or a bucket needs ---- */
+
+int64_t update_packed_elements(const mega_update *u)
+{
+    return u->options.packed_elements > 0 ? u->options.packed_elements : 1 << 18;
+}
+
+int64_t update_partial_elements(const mega_update *u, int i)
+{
+    return mega_params_get(u->params, i)->grads_are_summands ? mega_params_owned(u->params, i).count : 0;
+}
+
+/* With ZeRO 2 and 3 the backward program has summed it over dp, and this rank holds only its slice. */
+mega_range update_tied_range(const mega_update *u, int param)
+{
+    if (mega_params_are_cut(u->params, MEGA_PARAMS_GRADS)) return mega_params_owned(u->params, param);
+    return (mega_range){0, mega_params_get(u->params, param)->count};
+}
+
+static bool is_updated_buffer(const mega_param *p)
+{
+    return p->is_buffer && p->buffer_momentum > 0;
+}
+
+/* Returns whether a step changes weights of the bucket, so that they have to be gathered. */
+static bool bucket_changes(const mega_update *u, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(u->params, bucket);
+    for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
+        const mega_param *p = mega_params_get(u->params, i);
+        if (mega_param_is_trained(p) || is_updated_buffer(p)) return true;
+    }
+    return false;
+}
+
+/* ---- the list ---- */
+
+typedef struct maker {
+    const mega_update *u;
+    update_instruction *list; /* NULL: only count */
+    int count;
+} maker;
+
+static void emit(maker *m, update_instruction x)
+{
+    if (m->list != NULL) m->list[m->count] = x;
+    m->count++;
+}
+
+/* A tied parameter has its own bucket, whose sum over dp comes later. */
+static void make_ties(maker *m)
+{
+    for (int i = 0; i < m->u->options.ties; i++) {
+        const int param = m->u->options.tie[i].param;
+        const int64_t count = update_tied_range(m->u, param).count;
+        if (count > 0)
+            emit(m, (update_instruction){.kind = UPDATE_SUM_TIED,
+                                         .axis = &m->u->layout->pp,
+                                         .bucket = mega_params_get(m->u->params, param)->bucket,
+                                         .number = i,
+                                         .first_param = param,
+                                         .end_param = param + 1,
+                                         .count = count});
+    }
+}
+
+/* Sums the buckets that backward programs do not sum: those of tied parameters, or all of them if communication does
+ * not overlap the backward pass. */
+static void make_reductions(maker *m)
+{
+    const mega_update *u = m->u;
+    if (!mega_params_sums_gradients(u->params)) return;
+    for (int b = 0; b < mega_params_num_buckets(u->params); b++) {
+        if (u->options.is_reduced != NULL && u->options.is_reduced[b]) continue;
+        emit(m, (update_instruction){.kind = UPDATE_REDUCE,
+                                     .axis = &u->layout->dp,
+                                     .bucket = b,
+                                     .count = mega_params_bucket(u->params, b)->count});
+    }
+}
+
+static void make_packed(maker *m, int first, int end, int64_t count)
+{
+    if (count > 0)
+        emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
+                                     .axis = &m->u->layout->tp,
+                                     .bucket = -1,
+                                     .first_param = first,
+                                     .end_param = end,
+                                     .count = count,
+                                     .is_packed = true});
+}
+
+/* Under sequence parallelism each rank of tp holds the whole norms, biases after row-parallel weights and position
+ * embedding, but computes their gradients from its slab of the tokens only: these are partial sums. After the sum over
+ * dp, each rank sums the elements that it owns over tp. Small gradients are packed together, to send fewer messages; a
+ * gradient that is larger than the buffer is summed in place. */
+static void make_partial(maker *m)
+{
+    const int64_t most = update_packed_elements(m->u);
+    const int count = mega_params_count(m->u->params);
+    int64_t held = 0;
+    int first = 0;
+    for (int i = 0; i < count; i++) {
+        const int64_t more = update_partial_elements(m->u, i);
+        if (more > most) {
+            emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
+                                         .axis = &m->u->layout->tp,
+                                         .bucket = mega_params_get(m->u->params, i)->bucket,
+                                         .first_param = i,
+                                         .end_param = i + 1,
+                                         .count = more});
+            continue;
+        }
+        if (held + more > most) {
+            make_packed(m, first, i, held);
+            first = i;
+            held = 0;
+        }
+        held += more;
+    }
+    make_packed(m, first, count, held);
+}
+
+static void make_small_sum(maker *m, update_kind kind, const mega_axis *axis, int count)
+{
+    if (mega_axis_has_others(axis) && count > 0)
+        emit(m, (update_instruction){.kind = kind, .axis = axis, .bucket = -1, .count = count});
+}
+
+static void make_norm(maker *m)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    const mega_axis shards = mega_params_shards(m->u->params); /* dp, if each rank counts only its slices */
+    for (int i = 0; i < o->num_counted; i++)
+        emit(m, (update_instruction){.kind = UPDATE_NORM,
+                                     .bucket = o->counted[i].bucket,
+                                     .number = i,
+                                     .count = o->counted[i].end - o->counted[i].begin});
+    if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->dp, 3);
+    make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->tp, 3);
+    make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->pp, 3);
+    emit(m, (update_instruction){.kind = UPDATE_CHECK, .bucket = -1});
+}
+
+static void make_buffers(maker *m, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(m->u->params, bucket);
+    for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
+        const int64_t owned = mega_params_owned(m->u->params, i).count;
+        if (is_updated_buffer(mega_params_get(m->u->params, i)) && owned > 0)
+            emit(m, (update_instruction){
+                        .kind = UPDATE_BUFFER, .bucket = bucket, .first_param = i, .end_param = i + 1, .count = owned});
+    }
+}
+
+static void make_bucket(maker *m, int bucket)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    for (int i = 0; i < o->num_update; i++)
+        if (o->update[i].bucket == bucket)
+            emit(m, (update_instruction){.kind = UPDATE_RUN,
+                                         .bucket = bucket,
+                                         .number = i,
+                                         .count = o->update[i].end - o->update[i].begin});
+    make_buffers(m, bucket);
+    if (mega_params_is_gathered(m->u->params, bucket) && bucket_changes(m->u, bucket))
+        emit(m, (update_instruction){.kind = UPDATE_PUBLISH,
+                                     .axis = &m->u->layout->dp,
+                                     .bucket = bucket,
+                                     .count = mega_params_bucket(m->u->params, bucket)->count});
+}
+
+int update_make(const mega_update *u, update_instruction *list, int *first_applied)
+{
+    maker m = {.u = u, .list = list};
+    make_ties(&m);
+    make_reductions(&m);
+    make_partial(&m);
+    make_small_sum(&m, UPDATE_SUM_LOSSES, &u->layout->dp, u->options.num_sums);
+    make_small_sum(&m, UPDATE_SUM_LOSSES, &u->layout->pp, u->options.num_sums);
+    *first_applied = m.count;
+    make_norm(&m);
+    for (int b = 0; b < mega_params_num_buckets(u->params); b++) make_bucket(&m, b);
+    return m.count;
+}

@@ -1,0 +1,222 @@
+/* Creates and runs the update program: a loop over its instructions, without allocation. */
+#include "megalith/memory.h"
+#include "update_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_options *options, mega_update **out)
+{
+    if (optimizer == NULL || options == NULL || out == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_create: %s is NULL; give it",
+                         optimizer == NULL ? "the optimizer"
+                         : options == NULL ? "options"
+                                           : "out");
+    if (options->num_sums < 0 || options->num_sums > MEGA_UPDATE_NUMBERS)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_create: num_sums %d; expected 0 to %d", options->num_sums,
+                         MEGA_UPDATE_NUMBERS);
+    mega_update *u = mega_calloc(1, sizeof *u);
+    if (u == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for its record");
+    u->optimizer = optimizer;
+    u->params = optimizer->params;
+    u->layout = optimizer->layout;
+    u->options = *options;
+    u->count = update_make(u, NULL, &u->first_applied);
+    u->list = mega_calloc((size_t)u->count, sizeof *u->list);
+    if (u->list == NULL) {
+        const int count = u->count;
+        mega_update_destroy(u);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d instructions", count);
+    }
+    update_make(u, u->list, &u->first_applied);
+    u->options.is_reduced = NULL; /* read at creation only */
+    *out = u;
+    return MEGA_OK;
+}
+
+void mega_update_destroy(mega_update *u)
+{
+    if (u == NULL) return;
+    mega_free(u->list);
+    mega_free(u);
+}
+
+mega_update_step *mega_update_step_block(mega_update *u)
+{
+    return &u->step;
+}
+
+int mega_update_num_instructions(const mega_update *u)
+{
+    return u->count;
+}
+
+/* ---- memory ---- */
+
+static size_t scratch_of(const mega_update *u, const update_instruction *x)
+{
+    const mega_dtype acc = mega_params_acc_dtype(u->params);
+    if (x->kind == UPDATE_SUM_TIED)
+        return mega_comm_members_scratch(&u->options.tie[x->number].stages,
+                                         mega_params_get(u->params, x->first_param)->count, acc);
+    return x->is_packed ? (size_t)x->count * mega_dtype_size(acc) : 0;
+}
+
+/* Instructions use it one after the other. */
+size_t mega_update_scratch_bytes(const mega_update *u)
+{
+    size_t most = 0;
+    for (int i = 0; u != NULL && i < u->count; i++) {
+        const size_t bytes = scratch_of(u, &u->list[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+void mega_update_allocate(mega_update *u, void *scratch)
+{
+    u->scratch = scratch;
+}
+
+/* ---- instructions ---- */
+
+typedef mega_status run_instruction(mega_update *u, const update_instruction *x);
+
+/* Returns the address of the part of parameter i's gradient that this rank owns. */
+static void *owned_gradient(const mega_update *u, int i)
+{
+    const mega_param *p = mega_params_get(u->params, i);
+    return mega_params_grad_at(u->params, p->bucket, p->offset + mega_params_owned(u->params, i).first);
+}
+
+static mega_status run_sum_tied(mega_update *u, const update_instruction *x)
+{
+    const mega_param *p = mega_params_get(u->params, x->first_param);
+    const mega_range part = update_tied_range(u, x->first_param);
+    return mega_comm_members_sum(&u->options.tie[x->number].stages, "gradient of a tied parameter",
+                                 mega_params_grad_at(u->params, p->bucket, p->offset + part.first), part.count,
+                                 mega_params_acc_dtype(u->params), u->scratch);
+}
+
+static mega_status run_reduce(mega_update *u, const update_instruction *x)
+{
+    mega_params *p = u->params;
+    const int64_t first = mega_params_bucket(p, x->bucket)->offset, own = mega_params_slice(p, x->bucket).first;
+    mega_request r;
+    MEGA_TRY(mega_params_reduce_start(p, x->bucket, mega_params_grad_at(p, x->bucket, first),
+                                      mega_params_grad_at(p, x->bucket, own), &r));
+    return mega_comm_wait(&r);
+}
+
+/* Copies the partial gradients of the instruction into the buffer, or from the buffer if `into` is false. */
+static void copy_packed(const mega_update *u, const update_instruction *x, bool into)
+{
+    const size_t size = mega_dtype_size(mega_params_acc_dtype(u->params));
+    char *at = u->scratch;
+    for (int i = x->first_param; i < x->end_param; i++) {
+        const int64_t elements = update_partial_elements(u, i);
+        const size_t bytes = (size_t)elements * size;
+        if (elements == 0 || elements > update_packed_elements(u)) continue;
+        void *gradient = owned_gradient(u, i);
+        memcpy(into ? at : gradient, into ? gradient : at, bytes);
+        at += bytes;
+    }
+}
+
+static mega_status run_sum_partial(mega_update *u, const update_instruction *x)
+{
+    const mega_dtype acc = mega_params_acc_dtype(u->params);
+    if (!x->is_packed)
+        return mega_comm_all_reduce(x->axis->comm, mega_params_get(u->params, x->first_param)->name,
+                                    owned_gradient(u, x->first_param), x->count, acc, MEGA_REDUCE_SUM);
+    copy_packed(u, x, true);
+    MEGA_TRY(mega_comm_all_reduce(x->axis->comm, "gradients of norms and biases", u->scratch, x->count, acc,
+                                  MEGA_REDUCE_SUM));
+    copy_packed(u, x, false);
+    return MEGA_OK;
+}
+
+static mega_status run_sum_losses(mega_update *u, const update_instruction *x)
+{
+    return mega_comm_all_reduce(x->axis->comm, "loss", u->step.sum, x->count, MEGA_F64, MEGA_REDUCE_SUM);
+}
+
+static mega_status run_norm(mega_update *u, const update_instruction *x)
+{
+    optimizer_norm_add(u->optimizer, x->number, mega_params_grad_at, u->partial);
+    return MEGA_OK;
+}
+
+static mega_status run_sum_norm(mega_update *u, const update_instruction *x)
+{
+    return mega_comm_all_reduce(x->axis->comm, "gradient norm", u->partial, x->count, MEGA_F64, MEGA_REDUCE_SUM);
+}
+
+static mega_status run_check(mega_update *u, const update_instruction *x)
+{
+    (void)x;
+    return update_check(u);
+}
+
+static mega_status run_update(mega_update *u, const update_instruction *x)
+{
+    const mega_update_step *s = &u->step;
+    const mega_optimizer_call call = {
+        .lr = s->lr, .weight_decay = s->weight_decay, .grad_factor = s->grad_factor, .update = s->update};
+    optimizer_run_update(u->optimizer, x->number, &call);
+    return MEGA_OK;
+}
+
+static mega_status run_buffer(mega_update *u, const update_instruction *x)
+{
+    const mega_param *p = mega_params_get(u->params, x->first_param);
+    const double groups = (double)(u->step.samples / p->buffer_samples);
+    const double weighed = (double)(u->step.expected / p->buffer_samples);
+    optimizer_update_buffer(u->optimizer, x->first_param, pow(1.0 - p->buffer_momentum, groups),
+                            pow(1.0 - p->buffer_momentum, groups - weighed));
+    return MEGA_OK;
+}
+
+static mega_status run_publish(mega_update *u, const update_instruction *x)
+{
+    mega_request r;
+    MEGA_TRY(mega_params_gather_start(u->params, x->bucket, &r));
+    return mega_comm_wait(&r);
+}
+
+static run_instruction *const run_of[UPDATE_KINDS] = {
+    [UPDATE_SUM_TIED] = run_sum_tied,     [UPDATE_REDUCE] = run_reduce, [UPDATE_SUM_PARTIAL] = run_sum_partial,
+    [UPDATE_SUM_LOSSES] = run_sum_losses, [UPDATE_NORM] = run_norm,     [UPDATE_SUM_NORM] = run_sum_norm,
+    [UPDATE_CHECK] = run_check,           [UPDATE_RUN] = run_update,    [UPDATE_BUFFER] = run_buffer,
+    [UPDATE_PUBLISH] = run_publish,
+};
+
+static mega_status update_check_ready(const mega_update *u)
+{
+    if (u == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the program is NULL; create one first");
+    MEGA_TRY(optimizer_check_params(u->optimizer, "mega_update_run"));
+    if (!u->optimizer->is_allocated)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the optimizer has no memory yet; call "
+                                         "mega_optimizer_allocate first");
+    if (u->scratch == NULL && mega_update_scratch_bytes(u) > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the program has no scratch memory yet; call "
+                                         "mega_update_allocate first");
+    if (u->step.samples >= 0 && u->step.expected >= 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: fewer than 0 samples; expected some");
+}
+
+mega_status mega_update_run(mega_update *u, mega_update_part part)
+{
+    MEGA_TRY(update_check_ready(u));
+    const bool applies = part == MEGA_UPDATE_APPLY;
+    const int end = applies ? u->count : u->first_applied;
+    if (applies) optimizer_norm_begin(u->optimizer, u->partial);
+    u->step.verdict = MEGA_UPDATE_IS_FINITE;
+    u->step.skipped = false;
+    for (int i = applies ? u->first_applied : 0; i < end; i++) {
+        const update_instruction *x = &u->list[i];
+        MEGA_TRY(run_of[x->kind](u, x));
+        if (u->step.verdict != MEGA_UPDATE_IS_FINITE || u->step.skipped) return MEGA_OK;
+    }
+    return MEGA_OK;
+}
