@@ -248,6 +248,11 @@ int mega_engine_chunks(const mega_engine *e)
     return engine_is_given(e, "mega_engine_chunks") ? e->chunks : 0;
 }
 
+const mega_update *mega_engine_update_program(const mega_engine *e)
+{
+    return engine_is_given(e, "mega_engine_update_program") ? e->update : NULL;
+}
+
 mega_params *mega_engine_params(const mega_engine *e)
 {
     return engine_is_given(e, "mega_engine_params") ? e->params : NULL;

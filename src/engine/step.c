@@ -141,6 +141,7 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile)
     if (engine_check_given(e, "mega_engine_profile", "e", e) != MEGA_OK) return;
     e->profile = profile;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
+    if (e->update != NULL) mega_update_profile(e->update, profile);
 }
 
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)

@@ -62,6 +62,19 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
                                     .number = instruction_number});
 }
 
+void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin, mega_profile_moment end)
+{
+    profile_add(p, &(profile_event){.kind = PROFILE_OP,
+                                    .name = e->name,
+                                    .scope = e->scope,
+                                    .phase = e->phase,
+                                    .begin = begin.at,
+                                    .end = end.at,
+                                    .waited = end.waited - begin.waited,
+                                    .bytes = e->bytes,
+                                    .number = e->number});
+}
+
 void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
 {
     const instruction *op = &g->op[instruction_number];

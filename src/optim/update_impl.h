@@ -39,7 +39,9 @@ struct mega_update {
     int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
     void *scratch;
     mega_update_step step;
-    double partial[3]; /* sums for the norm */
+    double partial[3];     /* sums for the norm */
+    mega_profile *profile; /* borrowed; NULL: runs are not profiled */
+    char (*scope)[32];     /* [buckets] names in a profile, such as "bucket 3" */
 };
 
 /* update_make.c */
@@ -52,6 +54,10 @@ int64_t update_packed_elements(const mega_update *u);
 int64_t update_partial_elements(const mega_update *u, int i);
 /* Returns the elements of a tied parameter whose gradient this rank sums over the stages. */
 mega_range update_tied_range(const mega_update *u, int param);
+
+/* update_cost.c, update_print.c */
+mega_update_cost update_cost(const mega_update *u, const update_instruction *x);
+const char *update_kind_name(update_kind kind); /* in the printed program and in a profile */
 
 /* update_check.c. Decides what becomes of the step: on all ranks alike, since they have the same numbers. */
 mega_status update_check(mega_update *u);

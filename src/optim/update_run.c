@@ -3,7 +3,17 @@
 #include "update_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+static mega_status name_buckets(mega_update *u)
+{
+    const int buckets = mega_params_num_buckets(u->params);
+    u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
+    if (u->scope == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d names", buckets);
+    for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
+    return MEGA_OK;
+}
 
 mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_options *options, mega_update **out)
 {
@@ -23,10 +33,12 @@ mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_opti
     u->options = *options;
     u->count = update_make(u, NULL, &u->first_applied);
     u->list = mega_calloc((size_t)u->count, sizeof *u->list);
-    if (u->list == NULL) {
-        const int count = u->count;
+    const mega_status st = u->list == NULL
+                               ? MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d instructions", u->count)
+                               : name_buckets(u);
+    if (st != MEGA_OK) {
         mega_update_destroy(u);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d instructions", count);
+        return st;
     }
     update_make(u, u->list, &u->first_applied);
     u->options.is_reduced = NULL; /* read at creation only */
@@ -38,6 +50,7 @@ void mega_update_destroy(mega_update *u)
 {
     if (u == NULL) return;
     mega_free(u->list);
+    mega_free(u->scope);
     mega_free(u);
 }
 
@@ -205,6 +218,26 @@ static mega_status update_check_ready(const mega_update *u)
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: fewer than 0 samples; expected some");
 }
 
+void mega_update_profile(mega_update *u, mega_profile *profile)
+{
+    u->profile = profile;
+}
+
+static mega_status run_profiled(mega_update *u, int i)
+{
+    const update_instruction *x = &u->list[i];
+    const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
+    MEGA_TRY(run_of[x->kind](u, x));
+    mega_profile_work(u->profile,
+                      &(mega_profile_event){.name = update_kind_name(x->kind),
+                                            .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
+                                            .phase = "update",
+                                            .bytes = update_cost(u, x).bytes,
+                                            .number = i},
+                      began, mega_profile_now(u->optimizer->options.team));
+    return MEGA_OK;
+}
+
 mega_status mega_update_run(mega_update *u, mega_update_part part)
 {
     MEGA_TRY(update_check_ready(u));
@@ -214,8 +247,9 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
     u->step.skipped = false;
     for (int i = applies ? u->first_applied : 0; i < end; i++) {
-        const update_instruction *x = &u->list[i];
-        MEGA_TRY(run_of[x->kind](u, x));
+        if (u->profile != NULL) MEGA_TRY(run_profiled(u, i));
+        else
+            MEGA_TRY(run_of[u->list[i].kind](u, &u->list[i]));
         if (u->step.verdict != MEGA_UPDATE_IS_FINITE || u->step.skipped) return MEGA_OK;
     }
     return MEGA_OK;

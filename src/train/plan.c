@@ -82,6 +82,15 @@ static void add_program(const mega_engine *e, int chunk, mega_program_cost *sum,
     instructions[1] += mega_program_num_instructions(train, true);
 }
 
+static void plan_update(const mega_update *u, mega_buffer *out)
+{
+    mega_update_cost cost;
+    if (u == NULL) return;
+    mega_update_cost_get(u, &cost);
+    mega_buffer_printf(out, "             update: %d instructions; %.4g MB read and written, %.4g MB sent\n",
+                       mega_update_num_instructions(u), cost.bytes * 1e-6, cost.sent * 1e-6);
+}
+
 static void plan_cost(const trainer *t, mega_buffer *out)
 {
     double palm;
@@ -108,6 +117,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     if (instructions[2] > 0) mega_buffer_printf(out, "; evaluate: %d instructions", instructions[2]);
     if (chunks > 1) mega_buffer_printf(out, " (of all %d parts of the stage)", chunks);
     mega_buffer_puts(out, "\n");
+    plan_update(mega_engine_update_program(t->engine), out);
 }
 
 static mega_status plan_programs(const trainer *t, mega_buffer *out)
@@ -117,7 +127,9 @@ static mega_status plan_programs(const trainer *t, mega_buffer *out)
         mega_buffer_puts(out, "\n");
         if (p != NULL) MEGA_TRY(mega_program_print(p, out));
     }
-    return MEGA_OK;
+    if (mega_engine_update_program(t->engine) == NULL) return MEGA_OK;
+    mega_buffer_puts(out, "\n");
+    return mega_update_print(mega_engine_update_program(t->engine), out);
 }
 
 /* The first rank plans for all ranks of the world: from here on it behaves as one of several ranks that were not

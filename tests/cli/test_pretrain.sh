@@ -348,8 +348,8 @@ awk '/^profile of/ { on = 1; next } on && $1 == "step" { step = $2; waits = $4; 
           if (bad || rows < 12 || step <= 0 || apart > 0.001 * rows || wrong > 0.001 * rows) {
               print rows " rows, sum " sum ", step " step ", waits " waited " and " waits; exit 1 } }' profile.log ||
     fail "the rows of the profile are not the step"
-awk -F'"' '/"cat":"step"/ { steps++ } /"cat":"backward"/ { backward++ } /"cat":"optimizer"/ { optimizer++ }
-    END { if (steps != 3 || backward < 30 || optimizer != 3) { print steps, backward, optimizer; exit 1 } }' trace.json || fail "events of the trace"
+awk -F'"' '/"cat":"step"/ { steps++ } /"cat":"backward"/ { backward++ } /"cat":"update"/ { update++ } /"name":"update","cat":"update".*"scope":"bucket 0"/ { first++ }
+    END { if (steps != 3 || backward < 30 || update < 9 || first < 3) { print steps, backward, update, first; exit 1 } }' trace.json || fail "events of the trace"
 awk 'match($0, /"waited_us":[0-9.]+/) { sum += substr($0, RSTART + 12, RLENGTH - 12) } END { exit !(sum > 0) }' trace.json ||
     fail "no instruction of two threads waited for the other"
 # every instruction lies within a step, and together with the spans they fill most of it

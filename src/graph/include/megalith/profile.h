@@ -27,7 +27,16 @@ typedef struct mega_profile_moment {
 } mega_profile_moment;
 mega_profile_moment mega_profile_now(const mega_team *team);
 
-/* Records work that is not an instruction, such as "data" or "optimizer". bytes: memory traffic of the work; 0:
+/* Records an instruction of another kind of program. The texts must stay valid as long as the profile. */
+typedef struct mega_profile_event {
+    const char *name, *scope, *phase;
+    double bytes;   /* memory traffic; 0: unknown */
+    int64_t number; /* of the instruction */
+} mega_profile_event;
+void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin,
+                       mega_profile_moment end);
+
+/* Records work that is not an instruction, such as "data". bytes: memory traffic of the work; 0:
  * unknown. */
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
                        double bytes);

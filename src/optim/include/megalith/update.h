@@ -8,6 +8,7 @@
 #define MEGALITH_UPDATE_H
 
 #include "megalith/optim.h"
+#include "megalith/profile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +72,18 @@ int mega_update_num_instructions(const mega_update *u);
  * it then returns MEGA_OK, and nothing was updated. Returns MEGA_ERR_USAGE for a learning rate below 0, or numbers that
  * are not finite in the step block. */
 mega_status mega_update_run(mega_update *u, mega_update_part part);
+
+/* Records all later runs in the profile (borrowed): each instruction, with its kind as the name and its bucket as the
+ * scope. The time of one that communicates is the time for which this rank waits. NULL stops recording. */
+void mega_update_profile(mega_update *u, mega_profile *profile);
+
+/* Writes a table with one line for each instruction: what it does, over the ranks of which axis, its bucket, its elements
+ * on this rank, its cost, and its parameters. */
+mega_status mega_update_print(const mega_update *u, mega_buffer *out);
+typedef struct mega_update_cost {
+    double bytes, sent; /* read and written in memory; sent to other ranks */
+} mega_update_cost;
+void mega_update_cost_get(const mega_update *u, mega_update_cost *out); /* of all instructions on this rank */
 
 /* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
  * 1. clip 0: no clipping. */

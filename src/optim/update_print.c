@@ -1,0 +1,103 @@
+/* Writes the update program as a table for people to read and to compare with diff. */
+#include "update_impl.h"
+
+#include <stdio.h>
+
+const char *update_kind_name(update_kind kind)
+{
+    static const char *const name[UPDATE_KINDS] = {
+        [UPDATE_SUM_TIED] = "tied_sum",
+        [UPDATE_REDUCE] = "bucket_reduce",
+        [UPDATE_SUM_PARTIAL] = "partial_sum",
+        [UPDATE_SUM_LOSSES] = "loss_sum",
+        [UPDATE_NORM] = "norm",
+        [UPDATE_SUM_NORM] = "norm_sum",
+        [UPDATE_CHECK] = "check",
+        [UPDATE_RUN] = "update",
+        [UPDATE_BUFFER] = "statistics",
+        [UPDATE_PUBLISH] = "bucket_gather",
+    };
+    return name[kind];
+}
+
+static const char *axis_name(const mega_update *u, const mega_axis *axis)
+{
+    const mega_layout *l = u->layout;
+    return axis == NULL ? "-" : axis == &l->dp ? "dp" : axis == &l->tp ? "tp" : axis == &l->pp ? "pp" : "?";
+}
+
+/* Returns whether the instruction works on elements of parameter i. */
+static bool is_of_param(const mega_update *u, const update_instruction *x, int i)
+{
+    const mega_param *p = mega_params_get(u->params, i);
+    const mega_optimizer *o = u->optimizer;
+    if (x->end_param > 0)
+        return i >= x->first_param && i < x->end_param &&
+               (!x->is_packed ||
+                (update_partial_elements(u, i) > 0 && update_partial_elements(u, i) <= update_packed_elements(u)));
+    if (x->kind != UPDATE_NORM && x->kind != UPDATE_RUN) return p->bucket == x->bucket;
+    const optimizer_run *r = x->kind == UPDATE_NORM ? &o->counted[x->number] : &o->update[x->number];
+    return p->bucket == x->bucket && p->offset < r->end && p->offset + p->count > r->begin;
+}
+
+/* Writes the parameters that the instruction works on: the last declared, which comes first in a bucket, and how many
+ * more there are. */
+static void print_params(const mega_update *u, const update_instruction *x, mega_buffer *out)
+{
+    int first = -1, more = -1;
+    for (int i = mega_params_count(u->params) - 1; i >= 0; i--) {
+        if (!is_of_param(u, x, i)) continue;
+        if (first < 0) first = i;
+        more++;
+    }
+    if (first >= 0) mega_buffer_puts(out, mega_params_get(u->params, first)->name);
+    if (more > 0) mega_buffer_printf(out, " and %d more", more);
+}
+
+static void print_run(const mega_update *u, const update_instruction *x, mega_buffer *out)
+{
+    const optimizer_run *r = &u->optimizer->update[x->number];
+    if (!r->decay) mega_buffer_puts(out, ", no weight decay");
+    if (r->lr_scale != 1) mega_buffer_printf(out, ", learning rate times %g", r->lr_scale);
+}
+
+static void print_details(const mega_update *u, const update_instruction *x, mega_buffer *out)
+{
+    switch (x->kind) {
+    case UPDATE_SUM_LOSSES: mega_buffer_puts(out, "losses and their weights"); break;
+    case UPDATE_SUM_NORM: mega_buffer_puts(out, "squares, zeros, values that are not finite"); break;
+    case UPDATE_CHECK: mega_buffer_puts(out, "loss and norm are finite; clip factor"); break;
+    default: print_params(u, x, out);
+    }
+    if (x->kind == UPDATE_RUN) print_run(u, x, out);
+}
+
+static void print_instruction(const mega_update *u, int i, mega_buffer *out)
+{
+    const update_instruction *x = &u->list[i];
+    const mega_update_cost c = update_cost(u, x);
+    char bucket[16] = "-";
+    if (x->bucket >= 0) snprintf(bucket, sizeof bucket, "%d", x->bucket);
+    mega_buffer_printf(out, "%4d  %-13s %-4s  %6s  %11lld  %9.3f  %9.3f  ", i, update_kind_name(x->kind),
+                       axis_name(u, x->axis), bucket, (long long)x->count, c.bytes * 1e-6, c.sent * 1e-6);
+    print_details(u, x, out);
+    mega_buffer_puts(out, "\n");
+}
+
+mega_status mega_update_print(const mega_update *u, mega_buffer *out)
+{
+    mega_update_cost c;
+    if (u == NULL || out == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_print: %s is NULL; give it", u == NULL ? "the program" : "out");
+    const mega_axis shards = mega_params_shards(u->params);
+    mega_buffer_printf(out, "update · %s · %s", u->optimizer->row->name,
+                       mega_dtype_name(mega_params_compute_dtype(u->params)));
+    if (mega_axis_has_others(&shards)) mega_buffer_printf(out, " · sharded over %d ranks", shards.size);
+    mega_buffer_printf(out, " · %d instructions\n", u->count);
+    mega_buffer_printf(out, "%4s  %-13s %-4s  %6s  %11s  %9s  %9s  %s\n", "#", "op", "over", "bucket", "elements", "MB",
+                       "sent MB", "of");
+    for (int i = 0; i < u->count; i++) print_instruction(u, i, out);
+    mega_update_cost_get(u, &c);
+    mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks\n", c.bytes * 1e-6, c.sent * 1e-6);
+    return mega_buffer_check(out, "the printed update program");
+}
