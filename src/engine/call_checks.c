@@ -10,10 +10,16 @@ mega_status engine_agree(const mega_engine *e, mega_status st)
     return e->options.layout.planned_ranks > 0 ? st : mega_comm_agree(e->layout->world.comm, st);
 }
 
-mega_status engine_begin_call(const mega_engine *e, mega_status st)
+mega_status engine_begin_pass(const mega_engine *e, mega_status st)
 {
     mega_world_forget_failure(e->options.world);
     return engine_agree(e, st);
+}
+
+mega_status engine_begin_call(const mega_engine *e, mega_status st)
+{
+    MEGA_TRY(engine_begin_pass(e, st));
+    return mega_update_wait(e->update);
 }
 
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value)

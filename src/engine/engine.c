@@ -177,7 +177,8 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
-    mega_reader_destroy(e->reader); /* first: its thread writes to memory of the engine */
+    mega_reader_destroy(e->reader);    /* first: its thread writes to memory of the engine */
+    (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
     engine_close_runs(e);
     engine_destroy_chunks(e);
     mega_update_destroy(e->update);
@@ -255,7 +256,8 @@ const mega_update *mega_engine_update_program(const mega_engine *e)
 
 mega_params *mega_engine_params(const mega_engine *e)
 {
-    return engine_is_given(e, "mega_engine_params") ? e->params : NULL;
+    if (!engine_is_given(e, "mega_engine_params")) return NULL;
+    return mega_update_wait(e->update) == MEGA_OK ? e->params : NULL;
 }
 
 const mega_params *mega_engine_whole(const mega_engine *e)

@@ -221,10 +221,12 @@ double engine_scalar(const mega_engine *e, const void *acc); /* reads [1] of the
 
 /* call_checks.c. The checks return MEGA_ERR_USAGE for a wrong call. engine_agree is collective: if one rank fails, all
  * return its error. It then returns that error at once, without communication, until the failure is forgotten, so that
- * nested calls return on all ranks. Every public call begins with engine_begin_call, which forgets an earlier failure
- * and then agrees. */
+ * nested calls return on all ranks. Every public call begins with engine_begin_call, which forgets an earlier failure,
+ * agrees, and waits until the weights of the last update have arrived. */
 mega_status engine_agree(const mega_engine *e, mega_status st);
 mega_status engine_begin_call(const mega_engine *e, mega_status st);
+/* The same for a call whose forward itself waits for the weights that it reads. */
+mega_status engine_begin_pass(const mega_engine *e, mega_status st);
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value);
 mega_status engine_check_allocated(const mega_engine *e, const char *call);
 mega_status engine_check_weights(const mega_engine *e, const char *call);

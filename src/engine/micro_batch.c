@@ -119,7 +119,7 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     mega_status st = engine_check_forward_pass(e, call);
     if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
-    MEGA_TRY(engine_begin_call(e, st));
+    MEGA_TRY(trains ? engine_begin_pass(e, st) : engine_begin_call(e, st));
     if (trains) MEGA_TRY(compare_boundary(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
 }

@@ -63,6 +63,7 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     mega_program_step(p)->first_micro_batch = is_first;
     mega_program_step(p)->last_micro_batch = is_last;
     mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
+    mega_program_step(p)->awaits_weights = mega_update_pending(e->update) > 0;
     if (e->search != NULL) engine_search_before(e->search);
     const mega_status st = s->forward ? step_forward(e, s, sums) : mega_program_backward(p, s->slot);
     if (e->search != NULL) engine_search_after(e, s);
@@ -159,7 +160,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     mega_status st = engine_check_step(e, out);
     if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
     if (st == MEGA_OK) st = mega_batch_check(e->batch);
-    MEGA_TRY(engine_begin_call(e, st));
+    MEGA_TRY(engine_begin_pass(e, st));
     /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */

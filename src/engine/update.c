@@ -57,6 +57,11 @@ mega_status engine_wait_reductions(mega_engine *e)
     return MEGA_OK;
 }
 
+static mega_status wait_for_weights(void *user, int bucket)
+{
+    return mega_update_wait_bucket(user, bucket);
+}
+
 mega_status engine_make_update(mega_engine *e)
 {
     static_assert(MEGA_UPDATE_NUMBERS >= 2 * MEGA_METRICS, "a sum and a weight for each loss and metric");
@@ -75,9 +80,12 @@ mega_status engine_make_update(mega_engine *e)
                                    .ties = e->ties,
                                    .is_reduced = is_reduced,
                                    .packed_elements = e->options.tp_sum_elements,
-                                   .num_sums = 2 * losses};
+                                   .num_sums = 2 * losses,
+                                   .world = e->options.world};
     const mega_status st = mega_update_create(e->optimizer, &o, &e->update);
     mega_free(is_reduced);
+    for (int c = 0; st == MEGA_OK && c < e->chunks; c++)
+        mega_program_await_weights(e->chunk[c].train, wait_for_weights, e->update);
     return st;
 }
 

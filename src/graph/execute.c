@@ -29,6 +29,40 @@ static mega_status run_call(mega_program *p, const program_call *c)
     return MEGA_OK;
 }
 
+/* ---- weights that are still arriving ---- */
+
+void mega_program_await_weights(mega_program *p, mega_weights_wait *wait, void *user)
+{
+    p->weights_wait = wait;
+    p->weights_user = user;
+}
+
+static mega_status await_tensor(const mega_program *p, int32_t t)
+{
+    const graph_tensor *x = &p->g->tensor[mega_graph_root(p->g, t)];
+    if (t == 0 || x->role != ROLE_WEIGHT) return MEGA_OK;
+    return p->weights_wait(p->weights_user, mega_params_get(p->g->params, x->param)->bucket);
+}
+
+static bool is_awaiting(const mega_program *p, int i)
+{
+    return p->step.awaits_weights && p->weights_wait != NULL && i < p->g->num_forward;
+}
+
+/* Waits for the weights that instruction i of a forward reads. */
+static mega_status await_weights(const mega_program *p, int i)
+{
+    for (int k = 0; is_awaiting(p, i) && k < OP_MAX_IN; k++) MEGA_TRY(await_tensor(p, p->g->op[i].in[k]));
+    return MEGA_OK;
+}
+
+/* Waits for all weights of the program, since its backward may read some that its forward does not. */
+static mega_status await_all(const mega_program *p)
+{
+    for (int32_t t = 1; is_awaiting(p, 0) && t < p->g->num_tensors; t++) MEGA_TRY(await_tensor(p, t));
+    return MEGA_OK;
+}
+
 /* ---- values that are not finite ---- */
 
 static int64_t execute_first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
@@ -125,6 +159,7 @@ static bool execute_is_done(const mega_program *p, int i)
 static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
+        MEGA_TRY(await_weights(p, i));
         if (p->check > 0) begin_blocks(p, i, slot);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         if (execute_is_done(p, i)) MEGA_TRY(execute_check_finite(p, i, slot));
@@ -184,6 +219,7 @@ static mega_status execute_watch(mega_program *p, int i, int slot)
 static mega_status run_watched(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
+        MEGA_TRY(await_weights(p, i));
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         if (execute_is_done(p, i)) MEGA_TRY(execute_watch(p, i, slot));
         MEGA_TRY(execute_wait(p, slot, i, end, execute_watch));
@@ -207,6 +243,7 @@ void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
 static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
+        MEGA_TRY(await_weights(p, i));
         const mega_profile_moment began = mega_profile_now(p->team);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
         mega_profile_instruction(p->profile, p->g, i, began, mega_profile_now(p->team));
@@ -228,6 +265,7 @@ static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
     if (p->profile != NULL) return run_profiled(p, slot, begin, end);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     for (int i = begin; i < end; i++) {
+        if (p->step.awaits_weights) MEGA_TRY(await_weights(p, i));
         MEGA_TRY(run_call(p, &call[i]));
         if (p->num_waits > 0) MEGA_TRY(execute_wait(p, slot, i, end, NULL));
     }
@@ -256,7 +294,8 @@ mega_status mega_program_forward(mega_program *p, int slot)
     MEGA_TRY(execute_check_ready(p, slot));
     p->is_forward_done[slot] = false;
     mega_program_forget_given(p, slot);
-    const mega_status st = execute_range(p, slot, 0, p->g->num_forward);
+    mega_status st = execute_range(p, slot, 0, p->g->num_forward);
+    if (st == MEGA_OK) st = await_all(p);
     p->is_forward_done[slot] = st == MEGA_OK || p->failed.code != MEGA_OK;
     return st;
 }

@@ -64,7 +64,7 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
 
 void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin, mega_profile_moment end)
 {
-    profile_add(p, &(profile_event){.kind = PROFILE_OP,
+    profile_add(p, &(profile_event){.kind = e->is_wait ? PROFILE_WAIT : PROFILE_OP,
                                     .name = e->name,
                                     .scope = e->scope,
                                     .phase = e->phase,

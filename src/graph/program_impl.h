@@ -102,6 +102,8 @@ struct mega_program {
     mega_nonfinite *found;   /* borrowed; NULL: runs are not watched */
     mega_observer *observer; /* NULL: results of instructions are not observed */
     void *observer_user;
+    mega_weights_wait *weights_wait; /* NULL: the weights are always there */
+    void *weights_user;
 };
 
 /* ops_custom.c: called after a custom op ran. Records its failure if it is the first in this run. */

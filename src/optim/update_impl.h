@@ -16,7 +16,7 @@ typedef enum update_kind {
     UPDATE_CHECK,       /* finiteness, clip factor */
     UPDATE_RUN,         /* the optimizer's update of a run */
     UPDATE_BUFFER,      /* running statistics, such as those of batch norm */
-    UPDATE_PUBLISH,     /* gathers the weights of a bucket over dp */
+    UPDATE_PUBLISH,     /* starts to gather the weights of a bucket over dp */
     UPDATE_KINDS
 } update_kind;
 
@@ -39,6 +39,8 @@ struct mega_update {
     int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
     void *scratch;
     mega_update_step step;
+    mega_request *gather;  /* [buckets] in progress, or zero */
+    int pending;           /* how many of them are in progress */
     double partial[3];     /* sums for the norm */
     mega_profile *profile; /* borrowed; NULL: runs are not profiled */
     char (*scope)[32];     /* [buckets] names in a profile, such as "bucket 3" */

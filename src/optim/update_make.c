@@ -184,6 +184,7 @@ int update_make(const mega_update *u, update_instruction *list, int *first_appli
     make_small_sum(&m, UPDATE_SUM_LOSSES, &u->layout->pp, u->options.num_sums);
     *first_applied = m.count;
     make_norm(&m);
-    for (int b = 0; b < mega_params_num_buckets(u->params); b++) make_bucket(&m, b);
+    /* the next forward reads the last bucket first, so its gather starts first */
+    for (int b = mega_params_num_buckets(u->params) - 1; b >= 0; b--) make_bucket(&m, b);
     return m.count;
 }

@@ -6,14 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static mega_status name_buckets(mega_update *u)
+static mega_status list_buckets(mega_update *u)
 {
     const int buckets = mega_params_num_buckets(u->params);
     u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
-    if (u->scope == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d names", buckets);
+    u->gather = mega_calloc((size_t)buckets + 1, sizeof *u->gather);
+    if (u->scope == NULL || u->gather == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d buckets", buckets);
     for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
     return MEGA_OK;
 }
+
+/* Gathers that may be in progress; the table of requests (MEGA_COMM_REQUESTS) has room for others. */
+enum { MOST_GATHERS = 512 };
 
 mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_options *options, mega_update **out)
 {
@@ -35,7 +40,7 @@ mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_opti
     u->list = mega_calloc((size_t)u->count, sizeof *u->list);
     const mega_status st = u->list == NULL
                                ? MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d instructions", u->count)
-                               : name_buckets(u);
+                               : list_buckets(u);
     if (st != MEGA_OK) {
         mega_update_destroy(u);
         return st;
@@ -51,6 +56,7 @@ void mega_update_destroy(mega_update *u)
     if (u == NULL) return;
     mega_free(u->list);
     mega_free(u->scope);
+    mega_free(u->gather);
     mega_free(u);
 }
 
@@ -190,11 +196,15 @@ static mega_status run_buffer(mega_update *u, const update_instruction *x)
     return MEGA_OK;
 }
 
+/* Starts the gather only. The forward of the next step waits for it when it reads these weights, and the exchange
+ * advances while the other buckets are updated and while that forward runs. */
 static mega_status run_publish(mega_update *u, const update_instruction *x)
 {
-    mega_request r;
-    MEGA_TRY(mega_params_gather_start(u->params, x->bucket, &r));
-    return mega_comm_wait(&r);
+    for (int b = mega_params_num_buckets(u->params) - 1; u->pending >= MOST_GATHERS; b--) /* the oldest first */
+        MEGA_TRY(mega_update_wait_bucket(u, b));
+    MEGA_TRY(mega_params_gather_start(u->params, x->bucket, &u->gather[x->bucket]));
+    if (u->gather[x->bucket].world != NULL) u->pending++;
+    return MEGA_OK;
 }
 
 static run_instruction *const run_of[UPDATE_KINDS] = {
@@ -223,18 +233,57 @@ void mega_update_profile(mega_update *u, mega_profile *profile)
     u->profile = profile;
 }
 
+static void profile_add(mega_update *u, const mega_profile_event *e, mega_profile_moment began)
+{
+    mega_profile_work(u->profile, e, began, mega_profile_now(u->optimizer->options.team));
+}
+
+int mega_update_pending(const mega_update *u)
+{
+    return u == NULL ? 0 : u->pending;
+}
+
+mega_status mega_update_wait_bucket(mega_update *u, int bucket)
+{
+    mega_request *r = &u->gather[bucket];
+    if (r->world == NULL) return MEGA_OK;
+    const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
+    u->pending--;
+    const mega_status st = mega_comm_wait(r);
+    *r = (mega_request){.world = NULL};
+    if (u->profile != NULL)
+        profile_add(u,
+                    &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
+                                          .scope = u->scope[bucket],
+                                          .phase = "update",
+                                          .is_wait = true},
+                    began);
+    return st;
+}
+
+/* Also after a failed wait, so that none is left. */
+mega_status mega_update_wait(mega_update *u)
+{
+    mega_status st = MEGA_OK;
+    for (int b = u != NULL ? mega_params_num_buckets(u->params) : 0; mega_update_pending(u) > 0 && --b >= 0;) {
+        const mega_status now = mega_update_wait_bucket(u, b);
+        if (st == MEGA_OK) st = now;
+    }
+    return st;
+}
+
 static mega_status run_profiled(mega_update *u, int i)
 {
     const update_instruction *x = &u->list[i];
     const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
     MEGA_TRY(run_of[x->kind](u, x));
-    mega_profile_work(u->profile,
-                      &(mega_profile_event){.name = update_kind_name(x->kind),
-                                            .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
-                                            .phase = "update",
-                                            .bytes = update_cost(u, x).bytes,
-                                            .number = i},
-                      began, mega_profile_now(u->optimizer->options.team));
+    profile_add(u,
+                &(mega_profile_event){.name = update_kind_name(x->kind),
+                                      .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
+                                      .phase = "update",
+                                      .bytes = update_cost(u, x).bytes,
+                                      .number = i},
+                began);
     return MEGA_OK;
 }
 
@@ -243,10 +292,14 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
     MEGA_TRY(update_check_ready(u));
     const bool applies = part == MEGA_UPDATE_APPLY;
     const int end = applies ? u->count : u->first_applied;
-    if (applies) optimizer_norm_begin(u->optimizer, u->partial);
+    if (applies) {
+        MEGA_TRY(mega_update_wait(u)); /* of the update before, if no forward came between */
+        optimizer_norm_begin(u->optimizer, u->partial);
+    }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
     u->step.skipped = false;
     for (int i = applies ? u->first_applied : 0; i < end; i++) {
+        if (u->pending > 0) MEGA_TRY(mega_comm_poll(u->options.world));
         if (u->profile != NULL) MEGA_TRY(run_profiled(u, i));
         else
             MEGA_TRY(run_of[u->list[i].kind](u, &u->list[i]));

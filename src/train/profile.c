@@ -40,7 +40,8 @@ mega_status train_profile_open(trainer *t)
      * also record a wait */
     const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
     const int64_t chunks = mega_engine_chunks(t->engine);
-    const int64_t updates = mega_update_num_instructions(mega_engine_update_program(t->engine));
+    const int64_t updates =
+        2 * (int64_t)mega_update_num_instructions(mega_engine_update_program(t->engine)); /* each, and a wait */
     return mega_profile_create(steps * ((instructions + waits + 2) * micro_batches * chunks + updates + 3),
                                &t->profile);
 }

@@ -29,6 +29,9 @@ typedef struct mega_step_block {
     int64_t later_micro_batches; /* micro-batches of this step, on all ranks of dp, whose samples follow this one's */
     /* GEMMs read the weights that were packed in the first micro-batch of this step (mega_kernel_head.packed). */
     bool keeps_packed;
+    /* New weights may still be arriving: a forward waits for those of a bucket before it reads them
+     * (mega_program_await_weights). */
+    bool awaits_weights;
 } mega_step_block;
 
 /* First member of every argument struct. */

@@ -63,6 +63,7 @@ const mega_program *mega_engine_program(const mega_engine *e, bool train); /* fo
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);
 int mega_engine_chunks(const mega_engine *e);
 const mega_update *mega_engine_update_program(const mega_engine *e); /* the end of a step; NULL: it does not train */
+/* Waits for the weights of the last update; NULL if that fails. */
 mega_params *mega_engine_params(const mega_engine *e);
 const mega_params *mega_engine_whole(const mega_engine *e);      /* parameter records of all stages, on every rank */
 const mega_model_parts *mega_engine_parts(const mega_engine *e); /* the parts of the whole model */

@@ -32,6 +32,7 @@ typedef struct mega_profile_event {
     const char *name, *scope, *phase;
     double bytes;   /* memory traffic; 0: unknown */
     int64_t number; /* of the instruction */
+    bool is_wait;   /* a wait for what the instruction started */
 } mega_profile_event;
 void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin,
                        mega_profile_moment end);

@@ -139,6 +139,12 @@ typedef struct mega_observed {
 typedef void mega_observer(void *user, const mega_observed *made);
 void mega_program_observe(mega_program *p, mega_observer *observer, void *user);
 
+/* With awaits_weights in the step block, a forward calls `wait` for the bucket of each weight that an instruction reads,
+ * just before that instruction, and at its end for all weights of the program. The call returns when they have arrived;
+ * it may be called again for the same bucket. user is borrowed. */
+typedef mega_status mega_weights_wait(void *user, int bucket);
+void mega_program_await_weights(mega_program *p, mega_weights_wait *wait, void *user);
+
 typedef struct mega_program_memory {
     size_t saved_bytes;   /* per slot */
     size_t scratch_bytes; /* shared by forward and backward */

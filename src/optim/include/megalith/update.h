@@ -31,6 +31,7 @@ typedef struct mega_update_options {
     /* elements of the buffer in which small partial gradients are summed over tp together; 0: 2^18 */
     int64_t packed_elements;
     int num_sums; /* numbers in mega_update_step.sum */
+    mega_world *world; /* borrowed; gathers in progress advance between instructions. NULL: they do not */
 } mega_update_options;
 
 enum { MEGA_UPDATE_NUMBERS = 32 };
@@ -72,6 +73,13 @@ int mega_update_num_instructions(const mega_update *u);
  * it then returns MEGA_OK, and nothing was updated. Returns MEGA_ERR_USAGE for a learning rate below 0, or numbers that
  * are not finite in the step block. */
 mega_status mega_update_run(mega_update *u, mega_update_part part);
+
+/* The gathers of new weights may still be in progress when mega_update_run returns. These calls wait for them: a forward
+ * for those of a bucket just before it reads them, everything else for all. Collective in the sense of mega_comm_wait:
+ * the other ranks must get there too, at any time. */
+int mega_update_pending(const mega_update *u); /* number of gathers in progress; NULL: 0 */
+mega_status mega_update_wait_bucket(mega_update *u, int bucket);
+mega_status mega_update_wait(mega_update *u); /* for all; NULL: nothing */
 
 /* Records all later runs in the profile (borrowed): each instruction, with its kind as the name and its bucket as the
  * scope. The time of one that communicates is the time for which this rank waits. NULL stops recording. */
