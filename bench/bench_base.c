@@ -41,7 +41,7 @@ int main(void)
     const int threads = mega_default_threads();
     mega_team *team = NULL;
     void *from = NULL, *to = NULL;
-    if (mega_team_create(&team, threads) != MEGA_OK || mega_pages_alloc(&from, BYTES, "source") != MEGA_OK ||
+    if (mega_team_create(threads, &team) != MEGA_OK || mega_pages_alloc(&from, BYTES, "source") != MEGA_OK ||
         mega_pages_alloc(&to, BYTES, "destination") != MEGA_OK) {
         fprintf(stderr, "%s\n", mega_error_message());
         return 1;

@@ -176,9 +176,9 @@ int main(int argc, char **argv)
     need(mega_folder_create(folder));
     make(&n);
     mega_team *team;
-    need(mega_team_create(&team, mega_default_threads()));
+    need(mega_team_create(mega_default_threads(), &team));
     mega_writer *w;
-    need(mega_writer_create(&w, source));
+    need(mega_writer_create(source, &w));
     need(mega_writer_write(w, n.memory, n.bytes));
     need(mega_writer_close(w, true));
     char save_folder[2100];

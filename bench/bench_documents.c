@@ -40,7 +40,7 @@ static mega_status serve(const char *documents, const char *folder)
     char *data, line[64];
     size_t size;
     char *vocab = mega_path_join(folder, "vocab.json"), *merges = mega_path_join(folder, "merges.txt");
-    MEGA_TRY(mega_file_read(&data, &size, documents));
+    MEGA_TRY(mega_file_read(documents, &data, &size));
     MEGA_TRY(mega_tokenizer_create(
         &t, &(mega_tokenizer_options){.type = "GPT2BPETokenizer", .vocab_file = vocab, .merge_file = merges}));
     puts("ready");

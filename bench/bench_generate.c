@@ -107,7 +107,7 @@ static mega_status begin(bench *b)
 {
     b->gpt = bench_gpt(12, 768, 12, 1024, 50257);
     MEGA_TRY(gpt_language(&b->language, &b->list, &b->gpt));
-    MEGA_TRY(mega_team_create(&b->team, mega_default_threads()));
+    MEGA_TRY(mega_team_create(mega_default_threads(), &b->team));
     const mega_engine_options o = {.compute = MEGA_BF16,
                                    .team = b->team,
                                    .micro_batch = 1,

@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     const int threads = mega_default_threads();
     char description[128];
     void *memory;
-    if (mega_team_create(&b.team, threads) != MEGA_OK ||
+    if (mega_team_create(threads, &b.team) != MEGA_OK ||
         mega_pages_alloc(&memory, MEMORY_BYTES, "tensors of the bench") != MEGA_OK) {
         fprintf(stderr, "%s\n", mega_error_message());
         return 1;

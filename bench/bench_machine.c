@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 {
     static machine m;
     void *memory;
-    if (mega_team_create(&m.team, mega_default_threads()) != MEGA_OK ||
+    if (mega_team_create(mega_default_threads(), &m.team) != MEGA_OK ||
         mega_pages_alloc(&memory, BYTES, "memory to read") != MEGA_OK) {
         fprintf(stderr, "%s\n", mega_error_message());
         return 1;

@@ -138,7 +138,7 @@ static mega_status measure(const run_shape *s, memory_result *out)
     mega_engine_memory m;
     mega_step_result r;
     mega_loss_sums sums = {0};
-    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
+    MEGA_TRY(mega_team_create(mega_default_threads(), &team));
     MEGA_TRY(make_engine(&e, s, team));
     for (int i = 0; i < 3; i++) {
         bench_fill(e, mega_engine_batch(e), s->seq, s->vocab);
@@ -207,7 +207,7 @@ static mega_status steps(int count)
     mega_engine *e = NULL;
     mega_step_result r;
     long long own = 0, fewest = -1, most = 0;
-    MEGA_TRY(mega_team_create(&team, mega_default_threads()));
+    MEGA_TRY(mega_team_create(mega_default_threads(), &team));
     MEGA_TRY(make_engine(&e, &s, team));
     for (int i = -1; i < count; i++) {
         bench_fill(e, mega_engine_batch(e), s.seq, s.vocab);

@@ -348,7 +348,7 @@ int main(int argc, char **argv)
     if (steps < 1 || steps > MOST_STEPS) steps = 5;
     if (s.layers == 0 && (m != TABLE || s.batch != 0 || s.seq != 0)) s = gpt2;
     mega_team *team = NULL;
-    mega_status st = mega_team_create(&team, threads > 0 ? threads : 1);
+    mega_status st = mega_team_create(threads > 0 ? threads : 1, &team);
     if (st == MEGA_OK) st = s.layers == 0 ? table(team, steps) : one(&s, team, m, steps, lines);
     mega_team_destroy(team);
     if (st != MEGA_OK) fprintf(stderr, "bench_step: %s\n", mega_error_message());

@@ -161,7 +161,7 @@ static mega_status measure_code(const mega_tokenizer *t, const char *name)
         char *text;
         size_t size;
         if (strstr(files.gl_pathv[i], "-packages/") != NULL) continue;
-        st = mega_file_read(&text, &size, files.gl_pathv[i]);
+        st = mega_file_read(files.gl_pathv[i], &text, &size);
         if (st == MEGA_OK) st = add_document(&c, text, size);
         if (st == MEGA_OK) mega_free(text);
     }

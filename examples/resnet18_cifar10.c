@@ -125,7 +125,7 @@ static mega_status add_file(pictures *p, const char *path)
 {
     char *bytes = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(&bytes, &size, path));
+    MEGA_TRY(mega_file_read(path, &bytes, &size));
     const int64_t count = (int64_t)(size / RECORD);
     char *grown = size % RECORD == 0 ? (char *)mega_realloc(p->bytes, (size_t)(p->count + count) * RECORD + 1) : NULL;
     if (grown != NULL) {

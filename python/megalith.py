@@ -1102,7 +1102,7 @@ class mega_team(Structure):
     pass
 
 
-mega_team_create = _function("mega_team_create", _checked, POINTER(POINTER(mega_team)), c_int)
+mega_team_create = _function("mega_team_create", _checked, c_int, POINTER(POINTER(mega_team)))
 mega_team_destroy = _function("mega_team_destroy", None, POINTER(mega_team))
 mega_team_size = _function("mega_team_size", c_int, POINTER(mega_team))
 mega_team_work = _callback(None, c_void_p, c_int, c_int)
@@ -1139,8 +1139,8 @@ class mega_thread(Structure):
 
 mega_thread_start_run_function = _callback(None, c_void_p)
 mega_thread_start = _function(
-    "mega_thread_start", _checked, POINTER(POINTER(mega_thread)), mega_thread_start_run_function,
-    c_void_p)
+    "mega_thread_start", _checked, mega_thread_start_run_function, c_void_p,
+    POINTER(POINTER(mega_thread)))
 mega_thread_join = _function("mega_thread_join", None, POINTER(mega_thread))
 mega_time_now = _function("mega_time_now", c_double)
 
@@ -1373,14 +1373,14 @@ class mega_map(_Struct):
     ]
 
 
-mega_map_open = _function("mega_map_open", _checked, POINTER(mega_map), _text)
+mega_map_open = _function("mega_map_open", _checked, _text, POINTER(mega_map))
 mega_map_close = _function("mega_map_close", None, POINTER(mega_map))
 mega_map_guard = _function("mega_map_guard", None)
 mega_map_check = _function("mega_map_check", _checked)
 mega_map_fetch = _function("mega_map_fetch", None, POINTER(mega_map), c_size_t, c_size_t)
 mega_map_is_cached = _function("mega_map_is_cached", c_bool, POINTER(mega_map), c_size_t, c_size_t)
 mega_file_read = _function(
-    "mega_file_read", _checked, POINTER(POINTER(c_char)), POINTER(c_size_t), _text)
+    "mega_file_read", _checked, _text, POINTER(POINTER(c_char)), POINTER(c_size_t))
 mega_path_check_access = _function("mega_path_check_access", _checked, _text)
 mega_file_exists = _function("mega_file_exists", c_bool, _text)
 mega_file_available = _function("mega_file_available", c_bool, _text, POINTER(c_ulonglong))
@@ -1407,7 +1407,7 @@ class mega_names(_Struct):
     ]
 
 
-mega_folder_list = _function("mega_folder_list", _checked, POINTER(mega_names), _text)
+mega_folder_list = _function("mega_folder_list", _checked, _text, POINTER(mega_names))
 mega_names_fini = _function("mega_names_fini", None, POINTER(mega_names))
 
 
@@ -1415,12 +1415,12 @@ class mega_writer(Structure):
     pass
 
 
-mega_writer_create = _function("mega_writer_create", _checked, POINTER(POINTER(mega_writer)), _text)
+mega_writer_create = _function("mega_writer_create", _checked, _text, POINTER(POINTER(mega_writer)))
 mega_writer_create_large = _function(
-    "mega_writer_create_large", _checked, POINTER(POINTER(mega_writer)), _text)
+    "mega_writer_create_large", _checked, _text, POINTER(POINTER(mega_writer)))
 mega_writer_expect = _function("mega_writer_expect", None, POINTER(mega_writer), c_int64)
 mega_writer_append_to = _function(
-    "mega_writer_append_to", _checked, POINTER(POINTER(mega_writer)), _text)
+    "mega_writer_append_to", _checked, _text, POINTER(POINTER(mega_writer)))
 mega_writer_write = _function(
     "mega_writer_write", _checked, POINTER(mega_writer), c_void_p, c_size_t)
 mega_writer_flush = _function("mega_writer_flush", _checked, POINTER(mega_writer))
@@ -1435,7 +1435,7 @@ class mega_patch(Structure):
 
 
 mega_patch_open = _function(
-    "mega_patch_open", _checked, POINTER(POINTER(mega_patch)), _text, c_int64, c_bool)
+    "mega_patch_open", _checked, _text, c_int64, c_bool, POINTER(POINTER(mega_patch)))
 mega_patch_write = _function(
     "mega_patch_write", _checked, POINTER(mega_patch), c_int64, c_void_p, c_size_t)
 mega_patch_close = _function("mega_patch_close", _checked, POINTER(mega_patch), c_bool)

@@ -228,7 +228,7 @@ static mega_status run(int argc, char **argv, char **out_text, mega_engine **out
     for (int i = 2; i < argc; i++)
         if (strncmp(argv[i], "--deepspeed_config", 18) == 0 || strncmp(argv[i], "--deepspeed-config", 18) == 0)
             config = NULL;
-    MEGA_TRY(mega_file_read(out_text, &size, argv[1]));
+    MEGA_TRY(mega_file_read(argv[1], out_text, &size));
 
     if (size <= 10 * CONTEXT)
         return MEGA_FAIL(MEGA_ERR_USAGE,

@@ -21,7 +21,7 @@ struct mega_append {
     int64_t written; /* bytes written so far to the open file */
 };
 
-mega_status mega_append_create(mega_append **out, const char *path)
+mega_status mega_append_create(const char *path, mega_append **out)
 {
     mega_append *a = mega_calloc(1, sizeof *a);
     char *copy = a != NULL ? mega_strdup(path) : NULL;

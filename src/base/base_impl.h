@@ -30,11 +30,11 @@ double mega_cgroup_throttled(const char *proc, const char *sys);
 bool mega_system_read(char *out, size_t size, const char *path);
 
 /* Adds the cores of a list like "0-3,8" to the set of `size` cores. Returns false if the list names none. */
-bool mega_cpu_list_read(bool *set, int size, const char *list);
+bool mega_cpu_list_read(const char *list, bool *set, int size);
 /* Like mega_cpu_meter_create (cpu_load.h), but tests pass folders and times of their own. Process id 0 means
  * /proc/self. */
-mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, const char *sys, const int *pids,
-                                     int count, double now);
+mega_status mega_cpu_meter_create_at(const char *proc, const char *sys, const int *pids, int count, double now,
+                                     mega_cpu_meter **out);
 bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, double least_s, mega_cpu_load *out);
 const char *mega_cpu_kinds_at(char *out, int size, const char *devices, const int *core, int count);
 

@@ -110,7 +110,7 @@ static bool kinds_by_name(writer *w, const char *devices, const int *core, int c
         bool set[MOST_CORES] = {false};
         char path[512], list[4096];
         snprintf(path, sizeof path, "%s/%s/cpus", devices, folder[n]);
-        if (!mega_system_read(list, sizeof list, path) || !mega_cpu_list_read(set, MOST_CORES, list)) return false;
+        if (!mega_system_read(list, sizeof list, path) || !mega_cpu_list_read(list, set, MOST_CORES)) return false;
         for (int i = 0; i < count; i++) {
             if (!set[core[i]]) continue;
             kind_of[i] = n;

@@ -38,7 +38,7 @@ static const char *path_of(char out[512], const char *proc, int pid, const char 
 }
 
 /* Adds the cores of "0-3,8" to the set. Returns false if the text is no such list. */
-bool mega_cpu_list_read(bool *set, int size, const char *list)
+bool mega_cpu_list_read(const char *list, bool *set, int size)
 {
     bool any = false;
     for (const char *at = list; *at >= '0' && *at <= '9';) {
@@ -59,7 +59,7 @@ static bool find_cores(bool *set, const char *proc, const int *pid, int num_pids
         const char *list = strstr(text, "\nCpus_allowed_list:");
         if (list == NULL) return false;
         list += strlen("\nCpus_allowed_list:");
-        if (!mega_cpu_list_read(set, MOST_CORES, list + strspn(list, " \t"))) return false;
+        if (!mega_cpu_list_read(list + strspn(list, " \t"), set, MOST_CORES)) return false;
     }
     return true;
 }
@@ -103,7 +103,7 @@ static bool meter_read_own(const mega_cpu_meter *m, double *out)
     for (int i = 0; i < m->num_pids; i++) {
         char path[512];
         mega_process_stat stat;
-        if (!mega_process_stat_read(&stat, path_of(path, m->proc, m->pid[i], "stat"))) return false;
+        if (!mega_process_stat_read(path_of(path, m->proc, m->pid[i], "stat"), &stat)) return false;
         ticks += stat.user + stat.system;
     }
     *out = (double)ticks / (double)sysconf(_SC_CLK_TCK);
@@ -140,8 +140,8 @@ static mega_cpu_meter *new_meter(const bool *set, const int *pid, int num_pids)
     return m;
 }
 
-mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, const char *sys, const int *pids,
-                                     int count, double now)
+mega_status mega_cpu_meter_create_at(const char *proc, const char *sys, const int *pids, int count, double now,
+                                     mega_cpu_meter **out)
 {
     bool set[MOST_CORES] = {false};
     *out = NULL;
@@ -158,11 +158,11 @@ mega_status mega_cpu_meter_create_at(mega_cpu_meter **out, const char *proc, con
     return MEGA_OK;
 }
 
-mega_status mega_cpu_meter_create(mega_cpu_meter **out, const int *pids, int count)
+mega_status mega_cpu_meter_create(const int *pids, int count, mega_cpu_meter **out)
 {
     static const int self = 0;
-    return mega_cpu_meter_create_at(out, "/proc", "/sys/fs/cgroup", count > 0 ? pids : &self, count > 0 ? count : 1,
-                                    mega_time_now());
+    return mega_cpu_meter_create_at("/proc", "/sys/fs/cgroup", count > 0 ? pids : &self, count > 0 ? count : 1,
+                                    mega_time_now(), out);
 }
 
 void mega_cpu_meter_destroy(mega_cpu_meter *m)

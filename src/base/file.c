@@ -172,7 +172,7 @@ static mega_status file_read_all(mega_buffer *content, int fd, size_t guess, con
     return MEGA_OK;
 }
 
-mega_status mega_file_read(char **out, size_t *out_size, const char *path)
+mega_status mega_file_read(const char *path, char **out, size_t *out_size)
 {
     int fd = -1;
     struct stat info = {0};

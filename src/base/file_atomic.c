@@ -5,7 +5,7 @@
 static mega_status write_whole(const char *path, const void *bytes, size_t n)
 {
     mega_writer *writer = NULL;
-    MEGA_TRY(mega_writer_create(&writer, path));
+    MEGA_TRY(mega_writer_create(path, &writer));
     mega_writer_expect(writer, (int64_t)n);
     const mega_status st = mega_writer_write(writer, bytes, n);
     if (st == MEGA_OK) return mega_writer_close(writer, true);

@@ -105,7 +105,7 @@ static mega_status add_name(mega_names *names, int64_t *capacity, const char *na
     return MEGA_OK;
 }
 
-mega_status mega_folder_list(mega_names *out, const char *path)
+mega_status mega_folder_list(const char *path, mega_names *out)
 {
     DIR *folder = opendir(path);
     if (folder == NULL) return mega_file_refused(path, "list the folder");
@@ -147,7 +147,7 @@ mega_status mega_path_complete(char **out, const char *prefix, const char *endin
     *out = NULL;
     if (begin == 0) return MEGA_OK;
     char *folder = mega_path_folder(prefix);
-    mega_status st = folder != NULL ? mega_folder_list(&names, folder) : MEGA_NO_MEMORY(prefix, "a path");
+    mega_status st = folder != NULL ? mega_folder_list(folder, &names) : MEGA_NO_MEMORY(prefix, "a path");
     mega_free(folder);
     for (size_t i = 0; i < names.count && st == MEGA_OK && *out == NULL; i++) {
         const char *name = names.name[i];
@@ -170,7 +170,7 @@ mega_status mega_tree_remove(const char *path)
     if (lstat(path, &info) != 0) return errno == ENOENT ? MEGA_OK : mega_file_refused(path, "remove");
     if (!S_ISDIR(info.st_mode)) return mega_file_remove(path);
     mega_names names = {0};
-    MEGA_TRY(mega_folder_list(&names, path));
+    MEGA_TRY(mega_folder_list(path, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         char *inner = mega_path_join(path, names.name[i]);

@@ -205,7 +205,7 @@ static mega_lock *lock_make(const mega_lock_request *r)
     return NULL;
 }
 
-mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *r)
+mega_status mega_lock_acquire(const mega_lock_request *r, mega_lock **out)
 {
     mega_lock *lock = lock_make(r);
     char *folder = mega_path_folder(r->path);

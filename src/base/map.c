@@ -156,7 +156,7 @@ mega_status mega_map_check(void)
 
 /* ---- mapping ---- */
 
-mega_status mega_map_open(mega_map *out, const char *path)
+mega_status mega_map_open(const char *path, mega_map *out)
 {
     int fd = -1;
     struct stat info = {0};

@@ -24,7 +24,7 @@ static mega_status patch_fail(const mega_patch *p, const char *verb)
     return mega_file_too_large(p->path, verb, p->written, p->size, false);
 }
 
-mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bool create)
+mega_status mega_patch_open(const char *path, int64_t size, bool create, mega_patch **out)
 {
     mega_patch *p = mega_calloc(1, sizeof *p);
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to write it", path);

@@ -44,7 +44,7 @@ static void kernel_name(char *out, size_t size)
 }
 
 /* The third and later fields follow the process name, which may contain blanks and brackets. */
-bool mega_process_stat_read(mega_process_stat *out, const char *path)
+bool mega_process_stat_read(const char *path, mega_process_stat *out)
 {
     char text[1024];
     if (!mega_system_read(text, sizeof text, path)) return false;
@@ -62,11 +62,11 @@ bool mega_process_stat_read(mega_process_stat *out, const char *path)
     return at != NULL && sscanf(at, " %d", &out->core) == 1;
 }
 
-static bool read_stat(mega_process_stat *out, long pid)
+static bool read_stat(long pid, mega_process_stat *out)
 {
     char path[48];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    return mega_process_stat_read(out, path);
+    return mega_process_stat_read(path, out);
 }
 
 /* The first thread of a killed process may be gone while another is still inside a write call. */
@@ -89,7 +89,7 @@ void mega_process_self(mega_process *out)
     mega_host_name(out->host);
     kernel_name(out->kernel, sizeof out->kernel);
     out->pid = (long)getpid();
-    if (proc_is_of_our_namespace(out->pid) && read_stat(&s, out->pid)) out->start = s.start;
+    if (proc_is_of_our_namespace(out->pid) && read_stat(out->pid, &s)) out->start = s.start;
 }
 
 mega_process_state mega_process_look(const mega_process *p)
@@ -100,7 +100,7 @@ mega_process_state mega_process_look(const mega_process *p)
     if (self.kernel[0] == '\0') return MEGA_PROCESS_ELSEWHERE;
     if (strcmp(p->host, self.host) != 0 || strcmp(p->kernel, self.kernel) != 0) return MEGA_PROCESS_ELSEWHERE;
     if (p->pid <= 0 || (kill((pid_t)p->pid, 0) != 0 && errno == ESRCH)) return MEGA_PROCESS_DEAD;
-    if (self.start == 0 || !read_stat(&s, p->pid)) return MEGA_PROCESS_ALIVE;
+    if (self.start == 0 || !read_stat(p->pid, &s)) return MEGA_PROCESS_ALIVE;
     const bool is_another = p->start != 0 && p->start != s.start;
     return is_another || has_ended(&s) ? MEGA_PROCESS_DEAD : MEGA_PROCESS_ALIVE;
 }

@@ -119,7 +119,7 @@ static bool wants_core(const mega_seat *s, int *core)
     char path[64];
     mega_process_stat stat;
     snprintf(path, sizeof path, "/proc/%d/task/%d/stat", atomic_load(&s->pid), atomic_load(&s->tid));
-    if (!mega_process_stat_read(&stat, path) || stat.state != 'R') return false;
+    if (!mega_process_stat_read(path, &stat) || stat.state != 'R') return false;
     *core = stat.core;
     return true;
 }

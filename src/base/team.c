@@ -359,7 +359,7 @@ static void make_conditions(mega_team *team)
     pthread_condattr_destroy(&monotonic);
 }
 
-mega_status mega_team_create(mega_team **out, int size)
+mega_status mega_team_create(int size, mega_team **out)
 {
     if (size < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "number of threads: found %d, expected at least 1", size);
     mega_team *team = mega_calloc(1, sizeof *team + (size_t)(size - 1) * sizeof team->workers[0]);

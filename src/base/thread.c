@@ -18,7 +18,7 @@ static void *single_thread_main(void *user)
     return NULL;
 }
 
-mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *user)
+mega_status mega_thread_start(void (*run)(void *user), void *user, mega_thread **out)
 {
     sigset_t before;
     mega_thread *t = mega_malloc(sizeof *t);

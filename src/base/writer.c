@@ -65,7 +65,7 @@ static int writer_open_file(mega_writer *w, int how)
     return open(w->path, flags, 0666);
 }
 
-static mega_status open_writer(mega_writer **out, const char *path, int how)
+static mega_status open_writer(const char *path, int how, mega_writer **out)
 {
     const bool append = (how & APPEND) != 0;
     mega_writer *w = mega_calloc(1, sizeof *w);
@@ -95,19 +95,19 @@ err_free:
     return st;
 }
 
-mega_status mega_writer_create(mega_writer **out, const char *path)
+mega_status mega_writer_create(const char *path, mega_writer **out)
 {
-    return open_writer(out, path, 0);
+    return open_writer(path, 0, out);
 }
 
-mega_status mega_writer_create_large(mega_writer **out, const char *path)
+mega_status mega_writer_create_large(const char *path, mega_writer **out)
 {
-    return open_writer(out, path, LARGE);
+    return open_writer(path, LARGE, out);
 }
 
-mega_status mega_writer_append_to(mega_writer **out, const char *path)
+mega_status mega_writer_append_to(const char *path, mega_writer **out)
 {
-    return open_writer(out, path, APPEND);
+    return open_writer(path, APPEND, out);
 }
 
 void mega_writer_expect(mega_writer *w, int64_t bytes)

@@ -36,7 +36,7 @@ mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeove
 {
     save_request r;
     mega_status st = make_request(&r, save, takeover);
-    if (st == MEGA_OK) st = mega_lock_acquire(out, &r.lock);
+    if (st == MEGA_OK) st = mega_lock_acquire(&r.lock, out);
     free_request(&r);
     return st;
 }

@@ -49,7 +49,7 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     st = mega_checksums_verify(&sums, c->folder, how->sums, c->team);
     if (st == MEGA_OK && mega_checksums_find(&sums, "state/run.json") != NULL) {
         char *path = mega_path_join(c->folder, "state/run.json");
-        st = path != NULL ? mega_file_read(&c->run_json, NULL, path) : open_no_memory(c->folder);
+        st = path != NULL ? mega_file_read(path, &c->run_json, NULL) : open_no_memory(c->folder);
         mega_free(path);
     }
     if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
@@ -99,7 +99,7 @@ static mega_status refuse_torch(const char *folder)
 {
     mega_names names = {0};
     if (has_file(folder, "config.json")) return MEGA_OK;
-    MEGA_TRY(mega_folder_list(&names, folder));
+    MEGA_TRY(mega_folder_list(folder, &names));
     const char *found = name_of_torch(&names);
     const mega_status st =
         found == NULL
@@ -282,7 +282,7 @@ mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, boo
         return st;
     }
     mega_names names = {0};
-    MEGA_TRY(mega_folder_list(&names, path));
+    MEGA_TRY(mega_folder_list(path, &names));
     const mega_status st = open_untracked(out, path, &names, how);
     mega_names_fini(&names);
     return st;

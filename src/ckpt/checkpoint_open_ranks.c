@@ -47,7 +47,7 @@ static uint64_t hash_host(uint64_t hash, const char *folder)
     size_t size = 0;
     struct stat s = {0};
     if (is_between_hosts(folder)) return hash;
-    if (mega_file_read(&boot, &size, "/proc/sys/kernel/random/boot_id") != MEGA_OK) mega_error_clear();
+    if (mega_file_read("/proc/sys/kernel/random/boot_id", &boot, &size) != MEGA_OK) mega_error_clear();
     else
         hash = mega_hash64(hash, boot, size);
     if (size == 0 && gethostname(host, sizeof host - 1) == 0) hash = mega_hash64(hash, host, strlen(host));

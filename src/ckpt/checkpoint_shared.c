@@ -26,7 +26,7 @@ static mega_status write_note(note *n, const char *save)
     mega_free(tracker);
     mega_free(path);
     mega_writer *w = NULL;
-    if (st == MEGA_OK) st = mega_writer_create(&w, n->path);
+    if (st == MEGA_OK) st = mega_writer_create(n->path, &w);
     if (st == MEGA_OK) {
         MEGA_IGNORE(mega_writer_write(w, n->token, strlen(n->token))); /* close returns its error */
         st = mega_writer_close(w, true);
@@ -41,7 +41,7 @@ static mega_status write_note(note *n, const char *save)
 static mega_status find_note(const note *n, const char *save, const mega_comm *ranks)
 {
     char host[MEGA_HOST_BYTES], *text = NULL;
-    const mega_status st = mega_file_read(&text, NULL, n->path);
+    const mega_status st = mega_file_read(n->path, &text, NULL);
     const bool found = st == MEGA_OK && strcmp(text, n->token) == 0;
     mega_free(text);
     mega_host_name(host);

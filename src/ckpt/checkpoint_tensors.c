@@ -70,7 +70,7 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
     char *path = mega_path_join(folder, f->name);
     mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
     *size = (int64_t)layout.total;
-    if (st == MEGA_OK) st = mega_patch_open(&file, path, *size, true);
+    if (st == MEGA_OK) st = mega_patch_open(path, *size, true, &file);
     if (st == MEGA_OK) st = mega_patch_close(file, false);
     st_layout_fini(&layout);
     mega_free(path);
@@ -125,7 +125,7 @@ mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *f
     char *path = mega_path_join(folder, f->name);
     mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
     p.total = (int64_t)layout.total;
-    if (st == MEGA_OK) st = mega_patch_open(&p.file, path, p.total, false);
+    if (st == MEGA_OK) st = mega_patch_open(path, p.total, false, &p.file);
     if (st == MEGA_OK && with_header) st = put_header(&p, &layout);
     for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* in the order of the file */
         const int i = layout.order[at];

@@ -35,7 +35,7 @@ static mega_status write_text_file(saver *s, const char *name, const char *text,
     char *path = mega_path_join(s->temporary, name);
     if (path == NULL) return write_no_memory(s);
     mega_writer *w = NULL;
-    mega_status st = mega_writer_create(&w, path);
+    mega_status st = mega_writer_create(path, &w);
     mega_free(path);
     if (st != MEGA_OK) return st;
     st = mega_writer_write(w, text, size);
@@ -88,7 +88,7 @@ static mega_status write_add_file(saver *s, const char *name)
     char *path = mega_path_join(s->temporary, name);
     if (path == NULL) return write_no_memory(s);
     mega_map map = {0};
-    mega_status st = mega_map_open(&map, path);
+    mega_status st = mega_map_open(path, &map);
     mega_free(path);
     if (st != MEGA_OK) return st;
     st = mega_checksums_add(&s->sums, name, (int64_t)map.size, mega_crc32c(0, map.data, map.size));
@@ -101,7 +101,7 @@ static mega_status write_tokenizer(saver *s)
     if (s->save->tokenizer == NULL) return MEGA_OK;
     MEGA_TRY(mega_tokenizer_save(s->save->tokenizer, s->temporary));
     mega_names names = {0};
-    MEGA_TRY(mega_folder_list(&names, s->temporary));
+    MEGA_TRY(mega_folder_list(s->temporary, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         if (strcmp(names.name[i], "state") != 0 && mega_checksums_find(&s->sums, names.name[i]) == NULL)

@@ -97,7 +97,7 @@ mega_status mega_checksums_read(mega_checksums *out, const char *folder)
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     size_t size = 0;
     mega_checksums c = {0};
-    mega_status st = mega_file_read(&text, &size, path);
+    mega_status st = mega_file_read(path, &text, &size);
     if (st == MEGA_OK) st = checksums_parse(&c, text, size, path);
     mega_free(text);
     mega_free(path);
@@ -140,7 +140,7 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     mega_map map = {0};
     mega_buffer said = {0};
-    mega_status st = mega_map_open(&map, path);
+    mega_status st = mega_map_open(path, &map);
     mega_free(path);
     if (st == MEGA_ERR_NOT_FOUND) {
         mega_buffer_printf(&said, "%s: missing, expected %" PRId64 " bytes", f->name, f->bytes);

@@ -92,7 +92,7 @@ static mega_status sum_part_of(const mega_checksum *f, const char *folder, int64
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     mega_map map = {0};
     uint32_t crc = 0;
-    mega_status st = mega_map_open(&map, path);
+    mega_status st = mega_map_open(path, &map);
     if (st == MEGA_OK && (int64_t)map.size == f->bytes) {
         st = mega_sum_of(&map, (size_t)first, (size_t)end, team, &crc);
         *part = mega_crc32c_shifted(crc ^ mega_crc32c_zeros((uint64_t)(end - first)),

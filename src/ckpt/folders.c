@@ -32,7 +32,7 @@ mega_status mega_iteration_is_foreign(bool *out, const char *path)
     *out = mega_file_exists(path) || (mega_folder_exists(path) && !mega_file_exists(mark));
     mega_free(mark);
     if (!*out || !mega_folder_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_folder_list(&names, path));
+    MEGA_TRY(mega_folder_list(path, &names));
     *out = names.count > 0;
     mega_names_fini(&names);
     return MEGA_OK;
@@ -72,7 +72,7 @@ mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64
 {
     mega_names names = {0};
     MEGA_TRY(check_tracker(save));
-    MEGA_TRY(mega_folder_list(&names, save));
+    MEGA_TRY(mega_folder_list(save, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         int64_t iteration = 0;
@@ -96,7 +96,7 @@ static int by_number(const void *a, const void *b)
 mega_status mega_iterations_list(mega_iterations *out, const char *save)
 {
     mega_names names = {0};
-    MEGA_TRY(mega_folder_list(&names, save));
+    MEGA_TRY(mega_folder_list(save, &names));
     mega_iterations list = {mega_malloc((names.count + 1) * sizeof *list.iteration), 0};
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
@@ -199,7 +199,7 @@ static void remove_leftover(const char *save, const char *name, const char *keep
 void mega_leftovers_remove(const char *save, const char *keep, bool is_locked)
 {
     mega_names names = {0};
-    if (mega_folder_list(&names, save) != MEGA_OK) return;
+    if (mega_folder_list(save, &names) != MEGA_OK) return;
     for (size_t i = 0; i < names.count; i++) remove_leftover(save, names.name[i], keep, is_locked);
     mega_names_fini(&names);
 }
@@ -210,7 +210,7 @@ char *mega_leftover_find(const char *save, const char *wanted)
     char *found = NULL;
     int64_t iteration = -1;
     const bool has_iteration = mega_iteration_parse(wanted, &iteration);
-    if (mega_folder_list(&names, save) != MEGA_OK) return NULL;
+    if (mega_folder_list(save, &names) != MEGA_OK) return NULL;
     for (size_t i = 0; i < names.count && found == NULL; i++) {
         size_t length = 0;
         const char *owner = NULL;

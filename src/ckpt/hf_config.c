@@ -155,7 +155,7 @@ mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
 {
     char *text = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     json_error_t error;
     json_t *json = mega_json_load(text, size, 0, &error);
     mega_free(text);

@@ -102,7 +102,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
 {
     char *text = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(&text, &size, index));
+    MEGA_TRY(mega_file_read(index, &text, &size));
     json_error_t error;
     json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     mega_free(text);

@@ -197,7 +197,7 @@ static mega_status safetensors_make(mega_safetensors **out, mega_map map, const 
 mega_status mega_safetensors_open(mega_safetensors **out, const char *path)
 {
     mega_map map = {0};
-    MEGA_TRY(mega_map_open(&map, path));
+    MEGA_TRY(mega_map_open(path, &map));
     return safetensors_make(out, map, map.data, map.size, path);
 }
 

@@ -32,7 +32,7 @@ mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const 
     w->path = mega_strdup(path);
     mega_status st = w->path != NULL ? MEGA_OK : MEGA_NO_MEMORY(path, "a writer");
     if (st == MEGA_OK) st = st_layout_make(&w->layout, path, entries, count, metadata, num_metadata);
-    if (st == MEGA_OK) st = mega_writer_create_large(&w->file, path);
+    if (st == MEGA_OK) st = mega_writer_create_large(path, &w->file);
     if (st != MEGA_OK) {
         st_writer_free(w);
         return st;

@@ -101,7 +101,7 @@ mega_status mega_tracker_read(mega_checkpoint_name *out, const char *save)
 {
     char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
     if (path == NULL) return MEGA_NO_MEMORY(save, "a path");
-    mega_status st = mega_file_read(&text, NULL, path);
+    mega_status st = mega_file_read(path, &text, NULL);
     if (st == MEGA_OK) {
         const char *at = text + strspn(text, " \t\r\n");
         size_t n = strlen(at);

@@ -135,9 +135,10 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
 
 mega_status mega_cli_team(mega_team **out, const mega_command_options *cfg)
 {
-    return mega_team_create(out, mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)
-                                     ? 1
-                                     : (int)cfg->train.engine.backend.num_threads);
+    return mega_team_create(mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)
+                                ? 1
+                                : (int)cfg->train.engine.backend.num_threads,
+                            out);
 }
 
 bool mega_cli_parse_checked(mega_command_options *cfg, const char *command, int argc, char **argv,

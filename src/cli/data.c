@@ -116,7 +116,7 @@ static mega_status prefix_list_add(prefix_list *l, const char *text, size_t byte
 static mega_status add_folder(prefix_list *l, const char *folder)
 {
     mega_names names;
-    MEGA_TRY(mega_folder_list(&names, folder));
+    MEGA_TRY(mega_folder_list(folder, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; st == MEGA_OK && i < names.count; i++) {
         char *path = mega_path_join(folder, names.name[i]);

@@ -58,7 +58,7 @@ static void show_instruction_sets(void)
                                         "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"};
     char *text = NULL;
     mega_buffer found = {0};
-    if (mega_file_read(&text, NULL, "/proc/cpuinfo") == MEGA_OK) {
+    if (mega_file_read("/proc/cpuinfo", &text, NULL) == MEGA_OK) {
         const char *line = strstr(text, "\nflags");
         const size_t length = line != NULL ? strcspn(line + 1, "\n") + 1 : 0;
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -107,7 +107,7 @@ static void show_cores(void)
 {
     mega_cpu_meter *meter = NULL;
     char text[256];
-    if (mega_cpu_meter_create(&meter, NULL, 0) != MEGA_OK) return;
+    if (mega_cpu_meter_create(NULL, 0, &meter) != MEGA_OK) return;
     const int count = mega_cpu_meter_cores(meter);
     int *core = mega_calloc((size_t)count + 1, sizeof *core);
     for (int i = 0; i < count && core != NULL; i++) core[i] = mega_cpu_meter_core(meter, i).number;

@@ -20,7 +20,7 @@ static mega_status take_lock(mega_lock **out, const char *option, const char *pa
     if (subject == NULL || lock == NULL || remedy == NULL)
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s %s: no memory for its lock", option, path);
     else
-        st = out != NULL ? mega_lock_acquire(out, &r) : mega_lock_probe(&r);
+        st = out != NULL ? mega_lock_acquire(&r, out) : mega_lock_probe(&r);
     mega_free(remedy);
     mega_free(lock);
     mega_free(subject);
@@ -40,7 +40,7 @@ mega_status generate_output_open(generate_output *o, const char *option, const c
     MEGA_TRY(take_lock(&o->lock, option, path));
     o->path = path;
     o->is_new = !mega_file_exists(path);
-    return mega_writer_append_to(&o->writer, path);
+    return mega_writer_append_to(path, &o->writer);
 }
 
 /* Truncates the file before the first text. Pipes and devices have position 0 and stay open, because closing one would
@@ -54,7 +54,7 @@ static mega_status begin(generate_output *o)
     o->writer = NULL;
     mega_info("%s: the output of an earlier run there is replaced", o->path);
     MEGA_TRY(mega_writer_close(w, false));
-    return mega_writer_create(&o->writer, o->path);
+    return mega_writer_create(o->path, &o->writer);
 }
 
 mega_status generate_output_write(generate_output *o, const char *text)

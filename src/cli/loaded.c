@@ -78,7 +78,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     if (cfg->train.load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
-    MEGA_TRY(mega_team_create(&l->team, (int)cfg->train.engine.backend.num_threads));
+    MEGA_TRY(mega_team_create((int)cfg->train.engine.backend.num_threads, &l->team));
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,
                                        .plain = cfg->train.engine.backend.backend == MEGA_BACKEND_PLAIN,

@@ -70,7 +70,7 @@ static mega_status check_folder(const project *p)
     if (lstat(p->folder, &s) != 0) return mega_folder_try(p->parent);
     if (!S_ISDIR(s.st_mode))
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s is there and not a folder; give another name", p->folder);
-    MEGA_TRY(mega_folder_list(&names, p->folder));
+    MEGA_TRY(mega_folder_list(p->folder, &names));
     const mega_status st =
         names.count == 0 ? mega_folder_try(p->parent)
                          : MEGA_FAIL(MEGA_ERR_USAGE, "the folder %s is there and not empty (%s%s); give another name",
@@ -141,7 +141,7 @@ static mega_status write_file(const project *p, const char *folder, const templa
     mega_writer *w = NULL;
     mega_status st = MEGA_OK;
     if (path == NULL || text == NULL) st = MEGA_NO_MEMORY("new", "a file");
-    if (st == MEGA_OK) st = mega_writer_create(&w, path);
+    if (st == MEGA_OK) st = mega_writer_create(path, &w);
     if (st == MEGA_OK) {
         st = mega_writer_write(w, text, strlen(text));
         const mega_status closed = mega_writer_close(w, true);
@@ -171,7 +171,7 @@ static void remove_leftovers(const project *p)
 {
     mega_names names = {0};
     const size_t length = strlen(p->name), mark = strlen(".tmp-");
-    const bool is_listed = mega_folder_list(&names, p->parent) == MEGA_OK;
+    const bool is_listed = mega_folder_list(p->parent, &names) == MEGA_OK;
     for (size_t i = 0; is_listed && i < names.count; i++) {
         const char *name = names.name[i];
         if (strncmp(name, p->name, length) != 0 || strncmp(name + length, ".tmp-", mark) != 0) continue;

@@ -60,7 +60,7 @@ static mega_status lock_output(mega_lock **out, const char *output)
     if (st == MEGA_OK) st = mega_folder_create(output);
     if (st == MEGA_OK)
         st = mega_lock_acquire(
-            out, &(mega_lock_request){.path = path, .subject = subject, .remedy = "choose another --output"});
+            &(mega_lock_request){.path = path, .subject = subject, .remedy = "choose another --output"}, out);
     mega_free(subject);
     mega_free(path);
     return st;

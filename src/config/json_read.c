@@ -414,7 +414,7 @@ void options_read_json(mega_options *o, const char *json)
     if (json[strspn(json, " \t\r\n")] == '{') {
         o->json_name = o->table.of->json_name;
         read_text(o, json, strlen(json));
-    } else if (mega_file_read(&file, &size, json) == MEGA_OK) {
+    } else if (mega_file_read(json, &file, &size) == MEGA_OK) {
         read_text(o, file, size);
     } else {
         o->json_is_unread = true;

@@ -104,7 +104,7 @@ void mega_options_put_near(mega_buffer *out, const char *folder)
     mega_names names = {0};
     const char *slash = strchr(folder, '/'), *base = mega_path_base(folder);
     char *above = mega_path_folder(folder);
-    if (above != NULL && mega_folder_exists(above) && mega_folder_list(&names, above) == MEGA_OK) {
+    if (above != NULL && mega_folder_exists(above) && mega_folder_list(above, &names) == MEGA_OK) {
         const char *near = mega_options_nearest(base, (const char *const *)names.name, names.count);
         const bool is_listed =
             strncmp(base, ITERATION, sizeof ITERATION - 1) == 0 && put_iterations(out, above, &names);

@@ -95,7 +95,7 @@ static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t 
     const size_t header_bytes = mega_npy_header(header, a->type, a->rows, a->columns);
     const size_t bytes =
         header_bytes + (size_t)a->rows * (size_t)(a->columns > 0 ? a->columns : 1) * mega_npy_element(a->type);
-    if (mega_map_open(out, a->path) != MEGA_OK) {
+    if (mega_map_open(a->path, out) != MEGA_OK) {
         snprintf(reason, reason_bytes, "%s", mega_error_message());
         mega_error_clear();
         return false;
@@ -121,7 +121,7 @@ static bool read_description(cache_files *c)
 {
     char *text;
     size_t size;
-    if (mega_file_read(&text, &size, c->description_path) != MEGA_OK) {
+    if (mega_file_read(c->description_path, &text, &size) != MEGA_OK) {
         mega_error_clear();
         return false;
     }

@@ -58,7 +58,7 @@ static mega_status pair_take_lock(mega_lock **out, const mega_pair *p)
                                  .subject = subject,
                                  .witness = p->path[PAIR_IDX],
                                  .remedy = "choose another --output-prefix"};
-    const mega_status st = out != NULL ? mega_lock_acquire(out, &r) : mega_lock_probe(&r);
+    const mega_status st = out != NULL ? mega_lock_acquire(&r, out) : mega_lock_probe(&r);
     mega_free(subject);
     return st;
 }
@@ -251,8 +251,8 @@ static mega_status refuse_missing(const mega_pair *p)
 static mega_status map_both(const mega_pair *p, mega_map *index, mega_map *bin)
 {
     if (!pair_is_there(p, PAIR_IDX)) return refuse_missing(p);
-    MEGA_TRY(mega_map_open(index, p->path[PAIR_IDX]));
-    return mega_map_open(bin, p->path[PAIR_BIN]);
+    MEGA_TRY(mega_map_open(p->path[PAIR_IDX], index));
+    return mega_map_open(p->path[PAIR_BIN], bin);
 }
 
 /* The .idx is renamed before its .bin and comes back after it, so both are of one pair if the .idx is the same before

@@ -60,7 +60,7 @@ static mega_status writer_begin(mega_indexed_writer *w, const char *prefix)
     MEGA_TRY(mega_pair_complete(&w->pair));
     mega_lock_mark(w->lock);
     MEGA_TRY(prepare_parts(w));
-    return mega_writer_create(&w->bin, w->part[PAIR_BIN]);
+    return mega_writer_create(w->part[PAIR_BIN], &w->bin);
 }
 
 mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype)
@@ -206,7 +206,7 @@ static mega_status finish_parts(mega_indexed_writer *w)
     mega_status st = mega_writer_close(w->bin, true);
     w->bin = NULL;
     if (st != MEGA_OK) return st;
-    MEGA_TRY(mega_writer_create(&f, w->part[PAIR_IDX]));
+    MEGA_TRY(mega_writer_create(w->part[PAIR_IDX], &f));
     st = write_index(w, f);
     if (st == MEGA_OK) return mega_writer_close(f, true);
     mega_writer_abandon(f);

@@ -45,7 +45,7 @@ mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, i
     if (part == NULL) return MEGA_NO_MEMORY(path, "a file name");
 
     mega_writer *w;
-    mega_status st = mega_writer_create(&w, part);
+    mega_status st = mega_writer_create(part, &w);
     if (st != MEGA_OK) goto err_free;
     mega_writer_expect(w, (int64_t)(header_bytes + bytes));
     st = npy_write_all(w, header, header_bytes, data, bytes);

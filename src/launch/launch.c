@@ -232,7 +232,7 @@ static mega_status clear_logs(const launch_plan *p)
     if (p->log_dir == NULL) return MEGA_OK;
     MEGA_TRY(mega_folder_create(p->log_dir));
     mega_names names;
-    MEGA_TRY(mega_folder_list(&names, p->log_dir));
+    MEGA_TRY(mega_folder_list(p->log_dir, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
         int rank, end = 0;

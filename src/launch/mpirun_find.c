@@ -182,7 +182,7 @@ static void read_hosts(launch_plan *p)
         return;
     }
     char *text = NULL;
-    if (mega_file_read(&text, NULL, p->hostfile) != MEGA_OK) {
+    if (mega_file_read(p->hostfile, &text, NULL) != MEGA_OK) {
         launch_mistake(p, "--hostfile: %s", mega_error_message());
         return;
     }

@@ -27,7 +27,7 @@ static bool watch_read_process(process *out, const char *name)
     char path[64];
     mega_process_stat stat;
     snprintf(path, sizeof path, "/proc/%.20s/stat", name);
-    if (!mega_process_stat_read(&stat, path)) return false;
+    if (!mega_process_stat_read(path, &stat)) return false;
     *out = (process){.id = (pid_t)atoi(name), .parent = (pid_t)stat.parent};
     return true;
 }

@@ -58,7 +58,7 @@ mega_status mega_metrics_check(const char *path)
     char *text = NULL;
     size_t size = 0;
     if (!mega_file_is_regular(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     const mega_status st = check_first(path, text, size);
     mega_free(text);
     return st;
@@ -111,7 +111,7 @@ static mega_status cut_rows_of(const mega_metrics *m, const char *path)
     char *text = NULL;
     size_t size = 0;
     keeper k = {.run = m->run, .through = m->through};
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     mega_status st = check_first(path, text, size);
     if (st == MEGA_OK) st = keep_rows(&k, text, size, path);
     mega_free(text);

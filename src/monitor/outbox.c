@@ -34,7 +34,7 @@ mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *
     if (o == NULL) return MEGA_NO_MEMORY(path, "its queued data");
     if (head_bytes > 0) mega_buffer_append(&o->head, head, head_bytes);
     mega_status st = mega_buffer_check(&o->head, path);
-    if (st == MEGA_OK) st = mega_append_create(&o->file, path);
+    if (st == MEGA_OK) st = mega_append_create(path, &o->file);
     if (st == MEGA_OK) *out = o;
     else
         mega_outbox_close(o);

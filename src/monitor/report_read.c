@@ -21,7 +21,7 @@ static mega_status find_metrics(char **out, const char *folder)
     mega_buffer found = {0};
     size_t count = 0;
     char *path = NULL;
-    MEGA_TRY(mega_folder_list(&names, folder));
+    MEGA_TRY(mega_folder_list(folder, &names));
     for (size_t i = 0; i < names.count; i++) {
         if (!ends_with(names.name[i], ENDING)) continue;
         mega_buffer_printf(&found, "%s%s", count > 0 ? ", " : "", names.name[i]);
@@ -50,7 +50,7 @@ static mega_status load_about(json_t **out, const char *path)
     char *text = NULL;
     size_t size = 0;
     json_error_t error;
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     *out = mega_json_load(text, size, 0, &error);
     mega_free(text);
     if (*out != NULL) return MEGA_OK;

@@ -38,7 +38,7 @@ static mega_status find_add_folder(mega_document_files *f, const char *folder, i
                          "--input: %s: folders nested more than %d deep; does a link lead back to a parent folder?",
                          folder, FOLDER_DEPTH_MAX);
     mega_names names;
-    MEGA_TRY(mega_folder_list(&names, folder));
+    MEGA_TRY(mega_folder_list(folder, &names));
     mega_status st = MEGA_OK;
     for (size_t i = 0; st == MEGA_OK && i < names.count; i++) {
         if (names.name[i][0] == '.') continue;

@@ -106,7 +106,7 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
     size_t size;
     mega_buffer scratch = {0};
     mega_cursor c;
-    mega_status st = mega_file_read(&text, &size, vocab_file);
+    mega_status st = mega_file_read(vocab_file, &text, &size);
     if (st == MEGA_OK) {
         mega_cursor_init(&c, vocab_file, text, size);
         mega_vocabulary_bound(&t->vocabulary, size);
@@ -115,7 +115,7 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
         mega_free(text);
         text = NULL;
     }
-    if (st == MEGA_OK) st = mega_file_read(&text, &size, merge_file);
+    if (st == MEGA_OK) st = mega_file_read(merge_file, &text, &size);
     if (st == MEGA_OK) st = files_read_merges(t, merge_file, text, size, &scratch);
     mega_free(text);
     mega_buffer_fini(&scratch);
@@ -177,7 +177,7 @@ mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_fil
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(&text, &size, vocab_file));
+    MEGA_TRY(mega_file_read(vocab_file, &text, &size));
     mega_tokenizer *t = NULL;
     mega_cursor c;
     mega_cursor_init(&c, vocab_file, text, size);
@@ -198,7 +198,7 @@ mega_status mega_tokenizer_is_json(bool *out, const char *path)
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     mega_cursor c;
     mega_cursor_init(&c, path, text, size);
     bool first = true, more = false;

@@ -407,7 +407,7 @@ static mega_status find_eod(mega_tokenizer *t, const char *path)
     mega_status st = MEGA_OK;
     if (config == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
     else if (mega_file_exists(config))
-        st = mega_file_read(&text, &size, config);
+        st = mega_file_read(config, &text, &size);
     if (text != NULL) st = read_eos(t, config, text, size);
     mega_free(text);
     mega_free(config);
@@ -459,7 +459,7 @@ mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(&text, &size, path));
+    MEGA_TRY(mega_file_read(path, &text, &size));
     mega_cursor c;
     json_layout layout;
     mega_tokenizer_kind kind = MEGA_KIND_BPE;

@@ -144,7 +144,7 @@ static mega_status save_write_file(file_set *set, int which, mega_buffer *text)
     if (set->temporary[which] == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", set->folder, file_name[which]);
     mega_temporaries_remove(set->folder, file_name[which], file_name[which], false);
-    MEGA_TRY(mega_writer_create(&w, set->temporary[which]));
+    MEGA_TRY(mega_writer_create(set->temporary[which], &w));
     mega_writer_expect(w, (int64_t)text->size);
     MEGA_IGNORE(mega_writer_write(w, text->data, text->size)); /* close returns its error */
     MEGA_TRY(mega_writer_close(w, true));

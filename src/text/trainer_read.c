@@ -144,7 +144,7 @@ static mega_status trainer_read_begin(reader *r, mega_trainer *t)
     r->workers = r->input->workers;
     r->worker[0].trainer = t;
     for (int i = 1; i < r->workers; i++) MEGA_TRY(mega_trainer_create_like(&r->worker[i].trainer, t));
-    return mega_team_create(&r->team, r->workers);
+    return mega_team_create(r->workers, &r->team);
 }
 
 static void trainer_read_end(reader *r)

@@ -12,7 +12,7 @@ mega_status train_load_open(trainer *t)
     int *pids = mega_calloc((size_t)count, sizeof *pids);
     if (pids == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the ranks of a host");
     mega_status st = MEGA_OK;
-    if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(&t->meter, pids, count);
+    if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(pids, count, &t->meter);
     mega_free(pids);
     return st;
 }

@@ -52,7 +52,7 @@ static mega_status put_found(mega_buffer *out, const char *folder)
         mega_options_put_near(out, folder);
         return MEGA_OK;
     }
-    MEGA_TRY(mega_folder_list(&names, folder));
+    MEGA_TRY(mega_folder_list(folder, &names));
     mega_buffer_puts(out, list_names(out, &names) > 0 ? " and no checkpoint" : "found an empty folder");
     mega_names_fini(&names);
     return MEGA_OK;

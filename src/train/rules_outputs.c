@@ -29,7 +29,7 @@ static mega_status try_place(const char *path, const char *there, bool folder)
     struct stat info;
     if (folder || there != path) return mega_folder_try(there);
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return MEGA_OK;
-    MEGA_TRY(mega_writer_append_to(&w, path));
+    MEGA_TRY(mega_writer_append_to(path, &w));
     return mega_writer_close(w, false);
 }
 

@@ -145,7 +145,7 @@ static bool has_leftovers(const char *folder)
 {
     mega_names names = {0};
     bool found = false;
-    if (!mega_folder_exists(folder) || mega_folder_list(&names, folder) != MEGA_OK) return false;
+    if (!mega_folder_exists(folder) || mega_folder_list(folder, &names) != MEGA_OK) return false;
     for (size_t i = 0; i < names.count; i++) {
         const char *mark = strncmp(names.name[i], "iter_", 5) == 0 ? strstr(names.name[i], ".tmp-") : NULL;
         found = found || (mark != NULL && mega_owner_is_known(mark + 5));

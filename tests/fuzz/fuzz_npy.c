@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_require(mega_gpt_index_get(&index, &spec, cache, NULL, "fill") == MEGA_OK, "the cache is filled");
     mega_gpt_index_fini(&index);
     mega_names names = {0};
-    fuzz_require(mega_folder_list(&names, cache) == MEGA_OK && names.count == 4, "the cache has four files");
+    fuzz_require(mega_folder_list(cache, &names) == MEGA_OK && names.count == 4, "the cache has four files");
     char path[300];
     snprintf(path, sizeof path, "%s/%s", cache, names.name[data[0] % 4]);
     mega_names_fini(&names);

@@ -40,7 +40,7 @@ static golden golden_read(void)
     golden g = {.count = 0};
     char *bytes = NULL;
     size_t size = 0;
-    GPT_RUN_OK(mega_file_read(&bytes, &size, mega_kit_source("tests/golden/gpt2.bin")));
+    GPT_RUN_OK(mega_file_read(mega_kit_source("tests/golden/gpt2.bin"), &bytes, &size));
     const uint8_t *at = (const uint8_t *)bytes, *const end = at + size;
     assert_memory_equal(take(&at, end, 8), "MEGAGLD1", 8);
     const uint32_t count = take_u32(&at, end);

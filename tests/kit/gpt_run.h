@@ -59,7 +59,7 @@ static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
     GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));
     GPT_RUN_OK(mega_params_allocate(r.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     GPT_RUN_OK(mega_params_initialize(r.params, 1234));
-    if (o->threads > 1) GPT_RUN_OK(mega_team_create(&r.team, o->threads));
+    if (o->threads > 1) GPT_RUN_OK(mega_team_create(o->threads, &r.team));
     mega_graph *g = NULL;
     GPT_RUN_OK(mega_graph_create(o->dtype, r.params, r.layout, &g));
     GPT_RUN_OK(o->evaluate ? gpt_describe_evaluate(g, m, 0, o->batch, o->seq)

@@ -153,7 +153,7 @@ void mega_kit_until_asleep(int pid, int tid)
     char path[64];
     mega_process_stat stat;
     snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    while (mega_process_stat_read(&stat, path) && stat.state != 'S') sched_yield();
+    while (mega_process_stat_read(path, &stat) && stat.state != 'S') sched_yield();
 }
 
 const char *mega_kit_peers(void)

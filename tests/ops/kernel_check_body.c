@@ -109,7 +109,7 @@ static size_t output_bytes(const check_output *o)
 static void run_form(check *k, const mega_kernel *kernel, void *args, mega_kernel_head *head, int threads, int runs)
 {
     mega_team *team = NULL;
-    assert_int_equal(mega_team_create(&team, threads), MEGA_OK);
+    assert_int_equal(mega_team_create(threads, &team), MEGA_OK);
     const size_t bytes = kernel->scratch != NULL ? kernel->scratch(args, threads) : 0;
     void *block = mega_malloc(bytes + 2 * GUARD);
     assert_non_null(block);

@@ -98,7 +98,7 @@ static int compare_file(const char *a, const char *b, const char *name)
     char *path[2] = {mega_format("%s/iter_%07d/%s", a, HALF, name), mega_format("%s/iter_%07d/%s", b, HALF, name)};
     char *text[2];
     size_t size[2];
-    for (int i = 0; i < 2; i++) need(mega_file_read(&text[i], &size[i], path[i]));
+    for (int i = 0; i < 2; i++) need(mega_file_read(path[i], &text[i], &size[i]));
     const int differs = size[0] != size[1] || memcmp(text[0], text[1], size[0]) != 0;
     if (differs) fprintf(stderr, "%s and %s differ\n", path[0], path[1]);
     for (int i = 0; i < 2; i++) {

@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 {
     scene s = {.gpt = engine_run_gpt(), .how = argc > 1 ? argv[1] : "dp"};
     need(mega_world_create(&s.world, NULL));
-    need(mega_team_create(&s.team, 1));
+    need(mega_team_create(1, &s.team));
     mega_team_stop_on(s.team, &stop);
     s.gpt.num_layers = 4;
     if (is(&s, "interleaved")) s.gpt.stage_chunks = 2;

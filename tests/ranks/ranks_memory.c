@@ -53,7 +53,7 @@ static double measure(mega_world *world, const setting *s)
     mega_engine_memory m;
     mega_engine_options o = engine_run_options(2 * ranks, 1, 1e-4);
     const double before = held_bytes();
-    need(mega_team_create(&team, 1));
+    need(mega_team_create(1, &team));
     o.batch.micro_step = ranks / s->pp;
     o.layout.pp = s->pp;
     o.compute = MEGA_BF16;

@@ -51,7 +51,7 @@ static mega_status attempt(mega_world *world, int argc, char **argv, mega_error_
     cfg.train.engine.world_size = mega_world_size(world);
     cfg.train.engine.local_world_size = mega_world_local_size(world);
     if (st == MEGA_OK) st = mega_options_read(cfg.train.engine.options, "pretrain_gpt", argc, argv);
-    if (st == MEGA_OK) st = mega_team_create(&team, 1);
+    if (st == MEGA_OK) st = mega_team_create(1, &team);
     if (st == MEGA_OK)
         st = cfg.train.dry_run ? mega_train_plan(&cfg.train, team, world, &plan) : mega_train(&cfg.train, team, &io);
     mega_error_get(error);

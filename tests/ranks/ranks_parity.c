@@ -164,7 +164,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     r->gpt.stage_chunks = s->chunks;
     r->gpt.sequence_parallel = world != NULL && s->sp != 0;
     r->gpt.distribute_saved = world != NULL && s->distribute != 0;
-    need(mega_team_create(&r->team, s->threads));
+    need(mega_team_create(s->threads, &r->team));
     mega_engine_options o = engine_run_options(BATCH, micro, 0);
     set_recipe(&o, s);
     o.compute = s->compute;

@@ -309,7 +309,7 @@ static bool is_same_file(const char *a, const char *b, const char *name)
     size_t size[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         path_of(path, "%s/%s", i == 0 ? a : b, name);
-        need(mega_file_read(&text[i], &size[i], path));
+        need(mega_file_read(path, &text[i], &size[i]));
     }
     const bool same = size[0] == size[1] && memcmp(text[0], text[1], size[0]) == 0;
     mega_free(text[0]);

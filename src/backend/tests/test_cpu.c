@@ -39,7 +39,7 @@ static void test_peak(void **state)
     const double one = mega_cpu_peak_flops(NULL, MEGA_F32);
     assert_true(one > 1e5 && one < 1e13);
     mega_team *team;
-    assert_int_equal(mega_team_create(&team, 2), MEGA_OK);
+    assert_int_equal(mega_team_create(2, &team), MEGA_OK);
     const double two = mega_cpu_peak_flops(team, MEGA_BF16);
     assert_true(two > 1e5 && two < 1e13);
     const mega_peak peak = mega_cpu_peak_measure(team, MEGA_F32);

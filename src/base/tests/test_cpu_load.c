@@ -70,7 +70,7 @@ static void near(double found, double expected)
 static mega_cpu_meter *meter_of(const int *pids, int count)
 {
     mega_cpu_meter *m;
-    assert_int_equal(mega_cpu_meter_create_at(&m, proc, sys, pids, count, 100), MEGA_OK);
+    assert_int_equal(mega_cpu_meter_create_at(proc, sys, pids, count, 100, &m), MEGA_OK);
     assert_non_null(m);
     return m;
 }
@@ -194,10 +194,10 @@ static void unknown_is_no_error(void **state)
     mega_cpu_meter *m;
     begin();
     put_process(pid, "0", 0, 0);
-    assert_int_equal(mega_cpu_meter_create_at(&m, proc, sys, &pid, 1, 0), MEGA_OK); /* no /proc/stat */
+    assert_int_equal(mega_cpu_meter_create_at(proc, sys, &pid, 1, 0, &m), MEGA_OK); /* no /proc/stat */
     assert_null(m);
     mega_kit_write(mega_kit_path(proc, "stat"), "nothing of the kind\n");
-    assert_int_equal(mega_cpu_meter_create_at(&m, proc, sys, &pid, 1, 0), MEGA_OK);
+    assert_int_equal(mega_cpu_meter_create_at(proc, sys, &pid, 1, 0, &m), MEGA_OK);
     assert_null(m);
     assert_false(mega_cpu_meter_read(m, 0, &load));
     near(load.others, 0);
@@ -217,7 +217,7 @@ static void this_machine_answers(void **state)
     (void)state;
     mega_cpu_meter *m;
     mega_cpu_load load;
-    assert_int_equal(mega_cpu_meter_create(&m, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_cpu_meter_create(NULL, 0, &m), MEGA_OK);
     if (m == NULL) mega_kit_skip("this system does not tell what its cores do");
     volatile double x = 1;
     for (const double until = mega_time_now() + 0.3; mega_time_now() < until;) x = x * 1.0000001;

@@ -17,7 +17,7 @@ static void assert_content(const char *path, const char *expected)
 {
     char *text = NULL;
     size_t n = 0;
-    if (mega_file_read(&text, &n, path) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_file_read(path, &text, &n) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_int_equal(n, strlen(expected));
     assert_string_equal(text, expected);
     mega_free(text);
@@ -30,7 +30,7 @@ static void read_and_map_give_the_bytes(void **state)
     mega_kit_write(path, "hello\nworld");
     assert_content(path, "hello\nworld");
     mega_map map = {0};
-    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(mega_map_open(path, &map), MEGA_OK);
     assert_int_equal(map.size, 11);
     assert_memory_equal(map.data, "hello\nworld", 11);
     mega_map_close(&map);
@@ -40,13 +40,13 @@ static void read_and_map_give_the_bytes(void **state)
     const char *empty = mega_kit_path(folder, "empty");
     mega_kit_write(empty, "");
     assert_content(empty, "");
-    assert_int_equal(mega_map_open(&map, empty), MEGA_OK);
+    assert_int_equal(mega_map_open(empty, &map), MEGA_OK);
     assert_null(map.data);
     assert_int_equal(map.size, 0);
     mega_map_close(&map);
 
     char *text = NULL; /* a file for which the system reports size 0 */
-    assert_int_equal(mega_file_read(&text, NULL, "/proc/self/status"), MEGA_OK);
+    assert_int_equal(mega_file_read("/proc/self/status", &text, NULL), MEGA_OK);
     assert_non_null(strstr(text, "VmSize"));
     mega_free(text);
 
@@ -71,19 +71,19 @@ static void refusals_name_path_and_reason(void **state)
     mega_writer *writer = NULL;
     mega_names names = {0};
     int64_t size;
-    assert_int_equal(mega_file_read(&text, NULL, NULL), MEGA_ERR_USAGE);
-    assert_int_equal(mega_file_read(&text, NULL, missing), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_file_read(NULL, &text, NULL), MEGA_ERR_USAGE);
+    assert_int_equal(mega_file_read(missing, &text, NULL), MEGA_ERR_NOT_FOUND);
     assert_non_null(strstr(mega_error_message(), missing));
     assert_non_null(strstr(mega_error_message(), "No such file or directory; check the path"));
-    assert_int_equal(mega_map_open(&map, missing), MEGA_ERR_NOT_FOUND);
-    assert_int_equal(mega_map_open(&map, below), MEGA_ERR_NOT_FOUND);
-    assert_int_equal(mega_map_open(&map, folder), MEGA_ERR_IO);
+    assert_int_equal(mega_map_open(missing, &map), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_map_open(below, &map), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_map_open(folder, &map), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), "Is a directory"));
     assert_int_equal(mega_file_size(missing, &size), MEGA_ERR_NOT_FOUND);
-    assert_int_equal(mega_writer_create(&writer, mega_kit_path(missing, "x")), MEGA_ERR_NOT_FOUND);
-    assert_int_equal(mega_writer_create(&writer, folder), MEGA_ERR_IO);
+    assert_int_equal(mega_writer_create(mega_kit_path(missing, "x"), &writer), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_writer_create(folder, &writer), MEGA_ERR_IO);
     assert_null(writer);
-    assert_int_equal(mega_folder_list(&names, missing), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_folder_list(missing, &names), MEGA_ERR_NOT_FOUND);
     assert_int_equal(mega_folder_create(file), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), "a file of this name is there"));
     assert_int_equal(mega_folder_create(below), MEGA_ERR_IO);
@@ -109,21 +109,21 @@ static void pipes_and_devices_are_no_files(void **state)
     assert_int_equal(mkfifo(named, 0600), 0);
     const char *const refused[] = {named, "/dev/zero"}, *const said[] = {"a named pipe", "a device"};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mega_file_read(&text, NULL, refused[i]), MEGA_ERR_IO);
+        assert_int_equal(mega_file_read(refused[i], &text, NULL), MEGA_ERR_IO);
         assert_non_null(strstr(mega_error_message(), refused[i]));
         assert_non_null(strstr(mega_error_message(), said[i]));
-        assert_int_equal(mega_map_open(&map, refused[i]), MEGA_ERR_IO);
+        assert_int_equal(mega_map_open(refused[i], &map), MEGA_ERR_IO);
     }
     assert_int_equal(pipe(ends), 0);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
-    assert_int_equal(mega_map_open(&map, path), MEGA_ERR_IO);
+    assert_int_equal(mega_map_open(path, &map), MEGA_ERR_IO);
     assert_int_equal(write(ends[1], "text", 4), 4);
     close(ends[1]);
-    assert_int_equal(mega_file_read(&text, NULL, path), MEGA_OK);
+    assert_int_equal(mega_file_read(path, &text, NULL), MEGA_OK);
     assert_string_equal(text, "text");
     mega_free(text);
     close(ends[0]);
-    assert_int_equal(mega_file_read(&text, NULL, "/dev/null"), MEGA_OK);
+    assert_int_equal(mega_file_read("/dev/null", &text, NULL), MEGA_OK);
     assert_string_equal(text, "");
     mega_free(text);
 }
@@ -142,7 +142,7 @@ static void folders_are_made_listed_and_removed(void **state)
     assert_int_equal(symlink(mega_kit_path(folder, "kept"), mega_kit_path(folder, "a/link")), 0);
     assert_int_equal(symlink(folder, mega_kit_path(folder, "a/loop")), 0);
     mega_names names = {0};
-    assert_int_equal(mega_folder_list(&names, mega_kit_path(folder, "a")), MEGA_OK);
+    assert_int_equal(mega_folder_list(mega_kit_path(folder, "a"), &names), MEGA_OK);
     static const char *const expected[] = {".hidden", "B", "b", "link", "loop", "z"};
     assert_int_equal(names.count, 6);
     for (size_t i = 0; i < 6; i++) assert_string_equal(names.name[i], expected[i]);
@@ -152,7 +152,7 @@ static void folders_are_made_listed_and_removed(void **state)
     assert_int_equal(mega_tree_remove(mega_kit_path(folder, "a")), MEGA_OK);
     assert_false(mega_folder_exists(mega_kit_path(folder, "a")));
     assert_content(mega_kit_path(folder, "kept"), "kept"); /* links must not be followed */
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
 }
@@ -182,7 +182,7 @@ static void large_writer_writes_all_sizes(void **state)
     for (uint32_t i = 0; i < (17u << 20) + 5; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 24);
     for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
         mega_writer *w = NULL;
-        assert_int_equal(mega_writer_create_large(&w, path), MEGA_OK);
+        assert_int_equal(mega_writer_create_large(path, &w), MEGA_OK);
         for (size_t at = 0, n = 1; at < size[k]; at += n, n = n * 3 + 1) {
             if (n > size[k] - at) n = size[k] - at;
             assert_int_equal(mega_writer_write(w, bytes + at, n), MEGA_OK);
@@ -192,7 +192,7 @@ static void large_writer_writes_all_sizes(void **state)
         assert_int_equal(mega_writer_crc32c(w), mega_crc32c(0, bytes, size[k]));
         assert_int_equal(mega_writer_close(w, k == 7), MEGA_OK);
         mega_map map = {0};
-        assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+        assert_int_equal(mega_map_open(path, &map), MEGA_OK);
         mega_map_fetch(&map, 5000, 1u << 20);
         assert_int_equal(map.size, size[k]);
         if (map.size > 0) assert_memory_equal(map.data, bytes, size[k]);
@@ -209,7 +209,7 @@ static void what_was_never_read_is_not_cached(void **state)
     mega_map map = {0};
     mega_kit_write(path, "first page");
     assert_int_equal(truncate(path, (5 << 20) + 7), 0);
-    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(mega_map_open(path, &map), MEGA_OK);
     assert_true(mega_map_is_cached(&map, 3, 5));
     assert_false(mega_map_is_cached(&map, 0, map.size));
     assert_false(mega_map_is_cached(&map, map.size - 1, 1));
@@ -224,7 +224,7 @@ static void large_writer_tells_a_full_disk(void **state)
     uint8_t *bytes = mega_calloc(1, BYTES);
     for (int pieces = 1; pieces <= 16; pieces++) {
         mega_writer *w = NULL;
-        assert_int_equal(mega_writer_create_large(&w, "/dev/full"), MEGA_OK);
+        assert_int_equal(mega_writer_create_large("/dev/full", &w), MEGA_OK);
         mega_writer_expect(w, (int64_t)pieces * BYTES);
         for (int i = 0; i < pieces; i++) MEGA_IGNORE(mega_writer_write(w, bytes, BYTES));
         assert_int_equal(mega_writer_close(w, true), MEGA_ERR_IO);
@@ -242,7 +242,7 @@ static void writer_writes_all_sizes(void **state)
     char *bytes = mega_malloc(LARGE);
     for (int i = 0; i < LARGE; i++) bytes[i] = (char)(i * 31 % 251);
     mega_writer *w = NULL;
-    assert_int_equal(mega_writer_create(&w, path), MEGA_OK);
+    assert_int_equal(mega_writer_create(path, &w), MEGA_OK);
     mega_buffer expected = {0};
     static const size_t sizes[] = {0, 1, 5, 4096, 262143, 1, 262144, 262145, 3, LARGE, 17};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -257,22 +257,22 @@ static void writer_writes_all_sizes(void **state)
     assert_int_equal(size, expected.size);
     assert_int_equal(mega_writer_close(w, true), MEGA_OK);
     mega_map map = {0};
-    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(mega_map_open(path, &map), MEGA_OK);
     assert_int_equal(map.size, expected.size);
     assert_memory_equal(map.data, expected.data, map.size);
     mega_map_close(&map);
 
-    assert_int_equal(mega_writer_append_to(&w, path), MEGA_OK);
+    assert_int_equal(mega_writer_append_to(path, &w), MEGA_OK);
     assert_int_equal(mega_writer_position(w), expected.size);
     assert_int_equal(mega_writer_write(w, "tail", 4), MEGA_OK);
     assert_int_equal(mega_writer_crc32c(w), mega_crc32c(0, "tail", 4));
     assert_int_equal(mega_writer_close(w, false), MEGA_OK);
-    assert_int_equal(mega_map_open(&map, path), MEGA_OK);
+    assert_int_equal(mega_map_open(path, &map), MEGA_OK);
     assert_int_equal(map.size, expected.size + 4);
     assert_memory_equal(map.data + expected.size, "tail", 4);
     mega_map_close(&map);
 
-    assert_int_equal(mega_writer_create(&w, path), MEGA_OK); /* starts again from an empty file */
+    assert_int_equal(mega_writer_create(path, &w), MEGA_OK); /* starts again from an empty file */
     assert_int_equal(mega_writer_write(w, "gone", 4), MEGA_OK);
     mega_writer_abandon(w);
     assert_false(mega_file_exists(path));
@@ -288,7 +288,7 @@ static void a_full_disk_is_told_once_and_kept(void **state)
     if (access("/dev/full", W_OK) != 0) mega_kit_skip("/dev/full is not there");
     static const char bytes[300000];
     mega_writer *w = NULL;
-    assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
+    assert_int_equal(mega_writer_create("/dev/full", &w), MEGA_OK);
     assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK); /* stays in the buffer */
     assert_int_equal(mega_writer_write(w, bytes, sizeof bytes), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(),
@@ -301,7 +301,7 @@ static void a_full_disk_is_told_once_and_kept(void **state)
     assert_int_equal(mega_writer_close(w, true), MEGA_ERR_IO);
     assert_non_null(strstr(mega_error_message(), "No space left"));
 
-    assert_int_equal(mega_writer_create(&w, "/dev/full"), MEGA_OK);
+    assert_int_equal(mega_writer_create("/dev/full", &w), MEGA_OK);
     assert_int_equal(mega_writer_write(w, "x", 1), MEGA_OK);
     assert_int_equal(mega_writer_close(w, false), MEGA_ERR_IO); /* close flushes and returns the error */
 }
@@ -319,7 +319,7 @@ static void a_limit_on_file_sizes_is_told(void **state)
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     mega_writer *w = NULL;
-    assert_int_equal(mega_writer_create(&w, path), MEGA_OK);
+    assert_int_equal(mega_writer_create(path, &w), MEGA_OK);
     mega_writer_expect(w, sizeof bytes);
     MEGA_IGNORE(mega_writer_write(w, bytes, sizeof bytes));
     const mega_status st = mega_writer_close(w, false);
@@ -377,7 +377,7 @@ static void atomic_write_shows_old_or_new(void **state)
     for (int i = 0; i < 5; i++) assert_string_equal(h.seen[i], contents[i]);
     mega_buffer_fini(&h.log);
     mega_names names = {0};
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
 }
@@ -441,7 +441,7 @@ static void atomic_write_that_fails_leaves_nothing(void **state)
     assert_int_equal(mega_file_write_atomic(path, "x", 1), MEGA_ERR_IO); /* a non-empty folder has this name */
     assert_non_null(strstr(mega_error_message(), path));
     mega_names names = {0};
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
 }
@@ -454,13 +454,13 @@ static void observer_hears_every_change(void **state)
     mega_file_observe(listen_in, &h);
     MEGA_IGNORE(mega_folder_create(mega_kit_path(folder, "d/e")));
     mega_writer *w = NULL;
-    if (mega_writer_create(&w, mega_kit_path(folder, "d/f")) == MEGA_OK) {
+    if (mega_writer_create(mega_kit_path(folder, "d/f"), &w) == MEGA_OK) {
         MEGA_IGNORE(mega_writer_write(w, "abc", 3));
         MEGA_IGNORE(mega_writer_flush(w));
         MEGA_IGNORE(mega_writer_write(w, "de", 2));
         MEGA_IGNORE(mega_writer_close(w, true));
     }
-    if (mega_writer_append_to(&w, mega_kit_path(folder, "d/f")) == MEGA_OK) {
+    if (mega_writer_append_to(mega_kit_path(folder, "d/f"), &w) == MEGA_OK) {
         MEGA_IGNORE(mega_writer_write(w, "g", 1));
         MEGA_IGNORE(mega_writer_close(w, false));
     }
@@ -483,8 +483,8 @@ static int use_files(void *user)
     char *text = NULL;
     mega_status st = mega_folder_create(mega_kit_path(folder, "x/y"));
     if (st == MEGA_OK) st = mega_file_write_atomic(mega_kit_path(folder, "x/y/f"), "content", 7);
-    if (st == MEGA_OK) st = mega_file_read(&text, NULL, mega_kit_path(folder, "x/y/f"));
-    if (st == MEGA_OK) st = mega_folder_list(&names, mega_kit_path(folder, "x"));
+    if (st == MEGA_OK) st = mega_file_read(mega_kit_path(folder, "x/y/f"), &text, NULL);
+    if (st == MEGA_OK) st = mega_folder_list(mega_kit_path(folder, "x"), &names);
     if (st == MEGA_OK) st = mega_tree_remove(mega_kit_path(folder, "x"));
     mega_names_fini(&names);
     mega_free(text);

@@ -69,7 +69,7 @@ static void one_folder_by_two_names(void **state)
     mega_free(killed);
     assert_int_equal(mega_folder_try("none"), MEGA_ERR_NOT_FOUND);
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, "here"), MEGA_OK);
+    assert_int_equal(mega_folder_list("here", &names), MEGA_OK);
     assert_int_equal(names.count, 0); /* no file is left */
     mega_names_fini(&names);
     assert_int_equal(chdir(before), 0);

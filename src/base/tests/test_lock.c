@@ -23,7 +23,7 @@ static mega_lock_request request_of(const char *path)
 static mega_lock *must_acquire(const mega_lock_request *r)
 {
     mega_lock *lock = NULL;
-    if (mega_lock_acquire(&lock, r) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_lock_acquire(r, &lock) != MEGA_OK) fail_msg("%s", mega_error_message());
     return lock;
 }
 
@@ -31,7 +31,7 @@ static void assert_refused(const mega_lock_request *r, const char *said)
 {
     mega_lock *lock = NULL;
     assert_int_equal(mega_lock_probe(r), MEGA_ERR_BUSY);
-    assert_int_equal(mega_lock_acquire(&lock, r), MEGA_ERR_BUSY);
+    assert_int_equal(mega_lock_acquire(r, &lock), MEGA_ERR_BUSY);
     if (strstr(mega_error_message(), said) == NULL) fail_msg("\"%s\" is not in: %s", said, mega_error_message());
 }
 
@@ -82,11 +82,11 @@ static void one_process_holds_it(void **state)
     mega_lock_release(lock);
     assert_acquired(&r);
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 0); /* no temporary file may be left */
     mega_names_fini(&names);
     const mega_lock_request nowhere = request_of(mega_kit_path(folder, "no/such/lock"));
-    assert_int_equal(mega_lock_acquire(&lock, &nowhere), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_lock_acquire(&nowhere, &lock), MEGA_ERR_NOT_FOUND);
 }
 
 /* A child process ends while it holds the lock; without `reap` it stays a zombie. */
@@ -96,7 +96,7 @@ static void die_with_lock(const mega_lock_request *r, bool reap)
     const pid_t child = fork();
     if (child == 0) {
         mega_lock *lock;
-        _exit(mega_lock_acquire(&lock, r) == MEGA_OK ? 0 : 1);
+        _exit(mega_lock_acquire(r, &lock) == MEGA_OK ? 0 : 1);
     }
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | (reap ? 0 : WNOWAIT)), 0);
     assert_int_equal(info.si_status, 0);
@@ -200,7 +200,7 @@ static void a_removed_file_is_made_again(void **state)
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(mega_lock_check(first), MEGA_OK);
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 1); /* no temporary file either */
     mega_names_fini(&names);
     assert_int_equal(unlink(r.path), 0);
@@ -259,7 +259,7 @@ static void a_takeover_is_given_back(void **state)
     assert_false(mega_lock_is_lost(first));
     mega_names names;
     char *folder = mega_path_folder(r.path);
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 1);
     mega_names_fini(&names);
     mega_free(folder);
@@ -317,7 +317,7 @@ static void lock_of_another_user_is_replaced(void **state)
     if (child == 0) {
         mega_lock *lock;
         if (geteuid() == 0 && setuid(NOBODY) != 0) _exit(2);
-        const mega_status st = mega_lock_acquire(&lock, &r);
+        const mega_status st = mega_lock_acquire(&r, &lock);
         if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
         if (st == MEGA_OK) mega_lock_release(lock);
         _exit(st == MEGA_OK ? 0 : 1);
@@ -353,7 +353,7 @@ static int container_run(const void *user)
     char *folder = mega_path_folder(r->path);
     mega_temporaries_remove(folder, "f", "f", false);
     mega_free(folder);
-    if (mega_lock_acquire(&lock, r) != MEGA_ERR_BUSY || strstr(mega_error_message(), "it renewed its lock") == NULL)
+    if (mega_lock_acquire(r, &lock) != MEGA_ERR_BUSY || strstr(mega_error_message(), "it renewed its lock") == NULL)
         return 1;
     return 0;
 }
@@ -399,7 +399,7 @@ static void what_is_no_lock_stays(void **state)
     mega_lock *lock = NULL;
     remove(r.path);
     assert_int_equal(mkfifo(r.path, 0600), 0);
-    assert_int_equal(mega_lock_acquire(&lock, &r), MEGA_ERR_IO);
+    assert_int_equal(mega_lock_acquire(&r, &lock), MEGA_ERR_IO);
     mega_error_clear();
 }
 
@@ -437,7 +437,7 @@ static void one_of_many_gets_a_stale_one(void **state)
             if (fork() != 0) continue;
             mega_lock *lock = NULL;
             close(go[1]);
-            word = mega_lock_acquire(&lock, &r) == MEGA_OK ? 'y' : 'n';
+            word = mega_lock_acquire(&r, &lock) == MEGA_OK ? 'y' : 'n';
             if (write(said[1], &word, 1) != 1 || read(go[0], &word, 1) != 0) _exit(1);
             mega_lock_release(lock);
             _exit(0);
@@ -459,7 +459,7 @@ static void one_of_many_gets_a_stale_one(void **state)
 static int acquire_and_release(void *user)
 {
     mega_lock *lock;
-    const mega_status st = mega_lock_acquire(&lock, user);
+    const mega_status st = mega_lock_acquire(user, &lock);
     if (st == MEGA_OK) mega_lock_release(lock);
     return (int)st;
 }

@@ -34,7 +34,7 @@ static void every_thread_runs_once_per_run(void **state)
     (void)state;
     for (int size = 1; size <= 5; size++) {
         mega_team *team = NULL;
-        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        assert_int_equal(mega_team_create(size, &team), MEGA_OK);
         assert_int_equal(mega_team_size(team), size);
         tally t = {.size = size};
         enum { RUNS = 300 };
@@ -64,7 +64,7 @@ static void a_run_meets_workers_at_any_moment(void **state)
     (void)state;
     enum { RUNS = 200 };
     mega_team *team = NULL;
-    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    assert_int_equal(mega_team_create(3, &team), MEGA_OK);
     tally t = {.size = 3};
     for (int i = 0; i < RUNS; i++) {
         for (volatile int spin = 0; spin < i * 500; spin++) continue;
@@ -91,7 +91,7 @@ static void results_of_all_threads_are_visible(void **state)
 {
     (void)state;
     mega_team *team = NULL;
-    assert_int_equal(mega_team_create(&team, 4), MEGA_OK);
+    assert_int_equal(mega_team_create(4, &team), MEGA_OK);
     late_sum s = {.team = team};
     for (int i = 1; i <= 10; i++) {
         mega_team_run(team, sum_late, &s);
@@ -137,7 +137,7 @@ static void every_item_is_claimed_once(void **state)
     for (int size = 1; size <= 8; size++) {
         mega_team *team = NULL;
         tally t = {.size = size};
-        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        assert_int_equal(mega_team_create(size, &team), MEGA_OK);
         for (int i = 0; i < 5; i++)
             for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
                 claim_all(team, counts[n], grains[i], -1);
@@ -154,7 +154,7 @@ static void a_thread_that_is_held_up(void **state)
     (void)state;
     for (int size = 2; size <= 4; size++) {
         mega_team *team = NULL;
-        assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+        assert_int_equal(mega_team_create(size, &team), MEGA_OK);
         for (int i = 0; i < 20; i++) claim_all(team, ITEMS, 1, i % size);
         mega_team_destroy(team);
     }
@@ -183,7 +183,7 @@ static void no_more_threads_claim_than_there_are_cores(void **state)
     atomic_int *pieces = mega_calloc((size_t)size, sizeof *pieces);
     mega_team *team = NULL;
     assert_non_null(pieces);
-    assert_int_equal(mega_team_create(&team, size), MEGA_OK);
+    assert_int_equal(mega_team_create(size, &team), MEGA_OK);
     for (int i = 0; i < 200; i++) {
         if (i % 20 == 0) wait_for_sleep(team);
         mega_team_for(team, ITEMS, 1, note_thread, pieces);
@@ -208,7 +208,7 @@ static void claims_are_shuffled_where_they_should_be(void **state)
     (void)state;
     mega_team *team = NULL;
     int64_t next = 0;
-    assert_int_equal(mega_team_create(&team, 1), MEGA_OK);
+    assert_int_equal(mega_team_create(1, &team), MEGA_OK);
     mega_team_for(team, ITEMS, 1, note_order, &next);
     mega_team_destroy(team);
     assert_int_equal(next, is_shuffled() ? -1 : ITEMS);
@@ -220,7 +220,7 @@ static void zeros(void **state)
     enum { BYTES = 300001 };
     mega_team *team = NULL;
     char *x = mega_malloc(BYTES + 1);
-    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    assert_int_equal(mega_team_create(3, &team), MEGA_OK);
     memset(x, 7, BYTES + 1);
     mega_team_zero(team, x, BYTES);
     for (int i = 0; i < BYTES; i++)
@@ -234,7 +234,7 @@ static int make_team(void *user)
 {
     (void)user;
     mega_team *team = NULL;
-    const mega_status st = mega_team_create(&team, 2);
+    const mega_status st = mega_team_create(2, &team);
     mega_team_destroy(team);
     return st;
 }
@@ -243,7 +243,7 @@ static void teams_that_cannot_be_made(void **state)
 {
     (void)state;
     mega_team *team = NULL;
-    assert_int_equal(mega_team_create(&team, 0), MEGA_ERR_USAGE);
+    assert_int_equal(mega_team_create(0, &team), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "found 0"));
     assert_null(team);
     assert_in_range(mega_kit_fail_each_allocation(make_team, NULL), 1, 4);

@@ -138,11 +138,11 @@ static void keeps_the_newest(void **state)
     assert_false(exists(folder, "iter_0000004"));
     assert_false(exists(folder, "iter_0000005"));
     mega_names names = {0};
-    tiny_ok(mega_folder_list(&names, folder));
+    tiny_ok(mega_folder_list(folder, &names));
     assert_int_equal(names.count, 4); /* 1, 6, 9 and the tracker, nothing else */
     mega_names_fini(&names);
     char *text = NULL;
-    tiny_ok(mega_file_read(&text, NULL, mega_kit_path(folder, "latest_checkpointed_iteration.txt")));
+    tiny_ok(mega_file_read(mega_kit_path(folder, "latest_checkpointed_iteration.txt"), &text, NULL));
     assert_string_equal(text, "6");
     mega_free(text);
     TINY_SAID(mega_checkpoint_write(&(mega_checkpoint_save){
@@ -156,7 +156,7 @@ static int count_files(const char *folder, const char *inside, const mega_checks
 {
     mega_names names = {0};
     int count = 0;
-    tiny_ok(mega_folder_list(&names, *inside != '\0' ? mega_kit_path(folder, inside) : folder));
+    tiny_ok(mega_folder_list(*inside != '\0' ? mega_kit_path(folder, inside) : folder, &names));
     for (size_t i = 0; i < names.count; i++) {
         char name[256];
         snprintf(name, sizeof name, "%s%s%s", inside, *inside != '\0' ? "/" : "", names.name[i]);
@@ -369,7 +369,7 @@ static void signals_end_reading(void **state)
     tiny_init(&m, MEGA_F32, 9);
     tiny_init(&got, MEGA_F32, 10);
     write_iterations(&m, folder, 1, 2, 0);
-    tiny_ok(mega_team_create(&team, 2));
+    tiny_ok(mega_team_create(2, &team));
     mega_team_stop_on(team, &stop);
     for (int any = 0; any < 2; any++)
         TINY_SAID(mega_checkpoint_open_team(&c, folder, any, team), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
@@ -487,7 +487,7 @@ static void refuses_to_save(void **state)
     m.param[3].local_shape[0] = 2;
     TINY_SAID(mega_checkpoint_write(&save), MEGA_ERR_USAGE, "ln_1.bias", "holds 2 of 4 entries of dimension 0");
     mega_names names = {0};
-    tiny_ok(mega_folder_list(&names, folder));
+    tiny_ok(mega_folder_list(folder, &names));
     assert_int_equal(names.count, 1); /* nothing may be left */
     mega_names_fini(&names);
     tiny_fini(&m);
@@ -542,7 +542,7 @@ static void walk_allocations(mega_kit_attempt *run, attempt *a, bool writes)
     assert_true(failed > 50 && failed + 40 > count);
     mega_names names = {0};
     tiny_ok((mega_status)run(a)); /* removes what clean-up steps without memory have left */
-    tiny_ok(mega_folder_list(&names, a->folder));
+    tiny_ok(mega_folder_list(a->folder, &names));
     assert_int_equal(names.count, 2); /* the iteration and the tracker */
     mega_names_fini(&names);
 }

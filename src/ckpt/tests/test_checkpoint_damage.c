@@ -87,7 +87,7 @@ static void damage_file(scene *s, const char *name)
     const char *path = mega_kit_path(mega_kit_path(s->save, "iter_0000002"), name);
     char *bytes = NULL, how[64];
     size_t n = 0;
-    tiny_ok(mega_file_read(&bytes, &n, path));
+    tiny_ok(mega_file_read(path, &bytes, &n));
     char *more = calloc(1, n + 1);
     memcpy(more, bytes, n);
     /* bytes spread over the file, and every byte near the end */
@@ -123,7 +123,7 @@ static void every_file(void **state)
     for (int inner = 0; inner < 2; inner++) {
         mega_names names = {0};
         const char *folder = mega_kit_path(s.save, inner != 0 ? "iter_0000002/state" : "iter_0000002");
-        tiny_ok(mega_folder_list(&names, folder));
+        tiny_ok(mega_folder_list(folder, &names));
         for (size_t i = 0; i < names.count; i++) {
             if (strcmp(names.name[i], "state") == 0) continue;
             damage_file(&s, inner != 0 ? mega_kit_path("state", names.name[i]) : names.name[i]);
@@ -191,7 +191,7 @@ static void large_files(void **state)
     const size_t at[] = {0, (8u << 20) - 1, 8u << 20, (17u << 20) + 3, BYTES - 1};
     for (int threads = 1; threads <= 3; threads++) {
         mega_team *team = NULL;
-        tiny_ok(mega_team_create(&team, threads));
+        tiny_ok(mega_team_create(threads, &team));
         tiny_ok(mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, team));
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             FILE *f = fopen(path, "r+b");
@@ -240,8 +240,8 @@ static void a_thread_that_is_held_up(void **state)
         mega_team *team = NULL;
         mega_map map = {0};
         uint32_t sum = 0;
-        tiny_ok(mega_team_create(&team, threads));
-        tiny_ok(mega_map_open(&map, path));
+        tiny_ok(mega_team_create(threads, &team));
+        tiny_ok(mega_map_open(path, &map));
         atomic_store(&fetched, 0);
         atomic_store(&is_held, false);
         atomic_store(&others, PIECES - 1);

@@ -27,7 +27,7 @@ static void expect_found(const char *folder, int64_t iteration, const char *name
 static void expect_tracker(const char *folder, const char *expected)
 {
     char *text = NULL;
-    tiny_ok(mega_file_read(&text, NULL, mega_kit_path(folder, "latest_checkpointed_iteration.txt")));
+    tiny_ok(mega_file_read(mega_kit_path(folder, "latest_checkpointed_iteration.txt"), &text, NULL));
     assert_string_equal(text, expected);
     mega_free(text);
 }
@@ -102,7 +102,7 @@ static void refuses_tags(void **state)
     longest[sizeof longest - 1] = '\0';
     TINY_SAID(save_as(&m, folder, 7, longest, 0), MEGA_ERR_USAGE, "more than 200 bytes");
     TINY_SAID(save_as(&m, folder, 7, "\x1b[31m", 0), MEGA_ERR_USAGE, "tag \"\": it contains");
-    tiny_ok(mega_folder_list(&names, folder));
+    tiny_ok(mega_folder_list(folder, &names));
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
     longest[MEGA_CHECKPOINT_TAG] = '\0';

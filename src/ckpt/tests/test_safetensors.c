@@ -42,7 +42,7 @@ static void write_zeros(const char *path, const mega_st_entry *entries, int coun
     assert_int_equal(mega_st_writer_close(w, false, &crc, &size), MEGA_OK);
     char *bytes = NULL;
     size_t n = 0;
-    assert_int_equal(mega_file_read(&bytes, &n, path), MEGA_OK);
+    assert_int_equal(mega_file_read(path, &bytes, &n), MEGA_OK);
     assert_int_equal(n, size);
     assert_int_equal(mega_crc32c(0, bytes, n), crc);
     mega_free(bytes);
@@ -52,7 +52,7 @@ static void assert_file(const char *path, const image *expected)
 {
     char *bytes = NULL;
     size_t n = 0;
-    assert_int_equal(mega_file_read(&bytes, &n, path), MEGA_OK);
+    assert_int_equal(mega_file_read(path, &bytes, &n), MEGA_OK);
     assert_int_equal(n, expected->size);
     assert_memory_equal(bytes, expected->bytes, n);
     mega_free(bytes);
@@ -116,7 +116,7 @@ static void order_and_escapes(void **state)
     write_zeros(path, e, count, (mega_st_pair[]){{"z", "1"}, {"format", "pt"}}, 2);
 
     char *text = NULL;
-    assert_int_equal(mega_file_read(&text, NULL, path), MEGA_OK);
+    assert_int_equal(mega_file_read(path, &text, NULL), MEGA_OK);
     assert_non_null(strstr(text + 8, "{\"__metadata__\":{\"format\":\"pt\",\"z\":\"1\"},\"t0\":"));
     assert_non_null(strstr(text + 8, "\"\\\"a\\\\\\b\\f\\n\\r\\t\\u0001/\xc3\xa9\":{"));
     mega_free(text);
@@ -367,8 +367,8 @@ static void peers_write_the_same(void **state)
     mega_free(command);
     char *a = NULL, *b = NULL;
     size_t size_a = 0, size_b = 0;
-    assert_int_equal(mega_file_read(&a, &size_a, mine), MEGA_OK);
-    assert_int_equal(mega_file_read(&b, &size_b, theirs), MEGA_OK);
+    assert_int_equal(mega_file_read(mine, &a, &size_a), MEGA_OK);
+    assert_int_equal(mega_file_read(theirs, &b, &size_b), MEGA_OK);
     assert_int_equal(size_a, size_b);
     assert_memory_equal(a, b, size_a);
     mega_free(a);

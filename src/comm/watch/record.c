@@ -18,7 +18,7 @@ static bool process_look(int pid, mega_process_stat *out)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return mega_process_stat_read(out, path);
+    return mega_process_stat_read(path, out);
 }
 
 static process_state record_process(const struct mega_record *record)

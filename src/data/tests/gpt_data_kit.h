@@ -39,7 +39,7 @@ static inline void gpt_kit_build(mega_gpt_data *d[MEGA_SPLIT_COUNT], const mega_
 static inline int gpt_kit_files_in(const char *folder, const char *name)
 {
     mega_names names;
-    if (mega_folder_list(&names, mega_kit_path(folder, name)) != MEGA_OK) return -1;
+    if (mega_folder_list(mega_kit_path(folder, name), &names) != MEGA_OK) return -1;
     const int n = (int)names.count;
     mega_names_fini(&names);
     return n;

@@ -38,7 +38,7 @@ static void cache_is_checked(void **state)
 
     char warning[GPT_KIT_WARNING];
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, cache), MEGA_OK);
+    assert_int_equal(mega_folder_list(cache, &names), MEGA_OK);
     mega_log_set_sink(gpt_kit_note_warning, warning);
     for (size_t f = 0; f < names.count; f++) {
         const char *path = mega_kit_path(cache, names.name[f]);

@@ -183,7 +183,7 @@ static void golden_file(void **state)
     (void)state;
     char *text;
     size_t size;
-    assert_int_equal(mega_file_read(&text, &size, mega_kit_source("tests/golden/index_arrays.txt")), MEGA_OK);
+    assert_int_equal(mega_file_read(mega_kit_source("tests/golden/index_arrays.txt"), &text, &size), MEGA_OK);
     char *cursor = text;
     int cases = 0;
     while (golden_next(&cursor)) {

@@ -60,12 +60,12 @@ static void bytes_of_the_format(void **state)
     char *text;
     size_t size;
     uint8_t expected[256];
-    assert_int_equal(mega_file_read(&text, &size, path_of(prefix, ".idx")), MEGA_OK);
+    assert_int_equal(mega_file_read(path_of(prefix, ".idx"), &text, &size), MEGA_OK);
     assert_int_equal(size, from_hex(golden_idx, expected));
     assert_memory_equal(text, expected, size);
     mega_free(text);
     const uint16_t tokens[5] = {7, 65499, 9, 1, 2};
-    assert_int_equal(mega_file_read(&text, &size, path_of(prefix, ".bin")), MEGA_OK);
+    assert_int_equal(mega_file_read(path_of(prefix, ".bin"), &text, &size), MEGA_OK);
     assert_int_equal(size, sizeof tokens);
     assert_memory_equal(text, tokens, size);
     mega_free(text);
@@ -227,7 +227,7 @@ static void abandon_leaves_nothing(void **state)
     mega_indexed_writer_abandon(w);
     mega_indexed_writer_abandon(NULL);
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
     assert_int_not_equal(mega_indexed_writer_create(&w, mega_kit_path(folder, "no/such/x"), MEGA_U16), MEGA_OK);

@@ -56,14 +56,14 @@ static void copy_folder(const char *from, const char *to)
 {
     mega_names names;
     assert_int_equal(mega_folder_create(to), MEGA_OK);
-    assert_int_equal(mega_folder_list(&names, from), MEGA_OK);
+    assert_int_equal(mega_folder_list(from, &names), MEGA_OK);
     for (size_t i = 0; i < names.count; i++) {
         char *text, *a = mega_path_join(from, names.name[i]), *b = mega_path_join(to, names.name[i]);
         size_t size;
         if (strstr(names.name[i], ".lock") == NULL && mega_file_exists(a)) {
             struct stat info;
             assert_int_equal(stat(a, &info), 0);
-            assert_int_equal(mega_file_read(&text, &size, a), MEGA_OK);
+            assert_int_equal(mega_file_read(a, &text, &size), MEGA_OK);
             FILE *f = fopen(b, "wb");
             assert_non_null(f);
             assert_int_equal(fwrite(text, 1, size, f), size);
@@ -100,7 +100,7 @@ static void history_fini(history *h)
 static void assert_tidy(const char *folder)
 {
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.name[i], "x.bin") != 0 && strcmp(names.name[i], "x.idx") != 0)
             fail_msg("%s holds %s", folder, names.name[i]);

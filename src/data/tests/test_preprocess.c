@@ -37,7 +37,7 @@ static void expect_tokens(const mega_indexed *ix, int64_t sequence, const int32_
 static void expect_empty_folder(const char *folder, size_t but)
 {
     mega_names names;
-    assert_int_equal(mega_folder_list(&names, folder), MEGA_OK);
+    assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, but);
     mega_names_fini(&names);
 }
@@ -111,7 +111,7 @@ static uint64_t hash_file(const char *prefix, const char *ending)
     char path[600], *text;
     size_t size;
     snprintf(path, sizeof path, "%s_text_document%s", prefix, ending);
-    assert_int_equal(mega_file_read(&text, &size, path), MEGA_OK);
+    assert_int_equal(mega_file_read(path, &text, &size), MEGA_OK);
     const uint64_t hash = mega_hash64(MEGA_HASH_START, text, size);
     mega_free(text);
     return hash;

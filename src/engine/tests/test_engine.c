@@ -37,7 +37,7 @@ static void rig_open(rig *r, const setting *s)
     r->gpt = engine_run_gpt();
     r->gpt.attention_dropout = r->gpt.hidden_dropout = s->dropout;
     r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
-    need(mega_team_create(&r->team, s->threads > 0 ? s->threads : 1));
+    need(mega_team_create(s->threads > 0 ? s->threads : 1, &r->team));
     mega_engine_options o = engine_run_options(BATCH, s->micro_batch, s->still ? 0 : 1e-2);
     o.dropout_seed += s->more_seed;
     o.compute = s->compute;

@@ -127,7 +127,7 @@ static void a_signal_ends_the_wait(void **state)
     mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
     mega_engine *e = NULL;
     engine_text t, expected;
-    need(mega_team_create(&o.team, 1));
+    need(mega_team_create(1, &o.team));
     mega_team_stop_on(o.team, &stop);
     need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
     text_begin(&expected, 5);

@@ -15,7 +15,7 @@ static void a_model_without_a_shape_is_saved_and_loaded(void **state)
     rig_open(&r, 1);
     loss_of_a_step(&r);
     need(save(&r, folder, "{\"epoch\": 3}"));
-    need(mega_file_read(&config, NULL, mega_kit_path(folder, "iter_0000001/config.json")));
+    need(mega_file_read(mega_kit_path(folder, "iter_0000001/config.json"), &config, NULL));
     if (strstr(config, "\"model_type\": \"megalith\"") == NULL || strstr(config, "not a Hugging Face model") == NULL)
         fail_msg("config.json does not name what it is: %s", config);
     mega_free(config);
@@ -71,7 +71,7 @@ static void client_state_must_be_an_object(void **state)
             fail_msg("%s: status %s, \"%s\"", wrong[i].json, mega_status_name(st), mega_error_message());
     }
     mega_names names = {0};
-    need(mega_folder_list(&names, folder));
+    need(mega_folder_list(folder, &names));
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
     need(save(&r, folder, "{}")); /* the engine is unchanged */

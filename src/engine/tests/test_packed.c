@@ -39,7 +39,7 @@ static mega_engine *make(const setting *s, mega_team *team)
 static void run(const setting *s, mega_step_result out[STEPS])
 {
     mega_team *team;
-    need(mega_team_create(&team, s->threads));
+    need(mega_team_create(s->threads, &team));
     mega_engine *e = make(s, team);
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1234));

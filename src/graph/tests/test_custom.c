@@ -84,7 +84,7 @@ static void begin_bench(bench *k, mega_dtype dtype)
     *k = (bench){.program = NULL};
     must(mega_layout_create(&k->layout, NULL, NULL));
     must(mega_params_create(k->layout, &k->params));
-    must(mega_team_create(&k->team, THREADS));
+    must(mega_team_create(THREADS, &k->team));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
     must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
     k->x = mega_builder_param(&k->b, "table", T, C, &(mega_param_options){.init = MEGA_INIT_ONE});

@@ -355,7 +355,7 @@ static void threads_do_not_change_initial_values(void **state)
     mega_layout *l = layout_of_one();
     mega_params *p[2] = {NULL, NULL};
     mega_team *team = NULL;
-    assert_int_equal(mega_team_create(&team, 3), MEGA_OK);
+    assert_int_equal(mega_team_create(3, &team), MEGA_OK);
     for (int i = 0; i < 2; i++) {
         mega_param r = matrix("w", 17, 5), x = matrix("x", 2, 9);
         x.init = MEGA_INIT_XAVIER_UNIFORM;

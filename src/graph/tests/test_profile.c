@@ -71,7 +71,7 @@ static void moments_know_the_waits_of_a_team(void **state)
     (void)state;
     mega_team *team;
     atomic_bool held = false;
-    assert_int_equal(mega_team_create(&team, 2), MEGA_OK);
+    assert_int_equal(mega_team_create(2, &team), MEGA_OK);
     const mega_profile_moment began = mega_profile_now(team);
     assert_true(began.at > 0 && began.waited == 0);
     mega_team_for(team, 2, 1, hold, &held);

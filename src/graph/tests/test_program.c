@@ -363,7 +363,7 @@ static bool computes_when_stopped(bool differentiate)
     float before[32];
     sketch k = begin();
     mega_program *p = small_program(&k, 1, differentiate);
-    must(mega_team_create(&p->team, 1));
+    must(mega_team_create(1, &p->team));
     mega_team_stop_on(p->team, &stop);
     must(mega_program_allocate(p));
     fill(p, "x", 0.01f);

@@ -89,7 +89,7 @@ static void a_signal_leaves_no_figure(void **state)
     mega_team *team = NULL;
     int32_t tokens[60] = {0};
     int told = 0;
-    need(mega_team_create(&team, 1));
+    need(mega_team_create(1, &team));
     mega_team_stop_on(team, &stop);
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, team);
     mega_evaluation found = {.targets = -7};

@@ -100,7 +100,7 @@ static void a_signal_stops_behind_the_token(void **state)
     mega_team *team = NULL;
     int32_t tokens[NEW];
     int told = 0;
-    must(mega_team_create(&team, 1));
+    must(mega_team_create(1, &team));
     mega_team_stop_on(team, &stop);
     model_open(&m, team);
     const mega_generator_options o = {.no_cache = false};

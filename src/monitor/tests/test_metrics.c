@@ -28,7 +28,7 @@ static void close_whole(mega_metrics *m)
 static void assert_text(const char *path, const char *expected)
 {
     char *text = NULL;
-    ok(mega_file_read(&text, NULL, path));
+    ok(mega_file_read(path, &text, NULL));
     assert_string_equal(text, expected);
     mega_free(text);
 }
@@ -95,7 +95,7 @@ static void resumed_equals_uncut(void **state)
     run(uncut, 0, 20);
     char *text = NULL;
     size_t size = 0;
-    ok(mega_file_read(&text, &size, uncut));
+    ok(mega_file_read(uncut, &text, &size));
     for (int64_t loaded = 1; loaded < 20; loaded++) {
         for (int64_t reached = loaded + 1; reached <= 20; reached += 3) {
             run(cut, 0, reached);
@@ -200,7 +200,7 @@ static void resumed_beside_another_run(void **state)
     assert_int_equal(missing.pieces, 0);
     close_whole(b);
     char *text = NULL;
-    ok(mega_file_read(&text, NULL, path));
+    ok(mega_file_read(path, &text, NULL));
     int rows_of[2] = {0};
     for (const char *at = text; (at = strstr(at, "\"run\": \"")) != NULL; at++) rows_of[at[8] - 'a']++;
     mega_free(text);

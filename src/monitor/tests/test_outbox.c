@@ -15,7 +15,7 @@ static void ok(mega_status st)
 static void assert_text(const char *path, const char *expected)
 {
     char *text = NULL;
-    ok(mega_file_read(&text, NULL, path));
+    ok(mega_file_read(path, &text, NULL));
     assert_string_equal(text, expected);
     mega_free(text);
 }
@@ -67,7 +67,7 @@ static void gives_up_the_oldest(void **state)
     ok(mega_outbox_flush(o));
     const mega_missing m = mega_outbox_missing(o);
     assert_true(m.first == 0 && m.last == m.pieces - 1 && m.pieces > PIECES - 1024 - 26 && m.pieces < PIECES - 900);
-    ok(mega_file_read(&text, &size, path));
+    ok(mega_file_read(path, &text, &size));
     assert_int_equal(size, (size_t)(PIECES - m.pieces) * KIB);
     for (int64_t i = m.pieces; i < PIECES; i++) assert_int_equal(text[(i - m.pieces) * KIB], (int)('a' + i % 26));
     mega_free(text);

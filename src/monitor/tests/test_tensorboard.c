@@ -157,7 +157,7 @@ static int read_events(const char *path, event *out, int room)
     char *bytes = NULL;
     size_t n = 0;
     int count = 0;
-    ok(mega_file_read(&bytes, &n, path));
+    ok(mega_file_read(path, &bytes, &n));
     const uint8_t *at = (const uint8_t *)bytes, *end = at + n;
     while (at < end) {
         uint64_t length = 0;
@@ -216,7 +216,7 @@ static void golden_records(void **state)
                        "0f0807120412020801420568656c6c6f";
     char *bytes = NULL;
     size_t n = 0;
-    ok(mega_file_read(&bytes, &n, path));
+    ok(mega_file_read(path, &bytes, &n));
     const size_t before = expected.size;
     assert_true(n > before + 16);
     assert_memory_equal(bytes, expected.data, before);

@@ -16,7 +16,7 @@ extern "C" {
 typedef struct mega_append mega_append;
 
 /* Does not open the file yet. Returns MEGA_ERR_MEMORY. */
-mega_status mega_append_create(mega_append **out, const char *path);
+mega_status mega_append_create(const char *path, mega_append **out);
 /* The state of the file at mega_append_open; filled even if opening failed. */
 typedef struct mega_append_found {
     bool is_empty; /* the file is empty */

@@ -39,7 +39,7 @@ typedef struct mega_cpu_meter mega_cpu_meter;
 
 /* Creates a meter of the run that consists of `count` processes of this host (0: this process) and takes the first
  * reading. Returns MEGA_OK with *out NULL if the system has no such counters; the functions below accept NULL. */
-mega_status mega_cpu_meter_create(mega_cpu_meter **out, const int *pids, int count);
+mega_status mega_cpu_meter_create(const int *pids, int count, mega_cpu_meter **out);
 void mega_cpu_meter_destroy(mega_cpu_meter *meter);
 /* Takes a reading and compares it with that of mega_cpu_meter_begin, or with the first. Reads one small system file for
  * the cores, one for each process and those of the control group; allocates nothing. Returns false with *out zeroed,

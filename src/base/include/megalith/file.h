@@ -17,7 +17,7 @@ typedef struct mega_map {
     const uint8_t *data;
     size_t size;
 } mega_map;
-MEGA_CHECK_RESULT mega_status mega_map_open(mega_map *out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_map_open(const char *path, mega_map *out);
 void mega_map_close(mega_map *map);
 /* A program calls this once: afterwards a mapped file that is truncated, or whose disk fails, no longer kills the
  * process (SIGBUS). Lost bytes read as zeros, and mega_map_check fails from then on. */
@@ -33,7 +33,7 @@ bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes);
 
 /* Reads the whole file into a new block that ends with a NUL; the caller frees *out with mega_free. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_IO or MEGA_ERR_MEMORY. */
-MEGA_CHECK_RESULT mega_status mega_file_read(char **out, size_t *out_size, const char *path);
+MEGA_CHECK_RESULT mega_status mega_file_read(const char *path, char **out, size_t *out_size);
 /* Returns MEGA_OK if the path does not exist, or exists and is readable (a folder: can be listed and searched).
  * Otherwise an error names the permission or the file system that hides it, because "does not exist" would be a wrong
  * answer. */
@@ -67,19 +67,19 @@ typedef struct mega_names {
     char **name;
     size_t count;
 } mega_names;
-MEGA_CHECK_RESULT mega_status mega_folder_list(mega_names *out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_folder_list(const char *path, mega_names *out);
 void mega_names_fini(mega_names *names);
 
 /* A buffered writer to a file. With `sync`, close calls fsync before it returns. After an error, further writes do
  * nothing and close returns the first error. mega_writer_abandon closes and removes the file. */
 typedef struct mega_writer mega_writer;
-MEGA_CHECK_RESULT mega_status mega_writer_create(mega_writer **out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_writer_create(const char *path, mega_writer **out);
 /* For files of many megabytes that are not read soon: writes blocks of 8 MiB that bypass the page cache if possible. */
-MEGA_CHECK_RESULT mega_status mega_writer_create_large(mega_writer **out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_writer_create_large(const char *path, mega_writer **out);
 /* Announces the final size of the file, for the message when the disk is full. */
 void mega_writer_expect(mega_writer *w, int64_t bytes);
 /* keeps the existing content */
-MEGA_CHECK_RESULT mega_status mega_writer_append_to(mega_writer **out, const char *path);
+MEGA_CHECK_RESULT mega_status mega_writer_append_to(const char *path, mega_writer **out);
 MEGA_CHECK_RESULT mega_status mega_writer_write(mega_writer *w, const void *bytes, size_t n);
 MEGA_CHECK_RESULT mega_status mega_writer_flush(mega_writer *w);
 int64_t mega_writer_position(const mega_writer *w);
@@ -90,7 +90,7 @@ void mega_writer_abandon(mega_writer *w);
 /* A file that several processes write, each at its own offsets: one process creates it with its final size and closes
  * it, then all open it. `size` appears in the message when the disk is full. Observers do not see these writes. */
 typedef struct mega_patch mega_patch;
-MEGA_CHECK_RESULT mega_status mega_patch_open(mega_patch **out, const char *path, int64_t size, bool create);
+MEGA_CHECK_RESULT mega_status mega_patch_open(const char *path, int64_t size, bool create, mega_patch **out);
 MEGA_CHECK_RESULT mega_status mega_patch_write(mega_patch *p, int64_t offset, const void *bytes, size_t n);
 /* frees p even if it fails; NULL is allowed */
 MEGA_CHECK_RESULT mega_status mega_patch_close(mega_patch *p, bool sync);

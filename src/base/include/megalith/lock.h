@@ -39,7 +39,7 @@ typedef struct mega_lock_request {
 typedef struct mega_lock mega_lock;
 /* Returns MEGA_ERR_BUSY if another process holds the lock (the message names its host, id and time), or if this process
  * already holds it. */
-mega_status mega_lock_acquire(mega_lock **out, const mega_lock_request *request);
+mega_status mega_lock_acquire(const mega_lock_request *request, mega_lock **out);
 /* Records that this process has replaced the witness file. */
 void mega_lock_mark(mega_lock *lock);
 /* Checks that this process still holds the lock. Returns MEGA_ERR_BUSY after a takeover, naming the new holder. A lock

@@ -45,7 +45,7 @@ typedef struct mega_process_stat {
     int core;       /* where it last ran */
 } mega_process_stat;
 /* Returns false if there is no such file, or it cannot be parsed. */
-bool mega_process_stat_read(mega_process_stat *out, const char *path);
+bool mega_process_stat_read(const char *path, mega_process_stat *out);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@ typedef struct mega_team mega_team;
 
 /* Creates a team whose thread 0 is the caller; the other size-1 threads are started and wait. size >= 1. Returns
  * MEGA_ERR_USAGE or MEGA_ERR_MEMORY. */
-MEGA_CHECK_RESULT mega_status mega_team_create(mega_team **out, int size);
+MEGA_CHECK_RESULT mega_status mega_team_create(int size, mega_team **out);
 void mega_team_destroy(mega_team *team);
 int mega_team_size(const mega_team *team); /* 1 for NULL */
 
@@ -89,7 +89,7 @@ void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 /* Runs run(user) once on a new thread that receives no signals sent to the process; the existing thread gets them.
  * Returns MEGA_ERR_MEMORY if it cannot be started. mega_thread_join waits for its end and frees it; NULL is allowed. */
 typedef struct mega_thread mega_thread;
-MEGA_CHECK_RESULT mega_status mega_thread_start(mega_thread **out, void (*run)(void *user), void *user);
+MEGA_CHECK_RESULT mega_status mega_thread_start(void (*run)(void *user), void *user, mega_thread **out);
 void mega_thread_join(mega_thread *thread);
 
 double mega_time_now(void); /* seconds, monotonic */
