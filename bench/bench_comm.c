@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     static const int64_t sizes[] = {1 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20};
     mega_world *w;
     int repeats = 7, taken = 0;
-    need(mega_world_create(&w, NULL));
+    need(mega_world_create(NULL, &w));
     if (!mega_world_can_share(w)) {
         fprintf(stderr, "these ranks share no memory\n");
         return 1;

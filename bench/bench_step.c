@@ -301,7 +301,7 @@ static mega_status one(const shape *s, mega_team *team, mode m, int steps, const
 {
     runner r = {0};
     mega_world *world = NULL;
-    mega_status st = m == ONCE || lines != NULL ? mega_world_create(&world, NULL) : MEGA_OK;
+    mega_status st = m == ONCE || lines != NULL ? mega_world_create(NULL, &world) : MEGA_OK;
     if (st == MEGA_OK && lines != NULL) st = read_lines_from(lines, mega_world_rank(world));
     if (st == MEGA_OK) st = begin(&r, s, team, world);
     if (st == MEGA_OK) st = m == SERVE ? serve(&r) : m == ONCE ? once(&r, steps) : table_line(&r, steps);

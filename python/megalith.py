@@ -372,7 +372,7 @@ class mega_world_options(_Struct):
 
 
 mega_world_create = _function(
-    "mega_world_create", _checked, POINTER(POINTER(mega_world)), POINTER(mega_world_options))
+    "mega_world_create", _checked, POINTER(mega_world_options), POINTER(POINTER(mega_world)))
 mega_world_destroy = _function("mega_world_destroy", None, POINTER(mega_world))
 mega_world_abort = _function("mega_world_abort", None, POINTER(mega_world), c_int)
 mega_world_rank = _function("mega_world_rank", c_int, POINTER(mega_world))
@@ -495,8 +495,8 @@ class mega_layout_sizes(_Struct):
 
 
 mega_layout_create = _function(
-    "mega_layout_create", _checked, POINTER(POINTER(mega_layout)), POINTER(mega_world),
-    POINTER(mega_layout_sizes))
+    "mega_layout_create", _checked, POINTER(mega_world), POINTER(mega_layout_sizes),
+    POINTER(POINTER(mega_layout)))
 mega_layout_destroy = _function("mega_layout_destroy", None, POINTER(mega_layout))
 mega_layout_bytes = _function("mega_layout_bytes", c_size_t, POINTER(mega_layout))
 

@@ -76,7 +76,7 @@ int mega_cli_on_ranks(const char *command, const char *on_signal, int argc, char
     mega_command_options cfg;
     int exit_status = 0;
     mega_signals_watch(command, mega_launch_rank_number(), on_signal);
-    mega_status st = mega_world_create(&world, NULL);
+    mega_status st = mega_world_create(NULL, &world);
     if (st != MEGA_OK) return mega_cli_fail(command, st);
     /* again: the MPI library may have replaced the handlers */
     mega_signals_watch(command, mega_launch_rank_number(), on_signal);

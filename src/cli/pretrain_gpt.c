@@ -106,7 +106,7 @@ int mega_command_pretrain_gpt(int argc, char **argv)
     /* Watch signals from here on: if a signal killed a rank before it has joined the others, they and some launchers
      * would wait forever. */
     mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
-    const mega_status st = mega_world_create(&world, NULL);
+    const mega_status st = mega_world_create(NULL, &world);
     if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
     /* again: the MPI library may have replaced the handlers */
     mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);

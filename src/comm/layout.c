@@ -129,7 +129,7 @@ static void layout_place(layout_block *b, mega_world *world, int rank)
     }
 }
 
-mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes)
+mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out)
 {
     if (out == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_layout_create: out is NULL; expected the address of a layout pointer");

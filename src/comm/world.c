@@ -24,7 +24,7 @@ static int world_cores(void)
     return quota > 0 && quota < all ? (int)quota + 1 : all;
 }
 
-mega_status mega_world_create(mega_world **out, const mega_world_options *options)
+mega_status mega_world_create(const mega_world_options *options, mega_world **out)
 {
     const mega_world_options o = options != NULL ? *options : (mega_world_options){0};
     mega_world *w = mega_calloc(1, sizeof *w);

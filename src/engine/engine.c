@@ -68,7 +68,7 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    MEGA_TRY(mega_layout_create(&e->layout, o->world, &o->layout));
+    MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
     MEGA_TRY(mega_params_create(e->layout, &e->params));
     MEGA_TRY(engine_walk_model(e, model));

@@ -164,7 +164,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
     if (s->options == NULL && world == NULL) {
-        MEGA_TRY(mega_world_create(&e->own_world, NULL));
+        MEGA_TRY(mega_world_create(NULL, &e->own_world));
         world = e->own_world;
     }
     mega_status st = setup_check(s);

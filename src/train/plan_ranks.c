@@ -17,7 +17,7 @@ static mega_status count_parameters(const trainer *t, const mega_layout_sizes *s
     const int programs = is_cut && t->network.stage_programs > 1 ? t->network.stage_programs : 1;
     mega_layout *layout = NULL;
     mega_params *params = NULL;
-    mega_status st = mega_layout_create(&layout, NULL, sizes);
+    mega_status st = mega_layout_create(NULL, sizes, &layout);
     if (st == MEGA_OK) st = mega_params_create(layout, &params);
     if (st == MEGA_OK) st = mega_model_declare(&t->network.model, programs, params);
     if (st == MEGA_OK) {

@@ -26,7 +26,7 @@ static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype comput
     const mega_param b = {.name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}};
     const mega_optimizer_options o = {
         .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .plain = plain};
-    need(mega_layout_create(&f->layout, NULL, &(mega_layout_sizes){0}));
+    need(mega_layout_create(NULL, &(mega_layout_sizes){0}, &f->layout));
     need(mega_params_create(f->layout, &f->params));
     need(mega_params_add(f->params, &w, &f->w));
     need(mega_params_add(f->params, &b, &f->b));
@@ -181,7 +181,7 @@ static void padding_is_no_zero_gradient(void **state)
     mega_update *update;
     int w;
     const mega_param table = {.name = "w", .num_dims = 2, .shape = {8, 3}, .true_shape = {5, 3}, .weight_decay = true};
-    need(mega_layout_create(&layout, NULL, &(mega_layout_sizes){0}));
+    need(mega_layout_create(NULL, &(mega_layout_sizes){0}, &layout));
     need(mega_params_create(layout, &params));
     need(mega_params_add(params, &table, &w));
     need(mega_params_place(params, MEGA_F32, 1000));

@@ -53,7 +53,7 @@ static inline mega_gpt gpt_run_tiny(void)
 static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
 {
     gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
-    GPT_RUN_OK(mega_layout_create(&r.layout, NULL, NULL));
+    GPT_RUN_OK(mega_layout_create(NULL, NULL, &r.layout));
     GPT_RUN_OK(mega_params_create(r.layout, &r.params));
     GPT_RUN_OK(gpt_declare(m, r.params));
     GPT_RUN_OK(mega_params_place(r.params, o->dtype, 0));

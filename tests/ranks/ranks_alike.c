@@ -166,7 +166,7 @@ int main(void)
 {
     mega_world *world = NULL;
     mega_log_set_sink(drop_note, NULL);
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     walk w = {.ranks = mega_world_comm(world), .is_other = mega_world_rank(world) == 1};
     check_table(&w);
     check_long_value(&w);

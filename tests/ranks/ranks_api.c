@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     static outcome alone;
     mega_world *world = NULL;
     if (argc < 2) return 2;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     /* one rank: the same options as numbers */
     mega_engine *e = NULL;
     const mega_engine_options one = {.compute = MEGA_F64,

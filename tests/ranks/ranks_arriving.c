@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     mega_world *world = NULL;
     double loss[4][STEPS];
     uint64_t hash[4];
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     for (int i = 0; i < 4; i++) run(world, zero, i < 2, i % 2 == 1, loss[i], &hash[i]);
     for (int i = 1; i < 4; i++)
         if (memcmp(loss[0], loss[i], sizeof loss[0]) != 0 || hash[0] != hash[i]) {

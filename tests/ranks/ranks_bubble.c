@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 {
     mega_world *world;
     mega_engine *engine;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     const int micro_batches = argc > 1 ? atoi(argv[1]) : 8, chunks = argc > 2 ? atoi(argv[2]) : 1;
     const int stages = mega_world_size(world);
     mega_gpt gpt = engine_run_gpt();

@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 {
     scene s = {.failures = 0};
     const mega_gpt gpt = engine_run_gpt();
-    if (argc < 3 || mega_world_create(&s.world, NULL) != MEGA_OK) return 2;
+    if (argc < 3 || mega_world_create(NULL, &s.world) != MEGA_OK) return 2;
     s.folder = argv[2];
     s.raw = create(&gpt, s.world, argv[1]);
     s.ready = create(&gpt, s.world, argv[1]);

@@ -163,7 +163,7 @@ int main(int argc, char **argv)
     const bool saves = argc > 2 && strcmp(argv[1], "save") == 0;
     if (argc < 3 + !saves) return 2;
     const setting s = read_setting(argc, argv, 3 + !saves);
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     int failures = 0;
     if (saves) {
         run r;

@@ -320,8 +320,8 @@ static void check_layouts(mega_world *world)
     mega_layout *l[2];
     float x[1000];
     if (size % 2 != 0) return;
-    need(mega_layout_create(&l[0], world, &(mega_layout_sizes){.tp = 2}));
-    need(mega_layout_create(&l[1], world, &(mega_layout_sizes){.tp = size}));
+    need(mega_layout_create(world, &(mega_layout_sizes){.tp = 2}, &l[0]));
+    need(mega_layout_create(world, &(mega_layout_sizes){.tp = size}, &l[1]));
     for (int round = 0; round < 12; round++) {
         const mega_axis *tp = &l[round % 3 != 0]->tp;
         for (int i = 0; i < 1000; i++) x[i] = (float)(round + i);
@@ -369,8 +369,8 @@ static void check_late_reader(mega_world *world)
     const int size = mega_world_size(world), me = mega_world_rank(world);
     mega_layout *all, *half;
     if (size != 4) return;
-    need(mega_layout_create(&all, world, NULL));
-    need(mega_layout_create(&half, world, &(mega_layout_sizes){.tp = 2})); /* dp groups: ranks 0, 2 and ranks 1, 3 */
+    need(mega_layout_create(world, NULL, &all));
+    need(mega_layout_create(world, &(mega_layout_sizes){.tp = 2}, &half)); /* dp groups: ranks 0, 2 and ranks 1, 3 */
     for (int round = 0; round < ROUNDS; round++) {
         float x[COUNT], y[COUNT];
         mega_request r, copy;
@@ -483,8 +483,8 @@ int main(int argc, char **argv)
     if (argc != 5) return 2;
     const mega_layout_sizes s = {.tp = atoi(argv[1]), .cp = atoi(argv[2]), .pp = atoi(argv[3]), .ep = atoi(argv[4])};
     /* Small sizes, so that messages are split and reductions run in pieces. */
-    need(mega_world_create(&world, &(mega_world_options){.message_bytes = 1000, .scratch_bytes = 8192}));
-    need(mega_layout_create(&l, world, &s));
+    need(mega_world_create(&(mega_world_options){.message_bytes = 1000, .scratch_bytes = 8192}, &world));
+    need(mega_layout_create(world, &s, &l));
     world_comm = l->world.comm;
     const int me = mega_world_rank(world), size = mega_world_size(world), dp = size / (s.tp * s.cp * s.pp);
     const group group_of[GROUPS] = {{"world", l->world, 0, 1},

@@ -126,7 +126,7 @@ static void signals(const scene *s)
 int main(int argc, char **argv)
 {
     scene s = {.gpt = engine_run_gpt(), .how = argc > 1 ? argv[1] : "dp"};
-    need(mega_world_create(&s.world, NULL));
+    need(mega_world_create(NULL, &s.world));
     need(mega_team_create(1, &s.team));
     mega_team_stop_on(s.team, &stop);
     s.gpt.num_layers = 4;

@@ -57,13 +57,13 @@ static void run_alone(void)
 {
     mega_world *world = NULL;
     double loss;
-    need(mega_world_create(&world, NULL) == MEGA_OK && mega_world_size(world) == 1, "one rank");
+    need(mega_world_create(NULL, &world) == MEGA_OK && mega_world_size(world) == 1, "one rank");
     mega_world_destroy(world);
     need(train(NULL, NULL, &loss) == MEGA_OK && loss > 0, "it trains");
     need(!is_initialized(), "MPI is not touched");
     const int no_group = 0;
     const mega_world_options of_group = {.communicator = &no_group};
-    need(mega_world_create(&world, &of_group) == MEGA_ERR_USAGE && strstr(mega_error_message(), "not initialized"),
+    need(mega_world_create(&of_group, &world) == MEGA_ERR_USAGE && strstr(mega_error_message(), "not initialized"),
          "a communicator without MPI");
 }
 
@@ -75,7 +75,7 @@ static void run_own(void)
     need(train(NULL, "--no-such-option", &first) == MEGA_ERR_USAGE, "a mistake fails");
     need(train(NULL, NULL, &first) == MEGA_OK, "an engine after one that failed");
     need(train(NULL, NULL, &again) == MEGA_OK && again == first, "a second engine has the same loss");
-    need(mega_world_create(&world, NULL) == MEGA_OK && mega_world_size(world) == 4, "a world after engines");
+    need(mega_world_create(NULL, &world) == MEGA_OK && mega_world_size(world) == 4, "a world after engines");
     need(train(world, NULL, &again) == MEGA_OK && again == first, "the same loss in a given world");
     mega_world_destroy(world);
     need(is_initialized() && !is_finalized(), "MPI stays");
@@ -95,13 +95,13 @@ static void run_host(void)
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &pair);
     const int handle = (int)MPI_Comm_c2f(pair), none = (int)MPI_Comm_c2f(MPI_COMM_NULL);
     const mega_world_options of_pair = {.communicator = &handle}, of_none = {.communicator = &none};
-    need(mega_world_create(&world, &of_pair) == MEGA_OK && mega_world_size(world) == 2, "a world of a communicator");
+    need(mega_world_create(&of_pair, &world) == MEGA_OK && mega_world_size(world) == 2, "a world of a communicator");
     need(mega_world_rank(world) == rank / 2, "its rank in the group");
     need(train(world, NULL, &half) == MEGA_OK, "it trains");
     mega_world_destroy(world);
     MPI_Allreduce(&half, &other, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
     need(half == other && half > 0 && half != whole, "both groups train alike");
-    need(mega_world_create(&world, &of_none) == MEGA_ERR_USAGE && strstr(mega_error_message(), "MPI_COMM_NULL"),
+    need(mega_world_create(&of_none, &world) == MEGA_ERR_USAGE && strstr(mega_error_message(), "MPI_COMM_NULL"),
          "no group");
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
     need(before == after, "the program's error handler");
@@ -110,7 +110,7 @@ static void run_host(void)
     need(!found && sum == 4 && !is_finalized(), "the program's MPI is as it was");
     MPI_Comm_free(&pair);
     MPI_Finalize();
-    need(mega_world_create(&world, NULL) == MEGA_ERR_COMM && strstr(mega_error_message(), "MPI_Finalize was called"),
+    need(mega_world_create(NULL, &world) == MEGA_ERR_COMM && strstr(mega_error_message(), "MPI_Finalize was called"),
          "no world after MPI_Finalize");
 }
 

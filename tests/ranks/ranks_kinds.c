@@ -444,7 +444,7 @@ int main(int argc, char **argv)
     mega_world *world = NULL;
     if (argc == 3 && strcmp(argv[1], "list") == 0) return print_rows(model_of(argv[2]));
     const setting s = read_setting(argc, argv);
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     const int failures = s.refused ? expect_refusal(world, &s) : check(world, &s);
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;

@@ -136,7 +136,7 @@ static void set_inputs(const run *r, bool is_head)
 static void open_run(run *r, int layer, mega_world *world, bool slabs)
 {
     const bool is_head = layers[layer].is_head;
-    need(mega_layout_create(&r->layout, world, &(mega_layout_sizes){.tp = mega_world_size(world)}));
+    need(mega_layout_create(world, &(mega_layout_sizes){.tp = mega_world_size(world)}, &r->layout));
     slabs = slabs && r->layout->tp.size > 1;
     r->rows = slabs ? T / r->layout->tp.size : T;
     need(mega_params_create(r->layout, &r->params));
@@ -220,7 +220,7 @@ int main(void)
 {
     mega_world *world;
     int failures = 0;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     for (int i = 0; i < (int)(sizeof layers / sizeof *layers); i++)
         for (int slabs = 0; slabs < 2; slabs++) {
             run one, many;

@@ -243,7 +243,7 @@ int main(void)
         {"ZeRO 1", 1, 1, 1, false},  {"ZeRO 2", 1, 1, 2, false}, {"ZeRO 3", 1, 1, 3, false}};
     mega_world *world = NULL;
     int failures = 0;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     const truth t = begin_truth();
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) failures += check(world, &layouts[i], t);
     mega_world_destroy(world);

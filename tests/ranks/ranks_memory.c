@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 {
     mega_world *world = NULL;
     const setting s = {argc > 1 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1, argc > 3 ? atoi(argv[3]) : 1};
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     const bool is_near = fabs(measure(world, &s)) <= 3;
     fflush(stdout);
     mega_world_destroy(world);

@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     mega_world *world = NULL;
     char line[1024];
     int failures = 0, rows = 0;
-    if (argc < 3 || mega_world_create(&world, NULL) != MEGA_OK) return 2;
+    if (argc < 3 || mega_world_create(NULL, &world) != MEGA_OK) return 2;
     FILE *file = fopen(argv[1], "r");
     if (file == NULL) return 2;
     mega_log_set_sink(no_log, NULL);

@@ -344,7 +344,7 @@ static int make_unfilled_steps(mega_world *world, int pp)
 int main(void)
 {
     mega_world *world = NULL;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     const int ranks = mega_world_size(world);
     int failures = make_mistakes(NULL, 1);
     failures += make_mistakes(world, 1);

@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 {
     mega_world *world;
     mega_engine *e = NULL;
-    if (argc < 2 || mega_world_create(&world, NULL) != MEGA_OK) return 2;
+    if (argc < 2 || mega_world_create(NULL, &world) != MEGA_OK) return 2;
     const mega_status st = run(world, argv, &e);
     if (mega_world_rank(world) == 0) printf("ended: %s\n", st == MEGA_OK ? "well" : mega_error_message());
     fflush(stdout);

@@ -79,7 +79,7 @@ int main(void)
     const mega_gpt gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(8, 2, 1e-2);
     int failures = 0;
-    if (mega_world_create(&world, NULL) != MEGA_OK) return 2;
+    if (mega_world_create(NULL, &world) != MEGA_OK) return 2;
     o.world = world;
     o.batch.micro_step = 4;
     o.batch.global_batch = 16;

@@ -223,7 +223,7 @@ int main(void)
                                  {"tp", "--tensor-model-parallel-size", "2", 1}};
     mega_world *world = NULL;
     outcome alone, found;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     run_alone(&alone);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int has_loss = 0; has_loss < 2; has_loss++) {

@@ -436,7 +436,7 @@ int main(int argc, char **argv)
     mega_world *world;
     run one, many, again;
     const setting s = read_setting(argc, argv);
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     open_run(&one, &s, NULL, false);
     open_run(&many, &s, world, false);
     open_run(&again, &s, world, false);

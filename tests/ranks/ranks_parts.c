@@ -506,7 +506,7 @@ int main(int argc, char **argv)
     mega_world *world = NULL;
     outcome alone;
     char folder[3][PATH], first[PATH];
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     for (int i = 0; i < 3; i++) path_of(folder[i], "%s/alone-%d-%d", argv[1], mega_world_rank(world), i);
     compare_models(folder[0], folder[1], folder[2], &alone);
     path_of(first, "%s/alone-0-0", argv[1]);

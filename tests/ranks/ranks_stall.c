@@ -141,8 +141,8 @@ int main(int argc, char **argv)
 #if defined(MEGA_HAVE_MPI)
     abort_ends_this_rank_alone = strcmp(argv[1], "leave") == 0;
 #endif
-    mega_status st = mega_world_create(&world, NULL);
-    if (st == MEGA_OK) st = mega_layout_create(&l, world, NULL);
+    mega_status st = mega_world_create(NULL, &world);
+    if (st == MEGA_OK) st = mega_layout_create(world, NULL, &l);
     if (st != MEGA_OK) {
         fprintf(stderr, "%s\n", mega_error_message());
         return 1;

@@ -239,7 +239,7 @@ int main(void)
     outcome one[STEPS + 1];
     float y[OUTPUT];
     int failures = 0;
-    need(mega_world_create(&world, NULL));
+    need(mega_world_create(NULL, &world));
     run(world, &layouts[0], false, one, y);
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) failures += check(world, &layouts[i], one, y);
     mega_world_destroy(world);

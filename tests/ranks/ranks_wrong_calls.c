@@ -393,7 +393,7 @@ int main(int argc, char **argv)
     scene s = {.data = GOOD};
     if (argc < 2) return 2;
     s.folder = argv[1];
-    must(mega_world_create(&s.world, NULL));
+    must(mega_world_create(NULL, &s.world));
     open_engines(&s);
     must(mega_engine_get_param(s.ready, "net.table.weight", NULL, WEIGHTS, values));
     int failures = make_calls(&s);

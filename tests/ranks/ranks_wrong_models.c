@@ -407,7 +407,7 @@ int main(void)
 {
     mega_world *world = NULL;
     int failures = 0;
-    must(mega_world_create(&world, NULL));
+    must(mega_world_create(NULL, &world));
     const int ranks = mega_world_size(world);
     for (int i = 0; i < WRONG; i++)
         for (int by_last = 0; by_last < (ranks > 1 ? 2 : 1); by_last++) failures += try_model(world, i, by_last == 1);

@@ -31,7 +31,7 @@ static void expect(mega_status st, const char *text)
 static void begin(sketch *k, mega_dtype dtype)
 {
     *k = (sketch){.layout = NULL};
-    must(mega_layout_create(&k->layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->layout));
     must(mega_params_create(k->layout, &k->params));
     mega_builder b = {.layout = k->layout, .samples = SAMPLES, .positions = S};
     must(mega_graph_create(dtype, k->params, k->layout, &b.graph));

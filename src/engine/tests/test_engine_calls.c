@@ -60,7 +60,7 @@ static void scene_open(scene *s)
     o.no_train = false;
     o.no_evaluate = true;
     rig_with(&s->no_evaluate, &o);
-    need(mega_layout_create(&s->layout, NULL, NULL));
+    need(mega_layout_create(NULL, NULL, &s->layout));
     s->unplaced = params_of(s, false, false);
     s->placed = params_of(s, true, false);
     s->params = params_of(s, true, true);

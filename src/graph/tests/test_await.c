@@ -28,7 +28,7 @@ static void begin(sketch *k)
     const int64_t dim[2] = {ROWS, WIDTH}, rows = ROWS;
     mega_graph *g = NULL;
     *k = (sketch){.layout = NULL};
-    must(mega_layout_create(&k->layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->layout));
     must(mega_params_create(k->layout, &k->params));
     for (int i = 0; i < PARAMS; i++) {
         mega_param p = {.num_dims = 2, .shape = {WIDTH, WIDTH}, .true_shape = {WIDTH, WIDTH}};

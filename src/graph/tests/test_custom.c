@@ -82,7 +82,7 @@ typedef struct bench {
 static void begin_bench(bench *k, mega_dtype dtype)
 {
     *k = (bench){.program = NULL};
-    must(mega_layout_create(&k->layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->layout));
     must(mega_params_create(k->layout, &k->params));
     must(mega_team_create(THREADS, &k->team));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};

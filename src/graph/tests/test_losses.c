@@ -38,7 +38,7 @@ static sketch begin(void)
     const mega_param r = {
         .name = "weight", .num_dims = 2, .shape = {C, C}, .true_shape = {C, C}, .init = MEGA_INIT_ONE};
     sketch k = {.layout = NULL};
-    must(mega_layout_create(&k.layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k.layout));
     must(mega_params_create(k.layout, &k.params));
     must(mega_params_add(k.params, &r, NULL));
     must(mega_params_place(k.params, MEGA_F32, 0));

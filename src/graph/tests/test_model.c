@@ -70,7 +70,7 @@ static mega_model model_of(mega_partition partition, const char *type)
 static void open_stage(scene *s, int stage, int stages)
 {
     *s = (scene){.one = NULL};
-    must(mega_layout_create(&s->one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &s->one));
     s->layout = *s->one;
     s->layout.pp.rank = stage;
     s->layout.pp.size = stages;

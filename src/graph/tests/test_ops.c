@@ -144,7 +144,7 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
 {
     bench *b = calloc(1, sizeof *b);
     *b = (bench){.c = c, .s = s};
-    must(mega_layout_create(&b->layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &b->layout));
     b->two = *b->layout;
     b->two.tp.size = 2;
     b->params = make_params(b->layout, s, dtype);

@@ -25,7 +25,7 @@ static void begin(bench *k, mega_dtype dtype)
 {
     *k = (bench){.program = NULL};
     const mega_param_options random = {.init = MEGA_INIT_NORMAL, .init_std = 0.5};
-    must(mega_layout_create(&k->layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->layout));
     must(mega_params_create(k->layout, &k->params));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
     must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));

@@ -39,7 +39,7 @@ static sketch begin(int pack_weights)
     sketch k = {.layout = NULL};
     mega_graph *g = NULL;
     const int64_t rows = ROWS, dim[2] = {ROWS, WIDTH};
-    must(mega_layout_create(&k.layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k.layout));
     k.params = declared(k.layout);
     must(mega_graph_create(MEGA_BF16, k.params, k.layout, &g));
     const mega_tensor x = mega_graph_input(g, "x", MEGA_BF16, 2, dim);

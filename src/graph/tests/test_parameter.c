@@ -20,7 +20,7 @@ static mega_param matrix(const char *name, int64_t rows, int64_t cols)
 static mega_layout *layout_of_one(void)
 {
     mega_layout *l = NULL;
-    assert_int_equal(mega_layout_create(&l, NULL, NULL), MEGA_OK);
+    assert_int_equal(mega_layout_create(NULL, NULL, &l), MEGA_OK);
     return l;
 }
 
@@ -147,7 +147,7 @@ static void shards_follow_from_the_stage(void **state)
     (void)state;
     mega_layout *l = NULL;
     const mega_layout_sizes s = {.tp = 2, .planned_ranks = 6, .planned_rank = 3};
-    assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
+    assert_int_equal(mega_layout_create(NULL, &s, &l), MEGA_OK);
     for (int stage = 0; stage <= 3; stage++) {
         mega_params *p = NULL;
         mega_param r = matrix("w", 12, 8);
@@ -203,7 +203,7 @@ static void cuts_follow_from_the_record(void **state)
         mega_layout *l = NULL;
         mega_params *p = NULL;
         const mega_layout_sizes s = {.tp = tp, .planned_ranks = tp, .planned_rank = tp - 1};
-        assert_int_equal(mega_layout_create(&l, NULL, &s), MEGA_OK);
+        assert_int_equal(mega_layout_create(NULL, &s, &l), MEGA_OK);
         assert_int_equal(mega_params_create(l, &p), MEGA_OK);
         mega_param r = matrix("w", 12, 8);
         mega_param_cut cut = mega_params_cut(p, &r);

@@ -25,7 +25,7 @@ typedef struct sketch {
 static void begin(sketch *k, int rank, int size)
 {
     *k = (sketch){.one = NULL};
-    must(mega_layout_create(&k->one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->one));
     k->layout = *k->one;
     k->layout.tp.rank = rank;
     k->layout.tp.size = size;

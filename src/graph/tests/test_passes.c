@@ -28,7 +28,7 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
-    must(mega_layout_create(&k.layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k.layout));
     k.two = *k.layout;
     k.two.tp.size = 2;
     must(mega_params_create(k.layout, &k.params));

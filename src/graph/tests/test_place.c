@@ -33,7 +33,7 @@ static sketch make(int stage, const mega_place_options *place)
     sketch k = {.layout = NULL};
     char name[64];
     mega_graph *g;
-    must(mega_layout_create(&k.layout, NULL, &(mega_layout_sizes){.planned_ranks = 2}));
+    must(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &k.layout));
     must(mega_params_create(k.layout, &k.params));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i);

@@ -24,7 +24,7 @@ typedef struct bench {
 static void bench_begin(bench *k, mega_mode mode, int tp)
 {
     *k = (bench){.program = NULL};
-    must(mega_layout_create(&k->one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &k->one));
     k->layout = *k->one;
     k->layout.tp.size = tp;
     must(mega_params_create(&k->layout, &k->params));

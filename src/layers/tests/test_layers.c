@@ -60,7 +60,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
@@ -129,7 +129,7 @@ static void the_loss_knows_no_padding(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.mode = MEGA_EVAL;
@@ -162,7 +162,7 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.samples = 1;
@@ -222,7 +222,7 @@ static void records_of_parameters(void **state)
         const bool is_slab = way[w].slabs && way[w].tp > 1;
         mega_layout *one = NULL;
         mega_params *params = NULL;
-        must(mega_layout_create(&one, NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}));
+        must(mega_layout_create(NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}, &one));
         must(mega_params_create(one, &params));
         const mega_builder b = builder_of(MEGA_F32, params, one);
         mega_graph_set_sequence_parallel(b.graph, way[w].slabs);
@@ -262,7 +262,7 @@ static void head_reduces_over_the_vocabulary(void **state)
         mega_params *params = NULL;
         mega_program *p = NULL;
         mega_buffer text = {0};
-        must(mega_layout_create(&one, NULL, NULL));
+        must(mega_layout_create(NULL, NULL, &one));
         mega_layout layout = *one;
         layout.tp.rank = size - 1;
         layout.tp.size = size;
@@ -292,7 +292,7 @@ static void expect_mistake(describe_layer *describe, int tp, const char *message
 {
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     mega_layout layout = *one;
     layout.tp.size = tp;
     must(mega_params_create(&layout, &params));
@@ -442,7 +442,7 @@ static void describe_at(char message[512], const char *declared, const char *out
 {
     mega_layout *layout = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(&layout, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &layout));
     must(mega_params_create(layout, &params));
     mega_builder model = builder_of(MEGA_F32, params, layout);
     model.path[0] = '\0';
@@ -482,7 +482,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     (void)state;
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     must(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F32, params, one);
     const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);

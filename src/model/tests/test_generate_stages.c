@@ -52,7 +52,7 @@ static void stage_open(stage *s, const mega_gpt *m, int rank, int stages)
 {
     const mega_layout_sizes sizes = {.pp = stages, .planned_ranks = stages, .planned_rank = rank};
     *s = (stage){0};
-    must(mega_layout_create(&s->layout, NULL, &sizes));
+    must(mega_layout_create(NULL, &sizes, &s->layout));
     must(mega_params_create(s->layout, &s->params));
     must(gpt_declare(m, s->params));
     must(mega_params_place(s->params, MEGA_F32, INT64_MAX));

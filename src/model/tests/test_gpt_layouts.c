@@ -45,7 +45,7 @@ static built make(const mega_gpt *m, int tp, bool train)
 {
     built b = {0};
     mega_graph *g = NULL;
-    must(mega_layout_create(&b.one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &b.one));
     b.layout = *b.one;
     b.layout.tp.size = tp;
     b.layout.tp.rank = tp - 1;
@@ -190,7 +190,7 @@ static void tokens_that_cannot_be_cut_are_refused(void **state)
     mega_params *params = NULL;
     mega_graph *g = NULL;
     m.sequence_parallel = true;
-    must(mega_layout_create(&one, NULL, NULL));
+    must(mega_layout_create(NULL, NULL, &one));
     mega_layout two = *one;
     two.tp.size = TP;
     must(mega_params_create(&two, &params));

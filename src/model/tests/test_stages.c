@@ -38,7 +38,7 @@ static void covers_all_layers(const mega_gpt *m, int stages)
     mega_layout *layout;
     mega_model_parts *parts;
     int64_t all = 0, others = -1;
-    assert_int_equal(mega_layout_create(&layout, NULL, &s), MEGA_OK);
+    assert_int_equal(mega_layout_create(NULL, &s, &layout), MEGA_OK);
     assert_int_equal(mega_gpt_list_create(m, stages, &list), MEGA_OK);
     const mega_model model = mega_gpt_model(&list);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = 1, .positions = 4};
@@ -107,13 +107,13 @@ static void stages_declare_the_whole_model(void **state)
     mega_layout *layout;
     mega_params *whole, *part[4];
     mega_layout *layouts[4];
-    assert_int_equal(mega_layout_create(&layout, NULL, NULL), MEGA_OK);
+    assert_int_equal(mega_layout_create(NULL, NULL, &layout), MEGA_OK);
     assert_int_equal(mega_params_create(layout, &whole), MEGA_OK);
     assert_int_equal(gpt_declare(&m, whole), MEGA_OK);
     int declared = 0;
     for (int i = 0; i < 4; i++) {
         const mega_layout_sizes s = {.pp = 4, .planned_ranks = 4, .planned_rank = i};
-        assert_int_equal(mega_layout_create(&layouts[i], NULL, &s), MEGA_OK);
+        assert_int_equal(mega_layout_create(NULL, &s, &layouts[i]), MEGA_OK);
         assert_int_equal(mega_params_create(layouts[i], &part[i]), MEGA_OK);
         assert_int_equal(gpt_declare(&m, part[i]), MEGA_OK);
         declared += mega_params_count(part[i]);

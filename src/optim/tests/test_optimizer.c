@@ -48,7 +48,7 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
 {
     mega_optimizer_options o = betas;
     o.kind = s->kind;
-    need(mega_layout_create(&r->alone, NULL, NULL));
+    need(mega_layout_create(NULL, NULL, &r->alone));
     r->layout = *r->alone;
     r->layout.tp = (mega_axis){tp, s->tp, r->alone->tp.comm};
     r->layout.dp = (mega_axis){dp, s->dp, r->alone->dp.comm};

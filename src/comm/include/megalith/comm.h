@@ -37,7 +37,7 @@ typedef struct mega_world_options {
  * Returns MEGA_ERR_USAGE if a communicator is given and MPI is not initialized, or if it is MPI_COMM_NULL;
  * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
  * fails or was finalized; MEGA_ERR_MEMORY. */
-MEGA_CHECK_RESULT mega_status mega_world_create(mega_world **out, const mega_world_options *options);
+MEGA_CHECK_RESULT mega_status mega_world_create(const mega_world_options *options, mega_world **out);
 /* Collective, after success. Destroy its layouts first. Waits for the other ranks. */
 void mega_world_destroy(mega_world *world);
 /* Call after a failure that the other ranks do not know of: ends the processes of all ranks; the launcher exits with
@@ -188,7 +188,7 @@ typedef struct mega_layout_sizes {
 } mega_layout_sizes;
 /* Returns MEGA_ERR_USAGE if the sizes do not divide the world; the message lists sizes that do. `world` is borrowed;
  * NULL: one rank. */
-MEGA_CHECK_RESULT mega_status mega_layout_create(mega_layout **out, mega_world *world, const mega_layout_sizes *sizes);
+MEGA_CHECK_RESULT mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out);
 void mega_layout_destroy(mega_layout *layout);
 /* Returns the bytes that its collectives need, planned or real: scratch_bytes for each axis with several ranks, and a
  * little for the world. */
