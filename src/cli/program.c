@@ -243,7 +243,7 @@ mega_status mega_command_options_init(mega_command_options *cfg)
 {
     mega_options *o = NULL;
     *cfg = (mega_command_options){0};
-    const mega_status st = mega_options_create(&o, &mega_commands, cfg);
+    const mega_status st = mega_options_create(&mega_commands, cfg, &o);
     mega_engine_settings_init(&cfg->train.engine, o);
     return st;
 }

@@ -20,7 +20,7 @@ static mega_status set_default(mega_options *o, size_t index)
     return mega_value_set(o, index, row->fallback);
 }
 
-mega_status mega_options_create(mega_options **out, const mega_composition *of, void *values)
+mega_status mega_options_create(const mega_composition *of, void *values, mega_options **out)
 {
     mega_options *o = mega_calloc(1, sizeof *o);
     *out = o;

@@ -22,7 +22,7 @@ typedef struct folded_word {
     char letter[LONGEST];
 } folded_word;
 
-static bool fold(folded_word *out, const char *text)
+static bool fold(const char *text, folded_word *out)
 {
     out->size = strlen(text);
     if (out->size > LONGEST) return false;
@@ -60,11 +60,11 @@ const char *mega_options_nearest(const char *typed, const char *const *names, si
 {
     const char *best = NULL;
     folded_word word, name;
-    if (!fold(&word, typed)) return NULL;
+    if (!fold(typed, &word)) return NULL;
     /* with more than a third of the letters wrong, it is not the same name */
     int best_edits = (int)(word.size / 3) + 1;
     for (size_t i = 0; i < n; i++) {
-        if (!fold(&name, names[i])) continue;
+        if (!fold(names[i], &name)) continue;
         const int edits = distance(&word, &name, best_edits);
         if (edits < best_edits) {
             best_edits = edits;

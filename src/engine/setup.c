@@ -110,7 +110,7 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
     mega_options *o = NULL;
     setup_values *v = e->said = mega_calloc(1, sizeof *v);
     if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
-    mega_status st = mega_options_create(&o, &mega_engine_composition, v);
+    mega_status st = mega_options_create(&mega_engine_composition, v, &o);
     mega_engine_settings_init(&v->engine, o);
     if (st == MEGA_OK) st = setup_parse(v, s, world);
     if (st == MEGA_OK) st = engine_spell(e, take_settings(e, s, &v->engine));

@@ -35,7 +35,7 @@ static void begin(setup_values *v, int64_t ranks)
 {
     mega_options *o = NULL;
     *v = (setup_values){0};
-    assert_int_equal(mega_options_create(&o, &mega_engine_composition, v), MEGA_OK);
+    assert_int_equal(mega_options_create(&mega_engine_composition, v, &o), MEGA_OK);
     mega_engine_settings_init(&v->engine, o);
     v->engine.world_size = ranks;
     v->engine.needs_lr = v->engine.micro_follows = true;

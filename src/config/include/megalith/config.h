@@ -82,7 +82,7 @@ typedef struct mega_composition {
 
 /* Writes the default of every option to `values`, the struct that contains the parts. The caller zeroes it first and
  * must not move it. mega_options_destroy frees the strings and lists in it. */
-mega_status mega_options_create(mega_options **out, const mega_composition *of, void *values);
+mega_status mega_options_create(const mega_composition *of, void *values, mega_options **out);
 void mega_options_destroy(mega_options *o); /* NULL is valid */
 
 /* Reads argv[1…argc-1] as options of `command` (its name or any alias: "tools/preprocess_data.py"; NULL where the
