@@ -1486,7 +1486,7 @@ mega_gpt_share_create = _function(
 mega_gpt_share_offer = _function(
     "mega_gpt_share_offer", None, POINTER(mega_gpt_share), POINTER(mega_gpt_offer))
 mega_gpt_share_open = _function(
-    "mega_gpt_share_open", _checked, POINTER(POINTER(mega_gpt_share)), POINTER(mega_gpt_offer))
+    "mega_gpt_share_open", _checked, POINTER(mega_gpt_offer), POINTER(POINTER(mega_gpt_share)))
 mega_gpt_share_destroy = _function("mega_gpt_share_destroy", None, POINTER(mega_gpt_share))
 
 
@@ -1520,12 +1520,12 @@ class mega_gpt_data_options(_Struct):
 
 
 mega_gpt_data_build = _function(
-    "mega_gpt_data_build", _checked, POINTER(POINTER(mega_gpt_data)),
-    POINTER(mega_gpt_data_options))
+    "mega_gpt_data_build", _checked, POINTER(mega_gpt_data_options),
+    POINTER(POINTER(mega_gpt_data)))
 mega_gpt_data_destroy = _function("mega_gpt_data_destroy", None, POINTER(mega_gpt_data))
 mega_gpt_data_join = _function(
-    "mega_gpt_data_join", _checked, POINTER(POINTER(mega_gpt_data)),
-    POINTER(POINTER(mega_gpt_data)), c_int)
+    "mega_gpt_data_join", _checked, POINTER(POINTER(mega_gpt_data)), c_int,
+    POINTER(POINTER(mega_gpt_data)))
 mega_gpt_data_samples = _function("mega_gpt_data_samples", c_int64, POINTER(mega_gpt_data))
 mega_gpt_data_bytes = _function("mega_gpt_data_bytes", c_size_t, POINTER(mega_gpt_data))
 mega_gpt_data_seq_length = _function("mega_gpt_data_seq_length", c_int64, POINTER(mega_gpt_data))
@@ -1572,8 +1572,8 @@ mega_sampler_type = c_int
 MEGA_SAMPLER_SINGLE = 0
 MEGA_SAMPLER_CYCLIC = 1
 mega_sampler_create = _function(
-    "mega_sampler_create", _checked, POINTER(POINTER(mega_sampler)), mega_sampler_type, c_int64,
-    c_int64, c_int64)
+    "mega_sampler_create", _checked, mega_sampler_type, c_int64, c_int64, c_int64,
+    POINTER(POINTER(mega_sampler)))
 mega_sampler_bytes = _function("mega_sampler_bytes", c_size_t, mega_sampler_type, c_int64)
 mega_sampler_destroy = _function("mega_sampler_destroy", None, POINTER(mega_sampler))
 mega_sampler_index = _function(

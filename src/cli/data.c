@@ -50,7 +50,7 @@ static mega_status show_lengths(const mega_indexed *ix)
 static mega_status info(const mega_command_options *cfg, const char *prefix)
 {
     mega_indexed *ix;
-    MEGA_TRY(mega_indexed_open(&ix, prefix));
+    MEGA_TRY(mega_indexed_open(prefix, &ix));
     const size_t element = mega_dtype_size(mega_indexed_dtype(ix));
     const int64_t tokens = mega_indexed_tokens(ix);
     printf("%s\n", prefix);
@@ -77,7 +77,7 @@ static mega_status verify(const mega_command_options *cfg, const char *prefix)
     const int64_t vocab_size = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : 0;
     mega_tokenizer_destroy(tokenizer);
     mega_indexed *ix;
-    MEGA_TRY(mega_indexed_open(&ix, prefix));
+    MEGA_TRY(mega_indexed_open(prefix, &ix));
     const mega_status st = mega_indexed_verify(ix, vocab_size);
     if (st == MEGA_OK)
         printf("%s: whole, %" PRId64 " document%s, %" PRId64 " tokens%s\n", prefix, mega_indexed_documents(ix),
@@ -183,7 +183,7 @@ static void check_merge(mega_command_options *cfg, const prefix_list *l)
 {
     for (int64_t i = 0; i < l->count; i++) {
         mega_indexed *ix = NULL;
-        mega_options_add_mistake(cfg->train.engine.options, mega_indexed_open(&ix, l->item[i]));
+        mega_options_add_mistake(cfg->train.engine.options, mega_indexed_open(l->item[i], &ix));
         mega_indexed_close(ix);
     }
 }
@@ -194,8 +194,8 @@ static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, cons
     mega_progress_begin(&progress, "merging", "data sets", 0, (uint64_t)l->count);
     for (int64_t i = 0; i < l->count; i++) {
         mega_indexed *ix;
-        MEGA_TRY(mega_indexed_open(&ix, l->item[i]));
-        mega_status st = *w != NULL ? MEGA_OK : mega_indexed_writer_create(w, output, mega_indexed_dtype(ix));
+        MEGA_TRY(mega_indexed_open(l->item[i], &ix));
+        mega_status st = *w != NULL ? MEGA_OK : mega_indexed_writer_create(output, mega_indexed_dtype(ix), w);
         if (st == MEGA_OK) st = mega_indexed_writer_merge(*w, ix);
         mega_indexed_close(ix);
         MEGA_TRY(st);

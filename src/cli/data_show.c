@@ -176,7 +176,7 @@ static mega_status show_samples(const viewer *v, int64_t count)
                                      .seed = (uint32_t)v->cfg->train.engine.seed,
                                      .num_samples = {v->cfg->data.first + count, 0, 0}};
     mega_gpt_data *built[MEGA_SPLIT_COUNT];
-    MEGA_TRY(mega_gpt_data_build(built, &o));
+    MEGA_TRY(mega_gpt_data_build(&o, built));
     if (built[MEGA_SPLIT_TRAIN] == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--split %s: leaves none of the %" PRId64 " documents for training",
                          v->cfg->train.data.split, mega_indexed_documents(v->ix));
@@ -192,7 +192,7 @@ mega_status mega_data_show(const mega_command_options *cfg, const char *prefix)
     const bool neither = !documents_given && !samples_given;
     viewer v = {.cfg = cfg, .prefix = prefix};
     MEGA_TRY(mega_data_tokenizer(&v.tokenizer, cfg));
-    mega_status st = mega_indexed_open(&v.ix, prefix);
+    mega_status st = mega_indexed_open(prefix, &v.ix);
     if (st == MEGA_OK && v.tokenizer == NULL)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");
     if (st == MEGA_OK) st = show_documents(&v, neither ? DOCUMENTS_DEFAULT : cfg->data.num_documents, documents_given);

@@ -101,7 +101,7 @@ static mega_status run(const mega_command_options *cfg)
     mega_info("Output prefix: %s", job.output_prefix);
     mega_info("Time to startup: %.3f", mega_time_now() - started);
     mega_preprocess_result result;
-    mega_status st = mega_preprocess(&result, &job);
+    mega_status st = mega_preprocess(&job, &result);
     if (st == MEGA_OK) st = show_result(&job, &result);
     mega_tokenizer_destroy(tokenizer);
     return st;

@@ -77,7 +77,7 @@ mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_ba
 
 /* ---- columns ---- */
 
-mega_status mega_batch_create(mega_batch **out, int64_t capacity)
+mega_status mega_batch_create(int64_t capacity, mega_batch **out)
 {
     mega_batch *b = mega_calloc(1, sizeof *b);
     if (b != NULL) b->sample = mega_calloc((size_t)capacity, sizeof *b->sample);
@@ -91,9 +91,9 @@ mega_status mega_batch_create(mega_batch **out, int64_t capacity)
     return MEGA_OK;
 }
 
-mega_status mega_batch_create_like(mega_batch **out, const mega_batch *other)
+mega_status mega_batch_create_like(const mega_batch *other, mega_batch **out)
 {
-    MEGA_TRY(mega_batch_create(out, other->capacity));
+    MEGA_TRY(mega_batch_create(other->capacity, out));
     (*out)->columns = other->columns;
     for (int i = 0; i < other->columns; i++)
         (*out)->column[i] = (column){.input = other->column[i].input, .is_read = other->column[i].is_read};
@@ -172,13 +172,13 @@ mega_status mega_batch_allocate(mega_batch *b, void *memory)
     return MEGA_OK;
 }
 
-mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64_t samples)
+mega_status mega_batch_create_for(const mega_program *p, int64_t samples, mega_batch **out)
 {
     mega_batch_input input[MEGA_INPUTS];
     mega_batch *b = NULL;
     int count = 0;
     MEGA_TRY(mega_batch_inputs_of(p, samples, input, &count));
-    MEGA_TRY(mega_batch_create(&b, samples));
+    MEGA_TRY(mega_batch_create(samples, &b));
     mega_status st = MEGA_OK;
     for (int i = 0; i < count && st == MEGA_OK; i++) st = mega_batch_add(b, &input[i], true);
     if (st == MEGA_OK) st = mega_batch_allocate(b, NULL);

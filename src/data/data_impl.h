@@ -74,7 +74,7 @@ typedef struct mega_pair {
 mega_status mega_pair_init(mega_pair *p, const char *prefix);
 void mega_pair_fini(mega_pair *p);
 /* For writers: one process at a time. Returns MEGA_ERR_BUSY, naming the other process. */
-mega_status mega_pair_lock(mega_lock **out, const mega_pair *p);
+mega_status mega_pair_lock(const mega_pair *p, mega_lock **out);
 /* Renames two files of the folder, complete and synced, to the names of the pair. On failure the old pair is unchanged,
  * or the message says what happens to it. The caller holds the lock. */
 mega_status mega_pair_commit(const mega_pair *p, const char *bin, const char *idx);
@@ -92,10 +92,10 @@ typedef struct mega_gpt_block {
 } mega_gpt_block;
 /* Creates a block of zeros. If this process created `share`, other ranks find the block under `key`; with share NULL,
  * or opened from another rank, the block is private. */
-mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint64_t key, size_t bytes,
-                                const char *what);
+mega_status mega_gpt_block_make(mega_gpt_share *share, uint64_t key, size_t bytes, const char *what,
+                                mega_gpt_block *out);
 /* Maps the block with that key and size. Returns false if there is none, or share is NULL. */
-bool mega_gpt_block_find(mega_gpt_block *out, const mega_gpt_share *share, uint64_t key, size_t bytes);
+bool mega_gpt_block_find(const mega_gpt_share *share, uint64_t key, size_t bytes, mega_gpt_block *out);
 void mega_gpt_block_fini(mega_gpt_block *block);
 /* Frees the block that was created last; no other rank may have mapped it. */
 void mega_gpt_share_drop(mega_gpt_share *share, uint64_t key);
@@ -120,7 +120,7 @@ typedef struct mega_gpt_index_plan {
     int64_t documents;        /* entries in doc_idx */
     mega_npy_type sample_type, shuffle_type;
 } mega_gpt_index_plan;
-mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec);
+mega_status mega_gpt_index_plan_make(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out);
 
 /* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. They point
  * into one block, or into mapped cache files. */
@@ -133,24 +133,24 @@ typedef struct mega_gpt_index {
 } mega_gpt_index;
 size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan);
 /* Creates the block of the arrays in `share`, under `key`. */
-mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
-                                 mega_gpt_share *share, uint64_t key);
+mega_status mega_gpt_index_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                                 mega_gpt_share *share, uint64_t key, mega_gpt_index *out);
 /* Finds the arrays that the first rank of this host built. Returns false if share has none with that key. */
-bool mega_gpt_index_find(mega_gpt_index *out, const mega_gpt_index_plan *plan, const mega_gpt_share *share,
-                         uint64_t key);
+bool mega_gpt_index_find(const mega_gpt_index_plan *plan, const mega_gpt_share *share, uint64_t key,
+                         mega_gpt_index *out);
 void mega_gpt_index_fini(mega_gpt_index *index);
 
 /* ---- gpt_cache.c ---- */
 
 /* Gets the arrays from the share or the cache, or builds them and puts them there. folder NULL: no cache. name
  * ("train"): for log lines. */
-mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
-                               mega_gpt_share *share, const char *name);
+mega_status mega_gpt_index_get(const mega_gpt_index_spec *spec, const char *folder, mega_gpt_share *share,
+                               const char *name, mega_gpt_index *out);
 
 /* ---- gpt_dataset.c: turns samples of the data set into rows of a batch ---- */
 
 typedef struct mega_gpt_rows mega_gpt_rows;
-mega_status mega_gpt_rows_create(mega_gpt_rows **out, const mega_gpt_data_options *o, const char *split);
+mega_status mega_gpt_rows_create(const mega_gpt_data_options *o, const char *split, mega_gpt_rows **out);
 void mega_gpt_rows_destroy(mega_gpt_rows *r);
 
 /* ---- gpt_data.c ---- */

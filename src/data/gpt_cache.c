@@ -89,7 +89,7 @@ static mega_status description_text(const cache_files *c, mega_buffer *out)
 }
 
 /* Maps one array and checks header, size and checksum. On failure *reason says what is wrong. */
-static bool map_array(mega_map *out, const cache_array *a, char *reason, size_t reason_bytes)
+static bool map_array(const cache_array *a, char *reason, size_t reason_bytes, mega_map *out)
 {
     char header[MEGA_NPY_HEADER_MAX];
     const size_t header_bytes = mega_npy_header(header, a->type, a->rows, a->columns);
@@ -139,14 +139,14 @@ static bool read_description(cache_files *c)
 }
 
 /* Returns false if the arrays are not in the cache, or not usable (with a log line). */
-static bool cache_load(mega_gpt_index *out, cache_files *c, const mega_gpt_index_plan *plan, const char *name)
+static bool cache_load(cache_files *c, const mega_gpt_index_plan *plan, const char *name, mega_gpt_index *out)
 {
     if (!mega_file_exists(c->description_path)) return false;
     *out = (mega_gpt_index){.plan = *plan};
     char reason[512];
     snprintf(reason, sizeof reason, "%s: the description does not match the file name", c->description_path);
     bool ok = read_description(c);
-    for (int i = 0; ok && i < ARRAYS; i++) ok = map_array(&out->map[i], &c->array[i], reason, sizeof reason);
+    for (int i = 0; ok && i < ARRAYS; i++) ok = map_array(&c->array[i], reason, sizeof reason, &out->map[i]);
     if (!ok) {
         mega_warn(" > %s: the cached index is damaged and is built again: %s", name, reason);
         mega_gpt_index_fini(out);
@@ -188,15 +188,14 @@ static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
 
 /* Frees the arrays just built before mapping the files instead, so that there is only one copy at any time. The system
  * can reclaim mapped files. */
-static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_spec *spec,
-                                     const mega_gpt_index_plan *plan, cache_files *c, mega_gpt_share *share,
-                                     const char *name)
+static mega_status get_through_cache(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan, cache_files *c,
+                                     mega_gpt_share *share, const char *name, mega_gpt_index *out)
 {
     const uint64_t key = key_of(&c->facts);
-    if (cache_load(out, c, plan, name)) return MEGA_OK;
+    if (cache_load(c, plan, name, out)) return MEGA_OK;
     if (plan->samples > WORTH_A_LINE)
         mega_info(" > %s: building the index of %lld samples", name, (long long)plan->samples);
-    MEGA_TRY(mega_gpt_index_build(out, spec, plan, share, key));
+    MEGA_TRY(mega_gpt_index_build(spec, plan, share, key, out));
     const mega_status kept = cache_store(c, out);
     if (mega_data_is_stopped(spec->stop, 0)) { /* the cached arrays serve the next run */
         mega_gpt_index_fini(out);
@@ -206,7 +205,7 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
         mega_info(" > %s: index built and cached in %s", name, c->folder);
         mega_gpt_index_fini(out);
         mega_gpt_share_drop(share, key);
-        return cache_load(out, c, plan, name) ? MEGA_OK : mega_gpt_index_build(out, spec, plan, share, key);
+        return cache_load(c, plan, name, out) ? MEGA_OK : mega_gpt_index_build(spec, plan, share, key, out);
     }
     mega_warn(" > %s: index built, but not cached for the next start: %s; choose another folder with --data-cache-path "
               "FOLDER",
@@ -215,17 +214,17 @@ static mega_status get_through_cache(mega_gpt_index *out, const mega_gpt_index_s
     return MEGA_OK;
 }
 
-mega_status mega_gpt_index_get(mega_gpt_index *out, const mega_gpt_index_spec *spec, const char *folder,
-                               mega_gpt_share *share, const char *name)
+mega_status mega_gpt_index_get(const mega_gpt_index_spec *spec, const char *folder, mega_gpt_share *share,
+                               const char *name, mega_gpt_index *out)
 {
     mega_gpt_index_plan plan;
     cache_files c;
-    MEGA_TRY(mega_gpt_index_plan_make(&plan, spec));
+    MEGA_TRY(mega_gpt_index_plan_make(spec, &plan));
     MEGA_TRY(cache_files_init(&c, spec, &plan, folder));
     mega_status st = MEGA_OK;
-    if (!mega_gpt_index_find(out, &plan, share, key_of(&c.facts)))
-        st = folder != NULL ? get_through_cache(out, spec, &plan, &c, share, name)
-                            : mega_gpt_index_build(out, spec, &plan, share, key_of(&c.facts));
+    if (!mega_gpt_index_find(&plan, share, key_of(&c.facts), out))
+        st = folder != NULL ? get_through_cache(spec, &plan, &c, share, name, out)
+                            : mega_gpt_index_build(spec, &plan, share, key_of(&c.facts), out);
     cache_files_fini(&c);
     return st;
 }

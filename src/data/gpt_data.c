@@ -40,7 +40,7 @@ void mega_gpt_data_destroy(mega_gpt_data *d)
     mega_free(d);
 }
 
-mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count)
+mega_status mega_gpt_data_join(mega_gpt_data *const *part, int count, mega_gpt_data **out)
 {
     mega_gpt_data *d = mega_calloc(1, sizeof *d), **member = mega_calloc((size_t)count, sizeof(mega_gpt_data *));
     if (d == NULL || member == NULL) {
@@ -270,7 +270,7 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     const char *prefix = mega_indexed_prefix(spec->data);
     char *folder = NULL;
     if (o->check_only) {
-        MEGA_TRY(mega_gpt_index_plan_make(&d->index.plan, spec));
+        MEGA_TRY(mega_gpt_index_plan_make(spec, &d->index.plan));
         d->samples = d->index.plan.samples;
         return MEGA_OK;
     }
@@ -278,7 +278,7 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
         folder = cache_folder(o, prefix);
         if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for a folder name", prefix);
     }
-    const mega_status st = mega_gpt_index_get(&d->index, spec, folder, o->share, split_name[split]);
+    const mega_status st = mega_gpt_index_get(spec, folder, o->share, split_name[split], &d->index);
     mega_free(folder);
     if (st != MEGA_OK) return st;
     const mega_gpt_index_plan *p = &d->index.plan;
@@ -291,8 +291,8 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
 }
 
 /* Creates one split of an open prefix. *out is NULL if it has no documents or no sample is requested. */
-static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_options *o, mega_indexed *data, int split,
-                                 const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples)
+static mega_status single_create(const mega_gpt_data_options *o, mega_indexed *data, int split,
+                                 const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples, mega_gpt_data **out)
 {
     *out = NULL;
     const mega_gpt_index_spec spec = {data,    bounds[split], bounds[split + 1], o->seq_length, num_samples,
@@ -315,11 +315,11 @@ static mega_status single_create(mega_gpt_data **out, const mega_gpt_data_option
 }
 
 /* Creates the splits of one prefix. whole: every requested split is the whole prefix. num_samples 0: not requested. */
-static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
-                                const char *prefix, bool whole, const int64_t num_samples[MEGA_SPLIT_COUNT])
+static mega_status prefix_build(const mega_gpt_data_options *o, const char *prefix, bool whole,
+                                const int64_t num_samples[MEGA_SPLIT_COUNT], mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     mega_indexed *data;
-    MEGA_TRY(mega_indexed_open(&data, prefix));
+    MEGA_TRY(mega_indexed_open(prefix, &data));
     int64_t bounds[MEGA_SPLIT_COUNT + 1];
     mega_status st = MEGA_OK;
     if (mega_indexed_tokens(data) == 0)
@@ -333,7 +333,7 @@ static mega_status prefix_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega
             bounds[k] = 0;
             bounds[k + 1] = mega_indexed_sequences(data);
         }
-        st = single_create(&out[k], o, data, k, bounds, num_samples[k]);
+        st = single_create(o, data, k, bounds, num_samples[k], &out[k]);
     }
     mega_indexed_close(data);
     return st;
@@ -415,8 +415,8 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
     uint64_t key = mega_hash64(MEGA_HASH_START, "blend", sizeof "blend");
     key = mega_hash64(key, fact, sizeof fact);
     key = mega_hash64(key, b->weight, (size_t)b->count * sizeof *b->weight);
-    const bool found = mega_gpt_block_find(&d->order, o->share, key, data_order_bytes(d));
-    if (!found) MEGA_TRY(mega_gpt_block_make(&d->order, o->share, key, data_order_bytes(d), "order of a blend"));
+    const bool found = mega_gpt_block_find(o->share, key, data_order_bytes(d), &d->order);
+    if (!found) MEGA_TRY(mega_gpt_block_make(o->share, key, data_order_bytes(d), "order of a blend", &d->order));
     d->sample_of = d->order.data;
     d->member_of = (int16_t *)(d->sample_of + d->samples);
     return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);
@@ -424,8 +424,8 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
 
 /* Creates a data set over one split of the members, which it takes over. Its size is the sum of the samples requested
  * of each, as in Megatron. */
-static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
-                                blend_member *member, int split)
+static mega_status blend_create(const mega_gpt_data_options *o, const blend_list *b, blend_member *member, int split,
+                                mega_gpt_data **out)
 {
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
@@ -449,8 +449,8 @@ static mega_status blend_create(mega_gpt_data **out, const mega_gpt_data_options
 }
 
 /* Creates one split of a blend; NULL if no member has it. */
-static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options *o, const blend_list *b,
-                               blend_member *member, int split)
+static mega_status blend_split(const mega_gpt_data_options *o, const blend_list *b, blend_member *member, int split,
+                               mega_gpt_data **out)
 {
     int missing = -1, there = 0;
     for (int i = 0; i < b->count; i++) {
@@ -469,11 +469,11 @@ static mega_status blend_split(mega_gpt_data **out, const mega_gpt_data_options 
             "documents or another --split, or name the parts with --train-data-path, --valid-data-path and "
             "--test-data-path",
             b->prefix[missing], split_name[split], o->split != NULL ? o->split : "969, 30, 1");
-    return blend_create(out, o, b, member, split);
+    return blend_create(o, b, member, split, out);
 }
 
-static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
-                               const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT], bool whole)
+static mega_status blend_build(const mega_gpt_data_options *o, const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT],
+                               bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     blend_member *member = mega_calloc((size_t)b->count, sizeof *member);
     if (member == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
@@ -488,11 +488,11 @@ static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_
             const int64_t n = wanted[k] ? o->num_samples[k] : 0;
             ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);
         }
-        st = prefix_build(member[i].split, o, b->prefix[i], whole, ask);
+        st = prefix_build(o, b->prefix[i], whole, ask, member[i].split);
     }
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (b->count > 1) {
-            st = blend_split(&out[k], o, b, member, k);
+            st = blend_split(o, b, member, k, &out[k]);
         } else if (wanted[k]) {
             out[k] = member[0].split[k];
             member[0].split[k] = NULL;
@@ -505,18 +505,17 @@ static mega_status blend_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_
     return st;
 }
 
-static mega_status build_from(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o,
-                              const char *const *args, int n, const char *option, const bool wanted[MEGA_SPLIT_COUNT],
-                              bool whole)
+static mega_status build_from(const mega_gpt_data_options *o, const char *const *args, int n, const char *option,
+                              const bool wanted[MEGA_SPLIT_COUNT], bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     blend_list b;
     MEGA_TRY(blend_list_init(&b, args, n, option));
-    const mega_status st = blend_build(out, o, &b, wanted, whole);
+    const mega_status st = blend_build(o, &b, wanted, whole, out);
     blend_list_fini(&b);
     return st;
 }
 
-static mega_status build_all(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
+static mega_status build_all(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     static const char *const option[MEGA_SPLIT_COUNT] = {"--train-data-path", "--valid-data-path", "--test-data-path"};
     const bool separate = o->num_separate[0] > 0 || o->num_separate[1] > 0 || o->num_separate[2] > 0;
@@ -527,23 +526,23 @@ static mega_status build_all(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gp
             "--test-data-path",
             separate ? "both" : "no data set");
     if (!separate)
-        return build_from(out, o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, true, true},
-                          false);
+        return build_from(o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, true, true}, false,
+                          out);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         const bool wanted[MEGA_SPLIT_COUNT] = {k == 0, k == 1, k == 2};
         if (o->num_separate[k] > 0)
-            MEGA_TRY(build_from(out, o, o->separate[k], o->num_separate[k], option[k], wanted, true));
+            MEGA_TRY(build_from(o, o->separate[k], o->num_separate[k], option[k], wanted, true, out));
     }
     return MEGA_OK;
 }
 
-mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
+mega_status mega_gpt_data_build(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
-    mega_status st = build_all(built, o);
+    mega_status st = build_all(o, built);
     if (st == MEGA_OK) st = mega_map_check();
     for (int k = 0; k < MEGA_SPLIT_COUNT && st == MEGA_OK && !o->check_only; k++)
-        if (built[k] != NULL) st = mega_gpt_rows_create(&built[k]->rows, o, row_name[k]);
+        if (built[k] != NULL) st = mega_gpt_rows_create(o, row_name[k], &built[k]->rows);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         if (st == MEGA_OK) {
             out[k] = built[k];

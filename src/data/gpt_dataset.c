@@ -15,7 +15,7 @@ struct mega_gpt_rows {
     int32_t tokens[];     /* one sample, seq_length + 1 */
 };
 
-mega_status mega_gpt_rows_create(mega_gpt_rows **out, const mega_gpt_data_options *o, const char *split)
+mega_status mega_gpt_rows_create(const mega_gpt_data_options *o, const char *split, mega_gpt_rows **out)
 {
     mega_gpt_rows *r = mega_calloc(1, sizeof *r + ((size_t)o->seq_length + 1) * sizeof *r->tokens);
     if (r == NULL) return MEGA_NO_MEMORY("data set", "a row");

@@ -32,7 +32,7 @@ static bool last_epoch_is_separate(const mega_gpt_index_plan *p, const mega_gpt_
     return last < (int64_t)(0.80 * (double)per_epoch);
 }
 
-mega_status mega_gpt_index_plan_make(mega_gpt_index_plan *out, const mega_gpt_index_spec *spec)
+mega_status mega_gpt_index_plan_make(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out)
 {
     const int64_t count = spec->end - spec->begin;
     const int64_t L = spec->seq_length;
@@ -149,11 +149,11 @@ static void view_block(mega_gpt_index *index)
     index->doc = (const int32_t *)(void *)at;
 }
 
-mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
-                                 mega_gpt_share *share, uint64_t key)
+mega_status mega_gpt_index_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
+                                 mega_gpt_share *share, uint64_t key, mega_gpt_index *out)
 {
     mega_gpt_index index = {.plan = *plan};
-    MEGA_TRY(mega_gpt_block_make(&index.block, share, key, mega_gpt_index_bytes(plan), "order of samples"));
+    MEGA_TRY(mega_gpt_block_make(share, key, mega_gpt_index_bytes(plan), "order of samples", &index.block));
     view_block(&index);
     int32_t *doc = (int32_t *)(uintptr_t)index.doc;
     mega_mt19937 random;
@@ -169,11 +169,11 @@ mega_status mega_gpt_index_build(mega_gpt_index *out, const mega_gpt_index_spec 
     return MEGA_OK;
 }
 
-bool mega_gpt_index_find(mega_gpt_index *out, const mega_gpt_index_plan *plan, const mega_gpt_share *share,
-                         uint64_t key)
+bool mega_gpt_index_find(const mega_gpt_index_plan *plan, const mega_gpt_share *share, uint64_t key,
+                         mega_gpt_index *out)
 {
     mega_gpt_index index = {.plan = *plan};
-    if (!mega_gpt_block_find(&index.block, share, key, mega_gpt_index_bytes(plan))) return false;
+    if (!mega_gpt_block_find(share, key, mega_gpt_index_bytes(plan), &index.block)) return false;
     view_block(&index);
     *out = index;
     return true;

@@ -79,7 +79,7 @@ static bool read_table(mega_gpt_share *s, const mega_gpt_offer *offer)
            pread(s->fd, s->table.data, bytes, offer->table + (int64_t)sizeof nonce) == (ssize_t)bytes;
 }
 
-mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer)
+mega_status mega_gpt_share_open(const mega_gpt_offer *offer, mega_gpt_share **out)
 {
     char path[64];
     *out = NULL;
@@ -111,8 +111,8 @@ static bool share_append(mega_gpt_share *s, mega_gpt_block *out, uint64_t key, s
     return mega_buffer_append(&s->table, &e, sizeof e);
 }
 
-mega_status mega_gpt_block_make(mega_gpt_block *out, mega_gpt_share *share, uint64_t key, size_t bytes,
-                                const char *what)
+mega_status mega_gpt_block_make(mega_gpt_share *share, uint64_t key, size_t bytes, const char *what,
+                                mega_gpt_block *out)
 {
     if (share != NULL && share->fd >= 0 && share->is_mine && share_append(share, out, key, bytes)) return MEGA_OK;
     *out = (mega_gpt_block){.bytes = bytes};
@@ -128,7 +128,7 @@ static const share_entry *find_entry(const mega_gpt_share *share, uint64_t key)
     return NULL;
 }
 
-bool mega_gpt_block_find(mega_gpt_block *out, const mega_gpt_share *share, uint64_t key, size_t bytes)
+bool mega_gpt_block_find(const mega_gpt_share *share, uint64_t key, size_t bytes, mega_gpt_block *out)
 {
     const share_entry *e = find_entry(share, key);
     if (e == NULL || e->bytes != (int64_t)bytes || e->at < 0 || e->at > share->size - e->bytes) return false;

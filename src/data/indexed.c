@@ -189,7 +189,7 @@ static mega_status open_checked(mega_indexed *ix)
     return MEGA_OK;
 }
 
-mega_status mega_indexed_open(mega_indexed **out, const char *prefix)
+mega_status mega_indexed_open(const char *prefix, mega_indexed **out)
 {
     mega_indexed *ix = mega_calloc(1, sizeof *ix);
     if (ix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its reader", prefix);

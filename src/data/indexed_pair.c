@@ -50,7 +50,7 @@ void mega_pair_fini(mega_pair *p)
 }
 
 /* out NULL: only checks whether the lock is free. */
-static mega_status pair_take_lock(mega_lock **out, const mega_pair *p)
+static mega_status pair_take_lock(const mega_pair *p, mega_lock **out)
 {
     char *subject = mega_format("data set %s", p->prefix);
     if (subject == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its lock", p->prefix);
@@ -63,9 +63,9 @@ static mega_status pair_take_lock(mega_lock **out, const mega_pair *p)
     return st;
 }
 
-mega_status mega_pair_lock(mega_lock **out, const mega_pair *p)
+mega_status mega_pair_lock(const mega_pair *p, mega_lock **out)
 {
-    return pair_take_lock(out, p);
+    return pair_take_lock(p, out);
 }
 
 static bool pair_is_there(const mega_pair *p, pair_path which)
@@ -195,7 +195,7 @@ static mega_status refuse_half(const mega_pair *p)
 static mega_status complete_alone(const mega_pair *p)
 {
     mega_lock *lock;
-    MEGA_TRY(mega_pair_lock(&lock, p));
+    MEGA_TRY(mega_pair_lock(p, &lock));
     const mega_status st = mega_pair_complete(p);
     mega_lock_release(lock);
     return st;
@@ -206,7 +206,7 @@ static mega_status complete_alone(const mega_pair *p)
 static mega_status pair_settle(const mega_pair *p)
 {
     for (int tries = 0; pair_is_there(p, PAIR_NEW_IDX); tries++) {
-        mega_status st = pair_take_lock(NULL, p);
+        mega_status st = pair_take_lock(p, NULL);
         if (st == MEGA_OK && pair_is_there(p, PAIR_NEW_IDX)) st = complete_alone(p);
         if (st == MEGA_ERR_MEMORY || st == MEGA_ERR_FORMAT || (st == MEGA_ERR_BUSY && tries == WAIT_TRIES)) return st;
         if (st != MEGA_OK && st != MEGA_ERR_BUSY) return refuse_half(p);

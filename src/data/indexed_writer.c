@@ -56,14 +56,14 @@ static mega_status writer_begin(mega_indexed_writer *w, const char *prefix)
     if (w->prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its writer", prefix);
     MEGA_TRY(mega_pair_init(&w->pair, w->prefix));
     MEGA_TRY(append_i64(w, &w->documents, 0));
-    MEGA_TRY(mega_pair_lock(&w->lock, &w->pair));
+    MEGA_TRY(mega_pair_lock(&w->pair, &w->lock));
     MEGA_TRY(mega_pair_complete(&w->pair));
     mega_lock_mark(w->lock);
     MEGA_TRY(prepare_parts(w));
     return mega_writer_create(w->part[PAIR_BIN], &w->bin);
 }
 
-mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype)
+mega_status mega_indexed_writer_create(const char *prefix, mega_dtype dtype, mega_indexed_writer **out)
 {
     mega_indexed_writer *w = mega_calloc(1, sizeof *w);
     if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory for its writer", prefix);

@@ -14,7 +14,7 @@ char *mega_preprocess_output(const mega_preprocess_job *job, int key)
     return mega_format("%s_%s_document", job->output_prefix, job->keys[key]);
 }
 
-mega_status mega_preprocess_open(mega_documents **out, const mega_preprocess_job *job)
+mega_status mega_preprocess_open(const mega_preprocess_job *job, mega_documents **out)
 {
     const mega_documents_options o = {.inputs = job->inputs,
                                       .num_inputs = job->num_inputs,
@@ -138,7 +138,7 @@ static mega_status open_writers(output *out)
         char *folder = mega_path_folder(prefix);
         mega_status st = folder != NULL ? mega_folder_create(folder)
                                         : MEGA_FAIL(MEGA_ERR_MEMORY, "--output-prefix: no memory for a file name");
-        if (st == MEGA_OK) st = mega_indexed_writer_create(&out->writer[k], prefix, dtype);
+        if (st == MEGA_OK) st = mega_indexed_writer_create(prefix, dtype, &out->writer[k]);
         mega_free(folder);
         mega_free(prefix);
         if (st != MEGA_OK) {
@@ -181,14 +181,14 @@ static mega_status preprocess_run(output *out, mega_documents *input)
     return preprocess_finish(out);
 }
 
-mega_status mega_preprocess(mega_preprocess_result *result, const mega_preprocess_job *job)
+mega_status mega_preprocess(const mega_preprocess_job *job, mega_preprocess_result *result)
 {
     MEGA_TRY(check_job(job));
     const double started = mega_time_now();
     *result = (mega_preprocess_result){0};
     output out = {.job = job, .result = result};
     mega_documents *input;
-    MEGA_TRY(mega_preprocess_open(&input, job));
+    MEGA_TRY(mega_preprocess_open(job, &input));
     out.writer = mega_calloc((size_t)job->num_keys, sizeof *out.writer);
     const mega_status st = out.writer != NULL ? preprocess_run(&out, input)
                                               : MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for its writers");

@@ -28,7 +28,7 @@ typedef mega_status preprocess_sink(void *user, const preprocess_item *item);
 mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *input, preprocess_sink *sink,
                                 void *user);
 
-mega_status mega_preprocess_open(mega_documents **out, const mega_preprocess_job *job);
+mega_status mega_preprocess_open(const mega_preprocess_job *job, mega_documents **out);
 /* Counts an invalid record and warns, or fails, as the job requests. */
 mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const char *path,
                                        const mega_document_fault *fault, int64_t *bad_lines);

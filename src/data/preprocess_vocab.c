@@ -80,7 +80,7 @@ mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, cons
                 path);
     }
     mega_documents *input;
-    MEGA_TRY(mega_preprocess_open(&input, job));
+    MEGA_TRY(mega_preprocess_open(job, &input));
     const mega_status st = vocab_collect(job, input, path);
     mega_documents_close(input);
     return st;

@@ -68,7 +68,7 @@ static void reader_main(void *user)
 
 /* ---- its owner ---- */
 
-mega_status mega_reader_create(mega_reader **out, const mega_dataset *dataset, const mega_batch *like)
+mega_status mega_reader_create(const mega_dataset *dataset, const mega_batch *like, mega_reader **out)
 {
     mega_reader *r = mega_calloc(1, sizeof *r);
     if (r == NULL) return MEGA_NO_MEMORY("reader", "its record");
@@ -76,7 +76,7 @@ mega_status mega_reader_create(mega_reader **out, const mega_dataset *dataset, c
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     for (int i = 0; i < MEGA_READER_AHEAD; i++) {
-        const mega_status st = mega_batch_create_like(&r->slot[i].batch, like);
+        const mega_status st = mega_batch_create_like(like, &r->slot[i].batch);
         if (st == MEGA_OK) continue;
         mega_reader_destroy(r);
         return st;

@@ -14,8 +14,8 @@ struct mega_sampler {
     pthread_mutex_t lock; /* protects the permutation and its epoch */
 };
 
-mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total, int64_t micro_batch,
-                                int64_t data_parallel)
+mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t micro_batch, int64_t data_parallel,
+                                mega_sampler **out)
 {
     const int64_t rows = micro_batch * data_parallel;
     if (total < 1 || micro_batch < 1 || data_parallel < 1 || (type == MEGA_SAMPLER_CYCLIC && total < rows))

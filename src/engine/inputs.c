@@ -53,7 +53,7 @@ static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stage
 {
     MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && e->options.generate; k++) {
-        MEGA_TRY(mega_batch_create(&e->runs.batch[k], e->options.micro_batch));
+        MEGA_TRY(mega_batch_create(e->options.micro_batch, &e->runs.batch[k]));
         MEGA_TRY(inputs_add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
     }
     return MEGA_OK;
@@ -65,7 +65,7 @@ mega_status engine_collect_inputs(mega_engine *e)
     const bool is_plan = e->options.layout.planned_ranks > 0;
     const int stages = is_plan ? 1 : e->layout->pp.size;
     const size_t records = (size_t)e->chunks * ENGINE_KINDS * MEGA_INPUTS;
-    MEGA_TRY(mega_batch_create(&e->batch, e->batch_capacity));
+    MEGA_TRY(mega_batch_create(e->batch_capacity, &e->batch));
     mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;
@@ -78,7 +78,7 @@ mega_status engine_collect_inputs(mega_engine *e)
     mega_free(all);
     if (st != MEGA_OK) MEGA_CONTEXT("model");
     const bool reads_ahead = e->has_training_data && e->training_data.is_thread_safe;
-    if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->reader, &e->training_data, e->batch);
+    if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->training_data, e->batch, &e->reader);
     return st;
 }
 

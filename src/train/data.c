@@ -37,8 +37,8 @@ static mega_status open_samplers(trainer *t)
     const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i].self == NULL) continue;
-        MEGA_TRY(mega_sampler_create(&t->sampled[i].sampler, type, t->data[i].samples,
-                                     cfg->engine.optim.micro_batch_size, cfg->engine.data_parallel_size));
+        MEGA_TRY(mega_sampler_create(type, t->data[i].samples, cfg->engine.optim.micro_batch_size,
+                                     cfg->engine.data_parallel_size, &t->sampled[i].sampler));
         t->sampled[i].dataset = t->task->dataset(&t->data[i]);
     }
     return MEGA_OK;
@@ -138,7 +138,7 @@ static mega_status open_share(const trainer *t, mega_gpt_share **share)
     st = train_agree(t, st);
     if (st == MEGA_OK)
         st = mega_comm_all_gather(mega_world_comm(t->world), "order of samples", all, &mine, WORDS, MEGA_I64);
-    if (st == MEGA_OK && mega_world_rank(t->world) != first) st = mega_gpt_share_open(share, &all[first]);
+    if (st == MEGA_OK && mega_world_rank(t->world) != first) st = mega_gpt_share_open(&all[first], share);
     mega_free(all);
     return st;
 }

@@ -65,7 +65,7 @@ static mega_status join(trainer *t, const mega_task_data_options *o, parts *p)
     p->samples = first->samples;
     *first = (mega_task_data){.self = NULL};
     mega_status st = add_parts(t, o, p);
-    if (st == MEGA_OK && p->count > 1) return t->task->join_data(first, p->data, p->count);
+    if (st == MEGA_OK && p->count > 1) return t->task->join_data(p->data, p->count, first);
     *first = p->data[0];
     for (int i = 1; i < p->count; i++) t->task->free_data(&p->data[i]);
     return st;

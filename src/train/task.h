@@ -73,7 +73,7 @@ typedef struct mega_task {
     mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
     /* Joins parts into one dataset that returns their samples one part after the other. Takes ownership of the parts,
      * also on failure. */
-    mega_status (*join_data)(mega_task_data *out, mega_task_data *part, int count);
+    mega_status (*join_data)(mega_task_data *part, int count, mega_task_data *out);
     void (*free_data)(mega_task_data *d);
     /* a hash that identifies the data, independent of the paths of the files */
     uint64_t (*data_hash)(const mega_task_data *d);

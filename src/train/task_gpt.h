@@ -7,7 +7,7 @@
 /* task_gpt_data.c: members of mega_task (task.h). */
 mega_status task_gpt_check_data_options(const mega_task_data_options *o);
 mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
-mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int count);
+mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *out);
 void task_gpt_free_data(mega_task_data *d);
 uint64_t task_gpt_data_hash(const mega_task_data *d);
 mega_status task_gpt_look_at_data(const mega_task_data *d, uint64_t *content);

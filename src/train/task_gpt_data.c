@@ -85,7 +85,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
         g.num_samples[i] = o->num_samples[i];
         out[i] = (mega_task_data){.self = NULL};
     }
-    MEGA_TRY(mega_gpt_data_build(built, &g));
+    MEGA_TRY(mega_gpt_data_build(&g, built));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (built[i] == NULL) continue;
         if (st == MEGA_OK) st = make_split(o, i, built[i], &out[i]);
@@ -96,7 +96,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
     return st;
 }
 
-mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int count)
+mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *out)
 {
     split *first = part[0].self;
     mega_gpt_data **data = mega_calloc((size_t)count, sizeof(mega_gpt_data *));
@@ -106,7 +106,7 @@ mega_status task_gpt_join_data(mega_task_data *out, mega_task_data *part, int co
         data[i] = s->data;
         s->data = NULL;
     }
-    if (st == MEGA_OK) st = mega_gpt_data_join(&first->data, data, count);
+    if (st == MEGA_OK) st = mega_gpt_data_join(data, count, &first->data);
     mega_free(data);
     for (int i = st == MEGA_OK ? 1 : 0; i < count; i++) task_gpt_free_data(&part[i]);
     if (st == MEGA_OK) *out = handle_of(first);

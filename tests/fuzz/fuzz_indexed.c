@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_write(fuzz_path("d.bin"), data + 2 + index, size - 2 - index);
     fuzz_watch(size);
     mega_indexed *ix = NULL;
-    const mega_status st = mega_indexed_open(&ix, fuzz_path("d"));
+    const mega_status st = mega_indexed_open(fuzz_path("d"), &ix);
     fuzz_answer(st);
     if (st != MEGA_OK) return 0;
     const mega_status verified = mega_indexed_verify(ix, 1000);

@@ -12,16 +12,16 @@ static mega_gpt_index_spec spec;
 static void make_set(void)
 {
     mega_indexed_writer *w = NULL;
-    fuzz_require(mega_indexed_writer_create(&w, fuzz_path("set"), MEGA_U16) == MEGA_OK, "a writer");
+    fuzz_require(mega_indexed_writer_create(fuzz_path("set"), MEGA_U16, &w) == MEGA_OK, "a writer");
     for (int32_t i = 0; i < DOCUMENTS; i++) {
         int32_t tokens[LENGTH];
         for (int32_t j = 0; j < LENGTH; j++) tokens[j] = i * LENGTH + j;
         fuzz_require(mega_indexed_writer_add(w, tokens, LENGTH) == MEGA_OK, "a document");
     }
     fuzz_require(mega_indexed_writer_finish(w) == MEGA_OK, "a set");
-    fuzz_require(mega_indexed_open(&set, fuzz_path("set")) == MEGA_OK, "an open set");
+    fuzz_require(mega_indexed_open(fuzz_path("set"), &set) == MEGA_OK, "an open set");
     spec = (mega_gpt_index_spec){.data = set, .end = DOCUMENTS, .seq_length = 8, .num_samples = SAMPLES, .seed = 1};
-    fuzz_require(mega_gpt_index_get(&right, &spec, NULL, NULL, "right") == MEGA_OK, "an index");
+    fuzz_require(mega_gpt_index_get(&spec, NULL, NULL, "right", &right) == MEGA_OK, "an index");
 }
 
 static void compare(const mega_gpt_index *index)
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     const char *cache = fuzz_path("cache");
     mega_gpt_index index = {0};
-    fuzz_require(mega_gpt_index_get(&index, &spec, cache, NULL, "fill") == MEGA_OK, "the cache is filled");
+    fuzz_require(mega_gpt_index_get(&spec, cache, NULL, "fill", &index) == MEGA_OK, "the cache is filled");
     mega_gpt_index_fini(&index);
     mega_names names = {0};
     fuzz_require(mega_folder_list(cache, &names) == MEGA_OK && names.count == 4, "the cache has four files");
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mega_names_fini(&names);
     fuzz_write(path, data + 1, size - 1);
     fuzz_watch(size);
-    fuzz_require(mega_gpt_index_get(&index, &spec, cache, NULL, "read") == MEGA_OK, "damage costs no run");
+    fuzz_require(mega_gpt_index_get(&spec, cache, NULL, "read", &index) == MEGA_OK, "damage costs no run");
     compare(&index);
     mega_gpt_index_fini(&index);
     return 0;

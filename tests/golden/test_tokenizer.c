@@ -160,7 +160,7 @@ static void tokens_that_megatron_wrote(void **state)
     mega_indexed *ix;
     mega_documents *documents;
     mega_encoder *e;
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     assert_int_equal(mega_documents_open(&documents, &(mega_documents_options){.inputs = &input, .num_inputs = 1}),
                      MEGA_OK);
     assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);

@@ -16,7 +16,7 @@ static inline const char *gpt_kit_write(const char *folder, const char *name, in
 {
     const char *prefix = mega_kit_path(folder, name);
     mega_indexed_writer *w;
-    assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_I32), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(prefix, MEGA_I32, &w), MEGA_OK);
     for (int d = 0; d < count; d++) {
         int32_t tokens[128];
         for (int i = 0; i < length; i++) tokens[i] = d * 100 + i;
@@ -33,7 +33,7 @@ static inline void gpt_kit_destroy(mega_gpt_data *d[MEGA_SPLIT_COUNT])
 
 static inline void gpt_kit_build(mega_gpt_data *d[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o)
 {
-    if (mega_gpt_data_build(d, o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_gpt_data_build(o, d) != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
 static inline int gpt_kit_files_in(const char *folder, const char *name)

@@ -49,7 +49,7 @@ static void begin(sketch *k, mega_dtype dtype)
     must(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
                             &k->program));
     must(mega_program_allocate(k->program));
-    must(mega_batch_create_for(&k->batch, k->program, SAMPLES));
+    must(mega_batch_create_for(k->program, SAMPLES, &k->batch));
 }
 
 static void end(sketch *k)
@@ -158,7 +158,7 @@ static void other_stages_have_inputs_of_their_own(void **state)
                            other = {"ids", MEGA_F32, S, 0};
     const int32_t ids[S] = {1, 2, 3, 5};
     mega_batch *b;
-    must(mega_batch_create(&b, SAMPLES));
+    must(mega_batch_create(SAMPLES, &b));
     must(mega_batch_add(b, &here, true));
     must(mega_batch_add(b, &there, false));
     must(mega_batch_add(b, &again, false));
@@ -189,7 +189,7 @@ static void texts_fill_what_the_model_has(void **state)
     const mega_ltor_options o = {.eod = 3, .eod_mask_loss = true};
     const int32_t row[S + 1] = {1, 3, 2, 5, 4};
     mega_batch *b;
-    must(mega_batch_create(&b, 1));
+    must(mega_batch_create(1, &b));
     for (int i = 0; i < 2; i++) must(mega_batch_add(b, &has[i], true));
     must(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 1);

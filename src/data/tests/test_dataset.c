@@ -90,7 +90,7 @@ static mega_batch *batch_of(int64_t from)
 {
     static const mega_batch_input id = {"id", MEGA_I32, 1, 0};
     mega_batch *b;
-    must(mega_batch_create(&b, BATCH));
+    must(mega_batch_create(BATCH, &b));
     must(mega_batch_add(b, &id, true));
     must(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, BATCH);

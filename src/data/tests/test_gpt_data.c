@@ -145,7 +145,7 @@ static void separate_paths(void **state)
 static void expect_refused(const mega_gpt_data_options *o, mega_status st, const char *what)
 {
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
-    assert_int_equal(mega_gpt_data_build(d, o), st);
+    assert_int_equal(mega_gpt_data_build(o, d), st);
     if (strstr(mega_error_message(), what) == NULL)
         fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
 }
@@ -172,7 +172,7 @@ static void parts_follow_each_other(void **state)
     const int64_t first = mega_gpt_data_samples(a[0]), second = mega_gpt_data_samples(b[0]);
     assert_int_equal(mega_gpt_data_content_hash(a[0], &part_hash), MEGA_OK);
     const uint64_t index_hash = mega_gpt_data_hash(a[0]);
-    assert_int_equal(mega_gpt_data_join(&whole, (mega_gpt_data *const[]){a[0], b[0]}, 2), MEGA_OK);
+    assert_int_equal(mega_gpt_data_join((mega_gpt_data *const[]){a[0], b[0]}, 2, &whole), MEGA_OK);
     assert_int_equal(mega_gpt_data_samples(whole), first + second);
     assert_int_equal(mega_gpt_data_seq_length(whole), L);
     assert_int_equal(mega_gpt_data_content_hash(whole, &hash), MEGA_OK);
@@ -224,7 +224,7 @@ static void refusals(void **state)
 static int build_once(void *user)
 {
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
-    const mega_status st = mega_gpt_data_build(d, user);
+    const mega_status st = mega_gpt_data_build(user, d);
     if (st == MEGA_OK) gpt_kit_destroy(d);
     return (int)st;
 }
@@ -289,22 +289,22 @@ static void signals_end_building(void **state)
                                .num_samples = {100, 20, 0},
                                .stop = &stop};
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
-    assert_int_equal(mega_gpt_data_build(d, &o), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_gpt_data_build(&o, d), MEGA_ERR_INTERRUPTED);
     assert_int_equal(gpt_kit_files_in(folder, "cache"), -1);
     stop = 0;
     gpt_kit_build(d, &o);
     gpt_kit_destroy(d);
     mega_indexed *data;
-    assert_int_equal(mega_indexed_open(&data, args[1]), MEGA_OK);
+    assert_int_equal(mega_indexed_open(args[1], &data), MEGA_OK);
     const mega_gpt_index_spec spec = {
         .data = data, .end = 10, .seq_length = L, .num_samples = 100, .seed = 1, .stop = &stop};
     mega_gpt_index_plan plan;
     mega_gpt_index index;
     int16_t member[8];
     int64_t sample[8];
-    assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
+    assert_int_equal(mega_gpt_index_plan_make(&spec, &plan), MEGA_OK);
     stop = 1;
-    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_gpt_index_build(&spec, &plan, NULL, 0, &index), MEGA_ERR_INTERRUPTED);
     assert_int_equal(mega_blend_order((const double[2]){3, 7}, 2, 8, &stop, member, sample), MEGA_ERR_INTERRUPTED);
     mega_indexed_close(data);
 }

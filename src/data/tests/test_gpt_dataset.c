@@ -21,7 +21,7 @@ static const char *make_data(const char *name, int low)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), name);
     mega_indexed_writer *w;
-    must(mega_indexed_writer_create(&w, prefix, MEGA_I32));
+    must(mega_indexed_writer_create(prefix, MEGA_I32, &w));
     for (int d = 0; d < DOCUMENTS; d++) {
         int32_t tokens[LENGTH];
         for (int i = 0; i < LENGTH; i++) tokens[i] = low + (d * 7 + i * 3) % 50;
@@ -42,7 +42,7 @@ static mega_gpt_data *open_data(const char *prefix, uint32_t seed, int64_t vocab
                                      .in_memory = true,
                                      .ltor = {.eod = EOD, .reset_position_ids = true, .eod_mask_loss = true},
                                      .vocab = vocab};
-    must(mega_gpt_data_build(d, &o));
+    must(mega_gpt_data_build(&o, d));
     return d[MEGA_SPLIT_TRAIN];
 }
 
@@ -53,7 +53,7 @@ static mega_batch *make_batch(int64_t samples)
                                               {"loss_mask", MEGA_F32, L, 0},
                                               {"position_ids", MEGA_I32, L, 0}};
     mega_batch *b;
-    must(mega_batch_create(&b, samples));
+    must(mega_batch_create(samples, &b));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) must(mega_batch_add(b, &inputs[i], true));
     must(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, samples);
@@ -195,8 +195,9 @@ static void data_without_their_order_have_no_samples(void **state)
     const char *prefix = make_data("a", 0);
     mega_gpt_data *d[MEGA_SPLIT_COUNT] = {NULL};
     must(mega_gpt_data_build(
-        d, &(mega_gpt_data_options){
-               .separate = {&prefix}, .num_separate = {1}, .seq_length = L, .num_samples = {10}, .check_only = true}));
+        &(mega_gpt_data_options){
+            .separate = {&prefix}, .num_separate = {1}, .seq_length = L, .num_samples = {10}, .check_only = true},
+        d));
     assert_int_equal(mega_dataset_gpt(d[0]).count, 0);
     assert_non_null(strstr(mega_error_message(), "check_only"));
     mega_gpt_data_destroy(d[0]);
@@ -211,7 +212,7 @@ static void a_sampler_gives_the_order_of_a_run(void **state)
     mega_batch *b = make_batch(1);
     for (int type = MEGA_SAMPLER_SINGLE; type <= MEGA_SAMPLER_CYCLIC; type++) {
         mega_sampled s = {.dataset = mega_dataset_gpt(d)};
-        must(mega_sampler_create(&s.sampler, (mega_sampler_type)type, s.dataset.count, 2, 1));
+        must(mega_sampler_create((mega_sampler_type)type, s.dataset.count, 2, 1, &s.sampler));
         const mega_dataset run = mega_dataset_sampled(&s);
         assert_true(run.in_order && run.is_thread_safe && run.collate != NULL);
         const int64_t samples = type == MEGA_SAMPLER_SINGLE ? s.dataset.count : EPOCHS * s.dataset.count;

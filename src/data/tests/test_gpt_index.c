@@ -52,7 +52,7 @@ static mega_indexed *data_with(const int32_t *sizes, int64_t count)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "golden");
     mega_indexed_writer *w;
-    assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(prefix, MEGA_U16, &w), MEGA_OK);
     int64_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         int32_t tokens[512];
@@ -62,7 +62,7 @@ static mega_indexed *data_with(const int32_t *sizes, int64_t count)
     }
     assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
     mega_indexed *ix;
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     return ix;
 }
 
@@ -97,7 +97,7 @@ static void compare_tokens(char **cursor, const mega_gpt_index_spec *spec)
     for (int i = 0; i < num_given; i++) given[i] = number(i);
     expect_line(cursor, "tokens");
     if (!whole) return;
-    assert_int_equal(mega_gpt_data_build(d, &o), MEGA_OK);
+    assert_int_equal(mega_gpt_data_build(&o, d), MEGA_OK);
     uint64_t hash = MEGA_HASH_START;
     int32_t tokens[256];
     for (int i = 0; i < num_given; i++) {
@@ -124,12 +124,12 @@ static void check_index_case(char **cursor)
     spec.data = ix;
     mega_gpt_index_plan plan;
     mega_gpt_index index;
-    assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
+    assert_int_equal(mega_gpt_index_plan_make(&spec, &plan), MEGA_OK);
     expect_line(cursor, "plan");
     assert_int_equal(plan.epochs, number(0));
     assert_int_equal(plan.separate_last_epoch, number(1));
     assert_int_equal(plan.samples, number(2));
-    assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_gpt_index_build(&spec, &plan, NULL, 0, &index), MEGA_OK);
     compare_array(cursor, "doc", brief, index.doc, plan.documents);
     compare_array(cursor, "sample", brief, index.sample, 2 * (plan.samples + 1));
     compare_array(cursor, "shuffle", brief, index.shuffle, plan.samples);
@@ -138,7 +138,7 @@ static void check_index_case(char **cursor)
     mega_gpt_index_plan wide_plan = plan;
     wide_plan.sample_type = wide_plan.shuffle_type = MEGA_NPY_I8;
     mega_gpt_index wide;
-    assert_int_equal(mega_gpt_index_build(&wide, &spec, &wide_plan, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_gpt_index_build(&spec, &wide_plan, NULL, 0, &wide), MEGA_OK);
     for (int64_t i = 0; i < 2 * (plan.samples + 1); i++)
         assert_int_equal(((const int64_t *)wide.sample)[i], ((const int32_t *)index.sample)[i]);
     for (int64_t i = 0; i < plan.samples; i++)
@@ -219,12 +219,12 @@ static void reference_vectors(void **state)
         const mega_gpt_index_spec spec = {ix, 0, 6, 4, row[r].wanted, 1234, NULL};
         mega_gpt_index_plan plan;
         mega_gpt_index index;
-        assert_int_equal(mega_gpt_index_plan_make(&plan, &spec), MEGA_OK);
+        assert_int_equal(mega_gpt_index_plan_make(&spec, &plan), MEGA_OK);
         assert_int_equal(plan.epochs, row[r].epochs);
         assert_int_equal(plan.separate_last_epoch, row[r].separate);
         assert_int_equal(plan.documents, row[r].documents);
         assert_int_equal(plan.samples, row[r].samples);
-        assert_int_equal(mega_gpt_index_build(&index, &spec, &plan, NULL, 0), MEGA_OK);
+        assert_int_equal(mega_gpt_index_build(&spec, &plan, NULL, 0, &index), MEGA_OK);
         assert_memory_equal(index.doc, row[r].doc, (size_t)row[r].documents * 4);
         assert_memory_equal(index.shuffle, row[r].shuffle, (size_t)row[r].samples * 4);
         mega_gpt_index_fini(&index);
@@ -290,7 +290,7 @@ static void samplers(void **state)
     (void)state;
     mega_sampler *s;
     int64_t i;
-    assert_int_equal(mega_sampler_create(&s, MEGA_SAMPLER_SINGLE, 5, 2, 1), MEGA_OK);
+    assert_int_equal(mega_sampler_create(MEGA_SAMPLER_SINGLE, 5, 2, 1, &s), MEGA_OK);
     for (int64_t n = 0; n < 5; n++) {
         assert_int_equal(mega_sampler_index(s, n, &i), MEGA_OK);
         assert_int_equal(i, n);
@@ -299,7 +299,7 @@ static void samplers(void **state)
     mega_sampler_destroy(s);
 
     /* 11 samples in micro-batches of 5: an epoch has 10 samples, ordered by randperm(10) seeded with the epoch. */
-    assert_int_equal(mega_sampler_create(&s, MEGA_SAMPLER_CYCLIC, 11, 5, 1), MEGA_OK);
+    assert_int_equal(mega_sampler_create(MEGA_SAMPLER_CYCLIC, 11, 5, 1, &s), MEGA_OK);
     for (int64_t n = 24; n >= 0; n--) {
         int64_t p[10];
         mega_torch_randperm((uint64_t)(n / 10), p, 10);
@@ -307,8 +307,8 @@ static void samplers(void **state)
         assert_int_equal(i, p[n % 10]);
     }
     mega_sampler_destroy(s);
-    assert_int_equal(mega_sampler_create(&s, MEGA_SAMPLER_CYCLIC, 11, 6, 2), MEGA_ERR_USAGE);
-    assert_int_equal(mega_sampler_create(&s, MEGA_SAMPLER_SINGLE, 0, 1, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_sampler_create(MEGA_SAMPLER_CYCLIC, 11, 6, 2, &s), MEGA_ERR_USAGE);
+    assert_int_equal(mega_sampler_create(MEGA_SAMPLER_SINGLE, 0, 1, 1, &s), MEGA_ERR_USAGE);
 }
 
 static void rows(void **state)

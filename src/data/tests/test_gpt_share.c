@@ -74,7 +74,7 @@ static void share_holds_one_copy(void **state)
     o.share = made;
     gpt_kit_build(first, &o);
     mega_gpt_share_offer(made, &offer);
-    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_int_equal(mega_gpt_share_open(&offer, &opened), MEGA_OK);
     assert_non_null(opened);
     o.share = opened;
     gpt_kit_build(second, &o);
@@ -107,17 +107,17 @@ static void shares_that_do_not_fit(void **state)
     assert_int_equal(mega_gpt_share_create(&made), MEGA_OK);
     mega_gpt_share_offer(made, &offer);
     assert_int_equal(offer.fd, -1); /* nothing was built with it */
-    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_int_equal(mega_gpt_share_open(&offer, &opened), MEGA_OK);
     assert_null(opened);
     o.share = made, o.seed = 8;
     gpt_kit_build(d, &o);
     gpt_kit_destroy(d);
     mega_gpt_share_offer(made, &offer);
     offer.nonce++;
-    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_int_equal(mega_gpt_share_open(&offer, &opened), MEGA_OK);
     assert_null(opened);
     offer.nonce--;
-    assert_int_equal(mega_gpt_share_open(&opened, &offer), MEGA_OK);
+    assert_int_equal(mega_gpt_share_open(&offer, &opened), MEGA_OK);
     o.share = opened, o.seed = 7;
     gpt_kit_build(d, &o);
     gpt_kit_compare(d[0], plain[0]);

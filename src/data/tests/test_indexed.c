@@ -23,7 +23,7 @@ static const char *path_of(const char *prefix, const char *ending)
 static void write_golden(const char *prefix, mega_dtype dtype)
 {
     mega_indexed_writer *w;
-    assert_int_equal(mega_indexed_writer_create(&w, prefix, dtype), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(prefix, dtype, &w), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, (const int32_t[]){7, 65499, 9}, 3), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, (const int32_t[]){1, 2}, 2), MEGA_OK);
     assert_int_equal(mega_indexed_writer_tokens(w), 5);
@@ -78,7 +78,7 @@ static void every_type_reads_back(void **state)
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         const char *prefix = mega_kit_path(mega_kit_temp_folder(), mega_dtype_name(types[t]));
         mega_indexed_writer *w;
-        assert_int_equal(mega_indexed_writer_create(&w, prefix, types[t]), MEGA_OK);
+        assert_int_equal(mega_indexed_writer_create(prefix, types[t], &w), MEGA_OK);
         int32_t tokens[20000];
         for (int i = 0; i < 20000; i++) tokens[i] = i % 128;
         assert_int_equal(mega_indexed_writer_add(w, tokens, 20000), MEGA_OK);
@@ -87,7 +87,7 @@ static void every_type_reads_back(void **state)
         assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
 
         mega_indexed *ix;
-        assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+        assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
         assert_int_equal(mega_indexed_dtype(ix), types[t]);
         assert_int_equal(mega_indexed_sequences(ix), 4);
         assert_int_equal(mega_indexed_documents(ix), 3);
@@ -111,7 +111,7 @@ static void every_type_reads_back(void **state)
 static void expect_open_fails(const char *prefix, mega_status st, const char *what)
 {
     mega_indexed *ix = NULL;
-    assert_int_equal(mega_indexed_open(&ix, prefix), st);
+    assert_int_equal(mega_indexed_open(prefix, &ix), st);
     assert_null(ix);
     if (strstr(mega_error_message(), what) == NULL)
         fail_msg("expected \"%s\" in the message, found \"%s\"", what, mega_error_message());
@@ -131,17 +131,17 @@ static void damage_is_noticed(void **state)
         memcpy(bad, good, n);
         bad[i] ^= 0x41;
         write_bytes(idx, bad, n);
-        assert_int_not_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+        assert_int_not_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     }
     for (size_t cut = 0; cut < n; cut++) {
         write_bytes(idx, good, cut);
         expect_open_fails(prefix, MEGA_ERR_FORMAT, idx);
     }
     write_bytes(idx, good, n);
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     mega_indexed_close(ix);
     write_bytes(path_of(prefix, ".bin"), good, 1);
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), ".bin: found 1 bytes"));
 }
 
@@ -191,20 +191,20 @@ static void merge_appends(void **state)
     write_golden(a, MEGA_U16);
     write_golden(other, MEGA_I32);
     mega_indexed_writer *w;
-    assert_int_equal(mega_indexed_writer_create(&w, b, MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(b, MEGA_U16, &w), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, NULL, 0), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, (const int32_t[]){5}, 1), MEGA_OK);
     assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
 
     mega_indexed *ix[3], *merged;
-    assert_int_equal(mega_indexed_open(&ix[0], a), MEGA_OK);
-    assert_int_equal(mega_indexed_open(&ix[1], b), MEGA_OK);
-    assert_int_equal(mega_indexed_open(&ix[2], other), MEGA_OK);
-    assert_int_equal(mega_indexed_writer_create(&w, both, MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_open(a, &ix[0]), MEGA_OK);
+    assert_int_equal(mega_indexed_open(b, &ix[1]), MEGA_OK);
+    assert_int_equal(mega_indexed_open(other, &ix[2]), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(both, MEGA_U16, &w), MEGA_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(mega_indexed_writer_merge(w, ix[i]), MEGA_OK);
     assert_int_equal(mega_indexed_writer_merge(w, ix[2]), MEGA_ERR_USAGE);
     assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
-    assert_int_equal(mega_indexed_open(&merged, both), MEGA_OK);
+    assert_int_equal(mega_indexed_open(both, &merged), MEGA_OK);
     assert_int_equal(mega_indexed_documents(merged), 4);
     assert_int_equal(mega_indexed_sequences(merged), 3);
     assert_int_equal(mega_indexed_tokens(merged), 6);
@@ -222,7 +222,7 @@ static void abandon_leaves_nothing(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     mega_indexed_writer *w;
-    assert_int_equal(mega_indexed_writer_create(&w, mega_kit_path(folder, "x"), MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(mega_kit_path(folder, "x"), MEGA_U16, &w), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, (const int32_t[]){5}, 1), MEGA_OK);
     mega_indexed_writer_abandon(w);
     mega_indexed_writer_abandon(NULL);
@@ -230,7 +230,7 @@ static void abandon_leaves_nothing(void **state)
     assert_int_equal(mega_folder_list(folder, &names), MEGA_OK);
     assert_int_equal(names.count, 0);
     mega_names_fini(&names);
-    assert_int_not_equal(mega_indexed_writer_create(&w, mega_kit_path(folder, "no/such/x"), MEGA_U16), MEGA_OK);
+    assert_int_not_equal(mega_indexed_writer_create(mega_kit_path(folder, "no/such/x"), MEGA_U16, &w), MEGA_OK);
 }
 
 /* A pair that Megatron's own preprocessor wrote. */
@@ -241,7 +241,7 @@ static void original_pair_opens(void **state)
     char prefix[1024];
     snprintf(prefix, sizeof prefix, "%.*s", (int)strlen(bin) - 4, bin);
     mega_indexed *ix;
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     assert_int_equal(mega_indexed_documents(ix), 1000);
     assert_int_equal(mega_indexed_tokens(ix), 1361845);
     assert_int_equal(mega_indexed_verify(ix, 5000), MEGA_OK);
@@ -260,7 +260,7 @@ static void allocation_failures(void **state)
     mega_status st = MEGA_ERR_MEMORY;
     for (uint64_t n = 1; st != MEGA_OK; n++) {
         mega_alloc_fail_at(n);
-        st = mega_indexed_open(&ix, prefix);
+        st = mega_indexed_open(prefix, &ix);
         mega_alloc_fail_at(0);
         assert_true(st == MEGA_OK || st == MEGA_ERR_MEMORY);
         assert_true(n < 100);
@@ -270,7 +270,7 @@ static void allocation_failures(void **state)
     for (uint64_t n = 1; st != MEGA_OK; n++) {
         mega_indexed_writer *w;
         mega_alloc_fail_at(n);
-        st = mega_indexed_writer_create(&w, prefix, MEGA_U16);
+        st = mega_indexed_writer_create(prefix, MEGA_U16, &w);
         if (st == MEGA_OK) {
             st = mega_indexed_writer_add(w, (const int32_t[]){1, 2}, 2);
             if (st == MEGA_OK) {
@@ -313,10 +313,10 @@ static void samples_see_changed_bytes(void **state)
     mega_indexed_writer *w;
     mega_indexed *ix;
     for (int i = 0; i < TOKENS; i++) tokens[i] = i % 1000;
-    assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_U16), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(prefix, MEGA_U16, &w), MEGA_OK);
     assert_int_equal(mega_indexed_writer_add(w, tokens, TOKENS), MEGA_OK);
     assert_int_equal(mega_indexed_writer_finish(w), MEGA_OK);
-    assert_int_equal(mega_indexed_open(&ix, prefix), MEGA_OK);
+    assert_int_equal(mega_indexed_open(prefix, &ix), MEGA_OK);
     const uint64_t four = sample_of(ix, 4), all = sample_of(ix, 1024);
     assert_true(sample_of(ix, 4) == four && four != all);
     for (int block = 0; block < 16; block++) {

@@ -21,7 +21,7 @@ static mega_status write_pair(const char *prefix, int kind)
     mega_indexed_writer *w;
     int32_t tokens[TOKENS];
     for (int i = 0; i < TOKENS; i++) tokens[i] = kind;
-    MEGA_TRY(mega_indexed_writer_create(&w, prefix, MEGA_U16));
+    MEGA_TRY(mega_indexed_writer_create(prefix, MEGA_U16, &w));
     for (int i = 0; i < kind; i++) assert_int_equal(mega_indexed_writer_add(w, tokens, TOKENS / kind), MEGA_OK);
     return mega_indexed_writer_finish(w);
 }
@@ -31,7 +31,7 @@ static int kind_of(const char *prefix)
 {
     mega_indexed *ix;
     int32_t tokens[TOKENS];
-    if (mega_indexed_open(&ix, prefix) != MEGA_OK) return 0;
+    if (mega_indexed_open(prefix, &ix) != MEGA_OK) return 0;
     const int kind = (int)mega_indexed_documents(ix);
     assert_int_equal(mega_indexed_tokens(ix), TOKENS);
     for (int d = 0; d < kind; d++) {
@@ -187,8 +187,8 @@ static void a_second_writer_is_refused(void **state)
     mega_indexed_writer *first, *second;
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "x");
     assert_int_equal(write_pair(prefix, 2), MEGA_OK);
-    assert_int_equal(mega_indexed_writer_create(&first, prefix, MEGA_U16), MEGA_OK);
-    assert_int_equal(mega_indexed_writer_create(&second, prefix, MEGA_U16), MEGA_ERR_BUSY);
+    assert_int_equal(mega_indexed_writer_create(prefix, MEGA_U16, &first), MEGA_OK);
+    assert_int_equal(mega_indexed_writer_create(prefix, MEGA_U16, &second), MEGA_ERR_BUSY);
     snprintf(who, sizeof who, "process %ld on host ", (long)getpid());
     assert_non_null(strstr(mega_error_message(), who));
     assert_non_null(strstr(mega_error_message(), prefix));
@@ -208,7 +208,7 @@ static void a_writer_without_its_lock_replaces_nothing_newer(void **state)
     for (int others = 0; others < 2; others++) {
         mega_indexed_writer *w;
         int status;
-        assert_int_equal(mega_indexed_writer_create(&w, prefix, MEGA_U16), MEGA_OK);
+        assert_int_equal(mega_indexed_writer_create(prefix, MEGA_U16, &w), MEGA_OK);
         assert_int_equal(
             mega_indexed_writer_add(w, (const int32_t[TOKENS]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, TOKENS), MEGA_OK);
         assert_int_equal(unlink(mega_kit_path(folder, "x.lock")), 0);

@@ -23,7 +23,7 @@ static void open_output(mega_indexed **out, const char *prefix, const char *key)
 {
     char path[600];
     snprintf(path, sizeof path, "%s_%s_document", prefix, key);
-    if (mega_indexed_open(out, path) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_indexed_open(path, out) != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
 static void expect_tokens(const mega_indexed *ix, int64_t sequence, const int32_t *tokens, int64_t count)
@@ -59,7 +59,7 @@ static void documents_and_ends(void **state)
                                          .output_prefix = mega_kit_path(folder, "new/folder/out"),
                                          .workers = 2};
         mega_preprocess_result r;
-        assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
+        assert_int_equal(mega_preprocess(&job, &r), MEGA_OK);
         assert_int_equal(r.documents, 3);
         assert_int_equal(r.empty_documents, 1);
         assert_int_equal(r.text_bytes, 3);
@@ -91,7 +91,7 @@ static void several_keys_and_wide_ids(void **state)
                                      .output_prefix = mega_kit_path(folder, "out"),
                                      .workers = 1};
     mega_preprocess_result r;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_OK);
     assert_int_equal(r.documents, 2);
     assert_int_equal(r.empty_documents, 0);
     mega_indexed *ix;
@@ -165,7 +165,7 @@ static void any_number_of_workers(void **state)
                                          .output_prefix = mega_kit_path(folder, "out"),
                                          .workers = workers[i]};
         mega_preprocess_result r;
-        assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
+        assert_int_equal(mega_preprocess(&job, &r), MEGA_OK);
         assert_int_equal(r.documents, 4000);
         assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
         const uint64_t bin = hash_file(job.output_prefix, ".bin"), idx = hash_file(job.output_prefix, ".idx");
@@ -190,11 +190,11 @@ static void bad_lines(void **state)
                                .output_prefix = mega_kit_path(folder, "out"),
                                .workers = 3};
     mega_preprocess_result r;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "in.jsonl: line 2, column 1: no key \"text\""));
     expect_empty_folder(folder, 1);
     job.skip_bad_lines = true;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_OK);
     assert_int_equal(r.documents, 2);
     assert_int_equal(r.bad_lines, 3);
     mega_indexed *ix;
@@ -220,23 +220,23 @@ static void refusals(void **state)
                                .output_prefix = mega_kit_path(folder, "out"),
                                .workers = 1};
     mega_preprocess_result r;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_USAGE);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_USAGE);
     job.keys = slash, job.num_keys = 1;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_USAGE);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_USAGE);
     job.keys = text_key, job.num_keys = 0;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_USAGE);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_USAGE);
     job.num_keys = 1;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_FORMAT);
     mega_kit_write(input, "\n");
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "no document"));
     const volatile sig_atomic_t stop = 1;
     job.stop = &stop;
     mega_kit_write(input, "{\"text\":\"ab\"}\n");
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_INTERRUPTED);
     job.stop = NULL;
     job.output_prefix = mega_kit_path(input, "out"); /* the path leads through a file */
-    assert_int_not_equal(mega_preprocess(&r, &job), MEGA_OK);
+    assert_int_not_equal(mega_preprocess(&job, &r), MEGA_OK);
     expect_empty_folder(folder, 1);
     mega_tokenizer_destroy(t);
 }
@@ -258,7 +258,7 @@ static void a_damaged_second_file(void **state)
                                      .output_prefix = mega_kit_path(folder, "out"),
                                      .workers = 2};
     mega_preprocess_result r;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "JSON array"));
     expect_empty_folder(folder, 2);
     mega_tokenizer_destroy(t);
@@ -283,7 +283,7 @@ static void text_files(void **state)
                      MEGA_OK);
     job.tokenizer = t;
     mega_preprocess_result r;
-    assert_int_equal(mega_preprocess(&r, &job), MEGA_OK);
+    assert_int_equal(mega_preprocess(&job, &r), MEGA_OK);
     assert_int_equal(r.documents, 2);
     assert_int_equal(r.tokens[0], 9); /* the concatenated documents equal the file */
     mega_indexed *ix;
@@ -311,7 +311,7 @@ static int run_once(void *user)
 {
     const attempt *a = user;
     mega_preprocess_result r;
-    return (int)mega_preprocess(&r, a->job);
+    return (int)mega_preprocess(a->job, &r);
 }
 
 static void allocation_failures(void **state)

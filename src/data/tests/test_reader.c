@@ -67,10 +67,10 @@ static void open_setting(setting *s)
     *s = (setting){.data = {.first = 20, .count = COUNT, .read = read_one, .collate = count_batches}};
     atomic_store(&s->source.fails_at, -1);
     s->data.user = &s->source;
-    must(mega_batch_create(&s->batch, BATCH));
+    must(mega_batch_create(BATCH, &s->batch));
     must(mega_batch_add(s->batch, &id, true));
     must(mega_batch_allocate(s->batch, NULL));
-    must(mega_reader_create(&s->reader, &s->data, s->batch));
+    must(mega_reader_create(&s->data, s->batch, &s->reader));
     assert_int_equal(mega_reader_bytes(s->reader), MEGA_READER_AHEAD * mega_batch_bytes(s->batch));
     must(mega_reader_start(s->reader, NULL));
 }

@@ -21,7 +21,7 @@ static const char *write_data(void)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "a");
     mega_indexed_writer *w;
-    ok(mega_indexed_writer_create(&w, prefix, MEGA_U16));
+    ok(mega_indexed_writer_create(prefix, MEGA_U16, &w));
     for (int d = 0; d < DOCUMENTS; d++) {
         int32_t tokens[LENGTH];
         for (int i = 0; i < LENGTH; i++) tokens[i] = (d * 7 + i * 3) % VOCAB;
@@ -70,7 +70,7 @@ static uint64_t hash_of(const mega_task_data *d, int64_t index)
     static const mega_batch_input tokens = {"tokens", MEGA_I32, SEQ, 0};
     const mega_dataset set = train_task_gpt.dataset(d);
     mega_batch *b;
-    ok(mega_batch_create(&b, 1));
+    ok(mega_batch_create(1, &b));
     ok(mega_batch_add(b, &tokens, true));
     ok(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 1);
@@ -98,7 +98,7 @@ static void parts_follow_one_another(void **state)
     const int64_t samples[] = {one[0].samples, two[0].samples};
     const uint64_t first = hash_of(&one[0], 3), second = hash_of(&two[0], 3);
     mega_task_data part[] = {one[0], two[0]}, joined;
-    ok(train_task_gpt.join_data(&joined, part, 2));
+    ok(train_task_gpt.join_data(part, 2, &joined));
     assert_int_equal(joined.samples, samples[0] + samples[1]);
     assert_true(hash_of(&joined, 3) == first && hash_of(&joined, samples[0] + 3) == second);
     train_task_gpt.free_data(&joined);

@@ -29,9 +29,9 @@ mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_ba
                                  int *out_count);
 
 /* Creates a batch for up to `capacity` samples, without columns. Returns MEGA_ERR_MEMORY. */
-mega_status mega_batch_create(mega_batch **out, int64_t capacity);
+mega_status mega_batch_create(int64_t capacity, mega_batch **out);
 /* The same with the columns of another batch, which still need memory. */
-mega_status mega_batch_create_like(mega_batch **out, const mega_batch *other);
+mega_status mega_batch_create_like(const mega_batch *other, mega_batch **out);
 void mega_batch_destroy(mega_batch *batch);
 /* Adds a column, or joins it with the one of the same name. is_read: a program of this rank reads this input; otherwise
  * the column takes no memory. Returns MEGA_ERR_USAGE if the column of this name has another dtype or size. */
@@ -44,7 +44,7 @@ mega_status mega_batch_allocate(mega_batch *batch, void *memory);
 
 /* Creates a batch for programs that are run by hand: a column for each input of this program over `samples` samples,
  * with its own memory. Returns MEGA_ERR_USAGE or MEGA_ERR_MEMORY. */
-mega_status mega_batch_create_for(mega_batch **out, const mega_program *p, int64_t samples);
+mega_status mega_batch_create_for(const mega_program *p, int64_t samples, mega_batch **out);
 
 /* Starts `samples` samples with no input filled. Each has index 0 until it is set. */
 void mega_batch_begin(mega_batch *batch, int64_t samples);

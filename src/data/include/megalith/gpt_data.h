@@ -29,7 +29,7 @@ typedef struct mega_gpt_offer {
 MEGA_CHECK_RESULT mega_status mega_gpt_share_create(mega_gpt_share **out);
 void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out); /* call it after the last build with the share */
 /* *out is NULL if nothing is offered, or the offer cannot be opened (/proc/PID/fd of another container). */
-MEGA_CHECK_RESULT mega_status mega_gpt_share_open(mega_gpt_share **out, const mega_gpt_offer *offer);
+MEGA_CHECK_RESULT mega_status mega_gpt_share_open(const mega_gpt_offer *offer, mega_gpt_share **out);
 void mega_gpt_share_destroy(mega_gpt_share *share);
 
 /* How a row is presented to the model (Megatron's get_ltor_masks_and_position_ids). */
@@ -59,12 +59,12 @@ typedef struct mega_gpt_data_options {
 
 /* Builds out[MEGA_SPLIT_…]; NULL for an empty split. Log lines report whether the index was built or cached. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_USAGE, MEGA_ERR_MEMORY or MEGA_ERR_INTERRUPTED. */
-MEGA_CHECK_RESULT mega_status mega_gpt_data_build(mega_gpt_data *out[MEGA_SPLIT_COUNT], const mega_gpt_data_options *o);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_build(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT]);
 void mega_gpt_data_destroy(mega_gpt_data *d);
 
 /* Concatenates the samples of the parts into one data set and takes the parts over, even on failure. All parts must be
  * of the same data, whose hash is the first part's. */
-MEGA_CHECK_RESULT mega_status mega_gpt_data_join(mega_gpt_data **out, mega_gpt_data *const *part, int count);
+MEGA_CHECK_RESULT mega_status mega_gpt_data_join(mega_gpt_data *const *part, int count, mega_gpt_data **out);
 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
 /* Returns the size of the arrays that hold the order of its samples, 0 for NULL. With check_only: of those that a build
@@ -128,8 +128,8 @@ void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, con
  *            for one data-parallel rank it is also the order with it. */
 typedef struct mega_sampler mega_sampler;
 typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
-MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler **out, mega_sampler_type type, int64_t total,
-                                                  int64_t micro_batch, int64_t data_parallel);
+MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t micro_batch,
+                                                  int64_t data_parallel, mega_sampler **out);
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* upper limit of the memory of such a sampler */
 void mega_sampler_destroy(mega_sampler *s);
 /* consumed: number of samples before this one since the run began. Any thread may call it. It keeps the permutation of

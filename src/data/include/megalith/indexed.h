@@ -20,7 +20,7 @@ typedef struct mega_indexed mega_indexed; /* both files mapped read-only; any nu
 /* Reads and checks the whole .idx; .bin is mapped and not read. If a process died while it replaced the pair, first
  * gives the new, complete pair its names; this needs write permission. Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT,
  * MEGA_ERR_IO or MEGA_ERR_MEMORY. */
-mega_status mega_indexed_open(mega_indexed **out, const char *prefix);
+mega_status mega_indexed_open(const char *prefix, mega_indexed **out);
 void mega_indexed_close(mega_indexed *ix);
 
 const char *mega_indexed_prefix(const mega_indexed *ix);
@@ -52,7 +52,7 @@ mega_status mega_indexed_verify(const mega_indexed *ix, int64_t vocab_size);
  * (lock.h). The bytes go to temporary files; finish renames them such that a crash at any instant leaves the old pair
  * or the new one. Not thread-safe. */
 typedef struct mega_indexed_writer mega_indexed_writer;
-mega_status mega_indexed_writer_create(mega_indexed_writer **out, const char *prefix, mega_dtype dtype);
+mega_status mega_indexed_writer_create(const char *prefix, mega_dtype dtype, mega_indexed_writer **out);
 /* Adds a document with one sequence; with none if length is 0 (Megatron stores empty documents like that). */
 mega_status mega_indexed_writer_add(mega_indexed_writer *w, const int32_t *tokens, int64_t length);
 /* Adds a document of `count` sequences whose tokens are consecutive. */

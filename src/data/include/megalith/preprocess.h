@@ -40,7 +40,7 @@ typedef struct mega_preprocess_result {
     double seconds;
 } mega_preprocess_result;
 
-mega_status mega_preprocess(mega_preprocess_result *out, const mega_preprocess_job *job);
+mega_status mega_preprocess(const mega_preprocess_job *job, mega_preprocess_result *out);
 
 /* Reads the whole input and writes its characters as the vocabulary of a CharTokenizer. Refuses standard input, which
  * could not be read again. */

@@ -16,7 +16,7 @@ typedef struct mega_reader mega_reader;
 
 /* Creates a reader of batches with the capacity and the columns of `like`. The data set is copied and must be
  * is_thread_safe. Does not start the thread. Returns MEGA_ERR_MEMORY. */
-mega_status mega_reader_create(mega_reader **out, const mega_dataset *dataset, const mega_batch *like);
+mega_status mega_reader_create(const mega_dataset *dataset, const mega_batch *like, mega_reader **out);
 /* Waits for the read in progress; nothing is read afterwards. NULL is allowed. */
 void mega_reader_destroy(mega_reader *r);
 
