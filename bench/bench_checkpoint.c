@@ -121,7 +121,7 @@ static void save(const network *n, const char *folder)
 static void load(network *n, const char *folder, mega_team *team)
 {
     mega_checkpoint *c = NULL;
-    need(mega_checkpoint_open_team(&c, folder, false, team));
+    need(mega_checkpoint_open_team(folder, false, team, &c));
     need(mega_checkpoint_read_weights(c, n->weight, n->count, MEGA_F32));
     need(mega_checkpoint_read_moments(c, n->moment, 2 * n->count, MEGA_F32));
     mega_checkpoint_close(c);

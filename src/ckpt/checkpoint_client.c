@@ -17,7 +17,7 @@ static mega_status client_write(const mega_checkpoint_save *v, const char *path,
                                 uint32_t *crc, int64_t *size)
 {
     mega_st_writer *w = NULL;
-    MEGA_TRY(mega_st_writer_create(&w, path, entry, v->num_client_arrays, NULL, 0));
+    MEGA_TRY(mega_st_writer_create(path, entry, v->num_client_arrays, NULL, 0, &w));
     for (int i; (i = mega_st_writer_next(w)) >= 0;) {
         const mega_client_array *a = &v->client_array[i];
         const int64_t count = a->rows * (a->columns > 0 ? a->columns : 1);

@@ -31,7 +31,7 @@ mega_status mega_checkpoint_prune(const mega_checkpoint_save *v)
 {
     if (v->keep <= 0) return MEGA_OK;
     mega_iterations list = {0};
-    MEGA_TRY(mega_iterations_list(&list, v->folder));
+    MEGA_TRY(mega_iterations_list(v->folder, &list));
     mega_status st = MEGA_OK;
     int kept = 0;
     for (size_t i = list.count; i > 0 && st == MEGA_OK; i--) {

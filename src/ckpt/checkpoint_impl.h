@@ -22,7 +22,7 @@ typedef struct opening {
     mega_sums sums;        /* which files to checksum; the caller must check the others */
     known_damage *damaged; /* folders already found damaged */
 } opening;
-mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, bool any_whole, const opening *how);
+mega_status mega_checkpoint_open_as(const char *path, bool any_whole, const opening *how, mega_checkpoint **out);
 
 struct mega_checkpoint {
     char *folder;

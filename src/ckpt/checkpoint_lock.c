@@ -32,7 +32,7 @@ static void free_request(save_request *r)
     mega_free(r->run_id);
 }
 
-mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeover)
+mega_status mega_checkpoint_lock(const char *save, bool takeover, mega_lock **out)
 {
     save_request r;
     mega_status st = make_request(&r, save, takeover);

@@ -22,12 +22,12 @@ static bool has_file(const char *folder, const char *name)
 }
 
 /* Opens an optional file of state/; *out is NULL if it does not exist. */
-static mega_status open_state_tensors(mega_safetensors **out, const char *folder, const char *name)
+static mega_status open_state_tensors(const char *folder, const char *name, mega_safetensors **out)
 {
     if (!has_file(folder, name)) return MEGA_OK;
     char *path = mega_path_join(folder, name);
     if (path == NULL) return open_no_memory(folder);
-    const mega_status st = mega_safetensors_open(out, path);
+    const mega_status st = mega_safetensors_open(path, out);
     mega_free(path);
     return st;
 }
@@ -41,7 +41,7 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     mega_free(state);
     if (!ours) return MEGA_OK;
     mega_checksums sums = {0};
-    mega_status st = mega_checksums_read(&sums, c->folder);
+    mega_status st = mega_checksums_read(c->folder, &sums);
     if (st != MEGA_OK) {
         mega_error_prepend("checkpoint %s is not complete", c->folder);
         return st;
@@ -52,9 +52,9 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
         st = path != NULL ? mega_file_read(path, &c->run_json, NULL) : open_no_memory(c->folder);
         mega_free(path);
     }
-    if (st == MEGA_OK) st = open_state_tensors(&c->moments, c->folder, "state/optimizer.safetensors");
-    if (st == MEGA_OK) st = open_state_tensors(&c->masters, c->folder, "state/masters.safetensors");
-    if (st == MEGA_OK) st = open_state_tensors(&c->client, c->folder, CHECKPOINT_CLIENT_FILE);
+    if (st == MEGA_OK) st = open_state_tensors(c->folder, "state/optimizer.safetensors", &c->moments);
+    if (st == MEGA_OK) st = open_state_tensors(c->folder, "state/masters.safetensors", &c->masters);
+    if (st == MEGA_OK) st = open_state_tensors(c->folder, CHECKPOINT_CLIENT_FILE, &c->client);
     c->iteration = sums.iteration;
     c->sums_hash = mega_checksums_hash(&sums);
     c->sums = sums;
@@ -71,8 +71,8 @@ static mega_status opened_fill(mega_checkpoint *c, const char *folder, const ope
     if (st == MEGA_OK && !mega_file_exists(config))
         st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder saved by transformers",
                        folder);
-    if (st == MEGA_OK) st = mega_hf_config_read(&c->shape, config);
-    if (st == MEGA_OK) st = mega_hf_weights_open(&c->weights, folder);
+    if (st == MEGA_OK) st = mega_hf_config_read(config, &c->shape);
+    if (st == MEGA_OK) st = mega_hf_weights_open(folder, &c->weights);
     mega_free(config);
     return st;
 }
@@ -112,7 +112,7 @@ static mega_status refuse_torch(const char *folder)
     return st;
 }
 
-static mega_status open_as(mega_checkpoint **out, const char *folder, const opening *how)
+static mega_status open_as(const char *folder, const opening *how, mega_checkpoint **out)
 {
     mega_checkpoint *c = mega_calloc(1, sizeof *c);
     if (c == NULL) return open_no_memory(folder);
@@ -128,15 +128,15 @@ static mega_status open_as(mega_checkpoint **out, const char *folder, const open
 
 /* Opens a folder that is itself a checkpoint. If that fails before the contents were verified, verifies them and tries
  * again, so that damage is reported before its consequences. */
-static mega_status open_folder(mega_checkpoint **out, const char *folder, const opening *how)
+static mega_status open_folder(const char *folder, const opening *how, mega_checkpoint **out)
 {
     opening whole = *how;
     whole.sums = MEGA_SUMS_ALL;
     for (const known_damage *d = how->damaged; d != NULL; d = d->next)
         if (strcmp(d->folder, folder) == 0) return mega_error_restore(&d->found);
     MEGA_TRY(refuse_torch(folder));
-    const mega_status st = open_as(out, folder, how);
-    return st != MEGA_ERR_FORMAT && st != MEGA_ERR_UNSUPPORTED ? st : open_as(out, folder, &whole);
+    const mega_status st = open_as(folder, how, out);
+    return st != MEGA_ERR_FORMAT && st != MEGA_ERR_UNSUPPORTED ? st : open_as(folder, &whole, out);
 }
 
 void mega_checkpoint_close(mega_checkpoint *c)
@@ -153,21 +153,21 @@ void mega_checkpoint_close(mega_checkpoint *c)
 }
 
 /* name: iter_N or a tag. */
-static mega_status open_name(mega_checkpoint **out, const char *save, const char *name, const opening *how)
+static mega_status open_name(const char *save, const char *name, const opening *how, mega_checkpoint **out)
 {
     int64_t iteration = 0;
     char *folder = mega_path_join(save, name);
     if (folder == NULL) return open_no_memory(save);
     mega_status st = MEGA_OK;
     if (mega_folder_exists(folder)) {
-        st = open_folder(out, folder, how);
+        st = open_folder(folder, how, out);
     } else {
         char *aside = mega_leftover_find(save, name);
         if (aside != NULL) {
             mega_warn(
                 "checkpoint %s: a save was interrupted while it was renaming it; the complete checkpoint is in %s",
                 folder, aside);
-            st = open_folder(out, aside, how);
+            st = open_folder(aside, how, out);
         } else {
             st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "checkpoint %s: missing, though %s/" MEGA_TRACKER " names it", folder,
                            save);
@@ -183,18 +183,18 @@ static mega_status open_name(mega_checkpoint **out, const char *save, const char
 
 /* Tries checkpoints in order of preference: from `newest` downwards, then later ones, which come from a run that went
  * back to an earlier checkpoint. */
-static mega_status open_another(mega_checkpoint **out, const char *save, int64_t newest, bool skip_newest,
-                                const opening *how)
+static mega_status open_another(const char *save, int64_t newest, bool skip_newest, const opening *how,
+                                mega_checkpoint **out)
 {
     mega_iterations list = {0};
-    MEGA_TRY(mega_iterations_list(&list, save));
+    MEGA_TRY(mega_iterations_list(save, &list));
     mega_checkpoint *found = NULL;
     mega_status st = MEGA_OK;
     for (int later = 0; later < 2 && found == NULL; later++) {
         for (size_t i = list.count; i > 0 && found == NULL && st != MEGA_ERR_INTERRUPTED; i--) {
             const int64_t iteration = list.iteration[i - 1];
             if ((iteration > newest) != (later == 1) || (iteration == newest && skip_newest)) continue;
-            st = open_name(&found, save, mega_checkpoint_name_of(iteration).text, how);
+            st = open_name(save, mega_checkpoint_name_of(iteration).text, how, &found);
             if (st != MEGA_OK && st != MEGA_ERR_INTERRUPTED) mega_warn("%s", mega_error_message());
         }
     }
@@ -206,19 +206,19 @@ static mega_status open_another(mega_checkpoint **out, const char *save, int64_t
 }
 
 /* Opens a SAVE folder with a tracker. */
-static mega_status open_tracked(mega_checkpoint **out, const char *save, bool any_whole, const opening *how)
+static mega_status open_tracked(const char *save, bool any_whole, const opening *how, mega_checkpoint **out)
 {
     int64_t iteration = INT64_MAX; /* a tag counts as the newest */
     mega_checkpoint_name name;
-    mega_status st = mega_tracker_read(&name, save);
+    mega_status st = mega_tracker_read(save, &name);
     const bool is_read = st == MEGA_OK, is_tag = is_read && !mega_iteration_parse(name.text, &iteration);
-    if (is_read) st = open_name(out, save, name.text, how);
+    if (is_read) st = open_name(save, name.text, how, out);
     if (st == MEGA_OK || st == MEGA_ERR_MEMORY || st == MEGA_ERR_UNSUPPORTED || st == MEGA_ERR_INTERRUPTED) return st;
     mega_error_record damage;
     mega_error_get(&damage);
     if (any_whole) {
         mega_warn("%s", damage.text);
-        if (open_another(out, save, iteration, !is_tag, how) == MEGA_OK) {
+        if (open_another(save, iteration, !is_tag, how, out) == MEGA_OK) {
             mega_warn("continuing from the last complete checkpoint, %s", (*out)->folder);
             return MEGA_OK;
         }
@@ -248,15 +248,15 @@ static mega_status refuse_tags_without_tracker(const char *save, const mega_name
 }
 
 /* Handles a folder without tracker and without config.json. Its files may still be meant as a checkpoint. */
-static mega_status open_untracked(mega_checkpoint **out, const char *path, const mega_names *names, const opening *how)
+static mega_status open_untracked(const char *path, const mega_names *names, const opening *how, mega_checkpoint **out)
 {
     mega_iterations list = {0};
     MEGA_TRY(refuse_tags_without_tracker(path, names));
-    MEGA_TRY(mega_iterations_list(&list, path));
+    MEGA_TRY(mega_iterations_list(path, &list));
     const size_t iterations = list.count;
     mega_iterations_fini(&list);
     if (iterations > 0) {
-        MEGA_TRY(open_another(out, path, INT64_MAX, false, how));
+        MEGA_TRY(open_another(path, INT64_MAX, false, how, out));
         mega_warn("%s: " MEGA_TRACKER " is missing; using the newest complete iteration, %s", path, (*out)->folder);
         return MEGA_OK;
     }
@@ -266,7 +266,7 @@ static mega_status open_untracked(mega_checkpoint **out, const char *path, const
     return MEGA_OK;
 }
 
-mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, bool any_whole, const opening *how)
+mega_status mega_checkpoint_open_as(const char *path, bool any_whole, const opening *how, mega_checkpoint **out)
 {
     *out = NULL;
     const mega_status access = mega_path_check_access(path);
@@ -275,38 +275,38 @@ mega_status mega_checkpoint_open_as(mega_checkpoint **out, const char *path, boo
     if (mega_file_exists(path))
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that contains it", path);
     if (!mega_folder_exists(path)) return MEGA_OK;
-    if (has_file(path, MEGA_TRACKER)) return open_tracked(out, path, any_whole, how);
+    if (has_file(path, MEGA_TRACKER)) return open_tracked(path, any_whole, how, out);
     if (has_file(path, "config.json")) {
-        const mega_status st = open_folder(out, path, how);
+        const mega_status st = open_folder(path, how, out);
         if (st == MEGA_ERR_FORMAT || st == MEGA_ERR_NOT_FOUND) mega_remedy_add_beside(path);
         return st;
     }
     mega_names names = {0};
     MEGA_TRY(mega_folder_list(path, &names));
-    const mega_status st = open_untracked(out, path, &names, how);
+    const mega_status st = open_untracked(path, &names, how, out);
     mega_names_fini(&names);
     return st;
 }
 
-mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team)
+mega_status mega_checkpoint_open_team(const char *path, bool any_whole, mega_team *team, mega_checkpoint **out)
 {
-    return mega_checkpoint_open_as(out, path, any_whole, &(opening){.team = team, .sums = MEGA_SUMS_ALL});
+    return mega_checkpoint_open_as(path, any_whole, &(opening){.team = team, .sums = MEGA_SUMS_ALL}, out);
 }
 
-mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole)
+mega_status mega_checkpoint_open(const char *path, bool any_whole, mega_checkpoint **out)
 {
-    return mega_checkpoint_open_team(out, path, any_whole, NULL);
+    return mega_checkpoint_open_team(path, any_whole, NULL, out);
 }
 
 int64_t mega_checkpoint_latest(const char *save)
 {
     mega_iterations list = {0};
-    if (mega_iterations_list(&list, save) != MEGA_OK) return -1;
+    if (mega_iterations_list(save, &list) != MEGA_OK) return -1;
     int64_t newest = -1;
     for (size_t i = list.count; i > 0 && newest < 0; i--) {
         mega_checksums sums = {0};
         char *folder = mega_iteration_path(save, list.iteration[i - 1]);
-        if (folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
+        if (folder != NULL && mega_checksums_read(folder, &sums) == MEGA_OK &&
             mega_checksums_verify(&sums, folder, MEGA_SUMS_NONE, NULL) == MEGA_OK)
             newest = list.iteration[i - 1];
         mega_checksums_fini(&sums);
@@ -322,10 +322,10 @@ int64_t mega_checkpoint_tracked(const char *save)
     mega_checkpoint_name name;
     mega_checksums sums = {0};
     if (!has_file(save, MEGA_TRACKER)) return mega_checkpoint_latest(save);
-    mega_status st = mega_tracker_read(&name, save);
+    mega_status st = mega_tracker_read(save, &name);
     if (st == MEGA_OK && !mega_iteration_parse(name.text, &iteration)) {
         char *folder = mega_path_join(save, name.text);
-        st = folder != NULL ? mega_checksums_read(&sums, folder) : open_no_memory(save);
+        st = folder != NULL ? mega_checksums_read(folder, &sums) : open_no_memory(save);
         if (st == MEGA_OK) iteration = sums.iteration;
         mega_checksums_fini(&sums);
         mega_free(folder);

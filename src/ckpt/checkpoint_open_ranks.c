@@ -180,13 +180,13 @@ static mega_status add_damage(known_damage **list, const mega_checkpoint *c, con
 }
 
 /* Opens and checksums a checkpoint that is not known to be damaged. *again: it was damaged, which is now recorded. */
-static mega_status try_one(mega_checkpoint **out, const char *path, bool any_whole, opening *how, mega_comm *ranks,
-                           bool *again)
+static mega_status try_one(const char *path, bool any_whole, opening *how, mega_comm *ranks, bool *again,
+                           mega_checkpoint **out)
 {
     mega_error_record found = {0};
     mega_status verdict = MEGA_OK;
     *again = false;
-    MEGA_TRY(mega_comm_agree(ranks, mega_checkpoint_open_as(out, path, any_whole, how)));
+    MEGA_TRY(mega_comm_agree(ranks, mega_checkpoint_open_as(path, any_whole, how, out)));
     summing s = {.ranks = ranks, .checkpoint = *out};
     mega_status st = checksums_sum_together(&s, &verdict);
     if (st == MEGA_OK) st = share_damage(&s, verdict, &found, again);
@@ -196,15 +196,15 @@ static mega_status try_one(mega_checkpoint **out, const char *path, bool any_who
     return st;
 }
 
-mega_status mega_checkpoint_open_ranks(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team,
-                                       mega_comm *ranks)
+mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_team *team, mega_comm *ranks,
+                                       mega_checkpoint **out)
 {
     opening how = {.team = team, .sums = MEGA_SUMS_SMALL};
-    if (ranks == NULL || mega_comm_size(ranks) == 1) return mega_checkpoint_open_team(out, path, any_whole, team);
+    if (ranks == NULL || mega_comm_size(ranks) == 1) return mega_checkpoint_open_team(path, any_whole, team, out);
     mega_status st = MEGA_OK;
     for (bool again = true; again && st == MEGA_OK;) {
         *out = NULL;
-        st = try_one(out, path, any_whole, &how, ranks, &again);
+        st = try_one(path, any_whole, &how, ranks, &again, out);
         if (st == MEGA_OK && !again) break;
         mega_checkpoint_close(*out);
         *out = NULL;

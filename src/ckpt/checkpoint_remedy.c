@@ -10,7 +10,7 @@ static bool remedy_is_whole(const char *save, int64_t iteration)
 {
     mega_checksums sums = {0};
     char *folder = mega_iteration_path(save, iteration);
-    const bool whole = folder != NULL && mega_checksums_read(&sums, folder) == MEGA_OK &&
+    const bool whole = folder != NULL && mega_checksums_read(folder, &sums) == MEGA_OK &&
                        mega_checksums_verify(&sums, folder, MEGA_SUMS_ALL, NULL) == MEGA_OK;
     mega_checksums_fini(&sums);
     mega_free(folder);
@@ -23,7 +23,7 @@ static int64_t whole_iteration(const char *save, int64_t damaged)
 {
     mega_iterations list = {0};
     int64_t found = -1;
-    if (mega_iterations_list(&list, save) != MEGA_OK) return -1;
+    if (mega_iterations_list(save, &list) != MEGA_OK) return -1;
     for (int later = 0; later < 2 && found < 0; later++) {
         for (size_t i = list.count; i > 0 && found < 0; i--) {
             const int64_t iteration = list.iteration[i - 1];

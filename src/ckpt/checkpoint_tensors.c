@@ -41,7 +41,7 @@ mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folde
     mega_st_entry *entry = NULL;
     mega_st_writer *w = NULL;
     mega_status st = path != NULL ? entries_of(f, &entry) : MEGA_NO_MEMORY(f->name, "writing it");
-    if (st == MEGA_OK) st = mega_st_writer_create(&w, path, entry, f->count, &format, 1);
+    if (st == MEGA_OK) st = mega_st_writer_create(path, entry, f->count, &format, 1, &w);
     if (st == MEGA_OK) {
         for (int i; st == MEGA_OK && (i = mega_st_writer_next(w)) >= 0;)
             st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_append, w);

@@ -211,7 +211,7 @@ static mega_status write_begin(saver *s)
     if (s->final == NULL || s->temporary == NULL) return write_no_memory(s);
     MEGA_TRY(check_existing(s));
     MEGA_TRY(prepare_folder(v->folder));
-    const bool is_tracked = mega_tracker_read(&current, v->folder) == MEGA_OK;
+    const bool is_tracked = mega_tracker_read(v->folder, &current) == MEGA_OK;
     if (!is_tracked) mega_error_clear();
     mega_leftovers_remove(v->folder, is_tracked ? current.text : NULL, !mega_lock_took_over(v->lock));
     return write_files(s);

@@ -91,7 +91,7 @@ static mega_status checksums_parse(mega_checksums *c, const char *text, size_t s
     return st;
 }
 
-mega_status mega_checksums_read(mega_checksums *out, const char *folder)
+mega_status mega_checksums_read(const char *folder, mega_checksums *out)
 {
     char *path = mega_path_join(folder, MEGA_CHECKSUMS_FILE), *text = NULL;
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");

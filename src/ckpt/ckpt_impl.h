@@ -12,7 +12,7 @@
 
 /* hf_config.c: config.json and generation_config.json of GPT-2, and config.json of a model that is not a Hugging Face
  * family: pass shape NULL to write one; reading one gives num_layers 0. */
-mega_status mega_hf_config_read(mega_model_shape *out, const char *path);
+mega_status mega_hf_config_read(const char *path, mega_model_shape *out);
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
 mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
 
@@ -22,7 +22,7 @@ typedef struct mega_hf_weights {
     char **path;
     size_t count;
 } mega_hf_weights; /* zero-initialised is valid and empty */
-mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder);
+mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out);
 void mega_hf_weights_close(mega_hf_weights *w);
 /* Finds a tensor by its exact name or, failing that, with "transformer." added or removed, or lm_head for wte. NULL:
  * none. */
@@ -94,7 +94,7 @@ mega_status mega_checksums_add(mega_checksums *c, const char *name, int64_t byte
 mega_checksum *mega_checksums_find(const mega_checksums *c, const char *name); /* NULL: none */
 mega_status mega_checksums_text(mega_buffer *out, const mega_checksums *c);
 /* Reads folder/state/checksums.json. Returns MEGA_ERR_FORMAT if it is damaged. */
-mega_status mega_checksums_read(mega_checksums *out, const char *folder);
+mega_status mega_checksums_read(const char *folder, mega_checksums *out);
 uint64_t mega_checksums_hash(const mega_checksums *c); /* hash of the list without README.md, which may differ */
 /* Which files are checksummed: none, those below 1 MiB, or all. */
 typedef enum mega_sums { MEGA_SUMS_NONE, MEGA_SUMS_SMALL, MEGA_SUMS_ALL } mega_sums;
@@ -119,7 +119,7 @@ typedef struct mega_iterations { /* ascending */
     size_t count;
 } mega_iterations;
 /* Lists the iteration folders that this program wrote (they contain state/checksums.json), complete or not. */
-mega_status mega_iterations_list(mega_iterations *out, const char *save);
+mega_status mega_iterations_list(const char *save, mega_iterations *out);
 void mega_iterations_fini(mega_iterations *list);
 bool mega_iteration_parse(const char *name, int64_t *iteration); /* "iter_0000100" */
 /* *out: whether something exists that this program did not write; its folders contain state/checksums.json, intact or
@@ -144,7 +144,7 @@ typedef struct mega_checkpoint_name {
     char text[MEGA_CHECKPOINT_TAG + 1];
 } mega_checkpoint_name;
 mega_checkpoint_name mega_checkpoint_name_of(int64_t iteration);
-mega_status mega_tracker_read(mega_checkpoint_name *out, const char *save);
+mega_status mega_tracker_read(const char *save, mega_checkpoint_name *out);
 mega_status mega_tracker_write(const char *save, const char *name); /* atomic */
 
 /* checkpoint_remedy.c: what a user can do when a checkpoint cannot be opened. */

@@ -51,7 +51,7 @@ static mega_status check_tracker(const char *save)
 {
     mega_checkpoint_name name;
     bool is_foreign = false;
-    if (mega_tracker_read(&name, save) != MEGA_OK) {
+    if (mega_tracker_read(save, &name) != MEGA_OK) {
         mega_error_clear(); /* no tracker, or one that names nothing */
         return MEGA_OK;
     }
@@ -93,7 +93,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-mega_status mega_iterations_list(mega_iterations *out, const char *save)
+mega_status mega_iterations_list(const char *save, mega_iterations *out)
 {
     mega_names names = {0};
     MEGA_TRY(mega_folder_list(save, &names));
@@ -218,7 +218,7 @@ char *mega_leftover_find(const char *save, const char *wanted)
         if (strlen(wanted) != length || strncmp(wanted, names.name[i], length) != 0) continue;
         char *path = mega_path_join(save, names.name[i]);
         mega_checksums sums = {0};
-        if (path != NULL && mega_checksums_read(&sums, path) == MEGA_OK &&
+        if (path != NULL && mega_checksums_read(path, &sums) == MEGA_OK &&
             (!has_iteration || sums.iteration == iteration) &&
             mega_checksums_verify(&sums, path, MEGA_SUMS_ALL, NULL) == MEGA_OK) {
             found = path;

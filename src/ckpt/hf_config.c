@@ -151,7 +151,7 @@ static void take_all(reader *r, mega_model_shape *s)
     }
 }
 
-mega_status mega_hf_config_read(mega_model_shape *out, const char *path)
+mega_status mega_hf_config_read(const char *path, mega_model_shape *out)
 {
     char *text = NULL;
     size_t size = 0;

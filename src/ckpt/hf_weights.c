@@ -13,7 +13,7 @@ static mega_status open_one(mega_hf_weights *w, const char *folder, const char *
 {
     char *path = mega_path_join(folder, name);
     if (path == NULL) return MEGA_NO_MEMORY(folder, "the list of its weight files");
-    const mega_status st = mega_safetensors_open(&w->file[w->count], path);
+    const mega_status st = mega_safetensors_open(path, &w->file[w->count]);
     if (st != MEGA_OK) {
         mega_free(path);
         return st;
@@ -142,7 +142,7 @@ static mega_status refuse_folder(const char *folder)
         folder);
 }
 
-mega_status mega_hf_weights_open(mega_hf_weights *out, const char *folder)
+mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out)
 {
     mega_hf_weights w = {0};
     char *single = mega_path_join(folder, "model.safetensors");

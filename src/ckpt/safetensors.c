@@ -176,8 +176,8 @@ static mega_status safetensors_read_header(mega_safetensors *s, const uint8_t *b
     return MEGA_OK;
 }
 
-static mega_status safetensors_make(mega_safetensors **out, mega_map map, const uint8_t *bytes, size_t size,
-                                    const char *file)
+static mega_status safetensors_make(mega_map map, const uint8_t *bytes, size_t size, const char *file,
+                                    mega_safetensors **out)
 {
     mega_safetensors *s = mega_calloc(1, sizeof *s);
     if (s == NULL) {
@@ -194,16 +194,16 @@ static mega_status safetensors_make(mega_safetensors **out, mega_map map, const 
     return MEGA_OK;
 }
 
-mega_status mega_safetensors_open(mega_safetensors **out, const char *path)
+mega_status mega_safetensors_open(const char *path, mega_safetensors **out)
 {
     mega_map map = {0};
     MEGA_TRY(mega_map_open(path, &map));
-    return safetensors_make(out, map, map.data, map.size, path);
+    return safetensors_make(map, map.data, map.size, path, out);
 }
 
-mega_status mega_safetensors_parse(mega_safetensors **out, const void *bytes, size_t size, const char *name)
+mega_status mega_safetensors_parse(const void *bytes, size_t size, const char *name, mega_safetensors **out)
 {
-    return safetensors_make(out, (mega_map){0}, bytes, size, name);
+    return safetensors_make((mega_map){0}, bytes, size, name, out);
 }
 
 void mega_safetensors_close(mega_safetensors *s)

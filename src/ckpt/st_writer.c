@@ -22,8 +22,8 @@ static void st_writer_free(mega_st_writer *w)
     mega_free(w);
 }
 
-mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const mega_st_entry *entries, int count,
-                                  const mega_st_pair *metadata, int num_metadata)
+mega_status mega_st_writer_create(const char *path, const mega_st_entry *entries, int count,
+                                  const mega_st_pair *metadata, int num_metadata, mega_st_writer **out)
 {
     mega_st_writer *w = mega_calloc(1, sizeof *w);
     if (w == NULL) return MEGA_NO_MEMORY(path, "a writer");

@@ -82,7 +82,7 @@ mega_status mega_tracker_write(const char *save, const char *name)
 }
 
 /* Of the text between its outer spaces. */
-static bool parse_tracker(mega_checkpoint_name *out, const char *text, size_t n)
+static bool parse_tracker(const char *text, size_t n, mega_checkpoint_name *out)
 {
     const bool has_slash = n > 0 && text[n - 1] == '/';
     if (n > MEGA_CHECKPOINT_TAG + 1) return false;
@@ -97,7 +97,7 @@ static bool parse_tracker(mega_checkpoint_name *out, const char *text, size_t n)
     return true;
 }
 
-mega_status mega_tracker_read(mega_checkpoint_name *out, const char *save)
+mega_status mega_tracker_read(const char *save, mega_checkpoint_name *out)
 {
     char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
     if (path == NULL) return MEGA_NO_MEMORY(save, "a path");
@@ -106,7 +106,7 @@ mega_status mega_tracker_read(mega_checkpoint_name *out, const char *save)
         const char *at = text + strspn(text, " \t\r\n");
         size_t n = strlen(at);
         while (n > 0 && strchr(" \t\r\n", at[n - 1]) != NULL) n--;
-        if (!parse_tracker(out, at, n))
+        if (!parse_tracker(at, n, out))
             st = MEGA_FAIL(MEGA_ERR_FORMAT,
                            "%s: \"%.*s\" names no checkpoint; expected the number of an iteration, as of the folders "
                            "iter_… beside it, or the name of a folder",

@@ -231,7 +231,7 @@ static mega_status client_open_checkpoint(const mega_engine *e, const char *fold
     char *path = tag != NULL ? mega_path_join(folder, tag) : mega_strdup(folder);
     mega_status st = path != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory to open it", folder);
     st = engine_agree(e, st);
-    if (st == MEGA_OK) st = mega_checkpoint_open_ranks(out, path, false, e->options.team, ranks);
+    if (st == MEGA_OK) st = mega_checkpoint_open_ranks(path, false, e->options.team, ranks, out);
     if (st == MEGA_OK && ranks != NULL) st = mega_checkpoint_check_shared(*out, path, ranks);
     mega_free(path);
     if (st == MEGA_OK && *out == NULL && tag != NULL)

@@ -48,7 +48,7 @@ static mega_status check_found(const mega_checkpoint *c, const char *path)
 mega_status mega_pretrained_check(const char *path)
 {
     mega_checkpoint *c = NULL;
-    MEGA_TRY(mega_checkpoint_open(&c, path, false));
+    MEGA_TRY(mega_checkpoint_open(path, false, &c));
     const mega_status st = check_found(c, path);
     mega_checkpoint_close(c);
     return st;
@@ -57,8 +57,8 @@ mega_status mega_pretrained_check(const char *path)
 mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const mega_pretrained_options *options)
 {
     mega_pretrained m = {.options = *options};
-    MEGA_TRY(mega_checkpoint_open_ranks(&m.checkpoint, path, false, options->team,
-                                        options->world != NULL ? mega_world_comm(options->world) : NULL));
+    MEGA_TRY(mega_checkpoint_open_ranks(
+        path, false, options->team, options->world != NULL ? mega_world_comm(options->world) : NULL, &m.checkpoint));
     mega_status st = check_found(m.checkpoint, path);
     if (st == MEGA_OK) st = pretrained_describe(&m);
     if (st != MEGA_OK) mega_pretrained_fini(&m);

@@ -24,7 +24,7 @@ mega_status train_lock_save(trainer *t)
     /* with a mistake in the command line, this run must not take over --save from another run */
     if (cfg->dry_run || has_mistakes(cfg)) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
     MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* reports missing permissions more clearly than the lock does */
-    return mega_checkpoint_lock(&t->lock, cfg->save, cfg->save_takeover);
+    return mega_checkpoint_lock(cfg->save, cfg->save_takeover, &t->lock);
 }
 
 mega_status train_lock_new_save(trainer *t)

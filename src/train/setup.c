@@ -58,7 +58,7 @@ mega_status train_open_checkpoint(trainer *t)
     if (cfg->load == NULL) return MEGA_OK;
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
-    MEGA_TRY(mega_checkpoint_open_ranks(&t->checkpoint, cfg->load, cfg->load_previous, t->team, ranks));
+    MEGA_TRY(mega_checkpoint_open_ranks(cfg->load, cfg->load_previous, t->team, ranks, &t->checkpoint));
     if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));

@@ -6,7 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_watch(size);
     mega_safetensors *s = NULL;
-    const mega_status st = mega_safetensors_parse(&s, data, size, "fuzz");
+    const mega_status st = mega_safetensors_parse(data, size, "fuzz", &s);
     fuzz_answer(st);
     if (st != MEGA_OK) return 0;
     for (size_t i = 0; i < mega_safetensors_count(s); i++) {

@@ -125,7 +125,7 @@ static int resume(const char *from, const char *to, const run *one, const settin
     mega_engine_loaded loaded;
     int failures = 0;
     open_run(&r, s, world);
-    need(mega_checkpoint_open_ranks(&c, from, false, NULL, world != NULL ? mega_world_comm(world) : NULL));
+    need(mega_checkpoint_open_ranks(from, false, NULL, world != NULL ? mega_world_comm(world) : NULL, &c));
     need(mega_engine_load(r.engine, c, &(mega_engine_load_options){.finetune = false}, &loaded));
     mega_checkpoint_close(c);
     save(&r, to);

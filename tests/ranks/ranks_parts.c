@@ -332,7 +332,7 @@ static void check_file(mega_engine *e, const char *run, const char *folder)
     mega_safetensors *file = NULL;
     path_of(path, "%s/model.safetensors", folder);
     get(e, "neox.attention.qkv.weight", NULL, 3 * Q * C, qkv);
-    need(mega_safetensors_open(&file, path));
+    need(mega_safetensors_open(path, &file));
     if (mega_safetensors_find(file, "llama.self_attn.qkv_proj.weight") != NULL) fail(run, "qkv_proj is in the file");
     const mega_safetensor *k = mega_safetensors_find(file, "llama.self_attn.k_proj.weight");
     const mega_safetensor *t = mega_safetensors_find(file, "neox.attention.query_key_value.weight");

@@ -22,7 +22,7 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
     tiny_ok(mega_checkpoint_write(&save));
 
     mega_checkpoint *c = NULL;
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_non_null(c);
     assert_string_equal(mega_checkpoint_folder(c), mega_kit_path(folder, "iter_0000100"));
     assert_int_equal(mega_checkpoint_iteration(c), 100);
@@ -90,7 +90,7 @@ static void without_a_shape_names_are_exact(void **state)
     mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
     save.shape = NULL;
     tiny_ok(mega_checkpoint_write(&save));
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_null(mega_checkpoint_shape(c));
     TINY_SAID(mega_checkpoint_check_shape(c), MEGA_ERR_UNSUPPORTED, "config.json", "not a Hugging Face model", "gpt2");
     tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32));
@@ -186,7 +186,7 @@ static void every_file_has_a_checksum(void **state)
     save.save_dtype = MEGA_BF16; /* adds the exact weights */
     tiny_ok(mega_checkpoint_write(&save));
     const char *iteration = mega_kit_path(folder, "iter_0000003");
-    tiny_ok(mega_checksums_read(&sums, iteration));
+    tiny_ok(mega_checksums_read(iteration, &sums));
     const int files = count_files(iteration, "", &sums);
     assert_int_equal(files, sums.count); /* the list must not name files that do not exist */
     static const char *const some[] = {"config.json",
@@ -216,7 +216,7 @@ static void replaces_an_iteration(void **state)
     write_iterations(&b, folder, 7, 7, 0);
     assert_false(exists(folder, "iter_0000007/of_the_old_one"));
     mega_checkpoint *c = NULL;
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     tiny_ok(mega_checkpoint_read_weights(c, a.weight, TINY_TENSORS, MEGA_F32));
     assert_true(tiny_equal(a.weight, b.weight, TINY_TENSORS, MEGA_F32));
     mega_checkpoint_close(c);
@@ -268,7 +268,7 @@ static void clears_leftovers(void **state)
     assert_true(exists(folder, alive));
     /* with the lock of SAVE, no other process can be writing there */
     mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
-    tiny_ok(mega_checkpoint_lock(&save.lock, folder, false));
+    tiny_ok(mega_checkpoint_lock(folder, false, &save.lock));
     tiny_ok(mega_checkpoint_write(&save));
     mega_lock_release(save.lock);
     assert_false(exists(folder, alive));
@@ -314,7 +314,7 @@ static void keeps_what_was_set_aside(void **state)
     m.param[15].local_shape[0] = 2;
     assert_int_equal(mega_checkpoint_write(&save), MEGA_ERR_USAGE);
     mega_checkpoint *c = NULL;
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_string_equal(mega_checkpoint_folder(c), aside);
     assert_int_equal(mega_checkpoint_iteration(c), 10);
     mega_checkpoint_close(c);
@@ -330,30 +330,30 @@ static void finds_nothing(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     mega_checkpoint *c = (mega_checkpoint *)1;
-    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "missing"), false));
+    tiny_ok(mega_checkpoint_open(mega_kit_path(folder, "missing"), false, &c));
     assert_null(c);
     c = (mega_checkpoint *)1;
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_null(c);
     assert_int_equal(mega_checkpoint_latest(folder), -1);
     assert_int_equal(mega_checkpoint_latest(mega_kit_path(folder, "missing")), -1);
     assert_int_equal(mega_checkpoint_tracked(folder), -1);
     tiny_ok(mega_folder_create(mega_kit_path(folder, "tensorboard")));
     tiny_warned[0] = '\0';
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_null(c);
     assert_string_equal(tiny_warned, "");
     mega_kit_write(mega_kit_path(folder, "text.bin"), "x");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "weights (text.bin)", "config.json");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "weights (text.bin)", "config.json");
     mega_kit_write(mega_kit_path(folder, "text.idx"), "x"); /* now it is a data set */
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_null(c);
     tiny_ok(mega_folder_create(mega_kit_path(folder, "iter_0000007")));
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "found iter_0000007", "--load");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "found iter_0000007", "--load");
     tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000007")));
     mega_kit_write(mega_kit_path(folder, "file"), "x");
-    TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(folder, "file"), false), MEGA_ERR_USAGE, "this is a file");
-    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "file/below"), false));
+    TINY_SAID(mega_checkpoint_open(mega_kit_path(folder, "file"), false, &c), MEGA_ERR_USAGE, "this is a file");
+    tiny_ok(mega_checkpoint_open(mega_kit_path(folder, "file/below"), false, &c));
     assert_null(c);
 }
 
@@ -372,11 +372,11 @@ static void signals_end_reading(void **state)
     tiny_ok(mega_team_create(2, &team));
     mega_team_stop_on(team, &stop);
     for (int any = 0; any < 2; any++)
-        TINY_SAID(mega_checkpoint_open_team(&c, folder, any, team), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
+        TINY_SAID(mega_checkpoint_open_team(folder, any, team, &c), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
     remove(mega_kit_path(folder, "latest_checkpointed_iteration.txt"));
-    TINY_SAID(mega_checkpoint_open_team(&c, folder, false, team), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
+    TINY_SAID(mega_checkpoint_open_team(folder, false, team, &c), MEGA_ERR_INTERRUPTED, "interrupted by a signal");
     stop = 0;
-    tiny_ok(mega_checkpoint_open_team(&c, folder, false, team));
+    tiny_ok(mega_checkpoint_open_team(folder, false, team, &c));
     stop = 1;
     TINY_SAID(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, MEGA_F32), MEGA_ERR_INTERRUPTED, "interrupted");
     stop = 0;
@@ -396,29 +396,29 @@ static void reads_trackers(void **state)
     tiny_init(&m, MEGA_F32, 7);
     mega_checkpoint *c = NULL;
     mega_kit_write(tracker, "twelve\nor more\n");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, tracker, "\"twelve\" names no checkpoint",
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_FORMAT, tracker, "\"twelve\" names no checkpoint",
               "iter_", "contains no other complete checkpoint");
     mega_kit_write(tracker, "12\n");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "iter_0000012", "names it");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "iter_0000012", "names it");
     mega_kit_write(tracker, "release");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "release");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "release");
     tiny_ok(mega_folder_create(mega_kit_path(folder, "release/mp_rank_00")));
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, "mp_rank_00, written by Megatron",
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_UNSUPPORTED, "mp_rank_00, written by Megatron",
               "load them with the program that wrote them");
     write_iterations(&m, folder, 3, 4, 0);
-    tiny_ok(mega_checkpoint_open(&c, mega_kit_path(folder, "iter_0000003"), false)); /* an iteration folder itself */
+    tiny_ok(mega_checkpoint_open(mega_kit_path(folder, "iter_0000003"), false, &c)); /* an iteration folder itself */
     assert_int_equal(mega_checkpoint_iteration(c), 3);
     mega_checkpoint_close(c);
     assert_int_equal(unlink(tracker), 0);
     tiny_warned[0] = '\0';
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_int_equal(mega_checkpoint_iteration(c), 4);
     assert_non_null(strstr(tiny_warned, "latest_checkpointed_iteration.txt is missing"));
     mega_checkpoint_close(c);
     mega_kit_write(tracker, "4");
     tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000004/state")));
     tiny_warned[0] = '\0';
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_int_equal(mega_checkpoint_iteration(c), 0);
     assert_false(mega_checkpoint_has_state(c));
     assert_non_null(strstr(tiny_warned, "only weights"));
@@ -445,7 +445,7 @@ static void tells_files_of_torch(void **state)
             tiny_ok(mega_folder_create(mega_kit_path(folder, inner)));
         }
         mega_kit_write(mega_kit_path(folder, made[i]), "x");
-        TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_UNSUPPORTED, first, "docs/huggingface.md");
+        TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_UNSUPPORTED, first, "docs/huggingface.md");
         assert_null(strstr(mega_error_message(), "convert"));
     }
 }
@@ -461,8 +461,8 @@ static void tells_rights(void **state)
     assert_int_equal(chmod(folder, 0755), 0);
     const bool is_root = geteuid() == 0;
     if (is_root) assert_int_equal(seteuid(65534), 0);
-    const mega_status beside = mega_checkpoint_open(&c, locked, false);
-    const mega_status below = mega_checkpoint_open(&c, mega_kit_path(locked, "iter_0000001"), false);
+    const mega_status beside = mega_checkpoint_open(locked, false, &c);
+    const mega_status below = mega_checkpoint_open(mega_kit_path(locked, "iter_0000001"), false, &c);
     if (is_root) assert_int_equal(seteuid(0), 0);
     assert_int_equal(chmod(locked, 0700), 0);
     assert_int_equal(beside, MEGA_ERR_IO);
@@ -510,7 +510,7 @@ static int try_to_read(void *user)
 {
     const attempt *a = user;
     mega_checkpoint *c = NULL;
-    mega_status st = mega_checkpoint_open(&c, a->folder, false);
+    mega_status st = mega_checkpoint_open(a->folder, false, &c);
     if (st == MEGA_OK) st = mega_checkpoint_read_weights(c, a->got->weight, TINY_TENSORS, MEGA_F32);
     if (st == MEGA_OK) st = mega_checkpoint_read_moments(c, a->got->moment, 2 * TINY_TENSORS, MEGA_F32);
     mega_checkpoint_close(c);

@@ -296,7 +296,7 @@ static bool is_version(const scene *s, const tiny *m, const mega_checkpoint *c, 
 static int what_is_left(const scene *s, const char *path, const char *where)
 {
     mega_checkpoint *c = NULL;
-    mega_status st = mega_checkpoint_open(&c, path, false);
+    mega_status st = mega_checkpoint_open(path, false, &c);
     if (st == MEGA_OK && c == NULL) return 0;
     if (st == MEGA_OK) st = mega_checkpoint_read_weights(c, s->got->weight, TINY_TENSORS, MEGA_F32);
     if (st == MEGA_OK) st = mega_checkpoint_read_moments(c, s->got->moment, 2 * TINY_TENSORS, MEGA_F32);

@@ -41,7 +41,7 @@ static void assert_reads(scene *s, bool any_whole, const tiny *expected)
 {
     mega_checkpoint *c = NULL;
     tiny_spoil(&s->got);
-    tiny_ok(mega_checkpoint_open(&c, s->save, any_whole));
+    tiny_ok(mega_checkpoint_open(s->save, any_whole, &c));
     assert_non_null(c);
     tiny_ok(mega_checkpoint_read_weights(c, s->got.weight, TINY_TENSORS, MEGA_F32));
     tiny_ok(mega_checkpoint_read_moments(c, s->got.moment, 2 * TINY_TENSORS, MEGA_F32));
@@ -61,7 +61,7 @@ static void check_damage(scene *s, const char *name, const char *how)
         if (strstr(tiny_warned, "README.md") == NULL) fail_msg("no warning of README.md, %s", how);
         return;
     }
-    const mega_status st = mega_checkpoint_open(&c, s->save, false);
+    const mega_status st = mega_checkpoint_open(s->save, false, &c);
     if (st == MEGA_OK) fail_msg("%s, %s: not seen", name, how);
     assert_null(c);
     if (strstr(mega_error_message(), name) == NULL)
@@ -144,17 +144,17 @@ static void all_at_once(void **state)
     mega_kit_write(mega_kit_path(s.save, "iter_0000002/config.json"), "{}");
     assert_int_equal(unlink(mega_kit_path(s.save, "iter_0000002/model.safetensors")), 0);
     mega_checkpoint *c = NULL;
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "2 of its", "config.json: 2 bytes, expected",
+    TINY_SAID(mega_checkpoint_open(s.save, false, &c), MEGA_ERR_FORMAT, "2 of its", "config.json: 2 bytes, expected",
               "model.safetensors: missing");
     assert_int_equal(mega_checkpoint_latest(s.save), 1);
     mega_kit_write(mega_kit_path(s.save, "iter_0000001/state/run.json"), "{\"n\": 7}");
     assert_int_equal(mega_checkpoint_latest(s.save), 1); /* checks sizes only */
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "contains no other complete checkpoint");
-    TINY_SAID(mega_checkpoint_open(&c, s.save, true), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing",
+    TINY_SAID(mega_checkpoint_open(s.save, false, &c), MEGA_ERR_FORMAT, "contains no other complete checkpoint");
+    TINY_SAID(mega_checkpoint_open(s.save, true, &c), MEGA_ERR_FORMAT, "2 of its", "model.safetensors: missing",
               "contains no other complete checkpoint");
     assert_non_null(strstr(tiny_warned, "state/run.json: its bytes have changed"));
     assert_null(c);
-    TINY_SAID(mega_checkpoint_open(&c, mega_kit_path(s.save, "iter_0000001"), true), MEGA_ERR_FORMAT, "run.json");
+    TINY_SAID(mega_checkpoint_open(mega_kit_path(s.save, "iter_0000001"), true, &c), MEGA_ERR_FORMAT, "run.json");
     end(&s);
 }
 
@@ -166,12 +166,12 @@ static void lost_folders(void **state)
     begin(&s);
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "a/b");
     mega_checkpoint *c = NULL;
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt",
+    TINY_SAID(mega_checkpoint_open(s.save, false, &c), MEGA_ERR_FORMAT, "latest_checkpointed_iteration.txt",
               "--load-previous resumes from iter_0000002");
     assert_reads(&s, true, &s.new);
     mega_kit_write(mega_kit_path(s.save, "latest_checkpointed_iteration.txt"), "2");
     tiny_ok(mega_tree_remove(mega_kit_path(s.save, "iter_0000002")));
-    TINY_SAID(mega_checkpoint_open(&c, s.save, false), MEGA_ERR_NOT_FOUND, "iter_0000002",
+    TINY_SAID(mega_checkpoint_open(s.save, false, &c), MEGA_ERR_NOT_FOUND, "iter_0000002",
               "--load-previous resumes from iter_0000001");
     assert_reads(&s, true, &s.old);
     end(&s);

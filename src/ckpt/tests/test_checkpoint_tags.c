@@ -16,7 +16,7 @@ static mega_status save_as(const tiny *m, const char *folder, int64_t iteration,
 static void expect_found(const char *folder, int64_t iteration, const char *name)
 {
     mega_checkpoint *c = NULL;
-    tiny_ok(mega_checkpoint_open(&c, folder, false));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
     assert_non_null(c);
     assert_int_equal(mega_checkpoint_iteration(c), iteration);
     assert_string_equal(mega_path_base(mega_checkpoint_folder(c)), name);
@@ -140,13 +140,13 @@ static void falls_back(void **state)
     tiny_ok(save_as(&m, folder, 9, NULL, 0));
     tiny_ok(save_as(&m, folder, 2, "best", 0));
     mega_kit_write(mega_kit_path(folder, "best/state/run.json"), "{ }");
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_FORMAT, "run.json",
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_FORMAT, "run.json",
               "--load-previous resumes from iter_0000009");
-    tiny_ok(mega_checkpoint_open(&c, folder, true));
+    tiny_ok(mega_checkpoint_open(folder, true, &c));
     assert_int_equal(mega_checkpoint_iteration(c), 9);
     mega_checkpoint_close(c);
     tiny_ok(mega_tree_remove(mega_kit_path(folder, "best")));
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "best: missing, though", "names it");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "best: missing, though", "names it");
     assert_int_equal(mega_checkpoint_tracked(folder), -1);
     tiny_fini(&m);
 }
@@ -162,9 +162,9 @@ static void misses_the_tracker(void **state)
     tiny_ok(save_as(&m, folder, 3, NULL, 0));
     tiny_ok(save_as(&m, folder, 9, "best", 0));
     assert_int_equal(unlink(mega_kit_path(folder, "latest_checkpointed_iteration.txt")), 0);
-    TINY_SAID(mega_checkpoint_open(&c, folder, false), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
+    TINY_SAID(mega_checkpoint_open(folder, false, &c), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
     tiny_ok(mega_tree_remove(mega_kit_path(folder, "iter_0000003")));
-    TINY_SAID(mega_checkpoint_open(&c, folder, true), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
+    TINY_SAID(mega_checkpoint_open(folder, true, &c), MEGA_ERR_NOT_FOUND, "is missing, and best is a checkpoint");
     expect_found(mega_kit_path(folder, "best"), 9, "best");
     tiny_fini(&m);
 }

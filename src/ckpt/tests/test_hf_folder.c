@@ -10,7 +10,7 @@ static mega_status read_config(const char *text, mega_model_shape *out)
 {
     const char *path = mega_kit_path(mega_kit_temp_folder(), "config.json");
     mega_kit_write(path, text);
-    return mega_hf_config_read(out, path);
+    return mega_hf_config_read(path, out);
 }
 
 static void config_defaults_and_aliases(void **state)
@@ -112,7 +112,7 @@ static void write_file(const char *path, const tiny *m, int first, int last, var
         if (!v.head_only) e[count + buffers++] = (mega_st_entry){"lm_head.weight", MEGA_ST_F32, 1, {0}};
     }
     mega_st_writer *w = NULL;
-    tiny_ok(mega_st_writer_create(&w, path, e, count + buffers, &(mega_st_pair){"format", "pt"}, 1));
+    tiny_ok(mega_st_writer_create(path, e, count + buffers, &(mega_st_pair){"format", "pt"}, 1, &w));
     for (int i; (i = mega_st_writer_next(w)) >= 0;) {
         if (i < count) tiny_ok(mega_state_tensor_write(&m->weight[first + i], m->acc, v.dtype, append, w));
         else
@@ -132,7 +132,7 @@ static void write_config(const char *folder)
 static mega_status read_folder(const char *folder, tiny *got)
 {
     mega_checkpoint *c = NULL;
-    mega_status st = mega_checkpoint_open(&c, folder, false);
+    mega_status st = mega_checkpoint_open(folder, false, &c);
     if (st != MEGA_OK) return st;
     assert_int_equal(mega_checkpoint_iteration(c), 0);
     assert_false(mega_checkpoint_has_state(c));
@@ -186,7 +186,7 @@ static void orientation(void **state)
     tiny_init(&m, MEGA_F32, 13);
     write_file(path, &m, 0, TINY_TENSORS, (variant){.prefix = true});
     mega_safetensors *s = NULL;
-    tiny_ok(mega_safetensors_open(&s, path));
+    tiny_ok(mega_safetensors_open(path, &s));
     const mega_safetensor *t = mega_safetensors_find(s, "transformer.h.0.mlp.c_fc.weight");
     assert_true(t->num_dims == 2 && t->shape[0] == TINY_HIDDEN && t->shape[1] == TINY_FFN);
     const float *memory = m.weight[10].data;
@@ -220,12 +220,12 @@ static void large_tensors(void **state)
         mega_st_entry e;
         mega_state_tensor_entry(&from, MEGA_F32, &e);
         mega_st_writer *w = NULL;
-        tiny_ok(mega_st_writer_create(&w, path, &e, 1, NULL, 0));
+        tiny_ok(mega_st_writer_create(path, &e, 1, NULL, 0, &w));
         assert_int_equal(mega_st_writer_next(w), 0);
         tiny_ok(mega_state_tensor_write(&from, MEGA_F32, MEGA_F32, append, w));
         tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
         mega_safetensors *s = NULL;
-        tiny_ok(mega_safetensors_open(&s, path));
+        tiny_ok(mega_safetensors_open(path, &s));
         memset(b, 0x7b, 4 * (size_t)(rows * cols));
         const int64_t shares = mega_state_tensor_shares(&to, MEGA_F32);
         assert_true(shares >= 1);
@@ -301,7 +301,7 @@ static void refuses_folders(void **state)
                          {"h.x.attn.bias", MEGA_ST_F32, 1, {1}}};
     mega_st_writer *w = NULL;
     static const uint8_t zeros[64];
-    tiny_ok(mega_st_writer_create(&w, mega_kit_path(folder, "model.safetensors"), e, 4, NULL, 0));
+    tiny_ok(mega_st_writer_create(mega_kit_path(folder, "model.safetensors"), e, 4, NULL, 0, &w));
     for (int i; (i = mega_st_writer_next(w)) >= 0;)
         tiny_ok(mega_st_writer_write(w, zeros, (size_t)(4 * e[i].shape[0] * (i == 0 ? 4 : 1))));
     tiny_ok(mega_st_writer_close(w, false, NULL, NULL));

@@ -31,7 +31,7 @@ static void write_zeros(const char *path, const mega_st_entry *entries, int coun
 {
     static const uint8_t zeros[256];
     mega_st_writer *w = NULL;
-    assert_int_equal(mega_st_writer_create(&w, path, entries, count, pairs, num_pairs), MEGA_OK);
+    assert_int_equal(mega_st_writer_create(path, entries, count, pairs, num_pairs, &w), MEGA_OK);
     for (int i; (i = mega_st_writer_next(w)) >= 0;) {
         size_t n = (size_t)mega_st_dtype_bits(entries[i].dtype);
         for (int d = 0; d < entries[i].num_dims; d++) n *= entries[i].shape[d];
@@ -122,7 +122,7 @@ static void order_and_escapes(void **state)
     mega_free(text);
 
     mega_safetensors *s = NULL;
-    assert_int_equal(mega_safetensors_open(&s, path), MEGA_OK);
+    assert_int_equal(mega_safetensors_open(path, &s), MEGA_OK);
     assert_int_equal(mega_safetensors_count(s), count);
     for (int i = 1; i < count; i++) {
         const mega_safetensor *before = mega_safetensors_get(s, (size_t)i - 1), *t = mega_safetensors_get(s, (size_t)i);
@@ -163,7 +163,7 @@ static void accepts(void **state)
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         const image f = file_of(headers[i], 0, i == 0 ? 0 : 4);
         mega_safetensors *s = NULL;
-        if (mega_safetensors_parse(&s, f.bytes, f.size, "x") != MEGA_OK)
+        if (mega_safetensors_parse(f.bytes, f.size, "x", &s) != MEGA_OK)
             fail_msg("%s: %s", headers[i], mega_error_message());
         if (i == 5) assert_non_null(mega_safetensors_find(s, "\xc3\xa9\xf0\x9f\x98\x80/"));
         mega_safetensors_close(s);
@@ -173,7 +173,7 @@ static void accepts(void **state)
 static void refuse(const image *f, const char *name)
 {
     mega_safetensors *s = NULL;
-    const mega_status st = mega_safetensors_parse(&s, f->bytes, f->size, "x.safetensors");
+    const mega_status st = mega_safetensors_parse(f->bytes, f->size, "x.safetensors", &s);
     if (st == MEGA_OK) fail_msg("%s was not seen", name);
     assert_int_equal(st, MEGA_ERR_FORMAT);
     assert_null(s);
@@ -268,7 +268,7 @@ static void survives_any_byte(void **state)
             image f = whole;
             f.bytes[at] = (uint8_t)value;
             mega_safetensors *s = NULL;
-            refused += mega_safetensors_parse(&s, f.bytes, f.size, "x") != MEGA_OK;
+            refused += mega_safetensors_parse(f.bytes, f.size, "x", &s) != MEGA_OK;
             mega_safetensors_close(s);
             total++;
         }
@@ -278,7 +278,7 @@ static void survives_any_byte(void **state)
         image f = whole;
         f.size = size;
         mega_safetensors *s = NULL;
-        assert_int_equal(mega_safetensors_parse(&s, f.bytes, f.size, "x"), MEGA_ERR_FORMAT);
+        assert_int_equal(mega_safetensors_parse(f.bytes, f.size, "x", &s), MEGA_ERR_FORMAT);
     }
 }
 
@@ -288,25 +288,25 @@ static void writer_refuses(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "c.safetensors");
     const mega_st_entry twice[] = {{"a", MEGA_ST_F32, 1, {1}}, {"a", MEGA_ST_F16, 1, {1}}};
     mega_st_writer *w = NULL;
-    assert_int_equal(mega_st_writer_create(&w, path, twice, 2, NULL, 0), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_st_writer_create(path, twice, 2, NULL, 0, &w), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "named a"));
-    assert_int_equal(mega_st_writer_create(&w, path, &(mega_st_entry){"a", MEGA_ST_F4, 1, {3}}, 1, NULL, 0),
+    assert_int_equal(mega_st_writer_create(path, &(mega_st_entry){"a", MEGA_ST_F4, 1, {3}}, 1, NULL, 0, &w),
                      MEGA_ERR_FORMAT);
 
-    assert_int_equal(mega_st_writer_create(&w, path, twice, 1, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_st_writer_create(path, twice, 1, NULL, 0, &w), MEGA_OK);
     assert_int_equal(mega_st_writer_next(w), 0);
     assert_int_equal(mega_st_writer_write(w, "12345", 5), MEGA_ERR_FORMAT);
     assert_int_equal(mega_st_writer_close(w, false, NULL, NULL), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "1 bytes more"));
     assert_false(mega_file_exists(path));
 
-    assert_int_equal(mega_st_writer_create(&w, path, twice, 1, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_st_writer_create(path, twice, 1, NULL, 0, &w), MEGA_OK);
     assert_int_equal(mega_st_writer_next(w), 0);
     assert_int_equal(mega_st_writer_write(w, "123", 3), MEGA_OK);
     assert_int_equal(mega_st_writer_close(w, false, NULL, NULL), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "lacks 1 bytes"));
 
-    assert_int_equal(mega_st_writer_create(&w, path, twice, 1, NULL, 0), MEGA_OK);
+    assert_int_equal(mega_st_writer_create(path, twice, 1, NULL, 0, &w), MEGA_OK);
     assert_int_equal(mega_st_writer_close(w, false, NULL, NULL), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "0 of 1 tensors"));
 }
@@ -321,7 +321,7 @@ static void out_of_memory(void **state)
     for (uint64_t n = 1; st == MEGA_ERR_MEMORY; n++) {
         mega_st_writer *w = NULL;
         mega_alloc_fail_at(n);
-        st = mega_st_writer_create(&w, path, e, 2, &(mega_st_pair){"format", "pt"}, 1);
+        st = mega_st_writer_create(path, e, 2, &(mega_st_pair){"format", "pt"}, 1, &w);
         mega_alloc_fail_at(0);
         if (st != MEGA_OK) continue;
         while (mega_st_writer_next(w) >= 0) assert_int_equal(mega_st_writer_write(w, "12345678", 8), MEGA_OK);
@@ -332,7 +332,7 @@ static void out_of_memory(void **state)
     for (uint64_t n = 1; st == MEGA_ERR_MEMORY; n++) {
         mega_safetensors *s = NULL;
         mega_alloc_fail_at(n);
-        st = mega_safetensors_open(&s, path);
+        st = mega_safetensors_open(path, &s);
         mega_alloc_fail_at(0);
         assert_true((st == MEGA_OK) == (s != NULL));
         mega_safetensors_close(s);

@@ -302,7 +302,7 @@ static void a_loaded_engine_goes_on(void **state)
     save(&r, folder);
     rig_close(&r);
     rig_open(&other, &s);
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open(folder, false, &c));
     need(mega_engine_load(other.engine, c, &(mega_engine_load_options){.finetune = false}, &loaded));
     mega_checkpoint_close(c);
     assert_true(loaded.optimizer && loaded.resumed);
@@ -332,7 +332,7 @@ static void finetuning_takes_weights_alone(void **state)
     need(mega_engine_train_batch(r.engine, &after));
     rig_close(&r);
     rig_open(&other, &s);
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open(folder, false, &c));
     need(mega_engine_load(other.engine, c, &(mega_engine_load_options){.finetune = true}, &loaded));
     mega_checkpoint_close(c);
     assert_false(loaded.optimizer || loaded.resumed);
@@ -353,7 +353,7 @@ static mega_status load_otherwise(rig *r, const char *folder, const mega_engine_
     r->team = NULL;
     need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open(folder, false, &c));
     const mega_status st = mega_engine_load(r->engine, c, how, &loaded);
     mega_checkpoint_close(c);
     return st;

@@ -239,7 +239,7 @@ static int64_t tensor_bytes(const char *path)
 {
     mega_safetensors *file = NULL;
     int64_t bytes = 0;
-    need(mega_safetensors_open(&file, path));
+    need(mega_safetensors_open(path, &file));
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         bytes += (int64_t)(t->end - t->begin);
@@ -287,7 +287,7 @@ static void a_frozen_parameter_stays(void **state)
     for (int i = 0; i < C * C; i++) assert_true(moment[i] == 0.0f);
     assert_int_equal(mega_params_logical_count(p), C * C + C + 2 * 2 * C);
     need(mega_engine_save(e, &o));
-    need(mega_safetensors_open(&file, mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors")));
+    need(mega_safetensors_open(mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors"), &file));
     assert_null(mega_safetensors_find(file, "exp_avg.net.fc.weight"));
     assert_non_null(mega_safetensors_find(file, "exp_avg.net.bn.weight"));
     assert_null(mega_safetensors_find(file, "exp_avg.net.bn.running_var"));
@@ -312,7 +312,7 @@ static void they_are_saved_and_loaded(void **state)
     mega_engine_loaded loaded;
     train(a, 2);
     need(mega_engine_save(a, &o));
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open(folder, false, &c));
     need(mega_engine_load(b, c, &(mega_engine_load_options){.finetune = false}, &loaded));
     mega_checkpoint_close(c);
     for (int i = 0; i < C; i++) {

@@ -190,7 +190,7 @@ static void a_refused_load_changes_nothing(void **state)
         float *kept = malloc(mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
         memcpy(kept, mega_params_flat_master(p), mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
         if (mistake == 2) remove(mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors"));
-        const mega_status opened = mega_checkpoint_open(&c, folder, false);
+        const mega_status opened = mega_checkpoint_open(folder, false, &c);
         if (mistake < 2) assert_int_equal(opened, MEGA_OK);
         if (c != NULL) {
             const mega_status st = mega_engine_load(r.engine, c, &(mega_engine_load_options){0}, &loaded);

@@ -85,11 +85,11 @@ static void tensors_have_the_shapes_of_torchvision(void **state)
     mega_engine_loaded loaded;
     step(a, &expected);
     need(mega_engine_save(a, &o));
-    need(mega_safetensors_open(&file, mega_kit_path(folder, "iter_0000001/model.safetensors")));
+    need(mega_safetensors_open(mega_kit_path(folder, "iter_0000001/model.safetensors"), &file));
     assert_int_equal(mega_safetensors_count(file), COUNT);
     for (int i = 0; i < COUNT; i++) expect_shape(file, of[i][0], of[i][1]);
     mega_safetensors_close(file);
-    need(mega_checkpoint_open(&c, folder, false));
+    need(mega_checkpoint_open(folder, false, &c));
     need(mega_engine_load(b, c, &(mega_engine_load_options){.finetune = false}, &loaded));
     mega_checkpoint_close(c);
     assert_true(loaded.optimizer);

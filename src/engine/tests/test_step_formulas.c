@@ -263,7 +263,7 @@ static void check_tensor(const mega_safetensors *file, const char *prefix, const
 static void check_file(const char *path, const rig *r, const char *prefix, const double *expected)
 {
     mega_safetensors *file;
-    need(mega_safetensors_open(&file, path));
+    need(mega_safetensors_open(path, &file));
     for (int i = 0; i < mega_params_count(r->params); i++) {
         check_tensor(file, prefix, mega_params_get(r->params, i), expected);
         expected += mega_params_get(r->params, i)->count;

@@ -81,7 +81,7 @@ mega_status mega_checkpoint_prepare_shared(const char *save, mega_comm *ranks);
 #define MEGA_RUN_LOCK "run.lock"
 /* Lets only one run at a time write to SAVE, with SAVE/run.lock (lock.h). The folder must exist. takeover:
  * --save-takeover. Returns MEGA_ERR_BUSY if another run holds the lock. The caller releases it. */
-mega_status mega_checkpoint_lock(mega_lock **out, const char *save, bool takeover);
+mega_status mega_checkpoint_lock(const char *save, bool takeover, mega_lock **out);
 /* Returns whether mega_checkpoint_lock would be refused now; a missing folder is free. Takes and creates nothing. */
 mega_status mega_checkpoint_lock_probe(const char *save, bool takeover);
 /* Refuses a SAVE that contains an iteration folder of another program, above `after` and up to `until`, which
@@ -103,14 +103,14 @@ typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
  * MEGA_OK with *out NULL for a missing folder, or one without checkpoint or weights: start from random weights.
  * any_whole: if the checkpoint is damaged, fall back to the last complete iteration, with a mega_warn; otherwise the
  * damage is an error. */
-mega_status mega_checkpoint_open(mega_checkpoint **out, const char *path, bool any_whole);
+mega_status mega_checkpoint_open(const char *path, bool any_whole, mega_checkpoint **out);
 /* The same with a team that reads, verifies and fills tensors, borrowed until close; NULL: only the caller, as
  * above. */
-mega_status mega_checkpoint_open_team(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team);
+mega_status mega_checkpoint_open_team(const char *path, bool any_whole, mega_team *team, mega_checkpoint **out);
 /* Collective: the same in several ranks. Ranks that see the same folder divide the checksumming of its files (a host
  * with its own copy checksums that), and all ranks get the same verdict. NULL or one rank: as above. */
-mega_status mega_checkpoint_open_ranks(mega_checkpoint **out, const char *path, bool any_whole, mega_team *team,
-                                       mega_comm *ranks);
+mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_team *team, mega_comm *ranks,
+                                       mega_checkpoint **out);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
 int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */

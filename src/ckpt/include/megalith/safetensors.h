@@ -58,9 +58,9 @@ typedef struct mega_safetensor {
 } mega_safetensor;
 
 typedef struct mega_safetensors mega_safetensors;
-mega_status mega_safetensors_open(mega_safetensors **out, const char *path);
+mega_status mega_safetensors_open(const char *path, mega_safetensors **out);
 /* The same for bytes in memory that outlive the reader; `name` is for messages. */
-mega_status mega_safetensors_parse(mega_safetensors **out, const void *bytes, size_t size, const char *name);
+mega_status mega_safetensors_parse(const void *bytes, size_t size, const char *name, mega_safetensors **out);
 void mega_safetensors_close(mega_safetensors *s);
 size_t mega_safetensors_count(const mega_safetensors *s);
 /* In file order. The tensor, its name and its data are borrowed until close. */
@@ -87,8 +87,8 @@ typedef struct mega_st_pair {
  * and closes. A tensor that gets more or fewer bytes than its shape requires is an error, reported by close at the
  * latest. entries are borrowed until close. */
 typedef struct mega_st_writer mega_st_writer;
-mega_status mega_st_writer_create(mega_st_writer **out, const char *path, const mega_st_entry *entries, int count,
-                                  const mega_st_pair *metadata, int num_metadata);
+mega_status mega_st_writer_create(const char *path, const mega_st_entry *entries, int count,
+                                  const mega_st_pair *metadata, int num_metadata, mega_st_writer **out);
 int mega_st_writer_next(mega_st_writer *w); /* index into entries; -1: all have been written */
 mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n);
 /* crc and size are those of the whole file; each may be NULL. Frees w even if it fails. */
