@@ -18,7 +18,7 @@ static mega_status encode_all(const mega_tokenizer *t, const char *data, size_t 
     mega_ids ids = {0};
     char hash[65];
     const double begin = mega_time_now();
-    MEGA_TRY(mega_encoder_create(&e, t));
+    MEGA_TRY(mega_encoder_create(t, &e));
     for (size_t at = 0; at + 4 <= size;) {
         uint32_t length;
         memcpy(&length, data + at, sizeof length);
@@ -42,7 +42,7 @@ static mega_status serve(const char *documents, const char *folder)
     char *vocab = mega_path_join(folder, "vocab.json"), *merges = mega_path_join(folder, "merges.txt");
     MEGA_TRY(mega_file_read(documents, &data, &size));
     MEGA_TRY(mega_tokenizer_create(
-        &t, &(mega_tokenizer_options){.type = "GPT2BPETokenizer", .vocab_file = vocab, .merge_file = merges}));
+        &(mega_tokenizer_options){.type = "GPT2BPETokenizer", .vocab_file = vocab, .merge_file = merges}, &t));
     puts("ready");
     fflush(stdout);
     mega_status st = MEGA_OK;

@@ -59,7 +59,7 @@ static mega_status read_documents(corpus *c, const char *const *inputs, int coun
     mega_document_chunk chunk = {0};
     mega_buffer text = {0};
     mega_document_fault fault;
-    MEGA_TRY(mega_documents_open(&d, &o));
+    MEGA_TRY(mega_documents_open(&o, &d));
     mega_status st = mega_documents_read(d, &chunk);
     while (st == MEGA_OK && chunk.count > 0) {
         for (int64_t i = 0; i < chunk.count && st == MEGA_OK; i++)
@@ -92,7 +92,7 @@ static mega_status measure(const mega_tokenizer *t, const char *name, const corp
     for (int i = 0; i < REPEATS; i++) {
         mega_encoder *e;
         double begin = cpu_now();
-        MEGA_TRY(mega_encoder_create(&e, t));
+        MEGA_TRY(mega_encoder_create(t, &e));
         create[i] = cpu_now() - begin;
         begin = cpu_now();
         const double begin_wall = mega_time_now();
@@ -180,11 +180,11 @@ static mega_status measure_load(const char *vocab, const char *merges, const cha
     for (int i = 0; i < REPEATS; i++) {
         mega_tokenizer *t;
         double begin = cpu_now();
-        MEGA_TRY(mega_tokenizer_create(&t, &o));
+        MEGA_TRY(mega_tokenizer_create(&o, &t));
         files[i] = cpu_now() - begin;
         mega_tokenizer_destroy(t);
         begin = cpu_now();
-        MEGA_TRY(mega_tokenizer_load(&t, json));
+        MEGA_TRY(mega_tokenizer_load(json, &t));
         one[i] = cpu_now() - begin;
         mega_tokenizer_destroy(t);
     }
@@ -201,7 +201,7 @@ int main(void)
     char *json = data_path("gpt2/tokenizer.json");
     mega_tokenizer *t = NULL;
     mega_status st = measure_load(vocab, merges, json);
-    if (st == MEGA_OK) st = mega_tokenizer_load(&t, json);
+    if (st == MEGA_OK) st = mega_tokenizer_load(json, &t);
     if (st == MEGA_OK) st = measure_file(t, "tokenize_english_mb_s", "corpus/openwebtext-1000.jsonl");
     if (st == MEGA_OK) st = measure_file(t, "tokenize_multilingual_mb_s", "corpus/multilingual.jsonl");
     if (st == MEGA_OK) st = measure_code(t, "tokenize_code_mb_s");

@@ -6,5 +6,5 @@ mega_status mega_cli_tokenizer(mega_tokenizer **out, const mega_command_options 
                                       .vocab_file = cfg->train.text.vocab_file,
                                       .merge_file = cfg->train.text.merge_file,
                                       .vocab_size = cfg->train.text.vocab_size};
-    return mega_tokenizer_create(out, &o);
+    return mega_tokenizer_create(&o, out);
 }

@@ -44,7 +44,7 @@ static mega_status check_file(look *l, const char *path)
     o.inputs = &path;
     o.num_inputs = 1;
     o.chunk_bytes = LOOKED_AT;
-    mega_status st = mega_documents_open(&d, &o);
+    mega_status st = mega_documents_open(&o, &d);
     if (st == MEGA_OK) st = mega_documents_read(d, &chunk);
     for (int64_t r = 0; st == MEGA_OK && r < chunk.count; r++) st = check_record(l, &chunk, r);
     l->documents += chunk.count;
@@ -76,8 +76,8 @@ void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inp
     mega_documents *d = NULL;
     /* reported elsewhere */
     if (inputs->files.num_inputs == 0 || inputs->num_keys == 0 || inputs->num_keys > 64) return;
-    mega_status st = inputs->tokenizer != NULL ? mega_encoder_create(&l.encoder, inputs->tokenizer) : MEGA_OK;
-    if (st == MEGA_OK) st = mega_documents_open(&d, &inputs->files);
+    mega_status st = inputs->tokenizer != NULL ? mega_encoder_create(inputs->tokenizer, &l.encoder) : MEGA_OK;
+    if (st == MEGA_OK) st = mega_documents_open(&inputs->files, &d);
     mega_options_add_mistake(cfg->train.engine.options, st);
     if (st == MEGA_OK) check_files(cfg, &l, d);
     mega_documents_close(d);

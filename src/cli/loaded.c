@@ -55,7 +55,7 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
                                       .vocab_file = cfg->train.text.vocab_file,
                                       .merge_file = cfg->train.text.merge_file,
                                       .vocab_size = cfg->train.text.vocab_size};
-    MEGA_TRY(mega_tokenizer_create(&given, &o));
+    MEGA_TRY(mega_tokenizer_create(&o, &given));
     if (l->tokenizer == NULL) {
         l->tokenizer = given;
         l->owns_tokenizer = true;
@@ -99,7 +99,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     if (st == MEGA_OK && wrong.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);
     mega_buffer_fini(&wrong);
-    if (st == MEGA_OK && l->tokenizer != NULL) st = mega_encoder_create(&l->encoder, l->tokenizer);
+    if (st == MEGA_OK && l->tokenizer != NULL) st = mega_encoder_create(l->tokenizer, &l->encoder);
     return st;
 }
 

@@ -78,7 +78,7 @@ mega_status mega_task_open(mega_documents **out, const mega_command_options *cfg
     const mega_document_format format =
         json_lines ? MEGA_DOCUMENT_JSON_LINES : (mega_document_format)cfg->tasks.input_format;
     const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = format};
-    return mega_documents_open(out, &files);
+    return mega_documents_open(&files, out);
 }
 
 mega_status mega_task_text(const mega_command_options *cfg, const mega_document_chunk *chunk, int64_t record,

@@ -161,7 +161,7 @@ static mega_status show(const mega_tokenizer *t, const mega_command_options *cfg
 static mega_status encode(const mega_tokenizer *t, bool special, const mega_buffer *text, mega_ids *ids)
 {
     mega_encoder *e;
-    MEGA_TRY(mega_encoder_create(&e, t));
+    MEGA_TRY(mega_encoder_create(t, &e));
     const char *bytes = text->data == NULL ? "" : text->data;
     const mega_status st = special ? mega_encoder_encode_special(e, bytes, text->size, ids)
                                    : mega_encoder_encode(e, bytes, text->size, ids);

@@ -129,9 +129,10 @@ static mega_status run(const mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     mega_trainer *trainer;
-    MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = cfg->train.text.tokenizer_type,
-                                                                   .vocab_size = o->vocab_size,
-                                                                   .min_frequency = o->min_frequency}));
+    MEGA_TRY(mega_trainer_create(&(mega_trainer_options){.type = cfg->train.text.tokenizer_type,
+                                                         .vocab_size = o->vocab_size,
+                                                         .min_frequency = o->min_frequency},
+                                 &trainer));
     mega_status st = MEGA_OK;
     if (cfg->train.dry_run)
         mega_cli_dry_run("%zu input%s would be read by %lld threads and a vocabulary written to %s", o->input.count,

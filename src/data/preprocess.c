@@ -21,7 +21,7 @@ mega_status mega_preprocess_open(const mega_preprocess_job *job, mega_documents 
                                       .format = job->format,
                                       .split_on_blank_lines = job->split_on_blank_lines,
                                       .stop = job->stop};
-    return mega_documents_open(out, &o);
+    return mega_documents_open(&o, out);
 }
 
 mega_status mega_preprocess_bad_record(const mega_preprocess_job *job, const char *path,

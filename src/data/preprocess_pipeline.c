@@ -235,7 +235,7 @@ static mega_status pipeline_init(pipeline *p)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for %d workers; use fewer (--workers)", workers);
     for (int i = 0; i < workers; i++) {
         p->workers[i].pipeline = p;
-        MEGA_TRY(mega_encoder_create(&p->workers[i].encoder, p->job->tokenizer));
+        MEGA_TRY(mega_encoder_create(p->job->tokenizer, &p->workers[i].encoder));
     }
     return MEGA_OK;
 }

@@ -56,7 +56,7 @@ static mega_status vocab_collect(const mega_preprocess_job *job, mega_documents 
 {
     mega_buffer texts[MEGA_PREPROCESS_KEYS_MAX] = {{0}};
     mega_trainer *trainer;
-    MEGA_TRY(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}));
+    MEGA_TRY(mega_trainer_create(&(mega_trainer_options){.type = "CharTokenizer"}, &trainer));
     mega_status st = vocab_add_all(job, input, trainer, texts);
     if (st == MEGA_OK) st = vocab_save(trainer, path);
     for (int k = 0; k < job->num_keys; k++) mega_buffer_fini(&texts[k]);

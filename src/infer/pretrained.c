@@ -14,7 +14,7 @@ static mega_status load_tokenizer(mega_pretrained *m)
         found = found || mega_file_exists(path);
         mega_free(path);
     }
-    return found ? mega_tokenizer_load(&m->tokenizer, m->folder) : MEGA_OK;
+    return found ? mega_tokenizer_load(m->folder, &m->tokenizer) : MEGA_OK;
 }
 
 /* Describes the model without its weights. */

@@ -28,7 +28,7 @@ struct mega_documents {
     bool has_told_line_ends; /* the warning is given for one file only */
 };
 
-mega_status mega_documents_open(mega_documents **out, const mega_documents_options *o)
+mega_status mega_documents_open(const mega_documents_options *o, mega_documents **out)
 {
     mega_documents *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for its reader");
@@ -37,7 +37,7 @@ mega_status mega_documents_open(mega_documents **out, const mega_documents_optio
     d->cut_files = o->cut_files;
     d->chunk_bytes = o->chunk_bytes > 0 ? o->chunk_bytes : CHUNK_BYTES;
     d->stop = o->stop;
-    const mega_status st = mega_document_files_find(&d->files, o->inputs, o->num_inputs);
+    const mega_status st = mega_document_files_find(o->inputs, o->num_inputs, &d->files);
     if (st != MEGA_OK) {
         mega_documents_close(d);
         return st;
@@ -147,7 +147,7 @@ static mega_status read_into(mega_documents *d, mega_buffer *b, size_t n, bool *
 static mega_status open_next(mega_documents *d)
 {
     d->path = mega_documents_path(d, d->next);
-    MEGA_TRY(mega_document_stream_open(&d->stream, d->files.path[d->next], d->stop));
+    MEGA_TRY(mega_document_stream_open(d->files.path[d->next], d->stop, &d->stream));
     d->next++;
     d->line = 1;
     d->is_inside = false;

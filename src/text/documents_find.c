@@ -98,7 +98,7 @@ static mega_status find_all(mega_document_files *f, const char *const *inputs, i
     return MEGA_OK;
 }
 
-mega_status mega_document_files_find(mega_document_files *out, const char *const *inputs, int num_inputs)
+mega_status mega_document_files_find(const char *const *inputs, int num_inputs, mega_document_files *out)
 {
     *out = (mega_document_files){0};
     mega_buffer missing = {0};

@@ -21,7 +21,7 @@ bool mega_json_line_views(const char *line, size_t bytes, const char *const *key
 
 typedef struct mega_document_stream mega_document_stream;
 /* Path "-" is standard input. stop: as in mega_documents_options. */
-mega_status mega_document_stream_open(mega_document_stream **out, const char *path, const volatile sig_atomic_t *stop);
+mega_status mega_document_stream_open(const char *path, const volatile sig_atomic_t *stop, mega_document_stream **out);
 void mega_document_stream_close(mega_document_stream *s);
 /* Reads up to n bytes; fewer only at the end. */
 mega_status mega_document_stream_read(mega_document_stream *s, char *out, size_t n, size_t *out_got);
@@ -36,7 +36,7 @@ typedef struct mega_document_files {
     uint64_t bytes;
     bool has_stdin;
 } mega_document_files;
-mega_status mega_document_files_find(mega_document_files *out, const char *const *inputs, int num_inputs);
+mega_status mega_document_files_find(const char *const *inputs, int num_inputs, mega_document_files *out);
 void mega_document_files_fini(mega_document_files *files);
 
 #endif

@@ -91,7 +91,7 @@ static mega_status begin_unpacking(mega_document_stream *s)
     return MEGA_OK;
 }
 
-mega_status mega_document_stream_open(mega_document_stream **out, const char *path, const volatile sig_atomic_t *stop)
+mega_status mega_document_stream_open(const char *path, const volatile sig_atomic_t *stop, mega_document_stream **out)
 {
     mega_document_stream *s = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", path);

@@ -19,7 +19,7 @@ static mega_status create_words(mega_encoder *e)
     return e->symbols != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", e->tokenizer->name);
 }
 
-mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t)
+mega_status mega_encoder_create(const mega_tokenizer *t, mega_encoder **out)
 {
     mega_encoder *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "encoder of %s: no memory", t->name);

@@ -16,7 +16,7 @@ static const char *const kind_names[] = {
     [MEGA_KIND_NULL] = "NullTokenizer",
 };
 
-mega_status mega_tokenizer_begin(mega_tokenizer **out, mega_tokenizer_kind kind, const char *name)
+mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, mega_tokenizer **out)
 {
     mega_tokenizer *t = mega_calloc(1, sizeof *t);
     char *copy = mega_strdup(name);
@@ -121,7 +121,7 @@ mega_status mega_tokenizer_finish(mega_tokenizer *t)
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
 {
     mega_tokenizer *t = NULL;
-    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_BYTE, "ByteTokenizer"));
+    MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_BYTE, "ByteTokenizer", &t));
     mega_status st = MEGA_OK;
     for (int b = 0; b < 256 && st == MEGA_OK; b++) {
         const char byte = (char)b;
@@ -136,13 +136,13 @@ mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
     return st;
 }
 
-static mega_status make_null(mega_tokenizer **out, int64_t vocab_size)
+static mega_status make_null(int64_t vocab_size, mega_tokenizer **out)
 {
     if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
         return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
                          MEGA_MAX_VOCABULARY - 1);
     mega_tokenizer *t = NULL;
-    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_NULL, "NullTokenizer"));
+    MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_NULL, "NullTokenizer", &t));
     t->eod = (int32_t)vocab_size;
     t->size = vocab_size + 1;
     const mega_status st = mega_tokenizer_finish(t);
@@ -152,7 +152,7 @@ static mega_status make_null(mega_tokenizer **out, int64_t vocab_size)
     return st;
 }
 
-static mega_status create_bpe(mega_tokenizer **out, const mega_tokenizer_options *o)
+static mega_status create_bpe(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     if (o->vocab_file == NULL)
         return MEGA_FAIL(
@@ -173,11 +173,11 @@ static mega_status create_bpe(mega_tokenizer **out, const mega_tokenizer_options
             "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, but --merge-file %s "
             "is given too; drop --merge-file or give a vocab.json",
             o->vocab_file, o->merge_file);
-    return is_json ? mega_tokenizer_read_json(out, o->vocab_file)
-                   : mega_tokenizer_read_bpe(out, o->vocab_file, o->merge_file);
+    return is_json ? mega_tokenizer_read_json(o->vocab_file, out)
+                   : mega_tokenizer_read_bpe(o->vocab_file, o->merge_file, out);
 }
 
-static mega_status create_char(mega_tokenizer **out, const mega_tokenizer_options *o)
+static mega_status create_char(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     if (o->vocab_file == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -185,7 +185,7 @@ static mega_status create_char(mega_tokenizer **out, const mega_tokenizer_option
                          "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
     bool is_json;
     MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
-    return is_json ? mega_tokenizer_read_json(out, o->vocab_file) : mega_tokenizer_read_char(out, o->vocab_file);
+    return is_json ? mega_tokenizer_read_json(o->vocab_file, out) : mega_tokenizer_read_char(o->vocab_file, out);
 }
 
 void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size)
@@ -196,7 +196,7 @@ void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size
               kind_names[t->kind], (long long)used);
 }
 
-mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *o)
+mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
                                         "GPTSentencePieceTokenizer", "Llama2Tokenizer",   "HFTokenizer",
@@ -205,7 +205,7 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
     mega_tokenizer *t = NULL;
     if (strcmp(o->type, kind_names[MEGA_KIND_BPE]) == 0) {
-        const mega_status st = create_bpe(&t, o);
+        const mega_status st = create_bpe(o, &t);
         if (st == MEGA_ERR_FORMAT)
             MEGA_CONTEXT("GPT2BPETokenizer takes --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
                          "tokenizer.json");
@@ -213,17 +213,18 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     } else if (strcmp(o->type, kind_names[MEGA_KIND_BYTE]) == 0) {
         MEGA_TRY(mega_tokenizer_make_bytes(&t));
     } else if (strcmp(o->type, kind_names[MEGA_KIND_CHAR]) == 0) {
-        const mega_status st = create_char(&t, o);
+        const mega_status st = create_char(o, &t);
         if (st == MEGA_ERR_FORMAT)
             MEGA_CONTEXT(
                 "CharTokenizer takes --vocab-file with a JSON list of characters, as train_tokenizer writes it");
         MEGA_TRY(st);
     } else if (strcmp(o->type, kind_names[MEGA_KIND_NULL]) == 0) {
-        MEGA_TRY(make_null(&t, o->vocab_size));
+        MEGA_TRY(make_null(o->vocab_size, &t));
     } else {
         for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
             if (strcmp(o->type, later[i]) == 0)
-                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type, known);
+                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type,
+                                 known);
         return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
     }
     if (strcmp(o->type, kind_names[t->kind]) != 0) {
@@ -237,13 +238,13 @@ mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_opt
     return MEGA_OK;
 }
 
-static mega_status load_folder(mega_tokenizer **out, const char *folder, const char *json, const char *vocab,
-                               const char *merges)
+static mega_status load_folder(const char *folder, const char *json, const char *vocab, const char *merges,
+                               mega_tokenizer **out)
 {
     if (json == NULL || vocab == NULL || merges == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
-    if (mega_file_exists(json)) return mega_tokenizer_read_json(out, json);
-    if (mega_file_exists(vocab) && mega_file_exists(merges)) return mega_tokenizer_read_bpe(out, vocab, merges);
+    if (mega_file_exists(json)) return mega_tokenizer_read_json(json, out);
+    if (mega_file_exists(vocab) && mega_file_exists(merges)) return mega_tokenizer_read_bpe(vocab, merges, out);
     return MEGA_FAIL(
         MEGA_ERR_NOT_FOUND,
         "tokenizer folder %s: it contains neither tokenizer.json nor vocab.json with merges.txt; copy them there "
@@ -251,12 +252,12 @@ static mega_status load_folder(mega_tokenizer **out, const char *folder, const c
         folder);
 }
 
-mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path)
+mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
 {
-    if (!mega_folder_exists(path)) return mega_tokenizer_read_json(out, path);
+    if (!mega_folder_exists(path)) return mega_tokenizer_read_json(path, out);
     char *json = mega_path_join(path, "tokenizer.json"), *vocab = mega_path_join(path, "vocab.json");
     char *merges = mega_path_join(path, "merges.txt");
-    const mega_status st = load_folder(out, path, json, vocab, merges);
+    const mega_status st = load_folder(path, json, vocab, merges, out);
     mega_free(json);
     mega_free(vocab);
     mega_free(merges);

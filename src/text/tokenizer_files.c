@@ -123,10 +123,10 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
     return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
 }
 
-mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file, const char *merge_file)
+mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out)
 {
     mega_tokenizer *t = NULL;
-    MEGA_TRY(mega_tokenizer_begin(&t, MEGA_KIND_BPE, vocab_file));
+    MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_BPE, vocab_file, &t));
     const mega_status st = fill_bpe(t, vocab_file, merge_file);
     if (st == MEGA_OK) *out = t;
     else
@@ -173,7 +173,7 @@ static mega_status read_characters(mega_tokenizer *t, mega_cursor *c)
     return mega_tokenizer_finish(t);
 }
 
-mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file)
+mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out)
 {
     char *text;
     size_t size;
@@ -181,7 +181,7 @@ mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_fil
     mega_tokenizer *t = NULL;
     mega_cursor c;
     mega_cursor_init(&c, vocab_file, text, size);
-    mega_status st = mega_tokenizer_begin(&t, MEGA_KIND_CHAR, vocab_file);
+    mega_status st = mega_tokenizer_begin(MEGA_KIND_CHAR, vocab_file, &t);
     if (st == MEGA_OK) {
         mega_vocabulary_bound(&t->vocabulary, size);
         st = read_characters(t, &c);

@@ -35,7 +35,7 @@ struct mega_tokenizer {
 };
 
 /* Creates an empty tokenizer with a name, to be filled by a reader and then finished. */
-mega_status mega_tokenizer_begin(mega_tokenizer **out, mega_tokenizer_kind kind, const char *name);
+mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, mega_tokenizer **out);
 /* Appends to the list of added tokens; its id must be in the vocabulary. */
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized);
@@ -45,9 +45,9 @@ mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
 mega_status mega_tokenizer_finish(mega_tokenizer *t);
 
 /* Readers. Each creates a finished tokenizer. */
-mega_status mega_tokenizer_read_bpe(mega_tokenizer **out, const char *vocab_file, const char *merge_file);
-mega_status mega_tokenizer_read_char(mega_tokenizer **out, const char *vocab_file);
-mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path);
+mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out);
+mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
+mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
 /* *out: whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
 mega_status mega_tokenizer_is_json(bool *out, const char *path);

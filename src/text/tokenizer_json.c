@@ -455,7 +455,7 @@ static mega_status json_fill(mega_tokenizer *t, mega_cursor *c, const json_layou
     return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
 }
 
-mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
+mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
 {
     char *text;
     size_t size;
@@ -467,7 +467,7 @@ mega_status mega_tokenizer_read_json(mega_tokenizer **out, const char *path)
     mega_cursor_init(&c, path, text, size);
     mega_status st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
-    if (st == MEGA_OK) st = mega_tokenizer_begin(&t, kind, path);
+    if (st == MEGA_OK) st = mega_tokenizer_begin(kind, path, &t);
     if (st == MEGA_OK) {
         mega_vocabulary_bound(&t->vocabulary, size);
         st = json_fill(t, &c, &layout, path);

@@ -44,8 +44,8 @@ static mega_status trainer_check_options(const mega_trainer_options *o, mega_tok
     return MEGA_OK;
 }
 
-static mega_status trainer_create(mega_trainer **out, mega_tokenizer_kind kind, int64_t vocab_size,
-                                  int64_t min_frequency)
+static mega_status trainer_create(mega_tokenizer_kind kind, int64_t vocab_size, int64_t min_frequency,
+                                  mega_trainer **out)
 {
     mega_trainer *t = mega_calloc(1, sizeof *t);
     uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
@@ -62,16 +62,16 @@ static mega_status trainer_create(mega_trainer **out, mega_tokenizer_kind kind, 
     return MEGA_OK;
 }
 
-mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *o)
+mega_status mega_trainer_create(const mega_trainer_options *o, mega_trainer **out)
 {
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
     MEGA_TRY(trainer_check_options(o, &kind));
-    return trainer_create(out, kind, o->vocab_size, o->min_frequency == 0 ? 2 : o->min_frequency);
+    return trainer_create(kind, o->vocab_size, o->min_frequency == 0 ? 2 : o->min_frequency, out);
 }
 
-mega_status mega_trainer_create_like(mega_trainer **out, const mega_trainer *t)
+mega_status mega_trainer_create_like(const mega_trainer *t, mega_trainer **out)
 {
-    return trainer_create(out, t->kind, t->vocab_size, t->min_frequency);
+    return trainer_create(t->kind, t->vocab_size, t->min_frequency, out);
 }
 
 void mega_trainer_destroy(mega_trainer *t)
@@ -158,7 +158,7 @@ mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out)
         return MEGA_FAIL(MEGA_ERR_USAGE, "the text is empty: no document contains a character; check --input "
                                          "and --json-keys");
     mega_tokenizer *k = NULL;
-    MEGA_TRY(mega_tokenizer_begin(&k, t->kind, "the trained tokenizer"));
+    MEGA_TRY(mega_tokenizer_begin(t->kind, "the trained tokenizer", &k));
     mega_status st = t->kind == MEGA_KIND_CHAR ? finish_chars(t, k) : finish_bpe(t, k);
     if (st == MEGA_OK) {
         const size_t n = strlen(MEGA_END_OF_TEXT);

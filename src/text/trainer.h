@@ -5,7 +5,7 @@
 #include "megalith/tokenizer_train.h"
 
 /* Creates an empty trainer with the same options. */
-mega_status mega_trainer_create_like(mega_trainer **out, const mega_trainer *t);
+mega_status mega_trainer_create_like(const mega_trainer *t, mega_trainer **out);
 
 /* Returns whether a text may be split between a character and the white space after it without changing the result:
  * words end there. False for characters, whose mistakes are reported by their byte in the document. */

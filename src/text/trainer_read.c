@@ -137,13 +137,13 @@ static mega_status trainer_read_begin(reader *r, mega_trainer *t)
     if (r->input->num_keys < 1 || r->input->num_keys > MAX_KEYS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", r->input->num_keys, MAX_KEYS);
     if (r->input->workers < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "--workers %d; expected 1 or more", r->input->workers);
-    MEGA_TRY(mega_documents_open(&r->documents, &documents));
+    MEGA_TRY(mega_documents_open(&documents, &r->documents));
     r->worker = mega_calloc((size_t)r->input->workers, sizeof *r->worker);
     if (r->worker == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %d workers", r->input->workers);
     r->workers = r->input->workers;
     r->worker[0].trainer = t;
-    for (int i = 1; i < r->workers; i++) MEGA_TRY(mega_trainer_create_like(&r->worker[i].trainer, t));
+    for (int i = 1; i < r->workers; i++) MEGA_TRY(mega_trainer_create_like(t, &r->worker[i].trainer));
     return mega_team_create(r->workers, &r->team);
 }
 

@@ -112,12 +112,12 @@ mega_status train_open_tokenizer(trainer *t)
                                       .vocab_size = cfg->text.vocab_size};
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
     if (!train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder)) {
-        MEGA_TRY(mega_tokenizer_load(&t->tokenizer, folder));
+        MEGA_TRY(mega_tokenizer_load(folder, &t->tokenizer));
         mega_tokenizer_check_vocab_size(t->tokenizer, cfg->text.vocab_size);
         MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
                                   MEGA_SET_BY_CHECKPOINT));
     } else {
-        MEGA_TRY(mega_tokenizer_create(&t->tokenizer, &o));
+        MEGA_TRY(mega_tokenizer_create(&o, &t->tokenizer));
     }
     MEGA_TRY(train_check_tokenizer(t));
     MEGA_TRY(train_check_ends(t));

@@ -15,8 +15,8 @@ static void make_tokenizer(void)
         "ber den D\xc3\xa4"
         "chern \xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad\xe6\x96\x87 ..... !!!! ???? the the\tthe";
     mega_trainer *trainer = NULL;
-    fuzz_require(mega_trainer_create(&trainer,
-                                     &(mega_trainer_options){.type = "GPT2BPETokenizer", .vocab_size = 340}) == MEGA_OK,
+    fuzz_require(mega_trainer_create(&(mega_trainer_options){.type = "GPT2BPETokenizer", .vocab_size = 340},
+                                     &trainer) == MEGA_OK,
                  "a trainer");
     for (int i = 0; i < 3; i++) fuzz_require(mega_trainer_add(trainer, text, sizeof text - 1) == MEGA_OK, "a document");
     fuzz_require(mega_trainer_finish(trainer, &tokenizer) == MEGA_OK, "a tokenizer");
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mega_encoder *e = NULL;
     mega_ids ids = {0};
     mega_buffer back = {0};
-    fuzz_require(mega_encoder_create(&e, tokenizer) == MEGA_OK, "an encoder");
+    fuzz_require(mega_encoder_create(tokenizer, &e) == MEGA_OK, "an encoder");
     for (int i = 0; i < 2; i++) { /* once without, once with the words in its cache */
         ids.count = 0;
         fuzz_require(mega_encoder_encode(e, (const char *)data, size, &ids) == MEGA_OK, "any bytes are encoded");

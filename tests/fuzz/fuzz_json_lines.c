@@ -9,8 +9,8 @@ static void read_all(const char *path, mega_document_format format)
     mega_documents *d = NULL;
     mega_document_chunk chunk = {0};
     mega_status st = mega_documents_open(
-        &d,
-        &(mega_documents_options){.inputs = &path, .num_inputs = 1, .format = format, .split_on_blank_lines = true});
+        &(mega_documents_options){.inputs = &path, .num_inputs = 1, .format = format, .split_on_blank_lines = true},
+        &d);
     while (st == MEGA_OK) {
         st = mega_documents_read(d, &chunk);
         if (st != MEGA_OK || chunk.count == 0) break;

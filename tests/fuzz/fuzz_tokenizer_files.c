@@ -10,14 +10,15 @@ static mega_status load(mega_tokenizer **out, int kind, const uint8_t *data, siz
         const size_t vocabulary = zero != NULL ? (size_t)(zero - data) : size;
         fuzz_write(fuzz_path("vocab.json"), data, vocabulary);
         fuzz_write(fuzz_path("merges.txt"), data + vocabulary + (zero != NULL), size - vocabulary - (zero != NULL));
-        return mega_tokenizer_create(out, &(mega_tokenizer_options){.type = "GPT2BPETokenizer",
-                                                                    .vocab_file = fuzz_path("vocab.json"),
-                                                                    .merge_file = fuzz_path("merges.txt")});
+        return mega_tokenizer_create(&(mega_tokenizer_options){.type = "GPT2BPETokenizer",
+                                                               .vocab_file = fuzz_path("vocab.json"),
+                                                               .merge_file = fuzz_path("merges.txt")},
+                                     out);
     }
     fuzz_write(fuzz_path("tokenizer.json"), data, size);
-    if (kind == 0) return mega_tokenizer_load(out, fuzz_path("tokenizer.json"));
+    if (kind == 0) return mega_tokenizer_load(fuzz_path("tokenizer.json"), out);
     return mega_tokenizer_create(
-        out, &(mega_tokenizer_options){.type = "CharTokenizer", .vocab_file = fuzz_path("tokenizer.json")});
+        &(mega_tokenizer_options){.type = "CharTokenizer", .vocab_file = fuzz_path("tokenizer.json")}, out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -32,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mega_encoder *e = NULL;
     mega_ids ids = {0};
     mega_buffer back = {0};
-    st = mega_encoder_create(&e, t);
+    st = mega_encoder_create(t, &e);
     if (st == MEGA_OK) st = mega_encoder_encode(e, text, sizeof text - 1, &ids);
     if (st == MEGA_OK) {
         fuzz_require(mega_tokenizer_decode(t, ids.id, ids.count, &back) == MEGA_OK, "ids that were made can be read");

@@ -28,9 +28,9 @@ static void compare(const mega_tokenizer_options *o, const char *text)
     mega_encoder *e;
     mega_ids ids = {0};
     mega_buffer list = {0};
-    assert_int_equal(mega_tokenizer_create(&t, o), MEGA_OK);
+    assert_int_equal(mega_tokenizer_create(o, &t), MEGA_OK);
     assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     assert_int_equal(mega_encoder_encode_special(e, text, strlen(text), &ids), MEGA_OK);
     assert_true(ids.count > 3);
     for (int64_t i = 0; i < ids.count; i++) mega_buffer_printf(&list, "%d ", ids.id[i]);

@@ -179,7 +179,7 @@ static void every_file_has_a_checksum(void **state)
     mega_tokenizer *tokenizer = NULL;
     tiny m;
     tiny_init(&m, MEGA_F32, 12);
-    tiny_ok(mega_tokenizer_create(&tokenizer, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
+    tiny_ok(mega_tokenizer_create(&(mega_tokenizer_options){.type = "ByteTokenizer"}, &tokenizer));
     mega_checkpoint_save save = tiny_save(&m, folder, 3, "{\"iteration\": 3}");
     save.tokenizer = tokenizer;
     save.model_card = "a card";

@@ -380,7 +380,7 @@ static void run(int64_t old_iteration, int64_t new_iteration, const char *tag, i
     tiny_init(&new, MEGA_F32, 2);
     tiny_init(&got, MEGA_F32, 3);
     mega_tokenizer *t = NULL;
-    if (tokenizer) tiny_ok(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
+    if (tokenizer) tiny_ok(mega_tokenizer_create(&(mega_tokenizer_options){.type = "ByteTokenizer"}, &t));
     mega_file_observe(record, NULL);
     if (old_iteration >= 0) {
         mega_checkpoint_save save = tiny_save(&old, root, old_iteration, "{\"old\": 1}");

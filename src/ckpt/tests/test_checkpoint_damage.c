@@ -20,7 +20,7 @@ static void begin(scene *s)
     tiny_init(&s->new, MEGA_F32, 2);
     tiny_init(&s->got, MEGA_F32, 3);
     mega_tokenizer *t = NULL;
-    tiny_ok(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = "ByteTokenizer"}));
+    tiny_ok(mega_tokenizer_create(&(mega_tokenizer_options){.type = "ByteTokenizer"}, &t));
     mega_checkpoint_save save = tiny_save(&s->old, s->save, 1, "{\"n\": 1}");
     tiny_ok(mega_checkpoint_write(&save));
     save = tiny_save(&s->new, s->save, 2, "{\"n\": 2}");

@@ -336,7 +336,7 @@ static void peers_load_ours(void **state)
     mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
     const mega_tokenizer_options options = {.type = "ByteTokenizer"};
     mega_tokenizer *t = NULL;
-    tiny_ok(mega_tokenizer_create(&t, &options));
+    tiny_ok(mega_tokenizer_create(&options, &t));
     save.tokenizer = t;
     tiny_ok(mega_checkpoint_write(&save));
     mega_tokenizer_destroy(t);

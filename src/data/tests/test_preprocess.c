@@ -14,7 +14,7 @@ static const char *const text_key[1] = {"text"};
 static mega_tokenizer *tokenizer_of(const char *type, int64_t vocab_size)
 {
     mega_tokenizer *t;
-    assert_int_equal(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = type, .vocab_size = vocab_size}),
+    assert_int_equal(mega_tokenizer_create(&(mega_tokenizer_options){.type = type, .vocab_size = vocab_size}, &t),
                      MEGA_OK);
     return t;
 }
@@ -279,7 +279,7 @@ static void text_files(void **state)
                                .workers = 2};
     assert_int_equal(mega_preprocess_char_vocabulary(&job, vocab), MEGA_OK);
     mega_tokenizer *t;
-    assert_int_equal(mega_tokenizer_create(&t, &(mega_tokenizer_options){.type = "CharTokenizer", .vocab_file = vocab}),
+    assert_int_equal(mega_tokenizer_create(&(mega_tokenizer_options){.type = "CharTokenizer", .vocab_file = vocab}, &t),
                      MEGA_OK);
     job.tokenizer = t;
     mega_preprocess_result r;

@@ -25,7 +25,7 @@ static reading read_inputs(const mega_documents_options *o)
 {
     reading r = {0};
     mega_documents *d;
-    r.st = mega_documents_open(&d, o);
+    r.st = mega_documents_open(o, &d);
     if (r.st != MEGA_OK) return r;
     mega_document_chunk chunk = {0};
     const char *key = "text";
@@ -107,7 +107,7 @@ static void long_texts_are_cut(void **state)
         mega_buffer all = {0}, piece = {0};
         int64_t pieces = 0, line = 1;
         const mega_documents_options o = {.inputs = &file, .num_inputs = 1, .chunk_bytes = bytes, .cut_files = true};
-        assert_int_equal(mega_documents_open(&d, &o), MEGA_OK);
+        assert_int_equal(mega_documents_open(&o, &d), MEGA_OK);
         while (mega_documents_read(d, &chunk) == MEGA_OK && chunk.count > 0) {
             assert_int_equal(chunk.count, 1);
             assert_int_equal(chunk.record[0].continues, pieces > 0);

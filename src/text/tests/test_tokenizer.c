@@ -18,14 +18,14 @@ static mega_tokenizer *load_written(const char *vocab, const char *merges)
     const mega_tokenizer_options o = {
         .type = "GPT2BPETokenizer", .vocab_file = vocab_file, .merge_file = merges == NULL ? NULL : merge_file};
     mega_tokenizer *t = NULL;
-    return mega_tokenizer_create(&t, &o) == MEGA_OK ? t : NULL;
+    return mega_tokenizer_create(&o, &t) == MEGA_OK ? t : NULL;
 }
 
 static void expect_ids(const mega_tokenizer *t, const char *text, bool special, const int32_t *wanted, int64_t count)
 {
     mega_encoder *e;
     mega_ids ids = {0};
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     for (int repeat = 0; repeat < 2; repeat++) { /* the second time the words come from the cache */
         ids.count = 0;
         if ((special ? mega_encoder_encode_special : mega_encoder_encode)(e, text, strlen(text), &ids) != MEGA_OK)
@@ -56,7 +56,7 @@ static void small_vocabulary(void **state)
     expect_ids(t, "lo<|endoftext|>we", true, (const int32_t[]){0, 1, 20, 2, 3}, 5);
     mega_encoder *e;
     mega_ids ids = {0};
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     /* <|endoftext|> is ordinary text here */
     assert_int_equal(mega_encoder_encode(e, "lo<|endoftext|>", 15, &ids), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "byte 0x3C at byte 2"));
@@ -133,7 +133,7 @@ static void byte_tokenizer(void **state)
     (void)state;
     mega_tokenizer *t;
     const mega_tokenizer_options o = {.type = "ByteTokenizer"};
-    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+    assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_OK);
     assert_int_equal(mega_tokenizer_size(t), 257);
     assert_int_equal(mega_tokenizer_eod(t), 256);
     expect_ids(t, "aA\xFF <", false, (const int32_t[]){97, 65, 255, 32, 60}, 5);
@@ -143,7 +143,7 @@ static void byte_tokenizer(void **state)
     mega_encoder *e;
     mega_ids ids = {0};
     mega_buffer text = {0};
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     assert_int_equal(mega_encoder_encode(e, all, 256, &ids), MEGA_OK);
     assert_int_equal(mega_tokenizer_decode(t, ids.id, ids.count, &text), MEGA_OK);
     assert_int_equal(text.size, 256);
@@ -161,13 +161,13 @@ static void char_tokenizer(void **state)
     mega_kit_write(file, "[\"\\u0000\", \"\\n\", \"a\", \"b\", \"é\", \"日\", \"<|endoftext|>\"]");
     mega_tokenizer *t;
     const mega_tokenizer_options o = {.type = "CharTokenizer", .vocab_file = file};
-    if (mega_tokenizer_create(&t, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_int_equal(mega_tokenizer_size(t), 7);
     assert_int_equal(mega_tokenizer_eod(t), 6);
     expect_ids(t, "baé日\n", false, (const int32_t[]){3, 2, 4, 5, 1}, 5);
     mega_encoder *e;
     mega_ids ids = {0};
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     assert_int_equal(mega_encoder_encode(e, "ééx", 5, &ids), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "U+0078 'x' at byte 4 of the text (character 3 of it)"));
     assert_int_equal(mega_encoder_encode(e, "a\xC3", 2, &ids), MEGA_ERR_FORMAT);
@@ -179,16 +179,16 @@ static void char_tokenizer(void **state)
     /* the same tokenizer from its tokenizer.json, and from an object */
     assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
     mega_tokenizer *again;
-    if (mega_tokenizer_load(&again, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_load(folder, &again) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_string_equal(mega_tokenizer_type(again), "CharTokenizer");
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
     mega_tokenizer_destroy(again);
     mega_kit_write(file, "{\"<|endoftext|>\":6,\"a\":2,\"b\":3,\"\\u0000\":0,\"\\n\":1,\"\\u65e5\":5,\"\\u00e9\":4}");
-    if (mega_tokenizer_create(&again, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_create(&o, &again) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
     mega_tokenizer_destroy(again);
     assert_int_equal(mega_tokenizer_save_vocab(t, file), MEGA_OK);
-    if (mega_tokenizer_create(&again, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_create(&o, &again) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
     mega_tokenizer_destroy(again);
     mega_tokenizer_destroy(t);
@@ -199,13 +199,13 @@ static void null_tokenizer(void **state)
     (void)state;
     mega_tokenizer *t;
     mega_tokenizer_options o = {.type = "NullTokenizer", .vocab_size = 100};
-    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+    assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_OK);
     assert_int_equal(mega_tokenizer_size(t), 101);
     assert_int_equal(mega_tokenizer_eod(t), 100);
     expect_ids(t, "5  99\n0 100", false, (const int32_t[]){5, 99, 0, 100}, 4);
     mega_encoder *e;
     mega_ids ids = {0};
-    assert_int_equal(mega_encoder_create(&e, t), MEGA_OK);
+    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
     static const char *const bad[] = {"1 101", "1 x", "-3", "1.5", "99999999999999999999"};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(mega_encoder_encode(e, bad[i], strlen(bad[i]), &ids), MEGA_ERR_FORMAT);
@@ -220,12 +220,12 @@ static void null_tokenizer(void **state)
     const char *folder = mega_kit_temp_folder();
     assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
     mega_tokenizer *again;
-    if (mega_tokenizer_load(&again, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_load(folder, &again) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(again));
     mega_tokenizer_destroy(again);
     mega_tokenizer_destroy(t);
     o.vocab_size = 0;
-    assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_ERR_USAGE);
 }
 
 static char warning[400];
@@ -252,7 +252,7 @@ static void vocab_size_is_checked(void **state)
         mega_tokenizer *t;
         const mega_tokenizer_options o = {.type = row[i].type, .vocab_size = row[i].vocab_size};
         warning[0] = '\0';
-        assert_int_equal(mega_tokenizer_create(&t, &o), MEGA_OK);
+        assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_OK);
         if (strstr(warning, row[i].text) == NULL || (row[i].text[0] == '\0' && warning[0] != '\0'))
             fail_msg("row %zu: found \"%s\", expected \"%s\"", i, warning, row[i].text);
         mega_tokenizer_destroy(t);
@@ -321,10 +321,10 @@ static void refused_files(void **state)
         {.type = "BertWordPieceCase"},
         {.type = "GPT2BPETokenizer", .vocab_file = "/nonexistent/vocab.json"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_not_equal(mega_tokenizer_create(&t, &wrong[i]), MEGA_OK);
+        assert_int_not_equal(mega_tokenizer_create(&wrong[i], &t), MEGA_OK);
         assert_true(strlen(mega_error_message()) > 20);
     }
-    assert_int_equal(mega_tokenizer_load(&t, mega_kit_temp_folder()), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_tokenizer_load(mega_kit_temp_folder(), &t), MEGA_ERR_NOT_FOUND);
 }
 
 /* A vocabulary of 60,000 characters, which is most of the heap here. */
@@ -343,7 +343,7 @@ static void bytes_are_those_held(void **state)
     const mega_tokenizer_options o = {.type = "CharTokenizer", .vocab_file = path};
     mega_tokenizer *t;
     const double before = held_heap_bytes();
-    if (mega_tokenizer_create(&t, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
     const double held = held_heap_bytes() - before, planned = (double)mega_tokenizer_bytes(t);
     assert_true(planned > 1e6);
     if (held_is_exact() && (held < 0.97 * planned || held > 1.03 * planned))

@@ -35,7 +35,7 @@ static mega_tokenizer *train(const char *type, const char *const *documents, int
     mega_trainer *trainer;
     mega_tokenizer *t = NULL;
     const mega_trainer_options o = {.type = type, .vocab_size = vocab_size};
-    assert_int_equal(mega_trainer_create(&trainer, &o), MEGA_OK);
+    assert_int_equal(mega_trainer_create(&o, &trainer), MEGA_OK);
     for (int i = 0; i < count; i++)
         assert_int_equal(mega_trainer_add(trainer, documents[i], strlen(documents[i])), MEGA_OK);
     if (mega_trainer_finish(trainer, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
@@ -133,8 +133,8 @@ static void order_and_joining_do_not_matter(void **unused)
 
     mega_trainer *first, *second;
     const mega_trainer_options o = {.type = "GPT2BPETokenizer", .vocab_size = 290};
-    assert_int_equal(mega_trainer_create(&first, &o), MEGA_OK);
-    assert_int_equal(mega_trainer_create(&second, &o), MEGA_OK);
+    assert_int_equal(mega_trainer_create(&o, &first), MEGA_OK);
+    assert_int_equal(mega_trainer_create(&o, &second), MEGA_OK);
     for (int i = 0; i < 5; i++)
         assert_int_equal(mega_trainer_add(i % 2 == 0 ? first : second, parts[i], strlen(parts[i])), MEGA_OK);
     assert_int_equal(mega_trainer_join(first, second), MEGA_OK);
@@ -166,7 +166,7 @@ static void workers_do_not_matter(void **unused)
             .workers = workers};
         mega_trainer_counts counts;
         mega_tokenizer *t;
-        assert_int_equal(mega_trainer_create(&trainer, &o), MEGA_OK);
+        assert_int_equal(mega_trainer_create(&o, &trainer), MEGA_OK);
         if (mega_trainer_read(trainer, &input, &counts) != MEGA_OK) fail_msg("%s", mega_error_message());
         assert_int_equal(counts.text_bytes, 8000);
         assert_int_equal(counts.documents, 20);
@@ -220,7 +220,7 @@ static void pieces_of_a_file_do_not_matter(void **unused)
                 .num_keys = 1,
                 .workers = workers};
             const mega_trainer_options o = {.type = "GPT2BPETokenizer", .vocab_size = 330};
-            assert_int_equal(mega_trainer_create(&trainer, &o), MEGA_OK);
+            assert_int_equal(mega_trainer_create(&o, &trainer), MEGA_OK);
             atomic_store(&added, 0);
             if (mega_trainer_read(trainer, &input, &counts) != MEGA_OK) fail_msg("%s", mega_error_message());
             assert_true(atomic_load(&added) > 20);
@@ -253,7 +253,7 @@ static void a_thread_that_is_held_up(void **unused)
             .keys = &key,
             .num_keys = 1,
             .workers = workers};
-        assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+        assert_int_equal(mega_trainer_create(&(mega_trainer_options){.type = "CharTokenizer"}, &trainer), MEGA_OK);
         atomic_store(&added, 0);
         atomic_store(&is_held, false);
         atomic_store(&others, DOCUMENTS - 2); /* the delayed thread may hold two documents: those of the second chunk */
@@ -279,7 +279,7 @@ static void first_mistake_is_reported(void **unused)
     for (int i = 0; i < 20; i++) {
         mega_trainer *trainer;
         mega_trainer_counts counts;
-        assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+        assert_int_equal(mega_trainer_create(&(mega_trainer_options){.type = "CharTokenizer"}, &trainer), MEGA_OK);
         assert_int_equal(mega_trainer_read(trainer, &input, &counts), MEGA_ERR_FORMAT);
         assert_non_null(strstr(mega_error_message(), "mistakes.jsonl line 17 column 10"));
         mega_trainer_destroy(trainer);
@@ -295,7 +295,7 @@ static void broken_lines(void **unused)
         .documents = {.inputs = &file, .num_inputs = 1}, .keys = &key, .num_keys = 1, .workers = 2};
     mega_trainer *trainer;
     mega_trainer_counts counts;
-    assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+    assert_int_equal(mega_trainer_create(&(mega_trainer_options){.type = "CharTokenizer"}, &trainer), MEGA_OK);
     assert_int_equal(mega_trainer_read(trainer, &input, &counts), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "text.jsonl line 2 column 10"));
     input.skip_bad_lines = true;
@@ -315,8 +315,8 @@ static void files_come_back(void **unused)
     const mega_tokenizer_options o = {.type = "GPT2BPETokenizer",
                                       .vocab_file = mega_kit_path(folder, "vocab.json"),
                                       .merge_file = mega_kit_path(folder, "merges.txt")};
-    if (mega_tokenizer_load(&json, folder) != MEGA_OK) fail_msg("%s", mega_error_message());
-    if (mega_tokenizer_create(&files, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_load(folder, &json) != MEGA_OK) fail_msg("%s", mega_error_message());
+    if (mega_tokenizer_create(&o, &files) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(json));
     assert_true(mega_tokenizer_fingerprint(t) == mega_tokenizer_fingerprint(files));
     mega_tokenizer_destroy(json);
@@ -335,7 +335,7 @@ static void characters(void **unused)
     assert_int_equal(mega_tokenizer_eod(t), 7);
     mega_tokenizer_destroy(t);
     mega_trainer *trainer;
-    assert_int_equal(mega_trainer_create(&trainer, &(mega_trainer_options){.type = "CharTokenizer"}), MEGA_OK);
+    assert_int_equal(mega_trainer_create(&(mega_trainer_options){.type = "CharTokenizer"}, &trainer), MEGA_OK);
     assert_int_equal(mega_trainer_finish(trainer, &t), MEGA_ERR_USAGE); /* no document was added */
     assert_int_equal(mega_trainer_add(trainer, "ab\xFF", 3), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "byte 0xFF at byte 2"));
@@ -351,7 +351,7 @@ static void wrong_options(void **unused)
                                                  {.type = "GPT2BPETokenizer", .vocab_size = 300, .min_frequency = -1}};
     mega_trainer *trainer;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_int_equal(mega_trainer_create(&trainer, &wrong[i]), MEGA_ERR_USAGE);
+        assert_int_equal(mega_trainer_create(&wrong[i], &trainer), MEGA_ERR_USAGE);
 }
 
 /* Train, save, load, encode, decode. */
@@ -364,12 +364,12 @@ static int whole_life(void *user)
     mega_ids ids = {0};
     mega_buffer text = {0};
     mega_status st =
-        mega_trainer_create(&trainer, &(mega_trainer_options){.type = "GPT2BPETokenizer", .vocab_size = 264});
+        mega_trainer_create(&(mega_trainer_options){.type = "GPT2BPETokenizer", .vocab_size = 264}, &trainer);
     for (int i = 0; i < 5 && st == MEGA_OK; i++) st = mega_trainer_add(trainer, parts[i], strlen(parts[i]));
     if (st == MEGA_OK) st = mega_trainer_finish(trainer, &t);
     if (st == MEGA_OK) st = mega_tokenizer_save(t, folder);
-    if (st == MEGA_OK) st = mega_tokenizer_load(&again, folder);
-    if (st == MEGA_OK) st = mega_encoder_create(&e, again);
+    if (st == MEGA_OK) st = mega_tokenizer_load(folder, &again);
+    if (st == MEGA_OK) st = mega_encoder_create(again, &e);
     for (int i = 0; i < 5 && st == MEGA_OK; i++) st = mega_encoder_encode_special(e, parts[i], strlen(parts[i]), &ids);
     if (st == MEGA_OK) st = mega_tokenizer_decode(again, ids.id, ids.count, &text);
     mega_buffer_fini(&text);

@@ -38,7 +38,7 @@ typedef struct mega_documents_options {
 typedef struct mega_documents mega_documents;
 /* Finds the files, and reports everything that is wrong with their names; opens them one by one while reading. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_USAGE, MEGA_ERR_IO or MEGA_ERR_MEMORY. */
-mega_status mega_documents_open(mega_documents **out, const mega_documents_options *o);
+mega_status mega_documents_open(const mega_documents_options *o, mega_documents **out);
 void mega_documents_close(mega_documents *d);
 int64_t mega_documents_files(const mega_documents *d);
 const char *mega_documents_path(const mega_documents *d, int64_t file); /* borrowed */

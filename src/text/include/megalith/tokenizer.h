@@ -30,10 +30,10 @@ typedef struct mega_tokenizer_options {
     int64_t vocab_size;
 } mega_tokenizer_options;
 
-mega_status mega_tokenizer_create(mega_tokenizer **out, const mega_tokenizer_options *options);
+mega_status mega_tokenizer_create(const mega_tokenizer_options *options, mega_tokenizer **out);
 /* Loads from a folder that holds tokenizer.json or vocab.json + merges.txt, or from the path of a tokenizer.json.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_UNSUPPORTED or MEGA_ERR_MEMORY. */
-mega_status mega_tokenizer_load(mega_tokenizer **out, const char *path);
+mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out);
 void mega_tokenizer_destroy(mega_tokenizer *t);
 /* Warns if --vocab-size was given (not 0) and differs from the number of ids of the tokenizer, which its files
  * determine. mega_tokenizer_create calls it; call it for tokenizers loaded from a folder. */
@@ -56,7 +56,7 @@ mega_status mega_ids_reserve(mega_ids *ids, int64_t more);
 void mega_ids_fini(mega_ids *ids);
 
 typedef struct mega_encoder mega_encoder;
-mega_status mega_encoder_create(mega_encoder **out, const mega_tokenizer *t); /* t is borrowed and must outlive it */
+mega_status mega_encoder_create(const mega_tokenizer *t, mega_encoder **out); /* t is borrowed and must outlive it */
 void mega_encoder_destroy(mega_encoder *e);
 
 /* Appends the ids of text. As in Megatron's GPT2BPETokenizer, special tokens are not recognised: the characters

@@ -17,7 +17,7 @@ typedef struct mega_trainer_options {
     int64_t min_frequency; /* BPE: pairs that occur less often are not merged; 0 means 2 */
 } mega_trainer_options;
 
-mega_status mega_trainer_create(mega_trainer **out, const mega_trainer_options *options);
+mega_status mega_trainer_create(const mega_trainer_options *options, mega_trainer **out);
 void mega_trainer_destroy(mega_trainer *t);
 /* Adds one document. Its words never join those of the next document. */
 mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes);
