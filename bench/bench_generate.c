@@ -122,7 +122,7 @@ static mega_status begin(bench *b)
     b->weights = mega_params_flat_weight(params);
     /* All parameters except the position table, of which a token reads only one row. */
     b->bytes = 2 * (mega_params_local_count(params) - b->gpt.positions * b->gpt.hidden);
-    return mega_generator_create(&b->generator, b->engine, &b->language, &(mega_generator_options){.no_cache = false});
+    return mega_generator_create(b->engine, &b->language, &(mega_generator_options){.no_cache = false}, &b->generator);
 }
 
 static mega_status round_of(bench *b)

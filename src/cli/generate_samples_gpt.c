@@ -96,7 +96,7 @@ static mega_status open_generator(session *s)
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_conversation(s));
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab, .no_cache = o->recompute};
-    MEGA_TRY(mega_generator_create(&s->generator, s->loaded.model.engine, &s->loaded.model.language, &g));
+    MEGA_TRY(mega_generator_create(s->loaded.model.engine, &s->loaded.model.language, &g, &s->generator));
     return generate_open_rounds(s);
 }
 

@@ -92,7 +92,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
                                        .stage_programs = cfg->train.model.num_virtual_stages_per_pipeline_rank,
                                        .program_layers = cfg->train.model.num_layers_per_virtual_pipeline_stage,
                                        .memory_limit = (size_t)cfg->train.memory_limit};
-    MEGA_TRY(mega_pretrained_open(&l->model, cfg->train.load, &o));
+    MEGA_TRY(mega_pretrained_open(cfg->train.load, &o, &l->model));
     mega_buffer wrong = {0};
     check_shape(&wrong, cfg, &l->model.shape);
     mega_status st = open_tokenizer(l, cfg, &wrong);

@@ -205,7 +205,7 @@ static mega_status evaluate(const mega_loaded *l, const mega_command_options *cf
                                      .progress = cfg->train.engine.rank == 0 ? show_progress : NULL,
                                      .user = &progress};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
-    MEGA_TRY(mega_evaluate(out, l->model.engine, r->ids.id, r->ids.count, &o));
+    MEGA_TRY(mega_evaluate(l->model.engine, r->ids.id, r->ids.count, &o, out));
     if (cfg->train.engine.rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);
     return MEGA_OK;
 }

@@ -114,7 +114,7 @@ static mega_status run(lambada *t, const char *path)
     /* do not draw ids of the vocabulary's padding */
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab};
     MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
-    MEGA_TRY(mega_generator_create(&t->generator, t->l->model.engine, &t->l->model.language, &g));
+    MEGA_TRY(mega_generator_create(t->l->model.engine, &t->l->model.language, &g, &t->generator));
     if (t->cfg->train.engine.rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
     const mega_layout *layout = mega_engine_layout(t->l->model.engine);

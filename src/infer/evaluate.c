@@ -84,8 +84,8 @@ static mega_status sum_ranks(mega_evaluation *sum, const mega_layout *layout)
     return MEGA_OK;
 }
 
-mega_status mega_evaluate(mega_evaluation *out, mega_engine *engine, const int32_t *tokens, int64_t count,
-                          const mega_evaluate_options *o)
+mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t count, const mega_evaluate_options *o,
+                          mega_evaluation *out)
 {
     const int64_t seq = mega_engine_run_rows(engine, MEGA_RUN_EVALUATE);
     if (seq < 0) return MEGA_ERR_USAGE;

@@ -45,8 +45,8 @@ static mega_status generator_allocate(mega_generator *g)
     return MEGA_OK;
 }
 
-mega_status mega_generator_create(mega_generator **out, mega_engine *engine, const mega_language_model *m,
-                                  const mega_generator_options *options)
+mega_status mega_generator_create(mega_engine *engine, const mega_language_model *m,
+                                  const mega_generator_options *options, mega_generator **out)
 {
     if (mega_engine_run_rows(engine, MEGA_RUN_DECODE) < 0) return MEGA_ERR_USAGE;
     if (mega_engine_positions(engine) > m->positions)

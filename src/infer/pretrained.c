@@ -54,7 +54,7 @@ mega_status mega_pretrained_check(const char *path)
     return st;
 }
 
-mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const mega_pretrained_options *options)
+mega_status mega_pretrained_open(const char *path, const mega_pretrained_options *options, mega_pretrained *out)
 {
     mega_pretrained m = {.options = *options};
     MEGA_TRY(mega_checkpoint_open_ranks(

@@ -47,7 +47,7 @@ static void each_token_counts_once(void **state)
         for (int64_t count = 2; count <= 30; count += 7) {
             const mega_evaluate_options o = {.stride = stride};
             mega_evaluation found;
-            need(mega_evaluate(&found, e, tokens, count, &o));
+            need(mega_evaluate(e, tokens, count, &o, &found));
             assert_int_equal(found.targets, count - 1);
             assert_int_equal(found.windows, mega_evaluate_windows(count, stride));
             assert_true(fabs(found.loss_sum / (log(VOCAB) * (double)(count - 1)) - 1) < 1e-12);
@@ -62,12 +62,12 @@ static void wrong_texts_and_engines(void **state)
     const int32_t tokens[4] = {1, 2, VOCAB, 3};
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL), *other = open_engine(MEGA_GENERATE, &gpt, NULL);
     mega_evaluation found = {.targets = -7};
-    assert_int_equal(mega_evaluate(&found, other, tokens, 2, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(other, tokens, 2, &(mega_evaluate_options){.stride = 1}, &found), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "no program for MEGA_RUN_EVALUATE"));
-    assert_int_equal(mega_evaluate(&found, e, tokens, 1, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
-    assert_int_equal(mega_evaluate(&found, e, tokens, 2, &(mega_evaluate_options){.stride = 0}), MEGA_ERR_USAGE);
-    assert_int_equal(mega_evaluate(&found, e, tokens, 2, &(mega_evaluate_options){.stride = SEQ + 1}), MEGA_ERR_USAGE);
-    assert_int_equal(mega_evaluate(&found, e, tokens, 4, &(mega_evaluate_options){.stride = 1}), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(e, tokens, 1, &(mega_evaluate_options){.stride = 1}, &found), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(e, tokens, 2, &(mega_evaluate_options){.stride = 0}, &found), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(e, tokens, 2, &(mega_evaluate_options){.stride = SEQ + 1}, &found), MEGA_ERR_USAGE);
+    assert_int_equal(mega_evaluate(e, tokens, 4, &(mega_evaluate_options){.stride = 1}, &found), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "\"tokens\""));
     assert_int_equal(found.targets, -7);
     mega_engine_destroy(other);
@@ -94,11 +94,11 @@ static void a_signal_leaves_no_figure(void **state)
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, team);
     mega_evaluation found = {.targets = -7};
     mega_evaluate_options o = {.stride = 1, .progress = stop_at_second, .user = &told};
-    assert_int_equal(mega_evaluate(&found, e, tokens, 60, &o), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_evaluate(e, tokens, 60, &o, &found), MEGA_ERR_INTERRUPTED);
     assert_int_equal(found.targets, -7);
     assert_true(told < 26 / WINDOWS + 16);
     stop = 0;
-    need(mega_evaluate(&found, e, tokens, 60, &(mega_evaluate_options){.stride = 1}));
+    need(mega_evaluate(e, tokens, 60, &(mega_evaluate_options){.stride = 1}, &found));
     assert_int_equal(found.targets, 59);
     mega_engine_destroy(e);
     mega_team_destroy(team);

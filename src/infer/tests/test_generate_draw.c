@@ -51,7 +51,7 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
     mega_generator *g = NULL;
     const mega_generator_options o = {.draw_vocab = draw_vocab};
     int32_t most = 0, tokens[NEW];
-    must(mega_generator_create(&g, m->engine, &m->language, &o));
+    must(mega_generator_create(m->engine, &m->language, &o, &g));
     for (int32_t i = 0; i < TEXTS; i++) {
         const int32_t prompt = VOCAB - 1 - i; /* a prompt may contain any id of the model */
         mega_generation text = {
@@ -104,7 +104,7 @@ static void a_signal_stops_behind_the_token(void **state)
     mega_team_stop_on(team, &stop);
     model_open(&m, team);
     const mega_generator_options o = {.no_cache = false};
-    must(mega_generator_create(&g, m.engine, &m.language, &o));
+    must(mega_generator_create(m.engine, &m.language, &o, &g));
     const mega_sampling greedy = {.greedy = true};
     mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
     assert_int_equal(mega_generator_run(g, &text, 1, &greedy, -1, stop_at_third, &told), MEGA_ERR_INTERRUPTED);
@@ -124,9 +124,9 @@ static void more_ids_than_the_model_has(void **state)
     model_open(&m, NULL);
     mega_generator *g = NULL;
     mega_generator_options o = {.draw_vocab = VOCAB + 1};
-    assert_int_equal(mega_generator_create(&g, m.engine, &m.language, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_generator_create(m.engine, &m.language, &o, &g), MEGA_ERR_USAGE);
     o.draw_vocab = -1;
-    assert_int_equal(mega_generator_create(&g, m.engine, &m.language, &o), MEGA_ERR_USAGE);
+    assert_int_equal(mega_generator_create(m.engine, &m.language, &o, &g), MEGA_ERR_USAGE);
     assert_null(g);
     model_close(&m);
 }

@@ -45,8 +45,8 @@ int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t promp
 
 /* engine: in MEGA_GENERATE, of the language model m; micro_batch sequences side by side, of up to seq tokens each,
  * prompt and new ones. Borrowed until destroy; one generator at a time uses it. Local. */
-mega_status mega_generator_create(mega_generator **out, mega_engine *engine, const mega_language_model *m,
-                                  const mega_generator_options *options);
+mega_status mega_generator_create(mega_engine *engine, const mega_language_model *m,
+                                  const mega_generator_options *options, mega_generator **out);
 void mega_generator_destroy(mega_generator *g);
 
 typedef struct mega_generation {

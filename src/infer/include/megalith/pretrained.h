@@ -47,7 +47,7 @@ typedef struct mega_pretrained_sizes {
 mega_status mega_pretrained_check(const char *path);
 /* path: as for mega_checkpoint_open, but a missing or empty folder is an error. Reads everything except the weights, so
  * that the caller can compare the folder with its options before the weights are read. */
-mega_status mega_pretrained_open(mega_pretrained *out, const char *path, const mega_pretrained_options *options);
+mega_status mega_pretrained_open(const char *path, const mega_pretrained_options *options, mega_pretrained *out);
 /* Collective over the world. Creates the engine and reads the weights that this rank holds. To be called once. */
 mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes *sizes);
 void mega_pretrained_fini(mega_pretrained *m);
