@@ -3,7 +3,7 @@
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 
-mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab)
+mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, mega_gpt *out)
 {
     if (o->num_attention_heads * o->kv_channels != o->hidden_size)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,

@@ -99,7 +99,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    MEGA_TRY(mega_gpt_from_options(&n->gpt, &o->cfg->model, o->vocab_rows));
+    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, &n->gpt));
     /* there is no option for it: a model that was trained with the exact gelu keeps using it */
     if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
     MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));

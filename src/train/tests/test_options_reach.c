@@ -192,7 +192,7 @@ static void reach(reached *r, const char *words)
         fail_msg("%s: %s", words, mega_error_message());
     r->cfg.train.model.padded_vocab_size = 384;
     if (mega_train_engine_options(&r->engine, &r->cfg.train) != MEGA_OK ||
-        mega_gpt_from_options(&r->gpt, &r->cfg.train.model, 300) != MEGA_OK)
+        mega_gpt_from_options(&r->cfg.train.model, 300, &r->gpt) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
 }
 

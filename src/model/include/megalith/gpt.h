@@ -59,7 +59,7 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 
 /* o->padded_vocab_size must be set; vocab is the number of ids of the tokenizer. */
-mega_status mega_gpt_from_options(mega_gpt *out, const mega_model_options *o, int64_t vocab);
+mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, mega_gpt *out);
 /* Convert between a GPT and the shape that a model folder describes. */
 void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out);
 void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out);
