@@ -46,7 +46,7 @@ static char *label_of(const mega_command_options *cfg, const char *file, const c
 
 static mega_status read_curve(curve *c, const mega_command_options *cfg)
 {
-    MEGA_TRY(mega_curve_read(&c->data, c->file, cfg->plot.run, cfg->plot.x, c->key));
+    MEGA_TRY(mega_curve_read(c->file, cfg->plot.run, cfg->plot.x, c->key, &c->data));
     c->label = label_of(cfg, c->file, c->key);
     if (c->label == NULL) return MEGA_NO_MEMORY("plot", "the curves");
     /* Do not smooth a curve with fewer points than the mean covers, such as evaluations next to training losses. */

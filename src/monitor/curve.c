@@ -169,8 +169,8 @@ static mega_status read_run(collector *c, json_t *runs, const char *run, const c
     return no_points(c, path);
 }
 
-mega_status mega_curves_read(mega_curve *out, int count, const char *path, const char *run, const char *x_key,
-                             const char *const *y_key, mega_buffer *out_run)
+mega_status mega_curves_read(const char *path, const char *run, const char *x_key, const char *const *y_key, int count,
+                             mega_curve *out, mega_buffer *out_run)
 {
     char *text = NULL;
     size_t size = 0;
@@ -197,9 +197,9 @@ mega_status mega_curves_read(mega_curve *out, int count, const char *path, const
     return st;
 }
 
-mega_status mega_curve_read(mega_curve *out, const char *path, const char *run, const char *x_key, const char *y_key)
+mega_status mega_curve_read(const char *path, const char *run, const char *x_key, const char *y_key, mega_curve *out)
 {
-    return mega_curves_read(out, 1, path, run, x_key, &y_key, NULL);
+    return mega_curves_read(path, run, x_key, &y_key, 1, out, NULL);
 }
 
 void mega_curve_smooth(mega_curve *c, double factor)

@@ -146,7 +146,7 @@ static void free_metrics(mega_metrics *m)
     mega_free(m);
 }
 
-mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *run, int64_t keep_through_iteration)
+mega_status mega_metrics_open(const char *path, const char *run, int64_t keep_through_iteration, mega_metrics **out)
 {
     MEGA_TRY(mega_folder_create_for(path));
     MEGA_TRY(mega_metrics_check(path));
@@ -155,7 +155,7 @@ mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *
     m->through = keep_through_iteration;
     m->run = run != NULL ? mega_strdup(run) : NULL;
     mega_status st = run == NULL || m->run != NULL
-                         ? mega_outbox_create(&m->box, path, NULL, 0)
+                         ? mega_outbox_create(path, NULL, 0, &m->box)
                          : MEGA_FAIL(MEGA_ERR_MEMORY, "--metrics-file %s: no memory for its writer", path);
     if (st == MEGA_OK) *out = m;
     else

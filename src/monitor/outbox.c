@@ -28,7 +28,7 @@ static void outbox_add(mega_missing *m, int64_t pieces, int64_t first, int64_t l
     m->pieces += pieces;
 }
 
-mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *head, size_t head_bytes)
+mega_status mega_outbox_create(const char *path, const void *head, size_t head_bytes, mega_outbox **out)
 {
     mega_outbox *o = mega_calloc(1, sizeof *o);
     if (o == NULL) return MEGA_NO_MEMORY(path, "its queued data");

@@ -89,7 +89,7 @@ static mega_status read_curves(mega_report_run *run, const char *id)
                                                  [MEGA_REPORT_GRAD_NORM] = "grad_norm",
                                                  [MEGA_REPORT_TOKENS] = "tokens_per_second"};
     mega_buffer name = {0};
-    const mega_status st = mega_curves_read(run->curve, MEGA_REPORT_CURVES, run->path, id, "iteration", key, &name);
+    const mega_status st = mega_curves_read(run->path, id, "iteration", key, MEGA_REPORT_CURVES, run->curve, &name);
     run->id = st == MEGA_OK ? mega_strdup(name.data != NULL ? name.data : "") : NULL;
     mega_buffer_fini(&name);
     return st == MEGA_OK && run->id == NULL ? MEGA_NO_MEMORY(run->path, "a run") : st;

@@ -125,7 +125,7 @@ static mega_status make_box(mega_tensorboard *t, const char *path, double wall_t
     mega_buffer event = {0}, head = {0};
     put_double(&event, 1, wall_time);
     put_bytes(&event, 3, version, sizeof version - 1);
-    const mega_status st = put_record(&head, &event) ? mega_outbox_create(&t->box, path, head.data, head.size)
+    const mega_status st = put_record(&head, &event) ? mega_outbox_create(path, head.data, head.size, &t->box)
                                                      : MEGA_NO_MEMORY(path, "a record");
     mega_buffer_fini(&event);
     mega_buffer_fini(&head);
@@ -156,7 +156,7 @@ static void free_board(mega_tensorboard *t)
     mega_free(t);
 }
 
-mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time)
+mega_status mega_tensorboard_open(const char *folder, double wall_time, mega_tensorboard **out)
 {
     MEGA_TRY(mega_folder_create(folder));
     mega_tensorboard *t = mega_calloc(1, sizeof *t);

@@ -76,7 +76,7 @@ static mega_status open_board(trainer *t, train_monitor *m)
 {
     const char *folder = t->cfg->tensorboard_dir;
     m->of_board = (target){.option = "--tensorboard-dir", .path = folder, .what = "events"};
-    MEGA_TRY(mega_tensorboard_open(&m->board, folder, mega_tensorboard_now()));
+    MEGA_TRY(mega_tensorboard_open(folder, mega_tensorboard_now(), &m->board));
     mega_tensorboard_iteration(m->board, t->first_iteration);
     MEGA_TRY(write_arguments(t, m->board));
     hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
@@ -87,7 +87,7 @@ static mega_status open_board(trainer *t, train_monitor *m)
 static mega_status open_progress(const trainer *t, train_monitor *m)
 {
     char *path = mega_path_join(t->cfg->save, "progress.txt");
-    mega_status st = path != NULL ? mega_outbox_create(&m->progress, path, NULL, 0)
+    mega_status st = path != NULL ? mega_outbox_create(path, NULL, 0, &m->progress)
                                   : MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path");
     mega_free(path);
     MEGA_TRY(st);
@@ -110,7 +110,7 @@ mega_status train_monitor_open(trainer *t)
     m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
     /* A run that only evaluates does not repeat iterations, so it keeps the rows of the training that it evaluates. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
-    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(&m->metrics, cfg->metrics_file, t->run_id, keep));
+    if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(cfg->metrics_file, t->run_id, keep, &m->metrics));
     return cfg->tensorboard_dir != NULL ? open_board(t, m) : MEGA_OK;
 }
 

@@ -61,7 +61,7 @@ static void rows(void **state)
     (void)state;
     const char *path = mega_kit_path(mega_kit_temp_folder(), "new/run.jsonl");
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(&m, path, RUN, 0));
+    ok(mega_metrics_open(path, RUN, 0, &m));
     step(m, 3);
     assert_text(path,
                 /* at
@@ -79,7 +79,7 @@ static void rows(void **state)
 static void run(const char *path, int64_t from, int64_t to)
 {
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(&m, path, RUN, from));
+    ok(mega_metrics_open(path, RUN, from, &m));
     for (int64_t i = from + 1; i <= to; i++) step(m, i);
     final(m, to);
     close_whole(m);
@@ -117,11 +117,11 @@ static void all_rows_stay(void **state)
     const char *whole = "{\"iteration\": 1}\n{\"iteration\": 2, \"final\": true}\n{\"note\": 1}\n";
     mega_metrics *m = NULL;
     mega_kit_write(path, whole);
-    ok(mega_metrics_open(&m, path, RUN, MEGA_METRICS_KEEP_ALL));
+    ok(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
     close_whole(m);
     assert_text(path, whole);
     mega_kit_write(path, "{\"iteration\": 2, \"final\": true, \"run\": \"r1\"}\n{\"iterat");
-    ok(mega_metrics_open(&m, path, RUN, MEGA_METRICS_KEEP_ALL));
+    ok(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
     final(m, 1);
     close_whole(m);
     assert_text(
@@ -135,14 +135,14 @@ static void torn_row(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
     mega_metrics *m = NULL;
     mega_kit_write(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n{\"iterat");
-    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_text(path,
                 "{\"iteration\": 1}\n{\"iteration\": 2}\n"
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
     mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}"); /* complete except for its newline */
-    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_text(path,
@@ -161,11 +161,11 @@ static void rows_of_other_runs_stay(void **state)
         "{\"iteration\": 9, \"final\": true, \"run\": \"r0\"}\n{\"iteration\": 3, \"run\": \"r1\"}\n{\"iter";
     mega_metrics *m = NULL;
     mega_kit_write(path, before);
-    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_open(path, RUN, 2, &m));
     ok(mega_metrics_sync(m));
     close_whole(m);
     assert_text(path, before);
-    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_open(path, RUN, 2, &m));
     step(m, 4);
     close_whole(m);
     assert_text(path, "{\"iteration\": 1}\n{\"iteration\": 8, \"run\": \"r0\"}\n{\"iteration\": 2, \"run\": \"r1\"}\n"
@@ -181,12 +181,12 @@ static void resumed_beside_another_run(void **state)
     mega_metrics *a, *b;
     mega_missing missing;
     int held;
-    ok(mega_metrics_open(&a, path, "a", 0));
+    ok(mega_metrics_open(path, "a", 0, &a));
     for (int i = 1; i <= 4; i++) step(a, i);
-    ok(mega_metrics_open(&b, path, "b", 0));
+    ok(mega_metrics_open(path, "b", 0, &b));
     for (int i = 1; i <= 4; i++) step(b, i);
     close_whole(b);
-    ok(mega_metrics_open(&b, path, "b", 2));
+    ok(mega_metrics_open(path, "b", 2, &b));
     step(b, 3);
     step(a, 6);
     assert_int_equal(mega_metrics_missing(a).pieces, 0);
@@ -217,7 +217,7 @@ static void link_is_followed(void **state)
     char target[16] = "";
     mega_kit_write(file, "{\"iteration\": 3, \"run\": \"r1\"}\n");
     assert_int_equal(symlink("f", path), 0);
-    ok(mega_metrics_open(&m, path, RUN, 2));
+    ok(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_int_equal(readlink(path, target, sizeof target), 1);
@@ -233,7 +233,7 @@ static void moved_and_removed(void **state)
                *old = mega_kit_path(folder, "o");
     mega_metrics *m = NULL;
     mega_missing missing;
-    ok(mega_metrics_open(&m, path, RUN, 0));
+    ok(mega_metrics_open(path, RUN, 0, &m));
     step(m, 1);
     assert_int_equal(rename(path, old), 0);
     step(m, 2);
@@ -260,14 +260,14 @@ static void foreign_file(void **state)
         for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
             mega_kit_write(path, foreign[i]);
             assert_int_equal(mega_metrics_check(path), MEGA_ERR_FORMAT);
-            assert_int_equal(mega_metrics_open(&m, path, RUN, through[k]), MEGA_ERR_FORMAT);
+            assert_int_equal(mega_metrics_open(path, RUN, through[k], &m), MEGA_ERR_FORMAT);
             assert_non_null(strstr(mega_error_message(), "notes.txt: its first line is not a row of metrics"));
             assert_text(path, foreign[i]);
         }
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
             mega_kit_write(path, ours[i]);
             ok(mega_metrics_check(path));
-            ok(mega_metrics_open(&m, path, RUN, through[k]));
+            ok(mega_metrics_open(path, RUN, through[k], &m));
             step(m, 3);
             close_whole(m);
         }
@@ -284,22 +284,22 @@ static void curves(void **state)
         path,
         "{\"iteration\": 1, \"lm_loss\": 4, \"x\": \"y\"}\n\n{\"iteration\": 2, \"lm_loss\": null}\n"
         "{\"iteration\": 2, \"validation_loss\": 7}\n{\"iteration\": 4, \"lm_loss\": 1.0}\n{\"iteration\": 5, \"lm");
-    ok(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"));
+    ok(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
     assert_int_equal(c.count, 3);
     assert_true(c.x[0] == 1 && c.y[0] == 4 && c.x[1] == 2 && isnan(c.y[1]) && c.x[2] == 4 && c.y[2] == 1);
     mega_curve_smooth(&c, 0.5);
     assert_true(c.y[0] == 4 && isnan(c.y[1]) && c.y[2] == (0.5 * 4 + 1) / 1.5);
     mega_curve_fini(&c);
-    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "loss"), MEGA_ERR_USAGE);
+    assert_int_equal(mega_curve_read(path, NULL, "iteration", "loss", &c), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "\"loss\""));
     assert_non_null(strstr(mega_error_message(), "it has iteration, lm_loss, validation_loss"));
     mega_kit_write(path, "");
-    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_curve_read(path, NULL, "iteration", "lm_loss", &c), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "no rows"));
     mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 4}\n[1]\n");
-    assert_int_equal(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"), MEGA_ERR_FORMAT);
+    assert_int_equal(mega_curve_read(path, NULL, "iteration", "lm_loss", &c), MEGA_ERR_FORMAT);
     assert_non_null(strstr(mega_error_message(), "line 2: no object"));
-    assert_int_equal(mega_curve_read(&c, mega_kit_path(path, "x"), NULL, "iteration", "lm_loss"), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(mega_curve_read(mega_kit_path(path, "x"), NULL, "iteration", "lm_loss", &c), MEGA_ERR_NOT_FOUND);
 }
 
 static void curves_of_runs(void **state)
@@ -316,16 +316,16 @@ static void curves_of_runs(void **state)
     assert_int_equal(count, 3);
     assert_string_equal(runs.data, "none, b, a");
     mega_buffer_fini(&runs);
-    ok(mega_curve_read(&c, path, NULL, "iteration", "lm_loss"));
+    ok(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
     assert_true(c.count == 2 && c.y[0] == 4 && c.y[1] == 3);
     mega_curve_fini(&c);
-    ok(mega_curve_read(&c, path, "b", "iteration", "lm_loss"));
+    ok(mega_curve_read(path, "b", "iteration", "lm_loss", &c));
     assert_true(c.count == 1 && c.y[0] == 5);
     mega_curve_fini(&c);
-    ok(mega_curve_read(&c, path, "none", "iteration", "lm_loss"));
+    ok(mega_curve_read(path, "none", "iteration", "lm_loss", &c));
     assert_true(c.count == 1 && c.y[0] == 7);
     mega_curve_fini(&c);
-    assert_int_equal(mega_curve_read(&c, path, "x", "iteration", "lm_loss"), MEGA_ERR_USAGE);
+    assert_int_equal(mega_curve_read(path, "x", "iteration", "lm_loss", &c), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "none, b, a"));
 }
 
@@ -336,7 +336,7 @@ static int attempt(void *user)
     mega_metrics *m = NULL;
     mega_missing missing;
     mega_curve c = {0};
-    mega_status st = mega_metrics_open(&m, user, RUN, 1);
+    mega_status st = mega_metrics_open(user, RUN, 1, &m);
     if (st == MEGA_OK) st = mega_metrics_row(m, row, 2);
     if (st == MEGA_OK) st = mega_metrics_sync(m);
     if (st != MEGA_OK) {
@@ -346,7 +346,7 @@ static int attempt(void *user)
         return (int)mega_error_restore(&why);
     }
     st = mega_metrics_close(m, &missing);
-    if (st == MEGA_OK) st = mega_curve_read(&c, user, NULL, "iteration", "lm_loss");
+    if (st == MEGA_OK) st = mega_curve_read(user, NULL, "iteration", "lm_loss", &c);
     mega_curve_fini(&c);
     return (int)st;
 }

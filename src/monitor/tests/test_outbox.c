@@ -25,7 +25,7 @@ static void waits_for_its_folder(void **state)
     (void)state;
     const char *folder = mega_kit_path(mega_kit_temp_folder(), "later"), *path = mega_kit_path(folder, "f");
     mega_outbox *o = NULL;
-    ok(mega_outbox_create(&o, path, "head ", 5));
+    ok(mega_outbox_create(path, "head ", 5, &o));
     ok(mega_outbox_put(o, 1, 2, "one ", 4));
     assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
     ok(mega_outbox_put(o, 3, 3, "two ", 4));
@@ -56,7 +56,7 @@ static void gives_up_the_oldest(void **state)
     mega_outbox *o = NULL;
     char *text = NULL;
     size_t size = 0;
-    ok(mega_outbox_create(&o, path, NULL, 0));
+    ok(mega_outbox_create(path, NULL, 0, &o));
     for (int64_t i = 0; i < PIECES; i++) {
         memset(piece, (int)('a' + i % 26), KIB);
         ok(mega_outbox_put(o, i, i, piece, KIB));
@@ -77,7 +77,7 @@ static void gives_up_the_oldest(void **state)
 static int attempt(void *user)
 {
     mega_outbox *o = NULL;
-    mega_status st = mega_outbox_create(&o, user, "h", 1);
+    mega_status st = mega_outbox_create(user, "h", 1, &o);
     if (st == MEGA_OK) st = mega_outbox_put(o, 1, 1, "x", 1);
     if (st == MEGA_OK) st = mega_outbox_flush(o);
     if (o != NULL) assert_int_equal(mega_outbox_missing(o).pieces, st != MEGA_OK);

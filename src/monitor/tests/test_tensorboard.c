@@ -201,7 +201,7 @@ static void golden_records(void **state)
     (void)state;
     mega_tensorboard *t = NULL;
     const char *folder = mega_kit_path(mega_kit_temp_folder(), "a/b");
-    ok(mega_tensorboard_open(&t, folder, 1700000000.0));
+    ok(mega_tensorboard_open(folder, 1700000000.0, &t));
     char *path = mega_strdup(mega_tensorboard_path(t));
     assert_non_null(strstr(path, "/events.out.tfevents.1700000000."));
     ok(mega_tensorboard_scalar(t, "lm loss", 300, 2.5, 1700000001.5));
@@ -233,8 +233,8 @@ static void read_back(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     mega_tensorboard *a = NULL, *b = NULL;
-    ok(mega_tensorboard_open(&a, folder, 1.0));
-    ok(mega_tensorboard_open(&b, folder, 1.0)); /* in the same second: another file name */
+    ok(mega_tensorboard_open(folder, 1.0, &a));
+    ok(mega_tensorboard_open(folder, 1.0, &b)); /* in the same second: another file name */
     assert_string_not_equal(mega_tensorboard_path(a), mega_tensorboard_path(b));
     close_whole(b);
     event *e = mega_malloc(4096 * sizeof *e);
@@ -270,7 +270,7 @@ static int attempt(void *user)
     snprintf(folder, sizeof folder, "%s/%d", (const char *)user, number++);
     mega_tensorboard *t = NULL;
     mega_missing missing;
-    mega_status st = mega_tensorboard_open(&t, folder, 1.0);
+    mega_status st = mega_tensorboard_open(folder, 1.0, &t);
     if (st == MEGA_OK) st = mega_tensorboard_scalar(t, "a", 1, 2.0, 3.0);
     if (st == MEGA_OK) st = mega_tensorboard_text(t, "b", "text", 1, 3.0);
     event e[4];
@@ -300,7 +300,7 @@ static void refuses(void **state)
     const char *folder = mega_kit_temp_folder(), *file = mega_kit_path(folder, "file");
     mega_tensorboard *t = NULL;
     mega_kit_write(file, "x");
-    assert_int_not_equal(mega_tensorboard_open(&t, file, 1.0), MEGA_OK);
+    assert_int_not_equal(mega_tensorboard_open(file, 1.0, &t), MEGA_OK);
     assert_non_null(strstr(mega_error_message(), file));
     assert_null(t);
 }
@@ -311,7 +311,7 @@ static void peers_read_it(void **state)
     const char *python = mega_kit_need_peers();
     const char *folder = mega_kit_temp_folder(), *script = mega_kit_path(mega_kit_temp_folder(), "read.py");
     mega_tensorboard *t = NULL;
-    ok(mega_tensorboard_open(&t, folder, mega_tensorboard_now()));
+    ok(mega_tensorboard_open(folder, mega_tensorboard_now(), &t));
     for (int i = 1; i <= 20; i++) ok(mega_tensorboard_scalar(t, "lm loss", i, 1.0 / i, mega_tensorboard_now()));
     ok(mega_tensorboard_text(t, "args", "**bold**", 0, mega_tensorboard_now()));
     close_whole(t);

@@ -36,7 +36,7 @@ typedef struct mega_metrics mega_metrics;
  * iterations, rows marked "final": true, and an incomplete row. So the file of a resumed run equals that of an
  * uninterrupted one. Rows of other runs stay. The removal is atomic. Creates the folder if needed. Returns
  * MEGA_ERR_FORMAT, and leaves the file as it is, if its first line is not a row ("iteration" is missing). */
-mega_status mega_metrics_open(mega_metrics **out, const char *path, const char *run, int64_t keep_through_iteration);
+mega_status mega_metrics_open(const char *path, const char *run, int64_t keep_through_iteration, mega_metrics **out);
 /* Checks that first line without opening: MEGA_OK for missing and empty files, and for pipes. */
 mega_status mega_metrics_check(const char *path);
 /* Writes one row and passes it to the system. Keys in the order given; the first should be "iteration", an INT. A row
@@ -60,11 +60,11 @@ typedef struct mega_curve {
 /* `run` is a run id; NULL: the run of the last row. Returns an error that lists the existing keys or runs if the file
  * has no rows or its rows lack a key, or that names file and line if a line is malformed. Skips an incomplete last
  * line, which a run may be writing. */
-mega_status mega_curve_read(mega_curve *out, const char *path, const char *run, const char *x_key, const char *y_key);
+mega_status mega_curve_read(const char *path, const char *run, const char *x_key, const char *y_key, mega_curve *out);
 /* Like mega_curve_read, for several keys in one pass: writes `count` curves. A key that no row has gives an empty curve;
  * it is an error if all are empty. Appends the run's id, unless it has none, to *out_run (may be NULL). */
-mega_status mega_curves_read(mega_curve *out, int count, const char *path, const char *run, const char *x_key,
-                             const char *const *y_key, mega_buffer *out_run);
+mega_status mega_curves_read(const char *path, const char *run, const char *x_key, const char *const *y_key, int count,
+                             mega_curve *out, mega_buffer *out_run);
 /* Appends the runs of a file in the order of their last rows, comma-separated, "none" for rows without one; *count
  * receives their number. */
 mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count);

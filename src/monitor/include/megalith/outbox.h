@@ -21,7 +21,7 @@ typedef struct mega_outbox mega_outbox;
 #define MEGA_OUTBOX_BYTES ((size_t)1 << 20) /* most bytes that wait; beyond that the oldest pieces are dropped */
 
 /* `head`, of `head_bytes`, is written first to an empty file; it is copied. Does not open the file yet. */
-mega_status mega_outbox_create(mega_outbox **out, const char *path, const void *head, size_t head_bytes);
+mega_status mega_outbox_create(const char *path, const void *head, size_t head_bytes, mega_outbox **out);
 /* Adds one piece, which belongs to these iterations. It may stay queued until a flush. */
 mega_status mega_outbox_put(mega_outbox *o, int64_t first, int64_t last, const void *piece, size_t bytes);
 /* Writes queued pieces, each whole; pieces that cannot be written stay queued. */

@@ -15,7 +15,7 @@ typedef struct mega_tensorboard mega_tensorboard;
 
 /* Creates a new file events.out.tfevents.SECONDS.HOST.PID.N in the folder, which is created if needed. Times are
  * seconds since 1970 (mega_tensorboard_now, or a fixed value in a test). */
-mega_status mega_tensorboard_open(mega_tensorboard **out, const char *folder, double wall_time);
+mega_status mega_tensorboard_open(const char *folder, double wall_time, mega_tensorboard **out);
 double mega_tensorboard_now(void);
 /* Sets the iteration that the following records belong to, for messages about missing ones. */
 void mega_tensorboard_iteration(mega_tensorboard *t, int64_t iteration);
