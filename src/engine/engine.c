@@ -35,10 +35,10 @@ mega_status mega_engine_options_from_settings(mega_engine_options *out, const me
                       .l2 = !s->optim.decoupled_weight_decay,
                       .momentum = s->optim.sgd_momentum,
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
-    MEGA_TRY(mega_batch_ramp_from_options(&o.batch, &s->optim, s->data_parallel_size));
+    MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
     /* Plans and evaluations need no schedule; their options may leave the length of the training open. */
     if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
-        MEGA_TRY(mega_lr_schedule_from_options(&o.schedule, &s->optim));
+        MEGA_TRY(mega_lr_schedule_from_options(&s->optim, &o.schedule));
     *out = o;
     return MEGA_OK;
 }
@@ -83,7 +83,7 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
         MEGA_TRY(find_begun(e));
         o->optimizer.team = o->team;
         o->optimizer.plain = o->plain;
-        MEGA_TRY(mega_optimizer_create(&e->optimizer, e->params, e->layout, &o->optimizer));
+        MEGA_TRY(mega_optimizer_create(e->params, e->layout, &o->optimizer, &e->optimizer));
     }
     return MEGA_OK;
 }

@@ -2,7 +2,7 @@
 #include "megalith/optim_options.h"
 #include "megalith/schedule.h"
 
-mega_status mega_batch_ramp_from_options(mega_batch_ramp *out, const mega_optim_options *o, int64_t ranks)
+mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ranks, mega_batch_ramp *out)
 {
     const int64_t dp = ranks > 0 ? ranks : 1;
     const mega_batch_ramp r = {.start = o->rampup_batch_size[0],

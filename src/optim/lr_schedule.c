@@ -99,7 +99,7 @@ static const mega_option_row learning_rows[] = {
 const mega_option_section mega_optim_learning_section = MEGA_SECTION("learning rate", learning_rows);
 // clang-format on
 
-mega_status mega_lr_schedule_from_options(mega_lr_schedule *out, const mega_optim_options *o)
+mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_schedule *out)
 {
     const double batch = (double)o->global_batch_size;
     const bool by_samples = o->train_samples > 0;

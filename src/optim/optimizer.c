@@ -34,8 +34,8 @@ static mega_status choose_row(mega_optimizer *o)
     return optimizer_builtin_options(o->builtin, &o->options, o->option);
 }
 
-mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
-                                  const mega_optimizer_options *options)
+mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
+                                  mega_optimizer **out)
 {
     if (out == NULL || params == NULL || layout == NULL || options == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: %s is NULL; give it",

@@ -32,7 +32,7 @@ static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype comput
     need(mega_params_add(f->params, &b, &f->b));
     need(mega_params_place(f->params, compute, 1000));
     need(mega_params_allocate(f->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    need(mega_optimizer_create(&f->optimizer, f->params, f->layout, &o));
+    need(mega_optimizer_create(f->params, f->layout, &o, &f->optimizer));
     need(mega_optimizer_allocate(f->optimizer));
     need(mega_update_create(f->optimizer, &(mega_update_options){0}, &f->update));
 }
@@ -186,7 +186,7 @@ static void padding_is_no_zero_gradient(void **state)
     need(mega_params_add(params, &table, &w));
     need(mega_params_place(params, MEGA_F32, 1000));
     need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    need(mega_optimizer_create(&optimizer, params, layout, &(mega_optimizer_options){.beta1 = 0.9, .beta2 = 0.9}));
+    need(mega_optimizer_create(params, layout, &(mega_optimizer_options){.beta1 = 0.9, .beta2 = 0.9}, &optimizer));
     need(mega_optimizer_allocate(optimizer));
     ((float *)mega_params_grad(params, w))[7] = 2;
     need(mega_update_create(optimizer, &(mega_update_options){0}, &update));

@@ -67,10 +67,10 @@ static void scene_open(scene *s)
     s->raw_program = program_of(s, s->params);
     s->program = program_of(s, s->params);
     need(mega_program_allocate(s->program));
-    need(mega_optimizer_create(&s->raw_optimizer, s->placed, s->layout, &adam));
-    need(mega_optimizer_create(&s->optimizer, s->params, s->layout, &adam));
+    need(mega_optimizer_create(s->placed, s->layout, &adam, &s->raw_optimizer));
+    need(mega_optimizer_create(s->params, s->layout, &adam, &s->optimizer));
     need(mega_optimizer_allocate(s->optimizer));
-    need(mega_optimizer_create(&s->empty_optimizer, s->params, s->layout, &adam));
+    need(mega_optimizer_create(s->params, s->layout, &adam, &s->empty_optimizer));
     need(mega_update_create(s->raw_optimizer, &(mega_update_options){0}, &s->raw_update));
     need(mega_update_create(s->empty_optimizer, &(mega_update_options){0}, &s->update));
 }
@@ -292,8 +292,8 @@ CALL(backward_of_slot_1, mega_program_backward(s->program, -1))
 CALL(backward_without_forward, mega_program_backward(s->program, 0))
 CALL(tensor_of_slot_1, recorded(mega_program_tensor(s->program, "tokens", 1)))
 
-CALL(optimizer_of_nothing, mega_optimizer_create(&s->raw_optimizer, NULL, s->layout, &(mega_optimizer_options){0}))
-CALL(optimizer_unplaced, mega_optimizer_create(&s->raw_optimizer, s->unplaced, s->layout, &(mega_optimizer_options){0}))
+CALL(optimizer_of_nothing, mega_optimizer_create(NULL, s->layout, &(mega_optimizer_options){0}, &s->raw_optimizer))
+CALL(optimizer_unplaced, mega_optimizer_create(s->unplaced, s->layout, &(mega_optimizer_options){0}, &s->raw_optimizer))
 CALL(optimizer_early, mega_optimizer_allocate(s->raw_optimizer))
 CALL(optimizer_twice, mega_optimizer_allocate(s->optimizer))
 CALL(update_early, mega_update_run(s->raw_update, MEGA_UPDATE_APPLY))

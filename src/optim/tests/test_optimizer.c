@@ -69,7 +69,7 @@ static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
     mega_params_shard(r->params, s->zero);
     need(mega_params_place(r->params, s->compute, 100));
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    need(mega_optimizer_create(&r->optimizer, r->params, &r->layout, &o));
+    need(mega_optimizer_create(r->params, &r->layout, &o, &r->optimizer));
     need(mega_optimizer_allocate(r->optimizer));
     /* no rank is there to sum with */
     bool is_reduced[PARAMS];
@@ -362,7 +362,7 @@ static void options_are_checked(void **state)
     rank_open(&r, &s, 0, 0, MEGA_TIE_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mega_optimizer *o = NULL;
-        const mega_status st = mega_optimizer_create(&o, r.params, &r.layout, &wrong[i].o);
+        const mega_status st = mega_optimizer_create(r.params, &r.layout, &wrong[i].o, &o);
         if (st != MEGA_ERR_USAGE || o != NULL || strstr(mega_error_message(), wrong[i].said) == NULL)
             fail_msg("expected \"%s\": %s, \"%s\"", wrong[i].said, mega_status_name(st), mega_error_message());
     }

@@ -126,7 +126,7 @@ static void config_counts_in_samples(void **state)
     mega_optim_options cfg = training();
     mega_lr_schedule s;
     cfg.lr_warmup_iters = 10;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.decay, 8000, 0);
     assert_near(s.warmup, 80, 0);
     assert_int_equal(s.weight_decay_samples, 8000);
@@ -134,26 +134,26 @@ static void config_counts_in_samples(void **state)
     cfg = training();
     cfg.lr_decay_iters = 320;
     cfg.lr_warmup_fraction = 0.01;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.decay, 2560, 0);
     assert_near(s.warmup, 25.6, 1e-12);
 
     cfg = training();
     cfg.train_samples = 10000;
     cfg.lr_warmup_samples = 700;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.decay, 10000, 0);
     assert_near(s.warmup, 700, 0);
     cfg.lr_decay_samples = 5000;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.decay, 5000, 0);
     assert_int_equal(s.weight_decay_samples, 10000);
     cfg.lr_wsd_decay_samples = 300;
     cfg.lr_wsd_decay_iters = 20;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.wsd_decay, 300, 0);
     cfg.train_samples = 0;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_OK);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_OK);
     assert_near(s.wsd_decay, 160, 0);
 }
 
@@ -163,7 +163,7 @@ static void config_refuses_warmup_past_the_decay(void **state)
     mega_optim_options cfg = training();
     mega_lr_schedule s;
     cfg.lr_warmup_iters = 1000;
-    assert_int_equal(mega_lr_schedule_from_options(&s, &cfg), MEGA_ERR_USAGE);
+    assert_int_equal(mega_lr_schedule_from_options(&cfg, &s), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "--lr-warmup-iters"));
 }
 
@@ -258,15 +258,15 @@ static void ramp_refuses_what_does_not_divide(void **state)
     mega_optim_options cfg = training();
     mega_batch_ramp r;
     cfg.global_batch_size = 9;
-    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_batch_ramp_from_options(&cfg, 1, &r), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "10"));
     cfg.global_batch_size = 16;
     cfg.rampup_batch_size[0] = 4, cfg.rampup_batch_size[1] = 5, cfg.rampup_batch_size[2] = 100;
-    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_batch_ramp_from_options(&cfg, 1, &r), MEGA_ERR_USAGE);
     cfg.rampup_batch_size[1] = 3;
-    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_ERR_USAGE); /* 3 is not a multiple of 2 */
+    assert_int_equal(mega_batch_ramp_from_options(&cfg, 1, &r), MEGA_ERR_USAGE); /* 3 is not a multiple of 2 */
     cfg.rampup_batch_size[1] = 4;
-    assert_int_equal(mega_batch_ramp_from_options(&r, &cfg, 1), MEGA_OK);
+    assert_int_equal(mega_batch_ramp_from_options(&cfg, 1, &r), MEGA_OK);
     assert_int_equal(mega_batch_ramp_at(&r, 0), 4);
 }
 

@@ -33,8 +33,8 @@ typedef struct mega_optimizer_options {
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */
 const char *mega_optimizer_kind_name(mega_optimizer_kind kind);
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
-mega_status mega_optimizer_create(mega_optimizer **out, mega_params *params, const mega_layout *layout,
-                                  const mega_optimizer_options *options);
+mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
+                                  mega_optimizer **out);
 void mega_optimizer_destroy(mega_optimizer *o);
 size_t mega_optimizer_bytes(const mega_optimizer *o); /* bytes of moments and scratch, also before they are allocated */
 /* Allocates the moments, all 0; the parameters must be allocated. */

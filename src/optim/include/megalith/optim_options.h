@@ -40,9 +40,9 @@ typedef struct mega_optim_options {
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
     mega_optim_learning_section;
 /* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
-mega_status mega_lr_schedule_from_options(mega_lr_schedule *out, const mega_optim_options *o);
+mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_schedule *out);
 /* ranks: data-parallel ones. */
-mega_status mega_batch_ramp_from_options(mega_batch_ramp *out, const mega_optim_options *o, int64_t ranks);
+mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ranks, mega_batch_ramp *out);
 
 #ifdef __cplusplus
 }
