@@ -114,7 +114,7 @@ static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team 
         cfg.train.engine.optim.weight_decay;
     cfg.train.engine.backend.params_dtype = s->dtype;
     cfg.train.engine.optim.optimizer = s->optimizer;
-    mega_status st = mega_train_engine_options(&o, &cfg.train);
+    mega_status st = mega_train_engine_options(&cfg.train, &o);
     o.team = team;
     o.no_evaluate = !s->evaluate;
     if (st == MEGA_OK) st = gpt_engine_create(out, &gpt, &o);

@@ -119,7 +119,7 @@ static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world 
     MEGA_TRY(mega_command_options_init(&r->cfg));
     configure(r);
     mega_engine_options o;
-    MEGA_TRY(mega_train_engine_options(&o, &r->cfg.train));
+    MEGA_TRY(mega_train_engine_options(&r->cfg.train, &o));
     o.team = team;
     o.world = world;
     o.no_evaluate = true;

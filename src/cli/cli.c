@@ -133,7 +133,7 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     return true;
 }
 
-mega_status mega_cli_team(mega_team **out, const mega_command_options *cfg)
+mega_status mega_cli_team(const mega_command_options *cfg, mega_team **out)
 {
     return mega_team_create(mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)
                                 ? 1

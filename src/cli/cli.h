@@ -29,7 +29,7 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
 /* The first rank prints the error; releases cfg and returns false. */
 bool mega_cli_give_up(mega_command_options *cfg, const char *command, mega_status st, int *exit_status);
 /* Creates the number of threads that the options give, or one thread if the options have mistakes. */
-mega_status mega_cli_team(mega_team **out, const mega_command_options *cfg);
+mega_status mega_cli_team(const mega_command_options *cfg, mega_team **out);
 
 /* Prints this thread's error record as "megalith COMMAND: error: …" and returns the exit status for it: 2 for a
  * mistake in the command line, 128 + the signal's number if a signal stopped the command, 1 otherwise. */

@@ -1,6 +1,6 @@
 #include "cli_tokenizer.h"
 
-mega_status mega_cli_tokenizer(mega_tokenizer **out, const mega_command_options *cfg)
+mega_status mega_cli_tokenizer(const mega_command_options *cfg, mega_tokenizer **out)
 {
     const mega_tokenizer_options o = {.type = cfg->train.text.tokenizer_type,
                                       .vocab_file = cfg->train.text.vocab_file,

@@ -6,6 +6,6 @@
 #include "megalith/tokenizer.h"
 
 /* Opens it according to --tokenizer-type, --vocab-file, --merge-file and --vocab-size. */
-mega_status mega_cli_tokenizer(mega_tokenizer **out, const mega_command_options *cfg);
+mega_status mega_cli_tokenizer(const mega_command_options *cfg, mega_tokenizer **out);
 
 #endif

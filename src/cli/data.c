@@ -73,7 +73,7 @@ static mega_status info(const mega_command_options *cfg, const char *prefix)
 static mega_status verify(const mega_command_options *cfg, const char *prefix)
 {
     mega_tokenizer *tokenizer = NULL;
-    MEGA_TRY(mega_data_tokenizer(&tokenizer, cfg));
+    MEGA_TRY(mega_data_tokenizer(cfg, &tokenizer));
     const int64_t vocab_size = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : 0;
     mega_tokenizer_destroy(tokenizer);
     mega_indexed *ix;

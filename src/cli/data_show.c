@@ -13,12 +13,12 @@
 
 enum { DOCUMENTS_DEFAULT = 3, SAMPLES_DEFAULT = 1, TOKENS_SHOWN = 1000, PIECE_WIDTH = 18 };
 
-mega_status mega_data_tokenizer(mega_tokenizer **out, const mega_command_options *cfg)
+mega_status mega_data_tokenizer(const mega_command_options *cfg, mega_tokenizer **out)
 {
     const bool named =
         cfg->train.text.vocab_file != NULL || strcmp(cfg->train.text.tokenizer_type, "GPT2BPETokenizer") != 0;
     *out = NULL;
-    return named ? mega_cli_tokenizer(out, cfg) : MEGA_OK;
+    return named ? mega_cli_tokenizer(cfg, out) : MEGA_OK;
 }
 
 typedef struct viewer {
@@ -191,7 +191,7 @@ mega_status mega_data_show(const mega_command_options *cfg, const char *prefix)
     const bool samples_given = mega_options_was_set(cfg->train.engine.options, "num_samples");
     const bool neither = !documents_given && !samples_given;
     viewer v = {.cfg = cfg, .prefix = prefix};
-    MEGA_TRY(mega_data_tokenizer(&v.tokenizer, cfg));
+    MEGA_TRY(mega_data_tokenizer(cfg, &v.tokenizer));
     mega_status st = mega_indexed_open(prefix, &v.ix);
     if (st == MEGA_OK && v.tokenizer == NULL)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");

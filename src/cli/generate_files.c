@@ -8,7 +8,7 @@
 
 /* Locks a file under its real path, so that links to it conflict too. A pipe or device (/dev/null) needs no lock. out
  * NULL: only checks that the lock is free. */
-static mega_status take_lock(mega_lock **out, const char *option, const char *path)
+static mega_status take_lock(const char *option, const char *path, mega_lock **out)
 {
     const bool is_there = mega_file_exists(path);
     if (is_there && !mega_file_is_regular(path)) return MEGA_OK;
@@ -30,14 +30,14 @@ static mega_status take_lock(mega_lock **out, const char *option, const char *pa
 
 mega_status generate_output_check(const char *option, const char *path)
 {
-    return path != NULL ? take_lock(NULL, option, path) : MEGA_OK;
+    return path != NULL ? take_lock(option, path, NULL) : MEGA_OK;
 }
 
 /* Opens the file without truncating it: a run that ends before its first text must not destroy the texts of an earlier
  * run. */
 mega_status generate_output_open(generate_output *o, const char *option, const char *path)
 {
-    MEGA_TRY(take_lock(&o->lock, option, path));
+    MEGA_TRY(take_lock(option, path, &o->lock));
     o->path = path;
     o->is_new = !mega_file_exists(path);
     return mega_writer_append_to(path, &o->writer);

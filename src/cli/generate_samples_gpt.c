@@ -72,7 +72,7 @@ static mega_status check_conversation(const session *s)
 static mega_status open_generator(session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
-    MEGA_TRY(mega_loaded_open(&s->loaded, s->cfg, s->world));
+    MEGA_TRY(mega_loaded_open(s->cfg, s->world, &s->loaded));
     if (mega_options_was_set(s->cfg->train.engine.options, "out_seq_length") &&
         o->out_seq_length > s->loaded.model.shape.positions)
         mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there, prompt included",

@@ -103,7 +103,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     return st;
 }
 
-mega_status mega_loaded_open(mega_loaded *out, mega_command_options *cfg, mega_world *world)
+mega_status mega_loaded_open(mega_command_options *cfg, mega_world *world, mega_loaded *out)
 {
     mega_loaded l = {0};
     const mega_status st = mega_cli_agree(world, open_all(&l, cfg, world));

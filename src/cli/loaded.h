@@ -19,7 +19,7 @@ typedef struct mega_loaded {
 /* Takes the shape and the tokenizer from the folder and checks the command line against them; all differences are
  * reported together. The weights are read later (mega_pretrained_load), when their use is known. Collective: the world
  * (NULL: one rank); if one rank fails, all ranks fail. */
-mega_status mega_loaded_open(mega_loaded *out, mega_command_options *cfg, mega_world *world);
+mega_status mega_loaded_open(mega_command_options *cfg, mega_world *world, mega_loaded *out);
 /* Fails if there is no tokenizer, with a message that says how to name one. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);

@@ -17,7 +17,7 @@ mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
 {
     mega_buffer text = {0};
     mega_team *team = NULL;
-    MEGA_TRY(mega_cli_team(&team, cfg));
+    MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train_plan(&cfg->train, team, world, &text);
     mega_team_destroy(team);
     if (text.size > 0) fputs(text.data, stdout); /* also if the run does not fit: the numbers explain why */

@@ -46,7 +46,7 @@ static void check(mega_command_options *cfg)
     const bool is_known = !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
     mega_tokenizer *tokenizer = NULL;
     if (is_known && !makes_vocabulary(cfg))
-        mega_options_add_mistake(cfg->train.engine.options, mega_cli_tokenizer(&tokenizer, cfg));
+        mega_options_add_mistake(cfg->train.engine.options, mega_cli_tokenizer(cfg, &tokenizer));
     const mega_cli_inputs inputs = {.files = {.inputs = job.inputs,
                                               .num_inputs = job.num_inputs,
                                               .format = job.format,
@@ -95,7 +95,7 @@ static mega_status run(const mega_command_options *cfg)
     mega_preprocess_job job = job_from(cfg);
     MEGA_TRY(make_vocabulary(cfg, &job));
     mega_tokenizer *tokenizer;
-    MEGA_TRY(mega_cli_tokenizer(&tokenizer, cfg));
+    MEGA_TRY(mega_cli_tokenizer(cfg, &tokenizer));
     job.tokenizer = tokenizer;
     mega_info("Vocab size: %" PRId64, mega_tokenizer_size(tokenizer));
     mega_info("Output prefix: %s", job.output_prefix);

@@ -82,7 +82,7 @@ static mega_status train(mega_command_options *cfg, mega_world *world)
                               .world = world};
     mega_team *team = NULL;
     mega_launch_rank_begin(world, cfg->train.engine.backend.num_threads);
-    MEGA_TRY(mega_cli_team(&team, cfg));
+    MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train(&cfg->train, team, &io);
     mega_team_destroy(team);
     return st;

@@ -70,7 +70,7 @@ static mega_status check_ids(const mega_loaded *l, const char *path, const readi
     return MEGA_OK;
 }
 
-mega_status mega_task_open(mega_documents **out, const mega_command_options *cfg, const char *path, bool json_lines)
+mega_status mega_task_open(const mega_command_options *cfg, const char *path, bool json_lines, mega_documents **out)
 {
     if (json_lines && cfg->tasks.input_format == MEGA_INPUT_TEXT)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format text: %s reads JSON lines alone; leave it out",
@@ -131,7 +131,7 @@ static mega_status read_text(const mega_loaded *l, const mega_command_options *c
     mega_documents *documents = NULL;
     mega_document_chunk chunk = {0};
     mega_buffer space = {0};
-    mega_status st = mega_task_open(&documents, cfg, path, false);
+    mega_status st = mega_task_open(cfg, path, false, &documents);
     if (st == MEGA_OK) st = mega_documents_read(documents, &chunk);
     while (st == MEGA_OK && chunk.count > 0) {
         st = add_chunk(l, cfg, wikitext, &chunk, &space, out);
@@ -248,7 +248,7 @@ static mega_status run(mega_loaded *l, mega_command_options *cfg, mega_world *wo
         return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103 or LAMBADA");
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
-    MEGA_TRY(mega_loaded_open(l, cfg, world));
+    MEGA_TRY(mega_loaded_open(cfg, world, l));
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));
     MEGA_TRY(load_model(l, cfg));
     MEGA_TRY(check_data(l, cfg, world));

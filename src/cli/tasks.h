@@ -6,7 +6,7 @@
 #include "megalith/documents.h"
 
 /* Opens a file of --valid-data. json_lines: the task can read only JSON lines. */
-mega_status mega_task_open(mega_documents **out, const mega_command_options *cfg, const char *path, bool json_lines);
+mega_status mega_task_open(const mega_command_options *cfg, const char *path, bool json_lines, mega_documents **out);
 /* Returns the text of a record in *out. It is valid as long as the chunk and `space`, which receives the text if it
  * has to be unescaped. */
 mega_status mega_task_text(const mega_command_options *cfg, const mega_document_chunk *chunk, int64_t record,

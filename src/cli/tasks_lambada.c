@@ -113,7 +113,7 @@ static mega_status run(lambada *t, const char *path)
     const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
     /* do not draw ids of the vocabulary's padding */
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab};
-    MEGA_TRY(mega_task_open(&t->documents, t->cfg, path, true));
+    MEGA_TRY(mega_task_open(t->cfg, path, true, &t->documents));
     MEGA_TRY(mega_generator_create(t->l->model.engine, &t->l->model.language, &g, &t->generator));
     if (t->cfg->train.engine.rank == 0)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
@@ -132,7 +132,7 @@ static mega_status run(lambada *t, const char *path)
 mega_status mega_task_lambada_check(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     lambada t = {.l = l, .cfg = cfg};
-    mega_status st = mega_task_open(&t.documents, cfg, path, true);
+    mega_status st = mega_task_open(cfg, path, true, &t.documents);
     if (st == MEGA_OK) st = all_passages(&t);
     if (st == MEGA_OK) st = check_total(&t, path);
     mega_document_chunk_fini(&t.chunk);

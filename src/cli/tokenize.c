@@ -80,7 +80,7 @@ static mega_status read_text(mega_buffer *out, const mega_command_options *cfg)
 }
 
 /* Reads ids separated by blanks or commas, in one or several arguments; ignores brackets as in a Python list. */
-static mega_status read_ids(mega_ids *out, const mega_list *list)
+static mega_status read_ids(const mega_list *list, mega_ids *out)
 {
     for (size_t i = 0; i < list->count; i++) {
         const char *at = list->item[i];
@@ -174,13 +174,13 @@ static mega_status run(const mega_command_options *cfg)
     mega_tokenizer *t = NULL;
     mega_buffer text = {0};
     mega_ids ids = {0};
-    mega_status st = mega_cli_tokenizer(&t, cfg);
+    mega_status st = mega_cli_tokenizer(cfg, &t);
     if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("a text would be shown as ids of a %s\n", mega_tokenizer_type(t));
     } else if (st == MEGA_OK) {
         st = read_text(&text, cfg);
         if (st == MEGA_OK && cfg->tokenize.ids.count > 0) {
-            st = read_ids(&ids, &cfg->tokenize.ids);
+            st = read_ids(&cfg->tokenize.ids, &ids);
             if (st == MEGA_OK) st = mega_tokenizer_decode(t, ids.id, ids.count, &text);
         } else if (st == MEGA_OK) {
             st = encode(t, cfg->tokenize.special, &text, &ids);

@@ -10,7 +10,7 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-mega_status mega_engine_options_from_settings(mega_engine_options *out, const mega_engine_settings *s)
+mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out)
 {
     mega_engine_options o = {
         .compute = s->backend.params_dtype,

@@ -83,7 +83,7 @@ static mega_status setup_parse(setup_values *v, const mega_setup *s, const mega_
 
 static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega_engine_settings *of)
 {
-    MEGA_TRY(mega_engine_options_from_settings(&e->options, of));
+    MEGA_TRY(mega_engine_options_from_settings(of, &e->options));
     e->options.no_train = s->mode != MEGA_TRAIN;
     e->save_dtype = of->ckpt.save_dtype == MEGA_SAVE_BF16  ? MEGA_BF16
                     : of->ckpt.save_dtype == MEGA_SAVE_F16 ? MEGA_F16

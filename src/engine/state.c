@@ -28,7 +28,7 @@ static json_t *scheduler_json(const mega_engine *e)
 }
 
 /* Parses the members that the caller adds to run.json. */
-static mega_status extra_members(json_t **out, const mega_engine_save_options *o)
+static mega_status extra_members(const mega_engine_save_options *o, json_t **out)
 {
     static const char *const kinds[] = {"an object", "an array", "a string", "a number",
                                         "a number",  "true",     "false",    "null"};
@@ -67,7 +67,7 @@ static mega_status join(json_t *root, json_t *extra)
 static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
 {
     json_t *extra;
-    MEGA_TRY(extra_members(&extra, o));
+    MEGA_TRY(extra_members(o, &extra));
     json_t *root = json_pack("{s:i, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:o}", "format", 1, "iteration",
                              (json_int_t)e->progress.iteration, "consumed_train_samples",
                              (json_int_t)e->progress.consumed_samples, "consumed_valid_samples",
@@ -292,7 +292,7 @@ static mega_status check_optimizer(const mega_engine_options *e, const mega_chec
                      kind != NULL ? kind : "as before");
 }
 
-static mega_status read_progress(json_t **out, const mega_checkpoint *c)
+static mega_status read_progress(const mega_checkpoint *c, json_t **out)
 {
     static const char *const needed[] = {"iteration", "consumed_train_samples", "consumed_valid_samples"};
     json_t *root;
@@ -336,7 +336,7 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
                          "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
                          mega_checkpoint_folder(c));
     if (is_weights || (o->finetune && !o->use_checkpoint_schedule)) return MEGA_OK;
-    MEGA_TRY(read_progress(&root, c));
+    MEGA_TRY(read_progress(c, &root));
     mega_lr_schedule unused;
     mega_status st = MEGA_OK;
     if (!o->finetune) st = check_state(e, c, root, o);
@@ -368,7 +368,7 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
 static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
     json_t *root = NULL;
-    MEGA_TRY(read_progress(&root, c));
+    MEGA_TRY(read_progress(c, &root));
     const mega_status st = read_schedule(&e->options.schedule, json_object_get(root, "scheduler"));
     json_decref(root);
     return st;
@@ -392,7 +392,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
                               mega_engine_loaded *loaded)
 {
     json_t *root = NULL;
-    MEGA_TRY(read_progress(&root, c));
+    MEGA_TRY(read_progress(c, &root));
     mega_status st = MEGA_OK;
     e->progress.iteration = integer(root, "iteration");
     e->progress.consumed_samples = integer(root, "consumed_train_samples");
@@ -422,7 +422,7 @@ static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c,
     *out = false;
     const bool leaves_out = o->finetune || o->no_optim || o->no_states;
     if (mega_checkpoint_run_json(c) == NULL || leaves_out || e->optimizer == NULL) return MEGA_OK;
-    MEGA_TRY(read_progress(&root, c));
+    MEGA_TRY(read_progress(c, &root));
     *out = json_is_true(json_object_get(root, "has_optimizer_state"));
     json_decref(root);
     return MEGA_OK;

@@ -22,7 +22,7 @@ typedef struct process {
     bool is_below; /* the process is a descendant of the MPI launcher */
 } process;
 
-static bool watch_read_process(process *out, const char *name)
+static bool watch_read_process(const char *name, process *out)
 {
     char path[64];
     mega_process_stat stat;
@@ -38,7 +38,7 @@ static size_t read_processes(mega_buffer *out)
     DIR *folder = opendir("/proc");
     process one;
     for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
-        if (isdigit((unsigned char)e->d_name[0]) && watch_read_process(&one, e->d_name))
+        if (isdigit((unsigned char)e->d_name[0]) && watch_read_process(e->d_name, &one))
             mega_buffer_append(out, &one, sizeof one);
     if (folder != NULL) closedir(folder);
     return out->failed ? 0 : out->size / sizeof one;

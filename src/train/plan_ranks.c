@@ -72,7 +72,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     mega_engine_options o;
     mega_engine *engine;
     mega_engine_memory m;
-    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(t->cfg, &o));
     o.team = t->team;
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
     MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));

@@ -70,7 +70,7 @@ static bool plan_variant(search *s, variant *v)
     cfg.model.recompute_num_layers = v->layers;
     cfg.engine.backend.no_pack_weights = v->anew;
     if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
-    if (mega_train_engine_options(&o, &cfg) != MEGA_OK) return false;
+    if (mega_train_engine_options(&cfg, &o) != MEGA_OK) return false;
     o.team = t->team;
     if (o.layout.planned_ranks == 0) { /* decide per rank: the other ranks may have enough memory */
         o.layout.planned_ranks = mega_world_size(t->world);

@@ -152,7 +152,7 @@ void train_plan_iterations(trainer *t)
 {
     mega_engine_options o;
     if (mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_OPTIONS)) return;
-    if (mega_train_engine_options(&o, t->cfg) != MEGA_OK) {
+    if (mega_train_engine_options(t->cfg, &o) != MEGA_OK) {
         mega_error_clear(); /* reported later, when the engine is built */
         return;
     }
@@ -186,7 +186,7 @@ mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_
 mega_status train_build_engine(trainer *t)
 {
     mega_engine_options o;
-    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(t->cfg, &o));
     o.team = t->team;
     o.world = t->world;
     t->batch = o.batch;
@@ -227,7 +227,7 @@ mega_status train_check_state(const trainer *t)
         t->cfg->engine.optim.train_iters > 0 || t->cfg->engine.optim.train_samples > 0; /* a plan may lack both */
     mega_engine_options o;
     if (t->checkpoint == NULL || !has_length) return MEGA_OK;
-    MEGA_TRY(mega_train_engine_options(&o, t->cfg));
+    MEGA_TRY(mega_train_engine_options(t->cfg, &o));
     return mega_engine_check_load(&o, t->checkpoint, &how);
 }
 
@@ -284,9 +284,9 @@ mega_status train_load(trainer *t)
     return MEGA_OK;
 }
 
-mega_status mega_train_engine_options(mega_engine_options *out, const mega_train_options *cfg)
+mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine_options *out)
 {
-    MEGA_TRY(mega_engine_options_from_settings(out, &cfg->engine));
+    MEGA_TRY(mega_engine_options_from_settings(&cfg->engine, out));
     out->layout.planned_ranks = (int)cfg->planned_world_size;
     out->layout.planned_rank = (int)cfg->planned_rank;
     out->seq = cfg->seq_length;

@@ -78,7 +78,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
     mega_engine_options o;
     parse(&r->cfg, of->options);
     need(mega_gpt_from_options(&r->cfg.train.model, VOCAB, &r->gpt));
-    need(mega_train_engine_options(&o, &r->cfg.train));
+    need(mega_train_engine_options(&r->cfg.train, &o));
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;
     o.no_train = !trains;

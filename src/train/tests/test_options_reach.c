@@ -191,7 +191,7 @@ static void reach(reached *r, const char *words)
     if (mega_options_parse(r->cfg.train.engine.options, "plan", argc, argv) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
     r->cfg.train.model.padded_vocab_size = 384;
-    if (mega_train_engine_options(&r->engine, &r->cfg.train) != MEGA_OK ||
+    if (mega_train_engine_options(&r->cfg.train, &r->engine) != MEGA_OK ||
         mega_gpt_from_options(&r->cfg.train.model, 300, &r->gpt) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
 }

@@ -50,7 +50,7 @@ struct mega_engine_options {
 
 /* Sets the members of *out from the settings. Not set: `team` and `world` (NULL), `seq`, `no_train`, `no_evaluate` and
  * the planned ranks of `layout` (0). */
-mega_status mega_engine_options_from_settings(mega_engine_options *out, const mega_engine_settings *s);
+mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out);
 
 /* mega_engine_create compares the options of all ranks and returns MEGA_ERR_COMM if one differs, with the value of each
  * rank, or MEGA_ERR_USAGE if a number is out of range. */

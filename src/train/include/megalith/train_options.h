@@ -84,7 +84,7 @@ typedef enum mega_train_topic {
 void mega_train_apply_preset(mega_train_options *cfg);   /* sets options that were not given */
 void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
 /* Fills in the options for creating this run's engine; `team` and `world` stay NULL. */
-mega_status mega_train_engine_options(mega_engine_options *out, const mega_train_options *cfg);
+mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine_options *out);
 
 /* Rules. Each adds the mistakes it finds to cfg->engine.options. */
 void mega_train_rule_shape_is_given(mega_train_options *cfg);
