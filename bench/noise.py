@@ -120,7 +120,7 @@ class Quota:
 
 # ---- one step against another ----
 
-# servers: ours and, where there is one, PyTorch's; theory: how many times slower the capacity that is left makes a step.
+# servers: ours and, if installed, PyTorch's; theory: how many times slower a step must be with the capacity that is left.
 Condition = collections.namedtuple("Condition", "name around servers steps theory target words")
 
 

@@ -9,7 +9,7 @@ import subprocess
 RANKS = 2
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl": "self,vader",
        "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-# What bench_step is told for a layout of two ranks; a micro-batch is a data-parallel rank's.
+# Options of bench_step for a layout of two ranks; a micro-batch is that of one data-parallel rank.
 DATA = ["B=2"]
 TENSOR = ["B=4", "tp=2"]
 SCALE = {"scale_dp": (DATA, 0.97), "scale_zero1": (DATA + ["zero=1"], 0.97), "scale_zero2": (DATA + ["zero=2"], 0.97),

@@ -230,7 +230,7 @@ def best_torch(folder, dtype, shape):
             try:
                 candidate = peer("torch_step.py", folder, dtype, how, *shape, **environment)
                 first, losses = candidate.run(1)
-                # Far slower than what is known at its very first step: not worth another.
+                # Its first step is far slower than the best known variant: not worth a second one.
                 seconds = first[0] if first[0] > 6 * best_time and how == "eager" else candidate.run(1)[0][0]
             except NotMeasured as e:
                 if not os.access(PEERS, os.X_OK):

@@ -15,7 +15,7 @@ foreach(bench ${benches})
     add_dependencies(benches ${stem})
 endforeach()
 
-# oneDNN is only compared with: nothing but its own bench links it, and without it that bench is left out.
+# oneDNN is only for comparison: nothing but its own bench links it, and without it that bench is not built.
 find_path(MEGA_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
 find_library(MEGA_DNNL_LIBRARY dnnl)
 mark_as_advanced(MEGA_DNNL_INCLUDE MEGA_DNNL_LIBRARY)

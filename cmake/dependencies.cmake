@@ -22,7 +22,7 @@ if(MEGA_MISSING)
     message(FATAL_ERROR "libraries are missing; tools/install_packages.sh installs them, or: apt-get install${MEGA_MISSING}")
 endif()
 
-# MPI may be missing: then there is one rank. The C interface alone is wanted.
+# MPI is optional: without it there is one rank. Only the C interface is used.
 add_library(mega_mpi INTERFACE)
 option(MEGA_MPI "train on several ranks, where an MPI library is there" ON)
 set(MEGA_MPI_COMPILER "" CACHE STRING "where there are several MPI libraries: the compiler of the wanted one, for example mpicc.mpich")

@@ -4,14 +4,14 @@ if(NOT MEGA_FUZZ)
     return()
 endif()
 add_custom_target(fuzzers)
-# Readers of files and of options; the kernels and what stands on them stay out of the link, and so out of the build,
-# where they would take minutes under the sanitizers.
+# Readers of files and of options. The kernels and the rooms above them are not linked, and so not built:
+# they would take minutes under the sanitizers.
 set(fuzzed_rooms ckpt data text config base)
 get_property(all_rooms GLOBAL PROPERTY MEGA_ROOMS)
 foreach(room ${all_rooms})
     set_target_properties(mega_${room} PROPERTIES OPTIMIZE_DEPENDENCIES ON)
 endforeach()
-# Look-ups in the table of options: each comparison of each row would be reported to libFuzzer, thirty times the work.
+# Look-ups in the table of options are not instrumented: libFuzzer would be told of each comparison of each row, which takes thirty times as long.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/config/table.c ${CMAKE_SOURCE_DIR}/src/config/suggest.c
     PROPERTIES COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link)
 file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
@@ -31,7 +31,7 @@ foreach(fuzzer ${fuzzers})
     set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
     add_dependencies(fuzzers ${stem})
 endforeach()
-# The tables and rules of options alone, out of the rooms that they lie in.
+# Compiles only the tables and rules of options from the rooms that have them.
 if(TARGET fuzz_options)
     file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
         ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c

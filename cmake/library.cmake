@@ -1,6 +1,6 @@
-# libmegalith: one object in which all functions are local but those of the installed headers; the archive holds it, the
-# shared library is linked from it. Installed are megalith.h and the headers that it includes, and the library consists
-# of the rooms that they lie in and those under these.
+# libmegalith: one object in which all functions are local except those of the installed headers. The archive contains it, and the
+# shared library is linked from it. Installed are megalith.h and the headers that it includes; the library consists
+# of the rooms of these headers and the rooms below.
 set(MEGA_PUBLIC_HEADERS "")
 set(public_rooms "")
 get_property(all_rooms GLOBAL PROPERTY MEGA_ROOMS)
@@ -56,7 +56,7 @@ set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED 
 add_library(megalith_archive STATIC ${object})
 add_library(megalith_shared SHARED ${object})
 set_target_properties(megalith_archive megalith_shared PROPERTIES OUTPUT_NAME megalith LINKER_LANGUAGE C)
-# Before version 1.0 a new minor version may change any function or struct, so it has a name of its own to be loaded by.
+# Before version 1.0 a new minor version may change any function or struct, so each minor version has its own soname.
 set_target_properties(megalith_shared PROPERTIES VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_link_libraries(megalith_shared PRIVATE mega_flags mega_mpi mega_jansson mega_zlib mega_zstd Threads::Threads m)

@@ -11,10 +11,10 @@ option(MEGA_TESTS "build the tests" ON)
 option(MEGA_ASSERTS "keep MEGA_ASSERT checks" ON)
 set(MEGA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined")
 
-# -Wno-psabi: vectors wider than the target's registers are passed between inlined functions alone (backend/cpu); clang
-# warns when it generates code, where a pragma in the file is not heard.
-# Objects go into the program, the archive and the shared library alike. In gcc, -fno-semantic-interposition lets a file
-# inline its own functions as if it were not for a shared library; clang does so unasked.
+# -Wno-psabi: vectors wider than the target's registers are passed only between inlined functions (backend/cpu); clang
+# warns while it generates code, when a pragma in the file has no effect.
+# The program, the archive and the shared library use the same objects. In gcc, -fno-semantic-interposition lets a file
+# inline its own functions as if it were not for a shared library; clang does so by default.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 add_library(mega_flags INTERFACE)
 target_compile_definitions(mega_flags INTERFACE _GNU_SOURCE $<$<BOOL:${MEGA_ASSERTS}>:MEGA_ASSERTS=1>)
@@ -24,7 +24,7 @@ target_compile_options(mega_flags INTERFACE
     $<$<CONFIG:Release>:-O3>
     -ffp-contract=off)
 target_link_options(mega_flags INTERFACE -Wl,--build-id=sha1) # by which ranks tell one build from another (base/build_id.c)
-# A report of a sanitizer reads line tables alone. With -O1 (CMakePresets.json) the vector loops of backend/ compile in a fifth of the time
+# Reports of the sanitizers need only line tables. With -O1 (CMakePresets.json) the vector loops of backend/ compile in a fifth of the time
 # that -O2 takes.
 if(MEGA_SANITIZE)
     target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)

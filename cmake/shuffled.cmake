@@ -1,4 +1,4 @@
-# The tests of what threads compute, once more with pieces handed out in a shuffled order: programs of the same
+# The tests of threaded code, once more with pieces of work in a shuffled order. The programs use the same
 # objects and libraries, linked with another base/team.c, so that nothing else is compiled twice. Target `shuffled` builds
 # them; `ctest -C shuffled -R ^shuffled_` runs them, and no other run of ctest does (make check-shuffle).
 add_library(mega_team_shuffled OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/base/team.c)
@@ -7,7 +7,7 @@ target_compile_definitions(mega_team_shuffled PRIVATE MEGA_SHUFFLE_CLAIMS=1)
 target_link_libraries(mega_team_shuffled PRIVATE mega_flags)
 add_custom_target(shuffled)
 
-# The linker takes no team.o out of libmega_base where the program has one: each of its symbols is there already.
+# The linker takes no team.o from libmega_base, because the program already has all of its symbols.
 function(mega_shuffled target)
     add_executable(shuffled_${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}> $<TARGET_OBJECTS:mega_team_shuffled>)
     get_target_property(libraries ${target} LINK_LIBRARIES)

@@ -48,9 +48,9 @@ foreach(program ${programs})
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 target_sources(ranks_parity PRIVATE ${CMAKE_SOURCE_DIR}/tests/ranks/late_sends.c)
-# The bubble test slows the programs of a stage: its own functions take the place of these two in the engine's calls.
+# The bubble test slows down the programs of a stage: its own functions replace these two in the engine's calls.
 target_link_options(ranks_bubble PRIVATE -Wl,--wrap=mega_program_forward,--wrap=mega_program_backward)
-# Tests of threads hold one of them up: where it adds a document, and where it has a piece of a file read.
+# Tests of threads delay one of them: where it adds a document, and where it reads a piece of a file.
 target_link_options(unit_test_checkpoint_damage PRIVATE -Wl,--wrap=mega_map_fetch)
 target_link_options(unit_test_trainer PRIVATE -Wl,--wrap=mega_trainer_add)
 foreach(kind ops parity ranks golden fault fuzz cli)
@@ -65,16 +65,16 @@ foreach(kind ops parity ranks golden fault fuzz cli)
         mega_test_properties(${kind}_${stem} ${kind})
     endforeach()
 endforeach()
-# Two hosts of two cores each on one machine: with other tests beside them their start takes longer than their limit.
+# Two hosts of two cores each on one machine: if other tests run at the same time, their start exceeds its limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
-# Without times of an earlier run ctest starts tests in the order in which they are listed. The longest start first, so that no
+# Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are listed first, so that no
 # core waits for one of them at the end.
 foreach(name ranks_test_parity ranks_test_comm ranks_test_signals ranks_test_launch_faults ranks_test_checkpoint ranks_test_generate
         ranks_test_kinds cli_test_signals cli_test_docs_c cli_test_recipes fault_test_damage ops_test_kernels)
     set_tests_properties(${name} PROPERTIES COST 60)
 endforeach()
 
-# PCRE2 is wanted by one test alone, as the other opinion on a pattern; without it that test is skipped.
+# Only one test uses PCRE2, as a second implementation of a pattern; without it that test is skipped.
 find_path(MEGA_PCRE2_INCLUDE pcre2.h)
 find_library(MEGA_PCRE2_LIBRARY pcre2-8)
 if(MEGA_PCRE2_INCLUDE AND MEGA_PCRE2_LIBRARY AND TARGET unit_test_pretokenize)

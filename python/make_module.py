@@ -37,7 +37,7 @@ SCALARS = {
     "unsigned long long": "c_ulonglong",
     "sig_atomic_t": "c_int",
 }
-# Classes of module_begin.py with more than members.
+# Classes of module_begin.py that have more than members.
 BASES = {"mega_tensor": "_Tensor", "mega_builder": "_Builder"}
 
 

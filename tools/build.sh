@@ -17,7 +17,7 @@ esac
 jobs=$(nproc 2>/dev/null || echo 2)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The presets say Ninja; make does as well where there is none. A folder keeps the generator that it began with.
+# The presets use Ninja; make is used if Ninja is not installed. A folder keeps the generator with which it was configured.
 generator=()
 if ! command -v ninja >/dev/null; then generator=(-G "Unix Makefiles"); fi
 if [ -f "$folder/CMakeCache.txt" ]; then

@@ -3,8 +3,8 @@
 #
 #   tools/check.sh FOLDER [ctest options]
 #
-# Counted are the cases inside each test program; a script is one case. With MEGA_TOTALS=FILE the three numbers are
-# appended to FILE as well. Exit status 0 when nothing failed.
+# The cases inside each test program are counted; a script is one case. With MEGA_TOTALS=FILE the three numbers are
+# also appended to FILE. Exit status 0 if nothing failed.
 set -u
 folder=$1
 shift

@@ -19,7 +19,7 @@ export logs
 
 one() {
     name=$(basename "$1")
-    # A handler of SIGBUS that returns goes on with the registers of the instruction that failed.
+    # After a SIGBUS handler returns, valgrind continues with the registers of the failed instruction: they must be precise there.
     precise=
     [ "$name" != unit_test_map ] || precise=--vex-iropt-register-updates=allregs-at-mem-access
     # shellcheck disable=SC2086  # one option or none

@@ -9,11 +9,11 @@
 #   only                   extended regular expression on the lines of the table                       (default: all)
 #   steps                  of each run                                                                 (default 4)
 #
-# Each layout runs in fp32, bf16 and float64. Compared are what a step prints (loss, norm, learning rate, weight decay,
-# samples), and every tensor of the checkpoint: weights, masters, moments. A line for each run: equal, differs (where first), or
-# not compared, where a build refuses an option or writes something that the other does not. Ends with
+# Each layout runs in fp32, bf16 and float64. Compared are the numbers that a step prints (loss, norm, learning rate, weight decay,
+# samples), and every tensor of the checkpoint: weights, masters, moments. Prints a line for each run: equal, differs (where first), or
+# not compared, if one build refuses an option or writes something that the other does not. Ends with
 #   N equal, N differ, N not compared
-# and status 0 if none differs. A layout that changed its order of summation on purpose differs here, and is to be listed.
+# and status 0 if none differs. A layout whose order of summation was changed on purpose differs here; list it in the commit.
 set -u
 
 usage() {
@@ -63,10 +63,10 @@ options_of() {
     case " $* " in *" threads="*) ;; *) echo --num-threads 1 ;; esac
 }
 
-# The numbers of each step, a line each: those that say nothing of the computer.
+# Prints the numbers of each step, one line per step, without those that depend on the computer.
 numbers() { sed 's/, "iteration_time_ms".*//; s/, "run".*//' "$1"; }
 
-# The first tensor of two safetensors files that differs, or is in one alone; nothing where all are equal.
+# Prints the first tensor that differs between two safetensors files, or is in only one; nothing if all are equal.
 first_tensor() {
     python3 - "$1" "$2" <<'EOF'
 import json, struct, sys
@@ -94,7 +94,7 @@ run() { # old or new, number of ranks, options
     ranks "$n" "$build/megalith" "${base[@]}" "$@" --save "$which" --metrics-file "$which.jsonl" >"$which.log" 2>&1 </dev/null
 }
 
-# Says in $found what became of one run in both builds.
+# Sets $found to the result of comparing one run of both builds.
 compare() {
     local which file lacks='' differs=''
     for which in old new; do

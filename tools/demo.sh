@@ -8,7 +8,7 @@ folder=${1:-$top/demo}
 started=$(date +%s)
 
 say() { printf '\n== %s\n' "$*"; }
-# A command as it can be typed.
+# Prints a command as it can be typed, and runs it.
 show() {
     local word
     printf '$'
@@ -17,8 +17,8 @@ show() {
 }
 run() { show megalith "$@"; "$megalith" "$@"; }
 note() { printf '(%s)\n' "$*"; }
-# The log of a training is Megatron's, and has more than a first look needs: it goes to a file, and to the screen come how far the
-# training is, the loss and the speed.
+# The log of the training has more than a newcomer needs: it goes to a file; the screen shows progress,
+# loss and speed.
 shorten() {
     tee "$1" | sed -u -nE '
         s/^ iteration +([0-9]+)\/ +([0-9]+) .*lm loss: ([0-9.]+)[0-9]{3}E\+00 .*tokens\/s: ([0-9]+)[0-9.]* .*time left: ([^|]*) \|.*/  iteration \1 of \2: loss \3, \4 tokens a second, \5 left/p
@@ -61,7 +61,7 @@ say "3/5  the data set (Megatron's .bin/.idx)"
 run preprocess_data --input train.txt --split-on-blank-lines --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --append-eod --output-prefix text
 
-# Two ranks that share each batch, where there are cores and a launcher for them; else one rank with all cores.
+# Two ranks that share each batch, if there are two cores and an MPI launcher; otherwise one rank with all cores.
 if [ "$(nproc)" -ge 2 ] && command -v mpirun >/dev/null && "$megalith" doctor | grep -q '^  MPI  .*Open MPI'; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     train() { show mpirun -n 2 megalith "$@"; mpirun -n 2 "$megalith" "$@"; }

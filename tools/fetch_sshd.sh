@@ -2,7 +2,7 @@
 # Unpacks Debian's ssh server into a folder, without installing it, and prints the program's path: for the test of two hosts
 # (MEGA_TEST_SSHD).   tools/fetch_sshd.sh FOLDER
 #
-# Where one is installed already, that one; where none can be had, the reason to standard error and exit status 1.
+# If one is installed, prints its path; if none can be had, prints the reason to standard error and ends with status 1.
 set -u
 folder=$1
 installed=$(PATH=$PATH:/usr/sbin command -v sshd) && echo "$installed" && exit 0

@@ -3,7 +3,7 @@
 #
 #   tools/install_packages.sh [build|demo|check|mpich|develop|fuzz]      (default: build; each includes build, and develop all but fuzz)
 #
-# Without root, sudo or apt it prints the one line of what is missing and ends well: the build goes on with what is there
+# Without root, sudo or apt it prints one line with the missing packages and succeeds: the build continues with what is installed
 # and names what it cannot do without.
 set -u
 
@@ -55,7 +55,7 @@ if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || [ -n "$run" ]; }; 
         # shellcheck disable=SC2086  # a list of words
         $run env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >>"$log" 2>&1
     }
-    # The lists of packages may be old or absent: fetched when the first try fails.
+    # The package lists may be old or missing: they are fetched if the first try fails.
     install || { $run apt-get update >>"$log" 2>&1 && install; } || tail -n 3 "$log"
     rm -f "$log"
     find_missing

@@ -29,7 +29,7 @@ def run(make):
         w.grad, b.grad = torch.randn_like(w) * scale, torch.randn_like(b) * scale
         w.grad[0, 1] = 0.0
         row = {"lr": LR[i], "weight_decay": DECAY[i], "grad_w": w.grad.flatten().tolist(), "grad_b": b.grad.tolist()}
-        # Megatron's clip: norm over everything, factor clip / (norm + 1e-6) where below 1.
+        # Megatron's clipping: the norm over all parameters, and the factor clip / (norm + 1e-6) if it is below 1.
         row["norm"] = torch.nn.utils.clip_grad_norm_([w, b], CLIP).item()
         for group, decays in zip(optimizer.param_groups, (True, False)):
             group["lr"], group["weight_decay"] = LR[i], DECAY[i] if decays else 0.0

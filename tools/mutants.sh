@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants one mistake after the other in a copy of the tree and runs the tests that must notice it.
+# Plants one mistake at a time in a copy of the tree and runs the tests that must fail.
 #
 #   tools/mutants.sh [only=PATTERN]        PATTERN: extended regular expression on the names of the patches
 #
@@ -7,10 +7,10 @@
 #
 #   breaks: what is wrong in the program once the patch is applied
 #   tests: extended regular expression on the names of the tests (ctest -N) that must fail
-#   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to show
+#   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to have an effect
 #
-# To add one: make the mistake, `git diff -U0 FILE`, put these lines above it. The lines that it removes must occur once
-# in the file (otherwise -U1 or more), so that the patch finds its place when lines move; cli_test_mutants checks that each
+# To add one: make the mistake, run `git diff -U0 FILE`, put these lines above the output. The removed lines must occur once
+# in the file (otherwise use -U1 or more), so that the patch still applies when lines move; cli_test_mutants checks that each
 # patch applies. The copy is a git worktree in build-mutants with what is tracked or staged here, so `git add` new files.
 #
 # A patch survives if all its tests pass. Then the other tests of its room and a short suite run as well, to tell whether
@@ -28,7 +28,7 @@ other_tests() {
     done
     tests_named "$short"
 }
-# What has to be built for these tests: themselves, or the programs that a script starts.
+# Targets to build for these tests: the tests themselves, or the programs that a script starts.
 targets_of() {
     local name script
     for name in "$@"; do
@@ -40,7 +40,7 @@ targets_of() {
         fi
     done | sort -u
 }
-# Builds and runs these tests; 2 where they do not build, 1 where one fails. $failed names it.
+# Builds and runs these tests; returns 2 if they do not build, 1 if one fails. $failed names it.
 run_tests() {
     local build_targets pattern
     mapfile -t build_targets < <(targets_of "$@")
@@ -78,7 +78,7 @@ main() {
     trap 'rm -f "$log"' EXIT
     jobs=$(nproc 2>/dev/null || echo 2)
 
-    # git gives new time stamps to the files that differ and to no other, so what is built stays built.
+    # git changes the time stamps only of files that differ, so unchanged files are not built again.
     commit=$(git stash create) || exit 1
     commit=${commit:-$(git rev-parse HEAD)}
     git worktree prune

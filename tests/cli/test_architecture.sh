@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What ARCHITECTURE.md, the guides of the rooms and docs/strangers.md say of the source is so:
-#   - files, tests, targets of make, options and identifiers between back quotes exist; of `FILE:NAME` the file has that function or variable
-#   - the table of what the files of each room include is what they include
-#   - the table "State of the process" is what the objects of the build hold in memory that may be written
+# What ARCHITECTURE.md, the guides of the rooms and docs/strangers.md say about the source is true:
+#   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
+#   - the table of includes lists exactly what the files of each room include
+#   - the table "State of the process" lists exactly the writable static memory in the object files
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
@@ -21,7 +21,7 @@ grep -E '^(src|tests|tools|cmake|bench|examples)/|^(CMakeLists.txt|Makefile|CMak
 grep -ohE '\-\-[a-z0-9_-]+' docs/options.md src/launch/options.c src/cli/*.c | tr _ - | sort -u >"$temp/options"
 sed -nE 's/^([a-z0-9-]+( [a-z0-9-]+)*):.*/\1/p' Makefile | tr ' ' '\n' | sort -u >"$temp/targets"
 
-# A file by its whole path, below src/, below the folder of the guide, or by its end; * stands for any letters.
+# Prints the files that a name may mean: a whole path, a path below src/ or below the folder of the guide, or the end of a path; * is a wildcard.
 file_pattern() { sed -e 's/[.+]/\\&/g' -e 's/\*/[^\/]*/g' <<<"$1"; }
 find_files() { # NAME FOLDER: every file that the name may mean; a bare name means the one in the folder first
     local pattern
@@ -63,7 +63,7 @@ check_token() { # PAGE LINE TOKEN FOLDER
         ;;
     *[./*-]*) return ;;
     *_*)
-        # _step after mega_engine_forward: the end of a name
+        # a name such as _step (for mega_engine_step) is the end of a longer name
         if [[ $token == _* ]]; then grep -q -- "$token\$" "$temp/words"; else grep -qx -- "$token" "$temp/words"; fi ||
             note "$1:$2: nothing in the source is called $token"
         ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench/compare.py: a result beside itself, beside a worse and a better one, beside one of fewer figures, beside no result.
+# bench/compare.py compares a result with itself, with a worse and a better one, with one that lacks figures, and with no result.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 command -v python3 >/dev/null || skip "no python3, in which bench/compare.py is written"
 result() { # NAME VALUE [LOW HIGH] …: a file of figures, on standard output

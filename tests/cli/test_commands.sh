@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How commands are named, helped and refused; the pages of options, of the environment and of errors are the generated ones.
+# Names of commands, help and refusals; docs/options.md, docs/environment.md and docs/errors.md are up to date.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fail() { note "$@"; }
 
@@ -14,7 +14,7 @@ diff <("$MEGA_SOURCE/tools/make_errors_page.sh") "$MEGA_SOURCE/docs/errors.md" >
     fail "docs/errors.md is not what tools/make_errors_page.sh writes; write it again"
 [ "$(grep -cE '^\| [0-9]+ \| `MEGA_(OK|ERR_[A-Z_]+)` \| [a-z /]+ \| [a-z]' "$MEGA_SOURCE/docs/errors.md")" = "$(grep -cE '^    MEGA_(OK|ERR_[A-Z_]+)\b' "$MEGA_SOURCE/src/base/include/megalith/status.h")" ] ||
     fail "docs/errors.md does not name and explain every status"
-# Every variable that the source names where it asks for one is on the page.
+# Every environment variable that the source reads is on the page.
 for name in $(find "$MEGA_SOURCE/src" -name '*.c' ! -path '*/tests/*' -exec cat {} + | grep -oE '"(MEGA|OMPI_COMM|PMIX?|SLURM|OMP|TORCHELASTIC|MPI)_[A-Z_]+"|getenv\("[A-Z_]+"\)' |
     grep -oE '[A-Z][A-Z_]+' | grep -vE '^MEGA_(OK|ERR_|INIT_|EVAL$|GENERATE$|RUN_)' | sort -u); do
     grep -q "\`$name\`" "$MEGA_SOURCE/docs/environment.md" || fail "docs/environment.md does not have $name, which the source reads; add it to src/config/environment.c"
@@ -39,7 +39,7 @@ for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data trai
     grep -q "^  megalith $command " example || fail "$command alone: no example: $(cat example)"
 done
 
-# A folder and .py do not matter, nor do - and _.
+# A command may be given with a folder in front, with .py, and with - for _.
 for typed in tools/preprocess_data.py ./preprocess_data.py preprocess-data /opt/megatron/tools/preprocess_data; do
     "$MEGALITH" "$typed" --help | grep -q "^usage: megalith preprocess_data" || fail "$typed"
 done
@@ -56,7 +56,7 @@ done
 text=$("$MEGALITH" tokenise 2>&1) && fail "tokenise: exit status 0"
 [ "$text" = 'megalith: error: "tokenise" is not a command; did you mean tokenize?; megalith help lists them' ] || fail "tokenise: $text"
 
-# The reader of a pipe may leave.
+# The reader of a pipe may close it early.
 "$MEGALITH" help --options-page | head -n 1 >/dev/null
 status=("${PIPESTATUS[@]}")
 [ "${status[0]}" -eq 0 ] || [ "${status[0]}" -eq 141 ] || fail "a closed pipe: exit status ${status[0]}"

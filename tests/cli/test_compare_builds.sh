@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/compare_builds.sh tells a build from itself in nothing, and says where another one differs or what it lacks.
+# tools/compare_builds.sh finds no difference between a build and itself, and reports where another build differs or what it lacks.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh" # skipped without MPI
 work=$(mktemp -d)

@@ -25,7 +25,7 @@ compile() { # NAME options…
         "$MEGA_SOURCE/examples/$name.c" -o "$temp/$name" $(pkg-config --libs megalith)
 }
 
-# Losses of two layouts, line by line, within the last digit that is printed.
+# Compares the losses of two layouts line by line; the last printed digit may differ by one.
 compare() { # NAME A B
     paste -d' ' "$2" "$3" | awk -v name="$1" '
         { n++; for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 0.0011 || d < -0.0011) bad = $0 } }

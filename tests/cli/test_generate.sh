@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# generate_samples_gpt in each of its modes, on a model of bytes that was hardly trained and so writes broken UTF-8 as well.
+# generate_samples_gpt in each of its modes. The model is a byte model with hardly any training, so it also generates invalid UTF-8.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 export OMP_NUM_THREADS=1
 generate() { "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 "$@" 2>err; }
@@ -9,7 +9,7 @@ for i in $(seq 1 40); do echo "line $i of a text"; echo; done >text.txt
 "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --micro-batch-size 2 --lr 1e-3 \
     --train-iters 2 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 --save model >log 2>&1 || fail "$(tail -n 3 log)"
 
-# Every mode fills the file, one whole object a line, whatever the bytes.
+# In every mode the output file has one whole JSON object per line, whatever the bytes.
 generate --num-samples 30 --genfile free.json >out || fail "no prompt: $(cat err)"
 [ "$(grep -cE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' free.json)" = 30 ] || fail "no prompt: $(cat free.json)"
 iconv -f UTF-8 -t UTF-8 free.json >valid || fail "the JSON lines are not UTF-8"
@@ -25,16 +25,16 @@ cmp -s prompts.json asked.json || fail "a conversation answers otherwise than th
 grep -q 'earlier run' err && fail "a new file is said to replace one: $(cat err)"
 generate --prompt ab --genfile asked.json >out && grep -q '^asked.json: the output of an earlier run there is replaced' err || fail "replaced without a word: $(cat err)"
 
-# One rule for the batch and the cache: the same text.
+# Batch size and cache do not change the text.
 generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "batch: $(cat err)"
 cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"
 generate --prompt ab --prompt cd --recompute --genfile again.json >out || fail "recompute: $(cat err)"
 cmp -s prompts.json again.json || fail "without the cache the answers differ"
-# What an option of a script says otherwise than the model's folder is told, all of it.
+# All options that contradict the loaded folder are reported together.
 refuses "options against the folder" '--layernorm-epsilon 0.5 (argument|the model has 1e-05; leave the option out|--tokenizer-type CharTokenizer (argument|is a ByteTokenizer' \
     generate_samples_gpt --load model --prompt a --out-seq-length 2 --layernorm-epsilon 0.5 --tokenizer-type CharTokenizer
 generate --prompt ab --layernorm-epsilon 1e-5 --tokenizer-type ByteTokenizer >out || fail "options that agree with the folder: $(cat err)"
-# A file that is read and written, or written twice, by whatever names, is refused while it still holds what it held.
+# Using one file as input and output, or as two outputs, is refused before it is changed, also if the names differ.
 ln -s prompts.txt link.txt && ln prompts.txt hard.txt && cp prompts.txt kept.txt
 for same in "--sample-output-file prompts.txt" "--sample-output-file ./link.txt" "--genfile prompts.txt" "--genfile hard.txt"; do
     # shellcheck disable=SC2086
@@ -51,7 +51,7 @@ done
 grep -q 'standard input' err && cmp -s prompts.txt kept.txt || fail "standard input and --genfile: $(cat err)"
 generate --sample-input-file prompts.txt --sample-output-file /dev/null --genfile /dev/null >out || fail "to nowhere, twice: $(cat err)"
 
-# Prompts that are too long are found before the first answer, all of them; what an earlier run left stays until there is more.
+# All prompts that are too long are reported before the first answer; the output of an earlier run stays until there is new output.
 long=$(printf 'x%.0s' $(seq 40))
 generate --prompt ab --prompt "$long" --prompt "${long}y" --genfile part.json >out && fail "a prompt that is too long was taken"
 grep -q '2 mistakes' err && [ ! -e part.json ] || fail "two prompts that are too long: $(cat err)"
@@ -61,7 +61,7 @@ cmp -s prompts.json part.json || fail "an error before the first answer costs th
 generate --prompt "$long" --genfile none.json >out
 [ ! -e none.json ] || fail "a file for no answer"
 generate --prompt ab --genfile part.json >out && [ "$(wc -l <part.json)" = 1 ] || fail "answers of an earlier run are mixed with new ones"
-# A line that is too long is told and passed over: answers stay in step with lines, and the others are what they were.
+# A line that is too long is reported and skipped; the other answers stay in the order of the lines and are unchanged.
 printf 'ab\n%s\n\ncd\n' "$long" >uneven.txt
 generate --prompt ab --prompt x --prompt cd --genfile even.json >out || fail "three prompts: $(cat err)"
 for batch in 1 2 3; do
@@ -89,7 +89,7 @@ for _ in $(seq 100); do
     [ "$(grep -ac '^Context:' cut.out 2>/dev/null)" = 2 ] && break
     sleep 0.1
 done
-# Meanwhile nobody else writes there, by whatever name, and nothing of what is there is lost.
+# While it runs, no other process can write to its output under any name, and no existing text is lost.
 ln -s cut.json other-name
 for dry in '' --dry-run; do
     for same in "--genfile cut.json" "--genfile other-name" "--sample-input-file prompts.txt --sample-output-file cut.out"; do
@@ -104,7 +104,7 @@ exec 9>&-
 cmp -s prompts.json cut.json || fail "after a signal: $(cat cut.json)"
 cmp -s prompts.txt.out cut.out || fail "after a signal: $(cat cut.out)"
 
-# A vocabulary that is padded beyond the tokenizer's: the ids without a text are not drawn.
+# If the vocabulary is padded, ids that the tokenizer does not have are never generated.
 for i in $(seq 200); do printf '%s ' $((i * 7919 % 300)); done >ints.txt
 null="--tokenizer-type NullTokenizer --vocab-size 300"
 # shellcheck disable=SC2086
@@ -116,7 +116,7 @@ mkdir padded && cp wide/iter_0000001/{config.json,model.safetensors} padded
 "$MEGALITH" generate_samples_gpt --load padded --tokenizer-type ByteTokenizer --num-samples 6 --temperature 3 --out-seq-length 30 >out 2>err ||
     fail "a padded vocabulary: $(cat err)"
 
-# LAMBADA takes the likeliest of the ids that have a text: after a comes id 299 most often, then b.
+# LAMBADA takes the most likely id that has a text: after a, id 299 is most frequent, then b.
 awk 'BEGIN { for (i = 0; i < 600; i++) printf "97 %d ", i % 3 ? 299 : 98 }' >pairs.txt
 # shellcheck disable=SC2086
 "$MEGALITH" preprocess_data --input pairs.txt $null --output-prefix pairs >log 2>&1 || fail "$(cat log)"
@@ -129,7 +129,7 @@ for i in 1 2; do echo '{"text": "ab"}'; done >passages.jsonl
 "$MEGALITH" tasks --task LAMBADA --load likeliest --tokenizer-type ByteTokenizer --valid-data passages.jsonl >out 2>err || fail "LAMBADA: $(cat err)"
 grep -q 'number correct: 2.0000E+00 | total examples: 2.0000E+00' out || fail "LAMBADA over ids without a text: $(cat out)"
 
-# A task reads JSON lines for the texts in them; one is the same as the text alone, two have the end of a document between them.
+# A task reads the texts of JSON lines. One text has the loss of the plain file; between two there is an end of document.
 printf 'line 1 of a text\nand so on' >one.txt
 printf '{"text": "line 1 of a text\\nand so on"}\n' >one.jsonl
 printf '{"body": "line 1", "text": 1}\n{"body": ""}\n{"body": "line two"}\n' >two.jsonl
@@ -143,12 +143,12 @@ refuses "no such key" 'two.jsonl:1:|expected JSON lines with the key text (--jso
 refuses "no file" '--valid-data|nowhere' tasks --task LM_LOSS --load model --valid-data nowhere
 refuses "LAMBADA as text" '--input-format text: LAMBADA reads JSON lines alone' tasks --task LAMBADA --load model --valid-data one.txt --input-format text
 
-# Of bytes as tokens, a loss in nats is bits per byte times the logarithm of 2.
+# For byte tokens, the loss in nats is bits per byte times the logarithm of 2.
 "$MEGALITH" tasks --task LM_LOSS --load model --valid-data text.txt >out 2>err || fail "LM_LOSS: $(cat err)"
 sed -n 's/.*avg loss: \([^ ]*\) .*bits per byte: \([^ ]*\) .*/\1 \2/p' out |
     awk '{ d = $1 / log(2) - $2; n++ } END { exit !(n == 1 && d < 1e-5 && d > -1e-5) }' || fail "bits per byte: $(cat out)"
 
-# What would not fit is refused before it is allocated, and what fits is not.
+# A command that would not fit into the limit is refused before it allocates; one that fits runs.
 refuses "a model in 1 MB" 'reading the model needs|weights|may use 1.0 MB (--memory-limit)|more ranks' generate_samples_gpt --load model --prompt ab --memory-limit 1M
 refuses "texts in 10 MB" 'generation needs|programs|may use 10.5 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 10M
 refuses "windows in 10 MB" 'the evaluation needs|may use 10.5 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 10M

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each public header compiles alone, as C11 and as C++17, and C++ finds its functions under the names that C gave them.
+# Each public header compiles alone, as C11 and as C++17, and C++ links to its functions under their C names.
 set -u
 : "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
 temp=$(mktemp -d)
@@ -11,7 +11,7 @@ checks=0
 folders=()
 for folder in "$MEGA_SOURCE"/src/*/include; do folders+=("-I$folder"); done
 
-# compiles COMPILER FLAGS… FILE: each header alone; FILE says by its name which language it is.
+# compiles COMPILER FLAGS… FILE: compiles each header alone; the name of FILE determines the language.
 compiles() {
     local file=${!#}
     for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do
@@ -31,7 +31,7 @@ functions() {
     done | grep -v '^ *typedef' | grep -oE '\bmega_[a-z0-9_]+\(' | tr -d '(' | sort -u
 }
 
-# A program in C++ that takes the address of every function: none may have a name of C++ (_Z…).
+# A C++ program that takes the address of every function: no symbol may have a mangled name (_Z…).
 links() {
     local wrong
     for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do

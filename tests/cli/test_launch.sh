@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# megalith launch without several hosts: options of torchrun and DeepSpeed, hostfiles, the command that each engine gets, and
-# the lines that come back from it. The engines are scripts.
+# megalith launch on one host: options of torchrun and DeepSpeed, hostfiles, the command line for each MPI launcher (called
+# engine below), and the lines that it passes on. The engines here are scripts.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 unset RANK WORLD_SIZE SLURM_JOB_ID SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_NTASKS_PER_NODE OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism
 "$MEGALITH" doctor 2>/dev/null | grep -q '^  MPI  *Open MPI' || skip "megalith was not built with Open MPI: its engines are not those of this test"
@@ -38,7 +38,7 @@ root=
 echo x >t.txt
 printf '  # two hosts\n\n  worker-0 slots=4 # the first\nworker-1\tslots=4\n' >hostfile
 
-# ---- the command of each engine ----
+# ---- the command line of each engine ----
 shows 'one rank needs no engine' "$MEGALITH pretrain_gpt --lr 1e-3" ompi4 --nproc_per_node 1 pretrain_gpt.py --lr 1e-3
 shows 'Open MPI 4' "ompi4/mpirun ${root}--tag-output --map-by slot:OVERSUBSCRIBE --bind-to none -n 2 $MEGALITH pretrain_gpt --lr 1e-3|MEGA_LAUNCH=1|OMPI_MCA_btl=self,vader" \
     ompi4 --nproc_per_node 2 pretrain_gpt --lr 1e-3
@@ -75,7 +75,7 @@ TABLE
 shows 'megalith in front' "$MEGALITH pretrain_gpt --x 'a b' 'c'\\''d'" ompi4 --nproc_per_node 1 megalith pretrain_gpt --x 'a b' "c'd"
 shows 'python in front' "$MEGALITH pretrain_gpt --lr 1" ompi4 --nproc_per_node 1 /usr/bin/python3 -u tools/pretrain_gpt.py --lr 1
 
-# A new first word is all that a launcher's line needs.
+# For the command lines of other launchers, only the first word changes.
 while IFS='|' read -r parts line; do
     # shellcheck disable=SC2086
     text=$(PATH=$work/ompi4:$PATH "$MEGALITH" $line </dev/null 2>err) || note "$line: exit status $?: $text"
@@ -150,13 +150,13 @@ refuses 'no allocation' 'there is no Slurm allocation here' launch --launcher sl
 refuses 'another launcher' '--launcher pdsh is not supported; expected openmpi, mpich or slurm' launch --launcher pdsh pretrain_gpt
 text=$("$MEGALITH" launch --nnodes 2 --node_rank 1 --master_addr n0 pretrain_gpt) || note "node_rank 1: exit status $?"
 case "$text" in *'node 0 (n0) starts the ranks of this host too'*) ;; *) note "node_rank 1: $text" ;; esac
-# RANK and WORLD_SIZE in the environment are not used, so that nothing waits for ranks that nobody started; torchrun's own mark is told.
+# RANK and WORLD_SIZE in the environment are ignored, so nothing waits for ranks that nobody started; processes of the real torchrun are refused.
 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n0 "$MEGALITH" plan --preset tiny --micro-batch-size 1 >out 2>&1 || note "WORLD_SIZE: exit status $?"
 TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=1 refuses 'under torchrun' 'torchrun started this process as one of 2|megalith torchrun' pretrain_gpt --preset tiny
 TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=1 refuses 'launch under torchrun' 'torchrun started this process as one of 2' launch --nproc_per_node 2 pretrain_gpt
 
 # ---- lines ----
-# As Open MPI hands them on: pieces of ranks joined as they came, cut in the middle of a mark, the last without an end.
+# Output as Open MPI passes it on: pieces of several ranks joined, cut within a mark, the last one without a newline.
 engine talk mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:zero o[1,1]<stdout>:one o[1,0]<std"; sleep 0.2; printf "out>:f it\n[1,1]<stdout>:f it [1,2] and [x\n[1,2]<stdout>:two"
 printf "[1,1]<stderr>:megalith pretrain_gpt: error: \035Frank 1: no luck\n" >&2; sleep 0.2; echo "[1,0]<stderr>:more" >&2
 printf -- "%070d\nmpirun noticed that process rank 1 with PID 7 on node n exited on signal 6 (Aborted).\n%070d\n" 0 0 | tr 0 - >&2; exit 134'
@@ -175,7 +175,7 @@ TEXT
 megalith pretrain_gpt: error: rank 1: no luck" ] || note "a log for each rank: $(cat logs/rank_1.log)"
 [ -f logs/rank_2.log ] || note "a file for each rank"
 PATH=$work/talk:$PATH refuses 'logs where none can be' 't.txt: cannot create the folder' launch --nproc_per_node 2 --log_dir t.txt/logs pretrain_gpt
-# Words decide nothing: only marks do. What an engine says once the ranks are there is shown at the end, where nobody said why.
+# Only marks decide, not the words of a line. If no rank gives a reason, the last output of the engine is shown at the end.
 engine words mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:training ...\n"; printf "[1,1]<stderr>:megalith pretrain_gpt: error: just words\n" >&2
 printf -- "%070d\nPrimary job terminated\n%070d\n" 0 0 | tr 0 - >&2; echo "[1,1]<stderr>:last of a rank" >&2; exit 1'
 launch words --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
@@ -191,7 +191,7 @@ launch dies --nproc_per_node 4 pretrain_gpt >out 2>err
 [ $? -eq 137 ] || note "exit status of a rank that was killed"
 grep -qx 'megalith launch: error: rank 3 on host n7 was ended by signal 9 (Killed); exit status 137' err || note "who died"
 
-# An engine that ends with 0 where it was asked to end before its ranks were ready, as Hydra does: nothing was done.
+# Hydra ends with 0 if it is asked to end before its ranks are ready. launch must not, because nothing was done.
 for signal in TERM:143 INT:130 USR1:138; do
     engine asked${signal%:*} mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" TERM; kill -'${signal%:*}' $PPID; while :; do sleep 0.02; done'
     launch asked${signal%:*} --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
@@ -199,11 +199,11 @@ for signal in TERM:143 INT:130 USR1:138; do
     [ $status -eq ${signal#*:} ] || note "SIG${signal%:*} to launch before the ranks are ready: exit status $status"
     tail -n 1 err | grep -q '^megalith launch: ended by a signal: ' || note "SIG${signal%:*} to launch before the ranks are ready: the last line"
 done
-# The same where a rank says that a signal made it leave; but 0 where a run that has trained saves and leaves.
+# The same if a rank reports that a signal ended it; but 0 if a training saves and ends because of the signal.
 engine left mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n"; printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 0'
 launch left --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 143 ] || note "ranks that left undone, and an engine that ends with 0"
-# Of several ranks one received the signal; engines end the others with SIGTERM.
+# One of several ranks received the signal; the engine ends the others with SIGTERM.
 engine usr1 mpirun 'mpirun (Open MPI) 4.1.4' 'printf "[1,0]<stdout>:\035R\n"; printf "[1,0]<stderr>:\035pmegalith: received SIGTERM\n[1,1]<stderr>:\035kmegalith: received SIGUSR1\n[1,0]<stderr>:\035pmegalith: received SIGTERM\n" >&2
 printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 143'
 launch usr1 --nproc_per_node 2 pretrain_gpt >out 2>err
@@ -213,7 +213,7 @@ engine saves mpirun 'mpirun (Open MPI) 4.1.4' 'trap "exit 0" USR1; printf "[1,0]
 until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; while :; do sleep 0.02; done'
 launch saves --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err || note "a training that saved after a signal"
 
-# An engine that waits for ranks which it never started, or which have ended, is ended; one that is slow is not.
+# An engine that waits for ranks which it never started, or which have ended, is ended; a slow one is not.
 a_rank="sh -c 'echo >>begun; i=0; while [ \$((i = i + 1)) -lt 3000 ]; do sleep 0.02; done' $(readlink -f "$MEGALITH")"
 heard() { echo "i=0; until grep -q '$1' err || [ \$((i = i + 1)) -gt 2000 ]; do sleep 0.02; done"; }
 forever=$(heard 'what is never said')
@@ -245,7 +245,7 @@ launch killed --nproc_per_node 2 pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: .*killed/mpirun was ended by signal 9 (Killed), sent from outside or by the system when memory ran out' ||
     note "an engine that was killed"
 
-# The engine's words about a host that it did not reach are not the last.
+# If a host cannot be reached, the last line is not one of the engine.
 engine lost mpirun 'mpirun (Open MPI) 4.1.4' 'echo "ssh: Could not resolve hostname worker-1: Name or service not known" >&2; echo "ORTE was unable to reliably start one or more daemons." >&2; exit 1'
 printf '#!/bin/sh\nfor word; do [ "$word" != worker-1 ] || { echo "ssh: Could not resolve hostname worker-1" >&2; exit 255; }; done\n' >lost/ssh
 chmod +x lost/ssh
@@ -261,7 +261,7 @@ tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without an err
 # ---- options of launch after the command ----
 PATH=$work/ompi4:$PATH refuses "--nnodes behind the command" "--nnodes is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
     launch --nproc_per_node 1 pretrain_gpt --lr 1 --nnodes 1
-# every name that its help shows: pretrain_gpt says where it belongs, or has an option of that name itself
+# For every option that its help lists: pretrain_gpt says where it belongs, or has an option of that name itself
 names=$("$MEGALITH" launch --help | sed -nE 's/^  --(.*)/--\1/p' | sed -E 's/^(--[a-z0-9_*]+).*( \(also .*\))$/\1\2/; t; s/^(--[a-z0-9_*]+).*/\1/' |
     grep -oE -- '--[a-z0-9_]+[*]?' | sed 's/[*]$/thing/')
 [ "$(echo "$names" | wc -l)" -ge 90 ] || note "names in the help of launch: $(echo "$names" | wc -l)"
@@ -270,7 +270,7 @@ for option in $names; do
     grep -qE -- "$option is not an option of pretrain_gpt[;.]|$option is an option of" err && note "$option behind the command: $(grep -- "$option is" err)"
 done
 
-# ---- again after a death ----
+# ---- restarts ----
 engine thrice mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; printf "[1,0]<stdout>:\035T\n"; mkdir -p keep; echo 5 >keep/latest_checkpointed_iteration.txt; [ "$(wc -l <tried)" -ge 3 ] || exit 9'
 launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --finetune --load base --lr 1 --save=keep >out 2>err || note "the third try counts"
 sed 's/.*pretrain_gpt//' tried >args

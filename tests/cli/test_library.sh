@@ -10,7 +10,7 @@ cmake --install "$MEGA_BUILD" --prefix "$work/at" >log 2>&1 || fail "cmake --ins
 shared=$(find at -name 'libmegalith.so') archive=$(find at -name 'libmegalith.a') program=at/bin/megalith
 include=at/include
 
-# What the headers declare, by another reader than cmake/exports.sh: gcc's own list where gcc is there.
+# The functions that the headers declare, found without cmake/exports.sh: by gcc's own list, if gcc is installed.
 for header in "$include"/megalith/*.h; do echo "#include \"megalith/$(basename "$header")\""; done >all.c
 if command -v gcc >/dev/null && gcc -std=c11 "-I$include" -aux-info declared -c all.c -o all.o; then
     # /* file:line:NC */ extern mega_status mega_name (mega_type *, mega_callback (*), …);
@@ -45,7 +45,7 @@ for file in "$program" "$shared"; do
         [ "$bytes" -lt 4000000 ] || note "$file has $bytes bytes, expected fewer than 4,000,000"
     fi
 done
-# A status that is dropped is an error of the compiler's: of every function but the two that give back what they are given.
+# Ignoring a status is a compiler error, for every function except the two that return the status that they get.
 grep -hE '^mega_status mega_' "$include"/megalith/*.h | grep -vE '^mega_status mega_error_(set|restore)\(' && note "functions without MEGA_CHECK_RESULT"
 printf '#include <megalith/megalith.h>\nvoid f(mega_engine *e); void f(mega_engine *e) { mega_engine_allocate(e); }\n' >drop.c
 "$(cache CMAKE_C_COMPILER)" -Werror "-I$include" -c drop.c -o drop.o 2>log && note "a dropped status compiles"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the shell limits and what happens to a file in use end no run without a word: a limit on the size of files is told
-# as a full disk is, one on the stack works or is refused, and data that are cut while a training reads them are named.
+# Limits of the shell and changes to files in use never end a run without a message: a limit on file sizes is reported like a
+# full disk, a small stack works or is refused, and data files that are truncated during a training are named.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 3000 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
@@ -10,7 +10,7 @@ base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq
     --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type ByteTokenizer --eval-iters 0)
 data=(--data-path d_text_document --split 100,0,0)
 
-# --- ulimit -f: a checkpoint that would be larger. The files that the shell opened are not limited by it here: they are small.
+# --- ulimit -f: the checkpoint would be larger. Files that the shell opened are small, so the limit does not affect them.
 (
     ulimit -f 40
     exec "$MEGALITH" "${base[@]}" "${data[@]}" --train-iters 4 --save keep
@@ -21,7 +21,7 @@ grep -q 'error: saving iteration 4: keep/.*cannot write: File too large; .*ulimi
 [ ! -e keep/iter_0000004 ] && [ ! -e keep/latest_checkpointed_iteration.txt ] || note "ulimit -f: half a checkpoint is left"
 find keep -name '*.tmp*' | grep . && note "ulimit -f: a temporary folder is left"
 
-# --- ulimit -s: raised where that is allowed, else refused with what is needed
+# --- ulimit -s: raised if that is allowed, otherwise refused with the size that is needed
 for kind in S H; do
     rm -rf keep
     (
@@ -38,8 +38,8 @@ for kind in S H; do
     [ $kind = H ] || [ $status -eq 0 ] || note "ulimit -Ss 64 is not raised"
 done
 
-# --- data that are cut: the run ends with their name, keeps the steps that were whole, and goes on from them. What is
-# cut inside a page raises no signal: only the length of the file shows it.
+# --- truncated data files: the run ends with their name, keeps its complete steps, and can be resumed. If the cut is within a
+# page there is no signal: only the length of the file shows it.
 cut_while_training() { # cut_while_training FILE BYTES
     local size last run status
     size=$(stat -c %s "$1")

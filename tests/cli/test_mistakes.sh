@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Mistakes in a command line: each message names the subject, what was found, what was expected and what to do; the exit
-# status is not 0, and nothing aborts. Several mistakes are told together.
+# Mistakes in a command line: each message names the subject, what was found, what was expected and what to do. The exit
+# status is not 0, nothing aborts, and several mistakes are reported together.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 
 printf 'x' >have_text_document.bin

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Mistakes in files (mistakes_of_commands.txt), for every command but pretrain_gpt, which ranks_test_mistakes tries: they are
-# found before anything is done, all together, and --dry-run reports the same; nothing is written.
+# Mistakes in files (mistakes_of_commands.txt), for every command except pretrain_gpt, for which there is ranks_test_mistakes. All are
+# reported together before anything is done; --dry-run reports the same; nothing is written.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 100 >text.txt
 echo '{"text": "a b c"}' >ok.jsonl

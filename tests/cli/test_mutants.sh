@@ -7,7 +7,7 @@ cd "$MEGA_SOURCE" || exit 1
 # Not from ctest -N, which empties the log of the ctest that runs this test.
 known=$(sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\).*/\2/p' "$MEGA_BUILD/CTestTestfile.cmake")
 
-# Of each hunk the lines that are looked for, context and removed, as one line; and how often they occur in the file.
+# Prints, for each hunk, its context and removed lines as one line; and how often they occur in the file.
 found_more_than_once() { # patch
     awk -v patch="$1" '
         function look(    text, n, at) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# megalith new, as its user meets it: installed into a prefix that is then moved, in an empty folder outside of the source tree.
-# The project compiles without a warning, by every compiler that is there and as C and C++; it trains on one rank and on
-# two, saves, continues where it stopped, and writes text. Names, folders and texts that will not do are refused, and then
-# nothing is left behind.
+# megalith new as a user runs it: installed into a prefix that is then moved, in an empty folder outside of the source tree.
+# The project compiles without warnings, as C and as C++, with every installed compiler. It trains on one rank and on
+# two, saves, continues where it stopped, and generates text. Unsuitable names, folders and texts are refused, and then
+# no files are left.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 for tool in pkg-config make; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install $tool)"; done
@@ -50,7 +50,7 @@ if ! PATH=$bare command -v megalith >/dev/null && ! pkg-config --exists megalith
     grep -q 'poet: pkg-config does not find the library megalith' ../out || note "without the library: $(cat ../out)"
     PATH=$bare:$work/moved/bin make -B CC="$cc${sanitize:+ -fsanitize=$sanitize}" >../out 2>&1 || note "make with megalith on the PATH: $(cat ../out)"
 fi
-# Small, for the test: what a user changes in the file.
+# A small model, for the test: the change that a user would make in the file.
 sed -i 's/LAYERS = 4/LAYERS = 2/; s/WIDTH = 128/WIDTH = 32/; s/CONTEXT = 64/CONTEXT = 32/; s/STEPS = 600/STEPS = 80/
     s/REPORT = 50/REPORT = 20/; s/SAVE = 200/SAVE = 60/; s/WRITTEN = 400/WRITTEN = 90/' poet.c
 make "${flags[@]}" >../out 2>&1 || note "make after a change: $(cat ../out)"
@@ -104,7 +104,7 @@ if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none';
     layout launch --nproc_per_node 2 ./poet text.txt --zero-stage 3
     layout launch --nproc_per_node 2 ./poet text.txt --tensor-model-parallel-size 2
     layout torchrun --nproc_per_node 2 ./poet text.txt --pipeline-model-parallel-size 2
-    # Two ranks continue what one began, and the other way around: that was a pipeline's.
+    # Two ranks resume a run of one rank, and one rank a run of a pipeline.
     ./poet text.txt >../out 2>../err && grep -qx 'continuing from step 80' ../out || note "one rank after a pipeline: $(cat ../out ../err)"
     sed -i 's/STEPS = 80/STEPS = 120/' poet.c
     make "${flags[@]}" >../out 2>&1 && make train RANKS=2 "${flags[@]}" >../out 2>../err </dev/null || note "make train: $(cat ../out ../err)"
@@ -115,7 +115,7 @@ grep -q 'poet: there is no gone.txt' ../out || note "make train without the text
 make clean >/dev/null && [ ! -e poet ] && [ -d checkpoints ] || note "make clean"
 cd ..
 
-# ---- where it goes ----
+# ---- where the project is written ----
 mkdir empty
 megalith new empty >out 2>err && [ -s empty/empty.c ] && grep -qx '  cd empty && make && ./empty TEXT' out || note "an empty folder: $(cat out err)"
 [ ! -e empty/text.txt ] || note "a text without --text"
@@ -123,7 +123,7 @@ mkdir -p 'a b'
 megalith new 'a b/two-words_2/' --text 'numbers.txt' >out 2>err && [ -s 'a b/two-words_2/two-words_2.c' ] || note "a path: $(cat out err)"
 megalith new dry --dry-run >out 2>err && [ ! -e dry ] && grep -q 'the folder dry would be made' out || note "--dry-run: $(cat out err)"
 
-# ---- what is refused, with nothing left behind ----
+# ---- refusals; no files are left ----
 touch file
 ln -s nowhere link
 mkdir full && touch full/mine
@@ -151,12 +151,12 @@ if [ "$(id -u)" != 0 ]; then
     refuses 'no right to write' 'locked' new locked/poet2
     chmod 755 locked && rmdir locked
 fi
-# Ended between two files: by a limit on their size.
+# Killed between two files, by a limit on their size.
 (ulimit -f 4 && megalith new poet2 >out 2>err) && note "a full disk"
 
 ls -A | grep -vxE "before|now|out|err" >now
 grep -vxE "before|now|out|err" before | diff - now || note "something was left behind"
-# What one that was killed left is removed by the next, and what is another's stays.
+# Files of a killed command are removed by the next one; files of others stay.
 left=$(grep -oE 'poet2\.tmp-[A-Za-z0-9.-]+' err | head -n 1)
 [ -n "$left" ] && mkdir "$left" poet2.tmp-mine && touch "$left/poet2.c" || note "no temporary name in: $(cat err)"
 megalith new poet2 >out 2>err || note "after one that was killed: $(cat err)"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every option that "works" is read somewhere: its field stands after -> or . in a file that neither holds rows nor rules. An
-# option that nothing reads would be accepted and do nothing. Fields are looked for as code writes them: ROOM.NAME where the
+# Every option that "works" is read somewhere: its field occurs after -> or . in a file that has neither rows nor rules. An
+# option that nothing reads would be accepted without effect. Fields are searched in the forms that code uses: ROOM.NAME if the
 # struct of the room is part of another, o->NAME in the room itself, cfg->NAME for those of train/, s->NAME for those of engine/.
 set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
-# what follows from these fields is read instead of them
+# for these fields, code reads a value that is derived from them
 derived='bf16|fp64|preset|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage|gradient_accumulation_steps|weight_decay|profile'
 by_rule='overwrite|deepspeed|local_rank' # a rule does what it says
 rows=$(mktemp) code=$(mktemp)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a command would write over: rows of another run stay in a metrics file, links are followed, and a file that the
-# command did not write itself is replaced with --overwrite alone.
+# Existing outputs: rows of another run stay in a metrics file, links are followed, and a file that the
+# command did not write itself is replaced only with --overwrite.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 
 fox_lines 120 >text.txt
@@ -38,7 +38,7 @@ starts_with branch.jsonl first.jsonl "a run that saves nowhere"
 [ "$(ids branch.jsonl | wc -l)" = 2 ] || note "a run that saves nowhere has the id of the run that it comes from"
 train --load a/iter_0000002 --skip-train --metrics-file branch.jsonl
 [ "$(ids branch.jsonl | wc -l)" = 2 ] && [ "$(grep -c "$(cat a/run_id.txt).*" branch.jsonl)" -gt "$(wc -l <first.jsonl)" ] || note "an evaluation is of the run that it looks at"
-# A closed stream gives its number to no file of ours.
+# If a standard stream is closed, no file of ours gets its number.
 "$MEGALITH" "${base[@]}" --log-interval 1 --metrics-file closed.jsonl >&- 2>>log
 [ "$(grep -vc '^{"iteration": ' closed.jsonl)" = 0 ] || note "log lines in a metrics file"
 cp m.jsonl before.jsonl
@@ -62,9 +62,9 @@ train --metrics-file pipe
 wait
 [ "$(grep -c '"lm_loss"' piped)" = 4 ] || note "rows through a pipe: $(cat piped)"
 
-# --- other outputs: what somebody else wrote stays, what the same command wrote is replaced, --overwrite replaces all
+# --- other outputs: files of others stay, files of the same command are replaced, --overwrite replaces all
 corpus='{"text": "a document of a corpus"}'
-# kept NAME FILE COMMAND…: refused, by --dry-run as well, as long as FILE is somebody's; then written, and written again
+# kept NAME FILE COMMAND…: refused, also with --dry-run, while FILE belongs to somebody else; then written, and written again
 kept() {
     local name=$1 file=$2
     shift 2
@@ -96,7 +96,7 @@ kept --profile-trace trace.json "${base[@]}" --profile-trace trace.json --profil
 kept --schedule-svg schedule.svg plan pretrain_gpt --num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
     --micro-batch-size 2 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 --schedule-svg schedule.svg
 
-# a tokenizer: never over a model's or another program's vocabulary, over one of its own always
+# a tokenizer: never replaces a vocabulary of a model or of another program, always one of its own
 learn() { "$MEGALITH" train_tokenizer --input text.txt --vocab-size 270 --workers 1 "$@" >log 2>&1 </dev/null; }
 mkdir -p others model && echo '{"a": 0}' >others/vocab.json && echo 'a b' >others/merges.txt
 learn --output own && learn --output own || note "train_tokenizer over its own output"
@@ -112,7 +112,7 @@ done
 learn --output others --overwrite && ! cmp -s others/vocab.json others.before/vocab.json || note "train_tokenizer --overwrite"
 mkdir notes && echo x >notes/readme && learn --output notes || note "train_tokenizer beside other files"
 
-# a pair of files: over another pair as always, never over an .idx of something else
+# a pair of files: replaces another pair, never an .idx of something else
 echo "an index of a book" >book_text_document.idx
 prepare=(preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix book)
 refuses "preprocess_data over a foreign .idx" "book_text_document.idx: this file is there already and is not an index|--overwrite" "${prepare[@]}"

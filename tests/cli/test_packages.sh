@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/install_packages.sh on made-up machines: nothing missing, no rights, no apt, apt that works, apt whose lists are old.
-# What tools/build.sh says where a library is missing.
+# tools/install_packages.sh on simulated machines: nothing missing, no rights, no apt, apt that works, apt with outdated lists.
+# Also the message of tools/build.sh if a library is missing.
 set -eu
 : "${MEGA_SOURCE:?run by ctest}"
 temp=$(mktemp -d)
@@ -77,7 +77,7 @@ E: no network
 E: no network
 missing packages: apt-get install libjansson-dev"
 
-# Without the library of the tests, the program builds without a warning (make demo); who builds all is told in one line.
+# Without the test library, the program builds without a warning (make demo); building everything prints one line about it.
 mkdir "$temp/tools"
 cp "$MEGA_SOURCE/tools/build.sh" "$temp/tools"
 mkdir "$temp/fakes"

@@ -13,7 +13,7 @@ h=12288
 want=$((96 * (12 * h * h / 8 + 7 * h / 8 + 6 * h) + 51200 / 8 * h + 2048 * h + 2 * h))
 [ "$(grep -c "model parallel rank ([0-7], 0): $want\$" big.log)" = 8 ] || fail "expected $want a rank: $(grep 'number of' big.log)"
 
-# GPT-2's head is worth 4.9 layers: the cut that balances two stages is 8 and 4.
+# The head of GPT-2 costs as much as 4.9 layers, so two stages are balanced with 8 and 4 layers.
 "$MEGALITH" plan --preset gpt2 --micro-batch-size 1 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 >two.log 2>&1 || fail "$(cat two.log)"
 grep -q 'has 29 % more than the mean; --decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 4 would leave 5 %' two.log ||
     fail "balance: $(grep balance two.log)"
@@ -21,14 +21,14 @@ grep -q 'has 29 % more than the mean; --decoder-first-pipeline-num-layers 8 --de
     >even.log 2>&1 || fail "$(cat even.log)"
 grep -q '^balance      the stage that computes most has 5 % more than the mean$' even.log || fail "balance: $(grep balance even.log)"
 
-# docs/layouts.md: sequence parallelism moves ten halves of a layer's activations where tensor parallelism sums four wholes, 25 % more.
+# docs/layouts.md: per layer, tensor parallelism sums four whole activations and sequence parallelism exchanges ten halves, 25 % more.
 shape="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --world-size 2 --tensor-model-parallel-size 2 --print-program"
 # shellcheck disable=SC2086
 "$MEGALITH" plan $shape >sums.log 2>&1 && "$MEGALITH" plan $shape --sequence-parallel >shares.log 2>&1 || fail "$(cat sums.log shares.log)"
 of_layer() { sed -n '/ train /,/ evaluate /p' "$1" | grep -cE "^ +[0-9]+ +$2 +tp +(d\.)?h\.1\."; }
 [ "$(of_layer sums.log all_reduce) $(of_layer shares.log all_gather) $(of_layer shares.log reduce_scatter)" = '4 6 4' ] ||
     fail "exchanges of a layer: $(of_layer sums.log all_reduce), $(of_layer shares.log all_gather), $(of_layer shares.log reduce_scatter)"
-# And selective recomputation drops next to nothing: scores are never kept.
+# Selective recomputation saves almost nothing, because scores are never stored.
 saved() { "$MEGALITH" plan --preset gpt2 --micro-batch-size 1 --print-program "$@" | sed -n 's/^forward . train .* saved \([0-9.]*\) MB.*/\1/p'; }
 awk -v all="$(saved)" -v less="$(saved --recompute-granularity selective)" 'BEGIN { exit !(less < all && less > 0.995 * all) }' || fail "selective recomputation: $(saved) MB, $(saved --recompute-granularity selective) MB"
 
@@ -38,7 +38,7 @@ grep -q 'rank 8 of a world of 8 ranks; expected 0 to 7' out || fail "$(cat out)"
 # shellcheck disable=SC2086
 "$MEGALITH" plan $gpt3 --world-size 8 --tensor-model-parallel-size 3 >out 2>&1 && fail "8 ranks were cut in 3"
 grep -q 'does not divide the world of 8 ranks; sizes that do: ' out || fail "$(cat out)"
-# What a rank may use is asked for: this model does not fit in 100 GB.
+# The limit of a rank is compared: this model does not fit into 100 GB.
 # shellcheck disable=SC2086
 "$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G >out 2>&1 && fail "it fits in 100 GB"
 grep -q 'IT DOES NOT FIT' out || fail "$(cat out)"

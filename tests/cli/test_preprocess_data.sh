@@ -5,7 +5,7 @@ run() { "$MEGALITH" "$@" >out 2>err; }
 bytes() { run preprocess_data --tokenizer-type ByteTokenizer "$@"; }
 same() { cmp "$1_text_document.bin" "$2_text_document.bin" && cmp "$1_text_document.idx" "$2_text_document.idx"; }
 
-# --- one text in every wrapping gives one result
+# --- one text in every input format gives the same result
 for i in $(seq 1 300); do printf '{"id": %d, "text": "document %d \\u00e9\\n", "title": "t%d"}\n' "$i" "$i" "$i"; done >a.jsonl
 gzip -c a.jsonl >a.gz
 bytes --input a.jsonl --output-prefix plain --append-eod || fail "plain"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What pretrain_gpt prints and leaves: Megatron's lines in Megatron's order, exits that save, evaluation, plans.
+# What pretrain_gpt prints and which files it writes: Megatron's lines in Megatron's order, exits that save, evaluation, plans.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fail() { note "$@"; }
 # has FILE REGEX: a line of FILE matches
@@ -63,7 +63,7 @@ awk '/memory \(MB\)/ { gsub(/\|/, ""); if ($9 + 0 <= 0 || $14 + 0 < $9 + 0 || $1
 for key in iteration consumed_samples lm_loss grad_norm learning_rate; do
     head -1 run/metrics.jsonl | grep -q "\"$key\": " || fail "no $key in the metrics"
 done
-# The learning rate of a row and of a line is the one that its step applied: that of the samples before it.
+# The learning rate of a row and of a log line is the one that its step used: it depends on the samples before the step.
 awk 'function lr(n) { return n <= 8 ? 1e-3 * n / 8 : 1e-4 + 9e-4 * 0.5 * (1 + cos(3.14159265358979 * (n - 8) / 40)) }
     FNR == NR { if (match($0, /"learning_rate": [^,]*/)) { rows++
                 rate = substr($0, RSTART + 17, RLENGTH - 17); want = lr(4 * (rows - 1))
@@ -79,7 +79,7 @@ done
 has save/iter_0000012/README.md 'tokens seen \| 12, 48, 1,536'
 [ "$(wc -l <save/progress.txt)" = 2 ] || fail "two lines of progress.txt"
 
-# --- only evaluation, of what was saved, with shape and tokenizer from the folder
+# --- evaluation of a saved model only; shape and tokenizer come from the folder
 "$MEGALITH" pretrain_gpt --load save --use-checkpoint-args --skip-train --micro-batch-size 2 --global-batch-size 4 --train-iters 12 \
     --data-path text_text_document --split 80,10,10 --eval-iters 2 --num-threads 2 >skip.log 2>&1 || { cat skip.log; fail "--skip-train"; }
 has skip.log '^skipping training'
@@ -87,7 +87,7 @@ has skip.log '^result: the losses above; nothing was trained'
 value() { sed -n "s/.*$1 set | lm loss value: \([^ ]*\) .*/\1/p" "$2"; }
 [ -n "$(value test run.log)" ] && [ "$(value test run.log)" = "$(value test skip.log)" ] || fail "the test loss of the saved model is another"
 
-# --- the evaluation of an older checkpoint adds to the metrics of the training, and cuts none
+# --- evaluating an older checkpoint adds rows to the metrics of the training and removes none
 cp run/metrics.jsonl added.jsonl
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --load save/iter_0000006 --skip-train --metrics-file added.jsonl >added.log 2>&1 ||
     { cat added.log; fail "--skip-train --metrics-file"; }
@@ -95,7 +95,7 @@ cp run/metrics.jsonl added.jsonl
 head -n "$(wc -l <run/metrics.jsonl)" added.jsonl | cmp -s - run/metrics.jsonl || fail "an evaluation alone cut the metrics of the training"
 [ "$(($(wc -l <added.jsonl) - $(wc -l <run/metrics.jsonl)))" = 2 ] || fail "a row of validation and one of test are added"
 
-# --- a checkpoint that consumed more of the validation set than these options size it to: its samples come round again
+# --- the checkpoint consumed more validation samples than these options provide: reading starts again at the first one
 often=(--save often --save-interval 4 --eval-interval 1)
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 "${often[@]}" >often.log 2>&1 || { cat often.log; fail "frequent evaluations"; }
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --eval-interval 12 --load often --skip-train >round.log 2>&1 || { cat round.log; fail "--skip-train behind frequent evaluations"; }
@@ -106,7 +106,7 @@ has onward.log 'validation loss at iteration 15 '
 has onward.log 'successfully saved checkpoint at iteration      15 '
 grep -q '"consumed_valid_samples": 108,' often/iter_0000015/state/run.json || fail "12 evaluations of 8 samples and one of 12 are 108"
 
-# --- the epsilon of the layer norms is the folder's, also where options give the shape; another one is said
+# --- the epsilon of layer norms is the folder's, even if options give the shape; a different one is reported
 mkdir epsilon && cp save/iter_0000012/model.safetensors epsilon && sed 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.1/' save/iter_0000012/config.json >epsilon/config.json
 for from in shape folder other; do
     case $from in
@@ -123,7 +123,7 @@ done
 has epsilon.other.log 'layer norms have epsilon 0\.1, this run computes with --layernorm-epsilon 1e-05 \(argument'
 grep -q 'layer norms have' epsilon.shape.log epsilon.folder.log skip.log && fail "a warning of one epsilon"
 
-# --- a folder whose vocabulary is padded beyond the tokenizer's is trained and saved with its own, and goes on from there
+# --- a folder with a padded vocabulary is trained and saved with its own vocabulary size, and can be resumed
 null="--tokenizer-type NullTokenizer --vocab-size 319"
 # shellcheck disable=SC2086
 "$MEGALITH" pretrain_gpt "${base[@]}" $null --train-iters 4 --save wide >log 2>&1 || fail "a wide vocabulary"
@@ -143,7 +143,7 @@ refuses "ids beyond the tokenizer, within the padding" 'holds token id|vocabular
 refuses "more ids than the folder's vocabulary" 'the vocabulary of the tokenizer is 401 here, 320 in the checkpoint' pretrain_gpt --load padded --finetune \
     --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 400 --micro-batch-size 2 --train-iters 2 --lr 1e-3 --data-path text_text_document
 
-# --- a long evaluation says how far it is, also where nobody sees a terminal
+# --- a long evaluation prints its progress, even if the output is not a terminal
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --skip-train --split 0,100,0 --eval-iters 100000 >long.log 2>&1 &
 pid=$!
 for i in $(seq 1 300); do grep -q 'evaluating' long.log && break; sleep 0.05; done
@@ -151,7 +151,7 @@ kill -KILL $pid
 wait $pid 2>/dev/null
 has long.log 'evaluating the validation set: [0-9]+ %, [0-9]+ of 400000 samples, [0-9]+ samples/s, .* left$'
 
-# --- on a terminal: a line that is drawn over, and the loss curve at the end; not where the output is piped
+# --- on a terminal: a progress line that is overwritten, and the loss curve at the end; neither if the output is a pipe
 grep -q -x ' *lm loss' run.log && fail "a curve in a pipe"
 if command -v script >/dev/null; then
     script -qec "stty cols 70; NO_COLOR=1 LC_ALL=C.UTF-8 '$MEGALITH' pretrain_gpt ${base[*]} --train-iters 12" /dev/null </dev/null | tr -d '\r' >terminal.log
@@ -165,7 +165,7 @@ else
     echo "the terminal was left out: no program script"
 fi
 
-# --- signals save and leave
+# --- signals: the run saves and ends
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 100000 --log-interval 1 --save signalled --eval-interval 1000000 >signal.log 2>&1 &
 pid=$!
 for i in $(seq 1 200); do grep -q '^ iteration        3/' signal.log 2>/dev/null && break; sleep 0.05; done
@@ -176,7 +176,7 @@ has signal.log '^exiting program after receiving SIGTERM\.$'
 has signal.log '^\[exiting program at iteration [0-9]+\] datetime: '
 n=$(cat signalled/latest_checkpointed_iteration.txt) && [ "$n" -ge 3 ] && [ -s "$(printf signalled/iter_%07d/model.safetensors "$n")" ] || fail "nothing saved on SIGTERM"
 
-# --- --exit-interval saves and leaves; a second start goes on; a missing --load is said
+# --- --exit-interval: the run saves and ends; a second start continues; a missing --load is reported
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --exit-interval 4 --save twice --load twice >first.log 2>&1 || { cat first.log; fail "first"; }
 has first.log 'could not find the metadata file twice/latest_checkpointed_iteration.txt'
 has first.log 'will start from random'
@@ -188,12 +188,12 @@ has second.log '^ iteration        5/       9 \|'
 [ "$(cat twice/latest_checkpointed_iteration.txt)" = 9 ] || fail "the second run did not end at 9"
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --save twice >third.log 2>&1 || { cat third.log; fail "third"; }
 has third.log 'twice already holds a checkpoint of iteration 9 .* --load twice goes on from iteration 9$'
-# taken back to iteration 3, the newest is no longer what --load takes
+# after going back to iteration 3, --load no longer takes the newest checkpoint
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --load twice --finetune --save twice >fourth.log 2>&1 || { cat fourth.log; fail "fourth"; }
 has fourth.log 'loading checkpoint from twice/iter_0000003'
 has fourth.log 'already holds a checkpoint of iteration 9 and this run begins at 0: .* --load twice/iter_0000009 without --finetune goes on from iteration 9$'
 
-# --- other data than the checkpoint's are said; the same ones, elsewhere and asked for in another way, are not
+# --- data that differ from the checkpoint's are reported; the same data in another folder, or given by other options, are not
 mkdir elsewhere
 cp text_text_document.bin text_text_document.idx elsewhere
 onward() { # NAME OPTIONS: a step further than the second run
@@ -214,7 +214,7 @@ has options.log 'warning: --seed 77 .* was made with 1234: from sample 16 on '
 has options.log 'warning: --dataloader-type cyclic .* was made with single: from sample 16 on '
 has options.log 'warning: --data-path 1 text_text_document .* was made with \["text_text_document"\]: from sample 16 on '
 [ "$(grep -c 'from sample 16 on' options.log)" = 4 ] || fail "options that changed nothing are told: $(grep 'from sample' options.log)"
-# options that change the numbers are listed, each with both values; what changes none is not
+# options that change the numbers are listed with both values; others are not
 onward numbers --adam-beta2 0.95 --clip-grad 0.5 --weight-decay 0.1 --no-decoupled-weight-decay --bf16 --eod-mask-loss --save-dtype bf16 --global-batch-size 8
 sed -n '/options differ from those of the run that wrote the checkpoint (--load twice\/iter_0000004):$/,/^ [^ ]/p' numbers.log | grep '^  --' | sort >numbers.txt
 diff - numbers.txt <<'LINES' || fail "options that differ from the checkpoint's"
@@ -227,11 +227,11 @@ diff - numbers.txt <<'LINES' || fail "options that differ from the checkpoint's"
   --weight-decay was 0.01, is 0.1 from iteration 5 on
 LINES
 grep -q 'options differ' same.log fourth.log tuned.log && fail "options that change no number are listed"
-# the same data by another option: all documents are for training now
+# the same data with another option: all documents are now used for training
 "$MEGALITH" pretrain_gpt "${base[@]/#--data-path/--train-data-path}" --train-iters 10 --load twice/iter_0000004 --override-opt_param-scheduler --eval-iters 0 \
     >whole.log 2>&1 || { cat whole.log; fail "the same data by another option"; }
 has whole.log 'warning: text_text_document: the training samples are not those of the run .*: from sample 16 on '
-# cyclic epochs are cut to whole micro-batches of all ranks: another batch may draw another order
+# cyclic epochs are cut to whole micro-batches of all ranks: another batch size may give another order
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 9 --dataloader-type cyclic --eval-iters 0 --exit-interval 4 --save cyclic >cyclic.log 2>&1 || fail "cyclic"
 samples=$(sed -nE 's/^ > train: .* ([0-9]+) samples$/\1/p' cyclic.log)
 odd=$((samples % 3 > 0 ? 3 : samples % 5 > 0 ? 5 : 7))
@@ -239,13 +239,13 @@ odd=$((samples % 3 > 0 ? 3 : samples % 5 > 0 ? 5 : 7))
     --override-opt_param-scheduler >drawn.log 2>&1 || { cat drawn.log; fail "cyclic with another batch"; }
 has drawn.log "warning: --dataloader-type cyclic draws epochs of $((samples - samples % odd)) from .*: from sample 16 on the samples come in another order"
 
-# --- tokens that changed in place, with the lengths they had, are told
+# --- tokens that changed while their lengths stayed the same are reported
 printf 'x' | dd of=elsewhere/text_text_document.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
 onward changed --data-path elsewhere/text_text_document
 has changed.log 'warning: elsewhere/text_text_document.bin: its tokens were changed since the checkpoint .*: from sample 16 on '
 grep -q 'tokens were changed' same.log options.log && fail "the same data are called changed"
 
-# --- another tokenizer is refused, unless it is meant
+# --- another tokenizer is refused, unless an option allows it
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 10 --load twice --tokenizer-type NullTokenizer --vocab-size 256 >tokenizer.log 2>&1
 [ $? = 2 ] || fail "another tokenizer: exit status"
 has tokenizer.log '--load twice: it was trained with another tokenizer \(ByteTokenizer, .*\) than this run.s \(NullTokenizer, .*--override-tokenizer'
@@ -253,21 +253,21 @@ grep -q 'holds token id' tokenizer.log && fail "a refused tokenizer was held aga
 onward meant --tokenizer-type NullTokenizer --vocab-size 256 --override-tokenizer
 has meant.log 'warning: --override-tokenizer: the tokenizer is not the one of --load twice'
 
-# --- a script that goes on from its own --save, and takes what stands there, begins with the same command
+# --- a script that resumes from its own --save with the checkpoint's arguments starts with the same command
 for iteration in 2 4; do
     "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 4 --eval-iters 0 --exit-interval 2 --save again --load again --use-checkpoint-args >again.log 2>&1 ||
         { cat again.log; fail "the run to iteration $iteration of a script with --use-checkpoint-args"; }
     [ "$(cat again/latest_checkpointed_iteration.txt)" = $iteration ] || fail "again: not at $iteration"
 done
 
-# --- by samples, with a ramp of the batch
+# --- length in samples, with a batch ramp
 "$MEGALITH" pretrain_gpt "${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --rampup-batch-size 2 2 8 --log-interval 1 >ramp.log 2>&1 ||
     { cat ramp.log; fail "ramp"; }
 has ramp.log 'starting from global batch size 2 to global batch size 4 with batch size increments 2 over 8 samples'
 has ramp.log '^ iteration        1/ .*global batch size:     2 '
 has ramp.log '^ iteration       1[0-9]/ .*global batch size:     4 '
 
-# --- a run by samples ends with them, whatever batch it goes on with; one by iterations has the samples for them
+# --- a run with a length in samples ends after them, even if it is resumed with another batch size; one with a length in iterations has enough samples
 samples=("${base[@]//--lr-warmup-iters/--lr-warmup-samples}" --train-samples 40 --save samples --load samples --log-interval 1)
 "$MEGALITH" pretrain_gpt "${samples[@]}" --global-batch-size 8 --exit-interval 2 >samples.log 2>&1 || { cat samples.log; fail "by samples"; }
 "$MEGALITH" pretrain_gpt "${samples[@]}" --exit-interval 3 >samples.log 2>&1 || { cat samples.log; fail "by samples, with smaller batches"; }
@@ -294,7 +294,7 @@ has plan.log 'by PaLM'
 has plan.log 'the head computes its gradient along with the loss.*counts as forward'
 has plan.log 'layer_norm'
 
-# --- a plan beyond the memory shows changes that fit: each is planned again as it is printed
+# --- a plan that exceeds the memory lists changes that fit: each is planned again as printed
 beyond() { # LIMIT LEAST ARGS…: at least LEAST changes are shown, at most three, by time
     local limit=$1 least=$2 shown=0 options
     shift 2
@@ -318,14 +318,14 @@ beyond 8G 1 --preset gpt2 --micro-batch-size 24 --global-batch-size 48 --rampup-
 if "$MEGALITH" plan --preset gpt2 --micro-batch-size 64 --memory-limit 300MB >small.log 2>&1; then fail "a plan beyond 300 MB"; fi
 has small.log 'no micro-batch, recomputation or precision makes it fit \(the least is [0-9.]+ GB\)'
 
-# --- the memory planned is the memory taken, within 3 %
+# --- the planned memory is the memory used, within 3 %
 "$MEGALITH" pretrain_gpt "${base[@]}" --num-layers 4 --hidden-size 384 --seq-length 64 --micro-batch-size 4 --train-iters 3 --bf16 >memory.log 2>&1 ||
     { cat memory.log; fail "memory"; }
 awk '/memory \(MB\)/ { planned = $(NF - 7); taken = $NF }
     END { if (!(planned > 60 && taken - planned < 0.03 * planned && planned - taken < 0.03 * planned)) { print planned " MB planned, " taken " MB taken"; exit 1 } }' \
     memory.log || is_sanitized || fail "planned and taken memory"
 
-# --- characters: shape and tokenizer from the checkpoint alone, after their files are gone
+# --- characters: shape and tokenizer come from the checkpoint alone, after their files were deleted
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type CharTokenizer --vocab-file characters.json \
     --output-prefix characters >>prepare.log 2>&1
 "$MEGALITH" pretrain_gpt "${base[@]}" --tokenizer-type CharTokenizer --vocab-file characters.json --data-path characters_text_document \
@@ -352,7 +352,7 @@ awk -F'"' '/"cat":"step"/ { steps++ } /"cat":"backward"/ { backward++ } /"cat":"
     END { if (steps != 3 || backward < 30 || update < 9 || first < 3) { print steps, backward, update, first; exit 1 } }' trace.json || fail "events of the trace"
 awk 'match($0, /"waited_us":[0-9.]+/) { sum += substr($0, RSTART + 12, RLENGTH - 12) } END { exit !(sum > 0) }' trace.json ||
     fail "no instruction of two threads waited for the other"
-# every instruction lies within a step, and together with the spans they fill most of it
+# every instruction is within a step, and together with the spans they cover most of it
 awk '/"ph":"X"/ { match($0, /"ts":[0-9.]+/); ts = substr($0, RSTART + 5, RLENGTH - 5) + 0; match($0, /"dur":[0-9.]+/)
         dur = substr($0, RSTART + 6, RLENGTH - 6) + 0; n++; from[n] = ts; to[n] = ts + dur; kind[n] = /"cat":"step"/ }
     END { for (i = 1; i <= n; i++) { if (kind[i]) { whole += to[i] - from[i]; continue }
@@ -366,7 +366,7 @@ has none.log 'profile-step-start 10.*: the run ends after 6 iterations'
 # --- a loss that is not finite
 if "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 50 --lr 1e30 --min-lr 0 --clip-grad 0 --save never >nan.log 2>&1; then fail "a loss that is not finite"; fi
 has nan.log 'error: iteration [0-9]+, samples [0-9]+ to [0-9]+ .*(the loss is|the gradient of).*No update was made'
-# A finite loss whose update ruins the weights takes no checkpoint's place; an evaluation that is not finite ends a run as well.
+# A finite loss whose update makes the weights infinite does not replace a checkpoint; an evaluation that is not finite ends a run too.
 long=(pretrain_gpt "${base[@]}" --save good --load good --override-opt_param-scheduler --keep-checkpoints 1 --save-interval 1 --lr-warmup-iters 0)
 "$MEGALITH" "${long[@]}" --train-iters 2 >good.log 2>&1 || fail "a run before the bad update"
 if "$MEGALITH" "${long[@]}" --train-iters 6 --lr 1e39 --min-lr 0 >bad.log 2>&1; then fail "weights that are not finite"; fi

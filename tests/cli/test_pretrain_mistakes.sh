@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Mistakes that pretrain_gpt itself finds out, beyond the rules between options: each message names the subject, what was
+# Mistakes that pretrain_gpt itself detects, in addition to the rules between options: each message names the subject, what was
 # found, what was expected and what to do; the exit status is not 0 and nothing aborts.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
@@ -47,7 +47,7 @@ head -c 100 text_text_document.bin >short_text_document.bin
 cp text_text_document.idx short_text_document.idx
 mistake "cut data" 'short_text_document.bin: found 100 bytes, expected' "${small[@]}" --data-path short_text_document
 grep -q 'building GPT model' <<<"$refused" && note "the cut data were found after the model was built"
-# A named pipe in the place of a file is an error at once; open() would wait for its writer for ever.
+# A named pipe instead of a file is an error at once; open() would wait for a writer for ever.
 piped() { # FILE ARGS…: timeout's 124 is not among the statuses of a mistake
     mv "$1" kept && mkfifo "$1"
     local text status

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # megalith.py is what python/make_module.py writes from the installed headers, and has the functions, members and
-# constants that C has. It keeps what it promises of arrays, mistakes, threads and Ctrl-C (python_module.py), on one rank
-# and on two. examples/mnist.py trains as examples/mnist.c does: the same losses, on one rank and on two.
+# constants that C has. Its arrays, errors, threads and Ctrl-C work as documented (python_module.py), on one rank
+# and on two. examples/mnist.py has the same losses as examples/mnist.c, on one rank and on two.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 for tool in python3 pkg-config; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install $tool)"; done
@@ -40,7 +40,7 @@ other && note "a megalith.py without its library was imported"
 grep -q "^ImportError: libmegalith.so.* is neither in $work/other/lib nor" log || note "what a megalith.py without its library says"
 other LD_LIBRARY_PATH="$(dirname "$PKG_CONFIG_PATH")" || note "LD_LIBRARY_PATH does not help"
 
-# Handwritten digits that nobody wrote: ten random pictures, with noise.
+# Synthetic digits: ten random pictures, with noise.
 "$python" - <<'END' || fail "the digits"
 import gzip
 import numpy as np
@@ -71,7 +71,7 @@ awk '{ sub(",", "", $4) } END { exit !($4 < 2.25) }' of_python || note "mnist.py
 "$python" mnist.py images labels --zero-stge 1 >log 2>&1 && note "a wrong option was accepted"
 grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
 
-# On two ranks, in a shell of its own that is skipped where there is no MPI.
+# On two ranks, in a subshell that is skipped if there is no MPI.
 (
     . "$MEGA_SOURCE/tests/kit/ranks.sh"
     failures=0
@@ -96,7 +96,7 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
     expects exit "SystemExit: 7"
     [ $ended -eq 7 ] || note "sys.exit(7) on one rank ends mpirun with $ended"
 
-    # Ctrl-C of a launched training.
+    # Ctrl-C during a training under megalith launch.
     sed 's/, 3$/, 300/' mnist.py >long.py
     "$MEGALITH" launch --nproc_per_node 2 "$python" long.py images labels >out 2>log </dev/null &
     launched=$!

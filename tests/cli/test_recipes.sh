@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The recipes of ARCHITECTURE.md are true: each tests/recipes/NAME.patch follows one. It applies to the sources, touches
-# no more files than its recipe promises, and the tests that it names pass with it. A patch begins with
+# The recipes of ARCHITECTURE.md work: each tests/recipes/NAME.patch follows one. It applies to the sources, changes
+# no more files than the recipe says, and the tests that it names pass with it. A patch begins with
 #   recipe: TITLE              the recipe, by its title in ARCHITECTURE.md
-#   files: N                   the most files that it takes, beside tests
-#   numbers: ROOM              a room whose objects hold numbers that the patch changes, such as kinds of ops
-#   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line a program
+#   files: N                   how many files it may change at most, not counting tests
+#   numbers: ROOM              a room whose object files depend on numbers that the patch changes, such as kinds of ops
+#   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line for each program
 # The test compiles the sources in the patch, the room of `numbers` and the test programs, without optimization, and
-# links them with the libraries of the build. Where a patch does not apply after a change, mend it in the same commit.
+# links them with the libraries of the build. If a change makes a patch no longer apply, repair the patch in the same commit.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 command -v git >/dev/null || skip "git is not there (apt-get install git)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dependencies point down: with the very flags that a room is compiled with, the headers of rooms on its own floor and
+# Rooms depend only on lower rooms: with the compile flags of a room, the headers of rooms on its own floor and
 # above are not found, and those of the rooms below are.
 set -u
 : "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
@@ -29,7 +29,7 @@ flags_of() {
             -e 's/ -M[DTFQ]* [^ ]*\.[od]\b//g' -e 's/ -MD\b//' -e 's/^[^ ]*ccache //'
 }
 
-# 0 = the header is found inside the source tree. A copy installed on this machine is another thing.
+# 0 = the header is found inside the source tree. A copy installed on this machine does not count.
 sees() {
     echo "#include \"megalith/$2\"" >"$temp/probe.c"
     eval "$1 -H -fsyntax-only '$temp/probe.c'" >"$temp/out" 2>&1 || true
@@ -61,7 +61,7 @@ for room in $rooms; do
             fi
         fi
     done
-    # The probe itself must be able to succeed.
+    # Checks that the probe itself can succeed.
     if [ "$room" != base ] && ! sees "$flags" status.h; then
         echo "$room cannot include megalith/status.h of base:"
         head -n 5 "$temp/out"
@@ -69,7 +69,7 @@ for room in $rooms; do
     fi
 done
 
-# Of the rooms beside and above model/, the rows of tasks alone name a model; the others take any list of layers.
+# Of the rooms on the floor of model/ and above, only the rows of tasks name a model; all other files work with any list of layers.
 named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/gpt\.h"|\bmega_gpt\b' --include='*.[ch]' engine train infer launch cli |
     grep -v -e '/tests/' -e '^train/task_')
 if [ -n "$named" ]; then
@@ -77,7 +77,7 @@ if [ -n "$named" ]; then
     failures=$((failures + 1))
 fi
 
-# How many ranks an axis has, and which stage of ZeRO it is, is decided in graph/ and comm/; these ask nothing of it.
+# Only graph/ and comm/ may depend on the size of an axis or on the ZeRO stage; these rooms must not ask for them.
 asks=$(cd "$MEGA_SOURCE/src" && grep -nE 'size (>|<=) 1\b|size [=!]= 1\b|size (<|>=) 2\b|zero_stage' -r --include='*.[ch]' layers model optim ckpt data |
     grep -v '/tests/')
 if [ -n "$asks" ]; then
@@ -85,7 +85,7 @@ if [ -n "$asks" ]; then
     failures=$((failures + 1))
 fi
 
-# make install merges the folders of headers: no name may occur twice.
+# make install puts the headers of all rooms into one folder, so no name may occur twice.
 twice=$(cd "$MEGA_SOURCE/src" && ls */include/megalith/*.h | sed 's|.*/||' | sort | uniq -d)
 if [ -n "$twice" ]; then
     echo "two rooms have a public header of one name: $twice"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Signals to one process. Each is answered at once on standard error, with its name and with what will happen; a training
-# saves after the batch of an evaluation under way, not after the evaluation, and what has nothing to save leaves nothing.
+# Signals to one process. Each is confirmed at once on standard error, with its name and with what happens next. During an evaluation a
+# training saves after the current batch, not after the whole evaluation. A command with nothing to save leaves no files.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 300 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
@@ -51,7 +51,7 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
     [ "$(cat keep/latest_checkpointed_iteration.txt)" = 5 ] || note "SIG$signal in an evaluation: no checkpoint"
     [ "$signal" = TERM ] || rm -rf keep
-    # the evaluations that follow are those of the run that was never interrupted
+    # later evaluations are those of the run that was never interrupted
     if [ "$signal" = TERM ]; then
         "$MEGALITH" "${base[@]}" "${eval[@]}" --load keep >out 2>err || note "the run does not go on"
         diff <(grep 'validation loss at iteration 10 ' whole) <(grep 'validation loss at iteration 10 ' out) >log ||
@@ -60,7 +60,7 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     fi
 done
 
-# --- nobody reads what a training prints: it waits, and a signal makes it save all the same
+# --- nobody reads the output of a training: it waits, and still saves when a signal comes
 for both in no yes; do
     rm -rf keep err metrics pipe
     mkfifo pipe
@@ -98,7 +98,7 @@ rm -rf keep
 [ "$(grep -cE '^ iteration +[0-9]+/' out)" = 300 ] || note "a slow reader: lines are missing"
 rm -rf keep
 
-# --- under nohup a closed terminal is none of its business
+# --- under nohup, a run ignores that its terminal closes
 rm -f out err
 (
     trap '' HUP
@@ -125,7 +125,7 @@ grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err |
 [ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
 find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the index is built: half a file is left"
 
-# --- generation: after the instruction under way; what is finished stays
+# --- generation: ends after the current instruction; finished texts are kept
 "$MEGALITH" "${base[@]}" --eval-iters 0 >log 2>&1 || fail "a training: $(tail -n 3 log)"
 generate=(generate_samples_gpt --load keep --num-threads 1)
 rm -f out err
@@ -142,7 +142,7 @@ answered generation SIGTERM "after the instruction under way"
 grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . && note "SIGTERM to generation: half a text is in its file"
 grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err || note "SIGTERM to generation: what is finished is not told: $(cat err)"
 
-# a conversation that waits for its next prompt
+# --interactive while it waits for the next prompt
 mkfifo prompts
 rm -f out err
 "$MEGALITH" "${generate[@]}" --out-seq-length 8 <prompts >out 2>err &
@@ -155,7 +155,7 @@ exec 3>&-
 [ $status -eq 130 ] || note "Ctrl-C to a conversation: exit status $status"
 answered "a conversation" 'Ctrl-C .SIGINT.' "after the instruction under way"
 
-# --- tasks: after the instruction under way, without a result
+# --- tasks: end after the current instruction, without a result
 fox_lines 100000 >long.txt
 rm -f out err
 "$MEGALITH" tasks --task LM_LOSS --load keep --valid-data long.txt --micro-batch-size 1 --num-threads 1 >out 2>err &

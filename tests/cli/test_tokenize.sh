@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train_tokenizer and tokenize as a user types them: results, both ways, and mistakes.
+# train_tokenizer and tokenize as a user types them: results in both directions, and mistakes.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fail() { note "$@"; }
 equal() { # NAME FOUND EXPECTED

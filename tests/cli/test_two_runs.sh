@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two runs with one --save: the second is refused, or takes over and the first stops; the run's id; foreign folders in SAVE.
+# Two runs with one --save: the second is refused, or takes over and the first stops; the run's id; folders of others in SAVE.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 60 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --append-eod --output-prefix t >log 2>&1 || fail "preparing the data"
@@ -18,7 +18,7 @@ refuses "a second run" "--save save: process $first on host $host has been writi
 refuses "a second run by another name" "process $first on host $host" "${base[@]}" --train-iters 5 --save ./save/../save
 kill -0 $first || fail "the first run ended: $(tail -n 2 first.log)"
 id=$(cat save/run_id.txt)
-# The second goes on from the newest checkpoint of the first and is far ahead at once: neither mixes into the other.
+# The second continues from the newest checkpoint of the first and is soon far ahead: the two runs never mix their files.
 "$MEGALITH" "${run[@]}" --train-iters 2000000 --exit-interval 1000000 --save-interval 1000000 --save-takeover >second.log 2>&1 &
 second=$!
 wait $first && fail "the run that was taken over ends with status 0"
@@ -30,7 +30,7 @@ until grep -q 'successfully loaded' second.log || ! kill -0 $second 2>/dev/null;
 from=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' second.log)
 [ "$at" -le $((${from:-0} + 1)) ] || fail "the first run saved $at although the second had taken over at $from"
 [ -z "$(find save -name '*.tmp-*')" ] || fail "left behind: $(ls save)"
-# Dead without a word: the next goes on at once, and is the same run.
+# After a kill -9 the next run continues at once, with the same run id.
 kill -9 $second
 wait $second 2>/dev/null
 [ -e save/run.lock ] || fail "kill -9 removed the lock"
@@ -41,19 +41,19 @@ grep -q "process $second on host $host, which began to write there at 20.*, is d
 grep -q "\"run_id\": \"$id\"" "save/$(printf 'iter_%07d' $((at + 1)))/state/run.json" || fail "no id in run.json"
 "$MEGALITH" "${base[@]}" --train-iters 2 --save anew --load anew >log 2>&1 || fail "a new run"
 [ "$(cat anew/run_id.txt)" != "$id" ] || fail "two runs have one id"
-# A start that fails, and an end by a signal, release it as well.
+# A start that fails, and an end by a signal, release the lock too.
 refuses "a start that fails" "its network is not the one asked for" "${run[@]}" --train-iters 5 --hidden-size 32
 [ ! -e save/run.lock ] || fail "a start that failed left its lock"
 "$MEGALITH" "${base[@]}" --train-iters 3 --skip-train --save nowhere >log 2>&1 || fail "--skip-train"
 [ ! -e nowhere ] || fail "--skip-train writes to --save"
 
-# --- a takeover that cannot begin ends nobody: with a mistake in the options, and in what they lead to
+# --- a takeover that cannot start ends no other run: with a mistake in the options, and with one in files
 "$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save kept >first.log 2>&1 &
 first=$!
 until grep -qs '^ iteration ' first.log && [ -e kept/run.lock ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
 refuses "a takeover with a mistake" "--log-interval" "${base[@]}" --train-iters 5 --save kept --save-takeover --log-interval nine
 case $refused in *'taken over'*) note "a mistyped command took over: $refused" ;; esac
-# (its --metrics-file is looked at after the lock is taken)
+# (its --metrics-file is checked after the lock is taken)
 echo notes >notes.txt
 refuses "a takeover that fails later" "--save kept: given back to process $first|notes.txt" \
     "${base[@]}" --train-iters 5 --save kept --save-takeover --metrics-file notes.txt
@@ -62,7 +62,7 @@ kill -TERM $first
 wait $first || fail "the first run ended after takeovers that failed: $(tail -n 3 first.log)"
 [ -e kept/latest_checkpointed_iteration.txt ] && [ ! -e kept/run.lock ] || fail "the first run did not save: $(ls kept)"
 
-# --- a lock that somebody removed is made again, and the run goes on
+# --- a lock file that somebody deleted is created again, and the run continues
 "$MEGALITH" "${base[@]}" --train-iters 2000000 --keep-checkpoints 1 --save bare >first.log 2>&1 &
 first=$!
 until [ -e bare/latest_checkpointed_iteration.txt ] || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
@@ -80,7 +80,7 @@ rm -r bare # and all that it lies in
 kill -TERM $first
 wait $first && [ -e bare/latest_checkpointed_iteration.txt ] || fail "a run whose folder was removed does not save: $(tail -n 3 folder.log)"
 
-# --- SAVE is made while a run starts: it must not begin from nothing over what another saved meanwhile
+# --- SAVE is created while a run starts: the run must not start from random weights and overwrite what another run saved meanwhile
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 258 --output bpe >log 2>&1 || fail "a tokenizer"
 words=("${base[@]}" --tokenizer-type GPT2BPETokenizer --vocab-file bpe/vocab.json --train-iters 2 --save late --load late)
 # its merges come from a pipe that holds less than their first line: `reads` is there once the run has looked at SAVE and reads
@@ -98,7 +98,7 @@ touch faster
 wait $slow && fail "the slower run ends with status 0"
 grep -q 'error: .*--save late: another run made this folder and saved checkpoints there' slow.log || fail "the slower run does not say why: $(tail -n 3 slow.log)"
 [ "$(cat late/iter_0000002/state/checksums.json)" = "$before" ] || fail "the slower run replaced a checkpoint of the faster one"
-# --- and started in the same instant, one of them writes, or one after the other
+# --- started at the same instant: only one writes, or one after the other
 for i in 1 2 3 4 5; do
     for k in 1 2; do "$MEGALITH" "${base[@]}" --train-iters 3 --save "both$i" --load "both$i" >both$k.log 2>&1 & pids[k]=$!; done
     ended=0
@@ -109,7 +109,7 @@ for i in 1 2 3 4 5; do
     [ $ended -ge 1 ] && [ $other -eq 0 ] || fail "two runs at once: $ended ended well: $(tail -n 2 both1.log both2.log)"
 done
 
-# --- folders in SAVE that are not ours are never replaced, and named before anything is computed
+# --- folders of others in SAVE are never replaced; the message comes before anything is computed
 foreign() { # NAME FILE: iter_0000004 with that file alone
     rm -rf other
     mkdir -p "other/iter_0000004/$(dirname "$2")"
@@ -120,7 +120,7 @@ foreign() { # NAME FILE: iter_0000004 with that file alone
 }
 foreign "a Hugging Face folder" config.json
 foreign "a folder of Megatron" mp_rank_00/model_optim_rng.pt
-# The tracker of another program names where that one goes on: it is not replaced either.
+# The tracker file of another program is not replaced either, because that program resumes from it.
 tracked() { # NAME IN-TRACKER FOLDER
     rm -rf other
     mkdir -p "other/$3/mp_rank_00"

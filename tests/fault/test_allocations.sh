@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Nothing is allocated inside a step: runs of 10 and of 30 iterations make the same number of allocations in megalith's own
 # code (and the JSON library's), with a log line, a metrics row and TensorBoard events at every iteration or at none. Calls
-# are counted by caller in tests/fault/shim/fault_shim.c; what the C library takes for itself is not counted.
+# are counted by caller in tests/fault/shim/fault_shim.c; allocations inside the C library are not counted.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 need_shim
 fox_lines 60 >t.txt

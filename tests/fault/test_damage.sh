@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Files that were cut or have flipped bytes: every file of a checkpoint, a data set, an index cache, a tokenizer. What
-# carries a checksum gives the same result or an error that names the file; a cache is built again; what has no checksum
-# (.bin and .idx as Megatron defines them, vocabularies) gives no crash, and an error names the file.
+# Files that were truncated or have flipped bits: every file of a checkpoint, a data set, an index cache, a tokenizer. A file
+# with a checksum gives the same result or an error that names it; a cache is built again. Files without a checksum
+# (.bin and .idx as Megatron defines them, vocabularies) never cause a crash, and an error names the file.
 #
-#   MEGA_DAMAGES=N (default 3) cuts and N flips of each file, at places drawn with MEGA_SEED (1),
-#   besides the ends. `make crash` asks for more of both.
+#   MEGA_DAMAGES=N (default 3): N cuts and N flips of each file, at random offsets (MEGA_SEED, default 1) and at both
+#   ends. `make crash` sets more of both.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 many=${MEGA_DAMAGES:-3}
 seed=${MEGA_SEED:-1}
@@ -32,7 +32,7 @@ outcome() {
         grep -qF "${1##*/}" err || fail "$3: status $rc, and the file is not named"
     fi
 }
-# A byte becomes another one.
+# Changes one byte.
 flip() {
     local byte
     byte=$(od -An -tu1 -j "$2" -N1 "$1")
@@ -40,7 +40,7 @@ flip() {
     printf "\\$(printf '%03o' $((byte ^ (1 << (RANDOM % 8)))))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 pick() { echo $((($1 > 0) ? (RANDOM * 32768 + RANDOM) % $1 : 0)); }
-# damage FOLDER FILE HOW: the folder is put back after each
+# damage FOLDER FILE HOW: the folder is restored after each
 damage() {
     local folder=$1 file=$2 how=$3 size at
     rm -rf whole
@@ -87,7 +87,7 @@ train() { bash train "$@"; }
 train --save save --save-interval 3 --exit-interval 3 >err 2>&1 || fail "a checkpoint"
 cp -r data data-whole
 
-# --- a checkpoint, by the run that goes on from it: two more iterations
+# --- a checkpoint, read by a run that resumes for two more iterations
 cat >resume <<'END'
 rm -rf next m.jsonl
 bash train --load save --metrics-file m.jsonl --exit-interval 5 && grep -o '"iteration": [0-9]*\|"lm_loss": [^,]*' m.jsonl >out
@@ -105,7 +105,7 @@ run=(bash generate)
 begin "generating"
 for f in config.json model.safetensors tokenizer.json state/checksums.json; do damage save "save/iter_0000003/$f" checked; done
 
-# --- the index cache: whatever is wrong with it, it is built again
+# --- the index cache: with any damage it is built again
 cat >fresh <<'END'
 rm -f m.jsonl
 bash train --metrics-file m.jsonl --exit-interval 2 && grep -o '"iteration": [0-9]*\|"lm_loss": [^,]*' m.jsonl >out
@@ -114,7 +114,7 @@ run=(bash fresh)
 begin "a fresh run"
 for f in cache/*; do damage cache "$f" same; done
 
-# --- a data set: .bin and .idx carry no checksum, so flipped tokens train; sizes and offsets that contradict each other do not
+# --- a data set: .bin and .idx have no checksum, so flipped tokens are trained on; sizes and offsets that contradict each other are refused
 for f in data/*; do damage data "$f" clean; done
 run=("$MEGALITH" data verify data/t_text_document)
 cut=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A disk that fills: whatever a command was writing, the message names the file with what it needs and what is available,
-# nothing half is committed, what was whole stays whole, repeated tries leave no more after than one, and with room the
-# same command ends as if nothing had happened. The disk is a small tmpfs, and an ext4 in a file where that can be had
-# (large tensors go past the page cache there).
+# A disk that fills. Whatever a command is writing, the message names the file, the bytes it needs and the bytes free.
+# No incomplete file gets its final name, complete files stay, repeated tries leave no more files than one, and with enough space the
+# same command succeeds. The disk is a small tmpfs, and an ext4 in a file if the test may mount one
+# (large tensors are written without the page cache there).
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 disk=$work/disk
 mkdir "$disk"
@@ -22,7 +22,7 @@ fail() {
     ls -lR "$disk" | head -n 40
     exit 1
 }
-# refused FILE-REGEX COMMAND…: fails without a crash and says which file, what it needs and what there is
+# refused FILE-REGEX COMMAND…: fails without a crash and prints the file, the bytes needed and the bytes free
 refused() {
     local file=$1 rc
     shift
@@ -45,20 +45,20 @@ train() { # --save, hidden size, further options; a checkpoint is 48 bytes * 12 
         --num-threads 1 --log-interval 1 --save-interval 1 --save "$save" --load "$save" --keep-checkpoints 1 "$@"
 }
 
-# --- the second checkpoint of a run finds no room: the first stays, and is gone on from
+# --- no space for the second checkpoint of a run: the first stays, and can be resumed from
 checkpoints() { # KIND HIDDEN
     train "$work/whole-$2" "$2" >log 2>&1 || fail "the run that nothing happened to"
     refused "$disk/save/iter_0000002[^ ]*safetensors" train "$disk/save" "$2"
     local before
     before=$(entries)
-    # what is known not to fit is refused before anything is computed, by --dry-run as well
+    # a run that certainly does not fit is refused before anything is computed, also with --dry-run
     for dry in '' --dry-run; do
         train "$disk/save" "$2" ${dry:+"$dry"} >log 2>&1 && fail "$1: no room for a checkpoint, found by nobody ${dry:+with $dry}"
         grep -q "error: --save $disk/save: a checkpoint needs [0-9.]* MB and its file system has [0-9.]* [kMG]*B free; free some space, or choose another folder" log &&
             ! grep -q 'iteration        2' log || fail "$1: no word of the checkpoint's bytes ${dry:+with $dry}"
         [ "$(entries)" = "$before" ] || fail "$1: the refused run left something: $(diff <(echo "$before") <(entries))"
     done
-    # a save that was cut off holds room that the next save frees first: the run is tried
+    # a save that was interrupted left files, which the next save removes first: the run is allowed to try
     for _ in 1 2 3 4 5; do
         mkdir "$disk/save/iter_0000002.tmp-gone-00000000-1"
         refused "$disk/save/iter_0000002[^ ]*safetensors" train "$disk/save" "$2"
@@ -82,7 +82,7 @@ if command -v mkfs.ext4 >/dev/null && truncate -s 80m disk.img && mkfs.ext4 -q -
     kinds="tmpfs, ext4"
 fi
 
-# --- data: the pair that was there stays; nothing of the new one does
+# --- data: the existing pair stays; no part of the new one does
 mount_tmpfs 1m || fail "mounting"
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines "${byte[@]}" --output-prefix "$disk/p" >log 2>&1 || fail "a small pair"
 seq 1 200000 >long.txt
@@ -99,7 +99,7 @@ refused "$disk/m.bin" "$MEGALITH" data merge --input both_text_document both_tex
 [ "$(entries)" = "$before" ] || fail "merge left something behind"
 unmount
 
-# --- a tokenizer: old files stay, all of them
+# --- a tokenizer: all old files stay
 mount_tmpfs 64k || fail "mounting"
 learn() { timeout 120 "$MEGALITH" train_tokenizer --input t.txt --vocab-size "$1" --output "$disk/vocab" --workers 1; }
 learn 280 >log 2>&1 || fail "a small tokenizer"
@@ -112,7 +112,7 @@ for _ in 1 2 3; do
 done
 unmount
 
-# --- what a run writes besides: metrics, events. It warns once, trains on, and says at the end what is missing.
+# --- other files of a run: metrics, events. It warns once, continues, and lists at the end what is missing.
 trains() { # OPTION PATH LOST COMMAND…
     local option=$1 path=$2 lost=$3
     shift 3
@@ -133,7 +133,7 @@ mount_tmpfs 4k || fail "mounting"
 trains --tensorboard-dir "$disk" events long events 16 --tensorboard-dir "$disk"
 unmount
 
-# --- the index cache: a note, and the run goes on
+# --- the index cache: a note, and the run continues
 mount_tmpfs 4k || fail "mounting"
 long cached 16 --data-cache-path "$disk" --metrics-file c.jsonl >log 2>&1 || fail "a full cache ends the run"
 grep -qE "index built, but not cached .*$disk/[^ ]*: cannot [a-z]*: No space left on device; the file needs [0-9]* bytes" log || fail "no word of the full cache"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The n-th allocation, open, write, fsync, rename … of each command fails, for n = 1, 2, 3, … until the command passes.
-# Each time: an error that is said, an exit status that is no crash and no hang, nothing damaged that was whole before,
-# and the run afterwards succeeds. Calls are failed by tests/fault/shim/fault_shim.c.
+# Each time there is an error message, no crash and no hang, every file that was complete before still is,
+# and the next run succeeds. tests/fault/shim/fault_shim.c makes the calls fail.
 #
 #   MEGA_FAULTS=N   every call up to n = 4, then about N more spread over the rest (default 3); 0: every one
 #   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
-#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache
+#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written without the page cache
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 need_shim

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Metrics, TensorBoard events and a trace that cannot be written for a while: one warning, the training goes on, what waits
-# is written when there is room or the folder is back; what is missing in the end is named.
+# Metrics, TensorBoard events and a trace that cannot be written for a while: there is one warning and the training continues. Waiting rows
+# are written when there is space or the folder is back; rows that are lost in the end are listed.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 pid=
 trap '[ -z "$pid" ] || kill -9 $pid 2>/dev/null; rm -rf "$work"' EXIT
@@ -9,7 +9,7 @@ fox_lines 60 >t.txt
 base=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 --global-batch-size 1 --lr 1e-3
     --lr-decay-style constant --tokenizer-type ByteTokenizer --data-path t_text_document --split 100,0,0 --eval-iters 0
     --num-threads 1 --log-interval 1000)
-# begin OPTIONS…: a training in the background, its words in log by way of a pipe, which no limit on files touches
+# begin OPTIONS…: starts a training in the background. Its output reaches the file log through a pipe, so that no limit on files affects it
 begin() {
     "$MEGALITH" "${base[@]}" --train-iters 1000000 "$@" > >(ulimit -S -f unlimited; exec cat >log) 2>&1 </dev/null &
     pid=$!
@@ -39,7 +39,7 @@ rows() {
     sed -n 's/^{"iteration": \([0-9]*\), .*"lm_loss".*}$/\1/p' "$1" | awk -v n="$2" -v last="$last" '$1 != n++ {bad = 1} END {exit bad || n != last + 1}'
 }
 
-# --- a limit on the size of files, as a full disk is: raised while the training runs
+# --- a limit on the size of files, which acts like a full disk: raised while the training runs
 if command -v prlimit >/dev/null; then
     ulimit -S -f 24
     begin --metrics-file m.jsonl --profile-trace trace.json --profile-step-start 3 --profile-step-end 20
@@ -55,7 +55,7 @@ if command -v prlimit >/dev/null; then
     python3 -c 'import json; json.load(open("trace.json"))' 2>/dev/null || tail -c 4 trace.json | grep -q ']}' || note "the trace was not written in the end"
 fi
 
-# --- progress.txt cannot be written (a folder has its name): saving goes on
+# --- progress.txt cannot be written (a folder has its name): saving continues
 mkdir -p progress/progress.txt
 "$MEGALITH" "${base[@]}" --train-iters 4 --save progress --save-interval 1 --log-progress >log 2>&1 || note "progress.txt ends the training: $(tail -n 2 log)"
 [ "$(cat progress/latest_checkpointed_iteration.txt)" = 4 ] || note "checkpoints after progress.txt could not be written"
@@ -92,7 +92,7 @@ await said 'warning: --metrics-file: far/gone/m.jsonl: cannot open for writing'
 end "a folder that is gone"
 said 'warning: --metrics-file far/gone/m.jsonl: rows of iterations 1 to [0-9]* are missing: far/gone/m.jsonl: cannot open' ||
     note "what is missing: $(grep warning log)"
-# --- a metrics file that somebody removes is begun again
+# --- a metrics file that somebody deletes is created again
 begin --metrics-file m2.jsonl
 await test -s m2.jsonl
 rm m2.jsonl

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# kill -9 at many moments of preprocess_data and of data merge over an older pair: the pair is the old one, the new one, and
-# never anything else; nothing is left by the next run. Half of the time a second process works on the same prefix: it is
-# refused, or continues after the first was killed, and is killed at some moment, too.
+# kill -9 at many moments of preprocess_data and of data merge that replace an older pair. Afterwards the pair is the old or the new one,
+# never a mixture, and the next run leaves no temporary files. Half of the time a second process works on the same prefix: it is
+# refused, or continues after the first was killed, and is killed at some moment too.
 #
-#   MEGA_KILLS=N (default 6) kills of each command; `make crash` asks for 1,000
+#   MEGA_KILLS=N (default 6) kills of each command; `make crash` sets 1,000
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/kills.sh"
 kills=${MEGA_KILLS:-6}
-# Three inputs with .bin files of one size, so that a mixture would open; it is found by comparing all bytes.
+# Three inputs whose .bin files have the same size, so that a mixture could be opened; comparing all bytes detects it.
 seq 100001 300000 | sed 's/.*/{"text": "document & of a long input, & & &"}/' >input0.jsonl
 tac input0.jsonl | sed 's/ of a long input,/ of a long inpet,/' >input1.jsonl
 sed 's/ a long input, / A LONG INPUT, /' input0.jsonl >input2.jsonl
@@ -23,7 +23,7 @@ for n in 0 1 2; do (merge_pair $n merged$n) >log 2>&1 || fail "the whole merge $
 took_merge=$((($(date +%s%N) - begin) / 3000000 + 1))
 [ "$(stat -c %s whole0_text_document.bin)" = "$(stat -c %s whole1_text_document.bin)" ] || fail "the inputs differ in length"
 
-# rounds_of COMMAND KIND: over the pair k, as the pairs KIND0, KIND1 and KIND2 are
+# rounds_of COMMAND KIND: kills COMMAND while it replaces the pair k; the correct results are the pairs KIND0, KIND1 and KIND2
 rounds_of() {
     command=$1
     kind=$2
@@ -47,7 +47,7 @@ rounds_of make_pair whole
 span=$took_merge
 rounds_of merge_pair merged
 
-# A signal that can be answered leaves nothing at all.
+# After a signal that the program can handle there are no temporary files.
 rm -f k_text_document.*
 mkfifo pipe
 "$MEGALITH" preprocess_data --tokenizer-type ByteTokenizer --input - --output-prefix t <pipe >/dev/null 2>err &
@@ -55,7 +55,7 @@ pid=$!
 exec 3>pipe
 head -c 3000000 input0.jsonl >&3
 until compgen -G 't_text_document.bin.tmp-*' >/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
-# Meanwhile nobody else writes there.
+# While it runs, no other process writes there.
 refuses "a second preprocess_data" "data set t_text_document: process $pid on host $host has been writing there since 20|choose another --output-prefix" \
     preprocess_data --tokenizer-type ByteTokenizer --input input0.jsonl --output-prefix t
 refuses "a merge to the same prefix" "data set t_text_document: process $pid on host $host" data merge whole0_text_document --output-prefix t_text_document

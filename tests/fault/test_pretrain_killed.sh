@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is whole and at
-# most one step after the metrics; in the end the loss curve is that of a run that nothing happened to. Half of the time a
-# second run is started with the same --save: it is refused, or continues where the first was killed, and is killed, too.
+# kill -9 at random moments of a run that saves every iteration. After each kill the newest checkpoint is complete and at
+# most one step after the metrics; in the end the loss curve is that of a run without kills. Half of the time a
+# second run is started with the same --save: it is refused, or continues where the first was killed, and is killed too.
 #
-#   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` asks for 1,000.
-#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that pass the page cache.
+#   MEGA_KILLS=N (default 15) kills; MEGA_SEED=S the moments. `make crash` sets 1,000.
+#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written without the page cache.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/kills.sh"
 kills=${MEGA_KILLS:-15}
@@ -29,7 +29,7 @@ begin_run() { # FOLDER, options: in the place of this shell, so that a kill meet
         --save "$folder" --load "$folder" --keep-checkpoints 2 --metrics-file "$folder.jsonl" "$@"
 }
 run() { (begin_run "$@"); }
-# How long from the start to ten iterations: the moments lie between nothing and a little more than that.
+# Measures the time from the start to ten iterations; kills come between 0 and a little more than that.
 begin=$(date +%s%N)
 run first --exit-interval 10 >log 2>&1 || fail "a run of ten iterations"
 span=$((($(date +%s%N) - begin) / 1000000 + 1))
@@ -96,7 +96,7 @@ while [ "$killed" -lt "$kills" ]; do
     check_log log
     check_log log2
     [ "$tracker" -ge "$last" ] || fail "the tracker went back from $last to $tracker"
-    # The machine's speed changes: the moments stay between nothing and a little more than ten iterations.
+    # The speed of the machine changes, so adapt the range to a little more than ten iterations.
     if [ $((tracker - last)) -gt 12 ]; then
         span=$((span * 4 / 5 + 1))
     elif [ $((tracker - last)) -lt 8 ] && [ "$moment" -gt "$span" ]; then
@@ -106,7 +106,7 @@ while [ "$killed" -lt "$kills" ]; do
     seen=$(sed -n 's/^{"iteration": \([0-9]*\),.*}$/\1/p' save.jsonl 2>/dev/null | tail -n 1)
     [ "${seen:-0}" -le $((tracker + 1)) ] || fail "iteration $seen is in the metrics, $tracker is saved"
     [ "${seen:-0}" -gt "$tracker" ] && lost=$((lost + 1))
-    # at most: two kept, one on its way out, one half written, tracker, run id, lock, and one temporary file of these each run
+    # at most: two checkpoints that are kept, one being removed, one half written, tracker, run id, lock, and for each run one temporary file of these
     [ "$(ls save 2>/dev/null | wc -l)" -le 10 ] || fail "leftovers pile up in save"
     [ "$(ls index-cache 2>/dev/null | wc -l)" -le 24 ] || fail "leftovers pile up in index-cache: $(ls index-cache)"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# kill -9 at many moments of train_tokenizer over an older tokenizer: its files are the old ones, the new ones, or vocab.json
-# is not there; what is left does not pile up. Half of the time a second process writes another tokenizer to the same folder:
-# it is refused, or continues after the first was killed, and is killed, too.
+# kill -9 at many moments of train_tokenizer that replaces an older tokenizer. Afterwards its files are all old or all new, or vocab.json
+# is missing; temporary files do not accumulate. Half of the time a second process writes another tokenizer to the same folder:
+# it is refused, or continues after the first was killed, and is killed too.
 #
 #   MEGA_KILLS=N (default 20) kills; `make crash` asks for 1,000
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
@@ -15,7 +15,7 @@ span=$((($(date +%s%N) - begin) / 3000000 + 1))
 
 make_one() { learn "${size[$1]}" out t.txt; }
 look() {
-    # of two dead processes and of a run: what one writes at a time
+    # temporary files of two dead processes and of a running one
     [ "$(ls out | wc -l)" -le $(($(ls whole0 | wc -l) * 4)) ] || fail "leftovers pile up: $(ls out)"
     found=none
     [ -e out/vocab.json ] || {
@@ -31,15 +31,15 @@ was=0
 cp -r whole0 out
 kill_rounds "${MEGA_KILLS:-20}"
 diff -rq out whole1 >/dev/null || fail "left in the folder: $(ls out)"
-# While the first reads, which is until the pipe is closed, nobody else writes there; a signal that can be answered leaves
-# nothing at all.
+# While the first process reads (until the pipe is closed), no other process writes there; after a signal that it can handle
+# there are no temporary files.
 mkfifo pipe
 (learn 600 fresh pipe) >err 2>&1 &
 pid=$!
 exec 3>pipe # continues when the other end is opened
 refuses "a second train_tokenizer" "--output fresh: process $pid on host $host has been writing there since 20|choose another --output" \
     train_tokenizer --input t.txt --vocab-size 300 --output fresh
-# A folder has many names, and may be the only place where this user may write.
+# A folder may be named in several ways, and may be the only one in which this user may write.
 for name in ./fresh/ fresh/. link link/; do
     ln -sfn fresh link
     refuses "a second train_tokenizer in $name" "--output $name: process $pid on host $host has been writing there" \

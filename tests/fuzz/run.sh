@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the fuzzers and runs them one after another.
 #
-#   tests/fuzz/run.sh seconds=60 [only=REGEX]    each so long, with new inputs
-#   tests/fuzz/run.sh runs=2000 [only=REGEX]     each so many inputs, the same ones every time
+#   tests/fuzz/run.sh seconds=60 [only=REGEX]    60 seconds each, with new inputs
+#   tests/fuzz/run.sh runs=2000 [only=REGEX]     2000 inputs each, the same ones every time
 #
 # An input that fails stays in FUZZ_FOUND (default build-fuzz/found). Status 77: skipped.
 set -u
@@ -35,7 +35,7 @@ for program in build-fuzz/fuzz/fuzz_*; do
     new=$trial/$name
     mkdir -p "$new"
     if [ -n "$runs" ]; then limit=(-runs="$runs" -seed=1); else limit=(-max_total_time="$seconds"); fi
-    # a single block beyond 64 MiB is refused by libFuzzer, the sum by tests/fuzz/kit.c
+    # libFuzzer refuses a single block larger than 64 MiB, tests/fuzz/kit.c a larger total
     if ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 "$program" "${limit[@]}" -timeout=20 \
         -malloc_limit_mb=64 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/$name-" \
         "$new" "tests/fuzz/corpus/$name" >"$trial/$name.log" 2>&1; then

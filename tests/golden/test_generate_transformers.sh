@@ -37,7 +37,7 @@ for options in "" "--recompute" "--batch 3"; do
     # shellcheck disable=SC2086
     "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --sample-output-file got.txt --out-seq-length 40 --greedy \
         $options >log 2>&1 || { cat log; exit 1; }
-    # Bytes that are no UTF-8 pass through here; transformers shows U+FFFD for them. newline="": a token may be a carriage return.
+    # Bytes that are not UTF-8 are kept here; transformers shows U+FFFD for them. newline="": a token may be a carriage return.
     "$MEGA_PEERS" -c 'open("shown.txt", "w").write(open("got.txt", errors="replace", newline="").read())'
     if ! cmp shown.txt expected.txt; then
         echo "FAILED: greedy text differs from transformers' with options '$options'"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A step of examples/resnet18_cifar10.c equals PyTorch's: loss, gradients and running statistics, in fp32 and float64.
+# One step of examples/resnet18_cifar10.c equals PyTorch's: loss, gradients and running statistics, in fp32 and float64.
 set -eu
 : "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -18,7 +18,7 @@ sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 cmake --install "$MEGA_BUILD" --prefix "$temp/at" >log 2>&1 || { cat log; exit 1; }
 PKG_CONFIG_PATH=$(dirname "$(find "$temp/at" -name megalith.pc)")
 export PKG_CONFIG_PATH
-# The batch is one group of batch norm.
+# The whole batch is one group of batch norm.
 # shellcheck disable=SC2046  # lists of words
 $cc -std=c17 -O1 -Wall -Wextra -Werror ${sanitize:+-fsanitize=$sanitize} $(pkg-config --cflags megalith) \
     -DBATCH=16 -DGROUP=16 -DTEST=1 "$MEGA_SOURCE/tests/golden/resnet18_step.c" -o step $(pkg-config --libs megalith) -lm

@@ -1,19 +1,19 @@
 # shellcheck shell=bash
-# Rounds of kill -9 over one output, half of them with a second process that writes there, too. After kit.sh; a test sets
+# Rounds of kill -9 on one output, half of them with a second process that writes there too. Source kit.sh before this file. A test sets
 #
-#   make_one N    becomes (exec) the command that writes variant N (0, 1 or 2) of the output
-#   look          sets $found to the variant that is there, or "none" where the command promises no more; else it fails
+#   make_one N    replaces itself (exec) by the command that writes variant N (0, 1 or 2) of the output
+#   look          sets $found to the variant that exists, or to "none" if the command guarantees no more; otherwise it fails
 #   lock, subject the lock file of the output, and its name in messages
-#   span, was     milliseconds that a run takes, adapted to the machine; the variant that is there at the start
+#   span, was     milliseconds that a run takes, adapted to the machine; the variant that exists at the start
 #
-# and calls kill_rounds KILLS. Nothing is asked of counts that depend on the speed of the machine.
+# and calls kill_rounds KILLS. No result depends on the speed of the machine.
 host=$(uname -n)
 milliseconds() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
 
-# Whether process $1 holds the lock file $2.
+# Returns whether process $1 holds the lock file $2.
 has_lock() { grep -qs "^pid     $1\$" "$2"; }
 
-# Stops process $1 while it holds the lock file $2; false when it ended before.
+# Stops process $1 while it holds the lock file $2; fails if it ended before.
 stop_with_lock() {
     until has_lock "$1" "$2"; do
         kill -0 "$1" 2>/dev/null || return 1
@@ -26,7 +26,7 @@ stop_with_lock() {
     return 1
 }
 
-# end_of PID LOG OTHER: kills it. It was killed, had finished, or was refused because OTHER was writing; adds to the counts.
+# end_of PID LOG OTHER: kills PID. It was killed, had finished, or was refused because OTHER was writing; counts which.
 end_of() {
     local rc
     kill -9 "$1" 2>/dev/null
@@ -48,7 +48,7 @@ kill_round() {
     local first second='' at percent rc how=$((RANDOM % 4)) before=$was
     (make_one $(((was + 1) % 3))) >log1 2>&1 &
     first=$!
-    # half of the moments lie anywhere, half around the end of a usual run, where files get their names
+    # half of the moments are anywhere in a run, half around its usual end, when files get their final names
     percent=$((round % 2 == 0 ? RANDOM % 85 : 85 + RANDOM % 25))
     at=$((span * percent / 100))
     if [ $how -eq 0 ] && stop_with_lock $first "$lock"; then
@@ -91,7 +91,7 @@ counts() {
         "$refused processes refused, $finished finished, a run takes $span ms"
 }
 
-# Ends with a run that nothing happens to: variant 1 is there.
+# Ends with an undisturbed run: afterwards variant 1 exists.
 kill_rounds() {
     local kills=$1
     killed=0 kept=0 replaced=0 none=0 refused=0 finished=0 round=0
@@ -101,7 +101,7 @@ kill_rounds() {
         [ $((round % 100)) -ne 0 ] || counts
     done
     counts
-    # What killed runs left is not in the way of the next, which removes it.
+    # Files of killed runs do not disturb the next run, which removes them.
     (make_one 1) >log 2>&1 || fail "the run after the kills"
     look
     [ "$found" = 1 ] || fail "the run after the kills left another output"

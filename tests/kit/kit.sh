@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What shell tests share. They begin with   . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-# and are then in an empty folder of their own, $work, which is removed at the end.
+# Functions shared by shell tests. A test begins with   . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+# and then runs in its own empty folder, $work, which is removed at the end.
 set -u
 : "${MEGALITH:?run by ctest}"
 work=$(mktemp -d)
@@ -8,14 +8,14 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 failures=0
-# Says what failed, with the ends of the files where a test keeps what commands said; the test goes on.
+# Prints what failed, with the last lines of the files in which the test keeps the output of commands; the test continues.
 note() {
     local said
     echo "FAILED: $*"
     for said in out err log; do [ ! -f $said ] || tail -n 5 $said | cut -c1-600; done
     failures=$((failures + 1))
 }
-# The same, and the test ends.
+# The same, and ends the test.
 fail() {
     note "$@"
     exit 1
@@ -24,7 +24,7 @@ skip() {
     echo "SKIPPED: $*"
     exit 77
 }
-# A sanitizer holds memory of its own for each byte of the program's. (ASAN_OPTIONS is always set.)
+# A sanitizer uses memory of its own for each byte of the program's. (ASAN_OPTIONS is always set in such a build.)
 is_sanitized() { grep -aq __asan_init "$MEGALITH"; }
 # The end of a test that uses `note`.
 finish() {
@@ -33,7 +33,7 @@ finish() {
     exit 1
 }
 
-# refuses NAME 'part|part|…' COMMAND ARGS…: the command fails without a crash, and every part stands in what it says
+# refuses NAME 'part|part|…' COMMAND ARGS…: the command fails without a crash, and its output contains every part
 refuses() {
     local name=$1 parts=$2 text status part
     shift 2
@@ -53,14 +53,14 @@ refuses() {
     done < <(printf '%s\n' "$parts" | tr '|' '\n')
 }
 
-# The program as users type it.
+# Puts the program on PATH, as for a user.
 megalith_on_path() {
     mkdir "$work/bin"
     ln -s "$MEGALITH" "$work/bin/megalith"
     export PATH="$work/bin:$PATH"
 }
 
-# N documents of one line, blank lines between them.
+# Prints N documents of one line, with blank lines between them.
 fox_lines() {
     local i
     for ((i = 1; i <= $1; i++)); do
@@ -69,7 +69,7 @@ fox_lines() {
     done
 }
 
-# $shim becomes the library that counts and fails calls (tests/fault/shim/fault_shim.c); skips where there can be none.
+# Sets $shim to the library that counts calls and makes them fail (tests/fault/shim/fault_shim.c); skips the test if it cannot be built.
 need_shim() {
     if is_sanitized; then
         skip "calls are counted and failed by a library of wrapped calls, which the sanitizers wrap already"

@@ -4,9 +4,9 @@
 #             table F, and G is removed
 #   ```make   writes Makefile
 #   ```sh     runs; every command must succeed. ```sh fails: must fail. ```sh norun: is only shown
-#   ```text   must be what the sh block before it printed: each line, where any number stands for any other;
-#             a line "..." stands for lines that are left out
-# The script defines nothing: tests/cli/test_docs_c.sh has the functions page_sh, page_edit and page_text.
+#   ```text   must be what the sh block before it printed: each line, in which any number matches any other;
+#             a line "..." matches lines that are left out
+# The script calls page_sh, page_edit and page_text, which tests/cli/test_docs_c.sh defines.
 function flush_file() {
     print "PAGE_END"
     if (edit != "") print "page_edit " line " " edit

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # For scripts that start several ranks: `. "$MEGA_SOURCE/tests/kit/ranks.sh"`, then   ranks N PROGRAM ARGUMENT…
-# Ranks may be more than cores. The launcher is that of the MPI library of the build; without either the script is skipped.
+# There may be more ranks than cores. The launcher belongs to the MPI library of the build; without MPI the script is skipped.
 # $mpi_kind is openmpi or mpich.
 mpi_launcher() { # what its --version says, its names: the first of them that is it
     local says=$1 name
@@ -34,7 +34,7 @@ case "$("$MEGALITH" doctor 2>/dev/null | grep -E '^  MPI  ')" in
     ranks() { "$mpirun" -n "$@"; }
     ;;
 esac
-# Libraries of the launcher keep what they allocate until the end.
+# Launcher libraries never free some of their memory.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 # An over-subscribed machine is slow, not stuck; and no rank looks for a network.
 export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_TLS=posix,sysv,self

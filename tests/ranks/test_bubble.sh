@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Stages of a pipeline wait as long as theory says: (stages - 1) / (chunks x micro-batches) of the ideal time.
+# The waiting time of pipeline stages is as in theory: (stages - 1) / (chunks x micro-batches) of the ideal time.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-# Ranks mostly sleep here; what else runs on the machine must not wake them late.
+# Ranks mostly sleep in this test; other programs must not delay their waking.
 renice -n -10 $$ >/dev/null 2>&1
 failed=0
 for row in "8 1" "8 2"; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Wrong collective calls of a C program on two ranks: a status on both, whatever the layout, and nobody waits (ranks_calls.c).
+# Wrong collective calls of a C program on two ranks: both get an error in every layout, and none waits (ranks_calls.c).
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)

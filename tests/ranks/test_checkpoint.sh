@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checkpoints of many ranks: saved in each of eight layouts, resumed in each of eight (MEGA_MATRIX=sparse: of five). What is saved again in another layout is
-# the same bytes, checksums and all, and the losses are those of one rank that was never interrupted.
+# Checkpoints of many ranks: saved in each of eight layouts, resumed in each of eight (MEGA_MATRIX=sparse: of five). A checkpoint that is loaded and saved again in another layout has
+# the same bytes, checksums included, and the losses are those of one rank that was never interrupted.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -32,7 +32,7 @@ latest_checkpointed_iteration.txt" ] || fail "left behind: $(ls "again$i")"
     echo "ok: ${layouts[i]}: saves, and goes on from all"
 done
 
-# A plain Hugging Face folder, whose vocabulary has no padding, is a start in any layout.
+# A plain Hugging Face folder, whose vocabulary has no padding, can be loaded in any layout.
 for i in $(seq 1 200); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >log 2>&1 ||
     fail "preprocessing: $(cat log)"
@@ -49,8 +49,8 @@ ranks 4 "$MEGALITH" "${train[@]}" --train-iters 2 --load plain --finetune --tens
 paste -d' ' <(losses one.log) <(losses four.log) | awk '{d = $3 - $6; if (d < 0) d = -d; if (d > 1e-5 * $3) bad = 1; n++} END {exit bad || n != 2}' ||
     fail "a plain folder: $(losses one.log) against $(losses four.log)"
 
-# Ranks share out the files of a checkpoint and sum them once: a flipped byte is found wherever it is, whoever sums it, and its
-# file is named; --load-previous resumes from the checkpoint before.
+# The ranks divide the files of a checkpoint and compute each checksum once. A flipped byte is found in any file, by any rank, and the message
+# names the file; --load-previous resumes from the checkpoint before.
 large=(--hidden-size 256 --num-layers 4 --save large --no-save-optim)
 "$MEGALITH" "${train[@]}" "${large[@]}" --train-iters 2 --save-interval 1 >log 2>&1 || fail "two larger checkpoints: $(cat log)"
 weights=large/iter_0000002/model.safetensors
@@ -74,8 +74,8 @@ for at in 100 $((size / 3)) $((size - 1)); do
 done
 load_large || fail "a whole checkpoint: $(tail -4 large.log)"
 
-# Hosts whose disks are clones of one another hold files of the same numbers: each host sums its own. Here each rank has a file
-# system of its own in a name space of mounts. In that of rank 1 a byte is flipped: in a piece that rank 0 would sum, and in its own.
+# Hosts whose disks are copies of one another have files with equal inode numbers: each host must check its own. Here each rank has its own file
+# system in a mount namespace. A byte is flipped in that of rank 1: first in a piece that rank 0 would check, then in one of its own.
 cat >clone.sh <<'EOF'
 mkdir -p clone && mount -t tmpfs clone clone && cp -r whole/. clone || exit 9
 if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ]; then flip clone/iter_0000002/model.safetensors "$1"; fi
@@ -97,7 +97,7 @@ fi
 rm -rf large whole
 echo "ok: damage is found"
 
-# --save and --load are one folder for all: told before the first step, with the rank, where they are not.
+# --save and --load must be the same folder on all ranks; otherwise the error before the first step names the rank.
 mkdir rank0 rank1
 cp -r first rank0/from
 apart() { # options; each rank in a folder of its own
@@ -112,8 +112,8 @@ grep -q "rank 1: --save to: rank 1 on host .* does not find there what rank 0 on
 apart --load from
 grep -q "rank 1: --load from: rank 1 on host .* finds no checkpoint, rank 0 on host .* one of iteration 2" apart.log || fail "--load apart: $(tail -3 apart.log)"
 
-# A disk that is full at 4 ranks, and one rank alone whose writing or syncing fails: the save of all ends with the file (and
-# the rank), nothing is left behind, and the checkpoint before is whole.
+# A full disk with 4 ranks, and one rank that alone fails to write or sync: the save fails on all ranks and names the file (and
+# the rank), leaves no files, and the checkpoint before stays complete.
 before() { find "$1" | sort && cat "$1"/iter_0000002/state/checksums.json; }
 as_it_was() { # what happened, the folder, what it held
     [ "$(before "$2")" = "$3" ] || fail "$1: other files: $(ls "$2")"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Collectives between ranks that mpirun started: every collective, type and axis, in layouts of 1 to 8 ranks.
+# Collectives between ranks started by mpirun: every collective, type and axis, in layouts of 1 to 8 ranks.
 set -eu
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-# Ranks of a host exchange through memory that they share, or over MPI; ranks_comm compares the bits of both.
+# Ranks of a host exchange data through shared memory or over MPI; ranks_comm compares the bits of both.
 layouts=("1 1 1 1 1" "2 1 1 1 1" "2 2 1 1 1" "3 1 1 1 1" "4 2 1 2 1" "4 1 1 1 2" "8 2 1 2 2" "8 2 2 1 2")
 few=("2 2 1 1 1" "3 1 1 1 1" "8 2 2 1 2")
 if [ "${MEGA_MATRIX:-full}" = sparse ]; then # of each kind one: for slow builds
@@ -22,7 +22,7 @@ for way in shm mpi; do
         }
         echo "ok: $way, $n ranks, tp cp pp ep = $*"
     done
-    # The same where every call is compared before its data moves.
+    # The same with MEGA_CHECK=2, which compares every call before its data moves.
     MEGA_CHECK=2 ranks 4 "$MEGA_BUILD/tests/ranks_comm" 2 1 1 1 || {
         echo "FAILED: $way, MEGA_CHECK=2"
         exit 1
@@ -30,7 +30,7 @@ for way in shm mpi; do
     layouts=("${few[@]}")
 done
 unset MEGA_COMM
-# Groups inside a host, which share memory, beside groups over two.
+# Groups inside a host, which use shared memory, and at the same time groups over two hosts.
 for layout in "4 2 1 2 1" "6 3 1 1 1"; do
     # shellcheck disable=SC2086  # a list of numbers
     set -- $layout
@@ -42,7 +42,7 @@ for layout in "4 2 1 2 1" "6 3 1 1 1"; do
     }
     echo "ok: two hosts, $n ranks, tp cp pp ep = $*"
 done
-# Where one rank cannot open what another shares, all use MPI; and say so where that was not wanted. (The address sanitizer
+# If one rank cannot open the shared memory of another, all use MPI, or fail if shared memory was required. (The address sanitizer
 # finds its own options in /proc.)
 if ! grep -q __asan_init "$MEGA_BUILD/tests/ranks_comm" && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null && [ "$mpi_kind" = openmpi ]; then
     hidden=$(mktemp)
@@ -67,7 +67,7 @@ if out=$(MEGA_COMM=tcp ranks 2 "$MEGA_BUILD/tests/ranks_comm" 1 1 1 1 2>&1); the
     exit 1
 fi
 grep -q "MEGA_COMM=tcp in the environment; expected mpi .*, shm " <<<"$out"
-# A layout that does not divide the world is refused with those that do.
+# A layout that does not divide the number of ranks is refused; the message lists those that do.
 if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 3 1 1 1 2>&1); then
     echo "FAILED: 4 ranks by 3 were taken"
     exit 1

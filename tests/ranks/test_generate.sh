@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generation over ranks that share a model or the prompts gives one rank's text, greedy and drawn, in every mode; evaluation over
-# tensor-parallel ranks, pipeline stages and data-parallel ranks gives one rank's figures. One voice, and mistakes are told once.
+# Generation on ranks that share a model or the prompts prints the text of one rank, greedy and sampled, in every mode. Evaluation on
+# tensor-parallel ranks, pipeline stages and data-parallel ranks prints the figures of one rank. Output and mistakes are printed once.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -68,7 +68,7 @@ same "long lines" "tp2 pp2" --top_k 3
 same "long lines in batches" "pp2dp2 tp2dp2" --top_k 3 --batch 2
 same "a rank without prompts" "dp2" --top_k 3 --batch 3
 printf 'line 1\nline 2\nstop\nline 3\n' >input
-# megalith launch hands its standard input on, from a pipe and in the background, too
+# megalith launch passes on its standard input, from a pipe and in the background too
 "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 --top_k 3 <input >one.txt 2>one.err || fail "lines, one rank: $(cat one.err)"
 for log in "" "--log_dir logs"; do
     # shellcheck disable=SC2086

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Who begins and ends MPI: nobody where no launcher started the process; the library, once, whatever worlds and engines
-# there are; or the program, whose communicator is used and left alone.
+# Who initializes and finalizes MPI: nobody, if no launcher started the process; the library, once for all worlds and engines;
+# or the program, whose communicator is used and left unchanged.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 fail() {

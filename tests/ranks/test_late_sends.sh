@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pipelines and collectives over a transport whose messages leave late (late_sends.c): a send buffer that is written again
-# before its message is through gives wrong numbers here, with as few as two stages.
+# Pipelines and collectives over a transport that sends messages late (late_sends.c). If a send buffer is written again
+# before its message was sent, the numbers are wrong here, with as few as two stages.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 export MEGA_TEST_LATE_SENDS=300

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# megalith launch with the engine of this machine: it trains, as root and with more ranks than cores; lines are prefixed;
-# the first failing rank has the last word; a killed rank ends the others; a restart goes on from the last checkpoint.
+# megalith launch with the MPI launcher of this machine: it trains, as root and with more ranks than cores; lines are prefixed;
+# the message of the first failing rank comes last; a killed rank ends the others; a restart continues from the last checkpoint.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-# launch is to find out by itself what the engine needs here.
+# launch must find the options that the MPI launcher needs here.
 unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism UCX_TLS
 fox_lines 300 >t.txt
 "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||

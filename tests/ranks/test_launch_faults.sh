@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Four ranks under megalith launch, and something happens to one of them: it is killed, it is stopped, it cannot read the
-# checkpoint, the disk is full. Each time the run ends within ten seconds (of its limit), the last line says who and what, no
-# rank lives on, and the last checkpoint is whole.
+# Four ranks under megalith launch. One of them is killed, is stopped, cannot read the
+# checkpoint, or finds a full disk. The run always ends within ten seconds (after its limit), the last line names rank and cause, no
+# rank survives, and the last checkpoint is complete.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 unset RANK WORLD_SIZE
@@ -24,7 +24,7 @@ ends_in() {
     echo "$2: status $status, $(tail -n 1 err)"
     pgrep -f "^$MEGALITH pretrain_gpt .*$mark" >/dev/null && note "$2: a rank lives on"
 }
-# Waits until the run in the background has said this; then $pid is one of its ranks.
+# Waits until the run in the background has printed this; then $pid is one of its ranks.
 begun() {
     for _ in $(seq 1 300); do
         grep -qs "$1" out && break
@@ -57,7 +57,7 @@ kill -STOP "$pid"
 ends_in 70 "a stopped rank"
 tail -n 5 err | grep -q 'rank [0-3]' || note "a stopped rank: no rank is named"
 
-# One rank alone cannot read the weights: as it opens them to sum its share, to read their header, …
+# Only one rank cannot read the weights: when it opens them for its checksums, to read their header, …
 mark='train-iters 100005'
 for at in 1 2 3; do
     rm -f failed
@@ -71,7 +71,7 @@ for at in 1 2 3; do
 done
 [ $at -gt 1 ] || note "the checkpoint is not opened"
 
-# One rank has another shape, another layout or trains otherwise than the rest: told before the first step, by all of them once.
+# One rank has another shape, layout or training option than the others: all report it once, before the first step.
 planted() { # option, what is said
     local began=$SECONDS
     # shellcheck disable=SC2016  # for the shell of each rank

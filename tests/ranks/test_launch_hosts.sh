@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts on one machine: namespaces of network, host name and mounts, a cable between them, sshd on both. A run over the
-# hostfile has the losses of one host; when the cable is cut it ends, and a restart goes on with the host that is left.
+# Two hosts on one machine: two network, host name and mount namespaces, connected by a virtual cable, with sshd in both. A run with the
+# hostfile has the losses of one host. When the cable is cut the run ends, and a restart continues on the remaining host.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 [ "$(id -u)" -eq 0 ] || skip "namespaces of network and host name want root"
 sshd=${MEGA_TEST_SSHD:-$(PATH=$PATH:/usr/sbin command -v sshd)} || skip "no sshd (apt-get install openssh-server, or MEGA_TEST_SSHD=PATH)"
@@ -28,7 +28,7 @@ StrictModes no
 UsePAM no
 PermitRootLogin yes
 TEXT
-# Stands for a host as long as it runs.
+# This process keeps a host's namespaces alive.
 cat >host.sh <<TEXT
 mount --bind $work/passwd /etc/passwd && mount --bind $work/hosts /etc/hosts && mount -t tmpfs none /run && mkdir -p /run/sshd &&
     hostname \$1 && ip link set lo up && touch $work/\$1.up && exec $sshd -D -f $work/sshd_config
@@ -96,7 +96,7 @@ wait $launcher && note "exit status 0 with a stopped rank"
 grep -q "rank [23] (process $victim\( on host hostb\)\?) has been stopped by a signal .* at step [0-9]*, " err || note "a stopped rank of the other host: $(tail -n 4 err)"
 
 # ---- a link goes down ----
-# Cuts the cable once the file out of the run just started shows this, and waits for the end.
+# Cuts the cable when the output of the current run shows this, and waits for the end of the run.
 cut_at() {
     local launcher=$!
     for _ in $(seq 1 300); do
@@ -113,7 +113,7 @@ cut_at() {
 }
 rm -f out err
 on 0 "$MEGALITH" launch --hostfile hostfile "${base[@]}" --train-iters 100002 >out 2>err </dev/null &
-# A cut of three seconds ends nothing.
+# A cut of three seconds does not end the run.
 at() { losses out | tail -n 1 | cut -d' ' -f1; }
 for _ in $(seq 1 300); do grep -qs 'iteration  *3/' out && break || sleep 0.1; done
 on 1 ip link set "mg$$b" down

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Programs of one's own under megalith launch and its spellings: one that is linked to megalith trains as under mpirun; a
-# killed and a stopped rank, signals, restarts and logs are as for commands; one that is not linked learns its rank from
-# the environment; what cannot be started is refused.
+# The user's own programs under megalith launch and its other names. A program that is linked to megalith trains as under mpirun; a
+# killed and a stopped rank, signals, restarts and logs work as for commands. Any other program gets its rank from
+# the environment. Programs that cannot be started are refused.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 unset RANK WORLD_SIZE OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism UCX_TLS OMP_NUM_THREADS

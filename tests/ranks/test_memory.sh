@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a rank holds with ZeRO 0 to 3 is what its plan said, within 3 %: 2 ranks, and 4 and 8 where MEGA_ALL=1 asks for it;
-# and with interleaved pipeline stages.
+# The memory of a rank with ZeRO 0 to 3 equals its plan within 3 %: 2 ranks, and 4 and 8 with MEGA_ALL=1;
+# also with interleaved pipeline stages.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 sizes=(2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The order of samples takes more than the network: a process holds what its plan says, a run that cannot hold it is refused
-# before anything is built, and where no cache can be written two ranks hold one copy.
+# The order of samples uses more memory than the network. A process uses what its plan says, a run that does not fit is refused
+# before anything is built, and if no cache can be written two ranks share one copy.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 fox_lines 300 >text.txt
@@ -22,11 +22,11 @@ done
 fits() { is_sanitized || awk '/memory \(MB\)/ { exit !($NF < 1.03 * $(NF - 7)) }' log || note "more was taken than planned: $(grep 'memory (MB)' log)"; }
 "$MEGALITH" "${base[@]}" --exit-interval 2 >log 2>&1 || note "one rank"
 fits
-# Of many layers the records of the programs are a quarter of all.
+# With many layers, the records of the programs are a quarter of the memory.
 "$MEGALITH" "${base[@]}" --train-iters 2 --num-layers 160 --hidden-size 16 --num-attention-heads 1 >log 2>&1 || note "many layers"
 fits
 
-# --- the same for a number of samples in place of iterations, and nothing for what an evaluation alone does not read
+# --- the same with a length in samples instead of iterations; data that an evaluation does not read use no memory
 "$MEGALITH" "${base[@]/--train-iters/--train-samples}" --eval-interval 1 --eval-iters 2 --dry-run >samples.log 2>&1 || note "--train-samples"
 "$MEGALITH" "${base[@]}" --train-iters 37500 --eval-interval 1 --eval-iters 2 --dry-run >iters.log 2>&1 || note "--train-iters 37500"
 [ "$(grep '^  order ' samples.log)" = "$(grep '^  order ' iters.log)" ] || note "300,000 samples: $(cat samples.log), 37,500 iterations of 8: $(cat iters.log)"

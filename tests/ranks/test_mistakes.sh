@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# 60 mistakes and more (mistakes.txt), each made twice: with --dry-run and for real. Both give the same list of errors, on one
-# rank and on two, and nothing is written.
+# More than 60 mistakes (mistakes.txt), each made twice: with --dry-run and in a run. Both print the same list of errors, on one
+# rank and on two, and write nothing.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 rows=$MEGA_SOURCE/tests/ranks/mistakes.txt
 
@@ -45,7 +45,7 @@ while IFS= read -r row; do
 done < <(grep -v '^#' "$rows")
 cmp -s notes.txt as_they_were || note "notes were changed"
 
-# --- two ranks: one world for all of them
+# --- two ranks: one start of the ranks for all mistakes
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 ranks 2 "$MEGA_BUILD/tests/ranks_mistakes" "$rows" "${base[@]}" >log 2>&1 </dev/null || note "two ranks: $(cat log)"
 grep -q "^$(grep -vc '^#' "$rows") mistakes on 2 ranks$" log || note "two ranks: not all rows were tried"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Models of one's own over ranks: a list of layers over pipeline stages, ranks of dp and ZeRO, and mistakes that are the
+# Own models on several ranks: a list of layers on pipeline stages, dp ranks and ZeRO, and mistakes, which give the
 # same error on every rank.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What every rank of a launcher would say alike, help and mistakes of the command line, is said once, with its exit status;
-# and what one rank alone cannot read, too.
+# Text that all ranks would print, such as help and mistakes of the command line, is printed once, with its exit status;
+# so is the error of a file that only one rank cannot read.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -26,7 +26,7 @@ once 2 '--nonsense is not an option' tasks --nonsense
 once 1 'is not implemented yet' pretrain_bert --nonsense
 once 1 'several ranks run under' tokenize --tokenizer-type ByteTokenizer --text x
 
-# A file that the host of one rank alone lacks ends them all, in the words of that rank.
+# A file that is missing on the host of one rank ends all ranks, with the message of that rank.
 mkdir here elsewhere
 echo "a prompt" >here/prompts.txt
 in_folder() { echo "cd $1 && exec $MEGALITH generate_samples_gpt --load nothing --sample-input-file prompts.txt"; }

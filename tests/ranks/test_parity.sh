@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The parity matrix over ranks: 20 steps of a small GPT with dropout in each layout, against one rank. In double with the
-# plain kernels losses, gradient norms and every weight tensor agree to 1e-8, in float to 1e-5, in bf16 to 2e-2; and the
-# same layout twice gives the same bits. Layouts and recipes are chosen such that any two settings meet in a row
-# (tests/kit/parity_matrix.h). MEGA_MATRIX=sparse runs fewer rows, in which any two of tensor ranks, stages and ZeRO meet
-# (where another build is checked).
+# The parity matrix over ranks: 20 steps of a small GPT with dropout in each layout, compared with one rank. In double with the
+# plain kernels, losses, gradient norms and every weight tensor agree to 1e-8, in float to 1e-5, in bf16 to 2e-2; and two runs of the
+# same layout have the same bits. Layouts and settings are chosen such that any two settings occur together in a row
+# (tests/kit/parity_matrix.h). MEGA_MATRIX=sparse runs fewer rows: only tensor ranks, stages and ZeRO are paired
+# (for checks of other builds).
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 failed=0
@@ -19,7 +19,7 @@ while read -r n arguments; do
     fi
 done <<<"$rows"
 
-# A difference is found where it arises: here in the first instruction, which reads the wrong token.
+# A difference is reported where it begins: here in the first instruction, which reads the wrong token.
 out=$(ranks 2 "$MEGA_BUILD/tests/ranks_parity" precision=f32 micro=2 spoil=3 2>&1 </dev/null) && {
     echo "FAILED: a wrong token changed nothing"
     failed=1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Parameters in parts, on two ranks in every layout, against one rank and against a model whose parts are parameters.
+# Parameters with parts, on two ranks in every layout, compared with one rank and with a model in which each part is a parameter.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pretrain_gpt over pipeline stages: the losses of one rank (training and evaluation), one voice, Megatron's lines, and
-# mistakes told with the numbers that work.
+# pretrain_gpt on pipeline stages: the losses of one rank (training and evaluation), output printed once, Megatron's lines, and
+# mistakes reported with the numbers that would work.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks_train.sh"
 base=(pretrain_gpt --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
@@ -26,7 +26,7 @@ trains tp2pp2 4 4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 
 grep -q 'tensor-model-parallel size: 2, pipeline-model-parallel size: 2' tp2pp2.log || fail "the layout is not shown"
 trains pp2dp2 4 2 --pipeline-model-parallel-size 2 --recompute-activations
 
-# One rank goes on from what interleaved stages saved (without and with ZeRO 3), and they from what one rank saved.
+# One rank resumes what interleaved stages saved (without and with ZeRO 3), and they resume what one rank saved.
 "$MEGALITH" "${base[@]}" --train-iters 6 --save one >save.log 2>&1 || fail "one rank saves: $(tail -n 3 save.log)"
 "$MEGALITH" "${base[@]}" --train-iters 12 --load one --metrics-file on.jsonl >on.log 2>&1 || fail "one rank goes on"
 "$MEGALITH" "${base[@]}" --train-iters 12 --load parts --metrics-file from.jsonl >from.log 2>&1 || fail "one rank goes on from stages: $(tail -n 3 from.log)"
@@ -41,7 +41,7 @@ ranks 2 "$MEGALITH" "${base[@]}" --train-iters 6 --pipeline-model-parallel-size 
     fail "a loss that is not finite was taken"
 [ "$(grep -c 'error:' nan.log)" -eq 1 ] && grep -q 'not finite\|the loss is' nan.log || fail "not told once: $(cat nan.log)"
 
-# Mistakes are told with what would do; no rank is needed for that.
+# Mistakes are reported with values that would work; this needs no ranks.
 told() { # text, then options
     local text=$1
     shift
@@ -63,7 +63,7 @@ told 'give --num-virtual-stages-per-pipeline-rank V instead' --pipeline-model-pa
 told 'say the same in two ways' --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --num-virtual-stages-per-pipeline-rank 2
 told 'there is one pipeline stage' --decoder-last-pipeline-num-layers 1
 
-# One trace: of each rank both steps, its instructions, collectives among them, and what its stage waited; no time before the start.
+# One trace file: for each rank both steps, its instructions, collectives included, and the waiting time of its stage; no event before the start.
 awk '/"ph":"X"/ { match($0, /"pid":[0-9]+/); pid = substr($0, RSTART + 6, RLENGTH - 6); seen[pid]
         match($0, /"ts":-?[0-9.]+/); if (substr($0, RSTART + 5, RLENGTH - 5) + 0 < 0) early++ }
     /"cat":"step"/ { steps[pid]++ } /"name":"all_reduce"/ { reduced[pid]++ } /"name":"pipeline wait"/ { waits[pid]++ }
@@ -72,7 +72,7 @@ awk '/"ph":"X"/ { match($0, /"pid":[0-9]+/); pid = substr($0, RSTART + 6, RLENGT
           for (r in seen) n++
           if (bad || n != 4 || names != 4 || early) { print n, names, early; for (r in seen) print r, steps[r], reduced[r], waits[r]; exit 1 } }' trace.json ||
     fail "the trace of four ranks"
-# A sum over tp is begun where its input is there and waited for later: a weight gradient runs in between.
+# A sum over tp starts when its input is ready and is waited for later: a weight gradient is computed in between.
 awk '/"pid":0,"tid":1/ { match($0, /"name":"[^"]*"/); name = substr($0, RSTART + 8, RLENGTH - 9)
         if (name == "all_reduce" && /"phase":"backward"/) { starts++; between = 0; open = 1 }
         else if (name == "all_reduce wait") { waits++; apart += open && between; open = 0 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pretrain_gpt on several ranks: the losses of one rank, one voice, checkpoints that one rank goes on from and the other
-# way round, mistakes told once, and a rank that fails alone or is killed ends them all.
+# pretrain_gpt on several ranks: the losses of one rank, output printed once, checkpoints that one rank can resume and the other
+# way round, mistakes reported once; a rank that fails alone or is killed ends all.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks_train.sh"
 base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
@@ -18,7 +18,7 @@ for layout in "2 1" "4 1" "2 2" "4 2"; do
     [ "$(grep -c 'model parallel rank' "r$n$tp.log")" -eq "$tp" ] || fail "a line of parameters for each tensor-parallel rank"
 done
 
-# A dry run of ranks plans what they would hold, as plan does of ranks that nobody started.
+# A dry run on ranks plans the same memory as plan does for ranks that are not started.
 for options in "--zero-stage 3" "--tensor-model-parallel-size 2"; do
     # shellcheck disable=SC2086 # an option and its value
     ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 $options --dry-run >dry.log 2>&1 </dev/null || fail "--dry-run of two ranks, $options: $(tail -n 3 dry.log)"
@@ -32,7 +32,7 @@ done
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --tensor-model-parallel-size 2 --sequence-parallel --metrics-file sp.jsonl >sp.log 2>&1 </dev/null ||
     fail "sequence parallelism"
 near sp.jsonl one.jsonl 2e-5 || fail "sequence parallelism: other losses than one rank"
-# What ranks share out changes no loss.
+# Dividing memory among ranks changes no loss.
 zero() { # name, options
     local name=$1
     shift
@@ -48,11 +48,11 @@ zero zj --deepspeed --deepspeed_config ds.json
 diff <(losses zj.jsonl) <(losses z2.jsonl) >/dev/null || fail "--deepspeed_config: other losses than --zero-stage 2"
 grep -qE '^  zero_stage \.+ "zero_optimization.stage" 2 \(line 2\)$' zj.log || fail "the arguments do not name the key of the JSON"
 
-# Data-parallel ranks save what one rank goes on from, and the other way round.
+# One rank resumes what data-parallel ranks saved, and the other way round.
 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on1.jsonl >on1.log 2>&1 || fail "one rank goes on"
 "$MEGALITH" "${base[@]}" --train-iters 15 --load saved21 --metrics-file from2.jsonl >from2.log 2>&1 || fail "one rank goes on from two"
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 15 --load one --metrics-file on2.jsonl >on2.log 2>&1 </dev/null || fail "two ranks go on from one"
-# Tensor-parallel ranks read their slices, whatever the padding of the vocabulary.
+# Tensor-parallel ranks read their slices, with any padding of the vocabulary.
 ranks 4 "$MEGALITH" "${base[@]}" --train-iters 15 --tensor-model-parallel-size 2 --load one --metrics-file on4.jsonl >on4.log 2>&1 </dev/null ||
     fail "four ranks, two of them tensor parallel, go on from one: $(tail -3 on4.log)"
 for stage in 1 3; do # with what ZeRO shares out as well
@@ -67,7 +67,7 @@ done
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters 10 --save again2 >again.log 2>&1 </dev/null || fail "the same again"
 cmp -s saved21/iter_0000010/model.safetensors again2/iter_0000010/model.safetensors || fail "two runs of one layout differ"
 
-# Mistakes are told once, by option, with what would do.
+# Mistakes are reported once, with the option and values that would work.
 told() { # text, then N and options
     local text=$1 n=$2
     shift 2
@@ -79,7 +79,7 @@ told 'is not a multiple of --micro-batch-size 2 .* x 3 data-parallel ranks; expe
 told '--distribute-saved-activations shares the inputs of recomputed layers; add --recompute-granularity full' 2 \
     --tensor-model-parallel-size 2 --partition-activations
 told 'nowhere_text_document' 2 --data-path nowhere_text_document
-# as of a run that lives: this shell
+# a lock file of a process that is alive: this shell
 mkdir busy
 printf 'megalith lock 1\nhost    %s\npid     %d\nstart   %s\nkernel  %s/%s\nsince   1763810554\ntoken   0123456789abcdef\n' "$(hostname)" $$ \
     "$(awk '{sub(/.*\) /, ""); print $20}' /proc/$$/stat)" "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/pid)" >busy/run.lock

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A signal asks a run to save and leave: sent to megalith launch, to the engine as it hands it on, or to any one rank, all
-# ranks save after the iteration under way and end with exit status 0. A second one ends a run that cannot. One that comes
-# while the ranks are being started is not lost, and no launch waits for ranks that died of it.
+# A signal asks a run to save and end. Sent to megalith launch, to the MPI launcher (which passes it on) or to any one rank, it makes all
+# ranks save after the current iteration and end with exit status 0. A second signal ends a run that cannot save. A signal
+# during the start of the ranks is not lost, and launch does not wait for ranks that it ended.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 unset RANK WORLD_SIZE
@@ -12,7 +12,7 @@ base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq
     --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 1000000 --eval-iters 0
     --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0)
 
-# Waits until the command is true; false where the run in the background ends before, or does not come to it.
+# Waits until the command is true; returns false if the run in the background ends first, or if it takes too long.
 until_true() {
     for _ in $(seq 1 6000); do
         "$@" && return
@@ -24,7 +24,7 @@ until_true() {
 begun() { # the third iteration of the run in the background has come
     until_true grep -qs 'iteration  *3/' out || fail "the run does not begin"
 }
-# Waits for the end of the run in the background: $status.
+# Waits for the end of the run in the background and sets $status.
 ends() {
     for _ in $(seq 1 1200); do kill -0 "$run" 2>/dev/null && sleep 0.1; done
     kill -0 "$run" 2>/dev/null && fail "$1: the run goes on"
@@ -36,7 +36,7 @@ is_gone() { # no rank lives on; an engine that was killed leaves them to the sys
     [ -z "$(a_rank 1)" ] || note "$1: a rank lives on"
 }
 a_rank() { pgrep -f "^$MEGALITH pretrain_gpt .* $mark" | sed -n "$1p"; }
-# saved NAME: the run in the background ends well, with a checkpoint of its last iteration.
+# saved NAME: the run in the background succeeds, with a checkpoint of its last iteration.
 saved() {
     local last
     ends "$1"
@@ -66,7 +66,7 @@ for n in 2 4; do
     saved "SIGTERM to one of $n ranks"
 done
 
-# launch names the signal itself and passes it on: Ctrl-C, a warning of Slurm, a closed terminal.
+# launch prints the name of the signal itself and passes it on: Ctrl-C, Slurm's warning before the end, a closed terminal.
 for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'received SIGHUP'; do
     mark=$((mark + 1))
     rm -f out err
@@ -79,7 +79,7 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     saved "SIG${row%%:*} to launch"
 done
 
-# A signal to one rank during an evaluation: all ranks leave it after the instruction under way, and save.
+# A signal to one rank during an evaluation: all ranks end it after the current instruction, and save.
 for layout in tensor:TERM pipeline:HUP; do
     mark=$((mark + 1))
     rm -f out err
@@ -93,7 +93,7 @@ for layout in tensor:TERM pipeline:HUP; do
     [ $((SECONDS - began)) -le 20 ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
 done
 
-# Nobody reads what launch prints: a signal passes all the same, and the ranks save.
+# Nobody reads the output of launch: it still passes on a signal, and the ranks save.
 mkfifo pipe
 exec 4<>pipe
 mark=$((mark + 1))
@@ -114,7 +114,7 @@ ends "launch with a blocked output"
 exec 4<&-
 rm -rf keep out err
 
-# The data are cut while ranks read them: one error names the file, and the steps that were whole are saved.
+# A data file is truncated while ranks read it: one error names the file, and the completed steps are saved.
 mark=$((mark + 1))
 cp d_text_document.bin cut.bin && cp d_text_document.idx cut.idx
 rm -f out err
@@ -129,7 +129,7 @@ ends "an index that is cut"
     note "an index that is cut: the last whole step is not saved"
 rm -rf keep out err cut.*
 
-# While the ranks set up there is nothing to save: all leave, no rank is reported as dead or failed, and the exit status is
+# During set-up there is nothing to save: all ranks end, no rank is reported as dead or failed, and the exit status is
 # that of the signal, whichever rank received it.
 for signal in TERM:143 USR1:138; do
     mark=$((mark + 1))
@@ -147,7 +147,7 @@ for signal in TERM:143 USR1:138; do
     rm -rf keep out err
 done
 
-# The engine alone: mpirun kills its ranks on SIGTERM, and hands on SIGUSR1.
+# The MPI launcher alone: mpirun kills its ranks on SIGTERM, and passes on SIGUSR1.
 mark=$((mark + 1))
 rm -f out err
 ranks 2 "$MEGALITH" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
@@ -156,15 +156,15 @@ begun
 kill -USR1 "$(pgrep -f "^[^ ]*mpi[^ ]* .*train-iters $mark" | tail -n 1)"
 saved "SIGUSR1 to mpirun"
 
-# Before the ranks are ready: launch alone, the engine, ranks of which some know of signals and some do not.
-# (A shell that has forked and not become the program yet would run the trap that removes this folder.)
+# Before the ranks are ready: a signal to launch alone, to the MPI launcher, and to ranks of which only some handle signals yet.
+# (A shell that has forked but not yet started the program would run the trap that removes this folder.)
 launched() { [ "$(readlink "/proc/$run/exe")" = "$MEGALITH" ]; }
 an_engine() { pgrep -P "$run" >/dev/null; }
 a_rank_is() { [ -n "$(a_rank "$1")" ]; }
 for signal in TERM:143 INT:130; do
     for when in launched an_engine 'a_rank_is 1' 'a_rank_is 4'; do
         mark=$((mark + 1))
-        # Without job control the shell would have it ignore SIGINT.
+        # Without job control the shell would make the command ignore SIGINT.
         set -m
         rm -f out err
         "$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
@@ -174,7 +174,7 @@ for signal in TERM:143 INT:130; do
         until_true $when || fail "$when: the run does not come to it"
         kill -${signal%:*} $run
         ends "SIG${signal%:*} at $when"
-        # A run that has stepped by then saves.
+        # A run that has already finished a step saves.
         [ $status -eq ${signal#*:} ] || { [ $status -eq 0 ] && [ -s keep/latest_checkpointed_iteration.txt ]; } ||
             note "SIG${signal%:*} at $when: exit status $status, nothing saved"
         is_gone "SIG${signal%:*} at $when"
@@ -182,7 +182,7 @@ for signal in TERM:143 INT:130; do
     done
 done
 
-# One rank is stopped, so that none can agree to leave.
+# One rank is stopped, so the ranks cannot agree to end.
 mark=$((mark + 1))
 rm -f out err
 "$MEGALITH" launch --nproc_per_node 4 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Four ranks of which one does not come: killed, stopped, failed alone, waiting for what nobody sends, or making another
-# call than the others. Each ends within seconds past its limit, and says which rank and where.
+# Four ranks, one of which never arrives: it is killed, stopped, fails alone, waits for a message that nobody sends, or makes another
+# call than the others. The run always ends within seconds after its limit, and reports which rank and where.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -12,13 +12,13 @@ fail() {
     cat ./*.log
     exit 1
 }
-# start HOW: the program in the background; its launcher's process number is in $launcher
+# start HOW: starts the program in the background; $launcher is the process id of its launcher
 start() {
     rm -f run.log
     ranks 4 "$MEGA_BUILD/tests/ranks_stall" "$1" "$limit" >run.log 2>&1 </dev/null &
     launcher=$!
 }
-# ended SECONDS: in time, and not in peace
+# ended SECONDS: the run ended in time, and with an error
 ended() {
     local began=$SECONDS
     while kill -0 "$launcher" 2>/dev/null; do
@@ -57,9 +57,9 @@ for signal in KILL STOP; do
     fi
     echo "ok: $signal"
 done
-# Ranks 0, 1 and 2, 3 take each other for other hosts, which tell each other of their ranks over TCP.
+# Ranks 0, 1 and ranks 2, 3 behave as two hosts, which exchange the records of their ranks over TCP.
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n'; }
-# Ports at which a process listens; MPICH's launcher leaves its own open to the ranks.
+# Ports on which a process listens; ranks inherit one from MPICH's launcher.
 ports() {
     local sockets
     sockets=$(sockets_of "$1" | grep -vxFf <(for pid in $(pgrep -f hydra); do sockets_of "$pid"; done; echo none) | tr '\n' ' ')
@@ -101,7 +101,7 @@ ended $((limit + 10))
 say "^ended: rank [01] .* has been waiting for [0-9]+ s"
 say "host $host/2 \(ranks 2-3\) is up, but none of its ranks has answered for [0-9]+ s"
 echo "ok: STOP of another host"
-# The other rank of that host is at something else, and the launcher looks away.
+# The other rank of that host does something else, and the launcher does not react.
 export OMPI_MCA_orte_enable_recovery=1 limit=60
 start_hosts busy
 unset OMPI_MCA_orte_enable_recovery
@@ -110,7 +110,7 @@ kill -KILL "${rank[2]}"
 for _ in $(seq 1 40); do grep -qs '^ended: ' run.log && break || sleep 0.1; done
 kill -KILL "${rank[@]}" "$launcher" 2>/dev/null
 wait "$launcher" 2>/dev/null
-# Another launcher than Open MPI's may end the ranks before they say anything.
+# Launchers other than Open MPI's may end the ranks before they print anything.
 [ "$mpi_kind" = mpich ] || say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+"
 echo "ok: KILL on another host"
 start cycle
@@ -160,8 +160,8 @@ say "group world: its ranks have different options in mega_engine_create:"
 say "rank 0 of the group: batch.global_batch 8"
 say "rank 1 of the group: batch.global_batch 12"
 echo "ok: programs that differ"
-# Calls that differ are found in shared memory always, over MPI where each rank says what it calls before data moves;
-# without a difference nothing changes.
+# Different calls are always detected in shared memory; over MPI, if ranks exchange descriptions of calls before data moves.
+# Without a difference nothing changes.
 for how in "MEGA_COMM=shm" "MEGA_COMM=mpi MEGA_CHECK=2"; do
     # shellcheck disable=SC2163,SC2086  # variables and their values
     export $how
