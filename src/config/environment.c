@@ -27,16 +27,16 @@ static const struct {
     {"COMM", "mpi|shm", 0, NULL, "the faster way",
      "how the ranks of one host exchange data: over MPI, or through memory that they share. The bits are the same"},
     {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)", "",
-     "refused: it was for comparisons with oneDNN, which `bench/bench_onednn.c` makes now"},
+     "refused: it selected oneDNN for comparisons, which `bench/bench_onednn.c` now makes"},
     {"HOST_TIMEOUT", NULL, 1, "seconds, at least 1", "6",
-     "after how many seconds without an answer another host is taken for lost, which ends the run"},
+     "after how many seconds without an answer another host is considered lost, which ends the run"},
     {"ISA", "portable|avx2|avx512|avx512_bf16|amx", 0, "portable, avx2, avx512, avx512_bf16 or amx",
      "all that the processor has", "the largest instruction set to compute with"},
     {"LAUNCH", NULL, 0, NULL, "", /* set by megalith launch */
      "set by `megalith launch` for the ranks that it starts; not for users"},
     {"START_TIMEOUT", NULL, 1, "seconds, at least 1", "30",
-     "after how many seconds `megalith launch` reports that not all ranks have joined; it gives up on a start that has "
-     "failed after a third of that"},
+     "after how many seconds `megalith launch` reports that not all ranks have joined. After a third of that time it "
+     "ends a start that has failed"},
     {"TEST_HOSTS", NULL, 1, "a number of hosts, at least 1", "1",
      "for tests: the ranks of this host behave as if they were on this number of hosts"},
 };
@@ -46,16 +46,18 @@ static const struct {
     const char *names, *meaning;
 } others[] = {
     {"OMP_NUM_THREADS", "threads of a process, where `--num-threads` is not given"},
-    {"PATH", "where `mpirun`, `mpiexec`, `srun` and `ssh` are looked for"},
+    {"PATH", "folders in which `mpirun`, `mpiexec`, `srun` and `ssh` are searched"},
     {"COLUMNS", "width of a plot that is not printed to a terminal"},
     {"NO_COLOR", "when set, a plot has no colours"},
-    {"LC_ALL`, `LC_CTYPE`, `LANG", "the first that is set decides whether a plot may use characters beyond ASCII"},
+    {"LC_ALL`, `LC_CTYPE`, `LANG",
+     "the first that is set decides whether a plot may use characters that are not ASCII"},
     {"OMPI_COMM_WORLD_SIZE`, `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_LOCAL_RANK`, `OMPI_COMM_WORLD_LOCAL_SIZE",
      "set by Open MPI's `mpirun`: this process is a rank"},
     {"PMI_SIZE`, `PMI_RANK`, `PMI_FD`, `PMIX_RANK`, `MPI_LOCALRANKID`, `MPI_LOCALNRANKS",
      "the same, set by MPICH's `mpiexec` and by `srun`"},
     {"SLURM_JOB_ID`, `SLURM_JOB_NUM_NODES`, `SLURM_NNODES`, `SLURM_NTASKS_PER_NODE",
-     "set by Slurm in an allocation: `megalith launch` starts ranks by `srun`, as many as these say"},
+     "set by Slurm in an allocation: `megalith launch` then starts the ranks with `srun` and takes their number from "
+     "these"},
     {"SLURM_STEP_NUM_TASKS`, `SLURM_PROCID`, `SLURM_LOCALID", "set by `srun`: this process is a rank"},
     {"WORLD_SIZE`, `TORCHELASTIC_RUN_ID`, `CROSS_SIZE",
      "set by `torchrun` and `deepspeed`: a process that these started as one of several is refused, because each would "
@@ -70,9 +72,9 @@ mega_status mega_environment_page(mega_buffer *out)
         "Written by `megalith help --environment-page` from the tables in `src/config/environment.c`; do not edit by "
         "hand.\n\n"
         "## Variables of megalith\n\n"
-        "An empty value is the same as none. A value that is not known is refused by every command, together with the "
-        "other mistakes; a name that nothing reads and that is nearly one of these gets a warning. `megalith launch` "
-        "hands all of them on to the ranks of every host.\n\n"
+        "An empty value means that the variable is not set. Every command refuses unknown values, together with the "
+        "other mistakes, and warns about a name that is similar to one of these. `megalith launch` passes all of them "
+        "on to the ranks of every host.\n\n"
         "| variable | values | default | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < ROW_COUNT(variables); i++) {
         mega_buffer_printf(out, "| `" OWN "%s` | ", variables[i].name);
@@ -84,10 +86,11 @@ mega_status mega_environment_page(mega_buffer *out)
         }
         mega_buffer_printf(out, " | %s | %s |\n", variables[i].fallback, variables[i].meaning);
     }
-    mega_buffer_puts(out, "\n## Variables of others that it reads\n\n| variable | meaning |\n|---|---|\n");
+    mega_buffer_puts(out,
+                     "\n## Variables of other programs that megalith reads\n\n| variable | meaning |\n|---|---|\n");
     for (size_t i = 0; i < ROW_COUNT(others); i++)
         mega_buffer_printf(out, "| `%s` | %s |\n", others[i].names, others[i].meaning);
-    mega_buffer_puts(out, "\nWhat the library of MPI reads beside these is described in its own manual.\n");
+    mega_buffer_puts(out, "\nThe MPI library reads further variables; see its manual.\n");
     return mega_buffer_check(out, "the page of environment variables");
 }
 
