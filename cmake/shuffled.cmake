@@ -1,13 +1,13 @@
 # The tests of threaded code, once more with pieces of work in a shuffled order. The programs use the same
-# objects and libraries, linked with another base/team.c, so that nothing else is compiled twice. Target `shuffled` builds
+# objects and libraries, linked with another base/thread_team.c, so that nothing else is compiled twice. Target `shuffled` builds
 # them; `ctest -C shuffled -R ^shuffled_` runs them, and no other run of ctest does (make check-shuffle).
-add_library(mega_team_shuffled OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/base/team.c)
+add_library(mega_team_shuffled OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/base/thread_team.c)
 target_include_directories(mega_team_shuffled PRIVATE ${CMAKE_SOURCE_DIR}/src/base ${CMAKE_SOURCE_DIR}/src/base/include)
 target_compile_definitions(mega_team_shuffled PRIVATE MEGA_SHUFFLE_CLAIMS=1)
 target_link_libraries(mega_team_shuffled PRIVATE mega_flags)
 add_custom_target(shuffled)
 
-# The linker takes no team.o from libmega_base, because the program already has all of its symbols.
+# The linker takes no thread_team.o from libmega_base, because the program already has all of its symbols.
 function(mega_shuffled target)
     add_executable(shuffled_${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}> $<TARGET_OBJECTS:mega_team_shuffled>)
     get_target_property(libraries ${target} LINK_LIBRARIES)

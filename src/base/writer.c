@@ -1,9 +1,9 @@
 /* Buffered file writers. A large writer gives the system whole aligned blocks that bypass the page cache, if the file
  * system can do that: half the copying, no memory taken from other processes, and the disk does not idle until fsync.
- * While a background thread writes one block (flight.h), the caller fills the other. The end of the file, less than a
+ * While a background thread writes one block (background_writer.h), the caller fills the other. The end of the file, less than a
  * block, is written through the page cache. */
+#include "background_writer.h"
 #include "file_impl.h"
-#include "flight.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
@@ -27,9 +27,9 @@ struct mega_writer {
     size_t used, capacity;
     bool direct; /* the file is open with O_DIRECT */
     char *path;
-    uint8_t *buffer;     /* the buffer being filled; a large writer alternates between two */
-    uint8_t *pages;      /* the first of the two */
-    mega_flight *flight; /* NULL before the first whole block, and if its thread could not be started */
+    uint8_t *buffer;                    /* the buffer being filled; a large writer alternates between two */
+    uint8_t *pages;                     /* the first of the two */
+    mega_background_writer *background; /* NULL before the first whole block, and if its thread could not be started */
 };
 
 enum { APPEND = 1, LARGE = 2 };
@@ -46,7 +46,7 @@ static mega_status make_buffer(mega_writer *w, bool large)
 
 static void writer_free(mega_writer *w)
 {
-    mega_flight_destroy(w->flight);
+    mega_background_writer_destroy(w->background);
     if (w->pages != NULL) mega_pages_free(w->pages, 2 * BLOCK_BYTES);
     else
         mega_free(w->buffer);
@@ -151,13 +151,13 @@ static mega_status writer_put(mega_writer *w, const uint8_t *bytes, size_t n)
     return MEGA_OK;
 }
 
-/* Waits for the block in flight, if there is one. Retries here what the thread could not write, because errors are
+/* Waits for the block that is being written, if there is one. Retries here what the thread could not write, because errors are
  * reported here. */
 static mega_status writer_land(mega_writer *w)
 {
     const uint8_t *bytes = NULL;
     size_t n = 0, done = 0;
-    const int error = w->flight != NULL ? mega_flight_land(w->flight, &bytes, &n, &done) : 0;
+    const int error = w->background != NULL ? mega_background_writer_wait(w->background, &bytes, &n, &done) : 0;
     if (done > 0) mega_file_report("write", w->path, NULL, bytes, done);
     w->written += (int64_t)done;
     if (done == n) return MEGA_OK;
@@ -169,9 +169,9 @@ static mega_status writer_land(mega_writer *w)
 static mega_status writer_launch(mega_writer *w)
 {
     MEGA_TRY(writer_land(w));
-    if (w->flight == NULL) w->flight = mega_flight_create(w->fd);
-    if (w->flight == NULL) return mega_writer_flush(w);
-    mega_flight_launch(w->flight, w->buffer, w->used);
+    if (w->background == NULL) w->background = mega_background_writer_create(w->fd);
+    if (w->background == NULL) return mega_writer_flush(w);
+    mega_background_writer_start(w->background, w->buffer, w->used);
     w->buffer = w->buffer == w->pages ? w->pages + BLOCK_BYTES : w->pages;
     w->used = 0;
     return MEGA_OK;
@@ -228,8 +228,8 @@ uint32_t mega_writer_crc32c(const mega_writer *w)
 mega_status mega_writer_close(mega_writer *w, bool sync)
 {
     MEGA_IGNORE(mega_writer_flush(w)); /* w->status keeps its error */
-    mega_flight_destroy(w->flight);
-    w->flight = NULL;
+    mega_background_writer_destroy(w->background);
+    w->background = NULL;
     if (w->status == MEGA_OK && sync) {
         if (fsync(w->fd) == 0) {
             mega_file_report("fsync", w->path, NULL, NULL, 0);
@@ -247,8 +247,8 @@ mega_status mega_writer_close(mega_writer *w, bool sync)
 void mega_writer_abandon(mega_writer *w)
 {
     if (w == NULL) return;
-    mega_flight_destroy(w->flight);
-    w->flight = NULL;
+    mega_background_writer_destroy(w->background);
+    w->background = NULL;
     close(w->fd);
     mega_file_discard(w->path);
     writer_free(w);

@@ -4,7 +4,7 @@
 
 #include "comm_impl.h"
 #include "megalith/record.h"
-#include "megalith/seat.h"
+#include "megalith/core_lending.h"
 #include "watch/record_wire.h"
 
 #include <stdatomic.h>

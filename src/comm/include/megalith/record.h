@@ -16,7 +16,7 @@ mega_record *mega_world_record(mega_world *world);
 mega_record *mega_comm_record(const mega_comm *comm); /* the record of this rank in the group's world */
 
 /* A step begins, and ends. During a step, ranks of this host that wait for this one may lend it their cores
- * (seat.h). */
+ * (core_lending.h). */
 void mega_record_step(mega_record *record, int64_t step);
 void mega_record_step_end(mega_record *record);
 /* `phase` is "forward", "norm" or "save", for example; a micro_batch below 0 is not shown. Clears the scope. */

@@ -1,5 +1,5 @@
-/* A background thread that writes one block at a time (flight.h). */
-#include "flight.h"
+/* A background thread that writes one block at a time (background_writer.h). */
+#include "background_writer.h"
 #include "base_impl.h"
 #include "megalith/memory.h"
 
@@ -8,18 +8,18 @@
 #include <signal.h>
 #include <unistd.h>
 
-struct mega_flight {
+struct mega_background_writer {
     int fd, error;
-    const uint8_t *bytes; /* NULL: no block since the last landing */
+    const uint8_t *bytes; /* NULL: no block since the last wait */
     size_t n, done;
-    bool is_flying, stop;
+    bool is_busy, stop;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
 };
 
-/* Writes bytes [done, n). No lock is needed: between launch and landing only this thread touches these fields. */
-static void flight_write_all(mega_flight *f)
+/* Writes bytes [done, n). No lock is needed: between start and wait only this thread touches these fields. */
+static void background_write_all(mega_background_writer *f)
 {
     while (f->done < f->n) {
         const ssize_t done = write(f->fd, f->bytes + f->done, f->n - f->done);
@@ -32,16 +32,16 @@ static void flight_write_all(mega_flight *f)
     }
 }
 
-static void *flight_main(void *argument)
+static void *background_main(void *argument)
 {
-    mega_flight *f = argument;
+    mega_background_writer *f = argument;
     pthread_mutex_lock(&f->mutex);
     while (!f->stop) {
-        if (f->is_flying) {
+        if (f->is_busy) {
             pthread_mutex_unlock(&f->mutex);
-            flight_write_all(f);
+            background_write_all(f);
             pthread_mutex_lock(&f->mutex);
-            f->is_flying = false;
+            f->is_busy = false;
             pthread_cond_broadcast(&f->changed);
         } else {
             pthread_cond_wait(&f->changed, &f->mutex);
@@ -51,16 +51,16 @@ static void *flight_main(void *argument)
     return NULL;
 }
 
-mega_flight *mega_flight_create(int fd)
+mega_background_writer *mega_background_writer_create(int fd)
 {
-    mega_flight *f = mega_calloc(1, sizeof *f);
+    mega_background_writer *f = mega_calloc(1, sizeof *f);
     if (f == NULL) return NULL;
     f->fd = fd;
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed, NULL);
     sigset_t before;
     mega_block_signals(&before);
-    const int rc = pthread_create(&f->thread, NULL, flight_main, f);
+    const int rc = pthread_create(&f->thread, NULL, background_main, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0) return f;
     pthread_cond_destroy(&f->changed);
@@ -69,22 +69,22 @@ mega_flight *mega_flight_create(int fd)
     return NULL;
 }
 
-void mega_flight_launch(mega_flight *f, const uint8_t *bytes, size_t n)
+void mega_background_writer_start(mega_background_writer *f, const uint8_t *bytes, size_t n)
 {
     pthread_mutex_lock(&f->mutex);
     f->bytes = bytes;
     f->n = n;
     f->done = 0;
     f->error = 0;
-    f->is_flying = true;
+    f->is_busy = true;
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->mutex);
 }
 
-int mega_flight_land(mega_flight *f, const uint8_t **bytes, size_t *n, size_t *done)
+int mega_background_writer_wait(mega_background_writer *f, const uint8_t **bytes, size_t *n, size_t *done)
 {
     pthread_mutex_lock(&f->mutex);
-    while (f->is_flying) pthread_cond_wait(&f->changed, &f->mutex);
+    while (f->is_busy) pthread_cond_wait(&f->changed, &f->mutex);
     pthread_mutex_unlock(&f->mutex);
     *bytes = f->bytes;
     *n = f->bytes != NULL ? f->n : 0;
@@ -94,12 +94,12 @@ int mega_flight_land(mega_flight *f, const uint8_t **bytes, size_t *n, size_t *d
     return error;
 }
 
-void mega_flight_destroy(mega_flight *f)
+void mega_background_writer_destroy(mega_background_writer *f)
 {
     if (f == NULL) return;
     const uint8_t *bytes;
     size_t n, done;
-    mega_flight_land(f, &bytes, &n, &done);
+    mega_background_writer_wait(f, &bytes, &n, &done);
     pthread_mutex_lock(&f->mutex);
     f->stop = true;
     pthread_cond_broadcast(&f->changed);

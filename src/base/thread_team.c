@@ -6,7 +6,7 @@
  * from run to run, and then pieces of the other unfinished shares. A run ends when every piece is done, without waiting
  * for a worker that has not begun: that worker finds the gate closed when it comes. If the team is larger than the
  * number of cores, only as many threads claim as there are cores: more would only take turns, each with its own data in
- * the caches. A thread that is held up in a piece gets the core of the caller that waits for it (megalith/seat.h); a
+ * the caches. A thread that is held up in a piece gets the core of the caller that waits for it (megalith/core_lending.h); a
  * caller that is held up exchanges cores with a worker that has nothing left to do.
  *
  * Sleeping and waking uses a pair of flags: a thread that goes to sleep announces it before it checks the condition for
@@ -15,7 +15,7 @@
 #include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
-#include "megalith/seat.h"
+#include "megalith/core_lending.h"
 #include "megalith/threads.h"
 
 #include <dlfcn.h>

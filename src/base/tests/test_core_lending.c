@@ -1,6 +1,6 @@
 /* Threads that lend each other their cores. */
 #include "kit.h"
-#include "megalith/seat.h"
+#include "megalith/core_lending.h"
 #include "megalith/threads.h"
 
 #include <pthread.h>

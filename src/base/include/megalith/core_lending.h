@@ -4,8 +4,8 @@
  *
  * A thread is held up when it has work and wants to run, but gets no processor time. It is moved by its affinity mask,
  * to a core that the mask allowed; its mask is restored when it begins its next work. */
-#ifndef MEGALITH_SEAT_H
-#define MEGALITH_SEAT_H
+#ifndef MEGALITH_CORE_LENDING_H
+#define MEGALITH_CORE_LENDING_H
 
 #include <sched.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ extern "C" {
 typedef struct mega_seat {
     atomic_int tid, pid; /* 0: no thread yet */
     atomic_bool at_work;
-    atomic_int lease;   /* seat_lease of seat.c */
+    atomic_int lease;   /* seat_lease of core_lending.c */
     int home;           /* the core on which it was held up */
     int given;          /* the core to which it is confined */
     cpu_set_t allowed;  /* its mask before it was confined */

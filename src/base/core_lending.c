@@ -1,4 +1,4 @@
-#include "megalith/seat.h"
+#include "megalith/core_lending.h"
 #include "base_impl.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
