@@ -1,7 +1,7 @@
 /* Collectives through memory that the ranks of a host share. Numbers go through ring buffers in chunks: each rank posts
  * the parts that the others need, sums its own slice directly from their buffers, and posts the sum. All ranks go
  * through one list of turns; each turn depends only on turns of the previous round, so there is no deadlock and a rank
- * may be one round ahead. Sums are bit-identical to those of collectives_advance.c: element by element in the order of
+ * may be one round ahead. Sums are bit-identical to those of collectives_messages.c: element by element in the order of
  * ranks. A rank that makes another call than its neighbours (another kind, count or type) is noticed by all of them at
  * the first chunk.
  *
@@ -228,7 +228,7 @@ static mega_status take_turn(comm_op *op, turn t, bool *done)
     }
 }
 
-/* ---- called by operations.c and collectives_advance.c ---- */
+/* ---- called by operations.c and collectives_messages.c ---- */
 
 void comm_shared_begin(comm_op *op)
 {

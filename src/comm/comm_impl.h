@@ -180,7 +180,7 @@ mega_status transport_all_gather(mega_world *world, const void *in, void *out, s
 mega_status transport_host_all(mega_world *world, bool *all); /* *all becomes true if it is true on all of them */
 const char *transport_description(char *out, size_t size);
 
-/* collectives_advance.c: called when op starts, and whenever the messages of its phase are complete: ends that phase
+/* collectives_messages.c: called when op starts, and whenever the messages of its phase are complete: ends that phase
  * and starts the next. *done: the operation is complete. */
 mega_status comm_op_advance(comm_op *op, bool *done);
 const char *comm_kind_name(comm_kind kind);
@@ -224,7 +224,7 @@ void stall_end(mega_world *world);
 /* The same on a rank that knows which rank has failed: that rank prints the message, unless another already does. */
 void stall_end_by(mega_world *world, int rank);
 
-/* check.c: used with MEGA_CHECK=2, and always in shared memory. */
+/* check_calls.c: used with MEGA_CHECK=2, and always in shared memory. */
 comm_call comm_call_of(const comm_op *op);
 mega_status comm_check_same(const comm_op *op, const comm_call *mine, const comm_call *theirs, int peer);
 
