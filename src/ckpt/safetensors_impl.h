@@ -21,7 +21,7 @@ typedef struct st_header {
 mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *text, size_t bytes, const char *file);
 void mega_st_header_fini(st_header *h);
 
-/* st_layout.c: all zero is valid and empty. */
+/* safetensors_layout.c: all zero is valid and empty. */
 typedef struct st_layout {
     mega_buffer header;       /* everything before the data */
     int *order;               /* indices into the entries, in the order of the file */
