@@ -138,7 +138,7 @@ struct mega_engine {
     mega_world *own_world; /* world and team that the engine created; NULL: the caller's */
     mega_team *own_team;
     struct setup_values *said;    /* options as given in argv and a JSON, for messages; NULL: given as numbers */
-    struct engine_client *client; /* the caller's state from the last load (client.c) */
+    struct engine_client *client; /* the caller's state from the last load (client_state.c) */
     mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
     engine_search *search;        /* borrowed; NULL: no search for non-finite values */
 };
@@ -167,7 +167,7 @@ mega_status engine_spell(const mega_engine *e, mega_status st);
 void engine_forget_setup(mega_engine *e);
 /* evaluate.c. Returns the weight of a micro-batch in the sums of an evaluation; 0: it is padding. */
 double engine_evaluated_times(const mega_engine *e, int64_t micro_batch);
-/* client.c. engine_start_again resets the engine to step 0 and zeroes the optimizer states. */
+/* client_state.c. engine_start_again resets the engine to step 0 and zeroes the optimizer states. */
 void engine_client_free(mega_engine *e);
 void engine_start_again(mega_engine *e);
 /* compare_links.c. Collective over pp. Checks that both ends of each link expect the same messages in these steps. */

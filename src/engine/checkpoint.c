@@ -2,7 +2,7 @@
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "megalith/json.h"
 #include "megalith/run_json.h"
-#include "state_list.h"
+#include "saved_tensors.h"
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
@@ -85,8 +85,8 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     return st;
 }
 
-static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const state_list *weights,
-                                    const state_list *moments, const char *json)
+static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_options *o, const saved_tensors *weights,
+                                    const saved_tensors *moments, const char *json)
 {
     const mega_checkpoint_save save = {.folder = o->folder,
                                        .iteration = e->progress.iteration,
@@ -127,7 +127,7 @@ static mega_status refuse_tensor(const mega_engine *e, const mega_engine_save_op
 
 /* Refuses to save a tensor that is not finite, or whose norm exceeds most_norm: a checkpoint that cannot be trained
  * further must not replace one that can. */
-static mega_status check_values(const mega_engine *e, const mega_engine_save_options *o, const state_list *list,
+static mega_status check_values(const mega_engine *e, const mega_engine_save_options *o, const saved_tensors *list,
                                 double most_norm)
 {
     for (int i = 0; i < list->count; i++) {
@@ -146,8 +146,8 @@ static mega_status check_values(const mega_engine *e, const mega_engine_save_opt
 
 /* Limits the norm of weights to sqrt(FLT_MAX): squares of larger weights overflow f32, so the next loss would be NaN.
  * Moments may have any finite size. */
-static mega_status check_finite(const mega_engine *e, const mega_engine_save_options *o, const state_list *weights,
-                                const state_list *moments)
+static mega_status check_finite(const mega_engine *e, const mega_engine_save_options *o, const saved_tensors *weights,
+                                const saved_tensors *moments)
 {
     MEGA_TRY(check_values(e, o, weights, sqrt(FLT_MAX)));
     return check_values(e, o, moments, INFINITY);
@@ -155,12 +155,12 @@ static mega_status check_finite(const mega_engine *e, const mega_engine_save_opt
 
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
-    state_list weights = {0}, moments = {0};
+    saved_tensors weights = {0}, moments = {0};
     char *json = NULL;
     mega_status st = engine_check_save(e, o);
     if (e == NULL) return st;
-    if (st == MEGA_OK) st = state_list_weights(&weights, e);
-    if (st == MEGA_OK && !o->no_optim) st = state_list_moments(&moments, e);
+    if (st == MEGA_OK) st = saved_tensors_weights(&weights, e);
+    if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e);
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
@@ -355,8 +355,8 @@ mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 
 static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
 {
-    state_list moments = {0};
-    MEGA_TRY(state_list_moments(&moments, e));
+    saved_tensors moments = {0};
+    MEGA_TRY(saved_tensors_moments(&moments, e));
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);
@@ -432,13 +432,13 @@ static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c,
  * its tensors. */
 static mega_status check_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o)
 {
-    state_list l = {0};
+    saved_tensors l = {0};
     bool has_moments;
     MEGA_TRY(mega_engine_check_load(&e->options, c, o));
     MEGA_TRY(mega_engine_check_tensors(e, c));
     MEGA_TRY(reads_moments(e, c, o, &has_moments));
     if (!has_moments) return MEGA_OK;
-    MEGA_TRY(state_list_moments(&l, e));
+    MEGA_TRY(saved_tensors_moments(&l, e));
     const mega_status st = mega_checkpoint_match_moments(c, l.item, l.count);
     mega_arena_fini(&l.arena);
     return st;

@@ -1,8 +1,8 @@
 /* Builds the list of tensors of a checkpoint, which is the same on every rank. */
-#include "state_list.h"
+#include "saved_tensors.h"
 
 /* Returns a checkpoint tensor of a parameter, or of one of its moments, with the part that this rank holds. */
-static mega_state_tensor state_list_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
+static mega_state_tensor saved_tensors_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
 {
     const int own = mega_params_find(e->params, p->name);
     mega_state_tensor t = mega_state_tensor_of(p, file, e->params, own);
@@ -10,14 +10,14 @@ static mega_state_tensor state_list_tensor(const mega_engine *e, const mega_para
     return t;
 }
 
-static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix, int moment)
+static bool add_tensors(saved_tensors *l, const mega_engine *e, const char *prefix, int moment)
 {
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
         if (moment >= 0 && !mega_param_is_trained(p)) continue;
         for (int f = 0; f < mega_param_num_files(p); f++) {
             mega_state_tensor *t = &l->item[l->count++];
-            *t = state_list_tensor(e, p, f, moment);
+            *t = saved_tensors_tensor(e, p, f, moment);
             if (prefix != NULL) t->name = mega_arena_format(&l->arena, "%s.%s", prefix, t->name);
             if (t->name == NULL) return false;
         }
@@ -25,33 +25,33 @@ static bool add_tensors(state_list *l, const mega_engine *e, const char *prefix,
     return true;
 }
 
-static mega_status state_list_no_memory(state_list *l, size_t tensors)
+static mega_status saved_tensors_no_memory(saved_tensors *l, size_t tensors)
 {
     mega_arena_fini(&l->arena);
-    *l = (state_list){0};
+    *l = (saved_tensors){0};
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", tensors);
 }
 
-mega_status state_list_weights(state_list *l, const mega_engine *e)
+mega_status saved_tensors_weights(saved_tensors *l, const mega_engine *e)
 {
     const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e));
-    *l = (state_list){0};
+    *l = (saved_tensors){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : state_list_no_memory(l, n);
+    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 
-mega_status state_list_moments(state_list *l, const mega_engine *e)
+mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e)
 {
     const int moments = mega_optimizer_num_moments(e->optimizer);
     const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e)) * (size_t)moments;
-    *l = (state_list){0};
+    *l = (saved_tensors){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;
     for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
-    return done ? MEGA_OK : state_list_no_memory(l, n);
+    return done ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 
-void state_leave_to_others(state_list *l, const mega_engine *e)
+void state_leave_to_others(saved_tensors *l, const mega_engine *e)
 {
     const mega_layout *at = e->layout;
     for (int i = 0; i < l->count; i++) {
