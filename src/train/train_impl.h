@@ -72,7 +72,7 @@ typedef struct trainer {
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
     size_t order_bytes;
     uint64_t order_hash; /* train_order_hash of all training samples, when the data were opened */
-    int64_t *order;      /* number of samples requested from each part of the training data: order.c */
+    int64_t *order;      /* number of samples requested from each part of the training data: sample_order.c */
     int orders;
     bool evaluated; /* an evaluation loss was printed */
     /* the run is only planned: report no option as missing, and show a run that does not fit in memory */
@@ -114,7 +114,7 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
 mega_status train_stop_check(trainer *t, const char *what);
 mega_status train_say_parameters(const trainer *t);
 
-/* alike.c. Collective: the world. Compare the ranks; on failure every rank has the message that names
+/* compare_ranks.c. Collective: the world. Compare the ranks; on failure every rank has the message that names
  * the difference. */
 mega_status train_compare_ranks(const trainer *t);      /* builds, options */
 mega_status train_compare_processors(const trainer *t); /* selects the smallest instruction set of all ranks */
@@ -173,14 +173,14 @@ mega_status train_check_tokenizer(const trainer *t); /* checks that the tokenize
 mega_status train_read_stored(trainer *t);
 void train_warn_of_other_data(const trainer *t); /* warns if the data differ; call it once the data are open */
 
-/* order.c: builds the training data in the order of the checkpoint, if there is one, and the data of the other splits.
+/* sample_order.c: builds the training data in the order of the checkpoint, if there is one, and the data of the other splits.
  * o->num_samples is what the whole run reads. */
 mega_status train_build_data(trainer *t, const mega_task_data_options *o);
 /* Returns a hash of the order and content of some of the first `samples` training samples. There must be that many. */
 uint64_t train_order_hash(const trainer *t, int64_t samples);
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation);
 
-/* owner.c: only one run at a time may use --save */
+/* save_lock.c: only one run at a time may use --save */
 /* The first rank takes the lock of --save, unless it already has it or the folder does not exist yet. --dry-run only
  * checks the lock. */
 mega_status train_lock_save(trainer *t);
@@ -194,7 +194,7 @@ mega_status train_check_foreign(const trainer *t);
  * the run may replace was written by this program. */
 mega_status train_identify(trainer *t);
 
-/* places.c */
+/* run_files.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load found no checkpoint: checks that this is intended */
 /* Checks the files that this rank writes, in addition to the rules for options */
 mega_status train_check_places(const trainer *t);
@@ -253,7 +253,7 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 /* log.c */
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 
-/* peak.c */
+/* peak_speed.c */
 void train_peak_add(train_peak *p, mega_peak measured);
 /* Returns the run's speed (`flops`, operations per second) in percent of the peak; raises the peak if the run is
  * faster. */
@@ -264,7 +264,7 @@ void train_peak_repeat(trainer *t); /* measures again if the peak is doubtful, a
  * threads: number of threads of this host's ranks. */
 const char *train_peak_note(char *out, int size, const train_peak *p, const mega_cpu_load *load, int threads);
 
-/* load.c: measures how busy the cores were */
+/* busy_cores.c: measures how busy the cores were */
 mega_status train_load_open(trainer *t);
 void train_load_read(trainer *t, bool is_last_of_interval);
 int train_load_threads(const trainer *t); /* number of threads of this host's ranks */
