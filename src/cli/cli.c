@@ -17,7 +17,7 @@ static struct {
     mega_log_level most;
 } sink = {false, MEGA_LOG_INFO};
 
-static void print_line(void *user, mega_log_level level, const char *line)
+static void cli_print_line(void *user, mega_log_level level, const char *line)
 {
     (void)user;
     if (level > sink.most) return;
@@ -31,7 +31,7 @@ static void print_line(void *user, mega_log_level level, const char *line)
 void mega_cli_log_to(bool standard_output)
 {
     sink.info_to_output = standard_output;
-    mega_log_set_sink(print_line, NULL);
+    mega_log_set_sink(cli_print_line, NULL);
 }
 
 bool mega_cli_speaks_utf8(void)

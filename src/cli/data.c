@@ -163,7 +163,7 @@ static mega_status check_not_output(const char *input, const char *output)
                      output, input);
 }
 
-static mega_status collect(prefix_list *l, const mega_command_options *cfg)
+static mega_status data_collect(prefix_list *l, const mega_command_options *cfg)
 {
     for (size_t i = 1; i < mega_options_positional(cfg->train.engine.options)->count; i++)
         MEGA_TRY(prefix_list_add(l, mega_options_positional(cfg->train.engine.options)->item[i],
@@ -211,7 +211,7 @@ static mega_status merge(const mega_command_options *cfg)
         return MEGA_FAIL(MEGA_ERR_USAGE, "merge: missing: --output-prefix PREFIX, of the new pair");
     prefix_list l = {0};
     mega_indexed_writer *w = NULL;
-    mega_status st = collect(&l, cfg);
+    mega_status st = data_collect(&l, cfg);
     if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("%" PRId64 " data sets would be joined in %s.bin and .idx", l.count, cfg->data.output_prefix);
         prefix_list_fini(&l);
@@ -245,7 +245,7 @@ static int for_each(const mega_command_options *cfg,
     return exit_status;
 }
 
-static int run(const mega_command_options *cfg)
+static int data_run(const mega_command_options *cfg)
 {
     static const struct {
         const char *name;
@@ -269,14 +269,14 @@ static int run(const mega_command_options *cfg)
                          MEGA_FAIL(MEGA_ERR_USAGE, "found \"%s\", expected show, info, verify or merge", verb));
 }
 
-static void check(mega_command_options *cfg)
+static void data_check(mega_command_options *cfg)
 {
     prefix_list l = {0};
     if (mega_options_positional(cfg->train.engine.options)->count == 0 ||
         strcmp(mega_options_positional(cfg->train.engine.options)->item[0], "merge") != 0)
         return;
     if (cfg->data.output_prefix == NULL) return; /* reported by merge */
-    const mega_status st = collect(&l, cfg);
+    const mega_status st = data_collect(&l, cfg);
     mega_options_add_mistake(cfg->train.engine.options, st);
     if (st == MEGA_OK) check_merge(cfg, &l);
     prefix_list_fini(&l);
@@ -286,8 +286,8 @@ int mega_command_data(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
-    exit_status = run(&cfg);
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, data_check, &exit_status)) return exit_status;
+    exit_status = data_run(&cfg);
     mega_command_options_fini(&cfg);
     return exit_status;
 }

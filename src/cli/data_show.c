@@ -119,7 +119,7 @@ typedef struct row_arrays {
     float *mask;
 } row_arrays;
 
-static mega_ltor_options ltor_options(const viewer *v)
+static mega_ltor_options data_show_ltor_options(const viewer *v)
 {
     return (mega_ltor_options){.eod = v->tokenizer != NULL ? mega_tokenizer_eod(v->tokenizer) : -1,
                                .reset_position_ids = v->cfg->train.data.reset_position_ids,
@@ -130,7 +130,7 @@ static mega_ltor_options ltor_options(const viewer *v)
 static mega_status show_sample(const viewer *v, const mega_gpt_data *d, int64_t index, const row_arrays *a)
 {
     const int64_t L = mega_gpt_data_seq_length(d);
-    const mega_ltor_options o = ltor_options(v);
+    const mega_ltor_options o = data_show_ltor_options(v);
     MEGA_TRY(mega_gpt_data_sample(d, index, a->tokens));
     mega_ltor_row(a->tokens, L, &o, a->input, a->label, a->mask, a->position, a->start);
     printf("--- sample %" PRId64 " of %" PRId64 ", %" PRId64 " tokens\n", index, mega_gpt_data_samples(d), L);
@@ -164,7 +164,7 @@ static mega_status show_built(const viewer *v, const mega_gpt_data *d, int64_t c
 static mega_status show_samples(const viewer *v, int64_t count)
 {
     if (count == 0) return MEGA_OK;
-    const mega_ltor_options ends = ltor_options(v);
+    const mega_ltor_options ends = data_show_ltor_options(v);
     MEGA_TRY(mega_ltor_check(&ends, v->tokenizer != NULL ? mega_tokenizer_type(v->tokenizer) : NULL));
     if (v->cfg->train.seq_length <= 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--num-samples: missing: --seq-length N, that of the training");

@@ -78,7 +78,7 @@ mega_status generate_output_close(generate_output *o, const char *what)
     return MEGA_OK;
 }
 
-static void keep(generate_output *o)
+static void generate_files_keep(generate_output *o)
 {
     mega_error_record why;
     if (o->writer == NULL) return;
@@ -97,7 +97,7 @@ static void keep(generate_output *o)
 
 void generate_output_keep(generate_output *o)
 {
-    keep(o);
+    generate_files_keep(o);
     mega_lock_release(o->lock);
     o->lock = NULL;
 }

@@ -170,7 +170,7 @@ static void tell(session *s, int64_t i)
     memcpy(to + TOLD_TOKENS, q->fresh.id, (size_t)q->fresh.count * sizeof *to);
 }
 
-static void hear(session *s, int64_t i)
+static void rounds_hear(session *s, int64_t i)
 {
     sequence *q = &s->round[i];
     const int32_t *from = s->told + i * s->told_width;
@@ -188,7 +188,7 @@ static mega_status exchange(session *s, int64_t count, int64_t first, int64_t pa
     for (int64_t i = first; i < first + part; i++) tell(s, i);
     MEGA_TRY(mega_comm_all_gather(dp->comm, "texts", s->told, s->told + dp->rank * each, each, MEGA_I32));
     for (int64_t i = 0; i < count; i++)
-        if (i < first || i >= first + part) hear(s, i);
+        if (i < first || i >= first + part) rounds_hear(s, i);
     return MEGA_OK;
 }
 

@@ -63,7 +63,7 @@ static mega_status check_name(const project *p)
     return MEGA_OK;
 }
 
-static mega_status check_folder(const project *p)
+static mega_status new_check_folder(const project *p)
 {
     struct stat s;
     mega_names names = {0};
@@ -93,7 +93,7 @@ static mega_status find_text(project *p, const char *text)
 }
 
 /* Reports all mistakes at once. */
-static void check(mega_command_options *cfg)
+static void new_check(mega_command_options *cfg)
 {
     project p = {0};
     if (mega_options_positional(cfg->train.engine.options)->count == 0) {
@@ -108,7 +108,7 @@ static void check(mega_command_options *cfg)
     } else {
         mega_status st = project_read(&p, cfg);
         if (st == MEGA_OK) st = check_name(&p);
-        if (st == MEGA_OK) st = check_folder(&p);
+        if (st == MEGA_OK) st = new_check_folder(&p);
         mega_options_add_mistake(cfg->train.engine.options, st);
     }
     mega_options_add_mistake(cfg->train.engine.options, find_text(&p, cfg->project.text));
@@ -132,7 +132,7 @@ static char *with_name(const char *text, const char *name)
     return NULL;
 }
 
-static mega_status write_file(const project *p, const char *folder, const template_file *file)
+static mega_status new_write_file(const project *p, const char *folder, const template_file *file)
 {
     /* in examples/ it is not named .gitignore, since git would apply it there */
     const bool is_hidden = strcmp(file->name, "gitignore") == 0;
@@ -153,10 +153,10 @@ static mega_status write_file(const project *p, const char *folder, const templa
     return st;
 }
 
-static mega_status write_files(const project *p, const char *folder)
+static mega_status new_write_files(const project *p, const char *folder)
 {
     MEGA_TRY(mega_folder_create(folder));
-    for (int i = 0; i < FILES; i++) MEGA_TRY(write_file(p, folder, &template_files[i]));
+    for (int i = 0; i < FILES; i++) MEGA_TRY(new_write_file(p, folder, &template_files[i]));
     if (p->text != NULL) {
         char *link = mega_path_join(folder, "text.txt");
         const bool is_made = link != NULL && symlink(p->text, link) == 0;
@@ -167,7 +167,7 @@ static mega_status write_files(const project *p, const char *folder)
 }
 
 /* Removes temporary folders that an earlier, killed `megalith new` of the same name left behind. Never fails. */
-static void remove_leftovers(const project *p)
+static void new_remove_leftovers(const project *p)
 {
     mega_names names = {0};
     const size_t length = strlen(p->name), mark = strlen(".tmp-");
@@ -188,8 +188,8 @@ static mega_status write_project(const project *p)
 {
     char *beside = mega_temporary_path(p->folder);
     if (beside == NULL) return MEGA_NO_MEMORY("new", "a name");
-    remove_leftovers(p);
-    mega_status st = write_files(p, beside);
+    new_remove_leftovers(p);
+    mega_status st = new_write_files(p, beside);
     if (st == MEGA_OK) st = mega_file_rename(beside, p->folder);
     if (st == MEGA_OK) {
         st = mega_folder_sync(p->parent);
@@ -202,7 +202,7 @@ static mega_status write_project(const project *p)
     return st;
 }
 
-static void show(const project *p)
+static void new_show(const project *p)
 {
     const char *text = p->text != NULL ? "text.txt" : "TEXT";
     printf("wrote %s: %s.c, the program; ds.json, its settings; Makefile, README.md, .gitignore\n", p->folder, p->name);
@@ -210,7 +210,7 @@ static void show(const project *p)
            p->name, text);
 }
 
-static mega_status run(const mega_command_options *cfg)
+static mega_status new_run(const mega_command_options *cfg)
 {
     project p = {0};
     mega_status st = project_read(&p, cfg);
@@ -219,7 +219,7 @@ static mega_status run(const mega_command_options *cfg)
         mega_cli_dry_run("the folder %s would be made, with %d files", p.folder, (int)FILES);
     } else if (st == MEGA_OK) {
         st = write_project(&p);
-        if (st == MEGA_OK) show(&p);
+        if (st == MEGA_OK) new_show(&p);
     }
     project_fini(&p);
     return st;
@@ -229,8 +229,8 @@ int mega_command_new(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, "new", argc, argv, check, &exit_status)) return exit_status;
-    const mega_status st = run(&cfg);
+    if (!mega_cli_parse_checked(&cfg, "new", argc, argv, new_check, &exit_status)) return exit_status;
+    const mega_status st = new_run(&cfg);
     mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("new", st);
 }

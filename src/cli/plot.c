@@ -185,7 +185,7 @@ static void drawing_fini(drawing *d)
     mega_free(d->title);
 }
 
-static mega_status run(const mega_command_options *cfg)
+static mega_status plot_run(const mega_command_options *cfg)
 {
     drawing d = {0};
     mega_status st = read_all(&d, cfg);
@@ -207,7 +207,7 @@ static mega_status run(const mega_command_options *cfg)
 
 /* If there are other mistakes, also reads the files to report errors in them. Otherwise the run, or --dry-run, reads
  * them. */
-static void check(mega_command_options *cfg)
+static void plot_check(mega_command_options *cfg)
 {
     drawing d = {0};
     if (mega_options_report(cfg->train.engine.options) != MEGA_OK)
@@ -219,8 +219,8 @@ int mega_command_plot(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, "plot", argc, argv, check, &exit_status)) return exit_status;
-    const mega_status st = run(&cfg);
+    if (!mega_cli_parse_checked(&cfg, "plot", argc, argv, plot_check, &exit_status)) return exit_status;
+    const mega_status st = plot_run(&cfg);
     mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("plot", st);
 }

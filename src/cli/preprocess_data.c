@@ -40,7 +40,7 @@ static bool makes_vocabulary(const mega_command_options *cfg)
            !mega_file_exists(cfg->train.text.vocab_file);
 }
 
-static void check(mega_command_options *cfg)
+static void preprocess_check(mega_command_options *cfg)
 {
     const mega_preprocess_job job = job_from(cfg);
     const bool is_known = !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
@@ -67,7 +67,7 @@ static mega_status make_vocabulary(const mega_command_options *cfg, const mega_p
     return MEGA_OK;
 }
 
-static mega_status show_result(const mega_preprocess_job *job, const mega_preprocess_result *r)
+static mega_status preprocess_show_result(const mega_preprocess_job *job, const mega_preprocess_result *r)
 {
     int64_t tokens = 0;
     for (int k = 0; k < job->num_keys; k++) tokens += r->tokens[k];
@@ -89,7 +89,7 @@ static mega_status show_result(const mega_preprocess_job *job, const mega_prepro
     return MEGA_OK;
 }
 
-static mega_status run(const mega_command_options *cfg)
+static mega_status preprocess_data_run(const mega_command_options *cfg)
 {
     const double started = mega_time_now();
     mega_preprocess_job job = job_from(cfg);
@@ -102,7 +102,7 @@ static mega_status run(const mega_command_options *cfg)
     mega_info("Time to startup: %.3f", mega_time_now() - started);
     mega_preprocess_result result;
     mega_status st = mega_preprocess(&job, &result);
-    if (st == MEGA_OK) st = show_result(&job, &result);
+    if (st == MEGA_OK) st = preprocess_show_result(&job, &result);
     mega_tokenizer_destroy(tokenizer);
     return st;
 }
@@ -111,14 +111,14 @@ int mega_command_preprocess_data(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, preprocess_check, &exit_status)) return exit_status;
     exit_status = 0;
     if (cfg.train.dry_run) {
         mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
                          cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
     } else {
         mega_signals_watch(command, -1, "the reading ends, and what was written is removed");
-        const mega_status st = run(&cfg);
+        const mega_status st = preprocess_data_run(&cfg);
         if (st != MEGA_OK) exit_status = mega_cli_fail(command, st);
     }
     mega_command_options_fini(&cfg);

@@ -28,7 +28,7 @@ static void clear_status(screen *s)
     s->drawn = false;
 }
 
-static void print_line(void *user, const char *line)
+static void pretrain_print_line(void *user, const char *line)
 {
     clear_status(user);
     fputs(line, stdout);
@@ -36,7 +36,7 @@ static void print_line(void *user, const char *line)
     fflush(stdout);
 }
 
-static void draw_status(void *user, const char *line)
+static void pretrain_draw_status(void *user, const char *line)
 {
     screen *s = user;
     const double now = mega_time_now();
@@ -66,14 +66,14 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static mega_status train(mega_command_options *cfg, mega_world *world)
+static mega_status pretrain_train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
     const bool is_terminal = alone && mega_cli_is_terminal(stdout);
     screen s = {.cfg = cfg, .world = world, .columns = is_terminal ? terminal_columns() : 0};
-    const mega_train_io io = {.line = print_line,
-                              .status = is_terminal ? draw_status : NULL,
+    const mega_train_io io = {.line = pretrain_print_line,
+                              .status = is_terminal ? pretrain_draw_status : NULL,
                               .began = say_began,
                               .user = &s,
                               .columns = s.columns,
@@ -88,13 +88,13 @@ static mega_status train(mega_command_options *cfg, mega_world *world)
     return st;
 }
 
-static int run(mega_world *world, int argc, char **argv)
+static int pretrain_run(mega_world *world, int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
     if (!mega_cli_read_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
-    const mega_status st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : train(&cfg, world);
+    const mega_status st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
     mega_command_options_fini(&cfg);
     return exit_status;
@@ -111,7 +111,7 @@ int mega_command_pretrain_gpt(int argc, char **argv)
     /* again: the MPI library may have replaced the handlers */
     mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
     if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
-    const int exit_status = run(world, argc, argv);
+    const int exit_status = pretrain_run(world, argc, argv);
     mega_world_destroy(world);
     return exit_status;
 }

@@ -112,7 +112,7 @@ static const mega_option_part parts[] = {
 // clang-format on
 enum { FOREIGN = 59 };
 
-static const char *elsewhere(mega_options *o, const char *name, size_t length)
+static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {
     if (!mega_launch_knows(name, length)) return NULL;
     return mega_options_text(o, "it is an option of megalith launch: put it before %s", mega_options_command(o));
@@ -176,7 +176,7 @@ static bool knows_shape(mega_options *o)
     return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
 }
 
-static const char *json(mega_options *o)
+static const char *program_json(mega_options *o)
 {
     mega_command_options *cfg = mega_options_values(o);
     mega_engine_settings *s = &cfg->train.engine;
@@ -207,7 +207,7 @@ static void derive_greedy(mega_options *o, mega_generate_options *g)
               "all tokens");
 }
 
-static void derive(mega_options *o)
+static void program_derive(mega_options *o)
 {
     mega_command_options *cfg = mega_options_values(o);
     mega_train_options *t = &cfg->train;
@@ -228,14 +228,14 @@ const mega_composition mega_commands = {
     .command = commands,
     .commands = MEGA_COUNT(commands),
     .key = &mega_engine_json_keys,
-    .json = json,
+    .json = program_json,
     .json_name = "--deepspeed_config",
     .derived_by = "what follows from other options",
     .complete = complete,
-    .derive = derive,
+    .derive = program_derive,
     .check = cli_check_options,
     .knows_shape = knows_shape,
-    .elsewhere = elsewhere,
+    .elsewhere = program_elsewhere,
     .derived_line = derived_line,
 };
 

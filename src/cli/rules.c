@@ -159,7 +159,7 @@ static void rule_report(mega_command_options *cfg)
 
 /* Checks that the files differ. Opening a file for writing empties it: prompts would be lost before they are read, or
  * two kinds of output would be mixed. */
-static void check_outputs(mega_command_options *cfg)
+static void rules_check_outputs(mega_command_options *cfg)
 {
     const struct {
         const char *dest, *path;
@@ -202,7 +202,7 @@ static void rule_reads(mega_command_options *cfg)
     mega_train_check_file(&cfg->train, "--merge-file", cfg->train.text.merge_file, "merges.txt");
     mega_train_check_file(&cfg->train, "--sample-input-file", cfg->generate.sample_input_file,
                           "a file with one prompt a line");
-    check_outputs(cfg);
+    rules_check_outputs(cfg);
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
         mega_train_check_file(&cfg->train, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
     }

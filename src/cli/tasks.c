@@ -125,8 +125,8 @@ static mega_status add_chunk(const mega_loaded *l, const mega_command_options *c
     return MEGA_OK;
 }
 
-static mega_status read_text(const mega_loaded *l, const mega_command_options *cfg, const char *path, bool wikitext,
-                             reading *out)
+static mega_status tasks_read_text(const mega_loaded *l, const mega_command_options *cfg, const char *path,
+                                   bool wikitext, reading *out)
 {
     mega_documents *documents = NULL;
     mega_document_chunk chunk = {0};
@@ -217,7 +217,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_command_option
     const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
     reading r = {0};
     mega_evaluation e = {0};
-    mega_status st = read_text(l, cfg, path, wikitext, &r);
+    mega_status st = tasks_read_text(l, cfg, path, wikitext, &r);
     /* if one rank cannot read, all ranks stop */
     st = mega_comm_agree(mega_engine_layout(l->model.engine)->world.comm, st);
     if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
@@ -228,20 +228,21 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_command_option
 }
 
 /* Reads all files before any is evaluated, so that a mistake in the last one is reported at once. */
-static mega_status check_data(const mega_loaded *l, mega_command_options *cfg, mega_world *world)
+static mega_status tasks_check_data(const mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
         const char *path = cfg->tasks.valid_data.item[i];
         reading r = {0};
         const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
-        mega_options_add_mistake(cfg->train.engine.options, is_lambada(cfg) ? mega_task_lambada_check(l, cfg, path)
-                                                                            : read_text(l, cfg, path, wikitext, &r));
+        mega_options_add_mistake(cfg->train.engine.options, is_lambada(cfg)
+                                                                ? mega_task_lambada_check(l, cfg, path)
+                                                                : tasks_read_text(l, cfg, path, wikitext, &r));
         mega_ids_fini(&r.ids);
     }
     return mega_cli_agree(world, mega_options_report(cfg->train.engine.options));
 }
 
-static mega_status run(mega_loaded *l, mega_command_options *cfg, mega_world *world)
+static mega_status tasks_run(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     const mega_tasks_options *o = &cfg->tasks;
     if (o->task == NULL)
@@ -251,7 +252,7 @@ static mega_status run(mega_loaded *l, mega_command_options *cfg, mega_world *wo
     MEGA_TRY(mega_loaded_open(cfg, world, l));
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));
     MEGA_TRY(load_model(l, cfg));
-    MEGA_TRY(check_data(l, cfg, world));
+    MEGA_TRY(tasks_check_data(l, cfg, world));
     if (cfg->train.dry_run) {
         mega_cli_dry_run("%zu files would be read by %s", o->valid_data.count, l->model.folder);
         return MEGA_OK;
@@ -263,10 +264,10 @@ static mega_status run(mega_loaded *l, mega_command_options *cfg, mega_world *wo
     return MEGA_OK;
 }
 
-static mega_status run_on(mega_world *world, mega_command_options *cfg)
+static mega_status tasks_run_on(mega_world *world, mega_command_options *cfg)
 {
     mega_loaded loaded = {0};
-    const mega_status st = mega_cli_agree(world, run(&loaded, cfg, world));
+    const mega_status st = mega_cli_agree(world, tasks_run(&loaded, cfg, world));
     mega_loaded_close(&loaded);
     return st;
 }
@@ -274,5 +275,5 @@ static mega_status run_on(mega_world *world, mega_command_options *cfg)
 int mega_command_tasks(int argc, char **argv)
 {
     return mega_cli_on_ranks("tasks", "the command ends after the instruction under way, without a result", argc, argv,
-                             run_on);
+                             tasks_run_on);
 }

@@ -108,7 +108,7 @@ static mega_status check_total(const lambada *t, const char *path)
                      t->cfg->tasks.json_key);
 }
 
-static mega_status run(lambada *t, const char *path)
+static mega_status lambada_run(lambada *t, const char *path)
 {
     const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
     /* do not draw ids of the vocabulary's padding */
@@ -143,7 +143,7 @@ mega_status mega_task_lambada_check(const mega_loaded *l, const mega_command_opt
 mega_status mega_task_lambada(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
     lambada t = {.l = l, .cfg = cfg};
-    const mega_status st = run(&t, path);
+    const mega_status st = lambada_run(&t, path);
     mega_generator_destroy(t.generator);
     mega_document_chunk_fini(&t.chunk);
     mega_documents_close(t.documents);

@@ -60,7 +60,7 @@ static mega_status read_file(mega_buffer *out, const char *path)
 }
 
 /* Reads the text: the words after the options, --text, --input, or standard input. */
-static mega_status read_text(mega_buffer *out, const mega_command_options *cfg)
+static mega_status tokenize_read_text(mega_buffer *out, const mega_command_options *cfg)
 {
     const mega_tokenize_options *o = &cfg->tokenize;
     const int sources = (mega_options_positional(cfg->train.engine.options)->count > 0) + (o->text != NULL) +
@@ -135,8 +135,8 @@ static void print_counts(const mega_ids *ids, const mega_buffer *text)
     putchar('\n');
 }
 
-static mega_status show(const mega_tokenizer *t, const mega_command_options *cfg, const mega_ids *ids,
-                        const mega_buffer *text)
+static mega_status tokenize_show(const mega_tokenizer *t, const mega_command_options *cfg, const mega_ids *ids,
+                                 const mega_buffer *text)
 {
     const mega_tokenize_options *o = &cfg->tokenize;
     if (o->ids_only) {
@@ -169,7 +169,7 @@ static mega_status encode(const mega_tokenizer *t, bool special, const mega_buff
     return st;
 }
 
-static mega_status run(const mega_command_options *cfg)
+static mega_status tokenize_run(const mega_command_options *cfg)
 {
     mega_tokenizer *t = NULL;
     mega_buffer text = {0};
@@ -178,14 +178,14 @@ static mega_status run(const mega_command_options *cfg)
     if (st == MEGA_OK && cfg->train.dry_run) {
         mega_cli_dry_run("a text would be shown as ids of a %s\n", mega_tokenizer_type(t));
     } else if (st == MEGA_OK) {
-        st = read_text(&text, cfg);
+        st = tokenize_read_text(&text, cfg);
         if (st == MEGA_OK && cfg->tokenize.ids.count > 0) {
             st = read_ids(&cfg->tokenize.ids, &ids);
             if (st == MEGA_OK) st = mega_tokenizer_decode(t, ids.id, ids.count, &text);
         } else if (st == MEGA_OK) {
             st = encode(t, cfg->tokenize.special, &text, &ids);
         }
-        if (st == MEGA_OK) st = show(t, cfg, &ids, &text);
+        if (st == MEGA_OK) st = tokenize_show(t, cfg, &ids, &text);
     }
     mega_ids_fini(&ids);
     mega_buffer_fini(&text);
@@ -198,7 +198,7 @@ int mega_command_tokenize(int argc, char **argv)
     mega_command_options cfg;
     int exit_status;
     if (!mega_cli_parse(&cfg, "tokenize", argc, argv, &exit_status)) return exit_status;
-    const mega_status st = run(&cfg);
+    const mega_status st = tokenize_run(&cfg);
     mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("tokenize", st);
 }

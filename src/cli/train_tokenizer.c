@@ -28,7 +28,7 @@ static void report(void *user, int64_t made, int64_t wanted)
     mega_progress_update(&l->progress, 0, (uint64_t)made);
 }
 
-static mega_status finish(mega_trainer *trainer, mega_tokenizer **out)
+static mega_status vocabulary_finish(mega_trainer *trainer, mega_tokenizer **out)
 {
     learning l = {.begun = false};
     mega_trainer_on_report(trainer, report, &l);
@@ -39,7 +39,7 @@ static mega_status finish(mega_trainer *trainer, mega_tokenizer **out)
 
 /* Writes the vocabulary: a character vocabulary as the file that --vocab-file accepts; BPE files are
  * written by save. */
-static mega_status write_folder(const mega_tokenizer *t, const char *folder)
+static mega_status vocabulary_write_folder(const mega_tokenizer *t, const char *folder)
 {
     MEGA_TRY(mega_tokenizer_save(t, folder));
     if (strcmp(mega_tokenizer_type(t), "CharTokenizer") != 0) return MEGA_OK;
@@ -66,8 +66,8 @@ static mega_status lock_output(mega_lock **out, const char *output)
     return st;
 }
 
-static void show_result(const mega_command_options *cfg, const mega_tokenizer *t, const mega_trainer_counts *counts,
-                        double seconds)
+static void vocabulary_show_result(const mega_command_options *cfg, const mega_tokenizer *t,
+                                   const mega_trainer_counts *counts, double seconds)
 {
     const char *folder = cfg->train_tokenizer.output;
     const bool bpe = strcmp(mega_tokenizer_type(t), "GPT2BPETokenizer") == 0;
@@ -105,15 +105,15 @@ static mega_status learn(const mega_command_options *cfg, mega_trainer *trainer,
     mega_trainer_counts counts;
     mega_tokenizer *t = NULL;
     MEGA_TRY(mega_trainer_read(trainer, &input, &counts));
-    MEGA_TRY(finish(trainer, &t));
+    MEGA_TRY(vocabulary_finish(trainer, &t));
     mega_status st = mega_lock_hold(lock);
-    if (st == MEGA_OK) st = write_folder(t, o->output);
-    if (st == MEGA_OK) show_result(cfg, t, &counts, mega_time_now() - started);
+    if (st == MEGA_OK) st = vocabulary_write_folder(t, o->output);
+    if (st == MEGA_OK) vocabulary_show_result(cfg, t, &counts, mega_time_now() - started);
     mega_tokenizer_destroy(t);
     return st;
 }
 
-static mega_status train(const mega_command_options *cfg, mega_trainer *trainer)
+static mega_status vocabulary_train(const mega_command_options *cfg, mega_trainer *trainer)
 {
     mega_lock *lock = NULL;
     const char *output = cfg->train_tokenizer.output;
@@ -125,7 +125,7 @@ static mega_status train(const mega_command_options *cfg, mega_trainer *trainer)
     return st;
 }
 
-static mega_status run(const mega_command_options *cfg)
+static mega_status vocabulary_run(const mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     mega_trainer *trainer;
@@ -138,12 +138,12 @@ static mega_status run(const mega_command_options *cfg)
         mega_cli_dry_run("%zu input%s would be read by %lld threads and a vocabulary written to %s", o->input.count,
                          o->input.count == 1 ? "" : "s", (long long)o->workers, o->output);
     else
-        st = train(cfg, trainer);
+        st = vocabulary_train(cfg, trainer);
     mega_trainer_destroy(trainer);
     return st;
 }
 
-static void check(mega_command_options *cfg)
+static void vocabulary_check(mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     const mega_cli_inputs inputs = {.files = {.inputs = (const char *const *)o->input.item,
@@ -160,9 +160,9 @@ int mega_command_train_tokenizer(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, command, argc, argv, check, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, command, argc, argv, vocabulary_check, &exit_status)) return exit_status;
     mega_signals_watch(command, -1, "the reading ends, and nothing is written");
-    const mega_status st = run(&cfg);
+    const mega_status st = vocabulary_run(&cfg);
     mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail(command, st);
 }

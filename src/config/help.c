@@ -141,12 +141,12 @@ mega_status mega_options_list(const mega_composition *of, mega_buffer *out)
 }
 
 /* Writes a cell of a Markdown table, escaping bars, which would end the cell. */
-static void write_cell(const char *text, mega_buffer *out)
+static void help_write_cell(const char *text, mega_buffer *out)
 {
     for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);
 }
 
-static void write_answer(const mega_option_row *row, mega_buffer *out)
+static void help_write_answer(const mega_option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
     case MEGA_ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
@@ -161,7 +161,7 @@ static void write_answer(const mega_option_row *row, mega_buffer *out)
         mega_buffer_puts(out, "; only ");
         if (row->neutral[0] == '=') mega_buffer_printf(out, "the value of `--%s`", row->neutral + 1);
         else
-            write_cell(row->neutral, out);
+            help_write_cell(row->neutral, out);
         mega_buffer_puts(out, " is accepted");
         break;
     }
@@ -181,15 +181,15 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     mega_buffer usage = {0};
     write_usage(row, &usage);
     mega_buffer_puts(out, "| `");
-    write_cell(usage.data != NULL ? usage.data : "", out);
+    help_write_cell(usage.data != NULL ? usage.data : "", out);
     mega_buffer_puts(out, "` | ");
     out->failed = out->failed || usage.failed;
     mega_buffer_fini(&usage);
-    write_cell(row->fallback != NULL && row->fallback[0] != '\0' ? row->fallback : "", out);
+    help_write_cell(row->fallback != NULL && row->fallback[0] != '\0' ? row->fallback : "", out);
     mega_buffer_puts(out, " | ");
-    write_answer(row, out);
+    help_write_answer(row, out);
     mega_buffer_puts(out, " | ");
-    if (row->help != NULL) write_cell(row->help, out);
+    if (row->help != NULL) help_write_cell(row->help, out);
     if (row->choices != NULL && row->answer == MEGA_ANSWER_WORKS) {
         mega_buffer_puts(out, "; one of ");
         for (const char *c = row->choices; *c != '\0'; c++)
@@ -197,7 +197,7 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     }
     if (row->remark != NULL) {
         if (row->help != NULL) mega_buffer_puts(out, "; ");
-        write_cell(row->remark, out);
+        help_write_cell(row->remark, out);
     }
     if (line->commands != line->of_title) {
         char names[256];

@@ -2,7 +2,7 @@
 #include "config_impl.h"
 #include <string.h>
 
-static void write_cell(const char *text, mega_buffer *out)
+static void json_page_write_cell(const char *text, mega_buffer *out)
 {
     for (; *text != '\0'; text++) mega_buffer_append(out, *text == '|' ? "\\|" : text, *text == '|' ? 2 : 1);
 }
@@ -30,7 +30,7 @@ static void write_cases(const char *cases, mega_buffer *out)
     }
 }
 
-static void write_answer(const mega_option_row *row, mega_buffer *out)
+static void json_page_write_answer(const mega_option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
     case MEGA_ANSWER_WORKS:
@@ -47,13 +47,13 @@ static void write_answer(const mega_option_row *row, mega_buffer *out)
         mega_buffer_puts(out, "not implemented yet");
         if (row->neutral != NULL) {
             mega_buffer_puts(out, ", only `");
-            write_cell(row->neutral, out);
+            json_page_write_cell(row->neutral, out);
             mega_buffer_puts(out, "`");
         }
         mega_buffer_puts(out, ": ");
         break;
     }
-    if (row->answer != MEGA_ANSWER_WORKS) write_cell(row->remark, out);
+    if (row->answer != MEGA_ANSWER_WORKS) json_page_write_cell(row->remark, out);
 }
 
 static bool is_of_block(const char *path, const char *block)
@@ -70,7 +70,7 @@ static void write_block(const option_table *t, const char *block, mega_buffer *o
         if (!is_of_block(w.path, block)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", block[0] != '\0' ? w.path + strlen(block) + 1 : w.path,
                            kind_name(w.row));
-        write_answer(w.row, out);
+        json_page_write_answer(w.row, out);
         mega_buffer_puts(out, " |\n");
     }
 }
@@ -130,7 +130,7 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
     for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, JSON_OWN)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", w.path + sizeof JSON_OWN, kind_name(w.row));
-        write_answer(w.row, out);
+        json_page_write_answer(w.row, out);
         mega_buffer_puts(out, " |\n");
     }
     write_yaml(&t, out);

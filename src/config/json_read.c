@@ -386,7 +386,7 @@ static void note_idle(json_reader *r)
 
 /* ---- the text ---- */
 
-static void read_text(mega_options *o, const char *text, size_t size)
+static void json_read_text(mega_options *o, const char *text, size_t size)
 {
     json_error_t error;
     json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
@@ -413,9 +413,9 @@ void options_read_json(mega_options *o, const char *json)
     o->json_name = mega_options_text(o, "%s", json);
     if (json[strspn(json, " \t\r\n")] == '{') {
         o->json_name = o->table.of->json_name;
-        read_text(o, json, strlen(json));
+        json_read_text(o, json, strlen(json));
     } else if (mega_file_read(json, &file, &size) == MEGA_OK) {
-        read_text(o, file, size);
+        json_read_text(o, file, size);
     } else {
         o->json_is_unread = true;
         options_problem_from_error(o);

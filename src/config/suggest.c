@@ -7,7 +7,7 @@
 
 #define LONGEST 64
 
-static char folded(char c)
+static char suggest_folded(char c)
 {
     return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
@@ -26,7 +26,7 @@ static bool fold(const char *text, folded_word *out)
 {
     out->size = strlen(text);
     if (out->size > LONGEST) return false;
-    for (size_t i = 0; i < out->size; i++) out->letter[i] = folded(text[i]);
+    for (size_t i = 0; i < out->size; i++) out->letter[i] = suggest_folded(text[i]);
     return true;
 }
 

@@ -26,7 +26,7 @@ static bool is_listed(const mega_composition *of, size_t part)
     return false;
 }
 
-static void add_part(option_table *t, const mega_option_part *part, uint32_t of_title, bool is_foreign)
+static void table_add_part(option_table *t, const mega_option_part *part, uint32_t of_title, bool is_foreign)
 {
     for (size_t r = 0; r < part->section->count; r++) {
         const mega_option_row *row = &part->section->rows[r];
@@ -49,7 +49,8 @@ mega_status mega_option_table_make(option_table *out, const mega_composition *of
         const mega_option_part *first = &of->part[p];
         if (is_listed(of, p)) continue;
         for (size_t q = p; q < of->parts; q++)
-            if (has_title(of, q, first->section->title)) add_part(out, &of->part[q], first->commands, p >= of->foreign);
+            if (has_title(of, q, first->section->title))
+                table_add_part(out, &of->part[q], first->commands, p >= of->foreign);
     }
     return MEGA_OK;
 }
@@ -71,7 +72,7 @@ const char *mega_option_dest(const mega_option_row *row, char out[80])
     return out;
 }
 
-static char folded(char c)
+static char table_folded(char c)
 {
     return c == '_' ? '-' : c;
 }
@@ -79,14 +80,14 @@ static char folded(char c)
 static bool begin_alike(const char *a, const char *b, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        if (folded(a[i]) != folded(b[i])) return false;
+        if (table_folded(a[i]) != table_folded(b[i])) return false;
     }
     return true;
 }
 
 bool mega_option_name_equal(const char *a, const char *b, size_t b_length)
 {
-    return folded(a[0]) == folded(b[0]) && strlen(a) == b_length && begin_alike(a, b, b_length);
+    return table_folded(a[0]) == table_folded(b[0]) && strlen(a) == b_length && begin_alike(a, b, b_length);
 }
 
 bool mega_option_is_of_family(const char *family, const char *name, size_t length)

@@ -52,7 +52,7 @@ static mega_status extra_members(const mega_engine_save_options *o, json_t **out
 }
 
 /* Adds the caller's members. A member under a name that the engine uses is an error, because it would be lost. */
-static mega_status join(json_t *root, json_t *extra)
+static mega_status checkpoint_join(json_t *root, json_t *extra)
 {
     for (void *it = json_object_iter(extra); it != NULL; it = json_object_iter_next(extra, it))
         if (json_object_get(root, json_object_iter_key(it)) != NULL)
@@ -77,7 +77,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
                              (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
     mega_status st =
-        root != NULL ? join(root, extra) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+        root != NULL ? checkpoint_join(root, extra) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     json_decref(root);
@@ -199,7 +199,7 @@ static int64_t integer(const json_t *object, const char *key)
     return (int64_t)json_integer_value(json_object_get(object, key));
 }
 
-static void differs(mega_buffer *b, const char *what, double here, double there)
+static void checkpoint_differs(mega_buffer *b, const char *what, double here, double there)
 {
     if (here != there) mega_buffer_printf(b, "\n  %s: %.9g here, %.9g in the checkpoint", what, here, there);
 }
@@ -214,26 +214,27 @@ static void style_differs(mega_buffer *b, const char *what, const char *here, co
 static mega_status check_schedule(const mega_lr_schedule *s, const json_t *stored)
 {
     mega_buffer b = {0};
-    differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
-    differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
-    differs(&b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
-    differs(&b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
-    differs(&b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
-            real(stored, "lr_decay_steps"));
+    checkpoint_differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
+    checkpoint_differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
+    checkpoint_differs(&b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
+    checkpoint_differs(&b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
+    checkpoint_differs(&b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
+                       real(stored, "lr_decay_steps"));
     style_differs(&b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style),
                   json_object_get(stored, "lr_decay_style"));
     if (s->style == MEGA_LR_WSD) {
         style_differs(&b, "style of the last part of WSD (--lr-wsd-decay-style)", mega_lr_wsd_style_name(s->wsd_style),
                       json_object_get(stored, "lr_wsd_decay_style"));
-        differs(&b, "samples of the last part of WSD (--lr-wsd-decay-iters, --lr-wsd-decay-samples)", s->wsd_decay,
-                real(stored, "wsd_decay_steps"));
+        checkpoint_differs(&b, "samples of the last part of WSD (--lr-wsd-decay-iters, --lr-wsd-decay-samples)",
+                           s->wsd_decay, real(stored, "wsd_decay_steps"));
     }
-    differs(&b, "first weight decay", s->start_weight_decay, real(stored, "start_wd"));
-    differs(&b, "last weight decay", s->end_weight_decay, real(stored, "end_wd"));
+    checkpoint_differs(&b, "first weight decay", s->start_weight_decay, real(stored, "start_wd"));
+    checkpoint_differs(&b, "last weight decay", s->end_weight_decay, real(stored, "end_wd"));
     style_differs(&b, "weight decay style", mega_weight_decay_style_name(s->decay_style),
                   json_object_get(stored, "wd_incr_style"));
     if (s->decay_style != MEGA_WD_CONSTANT)
-        differs(&b, "samples of weight decay growth", (double)s->weight_decay_samples, real(stored, "wd_incr_steps"));
+        checkpoint_differs(&b, "samples of weight decay growth", (double)s->weight_decay_samples,
+                           real(stored, "wd_incr_steps"));
     mega_status st = mega_buffer_check(&b, "the differences of two schedules");
     if (st == MEGA_OK && b.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
@@ -430,7 +431,7 @@ static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c,
 
 /* Checks everything that can be checked before the engine changes: options against the folder, then names and shapes of
  * its tensors. */
-static mega_status check_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o)
+static mega_status checkpoint_check_folder(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o)
 {
     saved_tensors l = {0};
     bool has_moments;
@@ -457,7 +458,7 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     mega_engine_loaded loaded = {false, false};
     mega_status st = engine_check_load(e, c, o, out);
     if (e == NULL) return st;
-    if (st == MEGA_OK) st = check_folder(e, c, o);
+    if (st == MEGA_OK) st = checkpoint_check_folder(e, c, o);
     MEGA_TRY(engine_begin_call(e, st)); /* if one rank refuses, no rank changes */
     engine_micro_discard(e);
     e->has_moments = true;

@@ -50,7 +50,7 @@ static const mega_option_part parts[] = {
 };
 // clang-format on
 
-static const char *json(mega_options *o)
+static const char *setup_options_json(mega_options *o)
 {
     const setup_values *v = mega_options_values(o);
     const mega_engine_settings *s = &v->engine;
@@ -62,7 +62,7 @@ static const char *json(mega_options *o)
     return s->deepspeed_config != NULL ? s->deepspeed_config : v->config;
 }
 
-static void derive(mega_options *o)
+static void setup_options_derive(mega_options *o)
 {
     setup_values *v = mega_options_values(o);
     mega_engine_settings_derive(&v->engine);
@@ -86,7 +86,7 @@ static void check_local_rank(mega_options *o, const setup_values *v)
             v->local_rank, (long long)s->local_rank, (long long)s->local_world_size);
 }
 
-static void check(mega_options *o, bool shape)
+static void setup_options_check(mega_options *o, bool shape)
 {
     static void (*const rules[])(mega_engine_settings * s) = {
         mega_engine_rule_batch_divides, mega_engine_rule_accumulation,  mega_engine_rule_rampup,
@@ -102,7 +102,7 @@ static void check(mega_options *o, bool shape)
     mega_options_rule_environment(o);
 }
 
-static const char *elsewhere(mega_options *o, const char *name, size_t length)
+static const char *setup_options_elsewhere(mega_options *o, const char *name, size_t length)
 {
     static const char option[] = "sequence-parallel";
     (void)o;
@@ -118,10 +118,10 @@ const mega_composition mega_engine_composition = {
     .key = &mega_engine_json_keys,
     .reader = "an engine",
     .instead = "mega_engine_options_help",
-    .json = json,
+    .json = setup_options_json,
     .json_name = "mega_setup.config",
     .derived_by = "mega_setup.layout",
-    .derive = derive,
-    .check = check,
-    .elsewhere = elsewhere,
+    .derive = setup_options_derive,
+    .check = setup_options_check,
+    .elsewhere = setup_options_elsewhere,
 };

@@ -5,7 +5,7 @@
 
 /* Collective: the world. Adds a failure that all ranks have agreed on to each rank's list; all then continue with the
  * next check. Any other failure comes from communication itself and ends the run, as a signal does. */
-static mega_status collect(trainer *t, mega_status st, bool *passed)
+static mega_status check_collect(trainer *t, mega_status st, bool *passed)
 {
     const mega_status agreed = train_agree(t, st);
     *passed = agreed == MEGA_OK;
@@ -49,27 +49,27 @@ static mega_status know_network(const trainer *t, bool loaded, bool *out)
 static mega_status check_network(trainer *t)
 {
     bool passed, fits;
-    MEGA_TRY(collect(t, train_build_network(t), &passed));
+    MEGA_TRY(check_collect(t, train_build_network(t), &passed));
     if (!passed) return MEGA_OK;
-    MEGA_TRY(collect(t, train_check_shape(t), &fits));
-    MEGA_TRY(collect(t, train_check_state(t), &passed));
+    MEGA_TRY(check_collect(t, train_check_shape(t), &fits));
+    MEGA_TRY(check_collect(t, train_check_state(t), &passed));
     train_note(t, "building the model");
-    MEGA_TRY(collect(t, train_build_engine(t), &passed));
+    MEGA_TRY(check_collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;
     /* if the shape does not fit as a whole, do not also list each tensor */
     const bool loads = fits && t->checkpoint != NULL;
-    MEGA_TRY(collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
+    MEGA_TRY(check_collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
     /* a plan shows a run that does not fit */
-    if (!t->is_plan) MEGA_TRY(collect(t, train_check_memory(t, false), &passed));
-    if (!t->is_plan) MEGA_TRY(collect(t, train_check_space(t), &passed));
-    return collect(t, train_profile_check(t), &passed);
+    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_memory(t, false), &passed));
+    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_space(t), &passed));
+    return check_collect(t, train_profile_check(t), &passed);
 }
 
 static mega_status check_data(trainer *t)
 {
     bool passed;
-    mega_status st = collect(t, train_check_data(t), &passed);
-    if (st == MEGA_OK && passed) st = collect(t, train_compare_data(t), &passed);
+    mega_status st = check_collect(t, train_check_data(t), &passed);
+    if (st == MEGA_OK && passed) st = check_collect(t, train_compare_data(t), &passed);
     train_close_checked_data(t);
     return st;
 }
@@ -78,17 +78,17 @@ mega_status train_check(trainer *t)
 {
     bool loaded, passed, known;
     MEGA_TRY(train_compare_ranks(t)); /* ranks with different options would make different checks */
-    MEGA_TRY(collect(t, train_compare_processors(t), &passed));
-    if (!t->is_plan) MEGA_TRY(collect(t, train_lock_save(t), &passed));
-    MEGA_TRY(collect(t, check_checkpoint(t), &loaded));
-    MEGA_TRY(collect(t, check_tokenizer(t, loaded), &passed));
-    if (passed) MEGA_TRY(collect(t, train_compare_tokenizers(t), &passed));
+    MEGA_TRY(check_collect(t, train_compare_processors(t), &passed));
+    if (!t->is_plan) MEGA_TRY(check_collect(t, train_lock_save(t), &passed));
+    MEGA_TRY(check_collect(t, check_checkpoint(t), &loaded));
+    MEGA_TRY(check_collect(t, check_tokenizer(t, loaded), &passed));
+    if (passed) MEGA_TRY(check_collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
     MEGA_TRY(train_warn_of_unwritten(t));
-    MEGA_TRY(collect(t, train_check_places(t), &passed));
+    MEGA_TRY(check_collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
     /* Last, because the number of iterations is known only once the engine is built. */
-    if (!t->is_plan) MEGA_TRY(collect(t, train_check_foreign(t), &passed));
+    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

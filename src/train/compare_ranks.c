@@ -42,7 +42,7 @@ mega_status train_compare_ranks(const trainer *t)
     return train_agree(t, mega_train_compare_ranks(t->cfg, mega_world_comm(t->world)));
 }
 
-static mega_status compare(const trainer *t, const char *what, const char *remedy, const lines *l)
+static mega_status compare_ranks_compare(const trainer *t, const char *what, const char *remedy, const lines *l)
 {
     return train_agree(t, mega_comm_compare_lines(mega_world_comm(t->world), what, remedy, &l->list));
 }
@@ -96,7 +96,7 @@ mega_status train_compare_tokenizers(const trainer *t)
         snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx",
                  mega_tokenizer_type(t->tokenizer), (long long)t->vocab,
                  (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
-    return compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
+    return compare_ranks_compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
 }
 
 mega_status train_compare_data(const trainer *t)
@@ -115,5 +115,5 @@ mega_status train_compare_data(const trainer *t)
                  (long long)d->samples, (unsigned long long)t->task->data_hash(d), (unsigned long long)t->content[i],
                  prefix, others);
     }
-    return compare(t, "data", "copy the same .bin and .idx files to all hosts", &l);
+    return compare_ranks_compare(t, "data", "copy the same .bin and .idx files to all hosts", &l);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Shows progress on the run's terminal, or, if the output is piped, like any other long operation. */
-static void show(const trainer *t, mega_progress *shown, int64_t done, int64_t total)
+static void evaluate_show(const trainer *t, mega_progress *shown, int64_t done, int64_t total)
 {
     char text[96];
     if (t->io->status == NULL) {
@@ -35,7 +35,7 @@ static int64_t first_sample(const trainer *t, int split, int64_t total)
  * batches. The validation split continues where the last evaluation ended. An evaluation that a signal ends (after the
  * current instruction) still counts its samples as consumed, so that a resumed run reads the same samples in each
  * later evaluation as an uninterrupted run. */
-static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_whole)
+static mega_status evaluate_run(trainer *t, int split, mega_loss_sums *sums, bool *is_whole)
 {
     const mega_train_options *cfg = t->cfg;
     mega_engine_progress *progress = mega_engine_progress_get(t->engine);
@@ -53,7 +53,7 @@ static mega_status run(trainer *t, int split, mega_loss_sums *sums, bool *is_who
         is_left = st == MEGA_ERR_INTERRUPTED;
         if (!is_left) MEGA_TRY(train_keep(t, st));
         done += is_left ? 0 : cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size;
-        show(t, &shown, done, total);
+        evaluate_show(t, &shown, done, total);
     }
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
@@ -71,7 +71,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     mega_buffer text = {0};
     bool is_whole;
     if (t->data[split].self == NULL || t->cfg->eval_iters == 0) return MEGA_OK;
-    MEGA_TRY(run(t, split, &sums, &is_whole));
+    MEGA_TRY(evaluate_run(t, split, &sums, &is_whole));
     if (!is_whole) {
         train_line(t, "a signal ended the evaluation at %s: no loss is known", where);
         return MEGA_OK;

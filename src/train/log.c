@@ -87,7 +87,7 @@ static void write_memory(const trainer *t, int64_t iteration)
         (long long)iteration, planned, planned, reserved, most);
 }
 
-static void draw_status(const trainer *t, const mega_step_result *r)
+static void log_draw_status(const trainer *t, const mega_step_result *r)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char left[32], text[256];
@@ -111,6 +111,6 @@ void train_log_step(trainer *t, const mega_step_result *r, double params_norm, d
         if (iteration == t->first_iteration + 1) write_memory(t, iteration);
         t->last_line = mega_time_now();
     }
-    if (t->io->status != NULL) draw_status(t, r);
+    if (t->io->status != NULL) log_draw_status(t, r);
     if (iteration % t->cfg->log_interval == 0) t->interval = (train_interval){0};
 }

@@ -31,7 +31,7 @@ struct train_monitor {
 };
 
 /* Called after each attempt to write. If data is missing although no write fails, the file was removed. */
-static void hear(target *f, mega_status st, mega_missing missing)
+static void monitor_hear(target *f, mega_status st, mega_missing missing)
 {
     if (st != MEGA_OK && !f->is_failing)
         mega_warn("%s: %s; the training goes on, what cannot be written waits in memory (1 MiB at most) and is tried "
@@ -79,7 +79,7 @@ static mega_status open_board(trainer *t, train_monitor *m)
     MEGA_TRY(mega_tensorboard_open(folder, mega_tensorboard_now(), &m->board));
     mega_tensorboard_iteration(m->board, t->first_iteration);
     MEGA_TRY(write_arguments(t, m->board));
-    hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
+    monitor_hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
     return MEGA_OK;
 }
 
@@ -133,7 +133,7 @@ static void put(metrics_row *r, const char *key, double x)
 static void write_row(train_monitor *m, const metrics_row *r)
 {
     const mega_status st = mega_metrics_row(m->metrics, r->value, r->count);
-    hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+    monitor_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
 }
 
 /* Adds the load to rows of iterations whose log line measured it again. */
@@ -224,7 +224,7 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
     if (st == MEGA_OK && !is_due) return;
     m->last_flush = mega_time_now();
     if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
-    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
 static void evaluation_row(const trainer *t, int split, double loss, bool is_final)
@@ -261,7 +261,7 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     mega_tensorboard_iteration(m->board, iteration);
     mega_status st = evaluation_scalars(t, split, loss);
     if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
-    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
 void train_monitor_saved(trainer *t)
@@ -279,7 +279,7 @@ void train_monitor_saved(trainer *t)
                            (long long)(p->consumed_samples * t->cfg->seq_length));
     mega_status st = mega_outbox_put(m->progress, p->iteration, p->iteration, text, (size_t)n);
     if (st == MEGA_OK) st = mega_outbox_flush(m->progress);
-    hear(&m->of_progress, st, mega_outbox_missing(m->progress));
+    monitor_hear(&m->of_progress, st, mega_outbox_missing(m->progress));
 }
 
 void train_monitor_flush(trainer *t)
@@ -287,11 +287,11 @@ void train_monitor_flush(trainer *t)
     train_monitor *m = t->monitor;
     if (m->metrics != NULL) {
         const mega_status st = mega_metrics_sync(m->metrics);
-        hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+        monitor_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
     }
     if (m->board == NULL) return;
     const mega_status st = mega_tensorboard_flush(m->board);
-    hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
 void train_monitor_close(trainer *t)

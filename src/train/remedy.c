@@ -108,7 +108,7 @@ static bool is_part_of(const search *s, const variant *a, const variant *v)
            (a->anew == s->t->cfg->engine.backend.no_pack_weights || v->anew) && (same_way || recomputes_as_now(s, a));
 }
 
-static void keep(search *s, variant v)
+static void remedy_keep(search *s, variant v)
 {
     for (int i = 0; i < s->num_found; i++)
         if (is_part_of(s, &s->found[i], &v)) return;
@@ -132,7 +132,7 @@ static void try_batches(search *s, variant v)
             high = middle;
         }
     }
-    if (low > 0) keep(s, best);
+    if (low > 0) remedy_keep(s, best);
 }
 
 /* Finds the smallest number of recomputed layers that fits. */
@@ -153,7 +153,7 @@ static void try_block(search *s, variant v)
             low = v.layers;
         }
     }
-    if (best.total > 0) keep(s, best);
+    if (best.total > 0) remedy_keep(s, best);
 }
 
 static void try_ways(search *s, bool bf16, bool anew)
@@ -220,7 +220,7 @@ static void options_of(const search *s, const variant *v, char *text, size_t siz
     mega_buffer_fini(&b);
 }
 
-static void show(search *s, mega_buffer *out)
+static void remedy_show(search *s, mega_buffer *out)
 {
     mega_engine_memory m;
     char options[160], bytes[32];
@@ -260,7 +260,7 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
             try_ways(&s, bf16 == 1, anew == 1);
     drop_long_ways(&s);
     if (s.num_found > 0) {
-        show(&s, out);
+        remedy_show(&s, out);
         return;
     }
     mega_buffer_puts(out, "no micro-batch, recomputation or precision makes it fit");

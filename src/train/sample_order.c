@@ -16,7 +16,7 @@ typedef struct parts {
 } parts;
 
 /* Opens the training data again, requesting `asked` samples, as part number `parts->count`. */
-static mega_status add_part(const trainer *t, parts *p, const mega_task_data_options *o, int64_t asked)
+static mega_status sample_order_add_part(const trainer *t, parts *p, const mega_task_data_options *o, int64_t asked)
 {
     mega_task_data built[MEGA_SPLIT_COUNT];
     mega_task_data_options own = *o;
@@ -49,13 +49,13 @@ static mega_status add_parts(trainer *t, const mega_task_data_options *o, parts 
     const train_stored *stored = &t->stored;
     const int64_t wanted = o->num_samples[MEGA_SPLIT_TRAIN];
     const bool starts_again = t->cfg->dataloader_type == MEGA_DATALOADER_CYCLIC;
-    for (int i = 1; i < stored->orders; i++) MEGA_TRY(add_part(t, p, o, stored->order[i]));
+    for (int i = 1; i < stored->orders; i++) MEGA_TRY(sample_order_add_part(t, p, o, stored->order[i]));
     if (stored->orders == 0 || starts_again || p->samples >= wanted) return MEGA_OK;
     warn_of_more(t, wanted, p->samples);
-    return add_part(t, p, o, wanted - p->samples);
+    return sample_order_add_part(t, p, o, wanted - p->samples);
 }
 
-static mega_status join(trainer *t, const mega_task_data_options *o, parts *p)
+static mega_status sample_order_join(trainer *t, const mega_task_data_options *o, parts *p)
 {
     mega_task_data *first = &t->data[MEGA_SPLIT_TRAIN];
     p->data[0] = *first;
@@ -82,7 +82,7 @@ mega_status train_build_data(trainer *t, const mega_task_data_options *o)
     parts p = {.data = mega_calloc(most, sizeof(mega_task_data)), .asked = mega_calloc(most, sizeof(int64_t))};
     mega_status st = p.data == NULL || p.asked == NULL
                          ? MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their order")
-                         : join(t, o, &p);
+                         : sample_order_join(t, o, &p);
     mega_free(p.data);
     t->order = p.asked;
     t->orders = p.count;

@@ -113,7 +113,7 @@ static mega_dtype saved_dtype(const mega_train_options *cfg)
                                                            : MEGA_F16;
 }
 
-static mega_status write_folder(trainer *t)
+static mega_status save_write_folder(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     mega_buffer card = {0};
@@ -184,7 +184,7 @@ mega_status train_save(trainer *t)
     train_note(t, "saving the checkpoint");
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
-    MEGA_TRY(write_folder(t));
+    MEGA_TRY(save_write_folder(t));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     train_monitor_saved(t);

@@ -54,23 +54,23 @@ static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *s
     return MEGA_OK;
 }
 
-static void differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
+static void task_gpt_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
 {
     if (here != there)
         mega_buffer_printf(b, "\n  %s is %lld here, %lld in the checkpoint", option, (long long)here, (long long)there);
 }
 
-static void compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
+static void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
 {
     const mega_gpt *g = gpt_of(m);
-    differs(out, "--num-layers", g->num_layers, stored->num_layers);
-    differs(out, "--hidden-size", g->hidden, stored->hidden);
-    differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
-    differs(out, "--num-attention-heads", g->heads, stored->heads);
-    differs(out, "--max-position-embeddings", g->positions, stored->positions);
+    task_gpt_differs(out, "--num-layers", g->num_layers, stored->num_layers);
+    task_gpt_differs(out, "--hidden-size", g->hidden, stored->hidden);
+    task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
+    task_gpt_differs(out, "--num-attention-heads", g->heads, stored->heads);
+    task_gpt_differs(out, "--max-position-embeddings", g->positions, stored->positions);
     /* a larger table was accepted when the tokenizer was opened; a tokenizer with more ids than the table has rows
      * belongs to another model */
-    differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);
+    task_gpt_differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);
 }
 
 /* Only warns: Megatron's load does not compare the epsilon, and the change may be intended. */
@@ -146,7 +146,7 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .leaves_shape_open = leaves_shape_open,
                                   .make_model = make_model,
                                   .free_model = free_model,
-                                  .compare = compare,
+                                  .compare = task_gpt_compare,
                                   .warn = warn_of_epsilon,
                                   .shape = shape,
                                   .describe = describe,

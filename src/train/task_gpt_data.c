@@ -16,7 +16,7 @@ typedef struct split {
     const mega_train_options *cfg;
 } split;
 
-static mega_ltor_options ltor_options(const mega_task_data_options *o)
+static mega_ltor_options task_data_ltor_options(const mega_task_data_options *o)
 {
     return (mega_ltor_options){.eod = o->tokenizer != NULL ? mega_tokenizer_eod(o->tokenizer) : -1,
                                .reset_position_ids = o->cfg->data.reset_position_ids,
@@ -26,7 +26,7 @@ static mega_ltor_options ltor_options(const mega_task_data_options *o)
 
 mega_status task_gpt_check_data_options(const mega_task_data_options *o)
 {
-    const mega_ltor_options ltor = ltor_options(o);
+    const mega_ltor_options ltor = task_data_ltor_options(o);
     return mega_ltor_check(&ltor, o->tokenizer != NULL ? mega_tokenizer_type(o->tokenizer) : NULL);
 }
 
@@ -56,7 +56,7 @@ static mega_status make_split(const mega_task_data_options *o, int which, mega_g
         mega_gpt_data_destroy(data);
         return MEGA_NO_MEMORY("training data", "the record of a split");
     }
-    *s = (split){.data = data, .ltor = ltor_options(o), .vocab = o->vocab, .which = which, .cfg = o->cfg};
+    *s = (split){.data = data, .ltor = task_data_ltor_options(o), .vocab = o->vocab, .which = which, .cfg = o->cfg};
     *out = handle_of(s);
     return MEGA_OK;
 }
@@ -77,7 +77,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
         .check_only = o->check_only,
         .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* 0 is reported elsewhere, or this is a plan */
         .seed = o->seed,
-        .ltor = ltor_options(o),
+        .ltor = task_data_ltor_options(o),
         .vocab = o->vocab,
         .stop = o->stop};
     mega_status st = MEGA_OK;

@@ -68,7 +68,7 @@ void train_trace_retry(trainer *t, bool is_last)
     if (st == MEGA_OK || is_last) mega_buffer_fini(&t->trace);
 }
 
-static mega_status write_file(trainer *t, mega_buffer *whole)
+static mega_status trace_write_file(trainer *t, mega_buffer *whole)
 {
     MEGA_TRY(mega_buffer_check(whole, "the trace; profile fewer steps"));
     t->trace = *whole;
@@ -88,7 +88,7 @@ mega_status train_trace_write(trainer *t)
     if (st == MEGA_OK) mega_buffer_puts(&whole, mine.data);
     if (st == MEGA_OK && t->world != NULL) st = gather(t, &mine, &whole);
     mega_profile_trace_tail(&whole);
-    if (st == MEGA_OK && train_is_first(t)) st = write_file(t, &whole);
+    if (st == MEGA_OK && train_is_first(t)) st = trace_write_file(t, &whole);
     mega_buffer_fini(&mine);
     mega_buffer_fini(&whole);
     return train_agree(t, st);

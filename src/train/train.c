@@ -153,7 +153,7 @@ static mega_status after_iteration(trainer *t, bool *left)
     return MEGA_OK;
 }
 
-static mega_status train(trainer *t, bool *left)
+static mega_status training_train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     if (t->io->began != NULL) t->io->began(t->io->user);
@@ -218,11 +218,11 @@ static void say_result(const trainer *t)
     if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);
 }
 
-static mega_status run(trainer *t)
+static mega_status training_run(trainer *t)
 {
     bool left = false;
     MEGA_TRY(set_up(t));
-    MEGA_TRY(train(t, &left));
+    MEGA_TRY(training_train(t, &left));
     MEGA_TRY(train_profile_close(t));
     if (!left) MEGA_TRY(evaluate_at_end(t));
     if (t->io->status != NULL) t->io->status(t->io->user, "");
@@ -244,7 +244,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
                  .last_loss = NAN,
                  .last_validation_loss = NAN};
     mega_team_stop_on(team, io->stop);
-    const mega_status st = run(&t);
+    const mega_status st = training_run(&t);
     mega_team_stop_on(team, NULL); /* a signal must not interrupt what follows */
     if (io->status != NULL) io->status(io->user, "");
     if (st == MEGA_ERR_INTERRUPTED) MEGA_CONTEXT("no step was made, and nothing is saved");
