@@ -1,4 +1,4 @@
-/* Initial values. Law 1: the value of an element depends only on the seed, the name of its checkpoint tensor and its
+/* Initial values. The value of an element depends only on the seed, the name of its checkpoint tensor and its
  * position there (without padding, oriented as in memory), not on the layout of ranks or the padding. */
 #include "megalith/assert.h"
 #include "megalith/normal.h"

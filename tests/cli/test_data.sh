@@ -31,7 +31,7 @@ has '^ +0 +0 +0 +1 +65 "A" +98 "b" +$'
 has '256 "<\|endoftext\|>"'
 has '"\\xc3"'
 has '"\\n"'
-# after an end of document: position 0, seen from there, no loss on the end itself
+# after an end of document: positions start at 0, attention does not reach further back, and the end id itself has no loss
 awk '$1 ~ /^[0-9]+$/ { if (eod && !($2 == 0 && $3 == $1)) bad = 1; eod = ($5 == 256); if (eod && $4 != 0) bad = 1 } /^---/ { eod = 0 }
     END { exit bad }' out || fail "masks and positions"
 run data show a_text_document && has '^65 98 10 256$' && has '^ids alone' || fail "show without a tokenizer"

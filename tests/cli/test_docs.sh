@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the ```sh blocks of the README and of every page under docs/ in a shell as a user has it: a home in which megalith is
-# installed, the PATH of a new login, and no variable of the tests. A page of docs/ runs in an empty folder after the ```sh block
-# of docs/index.md, which sets the PATH; the README runs in what a clone has after `make`, and sets its own.
-# A block marked ```sh norun is shown, not run; a ```python block that begins with "# NAME.py: " is the file NAME.py. Each line of a ```text block must be among what the commands of its page print,
-# where numbers and spaces may differ; a line that ends in … is compared up to there. Pages with programs in C are those of
-# test_docs_c.sh.
+# Runs the ```sh blocks of the README and of every page in docs/ in a user's shell: a home folder with megalith
+# installed, the PATH of a new login, and no variables of the tests. A page of docs/ runs in an empty folder after the ```sh block
+# of docs/index.md, which sets the PATH. The README runs in a clone after `make`, and sets the PATH itself.
+# A block marked ```sh norun is not run; a ```python block that begins with "# NAME.py: " is written to NAME.py. Each line of a ```text block must be printed by the commands
+# of its page, where numbers and spaces may differ; a line that ends in … is compared up to there. test_docs_c.sh runs the
+# pages with C programs.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 . "$MEGA_SOURCE/tests/kit/python.sh"
@@ -23,14 +23,14 @@ blocks() {
 }
 blocks "$MEGA_SOURCE/docs/index.md" >"$work/begin.sh"
 [ -s "$work/begin.sh" ] || fail "docs/index.md does not say how to run the commands of a page"
-# ASAN_OPTIONS is of the build, not of the page: without it a sanitizer complains of the launcher's libraries.
+# ASAN_OPTIONS belongs to the build: without it a sanitizer reports errors in the launcher's libraries.
 as_a_user() { # FILE LEAKS
     env -i HOME="$HOME" PATH=/usr/local/bin:/usr/bin:/bin ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=$2" bash -euo pipefail "$1"
 }
 mkdir -p "$work/README/build"
 cp -r "$MEGA_SOURCE/docs" "$work/README"
 ln -s "$MEGALITH" "$work/README/build/megalith"
-# docs/ranks.md and docs/launching.md start ranks, for root too and on a machine of one core: nothing here helps them.
+# docs/ranks.md and docs/launching.md start ranks, also as root and on a machine with one core: the pages themselves must set what that needs.
 # Prints the lines of the ```text blocks of PAGE that LOG does not have.
 not_printed() { # PAGE LOG
     awk '
@@ -62,7 +62,7 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = python ] && echo 1 || echo 0)
     if [ "$name" = python ] && { [ -z "$python" ] || is_sanitized; }; then echo "left out: python (no NumPy, or sanitizers)" && continue; fi
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
-    # The launcher's libraries keep what they allocate until the end.
+    # Launcher libraries never free some of their memory.
     leaks=$((1 - starts_ranks))
     if (cd "$work/$name" && as_a_user "$work/$name.sh" "$leaks" >"$work/$name.log" 2>&1 </dev/null); then
         missing=$(not_printed "$page" "$work/$name.log")

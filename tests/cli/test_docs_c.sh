@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Does what a reader of the pages of docs/ with programs in C does: installs megalith, writes the files, makes the
-# changes, compiles with what pkg-config says, and runs every command. What the pages say that commands print is
-# compared with what they print (tests/kit/page_to_shell.awk).
+# Follows the pages of docs/ that have C programs: installs megalith, writes the files, makes the
+# changes, compiles with the flags of pkg-config, and runs every command. The output must be
+# what the pages show (tests/kit/page_to_shell.awk).
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
@@ -15,14 +15,14 @@ cmake --install "$MEGA_BUILD" --prefix "$HOME/.local" >log 2>&1 || fail "cmake -
 installed=$(dirname "$(find "$HOME/.local" -name megalith.pc)")
 [ -e "$HOME/.local/lib/pkgconfig" ] || ln -s "$(dirname "$installed")" "$HOME/.local/lib"
 cp -r "$MEGA_SOURCE/examples" "$work/examples"
-# The compiler and the sanitizers of the build: its libraries need them.
+# The libraries of the build need its compiler and its sanitizers.
 CC=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 printf '#!/bin/sh\nexec %s "$@"\n' "$CC${sanitize:+ -fsanitize=$sanitize}" >bin/cc
 chmod +x bin/cc
 unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe PKG_CONFIG_PATH
 
-# What the script of a page calls. Standard output and error of a block of commands go to page_out.
+# Functions that the script of a page calls. The output and errors of a block of commands go to page_out.
 cat >page_functions <<'FUNCTIONS'
 page=$1 page_out=$PWD/page_out # a block may change the folder
 exec 3>&1 4>&2
@@ -33,8 +33,8 @@ page_ran() {
     exec >&3 2>&4
     if grep -q 'warning:' "$page_out"; then cat "$page_out"; page_fail "$page_line" 'the compiler warns'; fi
 }
-# Each line of the page is printed, with numbers that are the same to 5 % or to 0.002: processors round differently. mpirun
-# may end a rank before its own line is read; what the others say of it, "rank 0: ...", is as good.
+# Each line of the page must be printed, with numbers that agree within 5 % or 0.002, because processors round differently. mpirun
+# may end a rank before its own line is read; then the line of another rank about it, "rank 0: ...", is accepted.
 page_text() {
     awk -v out="$page_out" '
         function words(text, word) { gsub(/[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?/, " & ", text); gsub(/,/, " , ", text); return split(text, word, /[ \t]+/) }
@@ -55,13 +55,13 @@ page_text() {
     cat "$page_out" page_missing
     page_fail "$1" 'something else was printed'
 }
-# page_edit LINE OLD NEW NAME…: in NEW each definition of OLD that is named is what page_block has up to the end of its
-# definition of that name, or nothing.
+# page_edit LINE OLD NEW NAME…: copies OLD to NEW and replaces each definition named by the part of page_block up to the end of its
+# definition of that name, or by nothing.
 page_edit() {
     local line=$1 old=$2 new=$3
     shift 3
     awk -v names="$*" '
-        # The name that this line begins to define, if it is one of the list.
+        # The name whose definition begins on this line, if it is one of the list.
         function defined(text,   i) {
             for (i = 1; i <= count; i++)
                 if (text ~ "^[a-z].*[ *]" name[i] "[(]" && text !~ /;$/ || text ~ "^[a-z].* " name[i] "[[].*=") return name[i]
@@ -85,7 +85,7 @@ page_edit() {
 set -eu
 FUNCTIONS
 
-# Every function, type and constant that a page names is in the installed headers, or is the page's own.
+# Every function, type and constant that a page names is in the installed headers or defined on the page.
 checks_names() { # page
     local name
     grep -oE '\b(mega_[a-z0-9_]*[a-z0-9]|MEGA_[A-Z0-9_]*[A-Z0-9])\b' "$1" | sort -u >names || true # none

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# megalith doctor names what it found and follows the environment.
+# megalith doctor prints what it found and depends on the environment.
 set -eu
 : "${MEGALITH:?run by ctest}"
 fail() {
@@ -27,7 +27,7 @@ text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
 has '^  kernels  +portable, lowered by MEGA_ISA$'
 has '^  threads  +3'
 
-# values that the program does not know are refused by every command, and by doctor shown
+# every command refuses unknown values of its environment variables; doctor shows them
 environment() { # VARIABLE=VALUE EXPECTED
     local out
     out=$(env "$1" "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc 2>&1) && { echo "$1 is taken"; exit 1; }
@@ -49,14 +49,14 @@ has '^  ranks  +1; '
 text=$(OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$MEGALITH" doctor)
 has '^  ranks  +4, of a launcher'
 
-# One core by affinity is one thread.
+# With an affinity mask of one core there is one thread.
 if command -v taskset >/dev/null; then
     first=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
     text=$(taskset -c "$first" "$MEGALITH" doctor)
     has '1 by affinity'
     has '^  threads  +1 '
 fi
-# A process that takes a core all the time is seen, on that core.
+# A process that always uses a core is reported, with that core.
 has '^  taken now  +([a-z].* took [0-9]+ %|nothing|the system does not tell)'
 if command -v taskset >/dev/null && ! grep -q 'taken now  *the system does not tell' <<<"$text"; then
     taskset -c "$first" sh -c 'while :; do :; done' &
@@ -65,7 +65,7 @@ if command -v taskset >/dev/null && ! grep -q 'taken now  *the system does not t
     kill "$busy"
     has "^  taken now  +(others|the hypervisor) took [1-9][0-9]+ %.* of the cores \\(core $first: ([3-9][0-9]|100) %\\)$"
 fi
-# A limit of the shell is seen. (The sanitizers reserve terabytes of addresses, so not under them.)
+# A limit of the shell is reported. (The sanitizers reserve terabytes of addresses, so this is skipped for them.)
 if ! grep -q '^MEGA_SANITIZE:[A-Z]*=.' "$MEGA_BUILD/CMakeCache.txt"; then
     text=$(ulimit -v 3000000 && "$MEGALITH" doctor)
     has '^  ulimit  +2\.[0-9]+ GiB left$'
@@ -76,7 +76,7 @@ status=0
 "$MEGALITH" doctor --nonsense >/dev/null 2>&1 || status=$?
 [ "$status" -eq 2 ] || fail "an unknown argument ends with status $status, expected 2"
 
-# A made-up driver with one device, and without any; a made-up mpirun.
+# A fake driver with one device, and without any; a fake mpirun.
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The scripts of examples/, each run small by options appended to it.
+# The scripts of examples/, made small by options appended to them.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 set -eo pipefail
 megalith_on_path
@@ -8,7 +8,7 @@ examples=$MEGA_SOURCE/examples
 
 wants() { grep -q -- "$2" "$1" || { cat "$1"; fail "$1 does not say: $2"; }; }
 
-# A corpus of our own: the project's pages, a JSON object a paragraph.
+# The corpus: the project's pages, one JSON object per paragraph.
 cat "$MEGA_SOURCE"/*.md "$MEGA_SOURCE"/docs/*.md | tr -d '"\\\t' | awk -v RS= '{ gsub(/\n/, " "); printf "{\"text\": \"%s\", \"content\": \"%s\"}\n", $0, $0 }' >my-corpus.json
 megalith train_tokenizer --input my-corpus.json --vocab-size 512 --output tokenizer >log.tokenizer
 export VOCAB_FILE=tokenizer/vocab.json MERGE_FILE=tokenizer/merges.txt
@@ -29,7 +29,7 @@ megalith preprocess_data --input my-corpus.json --json-keys content --output-pre
 bash "$examples/pretrain_codeparrot_110m.sh" $small --lr-warmup-iters 2 >log.codeparrot 2>&1 || { cat log.codeparrot; fail pretrain_codeparrot_110m.sh; }
 ls experiments/tensorboard/*tfevents* >/dev/null || fail "no TensorBoard file"
 
-# Several ranks of the same.
+# The same on several ranks.
 if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none'; then
     export RANKS_PER_NODE=2 ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
     # shellcheck disable=SC2086

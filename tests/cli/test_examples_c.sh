@@ -51,7 +51,7 @@ layouts() { # NAME WORD ARGUMENTS… -- LAYOUT…
         grep "^$word" "$temp/ranks" >"$temp/lines" || true
         compare "$name $layout" "$temp/alone" "$temp/lines"
     done
-    # More options than it has room for are refused, not cut.
+    # More options than the program has space for are refused, not cut.
     # shellcheck disable=SC2046  # a list of words
     if (cd "$temp" && ./"$name" "${arguments[@]}" $(yes -- "--lr 1e-2" | head -80) >log 2>&1) ||
         ! grep -q "^$name: 16[0-9] words of options, at most" "$temp/log"; then
@@ -103,7 +103,7 @@ for ((i = 0; i < 36; i++)); do # CIFAR-10's binary version: a byte of label, the
     printf "\\$(printf %o $((i % 10)))"
     seq $((i % 10)) $((i / 10 + 3)) 9999 | head -c 3072
 done >"$temp/pictures" 2>"$temp/log"
-# In double: batch norm of few values makes much of what fp32 rounds.
+# In double, because batch norm of few values enlarges the rounding errors of fp32.
 compile resnet18_cifar10 -DWIDTH=8 -DEPOCHS=4 -DSTEPS=6 -DBATCH=16 -DGROUP=8 -DTEST=4
 layouts resnet18_cifar10 epoch pictures --lr 0.03 --fp64 -- "--zero-stage 2" "$pipeline"
 falls 4

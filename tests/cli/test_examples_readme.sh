@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Does what a reader of examples/README.md does: runs every ```sh block as it is printed, in a folder that has the examples, in a
-# shell as a user has it, against an installed library. Each line of a ```text block must be among what the blocks of sh before it
-# print, where numbers and spaces may differ; a line that ends in … is compared up to there. Blocks "sh norun" are shown only;
-# blocks "needs FILE" run where the file is there.
+# Follows examples/README.md: runs every ```sh block as it is printed, in a folder that has the examples, in a
+# user's shell, with an installed library. Each line of a ```text block must be printed by the sh blocks before it,
+# where numbers and spaces may differ; a line that ends in … is compared up to there. Blocks "sh norun" are not run;
+# blocks "needs FILE" are run if the file exists.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 . "$MEGA_SOURCE/tests/kit/ranks.sh" # skips without a launcher
@@ -14,7 +14,7 @@ cp "$MEGA_SOURCE"/examples/*.* clone/examples/
 cmake --install "$MEGA_BUILD" --prefix "$work/home/.local" >log 2>&1 || fail "cmake --install: $(cat log)"
 installed=$(dirname "$(find home/.local -name megalith.pc)")
 [ -e home/.local/lib/pkgconfig ] || ln -s "$work/$installed" home/.local/lib/pkgconfig
-# The compiler and the sanitizers of the build: its libraries need them.
+# The libraries of the build need its compiler and its sanitizers.
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 printf '#!/bin/sh\nexec %s "$@"\n' "$cc${sanitize:+ -fsanitize=$sanitize}" >bin/cc
@@ -31,7 +31,7 @@ else
     echo "left out: mnist.py (no digits, no NumPy, or sanitizers)"
 fi
 
-# What a reader runs, as one script, and what is shown, section by section.
+# Writes the commands that a reader runs as one script, and the text that is shown, section by section.
 (
     cd clone/examples || exit 1
     awk '

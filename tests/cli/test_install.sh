@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# make install: the program runs from where it was put; the installed headers are megalith.h and what it includes, and each
-# compiles alone as C11 and C++17; the programs of examples/ compile and link outside of the source tree with what
-# pkg-config says, as C and as C++, with the shared library and with the archive, and run on one rank and on two.
-# DESTDIR, and moving the prefix afterwards, work.
+# make install: the program runs from its new place. The installed headers are megalith.h and what it includes, and each
+# compiles alone as C11 and C++17. The programs of examples/ compile and link outside of the source tree with the flags of
+# pkg-config, as C and as C++, with the shared library and with the archive, and run on one rank and on two.
+# DESTDIR works, and so does moving the prefix afterwards.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 command -v pkg-config >/dev/null || skip "pkg-config is not there"
 cache() { sed -n "s/^$1:[A-Z]*=//p" "$MEGA_BUILD/CMakeCache.txt"; }
 cc=$(cache CMAKE_C_COMPILER) sanitize=$(cache MEGA_SANITIZE)
 extra=()
-# Sanitizers of two compilers do not mix.
+# The sanitizers of two compilers cannot be mixed.
 if [ -n "$sanitize" ]; then extra=("-fsanitize=$sanitize"); fi
 compilers=("$cc") cplusplus=()
 if [ -z "$sanitize" ]; then
@@ -27,7 +27,7 @@ export PKG_CONFIG_PATH
 [ "$(pkg-config --modversion megalith)" = "$(moved/bin/megalith --version | head -n 1 | cut -d' ' -f2)" ] || note "the versions differ"
 cflags=$(pkg-config --cflags megalith)
 
-# Each header alone; and no header that megalith.h does not include.
+# Each header compiles alone; and no header is installed that megalith.h does not include.
 headers=(moved/include/megalith/*.h)
 [ ${#headers[@]} -ge 10 ] || fail "only ${#headers[@]} headers were installed"
 "${compilers[0]}" -std=c11 $cflags -H -fsyntax-only -x c moved/include/megalith/megalith.h 2>&1 | grep -oE '[a-z0-9_]+\.h$' | sort -u >included
@@ -66,7 +66,7 @@ for file in "$MEGA_SOURCE"/examples/*.c; do
     cp "$file" .
     name=$(basename "$file" .c)
     for c in "${compilers[@]}"; do link "$name.$(basename "$c")" "$c" -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror "$name.c"; done
-    # As C++ too. Designated initializers are of C++20; the compilers take them in C++17 as an extension, clang++ with a warning.
+    # As C++ too. Designated initializers belong to C++20; compilers accept them in C++17 as an extension, clang++ with a warning.
     # -DSTEPS=3: two_losses runs, below.
     small=()
     [ "$name" != two_losses ] || small=(-DSTEPS=3)

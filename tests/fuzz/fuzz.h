@@ -1,5 +1,5 @@
-/* What the fuzzers share. Each fuzz_NAME.c gives LLVMFuzzerTestOneInput; built with clang's libFuzzer under the address
- * and undefined-behaviour sanitizers (preset `fuzz`). */
+/* Shared by the fuzzers. Each fuzz_NAME.c defines LLVMFuzzerTestOneInput. They are built with clang's libFuzzer and the
+ * address and undefined-behaviour sanitizers (preset `fuzz`). */
 #ifndef MEGALITH_TESTS_FUZZ_H
 #define MEGALITH_TESTS_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* Encoding any bytes: the ids are those of the slow way (every word alone, the pair of lowest rank by looking at all of
- * them), and decoding gives the bytes back. */
+/* Encodes any bytes. The ids must be those of the slow method (each word alone, searching all pairs for the one of
+ * lowest rank), and decoding must return the bytes. */
 #include "fuzz.h"
 #include "megalith/tokenizer_train.h"
 #include "pretokenize.h"

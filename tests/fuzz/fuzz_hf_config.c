@@ -1,4 +1,4 @@
-/* config.json of a Hugging Face folder. What is accepted is written again and read as the same. */
+/* config.json of a Hugging Face folder. If it is accepted, writing and reading it again must give the same. */
 #include "ckpt_impl.h"
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* JSON lines and plain text as documents. Texts that come out are UTF-8. */
+/* JSON lines and plain text as documents. The texts returned must be UTF-8. */
 #include "fuzz.h"
 #include "megalith/documents.h"
 #include "megalith/utf8.h"

@@ -1,5 +1,5 @@
 /* The index cache: the first byte picks one of its four files (.npy and the description), the rest is its content.
- * Whatever stands there, the index is the right one. */
+ * With any content, the resulting index must be the right one. */
 #include "data_impl.h"
 #include "fuzz.h"
 

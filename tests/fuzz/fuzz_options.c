@@ -1,11 +1,11 @@
-/* A command line: a byte that picks the command, then options with a line for each. */
+/* A command line: the first byte chooses the command, then there is one option per line. */
 #include "fuzz.h"
 #include "megalith/command_options.h"
 #include "megalith/launch.h"
 
 enum { MAX_WORDS = 64 };
 
-/* That of launch/ would bring the starting of ranks along. */
+/* Replaces the function of launch/, which would also link the code that starts ranks. */
 bool mega_launch_knows(const char *name, size_t length)
 {
     return length > 8 && memcmp(name, "hostfile", 8) == 0;

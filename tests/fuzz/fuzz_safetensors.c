@@ -1,4 +1,4 @@
-/* A safetensors file: header and tensors. What is accepted lies inside the file. */
+/* A safetensors file: header and tensors. If it is accepted, all tensors must be inside the file. */
 #include "fuzz.h"
 #include "megalith/safetensors.h"
 

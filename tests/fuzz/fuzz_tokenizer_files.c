@@ -1,5 +1,5 @@
-/* Files of a tokenizer. The first byte picks the kind: a tokenizer.json; vocab.json, a zero byte, merges.txt; the
- * characters of a CharTokenizer. What is accepted encodes and decodes. */
+/* Files of a tokenizer. The first byte chooses the kind: a tokenizer.json; vocab.json, a zero byte, merges.txt; the
+ * characters of a CharTokenizer. A tokenizer that is accepted must encode and decode. */
 #include "fuzz.h"
 #include "megalith/tokenizer.h"
 

@@ -1,4 +1,4 @@
-/* Bounds on the heap, files for readers that want files. */
+/* A limit on the heap, and temporary files for readers that need a path. */
 #include "fuzz.h"
 
 #include <sanitizer/allocator_interface.h>

@@ -1,6 +1,6 @@
-/* Forward, loss and every gradient of a small random GPT-2 against PyTorch and transformers in fp32
+/* Compares forward, loss and every gradient of a small random GPT-2 with PyTorch and transformers in fp32
  * (tools/make_gpt2_golden.py). Two fp32 programs that sum in different orders agree to a few times 2^-24 times the
- * square root of the longest sum; 1e-5 of the norm is asked of every tensor. */
+ * square root of the longest sum; every tensor must agree within 1e-5 of its norm. */
 #include "gpt_run.h"
 #include "megalith/file.h"
 

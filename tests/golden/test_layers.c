@@ -1,4 +1,4 @@
-/* Ops of models that are no transformers against PyTorch, in float64: tests/golden/layers.json, made by
+/* Compares ops of models that are not transformers with PyTorch, in float64: tests/golden/layers.json, made by
  * tools/make_layers_golden.py. */
 #include "kit.h"
 #include "megalith/kernels.h"

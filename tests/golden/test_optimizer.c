@@ -1,4 +1,4 @@
-/* AdamW, SGD and clipping against PyTorch: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
+/* Compares AdamW, SGD and clipping with PyTorch: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"

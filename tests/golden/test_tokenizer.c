@@ -1,5 +1,5 @@
-/* Ids of real text against Hugging Face `tokenizers` and `tiktoken` (tokenizer.txt, made by
- * tools/make_tokenizer_golden.py), and against a data set that Megatron made. */
+/* Compares the ids of real text with Hugging Face `tokenizers` and `tiktoken` (tokenizer.txt, made by
+ * tools/make_tokenizer_golden.py), and with a data set that Megatron made. */
 #include "kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"

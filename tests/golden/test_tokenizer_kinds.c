@@ -1,5 +1,5 @@
-/* The tokenizer.json of the byte and null tokenizers, which no command writes alone (checkpoints hold them), in Hugging
- * Face `tokenizers`: it must load and give our ids. */
+/* Loads the tokenizer.json of the byte and null tokenizers with Hugging Face `tokenizers`, which must give our ids. Only
+ * checkpoints contain these files. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"

@@ -1,10 +1,10 @@
-/* Runs a kernel's plain and cpu form on the same arguments: plain once, cpu in each way that this machine has, with 1,
- * 2 and 3 threads. Every output is compared with the plain one within a tolerance, and among the thread counts bit by
- * bit. Part of test_kernels.c. */
+/* Runs the plain and the cpu kernel on the same arguments: plain once, cpu with each instruction set of this machine,
+ * with 1, 2 and 3 threads. Every output is compared with the plain one within a tolerance, and between thread counts
+ * bit by bit. Part of test_kernels.c. */
 
 enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3, MAX_WAYS = 8 };
 
-/* The instruction sets that are tried: kernels ask the environment at each call. */
+/* The instruction sets that are tested: kernels read the environment at each call. */
 static mega_isa ways[MAX_WAYS];
 static int num_ways;
 static const char *way_name = "plain"; /* for messages */

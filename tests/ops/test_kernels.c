@@ -1,6 +1,6 @@
-/* Every kernel of MEGA_KERNEL_LIST: the cpu form against the plain one on random and awkward shapes (nothing, one, odd,
- * one past a block), in every type, with 1, 2 and 3 threads whose bits must be equal, on each instruction set of this
- * machine. `ops_test_kernels 'layer_norm*'` runs the tests of these kernels. */
+/* Compares the cpu and the plain kernel for every kernel of MEGA_KERNEL_LIST: on random and awkward shapes (empty, one,
+ * odd, one more than a block), in every type, for each instruction set of this machine, with 1, 2 and 3 threads, which
+ * must give the same bits. `ops_test_kernels 'layer_norm*'` runs the tests of these kernels. */
 #include "kit.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"

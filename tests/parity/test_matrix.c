@@ -1,4 +1,4 @@
-/* The parity matrix covers what it promises: checked by looking at its rows, not by how they are made. */
+/* Checks from its rows alone that the parity matrix covers every pair of settings. */
 #include "kit.h"
 #include "parity_matrix.h"
 

@@ -1,6 +1,6 @@
-/* Models of the tree as lists of layers, through the engine alone: a row of `models` each (ARCHITECTURE.md, recipe "A
- * model of two layers"). Gradients are those of differences in double, every micro-batch size makes the same losses,
- * and the same run makes the same bits. */
+/* Trains models that are lists of layers through the engine, one row of `models` each (ARCHITECTURE.md, recipe "A model
+ * of two layers"). Gradients must agree with finite differences in double, every micro-batch size must give the same
+ * losses, and two equal runs the same bits. */
 #include "engine_run.h"
 #include "kit.h"
 

@@ -1,6 +1,7 @@
-/* Law 1 on one rank: recomputation, precision, threads and the size of the micro-batch change nothing but speed and
- * memory. One step of four samples of a small GPT with dropout, per-token loss (so that the micro-batch does not enter
- * the mean): its losses and gradients, against the same step in double with the plain kernels. */
+/* Invariant 1 on one rank: recomputation, threads and the size of the micro-batch change only speed and memory, and
+ * precision only rounding. Compares losses and gradients of one step of four samples of a small GPT with dropout with
+ * the same step in double with the plain kernels. The loss is per token, so that the mean does not depend on the
+ * micro-batch. */
 #include "gpt_run.h"
 
 #include <math.h>

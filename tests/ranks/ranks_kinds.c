@@ -1,4 +1,4 @@
-/* Tests, for models of every kind, that results do not depend on the layout of ranks (law 1): runs steps of a small
+/* Tests, for models of every kind, that results do not depend on the layout of ranks: runs steps of a small
  * model in a layout of ranks, and compares them with the same steps on one rank, which the first rank runs for all.
  * Losses, metrics, gradient norms and an evaluation must agree, and the same layout twice must give the same bits,
  * including weights.

@@ -1,4 +1,4 @@
-/* Tests that results do not depend on the layout of ranks (law 1): runs steps of a small GPT with dropout in a layout
+/* Tests that results do not depend on the layout of ranks: runs steps of a small GPT with dropout in a layout
  * of ranks, and compares them with the same steps on one rank, which the first rank runs for all. Compares losses,
  * gradient norms and each weight tensor's slice. The first step that differs ends the run; the steps are then repeated
  * to find the first instruction, or weight, that differs.

@@ -1,4 +1,4 @@
-/* Tests the engine as a library: steps do not allocate, results do not depend on the micro-batch size (law 1), runs are
+/* Tests the engine as a library: steps do not allocate, results do not depend on the micro-batch size, runs are
  * deterministic, and checkpoints restore them. */
 #include "engine_run.h"
 #include "kit.h"

@@ -172,7 +172,7 @@ void mega_custom(const mega_builder *b, const mega_custom_op *op, const void *se
 
 /* ---- dropout ---- */
 
-/* Returns the address of the random bits of a dropout, a hash of PATH.NAME (law 1), so that neither the layout nor the
+/* Returns the address of the random bits of a dropout, a hash of PATH.NAME, so that neither the layout nor the
  * order of layers changes its mask. Two dropouts of one program with one address are recorded as MEGA_ERR_USAGE. */
 uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name);
 

@@ -197,7 +197,7 @@ void *mega_params_flat_weight(const mega_params *p); /* start of each allocated 
 void *mega_params_flat_master(const mega_params *p);
 void *mega_params_flat_grad(const mega_params *p);
 
-/* Law 1: every element is computed from (seed, name, logical index), so that its value does not depend on the layout.
+/* Every element is computed from (seed, name, logical index), so that its value does not depend on the layout.
  * Fills the masters, then calls mega_params_publish. Collective if mega_params_publish is. */
 mega_status mega_params_initialize(mega_params *p, uint32_t seed);
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team); /* the same bits */
