@@ -17,11 +17,11 @@ typedef struct step_list {
 } step_list;
 
 /* Returns how many elements of the bucket have gradients that are partial sums over tp. */
-static int64_t summands_in(const mega_params *p, const mega_bucket *b)
+static int64_t partial_gradients_in(const mega_params *p, const mega_bucket *b)
 {
     int64_t count = 0;
     for (int i = b->first_param; i < b->first_param + b->num_params; i++)
-        if (mega_params_get(p, i)->grads_are_summands) count += mega_params_get(p, i)->count;
+        if (mega_params_get(p, i)->grads_are_partial) count += mega_params_get(p, i)->count;
     return count;
 }
 
@@ -39,7 +39,7 @@ static uint64_t hash_steps(const void *of, int64_t begin, int64_t end)
             const mega_bucket *b = mega_params_bucket(l->e->params, (int)(i - l->steps));
             row[0] = b->count;
             row[1] = engine_reduces(l->e, (int)(i - l->steps));
-            row[2] = summands_in(l->e->params, b);
+            row[2] = partial_gradients_in(l->e->params, b);
         }
         hash = mega_hash64(hash, row, sizeof row);
     }
@@ -58,7 +58,7 @@ static void describe_step(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT
     const int bucket = (int)(i - l->steps);
     const mega_bucket *b = mega_params_bucket(l->e->params, bucket);
     snprintf(out, MEGA_COMPARED_TEXT, "sum of bucket %d, %lld gradients (%lld also over tp), %s", bucket,
-             (long long)b->count, (long long)summands_in(l->e->params, b),
+             (long long)b->count, (long long)partial_gradients_in(l->e->params, b),
              engine_reduces(l->e, bucket) ? "in the backward" : "after it");
 }
 

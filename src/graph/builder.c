@@ -203,7 +203,7 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .buffer_samples = o->buffer_samples};
     for (int d = 0; d < o->file_dims && d < 4; d++) r.file_dim[d] = o->file_dim[d];
     if (columns == 0 && o->init == MEGA_INIT_FAN_IN && o->init_std == 0) r.init = MEGA_INIT_ZERO;
-    r.grads_are_summands = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel && !r.is_buffer;
+    r.grads_are_partial = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel && !r.is_buffer;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
     if (n < 0 || (size_t)n >= sizeof r.name)
         return MEGA_FAIL(MEGA_ERR_USAGE,

@@ -10,7 +10,7 @@ int64_t update_packed_elements(const mega_update *u)
 
 int64_t update_partial_elements(const mega_update *u, int i)
 {
-    return mega_params_get(u->params, i)->grads_are_summands ? mega_params_owned(u->params, i).count : 0;
+    return mega_params_get(u->params, i)->grads_are_partial ? mega_params_owned(u->params, i).count : 0;
 }
 
 /* With ZeRO 2 and 3 the backward program has summed it over dp, and this rank holds only its slice. */

@@ -202,7 +202,7 @@ static int compare_gradients(const run *many, const run *one, const char *layer)
         const mega_param *p = mega_params_get(many->params, i);
         double *a = mega_params_grad(many->params, i), apart = 0, size = 0;
         const double *b = mega_params_grad(one->params, i);
-        if (p->grads_are_summands)
+        if (p->grads_are_partial)
             need(mega_comm_all_reduce(many->layout->tp.comm, p->name, a, p->count, MEGA_F64, MEGA_REDUCE_SUM));
         for (int64_t k = 0; k < p->count; k++) {
             int64_t at[2];

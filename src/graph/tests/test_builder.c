@@ -78,7 +78,7 @@ static void the_first_request_declares(void **state)
     assert_string_equal(r->name, "m.h.3.up.weight");
     assert_true(r->axis == MEGA_AXIS_TP && r->cut_dim == 0 && r->num_parts == 3 && r->weight_decay);
     assert_true(r->init == MEGA_INIT_NORMAL && r->init_std == 0.5 && r->transposed_in_file);
-    assert_false(r->grads_are_summands);
+    assert_false(r->grads_are_partial);
     r = mega_params_get(k.params, 1);
     assert_string_equal(r->name, "m.h.3.up.bias");
     assert_true(r->axis == MEGA_AXIS_NONE && r->num_parts == 1 && !r->weight_decay && r->init == MEGA_INIT_ZERO);
@@ -89,7 +89,7 @@ static void the_first_request_declares(void **state)
 }
 
 /* With sequence parallelism, a replicated parameter only sees the rows of its rank. */
-static void gradients_of_slabs_are_summands(void **state)
+static void sequence_parallel_gradients_are_partial(void **state)
 {
     (void)state;
     sketch k;
@@ -98,8 +98,8 @@ static void gradients_of_slabs_are_summands(void **state)
     mega_builder_param(&k.b, "norm.weight", C, 0, NULL);
     mega_builder_param(&k.b, "up.weight", F, C, &(mega_param_options){.shard_rows = true});
     must(mega_graph_status(k.b.graph));
-    assert_true(mega_params_get(k.params, 0)->grads_are_summands);
-    assert_false(mega_params_get(k.params, 1)->grads_are_summands);
+    assert_true(mega_params_get(k.params, 0)->grads_are_partial);
+    assert_false(mega_params_get(k.params, 1)->grads_are_partial);
     end(&k);
 }
 
@@ -431,7 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_request_declares),
-        cmocka_unit_test(gradients_of_slabs_are_summands),
+        cmocka_unit_test(sequence_parallel_gradients_are_partial),
         cmocka_unit_test(graphs_share_parameters),
         cmocka_unit_test(requests_that_disagree_are_refused),
         cmocka_unit_test(wrong_requests_are_refused),

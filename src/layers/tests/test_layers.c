@@ -91,7 +91,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     mega_layout_destroy(one);
 }
 
-static void summands_are_the_whole(describe_layer *describe)
+static void partial_results_add_up(describe_layer *describe)
 {
     double whole[T * C], part[T * C], sum[T * C] = {0};
     run(describe, 0, 1, whole);
@@ -106,20 +106,20 @@ static void summands_are_the_whole(describe_layer *describe)
 static void column_and_row_linear(void **state)
 {
     (void)state;
-    summands_are_the_whole(mlp);
+    partial_results_add_up(mlp);
 }
 
 /* With dropout of the probabilities: masks depend on the head's number in the whole model. */
 static void self_attention(void **state)
 {
     (void)state;
-    summands_are_the_whole(attention);
+    partial_results_add_up(attention);
 }
 
 static void vocabulary_embedding(void **state)
 {
     (void)state;
-    summands_are_the_whole(embed);
+    partial_results_add_up(embed);
 }
 
 /* If all logits are 0, every real id is equally likely, and the padding of the vocabulary has probability 0. */
@@ -243,7 +243,7 @@ static void records_of_parameters(void **state)
             assert_string_equal(p->name, expected[i].name);
             assert_int_equal(p->axis == MEGA_AXIS_TP, expected[i].is_cut);
             assert_int_equal(p->weight_decay, expected[i].decays);
-            assert_int_equal(p->grads_are_summands, is_slab && expected[i].is_partial);
+            assert_int_equal(p->grads_are_partial, is_slab && expected[i].is_partial);
             assert_int_equal(p->num_parts, expected[i].blocks);
             if (expected[i].is_cut) assert_int_equal(p->cut_dim, expected[i].cut_dim);
         }

@@ -49,7 +49,7 @@ typedef struct mega_param {
     int num_parts;                 /* 0: one part, the whole parameter */
     int file_of[MEGA_PARAM_PARTS]; /* for each part, the number of its checkpoint tensor; filled on declaration */
     int num_files;                 /* number of checkpoint tensors; they are numbered in the order of the parts */
-    bool grads_are_summands;       /* replicated, but each tp rank computes a partial gradient (sequence-parallel
+    bool grads_are_partial;        /* replicated, but each tp rank computes a partial gradient (sequence-parallel
                                       norms) */
     mega_init init;
     double init_std;
