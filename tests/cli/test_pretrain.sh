@@ -293,6 +293,8 @@ has plan.log '^  weights +249 MB'
 has plan.log 'by PaLM'
 has plan.log 'the head computes its gradient along with the loss.*counts as forward'
 has plan.log 'layer_norm'
+has plan.log '^ +update: [0-9]+ instructions; 42[0-9][0-9] MB read and written, 0 MB sent$'
+has plan.log '^ *[0-9]+  update +- .* transformer.wte.weight$'
 
 # --- a plan that exceeds the memory lists changes that fit: each is planned again as printed
 beyond() { # LIMIT LEAST ARGS…: at least LEAST changes are shown, at most three, by time

@@ -296,6 +296,8 @@ CALL(optimizer_of_nothing, mega_optimizer_create(NULL, s->layout, &(mega_optimiz
 CALL(optimizer_unplaced, mega_optimizer_create(s->unplaced, s->layout, &(mega_optimizer_options){0}, &s->raw_optimizer))
 CALL(optimizer_early, mega_optimizer_allocate(s->raw_optimizer))
 CALL(optimizer_twice, mega_optimizer_allocate(s->optimizer))
+CALL(print_update_null, mega_update_print(NULL, NULL))
+CALL(print_update_nowhere, mega_update_print(s->update, NULL))
 CALL(update_early, mega_update_run(s->raw_update, MEGA_UPDATE_APPLY))
 CALL(update_without_moments, mega_update_run(s->update, MEGA_UPDATE_APPLY))
 CALL(update_null, mega_update_run(NULL, MEGA_UPDATE_APPLY))
@@ -435,6 +437,8 @@ static const struct {
     ROW(optimizer_unplaced, "call mega_params_place first"),
     ROW(optimizer_early, "call mega_params_allocate first"),
     ROW(optimizer_twice, "allocated before"),
+    ROW(print_update_null, "the program is NULL"),
+    ROW(print_update_nowhere, "out is NULL"),
     ROW(update_early, "call mega_params_allocate first"),
     ROW(update_without_moments, "call mega_optimizer_allocate first"),
     ROW(update_null, "the program is NULL"),
