@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/optimizer.json: AdamW, SGD and clipping as PyTorch computes them, for tests/golden/test_optimizer.c.
+"""Writes tests/golden/optimizer.json: AdamW, SGD, Adagrad and clipping as PyTorch computes them, for tests/golden/test_optimizer.c.
 
 usage: python tools/make_optim_golden.py tests/golden/optimizer.json
 
@@ -45,6 +45,9 @@ def main():
         "clip": CLIP,
         "adam": run(lambda groups: torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)),
         "sgd": run(lambda groups: torch.optim.SGD(groups, lr=1e-3, momentum=0.9)),
+        "nesterov": run(lambda groups: torch.optim.SGD(groups, lr=1e-3, momentum=0.9, nesterov=True)),
+        "dampening": run(lambda groups: torch.optim.SGD(groups, lr=1e-3, momentum=0.9, dampening=0.3)),
+        "adagrad": run(lambda groups: torch.optim.Adagrad(groups, lr=1e-3, lr_decay=0.1, eps=1e-8)),
     }
     with open(sys.argv[1], "w") as out:
         json.dump(golden, out, indent=1)

@@ -68,6 +68,7 @@ static const mega_option_part parts[] = {
     {&mega_engine_seed_section, FOR_TRAINING | FOR_DATA, AT(train.engine)},
     {&cli_other_initialization_section, FOR_TRAINING, 0},
     {&mega_optim_learning_section, FOR_TRAINING, AT(train.engine.optim)},
+    {&mega_optim_scheduler_section, FOR_TRAINING, AT(train.engine.optim)},
     {&mega_train_learning_section, FOR_TRAINING, AT(train)},
     {&cli_other_learning_section, FOR_TRAINING, 0},
     {&mega_train_checkpoint_section, FOR_TRAINING, AT(train)},

@@ -55,6 +55,7 @@ typedef struct option_entry {
     /* its name as given: "--checkpoint-activations"; a name from a JSON includes its quotation marks */
     const char *typed;
     const char *text; /* the last value given; values of a list are joined by spaces; NULL for flags */
+    bool is_auto;     /* the JSON says "auto": the option is not given, and follows from others */
 } option_entry;
 
 typedef struct option_problem {

@@ -231,7 +231,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         return;
     }
     *entry = (option_entry){MEGA_SET_BY_JSON, item->line, mega_options_text(o, "\"%s\"", item->path),
-                            shown_value(o, item->value)};
+                            shown_value(o, item->value), false};
 }
 
 /* Sets options according to the value, given cases such as "Adam:optimizer=adam|SGD:optimizer=sgd". Ignores case, as
@@ -336,6 +336,8 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
                 mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),
                                   is_plain ? mega_json_key_near(r->o, item->path) : ""));
     } else if (is_not_given(item->value)) {
+        if (is_known && key.row->answer == MEGA_ANSWER_WORKS)
+            r->o->entry[key.index].is_auto = json_is_string(item->value);
     } else if (has_below && json_is_object(item->value)) {
         visit_object(r, item->value, item->path);
     } else if (takes_array && json_is_array(item->value)) {

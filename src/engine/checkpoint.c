@@ -1,5 +1,6 @@
 /* Saves and loads an engine: the tensors of a checkpoint, and the run.json from which a run continues as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
+#include "checkpoint_scheduler.h"
 #include "megalith/json.h"
 #include "megalith/run_json.h"
 #include "saved_tensors.h"
@@ -18,13 +19,14 @@ static const char *optimizer_name(const mega_engine_options *o)
 static json_t *scheduler_json(const mega_engine *e)
 {
     const mega_lr_schedule *s = &e->options.schedule;
-    return json_pack("{s:f, s:f, s:f, s:f, s:s, s:f, s:s, s:f, s:I, s:f, s:f, s:s, s:I}", "max_lr", s->max_lr, "min_lr",
-                     s->min_lr, "lr_warmup_init", s->warmup_init, "lr_warmup_steps", s->warmup, "lr_decay_style",
-                     mega_lr_style_name(s->style), "lr_decay_steps", s->decay, "lr_wsd_decay_style",
-                     mega_lr_wsd_style_name(s->wsd_style), "wsd_decay_steps", s->wsd_decay, "num_steps",
-                     (json_int_t)e->progress.schedule_samples, "start_wd", s->start_weight_decay, "end_wd",
-                     s->end_weight_decay, "wd_incr_style", mega_weight_decay_style_name(s->decay_style),
-                     "wd_incr_steps", (json_int_t)s->weight_decay_samples);
+    json_t *out = json_pack(
+        "{s:f, s:f, s:f, s:f, s:s, s:f, s:s, s:f, s:I, s:f, s:f, s:s, s:I}", "max_lr", s->max_lr, "min_lr", s->min_lr,
+        "lr_warmup_init", s->warmup_init, "lr_warmup_steps", s->warmup, "lr_decay_style", mega_lr_style_name(s->style),
+        "lr_decay_steps", s->decay, "lr_wsd_decay_style", mega_lr_wsd_style_name(s->wsd_style), "wsd_decay_steps",
+        s->wsd_decay, "num_steps", (json_int_t)e->progress.schedule_samples, "start_wd", s->start_weight_decay,
+        "end_wd", s->end_weight_decay, "wd_incr_style", mega_weight_decay_style_name(s->decay_style), "wd_incr_steps",
+        (json_int_t)s->weight_decay_samples);
+    return checkpoint_put_scheduler(out, &e->options.step_schedule, e->progress.schedule_steps);
 }
 
 /* Parses the members that the caller adds to run.json. */
@@ -211,9 +213,10 @@ static void style_differs(mega_buffer *b, const char *what, const char *here, co
 }
 
 /* Checks that the stored schedule equals the requested one, unless an option says which of the two wins. */
-static mega_status check_schedule(const mega_lr_schedule *s, const json_t *stored)
+static mega_status check_schedule(const mega_lr_schedule *s, const mega_step_schedule *steps, const json_t *stored)
 {
     mega_buffer b = {0};
+    checkpoint_scheduler_differs(&b, steps, stored);
     checkpoint_differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
     checkpoint_differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
     checkpoint_differs(&b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
@@ -273,11 +276,24 @@ static mega_status read_schedule(mega_lr_schedule *s, const json_t *stored)
                                       "--override-opt_param-scheduler goes on with this command's schedule");
 }
 
+/* Reads both schedules; changes neither where one is not complete. */
+static mega_status read_schedules(const json_t *stored, mega_engine_options *o)
+{
+    mega_lr_schedule schedule;
+    mega_step_schedule steps;
+    MEGA_TRY(read_schedule(&schedule, stored));
+    MEGA_TRY(checkpoint_read_scheduler(stored, &steps));
+    o->schedule = schedule;
+    o->step_schedule = steps;
+    return MEGA_OK;
+}
+
 static mega_status load_schedule(mega_engine *e, const json_t *root, const mega_engine_load_options *o)
 {
     const json_t *stored = json_object_get(root, "scheduler");
-    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedule(&e->options.schedule, stored));
+    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedules(stored, &e->options));
     e->progress.schedule_samples = integer(stored, "num_steps");
+    e->progress.schedule_steps = checkpoint_scheduler_steps(stored, integer(root, "iteration"));
     return MEGA_OK;
 }
 
@@ -313,11 +329,11 @@ static mega_status check_state(const mega_engine_options *e, const mega_checkpoi
                                const mega_engine_load_options *o)
 {
     const json_t *stored = json_object_get(root, "scheduler");
-    mega_lr_schedule unused;
+    mega_engine_options unused;
     if (e->no_train || o->no_optim) return MEGA_OK;
-    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedule(&unused, stored));
+    if (o->use_checkpoint_schedule) MEGA_TRY(read_schedules(stored, &unused));
     else if (!o->override_schedule && !o->no_schedule)
-        MEGA_TRY(check_schedule(&e->schedule, stored));
+        MEGA_TRY(check_schedule(&e->schedule, &e->step_schedule, stored));
     return o->no_states ? MEGA_OK : check_optimizer(e, c, root);
 }
 
@@ -338,11 +354,11 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
                          mega_checkpoint_folder(c));
     if (is_weights || (o->finetune && !o->use_checkpoint_schedule)) return MEGA_OK;
     MEGA_TRY(read_progress(c, &root));
-    mega_lr_schedule unused;
+    mega_engine_options unused;
     mega_status st = MEGA_OK;
     if (!o->finetune) st = check_state(e, c, root, o);
     else if (!e->no_train)
-        st = read_schedule(&unused, json_object_get(root, "scheduler"));
+        st = read_schedules(json_object_get(root, "scheduler"), &unused);
     json_decref(root);
     return st;
 }
@@ -370,7 +386,7 @@ static mega_status load_schedule_alone(mega_engine *e, mega_checkpoint *c)
 {
     json_t *root = NULL;
     MEGA_TRY(read_progress(c, &root));
-    const mega_status st = read_schedule(&e->options.schedule, json_object_get(root, "scheduler"));
+    const mega_status st = read_schedules(json_object_get(root, "scheduler"), &e->options);
     json_decref(root);
     return st;
 }

@@ -34,11 +34,18 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                       .eps = s->optim.adam_eps,
                       .l2 = !s->optim.decoupled_weight_decay,
                       .momentum = s->optim.sgd_momentum,
+                      .dampening = s->optim.sgd_dampening,
+                      .nesterov = s->optim.sgd_nesterov,
+                      .lr_decay = s->optim.adagrad_lr_decay,
+                      .beta3 = s->optim.ademamix_beta3,
+                      .alpha = s->optim.ademamix_alpha,
+                      .alpha_steps = s->optim.ademamix_steps,
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
     /* Plans and evaluations need no schedule; their options may leave the length of the training open. */
     if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
         MEGA_TRY(mega_lr_schedule_from_options(&s->optim, &o.schedule));
+    mega_step_schedule_from_options(&s->optim, &o.step_schedule);
     *out = o;
     return MEGA_OK;
 }

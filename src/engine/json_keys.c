@@ -21,11 +21,7 @@
 #define ONE_BY_ONE "operations run one after the other in any case"
 #define NO_MONITOR "an engine writes no files of events: write what mega_step_result holds"
 #define OF_MONITOR "it only matters with a monitor"
-#define SCHEDULE                                                                                          \
-    "leave the block out, and give \"megalith\": {\"lr_decay_style\": …, \"lr_warmup_iters\": …} or " \
-    "mega_setup.lr_scheduler"
-#define OF_SCHEDULE "it only matters with a scheduler"
-#define QUANTIZED   "what ranks exchange is not quantized; leave it out"
+#define QUANTIZED  "what ranks exchange is not quantized; leave it out"
 
 // clang-format off
 static const mega_option_row key_rows[] = {
@@ -37,14 +33,13 @@ static const mega_option_row key_rows[] = {
     {KEY_LATER("gradient_allreduce_op", MEGA_OPTION_STRING, "mean", "leave it out")},
     {KEY_LATER("communication_data_type|data_types.grad_accum_dtype", MEGA_OPTION_STRING, "fp32", "gradients are kept and summed in fp32; leave it out")},
     {KEY_IDLE("zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer", MEGA_OPTION_BOOL, "every optimizer works with every stage")},
-    {KEY_BY_VALUE("optimizer.type", "Adam:optimizer=adam|AdamW:optimizer=adam|SGD:optimizer=sgd", "mega_setup.optimizer takes one of your own")},
+    {KEY_BY_VALUE("optimizer.type", "Adam:optimizer=adam|AdamW:optimizer=adam|SGD:optimizer=sgd|Adagrad:optimizer=adagrad|Lion:optimizer=lion|AdEMAMix:optimizer=ademamix", "mega_setup.optimizer takes one of your own")},
     {KEY_IDLE("optimizer.params.torch_adam|optimizer.params.fused", MEGA_OPTION_BOOL, "there is one implementation")},
-    {KEY_LATER("optimizer.params.amsgrad|optimizer.params.nesterov|optimizer.params.maximize", MEGA_OPTION_BOOL, NULL, "leave it out, or give an optimizer of your own as mega_setup.optimizer")},
+    {KEY_LATER("optimizer.params.amsgrad|optimizer.params.maximize", MEGA_OPTION_BOOL, NULL, "leave it out, or give an optimizer of your own as mega_setup.optimizer")},
     {KEY_LATER("optimizer.params.bias_correction", MEGA_OPTION_BOOL, "true", "Adam corrects its bias; leave it out")},
-    {KEY_LATER("optimizer.params.dampening", MEGA_OPTION_FLOAT, "0", "leave it out")},
+    {KEY_LATER("optimizer.params.initial_accumulator_value", MEGA_OPTION_FLOAT, "0", "Adagrad's sum starts at 0; leave it out")},
     {KEY_LATER("optimizer.params.max_grad_norm", MEGA_OPTION_FLOAT, "0", "use \"gradient_clipping\"")},
-    {KEY_LATER("scheduler.type", MEGA_OPTION_STRING, NULL, SCHEDULE)},
-    {KEY_IDLE("scheduler.params.warmup_min_lr|scheduler.params.warmup_max_lr|scheduler.params.warmup_num_steps|scheduler.params.warmup_type|scheduler.params.total_num_steps|scheduler.params.warmup_min_ratio|scheduler.params.cos_min_ratio|scheduler.params.last_batch_iteration", MEGA_OPTION_ANY, OF_SCHEDULE)},
+    {KEY_IDLE("scheduler.params.last_batch_iteration", MEGA_OPTION_INT, "a checkpoint holds the position in the schedule")},
     {KEY_LATER("fp16.enabled", MEGA_OPTION_BOOL, NULL, "use \"bf16\": {\"enabled\": true}, which has half the bytes of fp32 and needs no loss scaling")},
     {KEY_IDLE("fp16.auto_cast|fp16.loss_scale|fp16.initial_scale_power|fp16.loss_scale_window|fp16.hysteresis|fp16.consecutive_hysteresis|fp16.min_loss_scale|fp16.fp16_master_weights_and_grads", MEGA_OPTION_ANY, FP16_ONLY)},
     {KEY_IDLE("bf16.immediate_grad_update|bf16.check_grad_overflow", MEGA_OPTION_BOOL, "gradients are fp32, and every step looks for values that are not finite")},

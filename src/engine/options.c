@@ -40,6 +40,8 @@ typedef struct option_row {
 #define OPTIMIZER_ROWS(X, T, group) \
     X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
     X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
+    X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) \
+    X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
 #define SCHEDULE_ROWS(X, T, group) \
     X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
@@ -47,6 +49,17 @@ typedef struct option_row {
     X(T, group, wsd_style, ANY, wsd_style_text) X(T, group, wsd_decay, ANY, NULL) \
     X(T, group, decay_style, ANY, decay_style_text) X(T, group, start_weight_decay, ANY, NULL) \
     X(T, group, end_weight_decay, ANY, NULL) X(T, group, weight_decay_samples, ANY, NULL)
+#define STEP_ROWS(X, T, group) \
+    X(T, group, kind, ANY, scheduler_text) X(T, group, lr, ANY, NULL) X(T, group, warmup_min_lr, ANY, NULL) \
+    X(T, group, warmup_max_lr, ANY, NULL) X(T, group, warmup_min_ratio, ANY, NULL) X(T, group, cos_min_ratio, ANY, NULL) \
+    X(T, group, warmup_num_steps, ANY, NULL) X(T, group, total_num_steps, ANY, NULL) X(T, group, warmup_type, ANY, warmup_text) \
+    X(T, group, cycle_min_lr, ANY, NULL) X(T, group, cycle_max_lr, ANY, NULL) X(T, group, decay_lr_rate, ANY, NULL) \
+    X(T, group, cycle_min_mom, ANY, NULL) X(T, group, cycle_max_mom, ANY, NULL) X(T, group, decay_mom_rate, ANY, NULL) \
+    X(T, group, cycle_first_step_size, ANY, NULL) X(T, group, cycle_second_step_size, ANY, NULL) \
+    X(T, group, decay_step_size, ANY, NULL) X(T, group, cycle_first_stair_count, ANY, NULL) \
+    X(T, group, cycle_second_stair_count, ANY, NULL) X(T, group, cycle_momentum, ANY, NULL) \
+    X(T, group, lr_range_test_min_lr, ANY, NULL) X(T, group, lr_range_test_step_rate, ANY, NULL) \
+    X(T, group, lr_range_test_step_size, ANY, NULL) X(T, group, lr_range_test_staircase, ANY, NULL)
 #define PLACE_ROWS(X, T, group) \
     X(T, group, overlap_reduce, ANY, NULL) X(T, group, prefetch_elements, NOT_NEGATIVE, NULL) \
     X(T, group, reuse_elements, NOT_NEGATIVE, NULL) X(T, group, live_elements, NOT_NEGATIVE, NULL)
@@ -59,7 +72,7 @@ typedef struct option_row {
     X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) X(T, , dropout_seed, ANY, NULL) \
     N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) \
-    N(mega_lr_schedule, schedule, SCHEDULE_ROWS) \
+    N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
     N(mega_place_options, place, PLACE_ROWS)
@@ -95,6 +108,16 @@ static const char *wsd_style_text(int64_t value)
 static const char *decay_style_text(int64_t value)
 {
     return mega_weight_decay_style_name((mega_weight_decay_style)value);
+}
+
+static const char *scheduler_text(int64_t value)
+{
+    return mega_scheduler_name((mega_scheduler_kind)value);
+}
+
+static const char *warmup_text(int64_t value)
+{
+    return mega_warmup_type_name((mega_warmup_type)value);
 }
 
 #define KIND_OF(x)                          \

@@ -34,6 +34,8 @@ double mega_engine_lr(const mega_engine *e)
     if (!query_is_given(e, "mega_engine_lr")) return NAN;
     const mega_lr_scheduler *s = &e->lr_scheduler;
     if (s->lr != NULL) return s->lr(s->user, e->progress.iteration, e->progress.schedule_samples);
+    if (e->options.step_schedule.kind != MEGA_SCHEDULER_NONE)
+        return mega_step_schedule_lr(&e->options.step_schedule, e->progress.schedule_steps);
     return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
 }
 

@@ -96,10 +96,6 @@ void mega_engine_rule_wsd(mega_engine_settings *s)
 
 void mega_engine_rule_weight_decay(mega_engine_settings *s)
 {
-    if (!s->optim.decoupled_weight_decay && s->optim.optimizer == MEGA_OPTIMIZER_SGD)
-        mega_warn("%s has no effect with %s, whose weight decay is always part of the gradient",
-                  mega_options_origin(s->options, "decoupled_weight_decay"),
-                  mega_options_origin(s->options, "optimizer"));
     const bool start = mega_options_is_given(s->options, "start_weight_decay"),
                end = mega_options_is_given(s->options, "end_weight_decay");
     if (s->optim.weight_decay_incr_style == MEGA_WD_CONSTANT) {

@@ -2,6 +2,7 @@
  * set the shape of the model; it never changes a value that the user has given. */
 #include "megalith/engine_settings.h"
 #include "megalith/threads.h"
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -81,9 +82,43 @@ static void derive_batch(mega_engine_settings *s)
     b->global_batch_size = micro <= INT64_MAX / dp / steps ? micro * steps * dp : INT64_MAX;
 }
 
+/* Steps of the whole training; 0: not known. */
+static int64_t steps_of(const mega_optim_options *o)
+{
+    if (o->train_iters > 0 || o->global_batch_size <= 0) return o->train_iters;
+    return o->train_samples / o->global_batch_size;
+}
+
+/* Parameters of a DeepSpeed schedule that follow from other options: those that are "auto" from Megatron's names, and
+ * --lr, which need not be given where the schedule says it. */
+static void derive_scheduler(mega_engine_settings *s)
+{
+    mega_optim_options *o = &s->optim;
+    mega_step_schedule *c = &o->scheduler;
+    if (c->kind == MEGA_SCHEDULER_NONE) return;
+    if (derives(s, "total_num_steps")) c->total_num_steps = steps_of(o);
+    if (mega_options_is_auto(s->options, "warmup_num_steps") && derives(s, "warmup_num_steps")) {
+        const bool has_fraction = !isnan(o->lr_warmup_fraction);
+        const double of_total = has_fraction ? ceil(o->lr_warmup_fraction * (double)steps_of(o)) : 0;
+        c->warmup_num_steps = has_fraction ? (int64_t)of_total : o->lr_warmup_iters;
+        if (c->warmup_num_steps < 1) c->warmup_num_steps = 1;
+    }
+    const bool is_given = mega_options_is_given(s->options, "warmup_max_lr");
+    const bool is_fixed = c->kind == MEGA_SCHEDULER_WARMUP_DECAY && !mega_options_is_auto(s->options, "warmup_max_lr");
+    if (!is_given && is_fixed && derives(s, "warmup_max_lr")) c->warmup_max_lr = 0.001; /* DeepSpeed's default */
+    const double peak = c->kind == MEGA_SCHEDULER_ONE_CYCLE    ? c->cycle_max_lr
+                        : c->kind == MEGA_SCHEDULER_RANGE_TEST ? c->lr_range_test_min_lr
+                                                               : c->warmup_max_lr;
+    const bool says_lr = c->kind != MEGA_SCHEDULER_WARMUP_COSINE && !isnan(peak);
+    if (says_lr && isnan(o->lr) && derives(s, "lr")) o->lr = peak;
+    if (!is_given && isnan(c->warmup_max_lr) && derives(s, "warmup_max_lr")) c->warmup_max_lr = o->lr;
+}
+
 static void derive_schedules(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
+    derive_scheduler(s);
+    if (o->optimizer == MEGA_OPTIMIZER_ADAGRAD && derives(s, "adam_eps")) o->adam_eps = 1e-10; /* torch's default */
     if (o->train_iters > 0 && derives(s, "lr_decay_iters")) o->lr_decay_iters = o->train_iters;
     if (o->train_samples > 0 && derives(s, "lr_decay_samples")) o->lr_decay_samples = o->train_samples;
     if (o->weight_decay_incr_style != MEGA_WD_CONSTANT) return;

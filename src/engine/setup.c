@@ -183,7 +183,10 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     e->has_training_data = s->training_data != NULL;
     if (e->has_training_data) e->training_data = *s->training_data;
     if (e->training_data.hash != NULL) e->training_data_hash = e->training_data.hash(e->training_data.user);
-    if (s->lr_scheduler != NULL) e->lr_scheduler = *s->lr_scheduler;
+    if (s->lr_scheduler != NULL) {
+        e->lr_scheduler = *s->lr_scheduler;
+        e->options.step_schedule.kind = MEGA_SCHEDULER_NONE; /* of the JSON; that of the program counts */
+    }
     return MEGA_OK;
 }
 

@@ -37,6 +37,7 @@ static const mega_option_part parts[] = {
     {&mega_engine_loss_section, ALL, AT(engine)},
     {&mega_engine_seed_section, ALL, AT(engine)},
     {&mega_optim_learning_section, ALL, AT(engine.optim)},
+    {&mega_optim_scheduler_section, ALL, AT(engine.optim)},
     {&mega_ckpt_checkpoint_section, ALL, AT(engine.ckpt)},
     {&mega_backend_precision_section, ALL, AT(engine.backend)},
     {&mega_backend_threads_section, ALL, AT(engine.backend)},
@@ -92,7 +93,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_batch_divides, mega_engine_rule_accumulation,  mega_engine_rule_rampup,
         mega_engine_rule_units_agree,   mega_engine_rule_learning_rate, mega_engine_rule_warmup,
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
-        mega_engine_rule_zero,
+        mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

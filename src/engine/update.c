@@ -126,7 +126,10 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
 static mega_status run_update(mega_engine *e, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
+    double beta1, beta2;
     r->lr = mega_engine_lr(e);
+    if (mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2))
+        MEGA_TRY(mega_optimizer_set_betas(e->optimizer, beta1, beta2));
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
     u->loss = r->loss;
     u->correction = e->gradients.correction;
@@ -150,6 +153,7 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
     e->progress.iteration++;
     e->progress.consumed_samples += r->samples;
     e->progress.schedule_samples += r->samples;
+    if (!r->skipped) e->progress.schedule_steps++; /* as DeepSpeed counts */
 }
 
 mega_status engine_update(mega_engine *e, mega_step_result *r)

@@ -188,6 +188,13 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
     }
 }
 
+mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double beta2)
+{
+    o->options.beta1 = beta1;
+    o->options.beta2 = beta2;
+    return o->builtin != NULL ? optimizer_builtin_options(o->builtin, &o->options, o->option) : MEGA_OK;
+}
+
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     optimizer_work *w = &o->work[i];

@@ -67,10 +67,16 @@ static void row_part(void *user, int thread, int64_t begin, int64_t end)
     const row_work *w = user;
     uint16_t *weight = w->work->weight;
     (void)thread;
-    w->row->update(&w->work->call, begin, end);
-    if (weight == NULL) return;
+    if (weight == NULL) {
+        w->row->update(&w->work->call, begin, end);
+        return;
+    }
     const float *param = w->work->call.param;
-    for (int64_t i = begin; i < end; i++) weight[i] = mega_f32_to_bf16(param[i]);
+    for (int64_t first = begin; first < end; first += ROW_GRAIN) { /* rounded while it is still in the cache */
+        const int64_t last = end - first > ROW_GRAIN ? first + ROW_GRAIN : end;
+        w->row->update(&w->work->call, first, last);
+        for (int64_t i = first; i < last; i++) weight[i] = mega_f32_to_bf16(param[i]);
+    }
 }
 
 void mega_optimizer_row_run(const mega_optimizer_row *row, mega_team *team, const optimizer_work *w)

@@ -2,6 +2,7 @@
  * of --optimizer (options.c, in the same order), and a row here. An update of each element by itself is written as that
  * of a caller's row (custom_optimizer.h). An option of the row is a member of mega_optimizer_options with a line in
  * `settings`. */
+#include "elementwise.h"
 #include "megalith/kernels.h"
 #include "optimizer_row.h"
 
@@ -35,6 +36,10 @@ static void run_adam(mega_team *team, const optimizer_work *w)
 static void run_sgd(mega_team *team, const optimizer_work *w)
 {
     const mega_optimizer_call *c = &w->call;
+    if (c->option[SGD_DAMPENING] != 0 || c->option[SGD_NESTEROV] != 0) {
+        elementwise_sgd(team, w);
+        return;
+    }
     const mega_sgd_args args = {.head = {.dtype = w->compute},
                                 .p = c->param,
                                 .momentum = w->state[0],
@@ -42,7 +47,7 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
                                 .g = c->grad,
                                 .count = c->count,
                                 .lr = c->lr,
-                                .mu = c->option[0],
+                                .mu = c->option[SGD_MOMENTUM],
                                 .weight_decay = c->weight_decay,
                                 .grad_factor = c->grad_factor,
                                 .first = c->update == 1};
@@ -54,11 +59,30 @@ static const char *const adam_states[] = {"exp_avg", "exp_avg_sq", NULL};
 static const char *const adam_options[] = {
     [ADAM_BETA1] = "beta1", [ADAM_BETA2] = "beta2", [ADAM_EPS] = "eps", [ADAM_L2] = "l2", NULL};
 static const char *const sgd_states[] = {"momentum_buffer", NULL};
-static const char *const sgd_options[] = {"momentum", NULL};
+static const char *const sgd_options[] = {
+    [SGD_MOMENTUM] = "momentum", [SGD_DAMPENING] = "dampening", [SGD_NESTEROV] = "nesterov", NULL};
+static const char *const adagrad_states[] = {"sum", NULL};
+static const char *const adagrad_options[] = {[ADAGRAD_EPS] = "eps", [ADAGRAD_LR_DECAY] = "lr_decay", NULL};
+static const char *const lion_states[] = {"exp_avg", NULL};
+static const char *const lion_options[] = {[LION_BETA1] = "beta1", [LION_BETA2] = "beta2", NULL};
+static const char *const ademamix_states[] = {"exp_avg", "exp_avg_slow", "exp_avg_sq", NULL};
+static const char *const ademamix_options[] = {[ADEMAMIX_BETA1] = "beta1",
+                                               [ADEMAMIX_BETA2] = "beta2",
+                                               [ADEMAMIX_EPS] = "eps",
+                                               [ADEMAMIX_BETA3] = "beta3",
+                                               [ADEMAMIX_ALPHA] = "alpha",
+                                               [ADEMAMIX_STEPS] = "alpha_steps",
+                                               NULL};
 
 static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
     [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states, .option = sgd_options}, .run = run_sgd},
+    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states, .option = adagrad_options},
+                                .run = elementwise_adagrad},
+    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states, .option = lion_options},
+                             .run = elementwise_lion},
+    [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states, .option = ademamix_options},
+                                 .run = elementwise_ademamix},
 };
 
 const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind)
@@ -73,9 +97,17 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
     return b != NULL ? b->row.name : "unknown";
 }
 
+bool mega_optimizer_kind_has_betas(mega_optimizer_kind kind)
+{
+    const optimizer_builtin *b = optimizer_builtin_of(kind);
+    for (int i = 0; b != NULL && b->row.option[i] != NULL; i++)
+        if (strcmp(b->row.option[i], "beta1") == 0) return true;
+    return false;
+}
+
 /* ---- options ---- */
 
-typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, IS_BOOL } setting_range;
+typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT } setting_range;
 
 static const struct {
     const char *name;
@@ -87,6 +119,12 @@ static const struct {
     {"eps", offsetof(mega_optimizer_options, eps), NOT_NEGATIVE},
     {"l2", offsetof(mega_optimizer_options, l2), IS_BOOL},
     {"momentum", offsetof(mega_optimizer_options, momentum), BELOW_ONE},
+    {"dampening", offsetof(mega_optimizer_options, dampening), FINITE},
+    {"nesterov", offsetof(mega_optimizer_options, nesterov), IS_BOOL},
+    {"lr_decay", offsetof(mega_optimizer_options, lr_decay), NOT_NEGATIVE},
+    {"beta3", offsetof(mega_optimizer_options, beta3), BELOW_ONE},
+    {"alpha", offsetof(mega_optimizer_options, alpha), NOT_NEGATIVE},
+    {"alpha_steps", offsetof(mega_optimizer_options, alpha_steps), IS_COUNT},
 };
 
 static mega_status read_setting(size_t i, const mega_optimizer_options *from, double *out)
@@ -99,13 +137,25 @@ static mega_status read_setting(size_t i, const mega_optimizer_options *from, do
         *out = is_set;
         return MEGA_OK;
     }
+    if (settings[i].range == IS_COUNT) {
+        int64_t count;
+        memcpy(&count, at, sizeof count);
+        *out = (double)count;
+        if (count >= 0) return MEGA_OK;
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %lld; expected 0 or more",
+                         settings[i].name, (long long)count);
+    }
     memcpy(&value, at, sizeof value);
     *out = value;
     if (settings[i].range == BELOW_ONE && !(value >= 0 && value < 1))
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected 0 or more, and below 1",
                          settings[i].name, value);
+    if (settings[i].range == FINITE && !isfinite(value))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected a finite number",
+                         settings[i].name, value);
     if (settings[i].range == NOT_NEGATIVE && !(value >= 0 && isfinite(value)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected a small number above 0",
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_create: optimizer.%s %g; expected a finite number of at least 0",
                          settings[i].name, value);
     return MEGA_OK;
 }

@@ -12,10 +12,16 @@ static const mega_option_row regularization_rows[] = {
     {ROW("end-weight-decay", end_weight_decay, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_SCHEDULE, .help = "last value of a weight decay that changes"},
     {ROW("weight-decay-incr-style", weight_decay_incr_style, MEGA_OPTION_CHOICE), .fallback = "constant", .choices = "constant|linear|cosine", .resume = MEGA_RESUME_SCHEDULE, .help = "how the weight decay changes over the training"},
     {ROW("clip-grad", clip_grad, MEGA_OPTION_FLOAT), .json = "gradient_clipping", .yaml = "deepspeed_config.gradient_clipping|megatron_lm_config.megatron_lm_gradient_clipping", .fallback = "1.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "global norm above which gradients are scaled down; 0 is off"},
-    {ROW("adam-beta1", adam_beta1, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[0]", .fallback = "0.9", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of Adam's first moment"},
-    {ROW("adam-beta2", adam_beta2, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[1]", .fallback = "0.999", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of Adam's second moment"},
-    {ROW("adam-eps", adam_eps, MEGA_OPTION_FLOAT), .json = "optimizer.params.eps", .fallback = "1e-08", .range = MEGA_RANGE_POSITIVE, .resume = MEGA_RESUME_REPORTED, .help = "Adam's epsilon"},
+    {ROW("adam-beta1", adam_beta1, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[0]", .fallback = "0.9", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of the first moment of Adam, Lion and AdEMAMix"},
+    {ROW("adam-beta2", adam_beta2, MEGA_OPTION_FLOAT), .json = "optimizer.params.betas[1]", .fallback = "0.999", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of the second moment of Adam and AdEMAMix, and of Lion's moment"},
+    {ROW("adam-eps", adam_eps, MEGA_OPTION_FLOAT), .json = "optimizer.params.eps", .fallback = "1e-08", .range = MEGA_RANGE_POSITIVE, .resume = MEGA_RESUME_REPORTED, .help = "epsilon of Adam, AdEMAMix and Adagrad"},
     {ROW("sgd-momentum", sgd_momentum, MEGA_OPTION_FLOAT), .json = "optimizer.params.momentum", .fallback = "0.9", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "momentum of SGD"},
+    {ROW("sgd-dampening", sgd_dampening, MEGA_OPTION_FLOAT), .json = "optimizer.params.dampening", .fallback = "0.0", .resume = MEGA_RESUME_REPORTED, .help = "SGD: the gradient enters the momentum times 1 - this, from the second step on"},
+    {ROW("sgd-nesterov", sgd_nesterov, MEGA_OPTION_FLAG), .json = "optimizer.params.nesterov", .resume = MEGA_RESUME_REPORTED, .help = "Nesterov's momentum for SGD"},
+    {ROW("adagrad-lr-decay", adagrad_lr_decay, MEGA_OPTION_FLOAT), .json = "optimizer.params.lr_decay", .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "Adagrad: step k divides the learning rate by 1 + (k - 1) x this"},
+    {ROW("ademamix-beta3", ademamix_beta3, MEGA_OPTION_FLOAT), .json = "optimizer.params.beta3", .fallback = "0.9999", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "decay of AdEMAMix's slow moment"},
+    {ROW("ademamix-alpha", ademamix_alpha, MEGA_OPTION_FLOAT), .json = "optimizer.params.alpha", .fallback = "5.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "weight of AdEMAMix's slow moment in the update"},
+    {ROW("ademamix-steps", ademamix_steps, MEGA_OPTION_INT), .json = "optimizer.params.t_alpha_beta3", .range = MEGA_RANGE_NOT_NEGATIVE, .most = (int64_t)1 << 40, .resume = MEGA_RESUME_REPORTED, .help = "steps in which AdEMAMix's alpha and beta3 grow to their values; they have them from the start when not given"},
 };
 const mega_option_section mega_optim_regularization_section = MEGA_SECTION("regularization", regularization_rows);
 
@@ -26,7 +32,7 @@ static const mega_option_row training_rows[] = {
     {ROW("rampup-batch-size", rampup_batch_size, MEGA_OPTION_INT3), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "START INCREMENT SAMPLES: the global batch grows from START by INCREMENT over SAMPLES"},
     {ROW("train-iters", train_iters, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 32, .help = "optimizer steps of the whole training"},
     {ROW("train-samples", train_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = (int64_t)1 << 50, .help = "samples of the whole training, instead of --train-iters"},
-    {ROW("optimizer", optimizer, MEGA_OPTION_CHOICE), .fallback = "adam", .choices = "adam|sgd", .not_implemented = "muon|lion|lamb|adagrad", .resume = MEGA_RESUME_REPORTED, .help = "adam is AdamW, unless --no-decoupled-weight-decay is given"},
+    {ROW("optimizer", optimizer, MEGA_OPTION_CHOICE), .fallback = "adam", .choices = "adam|sgd|adagrad|lion|ademamix", .not_implemented = "muon|lamb", .resume = MEGA_RESUME_REPORTED, .help = "adam is AdamW, unless --no-decoupled-weight-decay is given; lion and ademamix take their betas and epsilon from Adam's options, adagrad its epsilon (1e-10 when not given)"},
 };
 const mega_option_section mega_optim_training_section = MEGA_SECTION("training", training_rows);
 // clang-format on

@@ -45,9 +45,11 @@ static mega_status say_start(trainer *t)
 static mega_status build_model(trainer *t)
 {
     train_line(t, "building %s model ...", t->task->model_name);
+    const mega_optim_options *o = &t->cfg->engine.optim;
+    const bool counts_steps = o->scheduler.kind != MEGA_SCHEDULER_NONE;
+    const char *style = counts_steps ? mega_scheduler_name(o->scheduler.kind) : mega_lr_style_name(o->lr_decay_style);
     MEGA_TRY(train_say_parameters(t));
-    if (!t->cfg->skip_train)
-        train_line(t, "> learning rate decay style: %s", mega_lr_style_name(t->cfg->engine.optim.lr_decay_style));
+    if (!t->cfg->skip_train) train_line(t, "> learning rate decay style: %s", style);
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
     MEGA_TRY(train_stop_check(t, "the start of the run"));

@@ -1,4 +1,4 @@
-/* Compares AdamW, SGD and clipping with PyTorch: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
+/* Compares AdamW, SGD, Adagrad and clipping with PyTorch: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -20,12 +20,12 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-static void fixture_open(fixture *f, mega_optimizer_kind kind, mega_dtype compute, bool plain)
+static void fixture_open(fixture *f, const mega_optimizer_options *options, mega_dtype compute, bool plain)
 {
     const mega_param w = {.name = "w", .num_dims = 2, .shape = {3, 5}, .true_shape = {3, 5}, .weight_decay = true};
     const mega_param b = {.name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}};
-    const mega_optimizer_options o = {
-        .kind = kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .plain = plain};
+    mega_optimizer_options o = *options;
+    o.plain = plain;
     need(mega_layout_create(NULL, &(mega_layout_sizes){0}, &f->layout));
     need(mega_params_create(f->layout, &f->params));
     need(mega_params_add(f->params, &w, &f->w));
@@ -98,15 +98,17 @@ static void run_steps(fixture *f, const json_t *run, double clip)
     }
 }
 
-static void agrees(mega_optimizer_kind kind, mega_dtype compute, bool plain)
+static const mega_optimizer_options adam = {.kind = MEGA_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
+                                    sgd = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9};
+
+static void agrees(const char *run, const mega_optimizer_options *options, mega_dtype compute, bool plain)
 {
     fixture f;
     json_error_t error;
     json_t *golden = json_load_file(mega_kit_source("tests/golden/optimizer.json"), 0, &error);
     if (golden == NULL) fail_msg("optimizer.json: %s", error.text);
-    fixture_open(&f, kind, compute, plain);
-    run_steps(&f, json_object_get(golden, kind == MEGA_OPTIMIZER_ADAM ? "adam" : "sgd"),
-              json_real_value(json_object_get(golden, "clip")));
+    fixture_open(&f, options, compute, plain);
+    run_steps(&f, json_object_get(golden, run), json_real_value(json_object_get(golden, "clip")));
     if (compute == MEGA_BF16) { /* the 16-bit weights are the masters rounded */
         const float *master = mega_params_master(f.params, f.w);
         const uint16_t *weight = mega_params_weight(f.params, f.w);
@@ -119,35 +121,35 @@ static void agrees(mega_optimizer_kind kind, mega_dtype compute, bool plain)
 static void adam_f64(void **state)
 {
     (void)state;
-    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F64, true);
+    agrees("adam", &adam, MEGA_F64, true);
 }
 
 static void adam_f32(void **state)
 {
     (void)state;
-    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F32, true);
-    agrees(MEGA_OPTIMIZER_ADAM, MEGA_F32, false);
+    agrees("adam", &adam, MEGA_F32, true);
+    agrees("adam", &adam, MEGA_F32, false);
 }
 
 static void adam_bf16(void **state)
 {
     (void)state;
-    agrees(MEGA_OPTIMIZER_ADAM, MEGA_BF16, true);
-    agrees(MEGA_OPTIMIZER_ADAM, MEGA_BF16, false);
+    agrees("adam", &adam, MEGA_BF16, true);
+    agrees("adam", &adam, MEGA_BF16, false);
 }
 
 static void sgd_f64(void **state)
 {
     (void)state;
-    agrees(MEGA_OPTIMIZER_SGD, MEGA_F64, true);
+    agrees("sgd", &sgd, MEGA_F64, true);
 }
 
 static void sgd_f32_and_bf16(void **state)
 {
     (void)state;
-    agrees(MEGA_OPTIMIZER_SGD, MEGA_F32, false);
-    agrees(MEGA_OPTIMIZER_SGD, MEGA_BF16, false);
-    agrees(MEGA_OPTIMIZER_SGD, MEGA_BF16, true);
+    agrees("sgd", &sgd, MEGA_F32, false);
+    agrees("sgd", &sgd, MEGA_BF16, false);
+    agrees("sgd", &sgd, MEGA_BF16, true);
 }
 
 static void clip_factor_is_megatrons(void **state)
@@ -163,7 +165,7 @@ static void finds_what_is_not_finite(void **state)
 {
     (void)state;
     fixture f;
-    fixture_open(&f, MEGA_OPTIMIZER_ADAM, MEGA_F32, false);
+    fixture_open(&f, &adam, MEGA_F32, false);
     assert_int_equal(mega_optimizer_find_nonfinite(f.optimizer), -1);
     ((float *)mega_params_grad(f.params, f.b))[4] = INFINITY;
     need(mega_update_run(f.update, MEGA_UPDATE_APPLY));
@@ -200,17 +202,30 @@ static void padding_is_no_zero_gradient(void **state)
     mega_layout_destroy(layout);
 }
 
+static void others(void **state)
+{
+    static const mega_optimizer_options nesterov = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .nesterov = true},
+                                        dampening = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .dampening = 0.3},
+                                        adagrad = {.kind = MEGA_OPTIMIZER_ADAGRAD, .eps = 1e-8, .lr_decay = 0.1};
+    static const mega_dtype dtype[] = {MEGA_F64, MEGA_F32, MEGA_BF16};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        agrees("nesterov", &nesterov, dtype[i], false);
+        agrees("dampening", &dampening, dtype[i], false);
+        agrees("adagrad", &adagrad, dtype[i], false);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adam_f64),
-        cmocka_unit_test(adam_f32),
-        cmocka_unit_test(adam_bf16),
-        cmocka_unit_test(sgd_f64),
-        cmocka_unit_test(sgd_f32_and_bf16),
-        cmocka_unit_test(clip_factor_is_megatrons),
-        cmocka_unit_test(finds_what_is_not_finite),
-        cmocka_unit_test(padding_is_no_zero_gradient),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(adam_f64),
+                                       cmocka_unit_test(adam_f32),
+                                       cmocka_unit_test(adam_bf16),
+                                       cmocka_unit_test(sgd_f64),
+                                       cmocka_unit_test(sgd_f32_and_bf16),
+                                       cmocka_unit_test(clip_factor_is_megatrons),
+                                       cmocka_unit_test(finds_what_is_not_finite),
+                                       cmocka_unit_test(padding_is_no_zero_gradient),
+                                       cmocka_unit_test(others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

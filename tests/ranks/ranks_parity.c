@@ -5,8 +5,8 @@
  *
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
- *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] [optimizer=adam|sgd]
- *                [ramp=1] [sums=N] [spoil=STEP]
+ *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
+ *                [optimizer=adam|sgd|adagrad|lion|ademamix] [ramp=1] [sums=N] [spoil=STEP]
  *
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
@@ -32,15 +32,15 @@ static void need(mega_status st)
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;
-    int pp, first, last, layers;             /* pipeline stages; layers of the first, the last, the model */
-    int chunks;                              /* programs per stage */
-    int sp;                                  /* sequence parallelism */
-    int distribute;                          /* distribute saved activations over tp */
-    int zero, persist;                       /* ZeRO stage; elements of buckets that are not sharded */
-    int overlap;                             /* sum gradients during the backward pass, start gathers early */
-    int mean_of_means, decay, lr, sgd, ramp; /* indices in their lists of words */
-    int sums;                                /* elements of gradients per sum over tp; 0: default */
-    int spoil;                               /* step (counted from 1) in which the last rank reads a wrong token */
+    int pp, first, last, layers;                   /* pipeline stages; layers of the first, the last, the model */
+    int chunks;                                    /* programs per stage */
+    int sp;                                        /* sequence parallelism */
+    int distribute;                                /* distribute saved activations over tp */
+    int zero, persist;                             /* ZeRO stage; elements of buckets that are not sharded */
+    int overlap;                                   /* sum gradients during the backward pass, start gathers early */
+    int mean_of_means, decay, lr, optimizer, ramp; /* indices in their lists of words */
+    int sums;                                      /* elements of gradients per sum over tp; 0: default */
+    int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
     int recompute;
     double tolerance, weights, value; /* for losses and norms; for weights; for results of instructions */
@@ -66,29 +66,30 @@ static void read_word(setting *s, const char *name, const char *text)
     const struct {
         const char *name;
         int *out;
-        const char *words[5]; /* empty: the setting is a number */
-    } settings[] = {{"tp", &s->tp, {0}},
-                    {"sp", &s->sp, {0}},
-                    {"pp", &s->pp, {0}},
-                    {"first", &s->first, {0}},
-                    {"last", &s->last, {0}},
-                    {"chunks", &s->chunks, {0}},
-                    {"layers", &s->layers, {0}},
-                    {"micro", &s->micro_batch, {0}},
-                    {"threads", &s->threads, {0}},
-                    {"zero", &s->zero, {0}},
-                    {"persist", &s->persist, {0}},
-                    {"overlap", &s->overlap, {0}},
-                    {"distribute", &s->distribute, {0}},
-                    {"ramp", &s->ramp, {0}},
-                    {"sums", &s->sums, {0}},
-                    {"spoil", &s->spoil, {0}},
-                    {"precision", &s->precision, {"f64", "f32", "bf16"}},
-                    {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
-                    {"loss", &s->mean_of_means, {"token", "micro"}},
-                    {"decay", &s->decay, {"none", "constant", "grows"}},
-                    {"lr", &s->lr, {"constant", "linear", "cosine", "root"}}, /* as mega_lr_style */
-                    {"optimizer", &s->sgd, {"adam", "sgd"}}};
+        const char *words[6]; /* empty: the setting is a number */
+    } settings[] = {
+        {"tp", &s->tp, {0}},
+        {"sp", &s->sp, {0}},
+        {"pp", &s->pp, {0}},
+        {"first", &s->first, {0}},
+        {"last", &s->last, {0}},
+        {"chunks", &s->chunks, {0}},
+        {"layers", &s->layers, {0}},
+        {"micro", &s->micro_batch, {0}},
+        {"threads", &s->threads, {0}},
+        {"zero", &s->zero, {0}},
+        {"persist", &s->persist, {0}},
+        {"overlap", &s->overlap, {0}},
+        {"distribute", &s->distribute, {0}},
+        {"ramp", &s->ramp, {0}},
+        {"sums", &s->sums, {0}},
+        {"spoil", &s->spoil, {0}},
+        {"precision", &s->precision, {"f64", "f32", "bf16"}},
+        {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
+        {"loss", &s->mean_of_means, {"token", "micro"}},
+        {"decay", &s->decay, {"none", "constant", "grows"}},
+        {"lr", &s->lr, {"constant", "linear", "cosine", "root"}},                      /* as mega_lr_style */
+        {"optimizer", &s->optimizer, {"adam", "sgd", "adagrad", "lion", "ademamix"}}}; /* mega_optimizer_kind */
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         if (strcmp(name, settings[i].name) != 0) continue;
         if (settings[i].words[0] == NULL) *settings[i].out = atoi(text);
@@ -128,10 +129,14 @@ static void set_recipe(mega_engine_options *o, const setting *s)
 {
     static const double decay[] = {0, 0.1, 0.2};
     mega_lr_schedule *r = &o->schedule;
-    o->optimizer.kind = s->sgd ? MEGA_OPTIMIZER_SGD : MEGA_OPTIMIZER_ADAM;
+    const double rate = s->optimizer == MEGA_OPTIMIZER_SGD ? 3e-3 : s->optimizer == MEGA_OPTIMIZER_LION ? 1e-4 : 3e-4;
+    o->optimizer.kind = (mega_optimizer_kind)s->optimizer;
     o->optimizer.momentum = 0.9;
+    o->optimizer.beta3 = 0.99;
+    o->optimizer.alpha = 2;
+    o->optimizer.alpha_steps = STEPS / 2;
     o->per_token_loss = !s->mean_of_means;
-    *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = s->sgd ? 3e-3 : 3e-4, .decay = 14 * BATCH};
+    *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = rate, .decay = 14 * BATCH};
     if (r->style != MEGA_LR_CONSTANT) {
         r->min_lr = 0.1 * r->max_lr;
         r->warmup_init = 0.5 * r->max_lr;

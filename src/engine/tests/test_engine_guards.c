@@ -77,6 +77,7 @@ CREATE_WITH(create_with_odd_ramp,
 CREATE_WITH(create_with_nan_clip, o.clip_grad = NAN)
 CREATE_WITH(create_with_clip_minus_1, o.clip_grad = -1)
 CREATE_WITH(create_with_nan_rate, o.schedule.max_lr = NAN)
+CREATE_WITH(create_with_scheduler_99, o.step_schedule.kind = (mega_scheduler_kind)99)
 CREATE_WITH(create_with_style_99, o.schedule.style = (mega_lr_style)99)
 CREATE_WITH(create_with_kind_9, o.optimizer.kind = (mega_optimizer_kind)9)
 CREATE_WITH(create_with_beta_1, o.optimizer.beta1 = 1)
@@ -104,6 +105,7 @@ static const struct {
     ROW(create_with_nan_clip, "clip_grad nan; expected a finite number of at least 0"),
     ROW(create_with_clip_minus_1, "clip_grad -1; expected a finite number of at least 0"),
     ROW(create_with_nan_rate, "mega_engine_create: schedule.max_lr nan"),
+    ROW(create_with_scheduler_99, "mega_engine_create: schedule.kind 99"),
     ROW(create_with_style_99, "mega_engine_create: schedule.style 99"),
     ROW(create_with_kind_9, "optimizer.kind 9"),
     ROW(create_with_beta_1, "optimizer.beta1 1"),

@@ -323,8 +323,7 @@ static void wrong_json(void **state)
            "configuration; did you mean \"train_batch_size\"?");
     s.argc = ARGC(argv), s.argv = argv;
     s.config = "{\"scheduler\": {\"type\": \"OneCycle\"}}";
-    expect(mega_engine_create(&s, &e), MEGA_ERR_UNSUPPORTED,
-           "\"OneCycle\" is not implemented yet: leave the block out");
+    expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "missing: \"scheduler.params.cycle_min_lr\"");
     s.config = "{\"megalith\": {\"lr_decay_style\": \"cosine\"}}";
     expect(
         mega_engine_create(&s, &e), MEGA_ERR_USAGE,

@@ -42,7 +42,14 @@ static void need(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-static const mega_optimizer_options betas = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .momentum = 0.7};
+static const mega_optimizer_options betas = {.beta1 = 0.8,
+                                             .beta2 = 0.95,
+                                             .eps = 1e-6,
+                                             .momentum = 0.7,
+                                             .lr_decay = 0.4,
+                                             .beta3 = 0.97,
+                                             .alpha = 3,
+                                             .alpha_steps = STEPS - 1};
 
 static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
 {
@@ -144,12 +151,49 @@ static void fill(const rank *r, bool masters, int step)
 /* ---- the update of the whole model by its formulas, in double ---- */
 
 typedef struct model {
-    double master[PARAMS][MOST], moment[2][PARAMS][MOST];
+    double master[PARAMS][MOST], moment[3][PARAMS][MOST];
 } model;
 
 static int64_t elements(int param)
 {
     return records[param].rows * records[param].cols;
+}
+
+/* AdEMAMix in the form of its paper (algorithm 1): the half-life of the slow mean grows linearly. */
+static void ademamix_by_formula(double *p, double *const moment[3], double g, double lr, double decay, int step)
+{
+    const double part = fmin(1, step / (double)betas.alpha_steps), b1 = betas.beta1, b3 = betas.beta3;
+    const double half1 = log(0.5) / log(b1), half3 = log(0.5) / log(b3); /* linear between b1's and b3's */
+    const double slow = pow(0.5, 1 / ((1 - part) * half1 + part * half3));
+    *moment[0] = b1 * *moment[0] + (1 - b1) * g;
+    *moment[1] = slow * *moment[1] + (1 - slow) * g;
+    *moment[2] = betas.beta2 * *moment[2] + (1 - betas.beta2) * g * g;
+    const double mean = *moment[0] / (1 - pow(b1, step)), square = *moment[2] / (1 - pow(betas.beta2, step));
+    *p -= lr * ((mean + betas.alpha * part * *moment[1]) / (sqrt(square) + betas.eps) + decay * *p);
+}
+
+static double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+
+/* Returns whether the kind is one of these; otherwise nothing changes. */
+static bool other_by_formula(mega_optimizer_kind kind, double *p, double *const moment[3], double g, double lr,
+                             double decay, int step)
+{
+    double *m = moment[0];
+    if (kind == MEGA_OPTIMIZER_ADAGRAD) {
+        g += decay * *p;
+        *m += g * g;
+        *p -= lr / (1 + (step - 1) * betas.lr_decay) * g / (sqrt(*m) + betas.eps);
+    } else if (kind == MEGA_OPTIMIZER_LION) {
+        const double way = sign_of(betas.beta1 * *m + (1 - betas.beta1) * g);
+        *p -= lr * (way + decay * *p);
+        *m = betas.beta2 * *m + (1 - betas.beta2) * g;
+    } else if (kind == MEGA_OPTIMIZER_ADEMAMIX) {
+        ademamix_by_formula(p, moment, g, lr, decay, step);
+    }
+    return kind != MEGA_OPTIMIZER_ADAM && kind != MEGA_OPTIMIZER_SGD;
 }
 
 static void update_by_formula(model *m, const settings *s, int step, double factor)
@@ -159,6 +203,8 @@ static void update_by_formula(model *m, const settings *s, int step, double fact
             const double g = factor * value_of(i, k, step), decay = records[i].decays ? s->decay : 0;
             const double lr = s->lr * (records[i].lr_scale > 0 ? records[i].lr_scale : 1);
             double *p = &m->master[i][k], *a = &m->moment[0][i][k], *b = &m->moment[1][i][k];
+            double *const moments[3] = {a, b, &m->moment[2][i][k]};
+            if (other_by_formula(s->kind, p, moments, g, lr, decay, step)) continue;
             if (s->kind == MEGA_OPTIMIZER_SGD) {
                 *a = step == 1 ? g + decay * *p : betas.momentum * *a + g + decay * *p;
                 *p -= lr * *a;
@@ -248,11 +294,11 @@ static void train_all_ranks(const settings *s)
 static void ranks_together_make_the_update_of_one(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 2; kind++)
+    for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++)
         for (int zero = 0; zero <= 3; zero++)
             for (int tp = 1; tp <= 2; tp++)
                 for (int wide = 0; wide < 2; wide++) {
-                    const settings s = {.kind = kind == 0 ? MEGA_OPTIMIZER_ADAM : MEGA_OPTIMIZER_SGD,
+                    const settings s = {.kind = kind,
                                         .compute = wide ? MEGA_F64 : MEGA_F32,
                                         .zero = zero,
                                         .tp = tp,

@@ -128,6 +128,8 @@ bool mega_options_derives(mega_options *o, const char *dest);
 bool mega_options_may_be_in_json(const mega_options *o);
 /* Returns whether the user gave the option, in argv or in a JSON. */
 bool mega_options_is_given(const mega_options *o, const char *dest);
+/* Whether the JSON gives "auto" as its value, and no other source has set it. */
+bool mega_options_is_auto(const mega_options *o, const char *dest);
 /* Returns the option as the user typed it (`name`: any name in the table); NULL: it is not in argv. */
 const char *mega_options_typed(const mega_options *o, const char *name);
 /* Sets the text ("--preset gpt2") that messages give as the source of MEGA_SET_BY_PRESET values. */

@@ -39,7 +39,8 @@ struct mega_engine_options {
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
-    int64_t bucket_elements; /* 0: 40,000,000 */
+    mega_step_schedule step_schedule; /* gives the learning rate, unless its kind is NONE */
+    int64_t bucket_elements;          /* 0: 40,000,000 */
     /* Under sequence parallelism, the ranks of tp sum some gradients in buffers of at most this many elements; a larger
      * gradient is summed on its own. 0: 262,144. */
     int64_t tp_sum_elements;
@@ -99,6 +100,7 @@ typedef struct mega_engine_progress {
     int64_t consumed_samples;       /* training samples used */
     int64_t consumed_valid_samples; /* counted by the caller; saved and loaded with the rest */
     int64_t schedule_samples;       /* the position in the learning-rate schedule */
+    int64_t schedule_steps;         /* the same in updates, for DeepSpeed's schedules */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
 /* Returns the schedule that the engine was created with, or that a load has read from a checkpoint. */

@@ -55,6 +55,8 @@ void mega_engine_rule_learning_rate(mega_engine_settings *s);
 void mega_engine_rule_warmup(mega_engine_settings *s);
 void mega_engine_rule_wsd(mega_engine_settings *s);
 void mega_engine_rule_weight_decay(mega_engine_settings *s);
+void mega_engine_rule_scheduler(mega_engine_settings *s);
+void mega_engine_rule_optimizer(mega_engine_settings *s);
 
 #ifdef __cplusplus
 }

@@ -18,20 +18,33 @@ extern "C" {
 #endif
 
 typedef struct mega_optimizer mega_optimizer;
-typedef enum mega_optimizer_kind { MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD } mega_optimizer_kind;
+typedef enum mega_optimizer_kind {
+    MEGA_OPTIMIZER_ADAM,
+    MEGA_OPTIMIZER_SGD,
+    MEGA_OPTIMIZER_ADAGRAD,
+    MEGA_OPTIMIZER_LION,
+    MEGA_OPTIMIZER_ADEMAMIX,
+    MEGA_OPTIMIZER_KINDS
+} mega_optimizer_kind;
 
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
     const mega_optimizer_row *row; /* the caller's optimizer, used instead of kind; NULL: none */
-    double beta1, beta2, eps;      /* Adam */
-    bool l2;         /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; otherwise AdamW */
-    double momentum; /* SGD */
-    bool plain;      /* use the plain kernels, which define the update (always used for f64) */
-    mega_team *team; /* borrowed; NULL: one thread */
+    double beta1, beta2, eps;      /* Adam, AdEMAMix; Lion has no eps, Adagrad no betas */
+    bool l2;                    /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; otherwise AdamW */
+    double momentum, dampening; /* SGD, as torch.optim.SGD */
+    bool nesterov;              /* SGD */
+    double lr_decay;            /* Adagrad: the rate of update k is divided by 1 + (k - 1) lr_decay */
+    double beta3, alpha;        /* AdEMAMix: decay and weight of the slow mean */
+    int64_t alpha_steps;        /* AdEMAMix: updates in which beta3 and alpha reach these values; 0: at once */
+    bool plain;                 /* use the plain kernels, which define the update (always used for f64) */
+    mega_team *team;            /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */
 const char *mega_optimizer_kind_name(mega_optimizer_kind kind);
+/* Whether the optimizer has beta1 and beta2. */
+bool mega_optimizer_kind_has_betas(mega_optimizer_kind kind);
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
 mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
                                   mega_optimizer **out);
@@ -69,6 +82,9 @@ mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t c
 void mega_optimizer_zero_gradients(mega_optimizer *o);
 /* The same, except for parameters i with skip[i]. */
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip);
+/* Sets beta1 and beta2 for the next updates. MEGA_ERR_USAGE where one is not 0 or more and below 1. */
+mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double beta2);
+
 /* Parameter groups as Megatron counts them, for the log. */
 typedef struct mega_optimizer_groups {
     int decayed, not_decayed;                       /* parameters */

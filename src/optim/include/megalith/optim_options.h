@@ -1,6 +1,6 @@
 /* Options of the optimizer and of what changes from step to step: batch size, learning rate, weight decay. Sizes are
  * samples, intervals iterations unless the name says samples.
- * Its rows are in optim/options.c and optim/lr_schedule.c. */
+ * Its rows are in optim/options.c, optim/lr_schedule.c and optim/step_schedule_options.c. */
 #ifndef MEGALITH_OPTIM_OPTIONS_H
 #define MEGALITH_OPTIM_OPTIONS_H
 
@@ -22,7 +22,10 @@ typedef struct mega_optim_options {
 
     mega_optimizer_kind optimizer;
     bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
-    double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
+    double adam_beta1, adam_beta2, adam_eps, sgd_momentum, sgd_dampening;
+    bool sgd_nesterov;
+    double adagrad_lr_decay, ademamix_beta3, ademamix_alpha;
+    int64_t ademamix_steps;
     double clip_grad;                                          /* 0: no clipping */
     double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
     mega_weight_decay_style weight_decay_incr_style;
@@ -34,13 +37,17 @@ typedef struct mega_optim_options {
     int64_t lr_wsd_decay_iters, lr_wsd_decay_samples; /* the last part of the curve of WSD */
     double lr_warmup_fraction;                        /* NAN when not given */
     int64_t lr_warmup_iters, lr_warmup_samples;
+
+    mega_step_schedule scheduler; /* kind NONE: the curve above; warmup_max_lr NAN: lr */
 } mega_optim_options;
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
-    mega_optim_learning_section;
+    mega_optim_learning_section, mega_optim_scheduler_section;
 /* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
 mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_schedule *out);
+/* One of DeepSpeed's schedules, or kind NONE. o->lr must be known where the schedule reads it. */
+void mega_step_schedule_from_options(const mega_optim_options *o, mega_step_schedule *out);
 /* ranks: data-parallel ones. */
 mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ranks, mega_batch_ramp *out);
 

@@ -1,10 +1,12 @@
-/* What changes over a training as a pure function of the samples consumed: learning rate, weight decay, batch size.
+/* What changes over a training as a pure function of the position: learning rate, weight decay, batch size.
  *
- * Everything is counted in samples, as Megatron does, so that a change of batch size moves no curve. */
+ * Megatron's schedules count samples, so that a change of batch size moves no curve; DeepSpeed's count updates. */
 #ifndef MEGALITH_SCHEDULE_H
 #define MEGALITH_SCHEDULE_H
 
 #include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -50,6 +52,69 @@ double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples)
 const char *mega_lr_style_name(mega_lr_style style);
 const char *mega_lr_wsd_style_name(mega_lr_wsd_style style);
 const char *mega_weight_decay_style_name(mega_weight_decay_style style);
+
+/* ---- DeepSpeed's schedules, which count updates and replace the curve of mega_lr_schedule ---- */
+
+typedef enum mega_scheduler_kind {
+    MEGA_SCHEDULER_NONE, /* mega_lr_schedule gives the learning rate */
+    MEGA_SCHEDULER_WARMUP,
+    MEGA_SCHEDULER_WARMUP_DECAY,
+    MEGA_SCHEDULER_WARMUP_COSINE,
+    MEGA_SCHEDULER_ONE_CYCLE,
+    MEGA_SCHEDULER_RANGE_TEST,
+    MEGA_SCHEDULER_COUNT
+} mega_scheduler_kind;
+
+typedef enum mega_warmup_type { MEGA_WARMUP_LOG, MEGA_WARMUP_LINEAR, MEGA_WARMUP_TYPE_COUNT } mega_warmup_type;
+
+/* The members have the names of DeepSpeed's parameters; a schedule reads only its own. */
+typedef struct mega_step_schedule {
+    mega_scheduler_kind kind;
+    double lr; /* of the optimizer: WarmupCosineLR multiplies it */
+    /* WarmupLR, WarmupDecayLR, WarmupCosineLR */
+    double warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
+    int64_t warmup_num_steps, total_num_steps;
+    mega_warmup_type warmup_type;
+    /* OneCycle */
+    double cycle_min_lr, cycle_max_lr, decay_lr_rate, cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    int64_t cycle_first_step_size, cycle_second_step_size, decay_step_size; /* second: -1: as the first */
+    int64_t cycle_first_stair_count, cycle_second_stair_count;              /* second: -1: as the first */
+    bool cycle_momentum;
+    /* LRRangeTest */
+    double lr_range_test_min_lr, lr_range_test_step_rate;
+    int64_t lr_range_test_step_size;
+    bool lr_range_test_staircase;
+} mega_step_schedule;
+
+/* MEGA_ERR_USAGE for a number outside of its range; the message names it as "schedule.NAME". */
+mega_status mega_step_schedule_check(const mega_step_schedule *s);
+/* The learning rate of the next update after `updates` have been made. */
+double mega_step_schedule_lr(const mega_step_schedule *s, int64_t updates);
+/* Adam's betas of that update, where the schedule changes them (OneCycle with cycle_momentum); otherwise returns false
+ * and writes nothing. DeepSpeed sets the second beta to 0.99 throughout. */
+bool mega_step_schedule_betas(const mega_step_schedule *s, int64_t updates, double *out_beta1, double *out_beta2);
+/* "WarmupLR", "log", as typed; "unknown" for a number that has no name. */
+const char *mega_scheduler_name(mega_scheduler_kind kind);
+const char *mega_warmup_type_name(mega_warmup_type type);
+
+/* The parameters of a schedule, for checkpoints and rules: name, place in the struct, and the schedules that read it. */
+typedef enum mega_scheduler_param_kind {
+    MEGA_SCHEDULER_REAL,   /* double */
+    MEGA_SCHEDULER_COUNTS, /* int64_t */
+    MEGA_SCHEDULER_SWITCH, /* bool */
+    MEGA_SCHEDULER_WARMUP_KIND
+} mega_scheduler_param_kind;
+typedef struct mega_scheduler_param {
+    const char *name;
+    size_t offset;
+    mega_scheduler_param_kind kind;
+    unsigned read_by; /* bit 1 << mega_scheduler_kind */
+} mega_scheduler_param;
+/* Returns parameter i, or NULL after the last. */
+const mega_scheduler_param *mega_scheduler_param_at(size_t i);
+/* Returns the value as a number, whatever its type; sets it from one. */
+double mega_scheduler_param_get(const mega_step_schedule *s, const mega_scheduler_param *p);
+void mega_scheduler_param_set(mega_step_schedule *s, const mega_scheduler_param *p, double value);
 
 /* The global batch size after n samples (--rampup-batch-size start increment samples). */
 typedef struct mega_batch_ramp {

@@ -1,0 +1,18 @@
+/* Updates of elementwise.c, for the rows of optimizer_table.c; elementwise.c has the formulas. Each enum numbers the
+ * options of a row, in the order of its list of names. */
+#ifndef MEGALITH_ELEMENTWISE_H
+#define MEGALITH_ELEMENTWISE_H
+
+#include "optimizer_row.h"
+
+enum { SGD_MOMENTUM, SGD_DAMPENING, SGD_NESTEROV };
+enum { ADAGRAD_EPS, ADAGRAD_LR_DECAY };
+enum { LION_BETA1, LION_BETA2 };
+enum { ADEMAMIX_BETA1, ADEMAMIX_BETA2, ADEMAMIX_EPS, ADEMAMIX_BETA3, ADEMAMIX_ALPHA, ADEMAMIX_STEPS };
+
+void elementwise_sgd(mega_team *team, const optimizer_work *w); /* with Nesterov's momentum or dampening */
+void elementwise_adagrad(mega_team *team, const optimizer_work *w);
+void elementwise_lion(mega_team *team, const optimizer_work *w);
+void elementwise_ademamix(mega_team *team, const optimizer_work *w);
+
+#endif
