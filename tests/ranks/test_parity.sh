@@ -8,6 +8,7 @@ set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 failed=0
 rows=$("$MEGA_BUILD/tests/ranks_matrix" "${MEGA_MATRIX:-full}") || exit 1
+rows+=$'\n''4 tp=2 zero=2 precision=f64 decay=constant optimizer=adagrad' # no factor of the matrix: Adam covers most of it
 while read -r n arguments; do
     # shellcheck disable=SC2086  # a list of words
     if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" $arguments 2>&1 </dev/null); then
