@@ -1,7 +1,7 @@
 /* Measures whole training steps (forward, loss, backward, clip, AdamW) on random tokens.
  *
  *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
- *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, f32, bf16,
+ *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, f32, bf16, f16,
  *                                           B=, T=, dropout=, accumulate= (micro-batches of B rows per step), threads=
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
  *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
@@ -111,6 +111,7 @@ static void configure(runner *r)
     cfg->train.engine.optim.weight_decay = cfg->train.engine.optim.start_weight_decay =
         cfg->train.engine.optim.end_weight_decay = 0.1;
     cfg->train.engine.backend.params_dtype = s->dtype;
+    cfg->train.engine.optim.loss_scale = 1024; /* static, so that f16 skips no step */
 }
 
 static mega_status begin(runner *r, const shape *s, mega_team *team, mega_world *world)
@@ -269,6 +270,8 @@ static bool read_word(shape *s, const char *word)
         s->dtype = MEGA_F32;
     else if (strcmp(word, "bf16") == 0)
         s->dtype = MEGA_BF16;
+    else if (strcmp(word, "f16") == 0)
+        s->dtype = MEGA_F16;
     else if (value == NULL)
         return false;
     else if (word[0] == 'B')

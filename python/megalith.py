@@ -313,6 +313,10 @@ mega_dtype_size = _function("mega_dtype_size", c_size_t, mega_dtype)
 mega_dtype_name = _function("mega_dtype_name", _text, mega_dtype)
 mega_f16_to_f32 = _function("mega_f16_to_f32", c_float, c_uint16)
 mega_f32_to_f16 = _function("mega_f32_to_f16", c_uint16, c_float)
+mega_half_widen = _function(
+    "mega_half_widen", None, POINTER(c_float), POINTER(c_uint16), c_int64, mega_dtype)
+mega_half_narrow = _function(
+    "mega_half_narrow", None, POINTER(c_uint16), POINTER(c_float), c_int64, mega_dtype)
 
 # ---- status.h ----
 
@@ -1242,8 +1246,9 @@ class mega_step_result(_Struct):
         ("grad_norm", c_double),
         ("metric", c_double * 8),
         ("clip_factor", c_double),
-        ("grad_zeros", c_int64),
+        ("loss_scale", c_double),
         ("skipped", c_bool),
+        ("grad_zeros", c_int64),
         ("lr", c_double),
         ("weight_decay", c_double),
         ("samples", c_int64),

@@ -50,6 +50,7 @@ options_of() {
         threads=*) echo "--num-threads ${word#*=}" ;;
         precision=f32) ;;
         precision=bf16) echo --bf16 ;;
+        precision=f16) echo --fp16 --loss-scale 1024 ;;
         precision=f64) echo --fp64 ;;
         *)
             echo "compare_builds.sh: no option of pretrain_gpt is known for the setting $word; add it to options_of" >&2

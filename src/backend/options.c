@@ -5,6 +5,7 @@
 
 // clang-format off
 static const mega_option_row precision_rows[] = {
+    {ROW("fp16", fp16, MEGA_OPTION_FLAG), .json = "fp16.enabled", .resume = MEGA_RESUME_REPORTED, .help = "compute and activations in fp16, with a loss scale; gradients and master weights stay fp32"},
     {ROW("bf16", bf16, MEGA_OPTION_FLAG), .json = "bf16.enabled|bfloat16.enabled", .resume = MEGA_RESUME_REPORTED, .help = "compute and activations in bfloat16; gradients and master weights stay fp32"},
     {ROW("fp64", fp64, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "compute in double with the plain kernels, for tests"},
 };

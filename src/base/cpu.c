@@ -119,7 +119,7 @@ static const char *const isa_names[] = {"portable", "avx2", "avx512", "avx512_bf
  * processor does not change, and CPUID is slow in a virtual machine, where the hypervisor answers it. */
 static atomic_int known_isa;
 
-static mega_isa isa_of_processor(void)
+mega_isa mega_cpu_isa_of_processor(void)
 {
     int answer = atomic_load_explicit(&known_isa, memory_order_relaxed);
     if (answer == 0) {
@@ -131,12 +131,12 @@ static mega_isa isa_of_processor(void)
 
 void mega_cpu_isa_lower(mega_isa most)
 {
-    if (isa_of_processor() > most) atomic_store_explicit(&known_isa, (int)most + 1, memory_order_relaxed);
+    if (mega_cpu_isa_of_processor() > most) atomic_store_explicit(&known_isa, (int)most + 1, memory_order_relaxed);
 }
 
 mega_isa mega_cpu_isa(void)
 {
-    const mega_isa found = isa_of_processor();
+    const mega_isa found = mega_cpu_isa_of_processor();
     const char *wanted = getenv("MEGA_ISA");
     if (wanted == NULL) return found;
     for (int i = 0; i < (int)found; i++) {

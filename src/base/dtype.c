@@ -1,5 +1,9 @@
 /* Number types. */
 #include "megalith/dtype.h"
+#include "base_impl.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 static const struct {
     const char *name;
@@ -50,4 +54,48 @@ uint16_t mega_f32_to_f16(float f)
     const uint32_t shift = 126u - (u >> 23), fraction = (u & 0x7fffffu) | 0x800000u;
     const uint32_t kept = fraction >> shift, rest = fraction & ((1u << shift) - 1u), half = 1u << (shift - 1u);
     return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1u)))));
+}
+
+#if defined(__x86_64__)
+/* These convert as many F16 numbers as whole vectors hold, and return how many. Every processor of MEGA_ISA_AVX2 has them. */
+__attribute__((target("avx2,f16c"))) static int64_t widen_vectors(float *out, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+    return i;
+}
+
+__attribute__((target("avx2,f16c"))) static int64_t narrow_vectors(uint16_t *out, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    return i;
+}
+#endif
+
+void mega_half_widen(float *out, const uint16_t *x, int64_t n, mega_dtype t)
+{
+    int64_t i = 0;
+    if (t == MEGA_BF16) {
+        for (; i < n; i++) out[i] = mega_bf16_to_f32(x[i]);
+        return;
+    }
+#if defined(__x86_64__)
+    if (mega_cpu_isa_of_processor() >= MEGA_ISA_AVX2) i = widen_vectors(out, x, n);
+#endif
+    for (; i < n; i++) out[i] = mega_f16_to_f32(x[i]);
+}
+
+void mega_half_narrow(uint16_t *out, const float *x, int64_t n, mega_dtype t)
+{
+    int64_t i = 0;
+    if (t == MEGA_BF16) {
+        for (; i < n; i++) out[i] = mega_f32_to_bf16(x[i]);
+        return;
+    }
+#if defined(__x86_64__)
+    if (mega_cpu_isa_of_processor() >= MEGA_ISA_AVX2) i = narrow_vectors(out, x, n);
+#endif
+    for (; i < n; i++) out[i] = mega_f32_to_f16(x[i]);
 }

@@ -334,7 +334,7 @@ static const mega_option_row megatron_rows[] = {
     {LATER("ddp-param-name-patterns-for-fp32-local-accumulation", MEGA_OPTION_LIST, NULL, "gradients are summed in fp32; leave it out")},
     {IDLE("no-use-layer-wise-param-layout", MEGA_OPTION_FLAG, NULL, OWN_ORDER)},
     /* Megatron-LM 1 and DeepSpeed's forks of it */
-    {IDLE("dynamic-loss-scale", MEGA_OPTION_FLAG, NULL, "no loss is scaled: fp32 and bf16 have the range of gradients")},
+    {IDLE("dynamic-loss-scale", MEGA_OPTION_FLAG, NULL, "the loss scale of --fp16 is dynamic, unless --loss-scale is given")},
     {LATER("lr-decay-ratio", MEGA_OPTION_FLOAT, NULL, "use --min-lr")},
     {LATER("eval-seq-length", MEGA_OPTION_INT, "=seq-length", "evaluations take samples of the training's length; leave it out")},
     {LATER("num-unique-layers", MEGA_OPTION_INT, NULL, "every layer has weights of its own; leave it out")},

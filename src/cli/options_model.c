@@ -10,8 +10,7 @@
 #define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts stands at 1"
 #define SOFTMAX_F32 \
     "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
-#define NO_SCALER "fp32 and bf16 have the range of gradients, so no loss is scaled"
-#define NO_FP8    "leave it out: --bf16 is the smallest number type implemented"
+#define NO_FP8 "leave it out: --bf16 is the smallest number type implemented"
 
 // clang-format off
 static const mega_option_row model_rows[] = {
@@ -70,12 +69,6 @@ static const mega_option_row initialization_rows[] = {
 const mega_option_section cli_other_initialization_section = MEGA_SECTION("initialization", initialization_rows);
 
 static const mega_option_row precision_rows[] = {
-    {LATER("fp16", MEGA_OPTION_FLAG, NULL, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
-    {IDLE("loss-scale", MEGA_OPTION_FLOAT, NULL, NO_SCALER)},
-    {IDLE("initial-loss-scale", MEGA_OPTION_FLOAT, "4294967296", NO_SCALER)},
-    {IDLE("min-loss-scale", MEGA_OPTION_FLOAT, "1.0", NO_SCALER)},
-    {IDLE("loss-scale-window", MEGA_OPTION_FLOAT, "1000", NO_SCALER)},
-    {IDLE("hysteresis", MEGA_OPTION_INT, "2", NO_SCALER)},
     {LATER("fp32-residual-connection", MEGA_OPTION_FLAG, NULL, "leave --bf16 out for a residual stream in fp32")},
     {IDLE("no-query-key-layer-scaling", MEGA_OPTION_OFF, NULL, SOFTMAX_F32), .dest = "apply_query_key_layer_scaling"},
     {IDLE("apply-query-key-layer-scaling", MEGA_OPTION_FLAG, NULL, SOFTMAX_F32)},

@@ -75,6 +75,7 @@ static const mega_option_part parts[] = {
     {&mega_ckpt_checkpoint_section, FOR_TRAINING, AT(train.engine.ckpt)},
     {&cli_other_checkpoint_section, FOR_TRAINING, 0},
     {&mega_backend_precision_section, FOR_TRAINING, AT(train.engine.backend)},
+    {&mega_optim_scale_section, FOR_TRAINING, AT(train.engine.optim)},
     {&cli_other_precision_section, FOR_TRAINING, 0},
     {&mega_backend_threads_section, FOR_ALL, AT(train.engine.backend)},
     {&mega_train_machine_section, FOR_TRAINING, AT(train)},
@@ -111,7 +112,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 59 };
+enum { FOREIGN = 60 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {

@@ -278,6 +278,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .engine = mega_engine_rule_scheduler},
     {FOR_RUN, false, .engine = mega_engine_rule_optimizer},
     {FOR_TRAINING, false, .engine = mega_engine_rule_precision},
+    {FOR_TRAINING, false, .engine = mega_engine_rule_loss_scale},
     {FOR_RUN, false, .train = mega_train_rule_recompute},
     {FOR_RUN, false, .train = mega_train_rule_loading},
     {FOR_RUN, false, .train = mega_train_rule_saving},

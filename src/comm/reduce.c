@@ -50,26 +50,21 @@ INLINE void reduce_wide(void *sum, const void *part, int64_t n, mega_dtype wide,
     }
 }
 
-INLINE bool is_half(mega_dtype dtype)
-{
-    return dtype == MEGA_BF16 || dtype == MEGA_F16;
-}
-
 INLINE const void *widened(float *room, const void *x, int64_t begin, int64_t n, mega_dtype dtype)
 {
-    if (!is_half(dtype)) return (const char *)x + (size_t)begin * mega_dtype_size(dtype);
+    if (!mega_dtype_is_half(dtype)) return (const char *)x + (size_t)begin * mega_dtype_size(dtype);
     const uint16_t *h = (const uint16_t *)x + begin;
     if (dtype == MEGA_BF16)
         for (int64_t i = 0; i < n; i++) room[i] = mega_bf16_to_f32(h[i]);
     else
-        for (int64_t i = 0; i < n; i++) room[i] = mega_f16_to_f32(h[i]);
+        mega_half_widen(room, h, n, MEGA_F16);
     return room;
 }
 
 INLINE void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dtype dtype)
 {
     const size_t size = mega_dtype_size(dtype);
-    if (!is_half(dtype)) {
+    if (!mega_dtype_is_half(dtype)) {
         memcpy((char *)out + (size_t)begin * size, sum, (size_t)n * size);
         return;
     }
@@ -78,7 +73,7 @@ INLINE void store(void *out, int64_t begin, const void *sum, int64_t n, mega_dty
     if (dtype == MEGA_BF16)
         for (int64_t i = 0; i < n; i++) h[i] = mega_f32_to_bf16(f[i]);
     else
-        for (int64_t i = 0; i < n; i++) h[i] = mega_f32_to_f16(f[i]);
+        mega_half_narrow(h, f, n, MEGA_F16);
 }
 
 /* ---- one function per instruction set: the same numbers in the same order ---- */
@@ -96,7 +91,7 @@ INLINE void reduce_all(const reduction *r)
 {
     double sum[PIECE]; /* room for any of the wide types */
     float room[PIECE];
-    const mega_dtype wide = is_half(r->dtype) ? MEGA_F32 : r->dtype;
+    const mega_dtype wide = mega_dtype_is_half(r->dtype) ? MEGA_F32 : r->dtype;
     for (int64_t begin = 0; begin < r->count; begin += PIECE) {
         const int64_t n = r->count - begin < PIECE ? r->count - begin : PIECE;
         memcpy(sum, widened(room, r->from[0], begin, n, r->dtype), (size_t)n * mega_dtype_size(wide));

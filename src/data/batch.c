@@ -354,8 +354,8 @@ static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t 
 {
     if (dtype == MEGA_F64)
         for (int64_t i = 0; i < count; i++) ((double *)out)[i] = in[i];
-    if (dtype == MEGA_BF16)
-        for (int64_t i = 0; i < count; i++) ((uint16_t *)out)[i] = mega_f32_to_bf16(in[i]);
+    else
+        mega_half_narrow(out, in, count, dtype);
 }
 
 static void number_rows(const mega_batch *b, int64_t first, int64_t count, int64_t samples, int32_t *out, bool is_index)

@@ -204,6 +204,7 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
     mega_status st = mega_batch_ramp_check(b);
     if (st == MEGA_OK && !o->no_train) st = mega_lr_schedule_check(&o->schedule);
     if (st == MEGA_OK && !o->no_train) st = mega_step_schedule_check(&o->step_schedule);
+    if (st == MEGA_OK && o->compute == MEGA_F16) st = mega_loss_scale_check(&o->loss_scale);
     if (st != MEGA_OK) MEGA_CONTEXT("mega_engine_create");
     return st;
 }

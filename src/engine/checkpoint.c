@@ -79,7 +79,8 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
                              (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
     mega_status st =
-        root != NULL ? checkpoint_join(root, extra) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+        root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     json_decref(root);
@@ -396,6 +397,7 @@ static mega_status load_training(mega_engine *e, mega_checkpoint *c, const json_
                                  const mega_engine_load_options *o, mega_engine_loaded *loaded)
 {
     if (!o->no_schedule) MEGA_TRY(load_schedule(e, root, o));
+    MEGA_TRY(engine_scale_load(e, root));
     if (o->no_states) return MEGA_OK;
     if (mega_optimizer_num_moments(e->optimizer) == 0)
         mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
@@ -416,6 +418,7 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     e->progress.consumed_valid_samples = integer(root, "consumed_valid_samples");
     if (!o->no_rng && json_object_get(root, "dropout_seed") != NULL)
         e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
+    engine_scale_load_skipped(e, root);
     loaded->resumed = true;
     if (e->optimizer != NULL && !o->no_optim) st = load_training(e, c, root, o, loaded);
     json_decref(root);

@@ -267,6 +267,7 @@ void engine_start_again(mega_engine *e)
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     e->progress = (mega_engine_progress){0};
     e->grad_norm = NAN;
+    engine_scale_reset(e);
     if (e->optimizer == NULL) return;
     mega_optimizer_set_updates(e->optimizer, 0);
     if (!e->has_moments) return; /* the first update is the first to touch their pages, on the cores that use them */

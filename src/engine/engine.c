@@ -27,6 +27,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
         .no_pack_weights = s->backend.no_pack_weights,
         .per_token_loss = s->calculate_per_token_loss,
         .clip_grad = s->optim.clip_grad,
+        .loss_scale = mega_loss_scale_from_options(&s->optim),
         .dropout_seed = (uint32_t)s->seed,
         .optimizer = {.kind = s->optim.optimizer,
                       .beta1 = s->optim.adam_beta1,
@@ -138,6 +139,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
     e->grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
+    if (st == MEGA_OK) engine_scale_reset(e);
     if (st == MEGA_OK) st = engine_spell(e, engine_build_alike(e, setup->model));
     if (st != MEGA_OK) {
         mega_error_record why;

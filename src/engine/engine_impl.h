@@ -126,7 +126,8 @@ struct mega_engine {
     engine_micro micro;
     engine_runs runs;
     engine_gradients gradients;
-    double grad_norm; /* gradient norm of the last update */
+    double grad_norm;      /* gradient norm of the last step; NAN: it was skipped */
+    mega_loss_scale scale; /* of the next step, with fp16 */
     mega_dataset training_data;
     bool has_training_data;
     uint64_t training_data_hash;    /* 0 without training_data.hash */
@@ -155,6 +156,19 @@ void engine_step_begin(mega_engine *e, int64_t expected);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
+/* scale.c. The factor of the loss gradient of this step, 1 without fp16. */
+double engine_scale(const mega_engine *e);
+/* Collective over the world. For a step whose loss or gradients are not finite: with fp16, lowers the scale, marks *r as
+ * skipped and returns MEGA_OK; without fp16, or if the scale is at its minimum, returns an error that names the first op
+ * whose output was not finite. */
+mega_status engine_overflow(mega_engine *e, mega_step_result *r);
+void engine_scale_good_step(mega_engine *e);
+void engine_scale_reset(mega_engine *e); /* the scale of the options */
+/* Returns what a message about a gradient adds about the scale: "" without fp16. */
+const char *engine_scale_text(const mega_engine *e, char out[64]);
+mega_status engine_scale_save(const mega_engine *e, json_t *root);
+mega_status engine_scale_load(mega_engine *e, const json_t *root);
+void engine_scale_load_skipped(mega_engine *e, const json_t *root);             /* the number of skipped steps alone */
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* publishes what this rank is doing */
 /* micro_batch.c. Discards the micro-batches since the last update. */
 void engine_micro_discard(mega_engine *e);

@@ -17,7 +17,6 @@
 #define ALWAYS     "it is always so"
 #define SHARED     "ZeRO 3 shares weights layer by layer, as the memory plan decides"
 #define NO_OFFLOAD "it only matters with an offload device"
-#define FP16_ONLY  "it only matters with fp16"
 #define ONE_BY_ONE "operations run one after the other in any case"
 #define NO_MONITOR "an engine writes no files of events: write what mega_step_result holds"
 #define OF_MONITOR "it only matters with a monitor"
@@ -40,11 +39,11 @@ static const mega_option_row key_rows[] = {
     {KEY_LATER("optimizer.params.initial_accumulator_value", MEGA_OPTION_FLOAT, "0", "Adagrad's sum starts at 0; leave it out")},
     {KEY_LATER("optimizer.params.max_grad_norm", MEGA_OPTION_FLOAT, "0", "use \"gradient_clipping\"")},
     {KEY_IDLE("scheduler.params.last_batch_iteration", MEGA_OPTION_INT, "a checkpoint holds the position in the schedule")},
-    {KEY_LATER("fp16.enabled", MEGA_OPTION_BOOL, NULL, "use \"bf16\": {\"enabled\": true}, which has half the bytes of fp32 and needs no loss scaling")},
-    {KEY_IDLE("fp16.auto_cast|fp16.loss_scale|fp16.initial_scale_power|fp16.loss_scale_window|fp16.hysteresis|fp16.consecutive_hysteresis|fp16.min_loss_scale|fp16.fp16_master_weights_and_grads", MEGA_OPTION_ANY, FP16_ONLY)},
+    {KEY_IDLE("fp16.auto_cast", MEGA_OPTION_BOOL, "numbers that a model takes as inputs arrive in the compute type in any case")},
+    {KEY_LATER("fp16.fp16_master_weights_and_grads", MEGA_OPTION_BOOL, NULL, "master weights and gradients are fp32; leave it out")},
     {KEY_IDLE("bf16.immediate_grad_update|bf16.check_grad_overflow", MEGA_OPTION_BOOL, "gradients are fp32, and every step looks for values that are not finite")},
     {KEY_LATER("bf16.bf16_master_weights_and_grads|bf16.bf16_optimizer_states", MEGA_OPTION_BOOL, NULL, "master weights and moments are fp32; leave it out")},
-    {KEY_LATER("amp.enabled|torch_autocast.enabled", MEGA_OPTION_BOOL, NULL, "use \"bf16\": {\"enabled\": true}")},
+    {KEY_LATER("amp.enabled|torch_autocast.enabled", MEGA_OPTION_BOOL, NULL, "use \"fp16\": {\"enabled\": true} or \"bf16\": {\"enabled\": true}")},
     {KEY_IDLE("amp.opt_level", MEGA_OPTION_STRING, "it only matters with amp")},
     {KEY_IDLE(ZERO "contiguous_gradients|" ZERO "use_multi_rank_bucket_allreduce|" ZERO "memory_efficient_linear", MEGA_OPTION_BOOL, PLANNED)},
     {KEY_IDLE(ZERO "reduce_scatter", MEGA_OPTION_BOOL, "from stage 1 on gradients are summed by a reduce-scatter in any case")},

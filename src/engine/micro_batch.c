@@ -194,12 +194,12 @@ mega_status mega_engine_backward_from(mega_engine *e, const char *output, const 
 }
 
 /* Completes a micro-batch. The next boundary is set by the options, unless the caller sets it again. */
-static void micro_complete(engine_micro *m, bool is_applied)
+static void micro_complete(engine_micro *m, bool is_boundary)
 {
     m->phase = ENGINE_STEPPED;
-    m->done = is_applied ? 0 : m->done + 1;
+    m->done = is_boundary ? 0 : m->done + 1;
     m->is_boundary_set = false;
-    m->was_applied = is_applied;
+    m->was_applied = is_boundary && !m->result.skipped;
 }
 
 mega_status mega_engine_step(mega_engine *e, mega_step_result *out)

@@ -118,8 +118,9 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
 
 static mega_status nonfinite_loss(mega_engine *e, bool evaluates, double loss)
 {
-    char what[64];
-    snprintf(what, sizeof what, "the loss is %g", isnan(loss) ? fabs(loss) : loss); /* drop the sign of a NaN */
+    char what[128], scale[64] = "";
+    if (!evaluates) engine_scale_text(e, scale);
+    snprintf(what, sizeof what, "the loss is %g%s", isnan(loss) ? fabs(loss) : loss, scale); /* no sign of a NaN */
     MEGA_TRY(nonfinite_search(e, evaluates, what));
     return mega_comm_agree(e->layout->world.comm, sum_failed(e, evaluates, what));
 }
@@ -137,9 +138,9 @@ mega_status engine_nonfinite_evaluation(mega_engine *e, double loss)
 mega_status engine_nonfinite_gradient(mega_engine *e)
 {
     const int param = mega_optimizer_find_nonfinite(e->optimizer);
-    char what[MEGA_PARAM_NAME + 80];
-    snprintf(what, sizeof what, "the gradient of %s is not finite",
-             param >= 0 ? mega_params_get(e->params, param)->name : "a parameter");
+    char what[MEGA_PARAM_NAME + 128], scale[64];
+    snprintf(what, sizeof what, "the gradient of %s is not finite%s",
+             param >= 0 ? mega_params_get(e->params, param)->name : "a parameter", engine_scale_text(e, scale));
     MEGA_TRY(nonfinite_search(e, false, what));
     /* report the message of a rank that holds the parameter, if there is one */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, param >= 0 ? sum_failed(e, false, what) : MEGA_OK));

@@ -43,6 +43,10 @@ typedef struct option_row {
     X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) \
     X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
+#define SCALE_ROWS(X, T, group) \
+    X(T, group, rules, ANY, scale_rules_text) X(T, group, fixed, NOT_NEGATIVE, NULL) X(T, group, initial, NOT_NEGATIVE, NULL) \
+    X(T, group, least, NOT_NEGATIVE, NULL) X(T, group, window, NOT_NEGATIVE, NULL) X(T, group, hysteresis, NOT_NEGATIVE, NULL) \
+    X(T, group, consecutive_hysteresis, ANY, NULL)
 #define SCHEDULE_ROWS(X, T, group) \
     X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
     X(T, group, warmup_init, ANY, NULL) X(T, group, warmup, ANY, NULL) X(T, group, decay, ANY, NULL) \
@@ -70,7 +74,8 @@ typedef struct option_row {
     N(mega_batch_ramp, batch, BATCH_ROWS) \
     X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , generate, ANY, NULL) \
     X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , no_pack_weights, ANY, NULL) \
-    X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) X(T, , dropout_seed, ANY, NULL) \
+    X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) \
+    N(mega_loss_scale_options, loss_scale, SCALE_ROWS) X(T, , dropout_seed, ANY, NULL) \
     N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) \
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
@@ -93,6 +98,11 @@ static const char *options_dtype_text(int64_t value)
 static const char *options_optimizer_text(int64_t value)
 {
     return mega_optimizer_kind_name((mega_optimizer_kind)value);
+}
+
+static const char *scale_rules_text(int64_t value)
+{
+    return value == MEGA_SCALE_DEEPSPEED ? "deepspeed" : "megatron";
 }
 
 static const char *style_text(int64_t value)

@@ -32,9 +32,9 @@ int64_t mega_engine_output_count(const mega_engine *e, const char *output)
 
 static float outputs_element(const void *x, mega_dtype dtype, int64_t i)
 {
-    return dtype == MEGA_F64    ? (float)((const double *)x)[i]
-           : dtype == MEGA_BF16 ? mega_bf16_to_f32(((const uint16_t *)x)[i])
-                                : ((const float *)x)[i];
+    return dtype == MEGA_F64           ? (float)((const double *)x)[i]
+           : mega_dtype_is_half(dtype) ? mega_half_to_f32(((const uint16_t *)x)[i], dtype)
+                                       : ((const float *)x)[i];
 }
 
 mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out)

@@ -15,7 +15,7 @@ int64_t mega_engine_global_steps(const mega_engine *e)
 
 int64_t mega_engine_skipped_steps(const mega_engine *e)
 {
-    return query_is_given(e, "mega_engine_skipped_steps") ? 0 : -1;
+    return query_is_given(e, "mega_engine_skipped_steps") ? e->progress.skipped : -1;
 }
 
 int64_t mega_engine_micro_steps(const mega_engine *e)
@@ -33,7 +33,7 @@ double mega_engine_lr(const mega_engine *e)
 {
     if (!query_is_given(e, "mega_engine_lr")) return NAN;
     const mega_lr_scheduler *s = &e->lr_scheduler;
-    if (s->lr != NULL) return s->lr(s->user, e->progress.iteration, e->progress.schedule_samples);
+    if (s->lr != NULL) return s->lr(s->user, e->progress.iteration - e->progress.skipped, e->progress.schedule_samples);
     if (e->options.step_schedule.kind != MEGA_SCHEDULER_NONE)
         return mega_step_schedule_lr(&e->options.step_schedule, e->progress.schedule_steps);
     return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
@@ -41,7 +41,7 @@ double mega_engine_lr(const mega_engine *e)
 
 double mega_engine_loss_scale(const mega_engine *e)
 {
-    return query_is_given(e, "mega_engine_loss_scale") ? 1.0 : NAN;
+    return query_is_given(e, "mega_engine_loss_scale") ? engine_scale(e) : NAN;
 }
 
 double mega_engine_global_grad_norm(const mega_engine *e)

@@ -1,5 +1,6 @@
 /* Rules between options of an engine: batch, precision, ZeRO. The ranges of single values are in the option tables. */
 #include "megalith/engine_settings.h"
+#include "megalith/log.h"
 
 void mega_engine_rule_batch_divides(mega_engine_settings *s)
 {
@@ -67,14 +68,42 @@ void mega_engine_rule_rampup(mega_engine_settings *s)
 
 void mega_engine_rule_precision(mega_engine_settings *s)
 {
-    if (s->backend.bf16 && s->backend.fp64) {
+    const mega_backend_options *b = &s->backend;
+    if (b->bf16 + b->fp64 + b->fp16 > 1)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
-                             mega_options_origin(s->options, "bf16"), mega_options_origin(s->options, "fp64"));
-    }
+                             mega_options_origin(s->options, b->bf16 ? "bf16" : "fp16"),
+                             mega_options_origin(s->options, b->fp64 ? "fp64" : "fp16"));
     if (s->backend.fp64 && s->backend.backend != MEGA_BACKEND_PLAIN) {
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: only the plain kernels compute in double; use %s plain",
                              mega_options_origin(s->options, "fp64"), mega_options_spelling(s->options, "backend"));
     }
+}
+
+/* Scripts give these options in any precision, so that they are no mistake without fp16. */
+static void note_scale_without_fp16(mega_engine_settings *s)
+{
+    static const char *const only[] = {
+        "loss_scale",        "initial_loss_scale", "initial_scale_power",   "min_loss_scale",
+        "loss_scale_window", "hysteresis",         "consecutive_hysteresis"};
+    for (size_t i = 0; i < MEGA_COUNT(only); i++)
+        if (mega_options_set_by(s->options, only[i]) == MEGA_SET_BY_COMMAND_LINE)
+            mega_warn("%s has no effect: only --fp16 scales the loss", mega_options_origin(s->options, only[i]));
+}
+
+void mega_engine_rule_loss_scale(mega_engine_settings *s)
+{
+    const mega_optim_options *o = &s->optim;
+    const bool both = mega_options_is_given(s->options, "initial_scale_power") &&
+                      mega_options_is_given(s->options, "initial_loss_scale");
+    if (!s->backend.fp16) note_scale_without_fp16(s);
+    else if (both)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: both are the first loss scale; give one of them",
+                             mega_options_origin(s->options, "initial_loss_scale"),
+                             mega_options_origin(s->options, "initial_scale_power"));
+    else if (o->initial_loss_scale < o->min_loss_scale)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is below %s, the smallest loss scale",
+                             mega_options_origin(s->options, "initial_loss_scale"),
+                             mega_options_origin(s->options, "min_loss_scale"));
 }
 
 void mega_engine_rule_zero(mega_engine_settings *s)

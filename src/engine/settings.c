@@ -126,6 +126,16 @@ static void derive_schedules(mega_engine_settings *s)
     if (derives(s, "end_weight_decay")) o->end_weight_decay = o->weight_decay;
 }
 
+/* A JSON that enables fp16 follows DeepSpeed's rules and first scale. */
+static void derive_loss_scale(mega_engine_settings *s)
+{
+    mega_optim_options *o = &s->optim;
+    const bool is_json = s->backend.fp16 && mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON;
+    o->loss_scale_rules = is_json ? MEGA_SCALE_DEEPSPEED : MEGA_SCALE_MEGATRON;
+    const bool is_power = is_json || mega_options_was_set(s->options, "initial_scale_power");
+    if (is_power && derives(s, "initial_loss_scale")) o->initial_loss_scale = mega_loss_scale_of_power(o);
+}
+
 void mega_engine_settings_derive(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
@@ -133,7 +143,8 @@ void mega_engine_settings_derive(mega_engine_settings *s)
     derive_zero_stage(s);
     derive_batch(s);
     derive_schedules(s);
+    derive_loss_scale(s);
     if (b->fp64 && derives(s, "backend")) b->backend = MEGA_BACKEND_PLAIN;
-    b->params_dtype = b->fp64 ? MEGA_F64 : b->bf16 ? MEGA_BF16 : MEGA_F32;
+    b->params_dtype = b->fp64 ? MEGA_F64 : b->bf16 ? MEGA_BF16 : b->fp16 ? MEGA_F16 : MEGA_F32;
     if (derives(s, "num_threads")) b->num_threads = default_threads(s);
 }

@@ -18,8 +18,7 @@ static const mega_option_section launcher_section = MEGA_SECTION("of a launcher"
 #define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
 #define IN_MEMORY                             "everything lies in the host's memory already"
 static const mega_option_row handed_rows[] = {
-    {OTHER("fp16", MEGA_OPTION_FLAG, MEGA_ANSWER_NOT_IMPLEMENTED, "use --bf16, which has half the bytes of fp32 and needs no loss scaling")},
-    {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, no is fp32")},
+    {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, fp16 is --fp16, no is fp32")},
     {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},
     {BY_VALUE("offload_param_device", "none:|cpu:", IN_MEMORY)},
     {ALIAS("num_micro_batches", MEGA_OPTION_INT, "gradient-accumulation-steps")},
@@ -40,6 +39,7 @@ static const mega_option_part parts[] = {
     {&mega_optim_scheduler_section, ALL, AT(engine.optim)},
     {&mega_ckpt_checkpoint_section, ALL, AT(engine.ckpt)},
     {&mega_backend_precision_section, ALL, AT(engine.backend)},
+    {&mega_optim_scale_section, ALL, AT(engine.optim)},
     {&mega_backend_threads_section, ALL, AT(engine.backend)},
     {&mega_backend_kernels_section, ALL, AT(engine.backend)},
     {&mega_comm_distributed_section, ALL, AT(engine.comm)},
@@ -94,6 +94,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_units_agree,   mega_engine_rule_learning_rate, mega_engine_rule_warmup,
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
+        mega_engine_rule_loss_scale,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

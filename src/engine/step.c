@@ -30,12 +30,12 @@ static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, in
     mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-/* Returns the factor of the loss gradient. Gradients are summed over dp, so the factor divides by the size of dp. A
+/* Returns the factor of the loss gradient, which includes the loss scale. Gradients are summed over dp, so the factor divides by the size of dp. A
  * loss per token is divided by the weight of the step, which is known only after its last forward: the factor divides
  * by the number of positions of the step instead, and gradients_check applies the ratio of the two. */
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)e->expected * e->layout->dp.size;
+    const double micro_batches = (double)e->expected * e->layout->dp.size / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
 }
@@ -165,7 +165,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
     MEGA_TRY(engine_update(e, &r));
-    e->micro.was_applied = true;
+    e->micro.was_applied = !r.skipped;
     *out = r;
     return MEGA_OK;
 }

@@ -119,6 +119,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
     r->tokens = r->samples * e->options.seq;
     e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
+    e->gradients.correction /= engine_scale(e);
     return MEGA_OK;
 }
 
@@ -131,6 +132,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     if (mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2))
         MEGA_TRY(mega_optimizer_set_betas(e->optimizer, beta1, beta2));
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
+    r->loss_scale = engine_scale(e);
     u->loss = r->loss;
     u->correction = e->gradients.correction;
     u->clip = e->options.clip_grad;
@@ -139,12 +141,11 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     u->samples = r->samples;
     u->expected = e->expected * e->options.micro_batch * e->layout->dp.size;
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, mega_update_run(e->update, MEGA_UPDATE_APPLY)));
-    if (u->verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE) return engine_nonfinite_loss(e, r->loss);
-    if (u->verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE) return engine_nonfinite_gradient(e);
+    if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_overflow(e, r);
+    engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;
     r->grad_zeros = u->norm.zeros;
     r->clip_factor = u->clip_factor;
-    r->skipped = u->skipped;
     return MEGA_OK;
 }
 
@@ -152,8 +153,9 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
 {
     e->progress.iteration++;
     e->progress.consumed_samples += r->samples;
+    if (r->skipped) return; /* the schedule stays, in both units */
     e->progress.schedule_samples += r->samples;
-    if (!r->skipped) e->progress.schedule_steps++; /* as DeepSpeed counts */
+    e->progress.schedule_steps++;
 }
 
 mega_status engine_update(mega_engine *e, mega_step_result *r)

@@ -73,6 +73,7 @@ static int64_t execute_first_nonfinite(const void *x, mega_dtype dtype, int64_t 
         case MEGA_F32: finite = isfinite(((const float *)x)[i]); break;
         case MEGA_F64: finite = isfinite(((const double *)x)[i]); break;
         case MEGA_BF16: finite = (((const uint16_t *)x)[i] & 0x7f80u) != 0x7f80u; break;
+        case MEGA_F16: finite = (((const uint16_t *)x)[i] & 0x7c00u) != 0x7c00u; break;
         default: return -1;
         }
         if (!finite) return i;

@@ -10,8 +10,8 @@
 mega_status mega_graph_create(mega_dtype dtype, mega_params *params, const mega_layout *layout, mega_graph **out)
 {
     if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_create: out is NULL; give it");
-    if (dtype != MEGA_F32 && dtype != MEGA_BF16 && dtype != MEGA_F64)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "graph in %s is not implemented yet; expected f32, bf16 or f64",
+    if (dtype != MEGA_F32 && !mega_dtype_is_half(dtype) && dtype != MEGA_F64)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "graph in %s is not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(dtype));
     mega_graph *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory");

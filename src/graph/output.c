@@ -136,7 +136,8 @@ static void output_store(void *to, mega_dtype dtype, int64_t i, double value)
 {
     switch (dtype) {
     case MEGA_F64: ((double *)to)[i] = value; break;
-    case MEGA_BF16: ((uint16_t *)to)[i] = mega_f32_to_bf16((float)value); break;
+    case MEGA_BF16:
+    case MEGA_F16: ((uint16_t *)to)[i] = mega_f32_to_half((float)value, dtype); break;
     default: ((float *)to)[i] = (float)value; break;
     }
 }

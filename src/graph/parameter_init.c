@@ -151,12 +151,12 @@ mega_status mega_params_publish(mega_params *p)
 {
     MEGA_TRY(mega_params_check_buffer(p, "mega_params_publish", MEGA_PARAMS_WEIGHTS));
     if (p->weight.data == p->master.data) return mega_params_gather(p);
-    MEGA_ASSERT(p->compute == MEGA_BF16, "weights of type %s", mega_dtype_name(p->compute));
+    MEGA_ASSERT(mega_dtype_is_half(p->compute), "weights of type %s", mega_dtype_name(p->compute));
     for (int b = 0; b < p->num_buckets; b++) {
         const mega_range slice = mega_params_slice(p, b);
         const float *master = mega_params_master_at(p, b, slice.first);
         uint16_t *weight = mega_params_weight_at(p, b, slice.first);
-        for (int64_t i = 0; i < slice.count; i++) weight[i] = mega_f32_to_bf16(master[i]);
+        mega_half_narrow(weight, master, slice.count, p->compute);
     }
     return mega_params_gather(p);
 }

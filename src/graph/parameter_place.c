@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Every parameter starts on a multiple of this many elements: a cache line of bf16 weights, two of float masters. */
+/* Every parameter starts on a multiple of this many elements: a cache line of 16-bit weights, two of float masters. */
 #define ALIGN_ELEMENTS 32
 
 static int64_t params_round_up(int64_t n, int64_t multiple)
@@ -112,9 +112,9 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_place: the list of parameters is NULL; give it");
     if (p->placed) return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: placed twice; mega_params_place is called once");
-    if (compute != MEGA_F32 && compute != MEGA_BF16 && compute != MEGA_F64)
+    if (compute != MEGA_F32 && !mega_dtype_is_half(compute) && compute != MEGA_F64)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "parameters of type %s are not implemented yet; expected f32, bf16 or f64",
+                         "parameters of type %s are not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(compute));
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);

@@ -111,7 +111,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     mega_status st = p->name == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its name") : MEGA_OK;
     if (st == MEGA_OK && p->backend == MEGA_PROGRAM_CPU && g->dtype == MEGA_F64)
         st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                       "program %s in f64: the fast kernels compute in f32 and bf16; choose the "
+                       "program %s in f64: the fast kernels compute in f32, bf16 and f16; choose the "
                        "plain backend for f64",
                        p->name);
     if (st == MEGA_OK) st = run_passes(g, options);

@@ -227,7 +227,7 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
         }
         float *m = master;
         m[i] = (float)(kept * (double)m[i] + added * (double)((const float *)sum)[i]);
-        if (is_rounded) weight[i] = mega_f32_to_bf16(m[i]);
+        if (is_rounded) weight[i] = mega_f32_to_half(m[i], mega_params_compute_dtype(o->params));
     }
 }
 

@@ -75,7 +75,7 @@ static void row_part(void *user, int thread, int64_t begin, int64_t end)
     for (int64_t first = begin; first < end; first += ROW_GRAIN) { /* rounded while it is still in the cache */
         const int64_t last = end - first > ROW_GRAIN ? first + ROW_GRAIN : end;
         w->row->update(&w->work->call, first, last);
-        for (int64_t i = first; i < last; i++) weight[i] = mega_f32_to_bf16(param[i]);
+        mega_half_narrow(weight + first, param + first, last - first, w->work->compute);
     }
 }
 

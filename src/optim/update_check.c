@@ -10,8 +10,6 @@ double mega_clip_factor(double norm, double clip)
     return factor < 1 ? factor : 1;
 }
 
-/* Sets the verdict. A dynamic loss scale will decide here that a step whose gradients overflowed is skipped: it sets
- * step->skipped, and the run goes on. */
 static void judge(mega_update_step *s)
 {
     s->verdict = !isfinite(s->loss) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE
@@ -24,7 +22,7 @@ mega_status update_check(mega_update *u)
     mega_update_step *s = &u->step;
     s->norm = optimizer_norm_result(u->partial);
     judge(s);
-    if (s->verdict != MEGA_UPDATE_IS_FINITE || s->skipped) return MEGA_OK;
+    if (s->verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     s->grad_norm = s->norm.norm * s->correction;
     s->clip_factor = mega_clip_factor(s->grad_norm, s->clip);
     s->grad_factor = s->clip_factor * s->correction;

@@ -297,13 +297,12 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
         optimizer_norm_begin(u->optimizer, u->partial);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
-    u->step.skipped = false;
     for (int i = applies ? u->first_applied : 0; i < end; i++) {
         if (u->pending > 0) MEGA_TRY(mega_comm_poll(u->options.world));
         if (u->profile != NULL) MEGA_TRY(run_profiled(u, i));
         else
             MEGA_TRY(run_of[u->list[i].kind](u, &u->list[i]));
-        if (u->step.verdict != MEGA_UPDATE_IS_FINITE || u->step.skipped) return MEGA_OK;
+        if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
     return MEGA_OK;
 }

@@ -60,10 +60,13 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " learning rate: %.3E |", r->lr);
     mega_buffer_printf(b, " global batch size: %5lld |", (long long)r->samples);
     train_losses_text(t, &t->interval, b);
-    mega_buffer_printf(b, " loss scale: 1.0 | grad norm: %.3f |", r->grad_norm);
-    if (t->cfg->log_num_zeros_in_grad) mega_buffer_printf(b, " num zeros: %.1f |", (double)r->grad_zeros);
+    mega_buffer_printf(b, " loss scale: %.1f |", mega_engine_loss_scale(t->engine));
+    if (!r->skipped) mega_buffer_printf(b, " grad norm: %.3f |", r->grad_norm);
+    if (t->cfg->log_num_zeros_in_grad && !r->skipped)
+        mega_buffer_printf(b, " num zeros: %.1f |", (double)r->grad_zeros);
     if (t->cfg->log_params_norm) mega_buffer_printf(b, " params norm: %.3f |", params_norm);
-    mega_buffer_printf(b, " number of skipped iterations: %3d | number of nan iterations: %3d |", 0, 0);
+    mega_buffer_printf(b, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
+                       (long long)t->interval.skipped, (long long)t->interval.nan);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
     write_peak(t, b, flops / ranks);

@@ -26,17 +26,22 @@ const char *train_loss_key(char out[MEGA_LOSS_NAME], const char *name)
 
 void train_losses_add(train_interval *sum, const mega_step_result *r)
 {
+    if (r->skipped) {
+        sum->skipped++;
+        sum->nan += !isfinite(r->loss);
+        return;
+    }
     sum->loss += r->loss;
     for (int i = 0; i < MEGA_METRICS; i++) sum->metric[i] += r->metric[i];
 }
 
-/* As in Megatron, a loss of 0 is not shown, because nothing was trained. */
+/* As in Megatron, a loss of 0 is not shown, because nothing was trained, and skipped iterations do not count. */
 void train_losses_text(const trainer *t, const train_interval *sum, mega_buffer *out)
 {
-    const double n = (double)sum->iterations;
-    if (sum->loss / n > 0) mega_buffer_printf(out, " %s: %.6E |", train_loss_name(t), sum->loss / n);
+    const double n = (double)(sum->iterations - sum->skipped);
+    if (n > 0 && sum->loss / n > 0) mega_buffer_printf(out, " %s: %.6E |", train_loss_name(t), sum->loss / n);
     for (int i = 0; i < train_loss_parts(t); i++)
-        if (isfinite(sum->metric[i])) /* NAN: only evaluation computes this metric */
+        if (n > 0 && isfinite(sum->metric[i])) /* NAN: only evaluation computes this metric */
             mega_buffer_printf(out, " %s: %.6E |", mega_engine_metric_name(t->engine, i), sum->metric[i] / n);
 }
 

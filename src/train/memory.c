@@ -50,18 +50,25 @@ static void add_class(train_memory_class *out, int *count, const train_memory_cl
     if (row->bytes > 0 || !is_optional) out[(*count)++] = *row;
 }
 
+static const char *name_of_weights(mega_dtype compute)
+{
+    return compute == MEGA_BF16  ? "parameters in bf16, which is computed with"
+           : compute == MEGA_F16 ? "parameters in fp16, which is computed with"
+                                 : "parameters";
+}
+
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES])
 {
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
     const train_holds h = train_holds_get(t);
-    const bool is_bf16 = t->cfg->engine.backend.params_dtype == MEGA_BF16, one = m.weights == 0;
+    const bool one = m.weights == 0;
     const struct {
         train_memory_class row;
         bool is_optional;
     } all[] = {
         /* without weights, the masters are also the weights */
-        {{"weights", is_bf16 ? "parameters in bf16, which is computed with" : "parameters", m.weights, 3}, true},
+        {{"weights", name_of_weights(t->cfg->engine.backend.params_dtype), m.weights, 3}, true},
         {{"masters", one ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
           m.masters, one ? 3 : 1},
          false},

@@ -116,7 +116,7 @@ mega_status train_monitor_open(trainer *t)
 
 /* A row of the metrics file while it is being composed. */
 typedef struct metrics_row {
-    mega_metric value[16 + MEGA_METRICS];
+    mega_metric value[18 + MEGA_METRICS];
     int count;
 } metrics_row;
 
@@ -152,10 +152,14 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
-    put(&r, t->monitor->loss_key, s->loss);
+    if (isfinite(s->loss)) put(&r, t->monitor->loss_key, s->loss);
     for (int i = 0; i < train_loss_parts(t); i++)
         if (isfinite(s->metric[i])) put(&r, t->monitor->part_key[i], s->metric[i]);
-    put(&r, "grad_norm", s->grad_norm);
+    if (!s->skipped) put(&r, "grad_norm", s->grad_norm);
+    if (t->cfg->engine.backend.fp16) {
+        put(&r, "loss_scale", s->loss_scale);
+        r.value[r.count++] = (mega_metric){.key = "skipped", .kind = MEGA_METRIC_BOOL, .i = s->skipped};
+    }
     put(&r, "learning_rate", s->lr);
     put(&r, "weight_decay", s->weight_decay);
     put_int(&r, "global_batch_size", s->samples);
@@ -195,13 +199,14 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     const mega_train_options *cfg = t->cfg;
     if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", s->lr));
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
-    MEGA_TRY(scalar(t, train_loss_name(t), s->loss));
+    if (!s->skipped) MEGA_TRY(scalar(t, train_loss_name(t), s->loss));
     for (int i = 0; i < train_loss_parts(t); i++)
-        if (isfinite(s->metric[i])) MEGA_TRY(scalar(t, mega_engine_metric_name(t->engine, i), s->metric[i]));
-    if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", 1));
+        if (!s->skipped && isfinite(s->metric[i]))
+            MEGA_TRY(scalar(t, mega_engine_metric_name(t->engine, i), s->metric[i]));
+    if (cfg->log_loss_scale_to_tensorboard) MEGA_TRY(scalar(t, "loss-scale", mega_engine_loss_scale(t->engine)));
     if (cfg->log_world_size_to_tensorboard) MEGA_TRY(scalar(t, "world-size", (double)cfg->engine.world_size));
-    MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
-    if (cfg->log_num_zeros_in_grad) MEGA_TRY(scalar(t, "num-zeros", (double)s->grad_zeros));
+    if (!s->skipped) MEGA_TRY(scalar(t, "grad-norm", s->grad_norm));
+    if (cfg->log_num_zeros_in_grad && !s->skipped) MEGA_TRY(scalar(t, "num-zeros", (double)s->grad_zeros));
     if (cfg->log_params_norm) MEGA_TRY(scalar(t, "params-norm", params_norm));
     if (cfg->log_memory_to_tensorboard) MEGA_TRY(memory_scalars(t));
     if (cfg->log_timers_to_tensorboard) MEGA_TRY(plain_scalar(t, "iteration-time", step_s));

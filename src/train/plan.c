@@ -5,6 +5,7 @@
 static const char *precision(const mega_train_options *cfg)
 {
     return cfg->engine.backend.params_dtype == MEGA_BF16  ? "bf16 with fp32 masters and gradients"
+           : cfg->engine.backend.params_dtype == MEGA_F16 ? "fp16 with fp32 masters and gradients"
            : cfg->engine.backend.params_dtype == MEGA_F64 ? "fp64"
                                                           : "fp32";
 }

@@ -93,8 +93,10 @@ static mega_status iterate(trainer *t)
     const double step_s = ended.at - began.at;
     if (profiled) MEGA_TRY(train_profile_end(t, began, ended));
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
-    t->last_loss = r.loss;
-    train_curve_add(t, r.loss);
+    if (!r.skipped) {
+        t->last_loss = r.loss;
+        train_curve_add(t, r.loss);
+    }
     train_log_step(t, &r, params.norm, step_s);
     train_monitor_step(t, &r, params.norm, step_s);
     return MEGA_OK;

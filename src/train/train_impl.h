@@ -16,6 +16,7 @@ typedef struct train_interval {
     double metric[MEGA_METRICS];
     double loss, seconds; /* seconds: time for data, forward, backward and update; evaluation and saving are excluded */
     int64_t iterations, tokens;
+    int64_t skipped, nan; /* iterations whose gradients overflowed; of these, those whose loss was not finite */
 } train_interval;
 
 typedef struct train_peak {

@@ -36,7 +36,7 @@ refuses "16 data that is not there" 'nowhere.bin|nowhere.idx|megalith preprocess
     pretrain_gpt "${base[@]}" --data-path nowhere
 refuses "17 vocabulary that is not there" '--vocab-file none.json|there is no such file|expected vocab.json' \
     pretrain_gpt "${base[@]}" "${data[@]}" --tokenizer-type GPT2BPETokenizer --vocab-file none.json --merge-file none.txt
-refuses "18 half precision" '--fp16 is not implemented yet|use --bf16' pretrain_gpt "${base[@]}" "${data[@]}" --fp16
+refuses "18 half precision" '--bf16|--fp16|a run has one precision' pretrain_gpt "${base[@]}" "${data[@]}" --fp16 --bf16
 refuses "19 several ranks" '--tensor-model-parallel-size 4|does not divide the world of 1 rank|sizes that do: 1 (megalith launch --nproc_per_node N' \
     pretrain_gpt "${base[@]}" "${data[@]}" --tensor-model-parallel-size 4
 refuses "20 split" '--split ninety,ten|expected up to three parts|969,30,1' pretrain_gpt "${base[@]}" "${data[@]}" --split ninety,ten

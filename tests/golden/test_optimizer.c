@@ -109,10 +109,10 @@ static void agrees(const char *run, const mega_optimizer_options *options, mega_
     if (golden == NULL) fail_msg("optimizer.json: %s", error.text);
     fixture_open(&f, options, compute, plain);
     run_steps(&f, json_object_get(golden, run), json_real_value(json_object_get(golden, "clip")));
-    if (compute == MEGA_BF16) { /* the 16-bit weights are the masters rounded */
+    if (mega_dtype_is_half(compute)) { /* the 16-bit weights are the masters rounded */
         const float *master = mega_params_master(f.params, f.w);
         const uint16_t *weight = mega_params_weight(f.params, f.w);
-        for (int i = 0; i < 15; i++) assert_int_equal(weight[i], mega_f32_to_bf16(master[i]));
+        for (int i = 0; i < 15; i++) assert_int_equal(weight[i], mega_f32_to_half(master[i], compute));
     }
     fixture_close(&f);
     json_decref(golden);
@@ -131,11 +131,13 @@ static void adam_f32(void **state)
     agrees("adam", &adam, MEGA_F32, false);
 }
 
-static void adam_bf16(void **state)
+static void adam_16_bits(void **state)
 {
     (void)state;
     agrees("adam", &adam, MEGA_BF16, true);
     agrees("adam", &adam, MEGA_BF16, false);
+    agrees("adam", &adam, MEGA_F16, true);
+    agrees("adam", &adam, MEGA_F16, false);
 }
 
 static void sgd_f64(void **state)
@@ -144,12 +146,13 @@ static void sgd_f64(void **state)
     agrees("sgd", &sgd, MEGA_F64, true);
 }
 
-static void sgd_f32_and_bf16(void **state)
+static void sgd_f32_and_16_bits(void **state)
 {
     (void)state;
     agrees("sgd", &sgd, MEGA_F32, false);
     agrees("sgd", &sgd, MEGA_BF16, false);
     agrees("sgd", &sgd, MEGA_BF16, true);
+    agrees("sgd", &sgd, MEGA_F16, false);
 }
 
 static void clip_factor_is_megatrons(void **state)
@@ -220,9 +223,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(adam_f64),
                                        cmocka_unit_test(adam_f32),
-                                       cmocka_unit_test(adam_bf16),
+                                       cmocka_unit_test(adam_16_bits),
                                        cmocka_unit_test(sgd_f64),
-                                       cmocka_unit_test(sgd_f32_and_bf16),
+                                       cmocka_unit_test(sgd_f32_and_16_bits),
                                        cmocka_unit_test(clip_factor_is_megatrons),
                                        cmocka_unit_test(finds_what_is_not_finite),
                                        cmocka_unit_test(padding_is_no_zero_gradient),

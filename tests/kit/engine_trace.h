@@ -60,7 +60,8 @@ static inline double trace_number(const mega_observed *made, int64_t i)
     switch (made->dtype) {
     case MEGA_F64: return ((const double *)made->data)[i];
     case MEGA_F32: return (double)((const float *)made->data)[i];
-    case MEGA_BF16: return (double)mega_bf16_to_f32(((const uint16_t *)made->data)[i]);
+    case MEGA_BF16:
+    case MEGA_F16: return (double)mega_half_to_f32(((const uint16_t *)made->data)[i], made->dtype);
     default: return 0;
     }
 }

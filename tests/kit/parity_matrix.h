@@ -34,7 +34,7 @@ static const char *const matrix_words[MATRIX_FACTORS][COVER_LEVELS] = {
     [MATRIX_ZERO] = {"", "zero=1", "zero=2", "zero=3", "zero=3 persist=100"},
     [MATRIX_OVERLAP] = {"", "overlap=1"},
     [MATRIX_RECOMPUTE] = {"", "recompute=selective", "recompute=full", "recompute=full distribute=1"},
-    [MATRIX_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16"},
+    [MATRIX_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
     [MATRIX_LOSS] = {"loss=token", "loss=micro"},
     [MATRIX_DECAY] = {"", "decay=constant", "decay=grows"},
     [MATRIX_LR] = {"", "lr=linear", "lr=cosine", "lr=root"},
@@ -82,7 +82,8 @@ static inline bool matrix_allows(const cover_row *r)
         return false;
     /* Lion moves a weight by the sign of a mean: where that is almost 0, a rounding of float decides. */
     if (level[MATRIX_OPTIMIZER] == 3 && level[MATRIX_PRECISION] > 0) return false;
-    if (level[MATRIX_PRECISION] == 0 && level[MATRIX_THREADS] == 1) return false; /* plain kernels use one thread */
+    if (level[MATRIX_OPTIMIZER] > 1 && level[MATRIX_PRECISION] == 3) return false; /* to keep the rows few */
+    if (level[MATRIX_PRECISION] == 0 && level[MATRIX_THREADS] == 1) return false;  /* plain kernels use one thread */
     return stages < 0 || matrix_stages[stages].chunks == 1 || samples / together % matrix_stages[stages].ranks == 0;
 }
 

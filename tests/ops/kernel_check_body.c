@@ -130,6 +130,12 @@ static void run_form(check *k, const mega_kernel *kernel, void *args, mega_kerne
     mega_team_destroy(team);
 }
 
+/* F16 has three more bits than BF16; sums in float are as exact as those of F32. */
+static double tolerance_f16(const check *k)
+{
+    return fmax(k->tolerance_bf16 / 8, k->tolerance_f32);
+}
+
 /* ||found - expected|| / ||expected||, the worst element, and where zeros differ. Equal non-finite values are equal. */
 static void compare(const check *k, const check_output *o, int threads)
 {
@@ -152,6 +158,7 @@ static void compare(const check *k, const check_output *o, int threads)
     const double error = norm == 0.0 ? sqrt(difference) : sqrt(difference / norm);
     const double allowed = k->type == MEGA_F64                            ? 0.0
                            : o->type == MEGA_BF16 || k->type == MEGA_BF16 ? k->tolerance_bf16
+                           : o->type == MEGA_F16 || k->type == MEGA_F16   ? tolerance_f16(k)
                                                                           : k->tolerance_f32;
     if (!(error <= allowed))
         fail_msg(

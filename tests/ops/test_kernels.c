@@ -13,7 +13,7 @@
 
 #define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
 
-static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F64};
+static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F16, MEGA_F64};
 
 /* Rows and columns: nothing, one, odd, whole vectors, past a chunk of rows, a real size that the team shares. */
 static const int64_t sizes[][2] = {{0, 8}, {1, 1}, {3, 5}, {2, 16}, {17, 33}, {65, 64}, {300, 129}, {70, 768}};

@@ -4,7 +4,7 @@
  * including weights.
  *
  *   ranks_kinds list MODEL            prints rows of settings, "RANKS SETTING…" each; any two settings meet in some row
- *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1] [precision=f64|f32|bf16]
+ *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1] [precision=f64|f32|bf16|f16]
  *               [micro=N] [refused=1]
  *
  *   gpt      with dropout
@@ -212,7 +212,7 @@ static const struct {
     const char *name;
     mega_dtype dtype;
     double tolerance;
-} precisions[] = {{"f64", MEGA_F64, 1e-8}, {"f32", MEGA_F32, 1e-5}, {"bf16", MEGA_BF16, 2e-2}};
+} precisions[] = {{"f64", MEGA_F64, 1e-8}, {"f32", MEGA_F32, 1e-5}, {"bf16", MEGA_BF16, 2e-2}, {"f16", MEGA_F16, 3e-3}};
 
 enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, FACTORS };
 static const char *const words[FACTORS][COVER_LEVELS] = {
@@ -221,7 +221,7 @@ static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_DATA] = {"", ""}, /* determines the number of ranks */
     [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
     [IN_RECOMPUTE] = {"", "recompute=1"},
-    [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16"},
+    [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
     [IN_MICRO] = {"micro=2", "micro=4"}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
@@ -241,7 +241,7 @@ static bool allows(const cover_row *r)
 
 static int print_rows(int model)
 {
-    static cover c = {.factors = FACTORS, .levels = {3, 3, 2, 4, 2, 3, 2}, .wanted = ~0U, .allows = allows};
+    static cover c = {.factors = FACTORS, .levels = {3, 3, 2, 4, 2, 4, 2}, .wanted = ~0U, .allows = allows};
     listed = model;
     if (!cover_make(&c)) return 1;
     for (int i = 0; i < c.rows; i++) {
@@ -271,7 +271,7 @@ static int model_of(const char *name)
 static setting read_setting(int argc, char **argv)
 {
     setting s = {.model = model_of(argc > 1 ? argv[1] : ""), .tp = 1, .pp = 1, .chunks = 1, .micro = 2};
-    const char *const kinds[] = {precisions[0].name, precisions[1].name, precisions[2].name};
+    const char *const kinds[] = {precisions[0].name, precisions[1].name, precisions[2].name, precisions[3].name};
     const struct {
         const char *name;
         int *out;
@@ -284,7 +284,7 @@ static setting read_setting(int argc, char **argv)
         char name[32];
         const char *is = strchr(argv[i], '=');
         snprintf(name, sizeof name, "%.*s", is == NULL ? 0 : (int)(is - argv[i]), argv[i]);
-        if (strcmp(name, "precision") == 0) s.precision = choice(is + 1, kinds, 3);
+        if (strcmp(name, "precision") == 0) s.precision = choice(is + 1, kinds, 4);
         else
             *numbers[choice(name, names, sizeof numbers / sizeof *numbers)].out = atoi(is + 1);
     }
@@ -304,6 +304,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     const int tp = alone ? 1 : s->tp, pp = alone ? 1 : s->pp, micro = alone ? GROUP : s->micro;
     mega_engine_options o = engine_run_options(BATCH, micro, 1e-3);
     o.compute = precisions[s->precision].dtype;
+    o.loss_scale.fixed = 1024; /* of fp16 */
     o.world = world;
     o.layout = (mega_layout_sizes){.tp = tp, .pp = pp};
     o.stage_programs = alone ? 1 : s->chunks;

@@ -3,7 +3,7 @@
  * gradient norms and each weight tensor's slice. The first step that differs ends the run; the steps are then repeated
  * to find the first instruction, or weight, that differs.
  *
- *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16] [micro=N]
+ *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
  *                [optimizer=adam|sgd|adagrad|lion|ademamix] [ramp=1] [sums=N] [spoil=STEP]
@@ -50,7 +50,10 @@ static const struct {
     mega_dtype dtype;
     double tolerance, weights;
     double value; /* for results of instructions */
-} precisions[] = {{MEGA_F64, 1e-8, 1e-8, 1e-7}, {MEGA_F32, 1e-5, 1e-5, 1e-3}, {MEGA_BF16, 2e-2, 2e-2, 0.2}};
+} precisions[] = {{MEGA_F64, 1e-8, 1e-8, 1e-7},
+                  {MEGA_F32, 1e-5, 1e-5, 1e-3},
+                  {MEGA_BF16, 2e-2, 2e-2, 0.2},
+                  {MEGA_F16, 3e-3, 3e-3, 0.05}};
 
 /* Reads a setting whose values are words; its number is the index in the list of words. */
 static void read_choice(const char *name, const char *text, const char *const *words, int *out)
@@ -84,7 +87,7 @@ static void read_word(setting *s, const char *name, const char *text)
         {"ramp", &s->ramp, {0}},
         {"sums", &s->sums, {0}},
         {"spoil", &s->spoil, {0}},
-        {"precision", &s->precision, {"f64", "f32", "bf16"}},
+        {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
         {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
         {"loss", &s->mean_of_means, {"token", "micro"}},
         {"decay", &s->decay, {"none", "constant", "grows"}},
@@ -173,6 +176,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     mega_engine_options o = engine_run_options(BATCH, micro, 0);
     set_recipe(&o, s);
     o.compute = s->compute;
+    o.loss_scale.fixed = 1024; /* of fp16 */
     o.team = r->team;
     o.world = world;
     o.layout.tp = tp;

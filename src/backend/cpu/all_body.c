@@ -24,16 +24,16 @@
 #include "cpu/attention/attention_cached_body.c"
 #include "cpu/attention/attention_grad_body.c"
 
-#define BODIES                                                                                                         \
-    {                                                                                                                  \
-        .add = add_range, .mul = mul_range, .convert = convert_range, .adamw = adamw_range, .sgd = sgd_range,          \
-        .norm = norm_range, .embedding = embedding_rows, .embedding_grad = embedding_grad_columns,                     \
-        .layer_norm = layer_norm_rows, .gelu = gelu_rows, .dropout_add = dropout_add_rows, .xent_max = xent_max_rows,  \
-        .xent_sum = xent_sum_rows, .xent_grad = xent_grad_rows, .xent = xent_rows, .column_sum = column_sum_rows,      \
-        .gelu_grad = gelu_grad_rows, .dropout_grad = dropout_grad_rows, .layer_norm_grad = layer_norm_grad_rows,       \
-        .fold = fold_columns, .attention = attention_item, .attention_grad = attention_grad_item,                      \
-        .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,        \
-        .gemm_block = gemm_block_run, .gemm_pack_a = gemm_pack_a, .gemm_columns = gemm_columns_run,                    \
-        .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR, .widen = widen_range, .narrow = narrow_range, \
-        .activation = activation_range, .activation_grad = activation_grad_range, .spin_fma = spin_fma                 \
+#define BODIES                                                                                                        \
+    {                                                                                                                 \
+        .add = add_range, .mul = mul_range, .convert = convert_range, .adamw = adamw_range, .sgd = sgd_range,         \
+        .norm = norm_range, .embedding = embedding_rows, .embedding_grad = embedding_grad_columns,                    \
+        .layer_norm = layer_norm_rows, .gelu = gelu_rows, .dropout_add = dropout_add_rows, .xent_max = xent_max_rows, \
+        .xent_sum = xent_sum_rows, .xent_grad = xent_grad_rows, .xent = xent_rows, .column_sum = column_sum_rows,     \
+        .gelu_grad = gelu_grad_rows, .dropout_grad = dropout_grad_rows, .layer_norm_grad = layer_norm_grad_rows,      \
+        .fold = fold_columns, .attention = attention_item, .attention_grad = attention_grad_item,                     \
+        .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,       \
+        .gemm_block = gemm_block_run, .gemm_pack_a = gemm_pack_a, .gemm_columns = gemm_columns_run,                   \
+        .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR, .activation = activation_range,              \
+        .activation_grad = activation_grad_range, .spin_fma = spin_fma                                                \
     }

@@ -1,6 +1,6 @@
 /* The vector loops of this folder ("bodies"). They are compiled once for each instruction set (isa_*.c) and selected at
  * run time. A body computes the range of rows, columns or elements of one thread; the kernels in cpu/NAME.c divide the
- * work among the threads. Types: F32, BF16. */
+ * work among the threads. Types: F32, BF16, F16. */
 #ifndef MEGA_CPU_BODIES_H
 #define MEGA_CPU_BODIES_H
 
@@ -31,7 +31,7 @@ typedef struct attention_part {
 typedef struct cpu_bodies {
     void (*add)(const mega_add_args *a, int64_t begin, int64_t end);
     void (*mul)(const mega_mul_args *a, int64_t begin, int64_t end);
-    void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between F32 and BF16 */
+    void (*convert)(const mega_convert_args *a, int64_t begin, int64_t end); /* between these types */
     void (*adamw)(const mega_adamw_args *a, int64_t begin, int64_t end);
     void (*sgd)(const mega_sgd_args *a, int64_t begin, int64_t end);
     void (*norm)(const float *x, int64_t n, double out[3]);
@@ -75,10 +75,6 @@ typedef struct cpu_bodies {
     /* Computes all rows of c, with a packed, for panels [begin, end) of op(b); pb is a buffer of one panel. */
     void (*gemm_columns)(const gemm_block *b, int64_t begin, int64_t end, float *pb);
     int gemm_rows_of_panel, gemm_columns_of_panel;
-
-    /* dst[i] = src[i]; the second rounds src. */
-    void (*widen)(float *dst, const uint16_t *src, int64_t n);
-    void (*narrow)(uint16_t *dst, const float *src, int64_t n);
 
     /* Runs multiply-adds in registers only, to measure their speed; returns the number of operations (2 per lane). */
     double (*spin_fma)(int64_t rounds, float *sink);

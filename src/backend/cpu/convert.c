@@ -1,12 +1,12 @@
-/* Conversion; the threads share the elements. Vector loops between F32 and BF16, one element at a time for other
- * types. */
+/* Conversion; the threads share the elements. Vector loops between F32, BF16 and F16, one element at a time for
+ * F64. */
 #include "cpu/share.h"
 #include <float.h>
 #include <math.h>
 
 static bool is_fast(mega_dtype t)
 {
-    return t == MEGA_F32 || t == MEGA_BF16;
+    return t == MEGA_F32 || t == MEGA_BF16 || t == MEGA_F16;
 }
 
 /* Returns whether the vector loops can multiply by scale: they use float, in which a factor may become 0, infinity or

@@ -1,6 +1,6 @@
 /* residual + dropout(x + bias), and its gradient. */
 
-ALWAYS void dropout_add_typed(bool bf16, const mega_dropout_add_args *a, int64_t begin, int64_t end)
+ALWAYS void dropout_add_typed(mega_dtype type, const mega_dropout_add_args *a, int64_t begin, int64_t end)
 {
     const int64_t C = a->cols;
     const bool drop = a->dropout > 0.0;
@@ -15,23 +15,22 @@ ALWAYS void dropout_add_typed(bool bf16, const mega_dropout_add_args *a, int64_t
                                          stop - run);
             for (int64_t c = run; c < stop; c += VL) {
                 const int64_t at = r * C + c, n = stop - c;
-                vf v = vget_n(bf16, a->x, at, n);
-                if (a->bias != NULL) v += vget_n(bf16, a->bias, c, n);
-                if (drop) v *= vget_n(false, factor, c - run, n);
-                if (a->residual != NULL) v += vget_n(bf16, a->residual, at, n);
-                vput_n(bf16, a->y, at, n, v);
+                vf v = vget_n(type, a->x, at, n);
+                if (a->bias != NULL) v += vget_n(type, a->bias, c, n);
+                if (drop) v *= vget_n(MEGA_F32, factor, c - run, n);
+                if (a->residual != NULL) v += vget_n(type, a->residual, at, n);
+                vput_n(type, a->y, at, n, v);
             }
         }
 }
 
 static void dropout_add_rows(const mega_dropout_add_args *a, int64_t begin, int64_t end)
 {
-    if (a->head.dtype == MEGA_BF16) dropout_add_typed(true, a, begin, end);
-    else
-        dropout_add_typed(false, a, begin, end);
+    BY_TYPE(a->head.dtype, dropout_add_typed(type, a, begin, end));
 }
 
-ALWAYS void dropout_grad_typed(bool bf16, const mega_dropout_grad_args *a, int64_t begin, int64_t end, float *partial)
+ALWAYS void dropout_grad_typed(mega_dtype type, const mega_dropout_grad_args *a, int64_t begin, int64_t end,
+                               float *partial)
 {
     const int64_t C = a->cols;
     const bool drop = a->dropout > 0.0;
@@ -46,10 +45,10 @@ ALWAYS void dropout_grad_typed(bool bf16, const mega_dropout_grad_args *a, int64
                                          stop - run);
             for (int64_t c = run; c < stop; c += VL) {
                 const int64_t at = r * C + c, n = stop - c;
-                vf v = vget_n(bf16, a->dy, at, n);
-                if (drop) v *= vget_n(false, factor, c - run, n);
-                if (partial != NULL) vput_n(false, partial, c, n, vget_n(false, partial, c, n) + v);
-                vput_n(bf16, a->dx, at, n, v);
+                vf v = vget_n(type, a->dy, at, n);
+                if (drop) v *= vget_n(MEGA_F32, factor, c - run, n);
+                if (partial != NULL) vput_n(MEGA_F32, partial, c, n, vget_n(MEGA_F32, partial, c, n) + v);
+                vput_n(type, a->dx, at, n, v);
             }
         }
 }
@@ -57,7 +56,5 @@ ALWAYS void dropout_grad_typed(bool bf16, const mega_dropout_grad_args *a, int64
 static void dropout_grad_rows(const mega_dropout_grad_args *a, int64_t begin, int64_t end, float *partial)
 {
     if (partial != NULL) set_zero(partial, a->cols);
-    if (a->head.dtype == MEGA_BF16) dropout_grad_typed(true, a, begin, end, partial);
-    else
-        dropout_grad_typed(false, a, begin, end, partial);
+    BY_TYPE(a->head.dtype, dropout_grad_typed(type, a, begin, end, partial));
 }

@@ -1,78 +1,62 @@
 /* Loops over elements: add, mul, convert, widen, narrow, norm; column sums. */
 
-ALWAYS void add_typed(bool bf16, const mega_add_args *args, int64_t begin, int64_t end)
+ALWAYS void add_typed(mega_dtype type, const mega_add_args *args, int64_t begin, int64_t end)
 {
     const mega_add_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     int64_t i = begin;
-    for (; i + VL <= end; i += VL) vput(bf16, a.y, i, vget(bf16, a.a, i) + vget(bf16, a.b, i));
-    if (i < end) vput_n(bf16, a.y, i, end - i, vget_n(bf16, a.a, i, end - i) + vget_n(bf16, a.b, i, end - i));
+    for (; i + VL <= end; i += VL) vput(type, a.y, i, vget(type, a.a, i) + vget(type, a.b, i));
+    if (i < end) vput_n(type, a.y, i, end - i, vget_n(type, a.a, i, end - i) + vget_n(type, a.b, i, end - i));
 }
 
 static void add_range(const mega_add_args *a, int64_t begin, int64_t end)
 {
-    if (a->head.dtype == MEGA_BF16) add_typed(true, a, begin, end);
-    else
-        add_typed(false, a, begin, end);
+    BY_TYPE(a->head.dtype, add_typed(type, a, begin, end));
 }
 
-ALWAYS void mul_typed(bool bf16, const mega_mul_args *args, int64_t begin, int64_t end)
+ALWAYS void mul_typed(mega_dtype type, const mega_mul_args *args, int64_t begin, int64_t end)
 {
     const mega_mul_args a = *args;
     int64_t i = begin;
-    for (; i + VL <= end; i += VL) vput(bf16, a.y, i, vget(bf16, a.a, i) * vget(bf16, a.b, i));
-    if (i < end) vput_n(bf16, a.y, i, end - i, vget_n(bf16, a.a, i, end - i) * vget_n(bf16, a.b, i, end - i));
+    for (; i + VL <= end; i += VL) vput(type, a.y, i, vget(type, a.a, i) * vget(type, a.b, i));
+    if (i < end) vput_n(type, a.y, i, end - i, vget_n(type, a.a, i, end - i) * vget_n(type, a.b, i, end - i));
 }
 
 static void mul_range(const mega_mul_args *a, int64_t begin, int64_t end)
 {
-    if (a->head.dtype == MEGA_BF16) mul_typed(true, a, begin, end);
-    else
-        mul_typed(false, a, begin, end);
+    BY_TYPE(a->head.dtype, mul_typed(type, a, begin, end));
 }
 
 /* Also converts weights, so each element is rounded by vnarrow (vector.h). */
-ALWAYS void convert_typed(bool to_bf16, bool from_bf16, const mega_convert_args *args, int64_t begin, int64_t end)
+ALWAYS void convert_typed(mega_dtype to, mega_dtype from, const mega_convert_args *args, int64_t begin, int64_t end)
 {
     const mega_convert_args a = *args;
     const float scale = (float)a.scale;
     int64_t i = begin;
-    for (; i + VL <= end; i += VL) {
-        const vf v = vget(from_bf16, a.src, i) * scale;
-        if (to_bf16) vput_exact(a.dst, i, v);
-        else
-            vput(false, a.dst, i, v);
-    }
-    for (; i < end; i++) {
-        const float v =
-            scale * (from_bf16 ? mega_bf16_to_f32(((const uint16_t *)a.src)[i]) : ((const float *)a.src)[i]);
-        if (to_bf16) ((uint16_t *)a.dst)[i] = mega_f32_to_bf16(v);
-        else
-            ((float *)a.dst)[i] = v;
-    }
+    for (; i + VL <= end; i += VL) vput_exact(to, a.dst, i, vget(from, a.src, i) * scale);
+    for (; i < end; i++) put1(to, a.dst, i, scale * get1(from, a.src, i));
+}
+
+ALWAYS void convert_to(mega_dtype to, const mega_convert_args *a, int64_t begin, int64_t end)
+{
+    BY_TYPE(a->src_dtype, convert_typed(to, type, a, begin, end));
 }
 
 static void convert_range(const mega_convert_args *a, int64_t begin, int64_t end)
 {
-    const bool to = a->dst_dtype == MEGA_BF16, from = a->src_dtype == MEGA_BF16;
-    if (to && from) convert_typed(true, true, a, begin, end);
-    else if (to)
-        convert_typed(true, false, a, begin, end);
-    else if (from)
-        convert_typed(false, true, a, begin, end);
-    else
-        convert_typed(false, false, a, begin, end);
+    BY_TYPE(a->dst_dtype, convert_to(type, a, begin, end));
 }
 
-static void widen_range(float *dst, const uint16_t *src, int64_t n)
+ALWAYS void narrow_typed(mega_dtype type, void *x, const float *src, int64_t begin, int64_t end)
 {
-    for (int64_t i = 0; i < n; i += VL) vput_n(false, dst, i, n - i, vget_n(true, src, i, n - i));
+    int64_t i = begin;
+    for (; i + VL <= end; i += VL) vput_exact(type, x, i, vload(src + i));
+    for (; i < end; i++) put1(type, x, i, src[i]);
 }
 
-static void narrow_range(uint16_t *dst, const float *src, int64_t n)
+/* x[i] = src[i], rounded exactly. */
+LONG void narrow_range(mega_dtype dtype, void *x, const float *src, int64_t begin, int64_t end)
 {
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL) vput_exact(dst, i, vload(src + i));
-    for (; i < n; i++) dst[i] = mega_f32_to_bf16(src[i]);
+    BY_TYPE(dtype, narrow_typed(type, x, src, begin, end));
 }
 
 typedef struct norm_sums {
@@ -132,44 +116,43 @@ static void set_zero(float *x, int64_t n)
 }
 
 /* Adds columns [c, c + n) of `rows` rows (a constant after inlining) to their sums. */
-ALWAYS void column_sum_block(bool bf16, const mega_column_sum_args *a, int64_t row, int rows, int64_t c, int64_t n,
-                             float *partial)
+ALWAYS void column_sum_block(mega_dtype type, const mega_column_sum_args *a, int64_t row, int rows, int64_t c,
+                             int64_t n, float *partial)
 {
-    vf sum = vget_n(false, partial, c, n);
+    vf sum = vget_n(MEGA_F32, partial, c, n);
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) sum += vget_n(bf16, a->x, (row + i) * a->cols + c, n);
-    vput_n(false, partial, c, n, sum);
+    for (int i = 0; i < rows; i++) sum += vget_n(type, a->x, (row + i) * a->cols + c, n);
+    vput_n(MEGA_F32, partial, c, n, sum);
 }
 
-ALWAYS void column_sum_typed(bool bf16, const mega_column_sum_args *args, int64_t begin, int64_t end, float *partial)
+ALWAYS void column_sum_typed(mega_dtype type, const mega_column_sum_args *args, int64_t begin, int64_t end,
+                             float *partial)
 {
     const mega_column_sum_args a = *args;
     const int64_t whole = a.cols - a.cols % VL;
     int64_t r = begin;
     for (; r + 8 <= end; r += 8) {
-        for (int64_t c = 0; c < whole; c += VL) column_sum_block(bf16, &a, r, 8, c, VL, partial);
-        if (whole < a.cols) column_sum_block(bf16, &a, r, 8, whole, a.cols - whole, partial);
+        for (int64_t c = 0; c < whole; c += VL) column_sum_block(type, &a, r, 8, c, VL, partial);
+        if (whole < a.cols) column_sum_block(type, &a, r, 8, whole, a.cols - whole, partial);
     }
     for (; r < end; r++) {
-        for (int64_t c = 0; c < whole; c += VL) column_sum_block(bf16, &a, r, 1, c, VL, partial);
-        if (whole < a.cols) column_sum_block(bf16, &a, r, 1, whole, a.cols - whole, partial);
+        for (int64_t c = 0; c < whole; c += VL) column_sum_block(type, &a, r, 1, c, VL, partial);
+        if (whole < a.cols) column_sum_block(type, &a, r, 1, whole, a.cols - whole, partial);
     }
 }
 
 static void column_sum_rows(const mega_column_sum_args *a, int64_t begin, int64_t end, float *partial)
 {
     set_zero(partial, a->cols);
-    if (a->head.dtype == MEGA_BF16) column_sum_typed(true, a, begin, end, partial);
-    else
-        column_sum_typed(false, a, begin, end, partial);
+    BY_TYPE(a->head.dtype, column_sum_typed(type, a, begin, end, partial));
 }
 
 static void fold_columns(float *sum, const float *partial, int64_t rows, int64_t ld, int64_t begin, int64_t end)
 {
     for (int64_t c = begin; c < end; c += VL) {
         vf s = vset(0.0f);
-        for (int64_t r = 0; r < rows; r++) s += vget_n(false, partial, r * ld + c, end - c);
-        vput_n(false, sum, c, end - c, vget_n(false, sum, c, end - c) + s);
+        for (int64_t r = 0; r < rows; r++) s += vget_n(MEGA_F32, partial, r * ld + c, end - c);
+        vput_n(MEGA_F32, sum, c, end - c, vget_n(MEGA_F32, sum, c, end - c) + s);
     }
 }
 

@@ -5,112 +5,102 @@
 #define GELU_CUBE  0.044715f
 
 /* Returns gelu(u) / u in the tanh form: logistic(2z), where z is the polynomial of that form. `square` is u^2. */
-ALWAYS vf gelu_share(bool bf16, vf u, vf square)
+ALWAYS vf gelu_share(mega_dtype type, vf u, vf square)
 {
     const float slope = -GELU_SLOPE * LOG2_E;
-    return vlogistic2(bf16, u * (slope + slope * GELU_CUBE * square));
+    return vlogistic2(type == MEGA_BF16, u * (slope + slope * GELU_CUBE * square));
 }
 
 /* Computes one vector in each of `rows` rows (a constant after inlining), which share the bias. n is VL except at the
  * end of a row. */
-ALWAYS void gelu_block(bool bf16, bool tanh_form, const mega_gelu_args *a, int64_t row, int rows, int64_t c, int64_t n,
-                       bool stream)
+ALWAYS void gelu_block(mega_dtype type, bool tanh_form, const mega_gelu_args *a, int64_t row, int rows, int64_t c,
+                       int64_t n, bool stream)
 {
-    const vf bias = a->bias != NULL ? vget_n(bf16, a->bias, c, n) : vset(0.0f);
+    const vf bias = a->bias != NULL ? vget_n(type, a->bias, c, n) : vset(0.0f);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const int64_t at = (row + i) * a->cols + c;
-        const vf u = vget_n(bf16, a->x, at, n) + bias;
-        const vf y = u * (tanh_form ? gelu_share(bf16, u, u * u) : vnormal_cdf(u));
-        if (n == VL) vput_stream(stream, bf16, a->y, at, y);
+        const vf u = vget_n(type, a->x, at, n) + bias;
+        const vf y = u * (tanh_form ? gelu_share(type, u, u * u) : vnormal_cdf(u));
+        if (n == VL) vput_stream(stream, type, a->y, at, y);
         else
-            vput_n(bf16, a->y, at, n, y);
+            vput_n(type, a->y, at, n, y);
     }
 }
 
-ALWAYS void gelu_typed(bool bf16, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
+ALWAYS void gelu_typed(mega_dtype type, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
 {
     const mega_gelu_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
     const int64_t whole = a.cols - a.cols % VL;
-    const bool stream = a.y != a.x && vstreams(bf16, a.y, a.rows, a.cols);
+    const bool stream = a.y != a.x && vstreams(type, a.y, a.rows, a.cols);
     int64_t r = begin;
     for (; r + 4 <= end; r += 4) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_block(bf16, tanh_form, &a, r, 4, c, VL, stream);
-        if (whole < a.cols) gelu_block(bf16, tanh_form, &a, r, 4, whole, a.cols - whole, stream);
+        for (int64_t c = 0; c < whole; c += VL) gelu_block(type, tanh_form, &a, r, 4, c, VL, stream);
+        if (whole < a.cols) gelu_block(type, tanh_form, &a, r, 4, whole, a.cols - whole, stream);
     }
     for (; r < end; r++) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_block(bf16, tanh_form, &a, r, 1, c, VL, stream);
-        if (whole < a.cols) gelu_block(bf16, tanh_form, &a, r, 1, whole, a.cols - whole, stream);
+        for (int64_t c = 0; c < whole; c += VL) gelu_block(type, tanh_form, &a, r, 1, c, VL, stream);
+        if (whole < a.cols) gelu_block(type, tanh_form, &a, r, 1, whole, a.cols - whole, stream);
     }
     vstream_end(stream);
 }
 
 static void gelu_rows(const mega_gelu_args *a, int64_t begin, int64_t end)
 {
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    if (bf16 && a->tanh_form) gelu_typed(true, true, a, begin, end);
-    else if (bf16)
-        gelu_typed(true, false, a, begin, end);
-    else if (a->tanh_form)
-        gelu_typed(false, true, a, begin, end);
+    if (a->tanh_form) BY_TYPE(a->head.dtype, gelu_typed(type, true, a, begin, end));
     else
-        gelu_typed(false, false, a, begin, end);
+        BY_TYPE(a->head.dtype, gelu_typed(type, false, a, begin, end));
 }
 
 /* d(u share(u))/du */
-ALWAYS vf gelu_slope(bool bf16, bool tanh_form, vf u)
+ALWAYS vf gelu_slope(mega_dtype type, bool tanh_form, vf u)
 {
     const vf square = u * u;
     if (!tanh_form) return vnormal_cdf(u) + u * 0.3989422804f * vexp(-0.5f * square);
-    const vf s = gelu_share(bf16, u, square);
+    const vf s = gelu_share(type, u, square);
     return s + u * (s - s * s) * (GELU_SLOPE + 3.0f * GELU_SLOPE * GELU_CUBE * square);
 }
 
-ALWAYS void gelu_grad_block(bool bf16, bool tanh_form, const mega_gelu_grad_args *a, int64_t row, int rows, int64_t c,
-                            int64_t n, float *partial, bool stream)
+ALWAYS void gelu_grad_block(mega_dtype type, bool tanh_form, const mega_gelu_grad_args *a, int64_t row, int rows,
+                            int64_t c, int64_t n, float *partial, bool stream)
 {
-    const vf bias = a->bias != NULL ? vget_n(bf16, a->bias, c, n) : vset(0.0f);
+    const vf bias = a->bias != NULL ? vget_n(type, a->bias, c, n) : vset(0.0f);
     vf sum = vset(0.0f);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const int64_t at = (row + i) * a->cols + c;
-        const vf u = vget_n(bf16, a->x, at, n) + bias;
-        const vf dx = vget_n(bf16, a->dy, at, n) * gelu_slope(bf16, tanh_form, u);
+        const vf u = vget_n(type, a->x, at, n) + bias;
+        const vf dx = vget_n(type, a->dy, at, n) * gelu_slope(type, tanh_form, u);
         sum += dx;
-        if (n == VL) vput_stream(stream, bf16, a->dx, at, dx);
+        if (n == VL) vput_stream(stream, type, a->dx, at, dx);
         else
-            vput_n(bf16, a->dx, at, n, dx);
+            vput_n(type, a->dx, at, n, dx);
     }
-    if (partial != NULL) vput_n(false, partial, c, n, vget_n(false, partial, c, n) + sum);
+    if (partial != NULL) vput_n(MEGA_F32, partial, c, n, vget_n(MEGA_F32, partial, c, n) + sum);
 }
 
-ALWAYS void gelu_grad_typed(bool bf16, bool tanh_form, const mega_gelu_grad_args *args, int64_t begin, int64_t end,
-                            float *partial)
+ALWAYS void gelu_grad_typed(mega_dtype type, bool tanh_form, const mega_gelu_grad_args *args, int64_t begin,
+                            int64_t end, float *partial)
 {
     const mega_gelu_grad_args a = *args;
     const int64_t whole = a.cols - a.cols % VL;
-    const bool stream = a.dx != a.dy && a.dx != a.x && vstreams(bf16, a.dx, a.rows, a.cols);
+    const bool stream = a.dx != a.dy && a.dx != a.x && vstreams(type, a.dx, a.rows, a.cols);
     int64_t r = begin;
     for (; r + 4 <= end; r += 4) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(bf16, tanh_form, &a, r, 4, c, VL, partial, stream);
-        if (whole < a.cols) gelu_grad_block(bf16, tanh_form, &a, r, 4, whole, a.cols - whole, partial, stream);
+        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(type, tanh_form, &a, r, 4, c, VL, partial, stream);
+        if (whole < a.cols) gelu_grad_block(type, tanh_form, &a, r, 4, whole, a.cols - whole, partial, stream);
     }
     for (; r < end; r++) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(bf16, tanh_form, &a, r, 1, c, VL, partial, stream);
-        if (whole < a.cols) gelu_grad_block(bf16, tanh_form, &a, r, 1, whole, a.cols - whole, partial, stream);
+        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(type, tanh_form, &a, r, 1, c, VL, partial, stream);
+        if (whole < a.cols) gelu_grad_block(type, tanh_form, &a, r, 1, whole, a.cols - whole, partial, stream);
     }
     vstream_end(stream);
 }
 
 static void gelu_grad_rows(const mega_gelu_grad_args *a, int64_t begin, int64_t end, float *partial)
 {
-    const bool bf16 = a->head.dtype == MEGA_BF16;
     if (partial != NULL) set_zero(partial, a->cols);
-    if (bf16 && a->tanh_form) gelu_grad_typed(true, true, a, begin, end, partial);
-    else if (bf16)
-        gelu_grad_typed(true, false, a, begin, end, partial);
-    else if (a->tanh_form)
-        gelu_grad_typed(false, true, a, begin, end, partial);
+    if (a->tanh_form) BY_TYPE(a->head.dtype, gelu_grad_typed(type, true, a, begin, end, partial));
     else
-        gelu_grad_typed(false, false, a, begin, end, partial);
+        BY_TYPE(a->head.dtype, gelu_grad_typed(type, false, a, begin, end, partial));
 }

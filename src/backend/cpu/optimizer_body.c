@@ -1,18 +1,15 @@
 /* AdamW and SGD: one sweep over parameters, moments and gradients, bound by memory. These are plain loops that the
  * compiler vectorizes, because vector types have no square root. */
 
-ALWAYS void adamw_typed(bool bf16, bool l2, const mega_adamw_args *a, int64_t begin, int64_t end)
+ALWAYS void adamw_block(bool l2, const mega_adamw_args *a, int64_t begin, int64_t end)
 {
     float *restrict p = a->p, *restrict m = a->m, *restrict v = a->v;
-    float *restrict weight_f32 = a->weight;
-    uint16_t *restrict weight_bf16 = a->weight;
     const float *restrict g = a->g;
     const double correct1 = 1.0 - pow(a->beta1, (double)a->k), correct2 = 1.0 - pow(a->beta2, (double)a->k);
     const float beta1 = (float)a->beta1, rest1 = (float)(1.0 - a->beta1), beta2 = (float)a->beta2;
     const float rest2 = (float)(1.0 - a->beta2), factor = (float)a->grad_factor, eps = (float)a->eps;
     const float rate = (float)(a->lr / correct1), root = (float)(1.0 / sqrt(correct2));
     const float decay = (float)a->weight_decay, shrink = (float)(a->lr * a->weight_decay);
-    const bool to_bf16 = bf16 && a->weight != NULL, to_f32 = !bf16 && a->weight != NULL;
     for (int64_t i = begin; i < end; i++) {
         const float old = p[i], gi = l2 ? g[i] * factor + decay * old : g[i] * factor;
         m[i] = beta1 * m[i] + rest1 * gi;
@@ -20,8 +17,7 @@ ALWAYS void adamw_typed(bool bf16, bool l2, const mega_adamw_args *a, int64_t be
         const float step = rate * (m[i] / (sqrtf(v[i]) * root + eps));
         p[i] = l2 ? old - step : old - (step + shrink * old);
     }
-    if (to_bf16) narrow_range(weight_bf16 + begin, p + begin, end - begin);
-    if (to_f32) memcpy(weight_f32 + begin, p + begin, (size_t)(end - begin) * sizeof *p);
+    if (a->weight != NULL) narrow_range(a->head.dtype, a->weight, p, begin, end);
 }
 
 /* Block size that stays in the first-level cache between the update and the copy of the weight. */
@@ -31,9 +27,9 @@ static void adamw_range(const mega_adamw_args *a, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += OPTIMIZER_BLOCK) {
         const int64_t stop = end - i < OPTIMIZER_BLOCK ? end : i + OPTIMIZER_BLOCK;
-        if (a->l2) adamw_typed(a->head.dtype == MEGA_BF16, true, a, i, stop);
+        if (a->l2) adamw_block(true, a, i, stop);
         else
-            adamw_typed(a->head.dtype == MEGA_BF16, false, a, i, stop);
+            adamw_block(false, a, i, stop);
     }
 }
 
@@ -48,10 +44,7 @@ static void sgd_block(const mega_sgd_args *a, int64_t begin, int64_t end)
         for (int64_t i = begin; i < end; i++) momentum[i] = mu * momentum[i] + (g[i] * factor + decay * p[i]);
     }
     for (int64_t i = begin; i < end; i++) p[i] -= lr * momentum[i];
-    if (a->weight == NULL) return;
-    if (a->head.dtype == MEGA_BF16) narrow_range((uint16_t *)a->weight + begin, p + begin, end - begin);
-    else
-        memcpy((float *)a->weight + begin, p + begin, (size_t)(end - begin) * sizeof *p);
+    if (a->weight != NULL) narrow_range(a->head.dtype, a->weight, p, begin, end);
 }
 
 static void sgd_range(const mega_sgd_args *a, int64_t begin, int64_t end)

@@ -37,11 +37,13 @@ static inline const void *const_element_at(const void *x, mega_dtype t, int64_t 
 /* Number of channels that a loop processes at a time, as floats on the stack. */
 #define CPU_BLOCK 64
 
-/* block_get: dst[i] = x[at + i] for n <= CPU_BLOCK elements of F32 or BF16. block_put: x[at + i] = src[i]. */
+/* block_get: dst[i] = x[at + i] for n <= CPU_BLOCK elements of F32, BF16 or F16. block_put: x[at + i] = src[i]. */
 static inline void block_get(float *restrict dst, const void *x, mega_dtype t, int64_t at, int64_t n)
 {
     if (t == MEGA_BF16)
         for (int64_t i = 0; i < n; i++) dst[i] = mega_bf16_to_f32(((const uint16_t *)x)[at + i]);
+    else if (t == MEGA_F16)
+        mega_half_widen(dst, (const uint16_t *)x + at, n, MEGA_F16);
     else
         for (int64_t i = 0; i < n; i++) dst[i] = ((const float *)x)[at + i];
 }
@@ -50,6 +52,8 @@ static inline void block_put(void *x, mega_dtype t, int64_t at, int64_t n, const
 {
     if (t == MEGA_BF16)
         for (int64_t i = 0; i < n; i++) ((uint16_t *)x)[at + i] = mega_f32_to_bf16(src[i]);
+    else if (t == MEGA_F16)
+        mega_half_narrow((uint16_t *)x + at, src, n, MEGA_F16);
     else
         for (int64_t i = 0; i < n; i++) ((float *)x)[at + i] = src[i];
 }

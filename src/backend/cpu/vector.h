@@ -14,7 +14,14 @@
 #include <immintrin.h>
 #endif
 
-#define VL     (VECTOR_BYTES / 4) /* lanes */
+#define VL (VECTOR_BYTES / 4) /* lanes */
+/* A long function, where one call costs little. Vectors of 16 bytes can be passed everywhere. */
+#define LONG static __attribute__((noinline, unused))
+#if VECTOR_BYTES == 16
+#define LONG_IF_PORTABLE LONG
+#else
+#define LONG_IF_PORTABLE ALWAYS
+#endif
 #define ALWAYS static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
@@ -74,8 +81,77 @@ ALWAYS vf vmin(vf a, vf b)
 #endif
 }
 
-/* Converts VL bf16 numbers to floats. Written out for widths where gcc compiles the conversion badly. */
-ALWAYS vf vwiden(vh h)
+/* Number types. The bodies take the type of their arrays as an argument that is a constant after inlining, so that only
+ * these functions know how a number is stored. Types are F32, BF16 and F16; arithmetic is always float. */
+
+/* Runs `call`, in which `type` is a constant with the value of `dtype`: one copy of the loops for each type. */
+#define BY_TYPE(dtype, call)                   \
+    do {                                       \
+        switch (dtype) {                       \
+        case MEGA_BF16: {                      \
+            const mega_dtype type = MEGA_BF16; \
+            call;                              \
+            break;                             \
+        }                                      \
+        case MEGA_F16: {                       \
+            const mega_dtype type = MEGA_F16;  \
+            call;                              \
+            break;                             \
+        }                                      \
+        default: {                             \
+            const mega_dtype type = MEGA_F32;  \
+            call;                              \
+        }                                      \
+        }                                      \
+    } while (0)
+
+/* Returns the bytes of a number. */
+ALWAYS int64_t vsize(mega_dtype type)
+{
+    return type == MEGA_F32 ? 4 : 2;
+}
+
+/* Converts VL numbers of F16 to floats, and a signaling NaN to a quiet one, like mega_f16_to_f32. The generic form makes
+ * no denormal floats: a denormal number is the difference of two normal ones. */
+LONG_IF_PORTABLE vf vwiden_f16(vh h)
+{
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#elif defined(__F16C__) && VECTOR_BYTES == 32
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#else
+    const vu u = __builtin_convertvector(h, vu), sign = (u & 0x8000u) << 16, size = (u & 0x7fffu) << 13;
+    const vf tiny = (vf)(size + 0x38800000u) - vset(6.103515625e-5f); /* 2^-14 */
+    const vu special = size + 0x70000000u, quiet = (vu)(size > 0x0f800000u) & 0x400000u;
+    vu bits = size + 0x38000000u;
+    bits = (vu)vselect((vi)(size < 0x00800000u), tiny, (vf)bits);
+    bits = (vu)vselect((vi)(size >= 0x0f800000u), (vf)(special | quiet), (vf)bits);
+    return (vf)(bits | sign);
+#endif
+}
+
+/* Rounds to the nearest even F16; numbers of at least 65520 become infinity, NaN stays NaN. The vector form of
+ * mega_f32_to_f16. */
+LONG_IF_PORTABLE vh vnarrow_f16(vf x)
+{
+#if defined(__AVX512F__) && VECTOR_BYTES == 64
+    return (vh)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__F16C__) && VECTOR_BYTES == 32
+    return (vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
+#else
+    const vu sign = ((vu)x >> 16) & 0x8000u, size = (vu)x & 0x7fffffffu;
+    const vu tiny = (vu)((vf)size + 0.5f) - 0x3f000000u; /* the addition rounds at 2^-24, the smallest F16 */
+    const vu nan = 0x7e00u | ((size >> 13) & 0x3ffu), infinity = (vu){0} + 0x7c00u;
+    vu bits = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    bits = (vu)vselect((vi)(size < 0x38800000u), (vf)tiny, (vf)bits);
+    bits = (vu)vselect((vi)(size >= 0x47800000u), (vf)infinity, (vf)bits);
+    bits = (vu)vselect((vi)(size > 0x7f800000u), (vf)nan, (vf)bits);
+    return __builtin_convertvector(bits | sign, vh);
+#endif
+}
+
+/* Converts VL numbers of BF16 to floats. Written out for widths where gcc compiles the conversion badly. */
+ALWAYS vf vwiden_bf16(vh h)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
     return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
@@ -86,8 +162,8 @@ ALWAYS vf vwiden(vh h)
 #endif
 }
 
-/* Rounds to the nearest even bf16; NaN stays NaN. The vector form of mega_f32_to_bf16. */
-ALWAYS vh vnarrow(vf x)
+/* Rounds to the nearest even BF16; NaN stays NaN. The vector form of mega_f32_to_bf16. */
+ALWAYS vh vnarrow_bf16(vf x)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
     const __m512i u = (__m512i)x;
@@ -110,41 +186,72 @@ ALWAYS vh vnarrow(vf x)
 #endif
 }
 
-/* Like vnarrow, for activations and their gradients: uses the processor's own instruction if there is one. The only
- * difference from vnarrow is that a number below 2^-126 becomes zero. The results of the optimizer and of `convert`
+/* Converts VL numbers of a 16-bit type to floats, and back, rounding exactly. */
+ALWAYS vf vwiden(mega_dtype type, vh h)
+{
+    return type == MEGA_F16 ? vwiden_f16(h) : vwiden_bf16(h);
+}
+
+ALWAYS vh vnarrow(mega_dtype type, vf x)
+{
+    return type == MEGA_F16 ? vnarrow_f16(x) : vnarrow_bf16(x);
+}
+
+/* Like vnarrow, for activations and their gradients: uses the processor's own instruction for BF16 if there is one. The
+ * only difference from vnarrow is that a number below 2^-126 becomes zero. The results of the optimizer and of `convert`
  * always go through vnarrow, so that the weights in a checkpoint are exactly those of the run. */
-ALWAYS vh vround(vf x)
+ALWAYS vh vround(mega_dtype type, vf x)
 {
 #if defined(__AVX512BF16__) && VECTOR_BYTES == 64
-    return (vh)_mm512_cvtneps_pbh((__m512)x);
-#else
-    return vnarrow(x);
+    if (type == MEGA_BF16) return (vh)_mm512_cvtneps_pbh((__m512)x);
 #endif
+    return vnarrow(type, x);
 }
 
-/* Loads elements [i, i + VL) of an array of float, or of bf16 if is_bf16 (a constant after inlining). */
-ALWAYS vf vget(bool is_bf16, const void *x, int64_t i)
+/* Loads elements [i, i + VL) of an array. */
+ALWAYS vf vget(mega_dtype type, const void *x, int64_t i)
 {
-    if (!is_bf16) return vload((const float *)x + i);
+    if (type == MEGA_F32) return vload((const float *)x + i);
     vh h;
     memcpy(&h, (const uint16_t *)x + i, sizeof h);
-    return vwiden(h);
+    return vwiden(type, h);
 }
 
-ALWAYS void vput(bool is_bf16, void *x, int64_t i, vf v)
+ALWAYS void vput(mega_dtype type, void *x, int64_t i, vf v)
 {
-    if (!is_bf16) {
+    if (type == MEGA_F32) {
         vstore((float *)x + i, v);
         return;
     }
-    const vh h = vround(v);
+    const vh h = vround(type, v);
     memcpy((uint16_t *)x + i, &h, sizeof h);
 }
 
-ALWAYS void vput_exact(uint16_t *x, int64_t i, vf v)
+ALWAYS void vput_exact(mega_dtype type, void *x, int64_t i, vf v)
 {
-    const vh h = vnarrow(v);
-    memcpy(x + i, &h, sizeof h);
+    if (type == MEGA_F32) {
+        vstore((float *)x + i, v);
+        return;
+    }
+    const vh h = vnarrow(type, v);
+    memcpy((uint16_t *)x + i, &h, sizeof h);
+}
+
+/* One element. */
+ALWAYS float get1(mega_dtype type, const void *x, int64_t i)
+{
+    return type == MEGA_BF16  ? mega_bf16_to_f32(((const uint16_t *)x)[i])
+           : type == MEGA_F16 ? mega_f16_to_f32(((const uint16_t *)x)[i])
+                              : ((const float *)x)[i];
+}
+
+ALWAYS void put1(mega_dtype type, void *x, int64_t i, float v)
+{
+    if (type == MEGA_BF16) ((uint16_t *)x)[i] = mega_f32_to_bf16(v);
+    else if (type == MEGA_F16)
+        ((uint16_t *)x)[i] = mega_f32_to_f16(v);
+    else
+        ((float *)x)[i] = v;
 }
 
 /* Results of at least this many bytes would leave the cache before they are read again. They are stored past the cache,
@@ -153,19 +260,19 @@ ALWAYS void vput_exact(uint16_t *x, int64_t i, vf v)
 #define STREAM_BYTES ((int64_t)16 << 20)
 
 /* Returns whether to store a result [rows, cols] at y past the cache: if it is large and its rows begin cache lines. */
-ALWAYS bool vstreams(bool is_bf16, const void *y, int64_t rows, int64_t cols)
+ALWAYS bool vstreams(mega_dtype type, const void *y, int64_t rows, int64_t cols)
 {
-    const int64_t row = cols * (is_bf16 ? 2 : 4);
+    const int64_t row = cols * vsize(type);
     return rows * row >= STREAM_BYTES && (((uint64_t)(uintptr_t)y | (uint64_t)row) & 63) == 0;
 }
 
 /* Like vput, but past the cache with `stream`. Call vstream_end after the last one. */
-ALWAYS void vput_stream(bool stream, bool is_bf16, void *x, int64_t i, vf v)
+ALWAYS void vput_stream(bool stream, mega_dtype type, void *x, int64_t i, vf v)
 {
 #if defined(__x86_64__)
     if (stream) {
-        if (is_bf16) {
-            const vh h = vround(v);
+        if (type != MEGA_F32) {
+            const vh h = vround(type, v);
 #if VECTOR_BYTES == 64
             _mm256_stream_si256((__m256i *)(void *)((uint16_t *)x + i), (__m256i)h);
 #elif VECTOR_BYTES == 32
@@ -186,7 +293,7 @@ ALWAYS void vput_stream(bool stream, bool is_bf16, void *x, int64_t i, vf v)
     }
 #endif
     (void)stream;
-    vput(is_bf16, x, i, v);
+    vput(type, x, i, v);
 }
 
 /* Makes the stores past the cache visible to other threads before anything that follows. */
@@ -207,38 +314,33 @@ ALWAYS __mmask16 vlanes(int64_t n)
 #endif
 
 /* Like vget and vput for only n < VL elements: the other lanes read as zero and are not written. */
-ALWAYS vf vget_n(bool is_bf16, const void *x, int64_t i, int64_t n)
+ALWAYS vf vget_n(mega_dtype type, const void *x, int64_t i, int64_t n)
 {
-    if (n >= VL) return vget(is_bf16, x, i);
+    if (n >= VL) return vget(type, x, i);
 #if defined(__AVX512BW__) && defined(__AVX512VL__) && VECTOR_BYTES == 64
-    if (is_bf16) return vwiden((vh)_mm256_maskz_loadu_epi16(vlanes(n), (const uint16_t *)x + i));
+    if (type != MEGA_F32) return vwiden(type, (vh)_mm256_maskz_loadu_epi16(vlanes(n), (const uint16_t *)x + i));
     return (vf)_mm512_maskz_loadu_ps(vlanes(n), (const float *)x + i);
 #else
     float lane[VL] = {0};
-    for (int64_t l = 0; l < n; l++)
-        lane[l] = is_bf16 ? mega_bf16_to_f32(((const uint16_t *)x)[i + l]) : ((const float *)x)[i + l];
+    for (int64_t l = 0; l < n; l++) lane[l] = get1(type, x, i + l);
     return vload(lane);
 #endif
 }
 
-ALWAYS void vput_n(bool is_bf16, void *x, int64_t i, int64_t n, vf v)
+ALWAYS void vput_n(mega_dtype type, void *x, int64_t i, int64_t n, vf v)
 {
     if (n >= VL) {
-        vput(is_bf16, x, i, v);
+        vput(type, x, i, v);
         return;
     }
 #if defined(__AVX512BW__) && defined(__AVX512VL__) && VECTOR_BYTES == 64
-    if (is_bf16) _mm256_mask_storeu_epi16((uint16_t *)x + i, vlanes(n), (__m256i)vround(v));
+    if (type == MEGA_F32) _mm512_mask_storeu_ps((float *)x + i, vlanes(n), (__m512)v);
     else
-        _mm512_mask_storeu_ps((float *)x + i, vlanes(n), (__m512)v);
+        _mm256_mask_storeu_epi16((uint16_t *)x + i, vlanes(n), (__m256i)vround(type, v));
 #else
     float lane[VL];
     vstore(lane, v);
-    for (int64_t l = 0; l < n; l++) {
-        if (is_bf16) ((uint16_t *)x)[i + l] = mega_f32_to_bf16(lane[l]);
-        else
-            ((float *)x)[i + l] = lane[l];
-    }
+    for (int64_t l = 0; l < n; l++) put1(type, x, i + l, lane[l]);
 #endif
 }
 

@@ -36,7 +36,7 @@ static float xent_run_sum(const float *x, float max, int64_t n)
         even += vexp2((vload(x + v) - max) * LOG2_E);
         odd += vexp2((vload(x + v + VL) - max) * LOG2_E);
     }
-    for (; v < n; v += VL) even += vkeep(vexp2((vget_n(false, x, v, n - v) - max) * LOG2_E), n - v);
+    for (; v < n; v += VL) even += vkeep(vexp2((vget_n(MEGA_F32, x, v, n - v) - max) * LOG2_E), n - v);
     return vsum(even + odd);
 }
 
@@ -58,32 +58,26 @@ static void xent_sum_rows(const mega_xent_sum_args *a, int64_t begin, int64_t en
 
 /* Computes the gradient of one row. x and dlogits point to the row and may be the same. label is a column, which may be
  * outside the valid ones. exp(x - max) * scale are the probabilities times factor. */
-ALWAYS void xent_grad_row(bool bf16, bool stream, void *dlogits, const float *x, int64_t valid, int64_t cols,
+ALWAYS void xent_grad_row(mega_dtype type, bool stream, void *dlogits, const float *x, int64_t valid, int64_t cols,
                           int64_t label, float max, float scale, float factor)
 {
     const bool is_here = label >= 0 && label < valid;
     const float label_logit = is_here ? x[label] : 0.0f; /* read before it may be overwritten */
     int64_t i = 0;
     for (; i + VL <= valid; i += VL)
-        vput_stream(stream, bf16, dlogits, i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
-    if (i < valid) vput_n(bf16, dlogits, i, valid - i, vexp2((vget_n(false, x, i, valid - i) - max) * LOG2_E) * scale);
-    for (int64_t v = valid; v < cols; v++) {
-        if (bf16) ((uint16_t *)dlogits)[v] = 0;
-        else
-            ((float *)dlogits)[v] = 0.0f;
-    }
+        vput_stream(stream, type, dlogits, i, vexp2((vload(x + i) - max) * LOG2_E) * scale);
+    if (i < valid)
+        vput_n(type, dlogits, i, valid - i, vexp2((vget_n(MEGA_F32, x, i, valid - i) - max) * LOG2_E) * scale);
+    for (int64_t v = valid; v < cols; v++) put1(type, dlogits, v, 0.0f);
     if (!is_here) return;
     vstream_end(stream); /* the element below may have been stored past the cache */
-    const float own = expf(label_logit - max) * scale - factor;
-    if (bf16) ((uint16_t *)dlogits)[label] = mega_f32_to_bf16(own);
-    else
-        ((float *)dlogits)[label] = own;
+    put1(type, dlogits, label, expf(label_logit - max) * scale - factor);
 }
 
-/* Returns a pointer to element `at` of dlogits, of either type. */
-ALWAYS void *xent_row(bool bf16, void *dlogits, int64_t at)
+/* Returns a pointer to element `at` of dlogits. */
+ALWAYS void *xent_row(mega_dtype type, void *dlogits, int64_t at)
 {
-    return bf16 ? (void *)((uint16_t *)dlogits + at) : (void *)((float *)dlogits + at);
+    return (char *)dlogits + at * vsize(type);
 }
 
 static float xent_denominator(const void *denominator)
@@ -103,12 +97,8 @@ static void xent_grad_rows(const mega_xent_grad_args *a, int64_t begin, int64_t 
         const int64_t at = r * a->ld, label = a->labels[r] - a->begin;
         const float *x = (const float *)a->logits + at;
         const float factor = (float)(a->loss_mask[r] * loss_factor / denominator);
-        if (a->head.dtype == MEGA_BF16)
-            xent_grad_row(true, false, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max,
-                          factor / sums[0], factor);
-        else
-            xent_grad_row(false, false, xent_row(false, a->dlogits, at), x, a->valid, a->cols, label, max,
-                          factor / sums[0], factor);
+        BY_TYPE(a->head.dtype, xent_grad_row(type, false, xent_row(type, a->dlogits, at), x, a->valid, a->cols, label,
+                                             max, factor / sums[0], factor));
     }
 }
 
@@ -148,8 +138,8 @@ static double xent_sweep(const float *x, int64_t valid, float *max)
 
 static void xent_rows(const mega_xent_args *a, int64_t begin, int64_t end)
 {
-    const bool bf16 = a->head.dtype == MEGA_BF16;
-    const bool stream = bf16 && a->dlogits != NULL && vstreams(true, a->dlogits, a->rows, a->ld);
+    const mega_dtype dtype = a->head.dtype;
+    const bool stream = dtype != MEGA_F32 && a->dlogits != NULL && vstreams(dtype, a->dlogits, a->rows, a->ld);
     const float denominator = xent_denominator(a->denominator);
     const double loss_factor = a->coefficient * a->head.step->loss_factor;
     for (int64_t r = begin; r < end; r++) {
@@ -161,12 +151,8 @@ static void xent_rows(const mega_xent_args *a, int64_t begin, int64_t end)
         if (a->dlogits == NULL) continue;
         const float factor = (float)(a->loss_mask[r] * loss_factor / denominator);
         const float scale = (float)(factor / sum);
-        if (bf16)
-            xent_grad_row(true, stream, xent_row(true, a->dlogits, at), x, a->valid, a->cols, label, max, scale,
-                          factor);
-        else
-            xent_grad_row(false, false, xent_row(false, a->dlogits, at), x, a->valid, a->cols, label, max, scale,
-                          factor);
+        BY_TYPE(dtype, xent_grad_row(type, stream && type != MEGA_F32, xent_row(type, a->dlogits, at), x, a->valid,
+                                     a->cols, label, max, scale, factor));
     }
     vstream_end(stream);
 }

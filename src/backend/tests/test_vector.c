@@ -77,15 +77,51 @@ static void test_bf16(void **state)
             float x;
             uint16_t lane[VL];
             memcpy(&x, &bits, sizeof x);
-            const vh narrow = vnarrow(vset(x));
+            const vh narrow = vnarrow(MEGA_BF16, vset(x));
             memcpy(lane, &narrow, sizeof lane);
             if (lane[VL - 1] != mega_f32_to_bf16(x)) fail_msg("%08x: %04x", bits, lane[VL - 1]);
             float wide[VL];
-            vstore(wide, vwiden(narrow));
+            vstore(wide, vwiden(MEGA_BF16, narrow));
             const float back = mega_bf16_to_f32(lane[0]);
             assert_memory_equal(&wide[0], &back, sizeof back);
         }
     }
+}
+
+/* Checks the F16 that bits round to. */
+static void check_f16(uint32_t bits)
+{
+    float x;
+    uint16_t lane[VL];
+    memcpy(&x, &bits, sizeof x);
+    const vh narrow = vnarrow(MEGA_F16, vset(x));
+    memcpy(lane, &narrow, sizeof lane);
+    if (lane[VL - 1] != mega_f32_to_f16(x))
+        fail_msg("%08x: %04x, expected %04x", bits, lane[VL - 1], mega_f32_to_f16(x));
+}
+
+static void test_f16(void **state)
+{
+    (void)state;
+    for (uint32_t half = 0; half < 65536; half++) {
+        uint16_t lane[VL];
+        for (int l = 0; l < VL; l++) lane[l] = (uint16_t)half;
+        vh h;
+        memcpy(&h, lane, sizeof h);
+        float wide[VL];
+        vstore(wide, vwiden(MEGA_F16, h));
+        const float expected = mega_f16_to_f32((uint16_t)half);
+        if (memcmp(&wide[0], &expected, sizeof expected) != 0)
+            fail_msg("%04x: %.9g, expected %.9g", half, (double)wide[0], (double)expected);
+        /* This number, and values below, at and above the midpoint to the next one. */
+        uint32_t bits;
+        memcpy(&bits, &expected, sizeof bits);
+        for (uint32_t i = 0; i < 3; i++) {
+            check_f16(bits + i);
+            check_f16(bits + 0xfff + i);
+        }
+    }
+    for (uint64_t u = 0; u <= UINT32_MAX; u += 16381) check_f16((uint32_t)u); /* denormal and large numbers */
 }
 
 static void test_lanes(void **state)
@@ -98,11 +134,11 @@ static void test_lanes(void **state)
     assert_true(vmax_lane(vload(x)) == x[VL - 1]);
     for (int n = 0; n < VL; n++) {
         for (int l = 0; l <= VL; l++) y[l] = -1.0f;
-        vput_n(false, y, 0, n, vload(x));
+        vput_n(MEGA_F32, y, 0, n, vload(x));
         for (int l = 0; l <= VL; l++) assert_true(y[l] == (l < n ? x[l] : -1.0f));
         vstore(y, vkeep(vload(x), n));
         for (int l = 0; l < VL; l++) assert_true(y[l] == (l < n ? x[l] : 0.0f));
-        vstore(y, vget_n(false, x, 0, n));
+        vstore(y, vget_n(MEGA_F32, x, 0, n));
         for (int l = 0; l < VL; l++) assert_true(y[l] == (l < n ? x[l] : 0.0f));
     }
     assert_false(vany(vload(x) != vload(x)));
@@ -113,10 +149,8 @@ static void test_lanes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_functions), cmocka_unit_test(test_edges), cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_f16),       cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

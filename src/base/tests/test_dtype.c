@@ -106,6 +106,28 @@ static void f16_agrees_with_the_processor(void **state)
 }
 #endif
 
+static void arrays_are_like_numbers(void **state)
+{
+    (void)state;
+    static const mega_dtype types[] = {MEGA_BF16, MEGA_F16};
+    static float wide[65536];
+    static uint16_t half[65536], back[65536];
+    for (int t = 0; t < 2; t++)
+        for (int64_t n = 65536; n > 65520; n--) { /* whole vectors, and some numbers more */
+            for (uint32_t h = 0; h < 65536; h++) half[h] = (uint16_t)h;
+            memset(wide, 0, sizeof wide);
+            mega_half_widen(wide, half, n, types[t]);
+            for (int64_t i = 0; i < 65536; i++)
+                assert_true(bits(wide[i]) == (i < n ? bits(mega_half_to_f32(half[i], types[t])) : 0));
+            for (int64_t i = 0; i < 65536; i++) wide[i] = from_bits((uint32_t)(i * 65539));
+            memset(back, 0, sizeof back);
+            mega_half_narrow(back, wide, n, types[t]);
+            for (int64_t i = 0; i < 65536; i++)
+                assert_true(back[i] == (i < n ? mega_f32_to_half(wide[i], types[t]) : 0));
+        }
+    assert_true(mega_dtype_is_half(MEGA_F16) && mega_dtype_is_half(MEGA_BF16) && !mega_dtype_is_half(MEGA_F32));
+}
+
 static void names_and_sizes(void **state)
 {
     (void)state;
@@ -130,6 +152,7 @@ int main(void)
         cmocka_unit_test(bf16_every_value),
         cmocka_unit_test(f16_every_value),
         cmocka_unit_test(f16_agrees_with_the_processor),
+        cmocka_unit_test(arrays_are_like_numbers),
         cmocka_unit_test(names_and_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,7 +156,8 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");
     kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not implemented yet");
     kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not implemented yet");
-    kit_refuse("plan", SHAPE "--fp16", "--fp16 is not implemented yet: use --bf16");
+    kit_refuse("plan", SHAPE "--fp16 --bf16",
+               "--bf16 True (argument 12) and --fp16 True (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not implemented yet");
     kit_refuse("plan", SHAPE "--optimizer muon", "\"muon\" is not implemented yet; implemented are adam, sgd");
     kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not implemented yet");
@@ -209,11 +210,11 @@ static void mistakes_are_collected(void **state)
     const mega_status st =
         kit_parse(&c, "plan",
                   "--num-layers two --hidden-size 64 --num-attention-heads 5 --seq-length 32 --micro-batch-size 4 "
-                  "--hiden-size 3 4 5 --fp16 --global-batch-size 6");
+                  "--hiden-size 3 4 5 --swiglu --global-batch-size 6");
     assert_int_equal(st, MEGA_ERR_USAGE);
     const char *text = mega_error_message();
     kit_assert_has(text, "5 mistakes:\n  1. --num-layers: \"two\" is not a whole number\n  2. --hiden-size");
-    kit_assert_has(text, "3. --fp16 is not implemented yet");
+    kit_assert_has(text, "3. --swiglu is not implemented yet");
     kit_assert_has(text, "--num-attention-heads 5 (argument 5) does not divide --hidden-size 64 (argument 3); heads "
                          "that do: 1, 2, 4, 8");
     kit_assert_has(text, "--global-batch-size 6 (argument 16) is not a multiple of --micro-batch-size 4");

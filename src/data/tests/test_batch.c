@@ -78,16 +78,16 @@ static void fill(const sketch *k, int64_t from)
 
 static double number(const void *x, mega_dtype dtype, int i)
 {
-    return dtype == MEGA_F64    ? ((const double *)x)[i]
-           : dtype == MEGA_BF16 ? (double)mega_bf16_to_f32(((const uint16_t *)x)[i])
-                                : (double)((const float *)x)[i];
+    return dtype == MEGA_F64           ? ((const double *)x)[i]
+           : mega_dtype_is_half(dtype) ? (double)mega_half_to_f32(((const uint16_t *)x)[i], dtype)
+                                       : (double)((const float *)x)[i];
 }
 
 static void samples_arrive_in_the_compute_type(void **state)
 {
     (void)state;
-    static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F64};
-    for (int n = 0; n < 3; n++) {
+    static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F64, MEGA_F16};
+    for (int n = 0; n < 4; n++) {
         sketch k;
         begin(&k, types[n]);
         assert_int_equal(mega_batch_num_inputs(k.batch), 3);

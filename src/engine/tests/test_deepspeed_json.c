@@ -3,6 +3,7 @@
 #include "../../config/config_impl.h"
 #include "../setup_options.h"
 #include "kit.h"
+#include "megalith/engine_commands.h"
 #include "megalith/log.h"
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +130,15 @@ static const struct {
     {"ademamix_alpha", "ademamix-alpha", "0.5", "0.25"},
     {"ademamix_steps", "ademamix-steps", "5", "6"},
     {"seed", "seed", "7", "8"},
+    {"fp16", "fp16", NULL, "false"},
     {"bf16", "bf16", NULL, "false"},
+    {"loss_scale", "loss-scale", "2", "4"},
+    {"initial_loss_scale", "initial-loss-scale", "256", "512"},
+    {"initial_scale_power", "initial-scale-power", "3", "4"},
+    {"min_loss_scale", "min-loss-scale", "0.5", "0.25"},
+    {"loss_scale_window", "loss-scale-window", "2", "3"},
+    {"hysteresis", "hysteresis", "4", "3"},
+    {"consecutive_hysteresis", "consecutive-hysteresis", NULL, "false"},
     {"fp64", "fp64", NULL, "false"},
     {"num_threads", "num-threads", "2", "3"},
     {"no_pack_weights", "no-pack-weights", NULL, "false"},
@@ -359,8 +368,16 @@ static void mistakes(void **state)
          "expected an array"},
         {"{" GOOD ", \"zero_optimization\": {\"stage\": 4}}", MEGA_ERR_USAGE,
          "\"zero_optimization.stage\" 4 (mega_setup.config, line 1): expected 0, 1, 2 or 3"},
-        {"{" GOOD ",\n\"fp16\": {\n\"enabled\": true}}", MEGA_ERR_UNSUPPORTED,
-         "\"fp16.enabled\" (mega_setup.config, line 3): true is not implemented yet: use \"bf16\""},
+        {"{" GOOD ",\n\"fp16\": {\n\"fp16_master_weights_and_grads\": true}}", MEGA_ERR_UNSUPPORTED,
+         "\"fp16.fp16_master_weights_and_grads\" (mega_setup.config, line 3): true is not implemented yet: master"},
+        {"{" GOOD ", \"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", MEGA_ERR_USAGE,
+         "a run has one precision; give one"},
+        {"{" GOOD ", \"fp16\": {\"loss_scale\": -1}}", MEGA_ERR_USAGE,
+         "\"fp16.loss_scale\" (mega_setup.config, line 1): -1 must not be negative"},
+        {"{" GOOD ", \"fp16\": {\"hysteresis\": 0}}", MEGA_ERR_USAGE,
+         "\"fp16.hysteresis\" (mega_setup.config, line 1): 0 must be"},
+        {"{" GOOD ", \"fp16\": {\"initial_scale_power\": 2, \"min_loss_scale\": 8, \"enabled\": true}}", MEGA_ERR_USAGE,
+         "the smallest loss scale"},
         {"{" GOOD ", \"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}}", MEGA_ERR_UNSUPPORTED,
          "\"cpu\" is not implemented yet: memory beyond"},
         {"{" GOOD ", \"scheduler\": {\"type\": \"StepLR\", \"params\": {\"warmup_num_steps\": 5}}}", MEGA_ERR_USAGE,
@@ -410,10 +427,45 @@ static void files_and_argv(void **state)
     assert_int_equal(parse(&c, "{}", line), MEGA_ERR_USAGE);
     assert_has(mega_error_message(), "(argument 2) and mega_setup.config: give one of them");
     end(&c);
-    assert_int_equal(parse(&c, "{\"stage\": 1, \"fp16\": {\"enabled\": true}}", "--zero-stge 1"), MEGA_ERR_USAGE);
+    assert_int_equal(parse(&c, "{\"stage\": 1, \"amp\": {\"enabled\": true}}", "--zero-stge 1"), MEGA_ERR_USAGE);
     assert_has(mega_error_message(), "\"stage\" (mega_setup.config, line 1)");
-    assert_has(mega_error_message(), "\"fp16.enabled\"");
+    assert_has(mega_error_message(), "\"amp.enabled\"");
     assert_has(mega_error_message(), "--zero-stge");
+    end(&c);
+}
+
+/* A JSON that enables fp16 has DeepSpeed's first scale and its rules, an option Megatron-LM's. */
+static void the_loss_scale_follows_its_source(void **state)
+{
+    (void)state;
+    setup_values c;
+    mega_engine_options o;
+    assert_int_equal(parse(&c, "{" GOOD ", \"fp16\": {\"enabled\": true}}", ""), MEGA_OK);
+    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+    assert_true(o.compute == MEGA_F16 && o.loss_scale.rules == MEGA_SCALE_DEEPSPEED);
+    assert_true(o.loss_scale.initial == 65536 && o.loss_scale.fixed == 0 && o.loss_scale.least == 1);
+    end(&c);
+    assert_int_equal(parse(&c,
+                           "{" GOOD ", \"fp16\": {\"enabled\": true, \"loss_scale\": 0, \"initial_scale_power\": 5, "
+                           "\"loss_scale_window\": 7, \"hysteresis\": 3, \"consecutive_hysteresis\": true, "
+                           "\"min_loss_scale\": 4, \"auto_cast\": true}}",
+                           ""),
+                     MEGA_OK);
+    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+    assert_true(o.loss_scale.initial == 32 && o.loss_scale.fixed == 0 && o.loss_scale.least == 4);
+    assert_true(o.loss_scale.window == 7 && o.loss_scale.hysteresis == 3 && o.loss_scale.consecutive_hysteresis);
+    end(&c);
+    assert_int_equal(parse(&c, "{" GOOD ", \"fp16\": {\"enabled\": true, \"loss_scale\": 384}}", ""), MEGA_OK);
+    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+    assert_true(o.loss_scale.fixed == 384);
+    end(&c);
+    assert_int_equal(parse(&c, "{" GOOD "}", "--fp16"), MEGA_OK);
+    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+    assert_true(o.compute == MEGA_F16 && o.loss_scale.rules == MEGA_SCALE_MEGATRON);
+    assert_true(o.loss_scale.initial == 4294967296.0);
+    end(&c);
+    assert_int_equal(parse(&c, "{" GOOD "}", "--fp16 --initial-scale-power 3 --initial-loss-scale 4"), MEGA_ERR_USAGE);
+    assert_has(mega_error_message(), "both are the first loss scale; give one of them");
     end(&c);
 }
 
@@ -460,10 +512,13 @@ static void keys_are_known_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_sources),      cmocka_unit_test(keys_set_options),
-        cmocka_unit_test(batch_sizes),        cmocka_unit_test(mistakes),
-        cmocka_unit_test(files_and_argv),     cmocka_unit_test(errors_are_spelled_as_written),
-        cmocka_unit_test(keys_are_known_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(three_sources),
+                                       cmocka_unit_test(keys_set_options),
+                                       cmocka_unit_test(batch_sizes),
+                                       cmocka_unit_test(mistakes),
+                                       cmocka_unit_test(files_and_argv),
+                                       cmocka_unit_test(errors_are_spelled_as_written),
+                                       cmocka_unit_test(the_loss_scale_follows_its_source),
+                                       cmocka_unit_test(keys_are_known_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,7 @@ static void rig_open(rig *r, const setting *s)
     r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
     need(mega_team_create(s->threads > 0 ? s->threads : 1, &r->team));
     mega_engine_options o = engine_run_options(BATCH, s->micro_batch, s->still ? 0 : 1e-2);
+    o.loss_scale.fixed = 1024; /* of fp16 */
     o.dropout_seed += s->more_seed;
     o.compute = s->compute;
     o.plain = s->plain;
@@ -145,8 +146,8 @@ static void per_token_loss_does_not_see_micro_batches(void **state)
 static void threads_and_repetition_change_no_bit(void **state)
 {
     (void)state;
-    static const mega_dtype type[] = {MEGA_F32, MEGA_BF16};
-    for (int i = 0; i < 2; i++) {
+    static const mega_dtype type[] = {MEGA_F32, MEGA_BF16, MEGA_F16};
+    for (int i = 0; i < 3; i++) {
         const setting one = {.compute = type[i], .micro_batch = 2, .dropout = 0.1, .threads = 1};
         setting three = one;
         three.threads = 3;

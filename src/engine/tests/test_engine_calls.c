@@ -163,7 +163,7 @@ CREATE_WITH(create_without_ramp, o.batch.micro_step = 0)
 CREATE_WITH(create_for_other_ranks, o.batch.micro_step = 4)
 CREATE_WITH(create_with_odd_batch, o.batch.global_batch = 5)
 CREATE_WITH(create_with_stage_7, o.zero_stage = 7)
-CREATE_WITH(create_with_f16, o.compute = MEGA_F16)
+CREATE_WITH(create_with_i32, o.compute = MEGA_I32)
 
 /* A call that is one expression with a status. */
 #define CALL(name, ...)               \
@@ -325,7 +325,7 @@ static const struct {
     ROW(create_for_other_ranks, "expected 2, micro_batch (2) times 1"),
     ROW(create_with_odd_batch, "batch.global_batch 5; expected a multiple of batch.micro_step (2)"),
     ROW(create_with_stage_7, "zero_stage 7; expected 0, 1, 2 or 3"),
-    ROW(create_with_f16, "expected f32, bf16 or f64"),
+    ROW(create_with_i32, "expected f32, bf16, f16 or f64"),
     ROW(step_empty, "the parameters have no values; call mega_engine_initialize or mega_engine_load"),
     ROW(evaluate_empty, "the parameters have no values"),
     ROW(save_empty, "the parameters have no values"),
@@ -460,7 +460,7 @@ static void wrong_calls_are_answered(void **state)
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             mega_error_clear();
             const mega_status st = wrong[i].call(&s);
-            if (st != MEGA_ERR_USAGE && wrong[i].call != create_with_f16)
+            if (st != MEGA_ERR_USAGE && wrong[i].call != create_with_i32)
                 fail_msg("%s: %s, \"%s\"", wrong[i].name, mega_status_name(st), mega_error_message());
             if (st == MEGA_OK || strstr(mega_error_message(), wrong[i].said) == NULL)
                 fail_msg("%s said \"%s\", expected \"%s\"", wrong[i].name, mega_error_message(), wrong[i].said);

@@ -1,5 +1,5 @@
 /* Every row of the op table, run in a program: gradients against finite differences in double, fused and unfused, and
- * the plain kernels against the fast ones in f32 and bf16. A row that no case reaches makes the test fail. */
+ * the plain kernels against the fast ones in f32, bf16 and f16. A row that no case reaches makes the test fail. */
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/memory.h"
@@ -183,16 +183,16 @@ static void bench_free(bench *b)
 
 static double get(const void *x, mega_dtype t, int64_t i)
 {
-    return t == MEGA_F64    ? ((const double *)x)[i]
-           : t == MEGA_BF16 ? (double)mega_bf16_to_f32(((const uint16_t *)x)[i])
-                            : (double)((const float *)x)[i];
+    return t == MEGA_F64           ? ((const double *)x)[i]
+           : mega_dtype_is_half(t) ? (double)mega_half_to_f32(((const uint16_t *)x)[i], t)
+                                   : (double)((const float *)x)[i];
 }
 
 static void put(void *x, mega_dtype t, int64_t i, double v)
 {
     if (t == MEGA_F64) ((double *)x)[i] = v;
-    else if (t == MEGA_BF16)
-        ((uint16_t *)x)[i] = mega_f32_to_bf16((float)v);
+    else if (mega_dtype_is_half(t))
+        ((uint16_t *)x)[i] = mega_f32_to_half((float)v, t);
     else
         ((float *)x)[i] = (float)v;
 }
@@ -353,8 +353,9 @@ static void expect_near(const bench *b, const char *what, const void *fast, cons
                         int64_t n)
 {
     /* f32: sums of at most a few hundred terms in another order. bf16: results near a rounding boundary may round the
-     * other way, an ulp of 2^-8 on some elements, and the next op reads them. */
-    const double tolerance = b->program->g->dtype == MEGA_F32 ? 2e-5 : 1e-2;
+     * other way, an ulp of 2^-8 on some elements, and the next op reads them. f16 has three more bits. */
+    const mega_dtype type = b->program->g->dtype;
+    const double tolerance = type == MEGA_F32 ? 2e-5 : type == MEGA_BF16 ? 1e-2 : 1.25e-3;
     const double d = distance(fast, plain, dtype, n);
     if (!(d <= tolerance))
         fail_msg("%s (%lld x %lld) in %s: %s differs by %.3g", b->c->name, (long long)b->s.T, (long long)b->s.C,
@@ -397,6 +398,7 @@ static void fast_kernels_match_plain_ones(void **state)
             if (all_sizes[s].C == 1 && strncmp(cases[i].name, "layer_norm", 10) == 0) continue;
             compare(&cases[i], all_sizes[s], MEGA_F32, reached);
             compare(&cases[i], all_sizes[s], MEGA_BF16, reached);
+            compare(&cases[i], all_sizes[s], MEGA_F16, reached);
         }
     for (int k = OP_NONE + 1; k < OP_COUNT; k++)
         if (!reached[k] && mega_op_table[k]->bind != NULL)

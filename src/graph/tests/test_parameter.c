@@ -237,7 +237,7 @@ static void mistakes_are_named(void **state)
     assert_non_null(strstr(mega_error_message(), "its 3 parts have 3 rows together, it has 4"));
     assert_int_equal(mega_params_initialize(p, 1), MEGA_ERR_USAGE);
     assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS), MEGA_ERR_USAGE);
-    assert_int_equal(mega_params_place(p, MEGA_F16, 0), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_params_place(p, MEGA_I32, 0), MEGA_ERR_UNSUPPORTED);
     assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_OK);
     assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_ERR_USAGE);
     r = matrix("late", 4, 4);

@@ -161,7 +161,7 @@ static void mistakes_of_a_program_are_named(void **state)
     end(&k);
 
     mega_graph *g = NULL;
-    assert_int_equal(mega_graph_create(MEGA_F16, NULL, NULL, &g), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(mega_graph_create(MEGA_I32, NULL, NULL, &g), MEGA_ERR_UNSUPPORTED);
     must(mega_graph_create(MEGA_F64, NULL, NULL, &g));
     o.differentiate = false;
     assert_int_equal(mega_program_build(g, &o, &p), MEGA_ERR_UNSUPPORTED);

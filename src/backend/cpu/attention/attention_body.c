@@ -29,7 +29,7 @@ ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b,
 ALWAYS head_rows head_rows_of(const attention_head *w, const void *x, int64_t ld, int64_t head, int64_t i)
 {
     const mega_attention_args *a = w->a;
-    return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype == MEGA_BF16};
+    return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype};
 }
 
 /* Returns the first key that query i sees. */
@@ -293,7 +293,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     unpack_turned(&out, t->ot, state.shrink, rows);
     float *lse = (float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;
     for (int64_t c = 0; c < rows; c += VL)
-        vput_n(false, lse, c, rows - c, vload(state.max + c) * LN_2 + vlog(vload(state.sum + c)));
+        vput_n(MEGA_F32, lse, c, rows - c, vload(state.max + c) * LN_2 + vlog(vload(state.sum + c)));
 }
 
 /* Packs the keys and values of block j. */

@@ -1,20 +1,20 @@
 /* Attention of new rows over a key/value cache. The cache is read from memory only once; this read bounds the speed of
  * a decode step. */
 
-ALWAYS float dot_typed(bool bf16, const void *x, int64_t x_at, const void *y, int64_t y_at, int64_t n)
+ALWAYS float dot_typed(mega_dtype type, const void *x, int64_t x_at, const void *y, int64_t y_at, int64_t n)
 {
     vf sum = vset(0.0f);
-    for (int64_t d = 0; d < n; d += VL) sum += vget_n(bf16, x, x_at + d, n - d) * vget_n(bf16, y, y_at + d, n - d);
+    for (int64_t d = 0; d < n; d += VL) sum += vget_n(type, x, x_at + d, n - d) * vget_n(type, y, y_at + d, n - d);
     return vsum(sum);
 }
 
 /* One query over the first `keys` keys at `at` in the caches. p is a buffer for `capacity` scores, rounded up to VL. */
-ALWAYS void cached_query(bool bf16, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h, int64_t at,
-                         int64_t keys)
+ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h,
+                         int64_t at, int64_t keys)
 {
     const int64_t D = a->head_dim, ld = a->kv_heads * D, padded = (keys + VL - 1) / VL * VL;
     for (int64_t j = 0; j < keys; j++)
-        p[j] = dot_typed(bf16, a->q, row * a->ld_q + h * D, a->k_cache, at + j * ld, D) * (float)a->scale;
+        p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, at + j * ld, D) * (float)a->scale;
     for (int64_t j = keys; j < padded; j++) p[j] = -INFINITY;
     vf max = vload(p), sum = vset(0.0f);
     for (int64_t j = VL; j < padded; j += VL) max = vmax(max, vload(p + j));
@@ -27,15 +27,16 @@ ALWAYS void cached_query(bool bf16, const mega_attention_cached_args *a, float *
     const float inverse = 1.0f / vsum(sum);
     for (int64_t d = 0; d < D; d += VL) {
         vf out = vset(0.0f);
-        for (int64_t j = 0; j < keys; j++) out += p[j] * vget_n(bf16, a->v_cache, at + j * ld + d, D - d);
-        vput_n(bf16, a->out, row * a->ld_out + h * D + d, D - d, out * inverse);
+        for (int64_t j = 0; j < keys; j++) out += p[j] * vget_n(type, a->v_cache, at + j * ld + d, D - d);
+        vput_n(type, a->out, row * a->ld_out + h * D + d, D - d, out * inverse);
     }
 }
 
-ALWAYS void cached_items_typed(bool bf16, const mega_attention_cached_args *a, int64_t begin, int64_t end, float *p)
+ALWAYS void cached_items_typed(mega_dtype type, const mega_attention_cached_args *a, int64_t begin, int64_t end,
+                               float *p)
 {
     const int64_t D = a->head_dim, G = a->kv_heads, per_group = a->heads / G;
-    const size_t width = (size_t)D * (bf16 ? 2 : 4), element = bf16 ? 2 : 4;
+    const size_t element = (size_t)vsize(type), width = (size_t)D * element;
     for (int64_t item = begin; item < end; item++) {
         const int64_t b = item / G, g = item % G, at = (b * a->capacity * G + g) * D;
         for (int64_t i = 0; i < a->rows; i++) {
@@ -47,7 +48,7 @@ ALWAYS void cached_items_typed(bool bf16, const mega_attention_cached_args *a, i
                 memcpy((char *)a->v_cache + to, (const char *)a->v + from, width);
             }
             for (int64_t h = g * per_group; h < (g + 1) * per_group; h++) {
-                if (position < a->capacity) cached_query(bf16, a, p, row, h, at, position + 1);
+                if (position < a->capacity) cached_query(type, a, p, row, h, at, position + 1);
                 else
                     memset((char *)a->out + (size_t)(row * a->ld_out + h * D) * element, 0, width);
             }
@@ -57,7 +58,5 @@ ALWAYS void cached_items_typed(bool bf16, const mega_attention_cached_args *a, i
 
 static void attention_cached_items(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch)
 {
-    if (a->head.dtype == MEGA_BF16) cached_items_typed(true, a, begin, end, scratch);
-    else
-        cached_items_typed(false, a, begin, end, scratch);
+    BY_TYPE(a->head.dtype, cached_items_typed(type, a, begin, end, scratch));
 }

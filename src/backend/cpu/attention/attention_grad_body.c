@@ -122,9 +122,7 @@ static void grad_delta(const mega_attention_grad_args *g, const attention_head *
         ask_for_row(&o, r + ROWS_AHEAD, rows);
         for (int64_t d = 0; d < o.width; d += VL) {
             const int64_t x_at = o.at + r * o.ld + d, y_at = y.at + r * y.ld + d, n = o.width - d;
-            if (o.bf16) sum += vget_n(true, o.x, x_at, n) * vget_n(true, y.x, y_at, n);
-            else
-                sum += vget_n(false, o.x, x_at, n) * vget_n(false, y.x, y_at, n);
+            BY_ROWS_TYPE(o.type, sum += vget_n(type, o.x, x_at, n) * vget_n(type, y.x, y_at, n));
         }
         t->delta[r] = vsum(sum);
         t->lse[r] = lse[r] * LOG2_E;

@@ -9,11 +9,22 @@
 #define PER_WORD    (PAIRS ? 2 : 1)
 #define QUERY_GRAIN (PAIRS ? GRAIN : STRIP) /* queries of a block are padded to a multiple of this */
 
+/* Like BY_TYPE. Pairs are always BF16. */
+#if PAIRS
+#define BY_ROWS_TYPE(dtype, call)          \
+    do {                                   \
+        const mega_dtype type = MEGA_BF16; \
+        call;                              \
+    } while (0)
+#else
+#define BY_ROWS_TYPE BY_TYPE
+#endif
+
 /* The rows of a tensor for one head of one sequence. */
 typedef struct head_rows {
     const void *x;
     int64_t at, ld, width; /* index of the first element; distance of rows in elements; elements per row */
-    bool bf16;
+    mega_dtype type;
 } head_rows;
 
 /* Number of rows by which prefetching is ahead: the rows of a head are far apart, often each on its own page. */
@@ -22,7 +33,7 @@ typedef struct head_rows {
 ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
 {
     if (i >= rows) return;
-    const int64_t size = x->bf16 ? 2 : 4;
+    const int64_t size = vsize(x->type);
     const char *at = (const char *)x->x + (x->at + i * x->ld) * size;
     for (int64_t b = 0; b < x->width * size; b += 64) __builtin_prefetch(at + b);
 }
@@ -37,7 +48,7 @@ typedef struct rows_ahead {
 
 ALWAYS void ahead_add(rows_ahead *t, head_rows x)
 {
-    const int64_t size = x.bf16 ? 2 : 4;
+    const int64_t size = vsize(x.type);
     t->at[t->tensors] = (uintptr_t)x.x + (uintptr_t)(x.at * size);
     t->stride[t->tensors++] = x.ld * size;
     t->bytes = x.width * size;
@@ -213,11 +224,11 @@ static void attention_product(float *c, const float *a, int64_t lda, const float
 #endif
 
 /* Returns words [w, w + VL) of row i: VL elements or, with PAIRS, 2 VL. Zeros after the end of the row. */
-ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
+ALWAYS vf row_words(const mega_dtype type, const head_rows *x, int64_t i, int64_t w)
 {
     const int64_t at = x->at + i * x->ld + w * PER_WORD, n = x->width - w * PER_WORD;
 #if PAIRS
-    (void)bf16;
+    (void)type;
     if (n >= 2 * VL) {
         vf v;
         memcpy(&v, (const uint16_t *)x->x + at, sizeof v);
@@ -229,16 +240,16 @@ ALWAYS vf row_words(const bool bf16, const head_rows *x, int64_t i, int64_t w)
     memcpy(&v, few, sizeof v);
     return v;
 #else
-    return n > 0 ? vget_n(bf16, x->x, at, n) : vset(0.0f);
+    return n > 0 ? vget_n(type, x->x, at, n) : vset(0.0f);
 #endif
 }
 
 /* Returns words of elements [d, d + VL) from consecutive rows: from row i or, with PAIRS, from rows 2 i and 2 i + 1. */
-ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t rows, int64_t d)
+ALWAYS vf column_words(const mega_dtype type, const head_rows *x, int64_t i, int64_t rows, int64_t d)
 {
     const int64_t n = x->width - d;
 #if PAIRS
-    (void)bf16;
+    (void)type;
     vh h[2];
     for (int l = 0; l < 2; l++) {
         const int64_t row = 2 * i + l, at = x->at + row * x->ld + d;
@@ -251,30 +262,29 @@ ALWAYS vf column_words(const bool bf16, const head_rows *x, int64_t i, int64_t r
     return (vf)(__builtin_convertvector(h[0], vu) | __builtin_convertvector(h[1], vu) << 16);
 #else
     if (i >= rows || n <= 0) return vset(0.0f);
-    return vget_n(bf16, x->x, x->at + i * x->ld + d, n);
+    return vget_n(type, x->x, x->at + i * x->ld + d, n);
 #endif
 }
 
 /* Packs to dst[i, w): rows [0, rows) along their elements, and zeros in rows [rows, padded). */
-ALWAYS void pack_rows_typed(const bool bf16, float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
+ALWAYS void pack_rows_typed(const mega_dtype type, float *dst, int64_t ld, const head_rows *x, int64_t rows,
+                            int64_t padded)
 {
     for (int64_t i = 0; i < padded; i++) {
         ask_for_row(x, i + ROWS_AHEAD, rows);
-        for (int64_t w = 0; w < ld; w += VL) vstore(dst + i * ld + w, i < rows ? row_words(bf16, x, i, w) : vset(0.0f));
+        for (int64_t w = 0; w < ld; w += VL) vstore(dst + i * ld + w, i < rows ? row_words(type, x, i, w) : vset(0.0f));
     }
 }
 
 static void pack_rows(float *dst, int64_t ld, const head_rows *x, int64_t rows, int64_t padded)
 {
-    if (x->bf16) pack_rows_typed(true, dst, ld, x, rows, padded);
-    else
-        pack_rows_typed(false, dst, ld, x, rows, padded);
+    BY_ROWS_TYPE(x->type, pack_rows_typed(type, dst, ld, x, rows, padded));
 }
 
 /* Transposes rows [0, rows) into columns, with zeros up to column `padded`. Writes dst[w, i), with BLOCK words between
  * rows, from words w of row i; with `along`, writes dst[d, i), with BLOCK / PER_WORD words between rows, from elements
  * d of the rows along i. */
-ALWAYS void pack_columns_typed(const bool bf16, const bool along, float *dst, const head_rows *x, int64_t rows,
+ALWAYS void pack_columns_typed(const mega_dtype type, const bool along, float *dst, const head_rows *x, int64_t rows,
                                int64_t padded)
 {
     const int64_t ld = along ? BLOCK / PER_WORD : BLOCK, columns = along ? padded / PER_WORD : padded;
@@ -284,8 +294,8 @@ ALWAYS void pack_columns_typed(const bool bf16, const bool along, float *dst, co
             vf r[VL];
 #pragma GCC unroll 16
             for (int l = 0; l < VL; l++)
-                r[l] = along          ? column_words(bf16, x, i + l, rows, w)
-                       : i + l < rows ? row_words(bf16, x, i + l, w)
+                r[l] = along          ? column_words(type, x, i + l, rows, w)
+                       : i + l < rows ? row_words(type, x, i + l, w)
                                       : vset(0.0f);
             vtranspose(r);
 #pragma GCC unroll 16
@@ -296,9 +306,7 @@ ALWAYS void pack_columns_typed(const bool bf16, const bool along, float *dst, co
 ALWAYS void pack_columns(const bool along, float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
     for (int64_t i = 0; i < rows; i++) ask_for_row(x, i, rows);
-    if (x->bf16) pack_columns_typed(true, along, dst, x, rows, padded);
-    else
-        pack_columns_typed(false, along, dst, x, rows, padded);
+    BY_ROWS_TYPE(x->type, pack_columns_typed(type, along, dst, x, rows, padded));
 }
 
 static void pack_turned(float *dst, const head_rows *x, int64_t rows, int64_t padded)
@@ -316,18 +324,16 @@ static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t pad
 #endif
 
 /* Copies rows to dst as panels of BLOCK columns [BLOCK / PER_WORD, BLOCK], with zeros up to row `padded`. */
-ALWAYS void pack_panels_typed(const bool bf16, float *dst, const head_rows *x, int64_t rows, int64_t padded)
+ALWAYS void pack_panels_typed(const mega_dtype type, float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
     for (int64_t d = 0; d < attention_round(x->width, GRAIN); d += VL)
         for (int64_t i = 0; i < padded / PER_WORD; i++)
-            vstore(dst + d / BLOCK * (BLOCK * BLOCK) + i * BLOCK + d % BLOCK, column_words(bf16, x, i, rows, d));
+            vstore(dst + d / BLOCK * (BLOCK * BLOCK) + i * BLOCK + d % BLOCK, column_words(type, x, i, rows, d));
 }
 
 static void pack_panels(float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
-    if (x->bf16) pack_panels_typed(true, dst, x, rows, padded);
-    else
-        pack_panels_typed(false, dst, x, rows, padded);
+    BY_ROWS_TYPE(x->type, pack_panels_typed(type, dst, x, rows, padded));
 }
 
 /* Writes rows [0, rows) of x = factor[i] * columns [0, rows) of src[width, BLOCK). */
@@ -345,9 +351,7 @@ static void unpack_turned(const head_rows *x, const float *src, const float *fac
             memcpy(lines, r, sizeof lines);
             for (int64_t l = 0; l < VL && l < rows - i; l++) {
                 const int64_t at = x->at + (i + l) * x->ld + d;
-                if (x->bf16) vput_n(true, to, at, x->width - d, vload(lines[l]));
-                else
-                    vput_n(false, to, at, x->width - d, vload(lines[l]));
+                BY_ROWS_TYPE(x->type, vput_n(type, to, at, x->width - d, vload(lines[l])));
             }
         }
 }
@@ -361,9 +365,7 @@ static void unpack_panels(const head_rows *x, const float *src, int64_t panel, i
         for (int64_t d = 0; d < x->width; d += VL) {
             const int64_t at = x->at + i * x->ld + d;
             const vf v = vload(src + d / BLOCK * panel + i * BLOCK + d % BLOCK) * scale;
-            if (x->bf16) vput_n(true, to, at, x->width - d, v);
-            else
-                vput_n(false, to, at, x->width - d, v);
+            BY_ROWS_TYPE(x->type, vput_n(type, to, at, x->width - d, v));
         }
     }
 }

@@ -1,6 +1,6 @@
 /* GEMM on packed panels (Goto, van de Geijn 2008). b is packed in panels of GEMM_NR columns, [k][GEMM_NR]. Blocks of a
  * are packed by the thread that uses them, in panels of GEMM_MR rows, [k][GEMM_MR], or read in place. A tile of c stays
- * in registers over one block of k. Packing widens bf16 to float, so both types run the same loops. Every element is
+ * in registers over one block of k. Packing widens 16-bit numbers to float, so all types run the same loops. Every element is
  * summed in the same order for any division of the work: over each block of k from zero, blocks in order. */
 
 #if VECTOR_BYTES >= 64
@@ -14,21 +14,26 @@ typedef float v8 __attribute__((vector_size(32)));
 typedef uint16_t v8h __attribute__((vector_size(16)));
 typedef uint32_t v8u __attribute__((vector_size(32)));
 
-ALWAYS v8 load8(bool bf16, const void *x, int64_t i)
+ALWAYS v8 load8(mega_dtype type, const void *x, int64_t i)
 {
-    if (bf16) {
+    v8 v;
+    if (type == MEGA_BF16) {
         v8h h;
         memcpy(&h, (const uint16_t *)x + i, sizeof h);
         return (v8)(__builtin_convertvector(h, v8u) << 16);
     }
-    v8 v;
+#if defined(__F16C__)
+    if (type == MEGA_F16) return (v8)_mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)x + i)));
+#else
+    if (type == MEGA_F16) {
+        float lane[8];
+        for (int l = 0; l < 8; l += VL) vstore(lane + l, vget(type, x, i + l));
+        memcpy(&v, lane, sizeof v);
+        return v;
+    }
+#endif
     memcpy(&v, (const float *)x + i, sizeof v);
     return v;
-}
-
-ALWAYS float load1(bool bf16, const void *x, int64_t i)
-{
-    return bf16 ? mega_bf16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
 }
 
 /* Transposes 8 x 8. */
@@ -77,7 +82,7 @@ ALWAYS void transpose4(float *restrict dst, const int width, const v8 r[4])
 }
 
 /* Packs dst[k][width] from lines along k: line i is at x + i*ld. Only `lines` of width exist; the rest are zeros. */
-ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
+ALWAYS void pack_lines(mega_dtype type, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                        int64_t lines, int64_t depth)
 {
     int64_t k = 0;
@@ -89,54 +94,52 @@ ALWAYS void pack_lines(bool bf16, const int width, float *restrict dst, const vo
                 v8 r[8];
                 if (here == 4) {
 #pragma GCC unroll 4
-                    for (int j = 0; j < 4; j++) r[j] = load8(bf16, x, at + (i + j) * ld + k);
+                    for (int j = 0; j < 4; j++) r[j] = load8(type, x, at + (i + j) * ld + k);
                     transpose4(dst + k * width + i, width, r);
                     continue;
                 }
 #pragma GCC unroll 8
-                for (int j = 0; j < 8; j++) r[j] = load8(bf16, x, at + (i + (j < here ? j : 0)) * ld + k);
+                for (int j = 0; j < 8; j++) r[j] = load8(type, x, at + (i + (j < here ? j : 0)) * ld + k);
                 transpose8(r);
 #pragma GCC unroll 8
                 for (int j = 0; j < 8; j++) memcpy(dst + (k + j) * width + i, &r[j], (size_t)here * sizeof(float));
             }
     for (; k < depth; k++)
-        for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? load1(bf16, x, at + i * ld + k) : 0.0f;
+        for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? get1(type, x, at + i * ld + k) : 0.0f;
 }
 
 /* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. */
-ALWAYS void pack_across(bool bf16, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
+ALWAYS void pack_across(mega_dtype type, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                         int64_t columns, int64_t depth)
 {
-    if (columns == width && !bf16)
+    if (columns == width && type == MEGA_F32)
         for (int64_t k = 0; k < depth; k++)
             memcpy(dst + k * width, (const float *)x + at + k * ld, (size_t)width * sizeof(float));
     else if (columns == width && width % 8 == 0)
         for (int64_t k = 0; k < depth; k++)
 #pragma GCC unroll 4
             for (int i = 0; i < width; i += 8) {
-                const v8 v = load8(true, x, at + k * ld + i);
+                const v8 v = load8(type, x, at + k * ld + i);
                 memcpy(dst + k * width + i, &v, sizeof v);
             }
     else
         for (int64_t k = 0; k < depth; k++)
-            for (int i = 0; i < width; i++) dst[k * width + i] = i < columns ? load1(bf16, x, at + k * ld + i) : 0.0f;
+            for (int i = 0; i < width; i++) dst[k * width + i] = i < columns ? get1(type, x, at + k * ld + i) : 0.0f;
 }
 
-ALWAYS void pack_panel(bool bf16, const int width, float *dst, const void *x, int64_t ld, bool along_k, int64_t line,
-                       int64_t lines, int64_t k, int64_t depth)
+ALWAYS void pack_panel(mega_dtype type, const int width, float *dst, const void *x, int64_t ld, bool along_k,
+                       int64_t line, int64_t lines, int64_t k, int64_t depth)
 {
-    if (along_k) pack_lines(bf16, width, dst, x, line * ld + k, ld, lines, depth);
+    if (along_k) pack_lines(type, width, dst, x, line * ld + k, ld, lines, depth);
     else
-        pack_across(bf16, width, dst, x, k * ld + line, ld, lines, depth);
+        pack_across(type, width, dst, x, k * ld + line, ld, lines, depth);
 }
 
 /* Packs one panel: columns [n, n + GEMM_NR) of op(b), of which only `columns` exist, and rows [k, k + depth). */
 static void gemm_pack_b_panel(const mega_gemm_args *a, float *dst, int64_t n, int64_t columns, int64_t k, int64_t depth)
 {
     const int64_t width = columns < GEMM_NR ? columns : GEMM_NR;
-    if (a->head.dtype == MEGA_BF16) pack_panel(true, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth);
-    else
-        pack_panel(false, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth);
+    BY_TYPE(a->head.dtype, pack_panel(type, GEMM_NR, dst, a->b, a->ldb, a->trans_b, n, width, k, depth));
 }
 
 /* Packs panels [begin, end) of columns [n, n + columns) of op(b), rows [k, k + depth). */
@@ -176,10 +179,8 @@ static void gemm_pack_a(const mega_gemm_args *a, float *dst, int64_t m, int64_t 
 {
     for (int64_t i = 0; i < rows; i += GEMM_MR) {
         const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
-        if (a->head.dtype == MEGA_BF16)
-            pack_panel(true, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
-        else
-            pack_panel(false, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth);
+        BY_TYPE(a->head.dtype,
+                pack_panel(type, GEMM_MR, dst + i * depth, a->a, a->lda, !a->trans_a, m + i, height, k, depth));
         if (sums) gemm_panel_sum((float *)a->row_sum + m + i, dst + i * depth, height, depth);
     }
 }
@@ -264,13 +265,13 @@ ALWAYS void gemm_tile_sum(const bool in_place, gemm_tile *t, gemm_rows rows, con
 }
 
 /* Stores a whole tile if c is float: c = the sums, plus `from` and the bias if these are given. */
-ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, const float *from, int64_t ldc, bool bias_bf16,
+ALWAYS void gemm_tile_store(const gemm_tile *t, float *c, const float *from, int64_t ldc, mega_dtype bias_type,
                             const void *bias, int64_t n)
 {
     vf b0 = vset(0.0f), b1 = b0;
     if (bias != NULL) {
-        b0 = vget(bias_bf16, bias, n);
-        b1 = vget(bias_bf16, bias, n + VL);
+        b0 = vget(bias_type, bias, n);
+        b1 = vget(bias_type, bias, n + VL);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < GEMM_MR; r++) {
@@ -305,7 +306,8 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
                              int64_t columns)
 {
     const mega_gemm_args *a = b->args;
-    const bool bf16_bias = a->head.dtype == MEGA_BF16, is_float = a->c_dtype == MEGA_F32;
+    const mega_dtype type = a->c_dtype;
+    const bool is_float = type == MEGA_F32;
     const void *from = gemm_addend(b, is_float);
     for (int64_t r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++) {
@@ -313,14 +315,14 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
             if (left <= 0) continue;
             float *sums = is_float || b->sums == NULL ? NULL : b->sums + (row + r) * b->ld_sums + column + h * VL;
             vf v = t->sum[r][h];
-            if (sums != NULL && !b->first) v = vget_n(false, sums, 0, left) + v;
+            if (sums != NULL && !b->first) v = vget_n(MEGA_F32, sums, 0, left) + v;
             if (!is_float && !b->last) {
-                vput_n(false, sums, 0, left, v);
+                vput_n(MEGA_F32, sums, 0, left, v);
                 continue;
             }
-            if (from != NULL) v = vget_n(!is_float, from, at, left) + v;
-            if (b->last && a->bias != NULL) v += vget_n(bf16_bias, a->bias, n, left);
-            vput_n(!is_float, a->c, at, left, v);
+            if (from != NULL) v = vget_n(type, from, at, left) + v;
+            if (b->last && a->bias != NULL) v += vget_n(a->head.dtype, a->bias, n, left);
+            vput_n(type, a->c, at, left, v);
         }
 }
 
@@ -330,7 +332,7 @@ ALWAYS void gemm_tile_ask(const gemm_block *b, int64_t row, int64_t height, int6
     const mega_gemm_args *a = b->args;
     const bool is_float = a->c_dtype == MEGA_F32;
     if (a->residual == NULL || !(is_float ? b->first : b->last)) return;
-    const int64_t size = is_float ? 4 : 2;
+    const int64_t size = vsize(a->c_dtype);
     const char *at = (const char *)a->residual + (row * a->ldc + b->n + column) * size;
     for (int64_t r = 0; r < height; r++, at += a->ldc * size) {
         __builtin_prefetch(at);
@@ -359,9 +361,7 @@ ALWAYS void gemm_tile_run(const bool in_place, const gemm_block *b, gemm_rows ro
     }
     const float *from = gemm_addend(b, true);
     if (from != NULL) from += at;
-    if (a->head.dtype == MEGA_BF16) gemm_tile_store(&t, c, from, a->ldc, true, bias, b->n + column);
-    else
-        gemm_tile_store(&t, c, from, a->ldc, false, bias, b->n + column);
+    BY_TYPE(a->head.dtype, gemm_tile_store(&t, c, from, a->ldc, type, bias, b->n + column));
 }
 
 /* Up to this number of columns, rows of a that are along k are read in place: with few panels, packing costs more than
@@ -404,7 +404,7 @@ static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64
 ALWAYS gemm_wish gemm_wish_b(const gemm_block *b, int64_t p, int64_t tile, int64_t tiles)
 {
     const mega_gemm_args *a = b->args;
-    const int64_t size = a->head.dtype == MEGA_BF16 ? 2 : 4, column = p * GEMM_NR, left = b->columns - column;
+    const int64_t size = vsize(a->head.dtype), column = p * GEMM_NR, left = b->columns - column;
     const int64_t columns = left < GEMM_NR ? left : GEMM_NR;
     const int64_t rows = a->trans_b ? columns : b->depth, wide = a->trans_b ? b->depth : columns;
     const int64_t run = (wide * size + 63) / 64, part = (rows * run + tiles - 1) / tiles, first = tile * part;

@@ -12,7 +12,7 @@ extern "C" {
 typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_backend_kind;
 
 typedef struct mega_backend_options {
-    bool bf16, fp64;         /* neither: fp32; fp64 needs the plain kernels */
+    bool fp16, bf16, fp64;   /* none: fp32; fp64 needs the plain kernels */
     mega_dtype params_dtype; /* type of computation and activations; derived from the two flags */
     mega_backend_kind backend;
     int64_t num_threads;  /* derived if not given; at least 1 */

@@ -2,6 +2,7 @@
 #ifndef MEGALITH_DTYPE_H
 #define MEGALITH_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -44,6 +45,23 @@ static inline uint16_t mega_f32_to_bf16(float f)
 }
 float mega_f16_to_f32(uint16_t h);
 uint16_t mega_f32_to_f16(float f);
+
+/* Both 16-bit types, with the type as an argument. Arithmetic on them is in float. */
+static inline bool mega_dtype_is_half(mega_dtype t)
+{
+    return t == MEGA_BF16 || t == MEGA_F16;
+}
+static inline float mega_half_to_f32(uint16_t h, mega_dtype t)
+{
+    return t == MEGA_BF16 ? mega_bf16_to_f32(h) : mega_f16_to_f32(h);
+}
+static inline uint16_t mega_f32_to_half(float f, mega_dtype t)
+{
+    return t == MEGA_BF16 ? mega_f32_to_bf16(f) : mega_f32_to_f16(f);
+}
+/* Arrays of n numbers: out[i] = x[i], the same numbers as above, in vectors where the processor has them. */
+void mega_half_widen(float *out, const uint16_t *x, int64_t n, mega_dtype t);
+void mega_half_narrow(uint16_t *out, const float *x, int64_t n, mega_dtype t);
 
 #ifdef __cplusplus
 }

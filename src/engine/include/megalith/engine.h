@@ -165,14 +165,15 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* i: sample of the
 typedef struct mega_step_result {
     double loss;      /* sum of coefficient * loss over the losses of the model, or 0 if it has none; the caller's loss
                          of mega_engine_backward_from is not included */
-    double grad_norm; /* before clipping */
+    double grad_norm; /* before clipping; NAN in a skipped step */
     /* Each loss and metric, in the order of mega_engine_metric_name: the mean over all micro-batches of sum / weight
      * or, with per_token_loss, the total of the sums divided by the total of the weights. NAN for one that only
      * evaluation computes. */
     double metric[MEGA_METRICS];
     double clip_factor;
+    double loss_scale; /* of this step; 1 unless fp16 */
+    bool skipped;      /* fp16: a gradient overflowed; weights, optimizer states and schedule did not change */
     int64_t grad_zeros;
-    bool skipped;            /* no weight was updated, because a gradient overflowed in fp16; never so yet */
     double lr, weight_decay; /* used by this update */
     int64_t samples, tokens, micro_batches;
     double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */
@@ -181,7 +182,8 @@ typedef struct mega_step_result {
 /* Collective over the world. Runs one step: the forward and backward passes of all micro-batches in the order of the
  * pipeline schedule, then the update.
  *
- * Returns MEGA_ERR_NUMERIC if the loss or a gradient is not finite: the message names the step, the samples and the
+ * With fp16 a step whose loss or gradients are not finite is skipped, and the loss scale falls. Returns
+ * MEGA_ERR_NUMERIC if the loss or a gradient is not finite, with fp16 only at the smallest loss scale: the message names the step, the samples and the
  * first op whose output was not. Returns MEGA_ERR_USAGE if the engine does not train, if an input of the batch is not
  * filled, or if an id, label or position is out of its range: the message names the input and the sample. Also returns
  * any status that a callback of the data set returns. */
@@ -228,11 +230,11 @@ MEGA_CHECK_RESULT mega_status mega_engine_set_accumulation_boundary(mega_engine 
 /* ---- queries: local ---- */
 
 int64_t mega_engine_global_steps(const mega_engine *e);  /* updates, including skipped ones */
-int64_t mega_engine_skipped_steps(const mega_engine *e); /* 0: fp16 is not supported yet */
+int64_t mega_engine_skipped_steps(const mega_engine *e); /* of these, skipped: gradients overflowed in fp16 */
 int64_t mega_engine_micro_steps(const mega_engine *e);
 int64_t mega_engine_global_samples(const mega_engine *e);
 double mega_engine_lr(const mega_engine *e);               /* learning rate of the next update */
-double mega_engine_loss_scale(const mega_engine *e);       /* 1: fp16 is not supported yet */
+double mega_engine_loss_scale(const mega_engine *e);       /* of the next step; 1 unless fp16 */
 double mega_engine_global_grad_norm(const mega_engine *e); /* that of the last update; NAN before the first */
 int64_t mega_engine_train_batch_size(const mega_engine *e);
 int64_t mega_engine_train_micro_batch_size(const mega_engine *e); /* samples per data-parallel rank */

@@ -7,6 +7,7 @@
 #include "megalith/engine.h"
 #include "megalith/engine_settings.h"
 #include "megalith/graph.h"
+#include "megalith/loss_scale.h"
 #include "megalith/model_parts.h"
 #include "megalith/parameter.h"
 #include "megalith/profile.h"
@@ -19,7 +20,7 @@ extern "C" {
 #endif
 
 struct mega_engine_options {
-    mega_dtype compute;       /* F32, BF16, F64 (plain kernels only) */
+    mega_dtype compute;       /* F32, BF16, F16, F64 (plain kernels only) */
     bool plain;               /* use plain kernels */
     mega_team *team;          /* borrowed; NULL: one thread */
     mega_world *world;        /* borrowed; NULL: one rank */
@@ -36,6 +37,8 @@ struct mega_engine_options {
     bool no_pack_weights; /* GEMMs pack weights at each call: less memory, more time */
     bool per_token_loss;  /* mean over tokens of a step, not over micro-batches; needs one trained loss */
     double clip_grad;     /* 0: no clipping */
+    /* Only with compute F16. fixed and initial 0: a dynamic scale with Megatron-LM's rules and defaults. */
+    mega_loss_scale_options loss_scale;
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
     mega_lr_schedule schedule;
@@ -96,10 +99,11 @@ mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *datase
                                       mega_loss_sums *sums);
 
 typedef struct mega_engine_progress {
-    int64_t iteration;              /* completed steps */
+    int64_t iteration;              /* completed steps, with those skipped */
+    int64_t skipped;                /* of these, skipped: their gradients overflowed in fp16 */
     int64_t consumed_samples;       /* training samples used */
     int64_t consumed_valid_samples; /* counted by the caller; saved and loaded with the rest */
-    int64_t schedule_samples;       /* the position in the learning-rate schedule */
+    int64_t schedule_samples;       /* the position in the learning-rate schedule, which skipped steps do not advance */
     int64_t schedule_steps;         /* the same in updates, for DeepSpeed's schedules */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);

@@ -49,6 +49,7 @@ void mega_engine_rule_batch_divides(mega_engine_settings *s);
 void mega_engine_rule_accumulation(mega_engine_settings *s);
 void mega_engine_rule_rampup(mega_engine_settings *s);
 void mega_engine_rule_precision(mega_engine_settings *s);
+void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
 void mega_engine_rule_units_agree(mega_engine_settings *s);
 void mega_engine_rule_learning_rate(mega_engine_settings *s);

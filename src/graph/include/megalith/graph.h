@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* dtype is that of activations and weights: F32, BF16 or F64. Errors while describing are kept in the graph and
+/* dtype is that of activations and weights: F32, BF16, F16 or F64. Errors while describing are kept in the graph and
  * returned by mega_graph_status, so that a model function reads like formulas. params is borrowed; it may be empty,
  * because describing declares parameters (mega_builder_param), and its parameters need not be placed until
  * mega_program_build. */

@@ -24,7 +24,7 @@ typedef struct mega_model_sizes {
     int64_t cache; /* MEGA_GENERATE: positions of the key-value cache */
 } mega_model_sizes;
 
-/* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16 or F64. The
+/* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16, F16 or F64. The
  * layout and the rows of m are borrowed until destroy. Returns MEGA_ERR_USAGE for a mistake in the model or a part
  * without layers. */
 mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layout, mega_dtype compute,

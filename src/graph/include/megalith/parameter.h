@@ -156,7 +156,7 @@ mega_status mega_params_sum_shards(const mega_params *p, const char *what, doubl
 mega_status mega_params_persist(mega_params *p, int64_t elements);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
- * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16 or F64; masters and gradients
+ * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and gradients
  * are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
  * mega_params_allocate; before that, every query except for pointers works (plan, dry run). */
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);

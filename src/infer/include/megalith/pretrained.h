@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 typedef struct mega_pretrained_options {
-    mega_dtype compute; /* F32, BF16 or F64 */
+    mega_dtype compute; /* F32, BF16, F16 or F64 */
     bool plain;
     int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
     mega_team *team;          /* borrowed until fini; reads and runs; may be NULL */

@@ -1,9 +1,11 @@
 /* Options of the optimizer and of what changes from step to step: batch size, learning rate, weight decay. Sizes are
  * samples, intervals iterations unless the name says samples.
- * Its rows are in optim/options.c, optim/lr_schedule.c and optim/step_schedule_options.c. */
+ * Its rows are in optim/options.c, optim/lr_schedule.c, optim/step_schedule_options.c and
+ * optim/loss_scale.c. */
 #ifndef MEGALITH_OPTIM_OPTIONS_H
 #define MEGALITH_OPTIM_OPTIONS_H
 
+#include "megalith/loss_scale.h"
 #include "megalith/optim.h"
 #include "megalith/option.h"
 #include "megalith/schedule.h"
@@ -30,6 +32,14 @@ typedef struct mega_optim_options {
     double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
     mega_weight_decay_style weight_decay_incr_style;
 
+    /* the loss scale of fp16 */
+    double loss_scale; /* static; 0 or NAN: dynamic */
+    double initial_loss_scale, min_loss_scale;
+    int64_t initial_scale_power; /* of 2, instead of initial_loss_scale */
+    int64_t loss_scale_window, hysteresis;
+    bool consecutive_hysteresis;
+    mega_loss_scale_rules loss_scale_rules; /* follows from where --fp16 was given */
+
     double lr, min_lr, lr_warmup_init;
     mega_lr_style lr_decay_style;
     int64_t lr_decay_iters, lr_decay_samples; /* 0: the whole training */
@@ -43,7 +53,9 @@ typedef struct mega_optim_options {
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
-    mega_optim_learning_section, mega_optim_scheduler_section;
+    mega_optim_learning_section, mega_optim_scheduler_section, mega_optim_scale_section;
+mega_loss_scale_options mega_loss_scale_from_options(const mega_optim_options *o);
+double mega_loss_scale_of_power(const mega_optim_options *o); /* the value that initial_scale_power stands for */
 /* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
 mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_schedule *out);
 /* One of DeepSpeed's schedules, or kind NONE. o->lr must be known where the schedule reads it. */

@@ -30,7 +30,7 @@ typedef struct mega_update_options {
     const bool *is_reduced;
     /* elements of the buffer in which small partial gradients are summed over tp together; 0: 2^18 */
     int64_t packed_elements;
-    int num_sums; /* numbers in mega_update_step.sum */
+    int num_sums;      /* numbers in mega_update_step.sum */
     mega_world *world; /* borrowed; gathers in progress advance between instructions. NULL: they do not */
 } mega_update_options;
 
@@ -57,7 +57,6 @@ typedef struct mega_update_step {
     double clip_factor, grad_factor;
     int64_t update; /* number of this update, from 1 */
     mega_update_verdict verdict;
-    bool skipped; /* nothing was updated, and the run goes on; never so yet */
 } mega_update_step;
 
 /* Makes the program. optimizer, its parameters and its layout must outlive it. Nothing large is allocated. */
