@@ -290,6 +290,11 @@ const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
     return engine_is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
 }
 
+const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e)
+{
+    return engine_is_given(e, "mega_engine_step_schedule") ? &e->options.step_schedule : NULL;
+}
+
 mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 {
     return engine_is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;

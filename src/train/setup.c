@@ -234,6 +234,12 @@ mega_status train_check_state(const trainer *t)
 static void say_schedule(const trainer *t)
 {
     const mega_lr_schedule *s = mega_engine_schedule(t->engine);
+    const mega_step_schedule *steps = mega_engine_step_schedule(t->engine);
+    if (steps->kind != MEGA_SCHEDULER_NONE) {
+        train_line(t, " > using the checkpoint's schedule: %s; weight decay %g to %g", mega_scheduler_name(steps->kind),
+                   s->start_weight_decay, s->end_weight_decay);
+        return;
+    }
     train_line(t,
                " > using the checkpoint's schedule: learning rate %g to %g, %s over %.0f samples with %.0f of warm-up; "
                "weight decay %g to %g",

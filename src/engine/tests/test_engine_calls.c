@@ -194,6 +194,7 @@ CALL(whole_null, recorded(mega_engine_whole(NULL)))
 CALL(optimizer_null, recorded(mega_engine_optimizer(NULL)))
 CALL(layout_null, recorded(mega_engine_layout(NULL)))
 CALL(schedule_null, recorded(mega_engine_schedule(NULL)))
+CALL(step_schedule_null, recorded(mega_engine_step_schedule(NULL)))
 CALL(progress_null, recorded(mega_engine_progress_get(NULL)))
 CALL(chunks_null, mega_engine_chunks(NULL) == 0 ? recorded(NULL) : 0)
 CALL(sample_null, mega_engine_sample(NULL, 0) == -1 ? recorded(NULL) : 0)
@@ -336,6 +337,7 @@ static const struct {
     ROW(optimizer_null, "the engine is NULL"),
     ROW(layout_null, "the engine is NULL"),
     ROW(schedule_null, "the engine is NULL"),
+    ROW(step_schedule_null, "the engine is NULL"),
     ROW(progress_null, "the engine is NULL"),
     ROW(chunks_null, "the engine is NULL"),
     ROW(sample_null, "the engine is NULL"),

@@ -110,6 +110,7 @@ static void a_resumed_cycle_has_the_same_bits(void **state)
     mega_engine_destroy(first);
     mega_engine *second = open_engine(NULL, "--lr 1"); /* a C program continues the schedule of the checkpoint */
     need(mega_engine_load_checkpoint(second, folder, NULL, NULL, &found, NULL));
+    assert_int_equal(mega_engine_step_schedule(second)->kind, MEGA_SCHEDULER_ONE_CYCLE);
     for (int i = 3; i < 8; i++) step(second);
     need(mega_engine_get_param(whole, "net.wte.weight", NULL, API_IDS * API_WIDTH, a));
     need(mega_engine_get_param(second, "net.wte.weight", NULL, API_IDS * API_WIDTH, b));

@@ -109,6 +109,7 @@ typedef struct mega_engine_progress {
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
 /* Returns the schedule that the engine was created with, or that a load has read from a checkpoint. */
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
+const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e); /* kind NONE: the one above counts */
 
 /* ---- observing steps ---- */
 
