@@ -9,7 +9,7 @@ fox_lines 60 >t.txt
 allocations() { # ITERATIONS OPTIONS…: how many the whole run makes
     local iterations=$1
     shift
-    rm -rf events m.jsonl count
+    rm -rf events m.jsonl m.jsonl.run.json count
     env FAULT_OP=allocation FAULT_AT=1000000000 FAULT_COUNT="$work/count" LD_PRELOAD="$shim" \
         "$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --micro-batch-size 2 \
         --global-batch-size 4 --lr 1e-3 --lr-decay-style constant --tokenizer-type ByteTokenizer --data-path t_text_document \
