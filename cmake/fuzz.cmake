@@ -31,12 +31,14 @@ foreach(fuzzer ${fuzzers})
     set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
     add_dependencies(fuzzers ${stem})
 endforeach()
-# Compiles only the tables and rules of options from the rooms that have them.
+# Compiles only the tables and rules of options from the rooms that have them, so they may call nothing that
+# needs a kernel.
 if(TARGET fuzz_options)
     file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
         ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
         ${CMAKE_SOURCE_DIR}/src/train/preset.c ${CMAKE_SOURCE_DIR}/src/train/derive.c ${CMAKE_SOURCE_DIR}/src/engine/settings.c
-        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/optim/options.c ${CMAKE_SOURCE_DIR}/src/optim/lr_schedule.c
+        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/engine/json_keys.c ${CMAKE_SOURCE_DIR}/src/optim/*options*.c
+        ${CMAKE_SOURCE_DIR}/src/optim/*_schedule.c ${CMAKE_SOURCE_DIR}/src/optim/loss_scale.c
         ${CMAKE_SOURCE_DIR}/src/comm/options.c ${CMAKE_SOURCE_DIR}/src/backend/options.c ${CMAKE_SOURCE_DIR}/src/graph/options.c
         ${CMAKE_SOURCE_DIR}/src/model/options.c)
     target_sources(fuzz_options PRIVATE ${option_files})

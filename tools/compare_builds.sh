@@ -44,7 +44,7 @@ options_of() {
         decay=grows) echo --start-weight-decay 0 --end-weight-decay 0.2 --weight-decay-incr-style linear ;;
         lr=root) echo --lr-decay-style inverse-square-root --lr-warmup-samples 4 ;;
         lr=*) echo "--lr-decay-style ${word#*=} --min-lr 1e-4 --lr-warmup-samples 4" ;;
-        optimizer=sgd) echo --optimizer sgd ;;
+        optimizer=*) echo "--optimizer ${word#*=}" ;;
         ramp=1) echo --rampup-batch-size 4 4 8 ;; # as many samples in all
         micro=*) echo "--micro-batch-size ${word#*=}" ;;
         threads=*) echo "--num-threads ${word#*=}" ;;

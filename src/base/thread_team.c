@@ -14,8 +14,8 @@
  * and the mutex closes the gap between announcing and waiting. */
 #include "base_impl.h"
 #include "megalith/assert.h"
-#include "megalith/memory.h"
 #include "megalith/core_lending.h"
+#include "megalith/memory.h"
 #include "megalith/threads.h"
 
 #include <dlfcn.h>

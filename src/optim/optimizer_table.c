@@ -97,14 +97,6 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
     return b != NULL ? b->row.name : "unknown";
 }
 
-bool mega_optimizer_kind_has_betas(mega_optimizer_kind kind)
-{
-    const optimizer_builtin *b = optimizer_builtin_of(kind);
-    for (int i = 0; b != NULL && b->row.option[i] != NULL; i++)
-        if (strcmp(b->row.option[i], "beta1") == 0) return true;
-    return false;
-}
-
 /* ---- options ---- */
 
 typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT } setting_range;

@@ -3,8 +3,8 @@
 #define MEGA_RECORD_IMPL_H
 
 #include "comm_impl.h"
-#include "megalith/record.h"
 #include "megalith/core_lending.h"
+#include "megalith/record.h"
 #include "watch/record_wire.h"
 
 #include <stdatomic.h>

@@ -2,6 +2,7 @@
  * and the results of all together are compared with one rank and with the formulas of the updates. */
 #include "kit.h"
 #include "megalith/update.h"
+#include "optimizer_row.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -420,6 +421,18 @@ static void options_are_checked(void **state)
     rank_close(&r);
 }
 
+/* OneCycle moves the betas of the optimizers that have them. */
+static void betas_are_those_of_the_table(void **state)
+{
+    (void)state;
+    for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
+        const char *const *option = optimizer_builtin_of(kind)->row.option;
+        bool has_betas = false;
+        for (; *option != NULL; option++) has_betas |= strcmp(*option, "beta1") == 0;
+        if (mega_optimizer_kind_has_betas(kind) != has_betas) fail_msg("%s", mega_optimizer_kind_name(kind));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +442,7 @@ int main(void)
         cmocka_unit_test(zeroes_what_is_not_skipped),
         cmocka_unit_test(finds_what_is_not_finite),
         cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(betas_are_those_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

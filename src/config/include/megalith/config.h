@@ -57,8 +57,8 @@ typedef struct mega_composition {
     size_t commands;
     const mega_option_section *key; /* DeepSpeed JSON keys that are not options here; only their JSON columns are used.
                                        NULL: the composition reads no JSON */
-    const char *reader;  /* if there are no commands: what reads these options, for messages ("an engine") */
-    const char *instead; /* if there are no commands: what the user can call to list the options */
+    const char *reader;             /* if there are no commands: what reads these options, for messages ("an engine") */
+    const char *instead;            /* if there are no commands: what the user can call to list the options */
     /* Called after the command line has been read. Returns the JSON to read: a text that begins with '{', or a file
      * name; NULL: none. json_name is the name of such a text in messages. */
     const char *(*json)(mega_options *o);
