@@ -1,7 +1,7 @@
 /* All bodies, for the instruction set and VECTOR_BYTES of the file that includes this one. */
 #include "cpu/attention/attention_impl.h"
 #include "cpu/bodies.h"
-#include "cpu/vector.h"
+#include "cpu/vector_math.h"
 
 #include "cpu/elementwise_body.c"
 #include "cpu/philox_body.c"

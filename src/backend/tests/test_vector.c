@@ -1,9 +1,9 @@
-/* Checks the functions of cpu/vector.h against the C library in double, and their rounding against the scalar rounding.
+/* Checks the functions of cpu/vector_math.h against the C library in double, and their rounding against the scalar rounding.
  * This file is compiled for the base instruction set with the widest vectors, so that the code runs on any machine. */
 #define VECTOR_BYTES 64
 #include "kit.h"
 
-#include "cpu/vector.h"
+#include "cpu/vector_math.h"
 
 /* Applies one vector function to n numbers. */
 typedef enum function { EXP, LOGISTIC2, LOGISTIC2_COARSE, CDF } function;

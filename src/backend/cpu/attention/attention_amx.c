@@ -3,7 +3,7 @@
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #include "cpu/attention/attention_impl.h"
-#include "cpu/vector.h"
+#include "cpu/vector_math.h"
 
 #define PAIRS             1
 #define PRODUCTS_BY_TILES 1
