@@ -181,60 +181,61 @@ static void refuse(const image *f, const char *name)
     assert_non_null(strstr(mega_error_message(), "x.safetensors"));
 }
 
+/* Headers that are refused, the size of the data after them, and the error of the reference implementation. */
+static const struct {
+    const char *header;
+    size_t data;
+    const char *name;
+} wrong_file[] = {
+    {"", 0, "InvalidHeaderDeserialization"},
+    {"[]", 0, "InvalidHeaderDeserialization"},
+    {"{", 0, "InvalidHeaderDeserialization"},
+    {"{}x", 0, "InvalidHeaderDeserialization"},
+    {"{\"\xff\":1}", 0, "InvalidHeader:"},
+    {"{\"\xc0\xaf\":1}", 0, "InvalidHeader:"},
+    {"{\"\xed\xa0\x80\":1}", 0, "InvalidHeader:"},
+    {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,4]}}", 4,
+     "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+     "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+     "\"data_offsets\":[0,4]}}",
+     4, "InvalidHeaderDeserialization"},
+    {"{\"\\ud800\":1}", 0, "InvalidHeaderDeserialization"},
+    {"{\"a\\u0000\":1}", 0, "InvalidHeaderDeserialization"},
+    {"{\"a\nb\":1}", 0, "InvalidHeaderDeserialization"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "InvalidHeaderDeserialization"},
+    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "InvalidHeaderDeserialization"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, "InvalidOffset(a)"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,0]}}", 4, "InvalidOffset(a)"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
+     "offsets\":[0,4]}}",
+     8, "InvalidOffset(b)"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
+     "offsets\":[5,9]}}",
+     9, "InvalidOffset(b)"},
+    {"{\"a\":{\"dtype\":\"I32\",\"shape\":[2,18446744073709551614],\"data_offsets\":[0,16]}}", 16,
+     "ValidationOverflow"},
+    {"{\"a\":{\"dtype\":\"I32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,16]}}", 16, "ValidationOverflow"},
+    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "MisalignedSlice"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "TensorInvalidInfo"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "MetadataIncompleteBuffer"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 6, "MetadataIncompleteBuffer"},
+};
+
 static void refuses(void **state)
 {
     (void)state;
-    static const struct {
-        const char *header;
-        size_t data;
-        const char *name;
-    } c[] = {
-        {"", 0, "InvalidHeaderDeserialization"},
-        {"[]", 0, "InvalidHeaderDeserialization"},
-        {"{", 0, "InvalidHeaderDeserialization"},
-        {"{}x", 0, "InvalidHeaderDeserialization"},
-        {"{\"\xff\":1}", 0, "InvalidHeader:"},
-        {"{\"\xc0\xaf\":1}", 0, "InvalidHeader:"},
-        {"{\"\xed\xa0\x80\":1}", 0, "InvalidHeader:"},
-        {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],\"data_offsets\":[0,4]}}", 4,
-         "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
-         "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
-         "\"data_offsets\":[0,4]}}",
-         4, "InvalidHeaderDeserialization"},
-        {"{\"\\ud800\":1}", 0, "InvalidHeaderDeserialization"},
-        {"{\"a\\u0000\":1}", 0, "InvalidHeaderDeserialization"},
-        {"{\"a\nb\":1}", 0, "InvalidHeaderDeserialization"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "InvalidHeaderDeserialization"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "InvalidHeaderDeserialization"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, "InvalidOffset(a)"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,0]}}", 4, "InvalidOffset(a)"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
-         "offsets\":[0,4]}}",
-         8, "InvalidOffset(b)"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
-         "offsets\":[5,9]}}",
-         9, "InvalidOffset(b)"},
-        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[2,18446744073709551614],\"data_offsets\":[0,16]}}", 16,
-         "ValidationOverflow"},
-        {"{\"a\":{\"dtype\":\"I32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,16]}}", 16,
-         "ValidationOverflow"},
-        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "MisalignedSlice"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "TensorInvalidInfo"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "MetadataIncompleteBuffer"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 6, "MetadataIncompleteBuffer"},
-    };
-    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        const image f = file_of(c[i].header, 0, c[i].data);
-        refuse(&f, c[i].name);
+    for (size_t i = 0; i < sizeof wrong_file / sizeof *wrong_file; i++) {
+        const image f = file_of(wrong_file[i].header, 0, wrong_file[i].data);
+        refuse(&f, wrong_file[i].name);
     }
     image f = file_of("{}", 0, 0);
     f.size = 7;
