@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import ranks
+import texts
 
 CORES = len(os.sched_getaffinity(0))
 BEFORE = os.environ.get("MEGA_BENCH_BEFORE", "")
@@ -419,7 +420,7 @@ def tokenizer_against_before(bench):
             raise bench.NotMeasured(f"no {path}")
     with contextlib.ExitStack() as stack:
         documents = os.path.join(new_folder(bench, stack), "documents")
-        bench.write_documents(documents, bench.texts_of(source))
+        texts.write_documents(documents, texts.texts_of(source))
         now, before = (closing(stack, bench.Server([p, "serve", documents, vocab])) for p in programs)
         ids = {s: s.ask("encode")[3] for s in (now, before)}
         rounds, _ = bench.interleave([lambda: now.number("encode"), lambda: before.number("encode")])

@@ -51,6 +51,37 @@ run_tests() {
     return 1
 }
 
+# Plants one mistake, runs its tests, prints and counts the outcome, and removes the mistake.
+plant() { # PATCH
+    local patch=$1 name began outcome what needs tests others
+    name=$(basename "$patch" .patch) began=$SECONDS failed=
+    mapfile -t tests < <(tests_named "$(head_line tests "$patch")")
+    needs=$(head_line needs "$patch")
+    if [ -n "$needs" ] && ! grep -qw "$needs" /proc/cpuinfo; then
+        outcome=skipped what="this processor has no $needs"
+    elif [ ${#tests[@]} -eq 0 ]; then
+        outcome=stale what="no test fits '$(head_line tests "$patch")'"
+    elif ! git apply --unidiff-zero "$patch" 2>"$log"; then
+        outcome=stale what="does not apply: $(head -1 "$log")"
+    else
+        run_tests "${tests[@]}"
+        case $? in
+        0)
+            mapfile -t others < <(other_tests "${name%%_*}")
+            run_tests "${others[@]}"
+            outcome=survived what="passes ${tests[*]}; ${failed:-nothing} notices it"
+            ;;
+        1) outcome=caught what="by $failed" ;;
+        *) outcome=stale what="does not build: $(grep -m1 'error' "$log")" ;;
+        esac
+        git checkout -q -f "$commit" -- .
+    fi
+    printf '%-8s %3d s  %s: %s\n' "$outcome" $((SECONDS - began)) "$name" "$what"
+    [[ $outcome = caught || $outcome = skipped ]] || echo "              $(head_line breaks "$patch")"
+    times+="$((SECONDS - began)) $name"$'\n'
+    ((++$outcome))
+}
+
 # In a function, so that bash has read all of it before it starts: this file may change while it runs.
 main() {
     cd "$(dirname "$0")/.." || exit 1
@@ -102,34 +133,7 @@ main() {
     }
 
     caught=0 survived=0 stale=0 skipped=0 times=
-    for patch in "${patches[@]}"; do
-        name=$(basename "$patch" .patch) began=$SECONDS failed=
-        mapfile -t tests < <(tests_named "$(head_line tests "$patch")")
-        needs=$(head_line needs "$patch")
-        if [ -n "$needs" ] && ! grep -qw "$needs" /proc/cpuinfo; then
-            outcome=skipped what="this processor has no $needs"
-        elif [ ${#tests[@]} -eq 0 ]; then
-            outcome=stale what="no test fits '$(head_line tests "$patch")'"
-        elif ! git apply --unidiff-zero "$patch" 2>"$log"; then
-            outcome=stale what="does not apply: $(head -1 "$log")"
-        else
-            run_tests "${tests[@]}"
-            case $? in
-            0)
-                mapfile -t others < <(other_tests "${name%%_*}")
-                run_tests "${others[@]}"
-                outcome=survived what="passes ${tests[*]}; ${failed:-nothing} notices it"
-                ;;
-            1) outcome=caught what="by $failed" ;;
-            *) outcome=stale what="does not build: $(grep -m1 'error' "$log")" ;;
-            esac
-            git checkout -q -f "$commit" -- .
-        fi
-        printf '%-8s %3d s  %s: %s\n' "$outcome" $((SECONDS - began)) "$name" "$what"
-        [[ $outcome = caught || $outcome = skipped ]] || echo "              $(head_line breaks "$patch")"
-        times+="$((SECONDS - began)) $name"$'\n'
-        ((++$outcome))
-    done
+    for patch in "${patches[@]}"; do plant "$patch"; done
     echo "$SECONDS s in all; the longest: $(sort -rn <<<"$times" | head -5 | sed 's/\([0-9]*\) \(.*\)/\2 \1 s/' | paste -sd, | sed 's/,/, /g')"
     echo "$caught caught, $survived survived, $stale stale, $skipped skipped"
     [ $((survived + stale)) -eq 0 ]
