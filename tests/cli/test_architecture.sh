@@ -3,6 +3,7 @@
 #   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
 #   - the table of includes lists exactly what the files of each room include
 #   - the table "State of the process" lists exactly the writable static memory in the object files
+# A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
@@ -81,6 +82,23 @@ for page in "${pages[@]}"; do
 done
 [ "$checked" -ge 300 ] || note "only $checked names were found"
 
+# ---- lengths ----
+
+grep -E '\.(c|h|sh|py|cmake)$' "$temp/files" | grep -vx python/megalith.py | sort >"$temp/sources"
+xargs -d '\n' wc -l <"$temp/sources" | awk '$1 > 600 && $2 != "total" { print $2 " has " $1 " lines, expected at most 600: give each subject a file" }' >"$temp/long"
+# A function of C ends with the first line that is only a }, one of the shell too.
+# shellcheck disable=SC2016  # a program of awk
+functions='
+    FNR == 1 { head = 0; inside = 0 }
+    !inside && (/^[A-Za-z_]/ || /^}/) && !head { head = FNR; name = $0 }
+    !inside && (/^{/ || /^[A-Za-z_].*\).*{$/) && head { inside = 1; count++ }
+    inside && /^}$/ { if (FNR - head + 1 > 70) print FILENAME ":" head ": " FNR - head + 1 " lines, expected at most 70: " name; inside = 0; head = 0; next }
+    !inside && (/^$/ || /;$/ || /^#/ || /\*\/$/ || /^}/) { head = 0 }
+    END { print count + 0 >counted }'
+grep -E '\.(c|h|sh)$' "$temp/sources" | xargs -d '\n' awk -v counted="$temp/counted" "$functions" >>"$temp/long"
+while read -r what; do note "$what"; done <"$temp/long"
+[ "$(cat "$temp/counted")" -ge 5000 ] || note "only $(cat "$temp/counted") functions were found"
+
 # ---- who includes whom ----
 
 for header in src/*/include/megalith/*.h; do
@@ -116,5 +134,5 @@ else
     while read -r variable; do note "ARCHITECTURE.md does not list the variable $variable"; done < <(comm -23 "$temp/held" "$temp/listed")
     while read -r variable; do note "ARCHITECTURE.md lists $variable, which is no variable of the program"; done < <(comm -13 "$temp/held" "$temp/listed")
 fi
-echo "$checked names, $arrows includes between rooms, $(wc -l <"$temp/listed" 2>/dev/null) variables"
+echo "$checked names, $(cat "$temp/counted") functions, $arrows includes between rooms, $(wc -l <"$temp/listed" 2>/dev/null) variables"
 finish
