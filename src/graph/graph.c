@@ -457,18 +457,6 @@ mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
     return (mega_tensor){op->out[0]};
 }
 
-void mega_graph_compact(mega_graph *g)
-{
-    int kept = 0, forward = 0;
-    for (int i = 0; i < g->num_ops; i++) {
-        if (g->op[i].kind == OP_NONE) continue;
-        forward += i < g->num_forward;
-        g->op[kept++] = g->op[i];
-    }
-    g->num_ops = kept;
-    g->num_forward = forward;
-}
-
 void mega_graph_gradient_add(mega_graph *g, int32_t tensor, int32_t contribution)
 {
     if (g->status != MEGA_OK || contribution == 0 || !g->tensor[tensor].needs_gradient) return;

@@ -339,7 +339,6 @@ double mega_op_masked_flops(const mega_graph *g, const instruction *op);
 mega_status mega_pass_differentiate(mega_graph *g);
 void mega_graph_mark_needed(mega_graph *g); /* sets needs_gradient of every tensor */
 void mega_graph_drop_marks(mega_graph *g);  /* removes ops that only the differentiate pass reads (copy_to_group) */
-void mega_graph_compact(mega_graph *g);     /* removes instructions of kind OP_NONE */
 mega_status mega_pass_recompute(mega_graph *g);
 mega_status mega_pass_place(mega_graph *g);
 mega_status mega_pass_fuse(mega_graph *g);

@@ -1,4 +1,5 @@
 /* Named losses and metrics: their declaration in a model, and the gradients with which differentiation starts. */
+#include "edit_impl.h"
 #include "megalith/builder.h"
 #include "program_impl.h"
 
@@ -161,7 +162,7 @@ mega_status mega_losses_settle(mega_graph *g)
 {
     for (int i = 0; i < g->num_losses; i++) MEGA_TRY(check_trained(g, &g->loss[i]));
     for (int i = 0; i < g->num_heads; i++) MEGA_TRY(settle_head(g, &g->head[i]));
-    if (g->num_heads > 0) mega_graph_compact(g); /* this invalidates first_op and end_op of the heads */
+    if (g->num_heads > 0) mega_edit_compact(g); /* this invalidates first_op and end_op of the heads */
     return MEGA_OK;
 }
 

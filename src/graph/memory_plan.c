@@ -3,6 +3,7 @@
  * share. With one micro-batch, all are in the scratch arena. memory_offsets.c chooses the offsets. */
 #include "megalith/assert.h"
 #include "program_impl.h"
+#include "uses_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +270,19 @@ static mega_status measure_buckets(mega_program *p)
     return MEGA_OK;
 }
 
+/* By tensor that is not a view: the last instruction that reads it; -1: none. */
+static mega_status find_last_reads(const mega_graph *g, int *last_read)
+{
+    graph_uses uses;
+    const mega_status st = mega_uses_find(g, &uses);
+    for (int32_t t = 0; t < g->num_tensors && st == MEGA_OK; t++) {
+        const use_list reads = mega_uses_reads(&uses, t);
+        last_read[t] = reads.count == 0 ? -1 : reads.use[reads.count - 1].op;
+    }
+    mega_uses_fini(&uses);
+    return st;
+}
+
 mega_status mega_program_plan(mega_program *p)
 {
     const mega_graph *g = p->g;
@@ -281,15 +295,12 @@ mega_status mega_program_plan(mega_program *p)
     if (last_read == NULL || pl.busy == NULL || pl.block_of == NULL || p->block == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d tensors", p->name, g->num_tensors);
     } else {
-        memset(last_read, -1, (size_t)g->num_tensors * sizeof *last_read);
         memset(pl.block_of, -1, (size_t)g->num_tensors * sizeof *pl.block_of);
         memset(pl.busy, -1, (size_t)g->num_tensors * sizeof *pl.busy);
-        for (int i = 0; i < g->num_ops; i++)
-            for (int k = 0; k < OP_MAX_IN; k++)
-                if (g->op[i].in[k] != 0) last_read[mega_graph_root(g, g->op[i].in[k])] = i;
+        st = find_last_reads(g, last_read);
         find_busy(&pl);
-        find_lives(&pl, last_read);
-        st = add_kernel_scratch(&pl);
+        if (st == MEGA_OK) find_lives(&pl, last_read);
+        if (st == MEGA_OK) st = add_kernel_scratch(&pl);
         if (st == MEGA_OK) st = mega_plan_packed(p);
         if (st == MEGA_OK) st = assign_blocks(p);
         if (st == MEGA_OK) measure_head(&pl);

@@ -2,20 +2,13 @@
 #ifndef MEGA_PLACE_IMPL_H
 #define MEGA_PLACE_IMPL_H
 
-#include "graph_impl.h"
-
-typedef struct insertion {
-    int before; /* the instruction before which it is inserted; num_ops: at the end */
-    int order;
-    instruction op;
-} insertion;
+#include "edit_impl.h"
 
 typedef struct place {
     mega_graph *g;
-    insertion *list;
-    int count;
-    int64_t capacity;
+    graph_edit edit;
     int *first, *last; /* by bucket: first and last instruction that adds to its gradients */
+    int *result;       /* by bucket: which result of the first instruction that is */
     int *sequence;     /* buckets in the order of their first use, in reduce_to_slices of their last */
     int num_sequence;
     int32_t *whole; /* by bucket: the value that holds all its gradients */

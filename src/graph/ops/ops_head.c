@@ -1,7 +1,7 @@
 /* The language-model head with cross-entropy, in chunks of rows: only the logits of one chunk at a time are in memory.
  * The two small reductions over the ranks that share the vocabulary are separate instructions. The gradients of x and
  * of the table are computed in the forward program too, scaled by the factor in the step block. */
-#include "graph_impl.h"
+#include "edit_impl.h"
 
 /* ---- xent_max: in logits [R, V] acc; out [R] acc ---- */
 
@@ -294,7 +294,7 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h)
 {
     for (int i = h->first_op; i < h->end_op; i++) {
         instruction *op = &g->op[i];
-        if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W) *op = (instruction){.kind = OP_NONE};
+        if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W) mega_edit_remove(g, i);
         if (op->kind == OP_XENT_GRAD) op->in[4] = op->in[5] = op->out[0] = 0;
     }
 }

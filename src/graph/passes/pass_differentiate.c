@@ -1,7 +1,7 @@
 /* differentiate: walks the forward instructions in reverse and calls the gradient rule of each op, which appends its
  * backward. If a value has several uses, an add sums their gradients. The instruction that computes the gradient of a
  * weight adds it directly to the buffer of the parameter. */
-#include "graph_impl.h"
+#include "edit_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,15 +158,15 @@ static bool is_for_frozen(const mega_graph *g, const instruction *op)
 static void drop_gradients_of_frozen(mega_graph *g)
 {
     for (int i = g->num_forward; i < g->num_ops; i++)
-        if (is_for_frozen(g, &g->op[i])) g->op[i].kind = OP_NONE;
-    mega_graph_compact(g);
+        if (is_for_frozen(g, &g->op[i])) mega_edit_remove(g, i);
+    mega_edit_compact(g);
 }
 
 void mega_graph_drop_marks(mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++)
-        if (g->op[i].kind == OP_COPY_TO_GROUP) g->op[i].kind = OP_NONE;
-    mega_graph_compact(g);
+        if (g->op[i].kind == OP_COPY_TO_GROUP) mega_edit_remove(g, i);
+    mega_edit_compact(g);
 }
 
 static bool has_trained_loss(const mega_graph *g)

@@ -1,7 +1,8 @@
 /* fuse: merges an instruction and the one that reads its result into one if a kernel does both. Each kind of fusion is
  * a row of a table. Chains (bias, dropout, residual: four ops) form because rows also apply to fused instructions. The
  * pass walks the list once; each instruction only looks back at those that computed its operands. */
-#include "graph_impl.h"
+#include "edit_impl.h"
+#include "uses_impl.h"
 
 #include <string.h>
 
@@ -163,7 +164,7 @@ static bool fuse_cross_entropy(const fuse *f, const instruction *first, const in
         f->readers[row_max] != 2 || g->tensor[row_max].is_output)
         return false;
     f->readers[mega_graph_root(g, first->in[XENT_SUM_LOGITS])]--;
-    g->op[maker] = (instruction){.kind = OP_NONE};
+    mega_edit_remove(g, maker);
     *fused = *second;
     fused->kind = OP_XENT;
     memset(fused->in, 0, sizeof fused->in);
@@ -212,9 +213,7 @@ static int fuse_replace(fuse *f, int first, int second, const fusion *row, instr
     fused->recomputed = g->op[at].recomputed;
     fuse_count(f, &g->op[first], -1);
     fuse_count(f, &g->op[second], -1);
-    g->op[other].kind = OP_NONE;
-    memset(g->op[other].in, 0, sizeof g->op[other].in);
-    memset(g->op[other].out, 0, sizeof g->op[other].out);
+    mega_edit_remove(g, other);
     g->op[at] = *fused;
     fuse_count(f, fused, 1);
     for (int k = 0; k < OP_MAX_OUT; k++)
@@ -254,24 +253,35 @@ static bool fuse_one(fuse *f, int second)
     return false;
 }
 
+/* The index of the list before the pass; from then on each fusion keeps both arrays up to date. */
+static mega_status fuse_begin(fuse *f)
+{
+    const mega_graph *g = f->g;
+    graph_uses uses;
+    mega_status st = mega_uses_find(g, &uses);
+    for (int32_t t = 0; t < g->num_tensors && st == MEGA_OK; t++) {
+        const use_list writes = mega_uses_writes(&uses, t);
+        f->maker[t] = writes.count == 0 ? -1 : writes.use[writes.count - 1].op;
+        f->readers[t] = mega_uses_reads(&uses, t).count;
+    }
+    mega_uses_fini(&uses);
+    return st;
+}
+
 mega_status mega_pass_fuse(mega_graph *g)
 {
     fuse f = {.g = g};
     f.maker = mega_malloc((size_t)g->num_tensors * sizeof *f.maker);
-    f.readers = mega_calloc((size_t)g->num_tensors, sizeof *f.readers);
+    f.readers = mega_malloc((size_t)g->num_tensors * sizeof *f.readers);
     mega_status st = MEGA_OK;
-    if (f.maker == NULL || f.readers == NULL) {
+    if (f.maker == NULL || f.readers == NULL)
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to fuse %d instructions", g->num_ops);
-    } else {
-        memset(f.maker, -1, (size_t)g->num_tensors * sizeof *f.maker);
-        for (int i = 0; i < g->num_ops; i++) {
-            fuse_count(&f, &g->op[i], 1);
-            for (int k = 0; k < OP_MAX_OUT; k++)
-                if (g->op[i].out[k] != 0) f.maker[g->op[i].out[k]] = i;
-        }
+    else
+        st = fuse_begin(&f);
+    if (st == MEGA_OK) {
         for (int i = 0; i < g->num_ops; i++)
             while (g->op[i].kind != OP_NONE && fuse_one(&f, i)) continue;
-        mega_graph_compact(g);
+        mega_edit_compact(g);
     }
     mega_free(f.readers);
     mega_free(f.maker);

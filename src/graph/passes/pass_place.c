@@ -3,6 +3,7 @@
  * only this rank's slice of the sum is kept. Weights that ZeRO 3 shards are gathered (pass_place_weights.c). The memory
  * plan of the program covers these buckets. The pass runs after all passes that move instructions. */
 #include "place_impl.h"
+#include "uses_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,79 +12,45 @@
 
 mega_status mega_place_insert(place *p, int before, bool backward, instruction op)
 {
-    mega_graph *g = p->g;
-    if (!mega_array_reserve(&p->list, &p->capacity, p->count + 1, sizeof *p->list))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", p->count + 1);
     op.backward = backward;
     op.scope = "";
     op.first_use = -1;
-    op.attr.axis = g->layout->dp;
-    p->list[p->count] = (insertion){before, p->count, op};
-    p->count++;
-    return MEGA_OK;
-}
-
-static int in_order(const void *a, const void *b)
-{
-    const insertion *x = a, *y = b;
-    return x->before != y->before ? (x->before > y->before) - (x->before < y->before)
-                                  : (x->order > y->order) - (x->order < y->order);
-}
-
-/* Rewrites the list of instructions with the insertions, and adjusts all numbers of instructions. */
-static mega_status place_apply(place *p)
-{
-    mega_graph *g = p->g;
-    const int old = g->num_ops, all = old + p->count;
-    if (p->count == 0) return MEGA_OK;
-    instruction *op = mega_malloc(((size_t)all + 1) * sizeof *op);
-    int *moved = mega_malloc(((size_t)old + 1) * sizeof *moved);
-    if (op == NULL || moved == NULL) {
-        mega_free(op);
-        mega_free(moved);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", all);
-    }
-    qsort(p->list, (size_t)p->count, sizeof *p->list, in_order);
-    int to = 0, next = 0;
-    for (int i = 0; i <= old; i++) {
-        for (; next < p->count && p->list[next].before == i; next++) op[to++] = p->list[next].op;
-        moved[i] = to;
-        if (i < old) op[to++] = g->op[i];
-    }
-    g->num_forward = 0;
-    for (int i = 0; i < all; i++) {
-        g->num_forward += !op[i].backward;
-        if (op[i].first_use >= 0) op[i].first_use = moved[op[i].first_use];
-    }
-    for (int b = 0; b < mega_params_num_buckets(g->params); b++)
-        if (g->bucket_ready[b] >= 0) g->bucket_ready[b] = moved[g->bucket_ready[b]];
-    mega_free(g->op);
-    mega_free(moved);
-    g->op = op;
-    g->num_ops = all;
-    g->cap_ops = all + 1;
-    return MEGA_OK;
+    op.attr.axis = p->g->layout->dp;
+    return mega_edit_insert(&p->edit, before, &op);
 }
 
 /* ---- uses ---- */
 
+static int by_first_use(const void *a, const void *b, void *user)
+{
+    const place *p = user;
+    const int x = *(const int *)a, y = *(const int *)b;
+    return p->first[x] != p->first[y] ? p->first[x] - p->first[y] : p->result[x] - p->result[y];
+}
+
 /* Finds the first and last instruction that adds to gradients of each bucket; orders the buckets by the first. */
-static void find_uses(place *p)
+static mega_status find_uses(place *p)
 {
     const mega_graph *g = p->g;
+    graph_uses uses;
+    const mega_status st = mega_uses_find(g, &uses);
     p->num_sequence = 0;
     for (int b = 0; b < mega_params_num_buckets(g->params); b++) p->first[b] = p->last[b] = -1;
-    for (int i = 0; i < g->num_ops; i++)
-        for (int k = 0; k < OP_MAX_OUT; k++) {
-            const graph_tensor *t = &g->tensor[g->op[i].out[k]];
-            if (g->op[i].out[k] == 0 || t->role != ROLE_GRADIENT) continue;
-            const int bucket = mega_params_get(g->params, t->param)->bucket;
-            if (p->first[bucket] < 0) {
-                p->first[bucket] = i;
-                p->sequence[p->num_sequence++] = bucket;
-            }
-            p->last[bucket] = i;
+    for (int32_t t = 1; t < g->num_tensors && st == MEGA_OK; t++) {
+        const use_list writes = mega_uses_writes(&uses, t);
+        if (g->tensor[t].role != ROLE_GRADIENT || writes.count == 0) continue;
+        const int b = mega_params_get(g->params, g->tensor[t].param)->bucket;
+        const tensor_use first = writes.use[0], last = writes.use[writes.count - 1];
+        if (p->first[b] < 0) p->sequence[p->num_sequence++] = b;
+        if (p->first[b] < 0 || first.op < p->first[b] || (first.op == p->first[b] && first.operand < p->result[b])) {
+            p->first[b] = first.op;
+            p->result[b] = first.operand;
         }
+        if (last.op > p->last[b]) p->last[b] = last.op;
+    }
+    mega_uses_fini(&uses);
+    qsort_r(p->sequence, (size_t)p->num_sequence, sizeof *p->sequence, by_first_use, p);
+    return st;
 }
 
 int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients)
@@ -173,14 +140,14 @@ static mega_status place_buckets(place *p)
 {
     mega_graph *g = p->g;
     const int stage = mega_params_zero_stage(g->params);
-    find_uses(p);
+    MEGA_TRY(find_uses(p));
     for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->bucket_ready[b] = p->last[b];
     if (g->layout->dp.size == 1) return MEGA_OK;
     if (stage >= 2) MEGA_TRY(reduce_to_slices(p));
     else if (g->place.overlap_reduce)
         MEGA_TRY(reduce_in_place(p));
     if (stage >= 3) MEGA_TRY(mega_place_weights(p));
-    return place_apply(p);
+    return mega_edit_apply(&p->edit, g);
 }
 
 mega_status mega_pass_place(mega_graph *g)
@@ -192,17 +159,18 @@ mega_status mega_pass_place(mega_graph *g)
     mega_free(g->reduces);
     g->bucket_ready = mega_malloc(buckets * sizeof *g->bucket_ready);
     g->reduces = mega_calloc(buckets, sizeof *g->reduces);
-    p.first = mega_malloc(4 * buckets * sizeof *p.first);
+    p.first = mega_malloc(5 * buckets * sizeof *p.first);
     mega_status st = MEGA_OK;
     if (g->bucket_ready == NULL || g->reduces == NULL || p.first == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %zu buckets", buckets);
     } else {
         p.last = p.first + buckets;
         p.sequence = p.last + buckets;
-        p.whole = p.sequence + buckets;
+        p.result = p.sequence + buckets;
+        p.whole = p.result + buckets;
         st = place_buckets(&p);
     }
     mega_free(p.first);
-    mega_free(p.list);
+    mega_edit_fini(&p.edit);
     return st;
 }

@@ -3,21 +3,21 @@
  * leave the region, or that other ops read in the backward, are saved, and so are the inputs of a region, either whole
  * or as this rank's share. Clones run the same kernels on the same inputs, and dropout masks depend on coordinates
  * only, so that losses and gradients keep their bits. */
-#include "graph_impl.h"
+#include "edit_impl.h"
+#include "uses_impl.h"
 
 #include <string.h>
 
 typedef struct recompute {
     mega_graph *g;
-    int32_t *maker;   /* by tensor: the forward instruction that computes it; -1: none */
-    int32_t *clone;   /* by tensor: its clone in the backward; 0: none */
-    bool *keep;       /* by tensor: ops outside its region read it in the backward */
-    bool *needed;     /* by forward instruction: it will be cloned */
-    int *reader;      /* by tensor: the only region that reads it in the backward, as an input; 0: no op reads it; -1:
+    int32_t *maker;  /* by tensor: the forward instruction that computes it; -1: none */
+    int32_t *clone;  /* by tensor: its clone in the backward; 0: none */
+    bool *keep;      /* by tensor: ops outside its region read it in the backward */
+    bool *needed;    /* by forward instruction: it will be cloned */
+    int *reader;     /* by tensor: the only region that reads it in the backward, as an input; 0: no op reads it; -1:
                          others read it too, or it cannot be sharded */
-    int32_t *slice;   /* by tensor: its saved shard; 0: saved whole or not at all */
-    instruction *out; /* the new list of instructions */
-    int num_out, num_forward, room;
+    int32_t *slice;  /* by tensor: its saved shard; 0: saved whole or not at all */
+    graph_edit edit; /* the instructions to insert */
 } recompute;
 
 static int region_of(const recompute *r, int32_t tensor)
@@ -99,39 +99,42 @@ static int32_t add_rows(mega_graph *g, int32_t of, const char *suffix, int64_t r
     return mega_graph_tensor_add(g, &t);
 }
 
-/* Emits, after forward instruction i, the instruction that copies this rank's share of its result. */
-static void emit_slice(recompute *r, int i)
+/* Inserts, after forward instruction i, the instruction that copies this rank's share of its result. */
+static mega_status insert_slice(recompute *r, int i)
 {
     mega_graph *g = r->g;
     const int32_t t = g->op[i].out[0];
-    if (t == 0 || r->reader[t] <= 0) return;
+    if (t == 0 || r->reader[t] <= 0) return MEGA_OK;
     r->slice[t] = add_rows(g, t, ".share", g->tensor[t].shape.dim[0] / g->saved_axis.size);
-    r->out[r->num_out++] = (instruction){.kind = OP_OWN_ROWS,
-                                         .in = {t},
-                                         .out = {r->slice[t]},
-                                         .attr = {.axis = g->saved_axis},
-                                         .scope = g->op[i].scope,
-                                         .first_use = -1};
+    const instruction op = {.kind = OP_OWN_ROWS,
+                            .in = {t},
+                            .out = {r->slice[t]},
+                            .attr = {.axis = g->saved_axis},
+                            .scope = g->op[i].scope,
+                            .first_use = -1};
+    return mega_edit_insert(&r->edit, i + 1, &op);
 }
 
-/* Emits the all-gathers that restore the sharded inputs of a region. */
-static void emit_gathers(recompute *r, int region)
+/* Inserts the all-gathers that restore the sharded inputs of a region. */
+static mega_status insert_gathers(recompute *r, int before, int region)
 {
     mega_graph *g = r->g;
     for (int i = 0; i < g->num_forward; i++) {
         const int32_t t = g->op[i].out[0];
         if (t == 0 || r->slice[t] == 0 || r->reader[t] != region) continue;
         r->clone[t] = add_rows(g, t, "'", g->tensor[t].shape.dim[0]);
-        r->out[r->num_out++] = (instruction){.kind = OP_ALL_GATHER,
-                                             .in = {r->slice[t]},
-                                             .out = {r->clone[t]},
-                                             .attr = {.axis = g->saved_axis, .what = "saved activation"},
-                                             .backward = true,
-                                             .recomputed = true,
-                                             .region = region,
-                                             .scope = g->op[i].scope,
-                                             .first_use = -1};
+        const instruction op = {.kind = OP_ALL_GATHER,
+                                .in = {r->slice[t]},
+                                .out = {r->clone[t]},
+                                .attr = {.axis = g->saved_axis, .what = "saved activation"},
+                                .backward = true,
+                                .recomputed = true,
+                                .region = region,
+                                .scope = g->op[i].scope,
+                                .first_use = -1};
+        MEGA_TRY(mega_edit_insert(&r->edit, before, &op));
     }
+    return MEGA_OK;
 }
 
 /* ---- the new list of instructions ---- */
@@ -148,7 +151,7 @@ static int32_t replaced(recompute *r, int32_t tensor)
     return mega_graph_tensor_add(g, &view);
 }
 
-static void emit_clone(recompute *r, const instruction *original)
+static mega_status insert_clone(recompute *r, int before, const instruction *original)
 {
     mega_graph *g = r->g;
     instruction c = *original;
@@ -166,31 +169,52 @@ static void emit_clone(recompute *r, const instruction *original)
         }
         c.out[k] = replaced(r, c.out[k]);
     }
-    r->out[r->num_out++] = c;
+    return mega_edit_insert(&r->edit, before, &c);
 }
 
-static void recompute_rewrite(recompute *r)
+/* Inserts what backward instruction i needs if it is the first of its region. */
+static mega_status insert_region(recompute *r, int i)
+{
+    mega_graph *g = r->g;
+    const int region = g->op[i].region;
+    MEGA_TRY(insert_gathers(r, i, region));
+    for (int k = 0; k < g->num_forward; k++)
+        if (r->needed[k] && g->op[k].region == region) MEGA_TRY(insert_clone(r, i, &g->op[k]));
+    return MEGA_OK;
+}
+
+static mega_status recompute_rewrite(recompute *r)
 {
     mega_graph *g = r->g;
     int done = 0; /* the region cloned last; the backward meets regions in descending order */
-    for (int i = 0; i < g->num_forward; i++) {
-        r->out[r->num_out++] = g->op[i];
-        emit_slice(r, i);
-    }
-    r->num_forward = r->num_out;
+    for (int i = 0; i < g->num_forward; i++) MEGA_TRY(insert_slice(r, i));
     for (int i = g->num_forward; i < g->num_ops; i++) {
-        const int region = g->op[i].region;
-        if (region != 0 && region != done) {
-            emit_gathers(r, region);
-            for (int k = 0; k < g->num_forward; k++)
-                if (r->needed[k] && g->op[k].region == region) emit_clone(r, &g->op[k]);
-            done = region;
-        }
-        instruction op = g->op[i];
-        for (int k = 0; k < OP_MAX_IN && region != 0; k++)
-            if (!r->keep[mega_graph_root(g, op.in[k])]) op.in[k] = replaced(r, op.in[k]);
-        r->out[r->num_out++] = op;
+        instruction *op = &g->op[i];
+        if (op->region == 0) continue;
+        if (op->region != done) MEGA_TRY(insert_region(r, i));
+        done = op->region;
+        for (int k = 0; k < OP_MAX_IN; k++)
+            if (!r->keep[mega_graph_root(g, op->in[k])]) op->in[k] = replaced(r, op->in[k]);
     }
+    MEGA_TRY(mega_graph_status(g));
+    return mega_edit_apply(&r->edit, g);
+}
+
+/* By tensor that is not a view: the last forward instruction that writes to it. */
+static mega_status find_makers(recompute *r)
+{
+    const mega_graph *g = r->g;
+    graph_uses uses;
+    const mega_status st = mega_uses_find(g, &uses);
+    memset(r->maker, -1, (size_t)g->num_tensors * sizeof *r->maker);
+    for (int32_t t = 1; t < g->num_tensors && st == MEGA_OK; t++) {
+        const use_list writes = mega_uses_writes(&uses, t);
+        const int32_t root = mega_graph_root(g, t);
+        for (int k = 0; k < writes.count && writes.use[k].op < g->num_forward; k++)
+            if (writes.use[k].op > r->maker[root]) r->maker[root] = writes.use[k].op;
+    }
+    mega_uses_fini(&uses);
+    return st;
 }
 
 static mega_status recompute_allocate(recompute *r)
@@ -203,17 +227,10 @@ static mega_status recompute_allocate(recompute *r)
     r->needed = mega_calloc((size_t)g->num_forward + 1, sizeof *r->needed);
     r->reader = mega_calloc(tensors, sizeof *r->reader);
     r->slice = mega_calloc(tensors, sizeof *r->slice);
-    /* At most, each forward instruction is cloned once, and its result is sliced once and gathered once. */
-    r->room = g->num_ops + 3 * g->num_forward;
-    r->out = mega_malloc(((size_t)r->room + 1) * sizeof *r->out);
     if (r->reader == NULL || r->slice == NULL || r->maker == NULL || r->clone == NULL || r->keep == NULL ||
-        r->needed == NULL || r->out == NULL)
+        r->needed == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to mark %d instructions for recomputation", g->num_ops);
-    memset(r->maker, -1, tensors * sizeof *r->maker);
-    for (int i = 0; i < g->num_forward; i++)
-        for (int k = 0; k < OP_MAX_OUT; k++)
-            if (g->op[i].out[k] != 0) r->maker[mega_graph_root(g, g->op[i].out[k])] = i;
-    return MEGA_OK;
+    return find_makers(r);
 }
 
 mega_status mega_pass_recompute(mega_graph *g)
@@ -224,18 +241,9 @@ mega_status mega_pass_recompute(mega_graph *g)
     if (st == MEGA_OK) {
         find_needed(&r);
         find_slices(&r);
-        recompute_rewrite(&r);
-        st = mega_graph_status(g);
+        st = recompute_rewrite(&r);
     }
-    if (st == MEGA_OK) {
-        mega_free(g->op);
-        g->op = r.out;
-        g->cap_ops = r.room + 1;
-        g->num_ops = r.num_out;
-        g->num_forward = r.num_forward;
-        r.out = NULL;
-    }
-    mega_free(r.out);
+    mega_edit_fini(&r.edit);
     mega_free(r.slice);
     mega_free(r.reader);
     mega_free(r.needed);
