@@ -157,9 +157,9 @@ main() {
         for precision in f32 bf16 f64; do
             line="$n ranks, $row precision=$precision"
             [ "$precision" != f64 ] || line=${line/ threads=2/} # the plain kernels use one
-            grep -qE -- "$only" <<<"$line" || continue
             # shellcheck disable=SC2086  # a list of words
-            words=$(options_of ${line#*, }) || exit 2
+            words=$(options_of ${line#*, }) || exit 2 # also for rows that `only` leaves out
+            grep -qE -- "$only" <<<"$line" || continue
             # shellcheck disable=SC2086
             compare "$n" $words
             case $found in

@@ -27,10 +27,13 @@ grep -q 'differs  *{"iteration": 1, .*"grad_norm".*, now {"iteration": 1, .*/mod
 
 # shellcheck disable=SC2016
 build lacks 'case " $* " in *" --bf16 "*) echo "error: no --bf16 here" >&2; exit 2 ;; esac'
-compare "$work/lacks" || fail "what a # shellcheck disable=SC2016
-build lacks is no difference: $(cat "$work/log")"
+compare "$work/lacks" || fail "what a build lacks is no difference: $(cat "$work/log")"
 grep -qx '2 equal, 0 differ, 1 not compared' "$work/log" || fail "the last line: $(cat "$work/log")"
 grep -q 'precision=bf16 .*not compared  the old build: .*no --bf16 here' "$work/log" || fail "not said what is lacking: $(cat "$work/log")"
+
+"$MEGA_SOURCE/tools/compare_builds.sh" "$MEGA_BUILD" "$MEGA_BUILD" rows=full only='no such row' >"$work/log" 2>&1 ||
+    fail "a setting of the parity matrix has no option: $(cat "$work/log")"
+grep -qx '0 equal, 0 differ, 0 not compared' "$work/log" || fail "the last line without rows: $(cat "$work/log")"
 
 "$MEGA_SOURCE/tools/compare_builds.sh" "$work" "$MEGA_BUILD" >"$work/log" 2>&1 && fail "a folder without a program is taken"
 grep -q "has no program megalith" "$work/log" || fail "no word of the program: $(cat "$work/log")"
