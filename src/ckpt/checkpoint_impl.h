@@ -34,7 +34,7 @@ struct mega_checkpoint {
     mega_safetensors *moments; /* NULL: none were saved */
     mega_safetensors *client;  /* arrays of the calling program; NULL: none */
     char *run_json;            /* NULL: none */
-    mega_checksums sums;       /* empty without state/ */
+    mega_checksums sums;       /* empty if the folder has no state/ */
     uint64_t sums_hash;        /* hash of the checksums of all files except those that may differ; 0 without state/ */
 };
 

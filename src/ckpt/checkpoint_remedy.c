@@ -45,7 +45,7 @@ static void remedy_append(mega_error_record *record, const char *fmt, ...)
     va_end(args);
 }
 
-/* Text is appended to a message of one line, but goes on a new line after a longer one. */
+/* Text is appended to a message of one line, but starts a new line after a longer one. */
 static const char *remedy_joint(const mega_error_record *record)
 {
     return strchr(record->text, '\n') != NULL ? "\n  " : "; ";

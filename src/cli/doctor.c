@@ -87,7 +87,7 @@ static void show_load(mega_cpu_meter *meter)
     mega_cpu_meter_begin(meter);
     nanosleep(&pause, NULL);
     const bool is_known = mega_cpu_meter_read(meter, 0, &load);
-    const char *taken = is_known ? mega_cpu_load_text(text, sizeof text, &load) : "the system does not tell";
+    const char *taken = is_known ? mega_cpu_load_text(text, sizeof text, &load) : "the system does not say";
     int shown = 0;
     for (int i = 0; i < mega_cpu_meter_cores(meter) && is_known; i++) {
         const mega_cpu_core_load core = mega_cpu_meter_core(meter, i);
@@ -245,7 +245,7 @@ static void show_use(void)
     row("memory", "up to %.2f GiB (limit: %s)", (double)memory / 1073741824.0, limit);
     int rank;
     const int ranks = mega_launched_ranks(&rank);
-    if (ranks > 1) row("ranks", "%d, of a launcher; this tells of the first", ranks);
+    if (ranks > 1) row("ranks", "%d, of a launcher; this describes the first", ranks);
     else
         row("ranks", "1; megalith launch --nproc_per_node N starts more (docs/launching.md)");
 }

@@ -40,19 +40,19 @@ static const mega_option_row tokenize_rows[] = {
 const mega_option_section cli_tokenize_section = MEGA_SECTION("tokenize", tokenize_rows);
 
 static const mega_option_row generate_rows[] = {
-    {MEGA_OPTION(mega_generate_options, "prompt", prompt, MEGA_OPTION_APPEND), .takes_empty = true, .help = "text to go on from; may be given several times"},
+    {MEGA_OPTION(mega_generate_options, "prompt", prompt, MEGA_OPTION_APPEND), .takes_empty = true, .help = "text to continue; may be given several times"},
     {MEGA_OPTION(mega_generate_options, "sample-input-file", sample_input_file, MEGA_OPTION_STRING), .help = "file with one prompt a line"},
     {MEGA_OPTION(mega_generate_options, "sample-output-file", sample_output_file, MEGA_OPTION_STRING), .help = "where its answers go; the input's name with .out when not given"},
-    {MEGA_OPTION(mega_generate_options, "num-samples", num_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "so many texts from no prompt"},
+    {MEGA_OPTION(mega_generate_options, "num-samples", num_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "number of texts to generate without a prompt"},
     {MEGA_OPTION(mega_generate_options, "genfile", genfile, MEGA_OPTION_STRING), .help = "JSON lines with text, length, finished"},
     {MEGA_OPTION(mega_generate_options, "out-seq-length", out_seq_length, MEGA_OPTION_INT), .fallback = "1024", .range = MEGA_RANGE_POSITIVE, .help = "new tokens at most"},
     {MEGA_OPTION(mega_generate_options, "temperature", temperature, MEGA_OPTION_FLOAT), .fallback = "1.0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "divides the logits"},
     {MEGA_OPTION(mega_generate_options, "greedy", greedy, MEGA_OPTION_FLAG), .help = "take the most probable token"},
     {MEGA_OPTION(mega_generate_options, "top_p", top_p, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_TOP_P, .help = "draw from the most probable tokens that have this probability together; 0 is off"},
-    {MEGA_OPTION(mega_generate_options, "top_k", top_k, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "draw from so many most probable tokens; 0 is off (--top_k 0 --top_p 0, both given, is --greedy)"},
+    {MEGA_OPTION(mega_generate_options, "top_k", top_k, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "number of most probable tokens to draw from; 0 is off (--top_k 0 --top_p 0, both given, is --greedy)"},
     {MEGA_OPTION(mega_generate_options, "recompute", recompute, MEGA_OPTION_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
     {MEGA_OPTION(mega_generate_options, "batch", batch, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "texts made at the same time"},
-    {MEGA_OPTION(mega_generate_options, "inference-batch-times-seqlen-threshold", inference_batch_times_seqlen_threshold, MEGA_OPTION_INT), .fallback = "512", .range = MEGA_RANGE_POSITIVE, .help = "prompts are read in pieces of at most so many tokens of a batch (and 64 of a text), which pipeline stages take side by side"},
+    {MEGA_OPTION(mega_generate_options, "inference-batch-times-seqlen-threshold", inference_batch_times_seqlen_threshold, MEGA_OPTION_INT), .fallback = "512", .range = MEGA_RANGE_POSITIVE, .help = "largest number of tokens of a batch that is read from the prompts at a time (64 of one text); pipeline stages work on several such pieces at once"},
     {MEGA_OPTION(mega_generate_options, "interactive", interactive, MEGA_OPTION_FLAG), .help = "read prompts from standard input"},
 };
 const mega_option_section cli_generate_section = MEGA_SECTION("generation", generate_rows);

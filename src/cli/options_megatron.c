@@ -10,7 +10,7 @@
 #define ONLY_MLA      "it only matters with --multi-latent-attention"
 #define NO_MAMBA      "every layer is attention and an MLP; leave it out"
 #define NO_MAMBA_IDLE "every layer is attention and an MLP"
-#define ONLY_MOE      "it only matters to a mixture of experts, and --num-experts stands at 1"
+#define ONLY_MOE      "it only matters to a mixture of experts, and --num-experts is 1"
 #define NO_DEVICE     "everything is computed on the processor"
 #define FUSED         "kernels are fused by the program's own passes, which change no result"
 #define IN_MEMORY     "everything lies in the host's memory already"
@@ -237,8 +237,8 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("disable-straggler-on-startup", MEGA_OPTION_FLAG, NULL, "a rank that waits says for whom")},
     {IDLE("straggler-*", MEGA_OPTION_ANY, NULL, "a rank that waits says for whom")},
     /* data */
-    {LATER("data-args-path", MEGA_OPTION_STRING, NULL, "write its words on the command line: $(cat FILE)")},
-    {LATER("per-split-data-args-path", MEGA_OPTION_STRING, NULL, "write its words on the command line: $(cat FILE)")},
+    {LATER("data-args-path", MEGA_OPTION_STRING, NULL, "put its contents on the command line: $(cat FILE)")},
+    {LATER("per-split-data-args-path", MEGA_OPTION_STRING, NULL, "put its contents on the command line: $(cat FILE)")},
     {LATER("per-dataset-sequences-path", MEGA_OPTION_STRING, NULL, "samples follow from --data-path, --split and --seed; leave it out")},
     {LATER("phase-transition-iterations", MEGA_OPTION_STRING, NULL, "samples follow from --data-path, --split and --seed; leave it out")},
     {IDLE("dataloader-fast-cache-load", MEGA_OPTION_FLAG, NULL, "files are mapped")},
@@ -272,7 +272,7 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("run-workload-inspector-server", MEGA_OPTION_FLAG, NULL, REPORTS)},
     {IDLE("app-tag-run-name", MEGA_OPTION_STRING, NULL, REPORTS)},
     {IDLE("app-tag-run-version", MEGA_OPTION_STRING, NULL, REPORTS)},
-    {LATER("config-logger-dir", MEGA_OPTION_STRING, NULL, "the arguments stand at the head of the log and in every checkpoint")},
+    {LATER("config-logger-dir", MEGA_OPTION_STRING, NULL, "the arguments are at the head of the log and in every checkpoint")},
     {LATER("yaml-cfg", MEGA_OPTION_STRING, NULL, "give its settings as options")},
     {IDLE("enable-experimental", MEGA_OPTION_FLAG, NULL, "what is implemented is always on, everything else is refused")},
     /* inference engine */
@@ -312,7 +312,7 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("async-ckpt-*", MEGA_OPTION_ANY, NULL, "it only matters with --async-save")},
     {IDLE("async-strategy", MEGA_OPTION_ANY, NULL, "it only matters with --async-save")},
     {IDLE("verify-integrity", MEGA_OPTION_FLAG, NULL, "what is read of a checkpoint is checked in any case")},
-    {LATER("save-config-filepath", MEGA_OPTION_STRING, NULL, "the arguments stand at the head of the log and in every checkpoint; leave it out")},
+    {LATER("save-config-filepath", MEGA_OPTION_STRING, NULL, "the arguments are at the head of the log and in every checkpoint; leave it out")},
     {LATER("save-activations-interval", MEGA_OPTION_INT, NULL, "tensors of a step are not written; leave it out")},
     {LATER("save-params-interval", MEGA_OPTION_INT, NULL, "tensors of a step are not written; leave it out")},
     {LATER("save-dgrads-interval", MEGA_OPTION_INT, NULL, "tensors of a step are not written; leave it out")},

@@ -7,7 +7,7 @@
     "leave "                                                                                                       \
     "it out"
 #define OTHER_MODEL "it belongs to BERT and T5, and a GPT does not read it"
-#define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts stands at 1"
+#define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts is 1"
 #define SOFTMAX_F32 \
     "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
 #define NO_FP8 "leave it out: --bf16 is the smallest number type implemented"

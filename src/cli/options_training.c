@@ -92,8 +92,8 @@ const mega_option_section cli_other_checkpoint_section = MEGA_SECTION("checkpoin
 
 
 static const mega_option_row logging_rows[] = {
-    {IDLE("log-level-replica", MEGA_OPTION_STRING, "error", "ranks other than the first tell nothing but what ends them")},
-    {IDLE("log-path", MEGA_OPTION_STRING, NULL, "the arguments stand at the head of the log and in every checkpoint")},
+    {IDLE("log-level-replica", MEGA_OPTION_STRING, "error", "ranks other than the first print only the error that ends them")},
+    {IDLE("log-path", MEGA_OPTION_STRING, NULL, "the arguments are at the head of the log and in every checkpoint")},
     {IDLE("timing-log-level", MEGA_OPTION_INT, "0", WHOLE_ITERATIONS)},
     {IDLE("no-barrier-with-level-1-timing", MEGA_OPTION_OFF, NULL, WHOLE_ITERATIONS), .dest = "barrier_with_L1_time"},
     {IDLE("timing-log-option", MEGA_OPTION_STRING, "minmax", WHOLE_ITERATIONS), .choices = "max|minmax|all"},

@@ -25,7 +25,7 @@ static void rule_one_rank(mega_command_options *cfg)
     if (launcher == NULL) return;
     mega_options_problem(cfg->train.engine.options, MEGA_ERR_UNSUPPORTED,
                          "environment %s: %s started this process as one of %lld, and its processes are no ranks here; "
-                         "start them with megalith %s (it stands before %s's own options), or unset %s",
+                         "start them with megalith %s (before %s's own options), or unset %s",
                          mark, launcher, (long long)ranks, launcher, launcher, mark);
 }
 

@@ -124,7 +124,7 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
         write_block(&t, block, out);
     }
     mega_buffer_puts(out,
-                     "\n## `" JSON_OWN "`\n\nEvery option of an engine may stand in this block under its own name, "
+                     "\n## `" JSON_OWN "`\n\nEvery option of an engine may be in this block under its own name, "
                      "which DeepSpeed passes over; for a command, every option of that command.\n\n| key | value | "
                      "answer |\n|---|---|---|\n");
     for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w);) {

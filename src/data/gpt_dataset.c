@@ -62,7 +62,7 @@ static mega_status read_row(void *user, int64_t index, mega_sample *sample)
     return st;
 }
 
-/* Refuses to train on the zeros that stand in for lost bytes of a truncated file. */
+/* Refuses to train on the zeros that replace lost bytes of a truncated file. */
 static mega_status dataset_check_files(void *user, mega_batch *batch)
 {
     (void)user, (void)batch;

@@ -274,7 +274,7 @@ static mega_status read_schedule(mega_lr_schedule *s, const json_t *stored)
         if (wsd_style != NULL && strcmp(wsd_style, mega_lr_wsd_style_name(i)) == 0) s->wsd_style = i, found_wsd = true;
     if (found_lr && found_wd && (found_wsd || s->style != MEGA_LR_WSD) && s->decay > 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT, "run.json of the checkpoint: its \"scheduler\" is not complete; "
-                                      "--override-opt_param-scheduler goes on with this command's schedule");
+                                      "--override-opt_param-scheduler continues with this command's schedule");
 }
 
 /* Reads both schedules; changes neither where one is not complete. */

@@ -72,7 +72,7 @@ mega_status checkpoint_read_scheduler(const json_t *scheduler, mega_step_schedul
     }
     if (!is_whole || mega_step_schedule_check(&s) != MEGA_OK)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "run.json of the checkpoint: its \"scheduler\" is not complete; "
-                                          "--override-opt_param-scheduler goes on with this command's schedule");
+                                          "--override-opt_param-scheduler continues with this command's schedule");
     *out = s;
     return MEGA_OK;
 }

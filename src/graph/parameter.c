@@ -225,10 +225,11 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
                              r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
         const int32_t found = p->count == 0 ? 0 : p->slot[parameter_slot_of(p, name)];
         if (found == 0) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: the name %s is that of parameter %s, or of its tensor of the file; give each a "
-                         "name of its own",
-                         r->name, name, p->param[(found - 1) / NAMES].name);
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "parameter %s: the name %s is already used by parameter %s or by its tensor in the file; give each "
+            "a name of its own",
+            r->name, name, p->param[(found - 1) / NAMES].name);
     }
     return MEGA_OK;
 }
@@ -324,8 +325,8 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
     if (has_options && !is_rest_equal(r, declared))
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "parameter %s: this request has other options (initial values, weight decay, padding, parts, what a "
-            "buffer is, or place in the file) than the one that declared it; give the same options, or none",
+            "parameter %s: this request has other options (initial values, weight decay, padding, parts, kind of "
+            "buffer, or names in the file) than the first one, which declared it; give the same options, or none",
             r->name);
     return MEGA_OK;
 }

@@ -117,7 +117,7 @@ mega_status mega_graph_verify(const mega_graph *g, const char *after)
         if (g->op[i].kind <= OP_NONE || g->op[i].kind >= OP_COUNT)
             st = MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: instruction %d has no op", after, i);
         else if (g->op[i].backward != (i >= g->num_forward))
-            st = broken(&v, i, "a forward instruction stands in the backward program, or the other way round", 0);
+            st = broken(&v, i, "a forward instruction is in the backward program, or the other way round", 0);
         if (st == MEGA_OK) st = verify_shapes(&v, i);
         if (st == MEGA_OK) st = verify_reads(&v, i);
         if (st == MEGA_OK) st = verify_writes(&v, i);

@@ -34,7 +34,7 @@ struct launch_relay {
     char host[96];
     int pid, death_rank, death_signal;
     bool has_rank_line;   /* some rank has printed */
-    bool has_failed_rank; /* of a program of the user's own: some rank ended with an error */
+    bool has_failed_rank; /* in a run of the user's own program: some rank ended with an error */
     /* the signal that a rank received; SIGTERM only if there was no other, because MPI launchers end ranks with it */
     int signal;
 };

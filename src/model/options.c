@@ -13,7 +13,7 @@ static const mega_option_row distributed_rows[] = {
 const mega_option_section mega_model_distributed_section = MEGA_SECTION("distributed", distributed_rows);
 
 static const mega_option_row network_rows[] = {
-    {ROW("preset", preset, MEGA_OPTION_STRING), .choices = "gpt2|gpt2-medium|gpt2-large|gpt2-xl|tiny", .help = "shape of a known model: layers, width, heads, sequence length; options given beside it win"},
+    {ROW("preset", preset, MEGA_OPTION_STRING), .choices = "gpt2|gpt2-medium|gpt2-large|gpt2-xl|tiny", .help = "shape of a known model: layers, width, heads, sequence length; options given with it win"},
     {ROW("num-layers", num_layers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 14, .help = "transformer layers"},
     {ROW("hidden-size", hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 20, .help = "width of the model"},
     {ROW("ffn-hidden-size", ffn_hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 23, .help = "width inside the MLP; 4 times the hidden size when not given"},

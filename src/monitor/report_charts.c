@@ -12,7 +12,7 @@ typedef struct chart {
     const char *id, *title, *y_label;
     int curve[MOST_KINDS], kinds; /* of each run; the first is a solid line, the others are dashed */
     const char *kind[MOST_KINDS]; /* for the legend; NULL: none */
-    bool is_smoothed;             /* the first kind, where it has many points */
+    bool is_smoothed;             /* the first kind is drawn as a mean over neighbours if it has SMOOTHED_FROM points */
     bool log_y;
 } chart;
 

@@ -12,7 +12,7 @@ typedef enum update_kind {
     UPDATE_SUM_PARTIAL, /* gradients that are partial sums, over tp */
     UPDATE_SUM_LOSSES,  /* the numbers in mega_update_step.sum */
     UPDATE_NORM,        /* sums of a run of gradients: squares, zeros, values that are not finite */
-    UPDATE_SUM_NORM,    /* these three sums, over an axis */
+    UPDATE_SUM_NORM,    /* the three sums of UPDATE_NORM, over the ranks of an axis */
     UPDATE_CHECK,       /* finiteness, clip factor */
     UPDATE_RUN,         /* the optimizer's update of a run */
     UPDATE_BUFFER,      /* running statistics, such as those of batch norm */

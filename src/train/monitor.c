@@ -34,7 +34,7 @@ struct train_monitor {
 static void monitor_hear(target *f, mega_status st, mega_missing missing)
 {
     if (st != MEGA_OK && !f->is_failing)
-        mega_warn("%s: %s; the training goes on, what cannot be written waits in memory (1 MiB at most) and is tried "
+        mega_warn("%s: %s; the training continues; what cannot be written is kept in memory (1 MiB at most) and tried "
                   "again",
                   f->option, mega_error_message());
     if (st == MEGA_OK && f->is_failing) mega_info("%s %s: can be written again", f->option, f->path);

@@ -5,7 +5,7 @@
 
 // clang-format off
 static const mega_option_row tokenizer_rows[] = {
-    {ROW("override-tokenizer", override_tokenizer, MEGA_OPTION_FLAG), .help = "go on from --load with another tokenizer than it was trained with, whose ids have other meanings"},
+    {ROW("override-tokenizer", override_tokenizer, MEGA_OPTION_FLAG), .help = "continue from --load with another tokenizer than it was trained with, although ids then mean other texts"},
 };
 const mega_option_section mega_train_tokenizer_section = MEGA_SECTION("data and tokenizer", tokenizer_rows);
 
@@ -49,7 +49,7 @@ static const mega_option_row checkpoint_rows[] = {
     {ROW("finetune", finetune, MEGA_OPTION_FLAG), .help = "load weights alone and begin at iteration 0"},
     {ROW("use-checkpoint-args", use_checkpoint_args, MEGA_OPTION_FLAG), .help = "take the network's shape and the tokenizer from --load"},
     {ROW("exit-on-missing-checkpoint", exit_on_missing_checkpoint, MEGA_OPTION_FLAG), .help = "refuse to start from random weights when --load holds nothing"},
-    {ROW("load-previous", load_previous, MEGA_OPTION_FLAG), .help = "when the newest checkpoint is damaged, go on from the one before"},
+    {ROW("load-previous", load_previous, MEGA_OPTION_FLAG), .help = "when the newest checkpoint is damaged, continue from the one before"},
 };
 const mega_option_section mega_train_checkpoint_section = MEGA_SECTION("checkpointing", checkpoint_rows);
 
@@ -96,7 +96,7 @@ static const mega_option_row overwrite_rows[] = {
 const mega_option_section mega_train_overwrite_section = MEGA_SECTION("this machine", overwrite_rows);
 
 static const mega_option_row plan_rows[] = {
-    {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "plan for so many ranks, without starting them; 0: one"},
+    {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "number of ranks to plan for, without starting them; 0: one"},
     {ROW("rank", planned_rank, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
     {ROW("print-schedule", print_schedule, MEGA_OPTION_FLAG), .help = "draw when each pipeline stage runs which micro-batch, a line a stage"},
     {ROW("schedule-svg", schedule_svg, MEGA_OPTION_STRING), .help = "the same as a picture, written to this file"},

@@ -36,8 +36,8 @@ mega_status train_profile_open(trainer *t)
     const int64_t micro_batches =
         cfg->engine.optim.global_batch_size / (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size);
     const int64_t steps = cfg->profile_step_end - cfg->profile_step_start;
-    /* of a stage's chunks, the first has the most instructions; each forward, each backward and each collective may
-     * also record a wait */
+    /* An upper bound of the number of events: no chunk of a stage has more instructions than the first one, and each
+     * forward, each backward and each collective may add an event for its wait. */
     const int64_t waits = mega_engine_layout(t->engine)->tp.size > 1 ? instructions : 0;
     const int64_t chunks = mega_engine_chunks(t->engine);
     const int64_t updates =

@@ -101,7 +101,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                            train_perplexity(t->last_validation_loss));
     mega_buffer_printf(b,
                        "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with `megalith %s "
-                       "--load` of this folder.\nAll options of the run stand in `state/run.json`.\n",
+                       "--load` of this folder.\nAll options of the run are in `state/run.json`.\n",
                        t->task->use);
     return mega_buffer_check(b, "the model card");
 }
@@ -219,7 +219,7 @@ void train_warn_of_newer(const trainer *t)
     if (there <= here) return;
     if (!is_tracked) snprintf(iteration, sizeof iteration, "/iter_%07lld", (long long)there);
     if (!cfg->load_previous) /* --load-previous has just skipped a damaged one */
-        snprintf(remedy, sizeof remedy, "; --load %s%s%s goes on from iteration %lld", cfg->save, iteration,
+        snprintf(remedy, sizeof remedy, "; --load %s%s%s continues from iteration %lld", cfg->save, iteration,
                  cfg->finetune ? " without --finetune" : "", (long long)there);
     mega_warn("--save %s already holds a checkpoint of iteration %lld and this run begins at %lld: checkpoints of the "
               "same iterations will be replaced%s",

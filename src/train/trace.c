@@ -61,9 +61,10 @@ void train_trace_retry(trainer *t, bool is_last)
     else if (is_last)
         mega_warn("--profile-trace %s: the trace is missing: %s", path, mega_error_message());
     else if (!t->trace_failed)
-        mega_warn("--profile-trace: %s; the training goes on, and the trace is tried again with each checkpoint and at "
-                  "the end",
-                  mega_error_message());
+        mega_warn(
+            "--profile-trace: %s; the training continues, and the trace is tried again with each checkpoint and at "
+            "the end",
+            mega_error_message());
     t->trace_failed = st != MEGA_OK;
     if (st == MEGA_OK || is_last) mega_buffer_fini(&t->trace);
 }

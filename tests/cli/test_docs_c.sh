@@ -61,7 +61,7 @@ page_edit() {
     local line=$1 old=$2 new=$3
     shift 3
     awk -v names="$*" '
-        # The name whose definition begins on this line, if it is one of the list.
+        # The name whose definition begins on this line, if it is in the list.
         function defined(text,   i) {
             for (i = 1; i <= count; i++)
                 if (text ~ "^[a-z].*[ *]" name[i] "[(]" && text !~ /;$/ || text ~ "^[a-z].* " name[i] "[[].*=") return name[i]

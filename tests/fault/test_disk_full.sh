@@ -117,7 +117,7 @@ trains() { # OPTION PATH LOST COMMAND…
     local option=$1 path=$2 lost=$3
     shift 3
     "$@" >log 2>&1 || fail "a full disk ends the training: $option"
-    [ "$(grep -c "warning: $option: $path[^ ]*: cannot write: No space left on device.*; the training goes on" log)" = 1 ] || fail "$option: warned once"
+    [ "$(grep -c "warning: $option: $path[^ ]*: cannot write: No space left on device.*; the training continues" log)" = 1 ] || fail "$option: warned once"
     grep -q "warning: $option $path: $lost of iterations [0-9]* to 60 are missing: $path" log || fail "$option: no word of what is missing"
 }
 long() { train "$@" --train-iters 60 --save-interval 20; }

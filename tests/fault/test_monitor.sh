@@ -44,12 +44,12 @@ if command -v prlimit >/dev/null; then
     ulimit -S -f 24
     begin --metrics-file m.jsonl --profile-trace trace.json --profile-step-start 3 --profile-step-end 20
     ulimit -S -f unlimited
-    await said 'warning: --metrics-file: m.jsonl: cannot write: File too large; .*; the training goes on, what cannot be written waits in memory'
-    await said 'warning: --profile-trace: trace.json[^ ]*: cannot write: File too large.*; the training goes on'
+    await said 'warning: --metrics-file: m.jsonl: cannot write: File too large; .*; the training continues; what cannot be written is kept in memory'
+    await said 'warning: --profile-trace: trace.json[^ ]*: cannot write: File too large.*; the training continues'
     prlimit --pid $pid --fsize=unlimited || fail "raising the limit"
     await said '--metrics-file m.jsonl: can be written again'
     end "file too large"
-    [ "$(grep -c 'the training goes on' log)" = 2 ] || note "a warning each, and no more: $(grep -c 'goes on' log)"
+    [ "$(grep -c 'the training continues' log)" = 2 ] || note "a warning each, and no more: $(grep -c 'the training continues' log)"
     said 'are (missing|lost)' && note "nothing is missing: $(grep -E 'are (missing|lost)' log)"
     rows m.jsonl 1 || note "rows after a full disk"
     python3 -c 'import json; json.load(open("trace.json"))' 2>/dev/null || tail -c 4 trace.json | grep -q ']}' || note "the trace was not written in the end"
@@ -59,7 +59,7 @@ fi
 mkdir -p progress/progress.txt
 "$MEGALITH" "${base[@]}" --train-iters 4 --save progress --save-interval 1 --log-progress >log 2>&1 || note "progress.txt ends the training: $(tail -n 2 log)"
 [ "$(cat progress/latest_checkpointed_iteration.txt)" = 4 ] || note "checkpoints after progress.txt could not be written"
-[ "$(grep -c 'warning: --log-progress: progress/progress.txt: cannot open for writing: Is a directory.*; the training goes on' log)" = 1 ] ||
+[ "$(grep -c 'warning: --log-progress: progress/progress.txt: cannot open for writing: Is a directory.*; the training continues' log)" = 1 ] ||
     note "no warning, or several, on progress.txt: $(grep -F progress.txt log)"
 said 'warning: --log-progress progress/progress.txt: lines on checkpoints of iterations 1 to 4 are missing' || note "what progress.txt lacks"
 begin --save progress --load progress --override-opt_param-scheduler --save-interval 50 --keep-checkpoints 1 --log-progress

@@ -63,7 +63,7 @@ static void long_messages_are_cut_between_characters(void **state)
 {
     (void)state;
     char text[3 * MEGA_ERROR_BYTES];
-    for (int lead = 0; lead < 3; lead++) { /* "…" has three bytes, which may cross the end in each possible way */
+    for (int lead = 0; lead < 3; lead++) { /* the limit may fall before, or inside, the three bytes of "…" */
         memset(text, 'x', (size_t)lead);
         for (size_t i = (size_t)lead; i + 3 < sizeof text; i += 3) memcpy(text + i, "\xE2\x80\xA6", 4);
         MEGA_FAIL(MEGA_ERR_IO, "%s", text);

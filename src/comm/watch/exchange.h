@@ -24,7 +24,7 @@ typedef struct host_news {
 } host_news;
 
 /* Collective over the world, after record_open has opened the page. If this rank gets no socket or no thread, the
- * other ranks are told so, and stall reports contain no answer of this rank. */
+ * other ranks are informed, and stall reports contain no answer of this rank. */
 mega_status exchange_open(mega_world *world);
 void exchange_close(mega_world *world);
 /* Queries the hosts of these ranks from now on; may be called again as the list grows. */

@@ -14,8 +14,8 @@
 #define PATIENCE_S     0.5  /* without an answer, before another rank is tried as well */
 #define CONNECT_S      1.0  /* limit for connecting */
 #define MUTE_S         4.0  /* limit for an answer, before the connection is replaced */
-#define QUIET_S        1.5  /* the operating systems exchange keepalives every second */
-#define BROKEN_S       3.0  /* without keepalives: the connection is broken */
+#define QUIET_S        1.5  /* without a keepalive, which operating systems exchange every second */
+#define BROKEN_S       3.0  /* without even a keepalive, after which a connection counts as broken */
 #define LONGEST_S      1.0  /* most time counted between two checks: for the rest this process did not run */
 #define GREETING_S     20.0 /* after the start, during which hosts are contacted even if no rank waits for them */
 #define FREE_OUTBOUND  8    /* connections that the initial contacts leave free for hosts being waited for */

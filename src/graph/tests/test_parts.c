@@ -285,7 +285,7 @@ static void wrong_parts_are_named(void **state)
         {16, {.num_parts = 1, .part = {{.rows = 16, .first = 1}}}, "no part holds row 0"},
         {16,
          {.num_parts = 1, .part = {{.rows = 16, .file = "taken"}}},
-         "the name m.taken is that of parameter m.taken"},
+         "the name m.taken is already used by parameter m.taken"},
         {16,
          {.num_parts = 1, .part = {{.rows = 16, .file = "a\nb"}}},
          "its tensor of the file is called \"m.a\\x0ab\""},
@@ -384,7 +384,7 @@ static void a_second_request_has_the_same_parts(void **state)
     mega_builder_param(&k.b, "w", 16, COLS, &(mega_param_options){.num_parts = 1, .part = {{.file = "q", .rows = 16}}});
     mega_builder_param(&k.b, "q", 2, 2, NULL);
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);
-    assert_non_null(strstr(mega_error_message(), "parameter m.q: the name m.q is that of parameter m.w"));
+    assert_non_null(strstr(mega_error_message(), "parameter m.q: the name m.q is already used by parameter m.w"));
     end(&k);
 }
 

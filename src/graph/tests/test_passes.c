@@ -365,7 +365,7 @@ static void verify_names_the_pass_and_the_rule(void **state)
 
     k = two_ops();
     k.g->num_forward = 1;
-    verify_expect(&k, "stands in the backward program");
+    verify_expect(&k, "is in the backward program");
 
     k = two_ops();
     k.g->num_ops = 1;

@@ -86,7 +86,8 @@ static void agrees_with_megatron(void **state)
             const mega_loss_scale_change change = mega_loss_scale_advance(&s, &o, overflowed);
             megatron(&r, &o, overflowed);
             if (change == MEGA_SCALE_EXHAUSTED) {
-                assert_memory_equal(&s, &before, sizeof s); /* Megatron-LM goes on at the minimum; here the run ends */
+                assert_memory_equal(&s, &before,
+                                    sizeof s); /* Megatron-LM continues at the minimum; here the run ends */
                 assert_true(before.scale == o.least && r.scale == o.least && overflowed);
                 break;
             }

@@ -40,8 +40,9 @@ void mega_seat_end(mega_seat *own);   /* called by the owner when it has done th
 /* Called by the owner: ends a lease and restores its mask; mega_seat_begin does so too. Call it before a thread is
  * started or cores are counted, which would otherwise inherit the temporary mask for good. */
 void mega_seat_free(mega_seat *own);
-/* Called by the owner: declares that its current mask of one core is its own choice among the cores that it had before,
- * so that it may be moved nevertheless. Any other mask of one core is taken for the user's wish and kept. */
+/* Called by the owner after it has bound itself to one of its cores: it may still be moved to the others. If a thread
+ * is bound to one core and has not made this call, the binding counts as the user's choice, and the thread is never
+ * moved. */
 void mega_seat_narrow(mega_seat *own);
 
 /* If `held` is held up on another core, moves it to the caller's core and returns true; the caller must then sleep.

@@ -48,7 +48,7 @@ typedef struct mega_optim_options {
     double lr_warmup_fraction;                        /* NAN when not given */
     int64_t lr_warmup_iters, lr_warmup_samples;
 
-    mega_step_schedule scheduler; /* kind NONE: the curve above; warmup_max_lr NAN: lr */
+    mega_step_schedule scheduler; /* DeepSpeed's; kind NONE: lr_decay_style counts instead; warmup_max_lr NAN: lr */
 } mega_optim_options;
 
 /* Their rows, by the titles of --help. */
