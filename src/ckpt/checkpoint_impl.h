@@ -18,7 +18,7 @@ typedef struct known_damage {
 
 /* How to open folders. */
 typedef struct opening {
-    mega_team *team;       /* as in a checkpoint */
+    mega_team *team;       /* borrowed; NULL: only the calling thread */
     mega_sums sums;        /* which files to checksum; the caller must check the others */
     known_damage *damaged; /* folders already found damaged */
 } opening;

@@ -94,7 +94,8 @@ static const char *name_of_torch(const mega_names *names)
     return NULL;
 }
 
-/* Such files beside a config.json belong to a transformers folder, which can be read. */
+/* Refuses a folder with PyTorch files that megalith cannot read. With a config.json beside them it is a folder of
+ * transformers, whose safetensors can be read. */
 static mega_status refuse_torch(const char *folder)
 {
     mega_names names = {0};

@@ -142,7 +142,8 @@ static void read_fetch(const mega_state_tensor *t, const mega_safetensor *from)
     if (end > begin) mega_map_fetch(&(mega_map){from->data, (size_t)(from->end - from->begin)}, begin, end - begin);
 }
 
-/* Several threads also fault in the pages of the destination in parallel. */
+/* Copies with all threads of the team; the first write to each page of the destination, where the system clears it,
+ * is then shared among them too. */
 static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
                                 const mega_safetensor **found)
 {

@@ -7,7 +7,7 @@
 #define HOST          "everything lies in the host's memory already"
 #define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
 #define PLANNED       "memory is planned before the first step, and nothing is allocated in it"
-#define OVER_MPI      "ranks talk over MPI"
+#define OVER_MPI      "ranks communicate over MPI"
 #define GATHERED      "new weights are gathered at the end of a step; with --zero-stage 3, by layer where they are used"
 
 // clang-format off
@@ -22,7 +22,7 @@ static const mega_option_row distributed_rows[] = {
     {IDLE("use-contiguous-buffers-in-ddp", MEGA_OPTION_FLAG, NULL, PLANNED)},
     {IDLE("no-scatter-gather-tensors-in-pipeline", MEGA_OPTION_OFF, NULL, "a rank hands the next stage what it holds: all tokens, with --sequence-parallel its share"), .dest = "scatter_gather_tensors_in_pipeline"},
     {IDLE("use-ring-exchange-p2p", MEGA_OPTION_FLAG, NULL, OVER_MPI)},
-    {LATER("local_rank", MEGA_OPTION_INT, "0", "an MPI launcher starts the ranks and says which is which; leave it out")},
+    {LATER("local_rank", MEGA_OPTION_INT, "0", "the MPI launcher that starts the ranks also numbers them; leave it out")},
     {IDLE("lazy-mpu-init", MEGA_OPTION_BOOL, NULL, "groups of ranks are made at the start")},
     {IDLE("use-cpu-initialization", MEGA_OPTION_FLAG, NULL, "initial weights are always made on the CPU, the same for any number of ranks")},
     {IDLE("empty-unused-memory-level", MEGA_OPTION_STRING, "0", PLANNED), .choices = "0|1|2"},

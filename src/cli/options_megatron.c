@@ -16,7 +16,7 @@
 #define IN_MEMORY     "everything lies in the host's memory already"
 #define NO_FP8        "nothing is computed in FP8"
 #define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
-#define OVER_MPI      "ranks talk over MPI"
+#define OVER_MPI      "ranks communicate over MPI"
 #define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off

@@ -27,7 +27,8 @@ typedef struct evaluated_part {
     int64_t taken; /* samples per micro-batch: its rows, or 1 */
 } evaluated_part;
 
-/* Returns the index of this micro-batch of the batch in the part, counted over all ranks. */
+/* Returns the position of a micro-batch in the part that is evaluated. The part counts the micro-batches of all ranks;
+ * `micro_batch` counts those of this rank in its batch. */
 static int64_t evaluate_place(const mega_engine *e, int64_t micro_batch)
 {
     const int64_t size = e->options.micro_batch;

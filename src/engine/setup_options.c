@@ -28,7 +28,7 @@ static const mega_option_row handed_rows[] = {
 };
 static const mega_option_section handed_section = MEGA_SECTION("handed on by a launcher", handed_rows);
 
-enum { ALL = 1 }; /* a C program is the only command */
+enum { ALL = 1 }; /* a C program has no commands, so all rows belong to one */
 #define AT(member) offsetof(setup_values, member)
 static const mega_option_part parts[] = {
     {&mega_optim_regularization_section, ALL, AT(engine.optim)},

@@ -11,7 +11,7 @@
 enum { MOST_LINES = 4 };
 
 typedef struct lines {
-    mega_list list; /* the texts of `line` */
+    mega_list list; /* the lines as a list: its items are `item`, which point to `line` */
     const char *item[MOST_LINES];
     char line[MOST_LINES][MEGA_COMPARED_TEXT];
 } lines;

@@ -63,7 +63,7 @@ const mega_option_section mega_train_validation_section = MEGA_SECTION("validati
 static const mega_option_row logging_rows[] = {
     {ROW("profile-trace", profile_trace, MEGA_OPTION_STRING), .help = "file for a Chrome trace of the iterations from --profile-step-start to --profile-step-end"},
     {ROW("profile-table", profile_table, MEGA_OPTION_FLAG), .help = "after those iterations, print time, GFLOP/s, GB/s and percent of the measured bound of each kind of op"},
-    {ROW("metrics-file", metrics_file, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "file for one JSON object an iteration, with all digits"},
+    {ROW("metrics-file", metrics_file, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "file to which each iteration adds a JSON object, with all digits"},
     {ROW("log-params-norm", log_params_norm, MEGA_OPTION_FLAG), .help = "log the norm of the parameters"},
     {ROW("log-num-zeros-in-grad", log_num_zeros_in_grad, MEGA_OPTION_FLAG), .help = "log how many gradients are zero"},
     {ROW("log-throughput", log_throughput, MEGA_OPTION_FLAG), .help = "also print TFLOP/s after the time of an iteration, and in TensorBoard (the end of the line has them in any case)"},

@@ -254,7 +254,7 @@ static void parts_lie_where_they_say(void **state)
             for (int owners = 1; owners <= 3; owners++) check_family(&families[i], ranks, owners);
 }
 
-/* Which tensors one process can write from end to end, and which it writes at offsets. */
+/* Tests which tensors one process can write from the first byte to the last, and which it has to write at offsets. */
 static void order_is_seen(void **state)
 {
     (void)state;

@@ -106,7 +106,8 @@ MEGA_CHECK_RESULT mega_status mega_split_bounds(const char *split, int64_t size,
 /* Returns MEGA_ERR_USAGE for options that need ends of documents if no id marks one (eod < 0). tokenizer: its type;
  * NULL: none. */
 MEGA_CHECK_RESULT mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer);
-/* Refuses the same options where `ends` of `tokens` input tokens of these data end a document, and that is none. */
+/* Returns MEGA_ERR_USAGE for the same options if `ends`, the number of input tokens that end a document, is 0. tokens:
+ * how many were looked at; data: their name, for the message. */
 MEGA_CHECK_RESULT mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens,
                                                    int64_t ends);
 

@@ -62,7 +62,7 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 int mega_optimizer_num_moments(const mega_optimizer *o);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
-/* The number of updates made so far: the k of Adam's bias correction. To be set when moments are loaded. */
+/* Get and set the number of updates made so far, the k of Adam's bias correction. Set it when moments are loaded. */
 int64_t mega_optimizer_updates(const mega_optimizer *o);
 void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates);
 
