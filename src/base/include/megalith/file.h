@@ -1,5 +1,8 @@
 /* Files. Every message names the path and the system's reason. All operations that change the file system go through
- * here, so that a test can record them and replay them up to any point. */
+ * here, so that a test can record them and replay them up to any point.
+ *
+ * Functions that return a status return MEGA_ERR_NOT_FOUND if the file or a folder on its path does not exist,
+ * MEGA_ERR_IO if the system refuses for another reason, and MEGA_ERR_MEMORY. */
 #ifndef MEGALITH_FILE_H
 #define MEGALITH_FILE_H
 
@@ -28,7 +31,7 @@ MEGA_CHECK_RESULT mega_status mega_map_check(void);
 /* Reads these bytes from the disk at once, so that touching them does not fault page by page; returns when they are in
  * memory. A hint: never an error. */
 void mega_map_fetch(const mega_map *map, size_t begin, size_t bytes);
-/* Returns whether all these bytes are in the page cache; also true if the system does not tell this process. */
+/* Returns whether all these bytes are in the page cache; also true if the system does not say. */
 bool mega_map_is_cached(const mega_map *map, size_t begin, size_t bytes);
 
 /* Reads the whole file into a new block that ends with a NUL; the caller frees *out with mega_free. Returns

@@ -26,9 +26,11 @@ typedef struct mega_gpt_offer {
     int64_t pid, fd; /* fd -1: nothing is shared */
     int64_t nonce, table, blocks, bytes;
 } mega_gpt_offer; /* eight bytes each, to be sent unchanged */
+/* Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_gpt_share_create(mega_gpt_share **out);
 void mega_gpt_share_offer(mega_gpt_share *share, mega_gpt_offer *out); /* call it after the last build with the share */
-/* *out is NULL if nothing is offered, or the offer cannot be opened (/proc/PID/fd of another container). */
+/* *out is NULL if nothing is offered, or the offer cannot be opened (/proc/PID/fd of another container). Returns
+ * MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_gpt_share_open(const mega_gpt_offer *offer, mega_gpt_share **out);
 void mega_gpt_share_destroy(mega_gpt_share *share);
 
@@ -63,7 +65,7 @@ MEGA_CHECK_RESULT mega_status mega_gpt_data_build(const mega_gpt_data_options *o
 void mega_gpt_data_destroy(mega_gpt_data *d);
 
 /* Concatenates the samples of the parts into one data set and takes the parts over, even on failure. All parts must be
- * of the same data, whose hash is the first part's. */
+ * of the same data, whose hash is the first part's. Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_gpt_data_join(mega_gpt_data *const *part, int count, mega_gpt_data **out);
 
 int64_t mega_gpt_data_samples(const mega_gpt_data *d);
@@ -126,7 +128,9 @@ void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, con
  *   cyclic   a new permutation (torch.randperm seeded with the epoch) every `active` samples, where active is `total`
  *            rounded down to a multiple of micro_batch * data_parallel. This is Megatron's order without
  *            data sharding;
- *            for one data-parallel rank it is also the order with it. */
+ *            for one data-parallel rank it is also the order with it.
+ *
+ * mega_sampler_create returns MEGA_ERR_USAGE if there are too few samples, or MEGA_ERR_MEMORY. */
 typedef struct mega_sampler mega_sampler;
 typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
 MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t micro_batch,
