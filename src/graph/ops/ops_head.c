@@ -295,7 +295,8 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h)
     for (int i = h->first_op; i < h->end_op; i++) {
         instruction *op = &g->op[i];
         if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W) mega_edit_remove(g, i);
-        if (op->kind == OP_XENT_GRAD) op->in[4] = op->in[5] = op->out[0] = 0;
+        if (op->kind == OP_XENT_GRAD)
+            op->in[XENT_GRAD_LOSS_MASK] = op->in[XENT_GRAD_DENOMINATOR] = op->out[XENT_GRAD_DLOGITS] = 0;
     }
 }
 
