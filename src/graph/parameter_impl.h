@@ -12,7 +12,7 @@ typedef struct flat_buffer {
     size_t bytes;
     mega_dtype dtype;
     bool is_shard;
-    bool is_owned; /* else it is in a region of the caller or shared with another buffer */
+    bool is_owned; /* false: the memory is a region of the caller, or that of another buffer */
 } flat_buffer;
 
 struct mega_params {

@@ -84,7 +84,7 @@ struct mega_program {
                               0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */
     size_t scratch_live;   /* the same for the scratch arena alone */
-    size_t head_bytes;     /* the part of those that cross-entropy ops read and write */
+    size_t head_bytes;     /* of these bytes, those that cross-entropy ops read and write */
     size_t held_bytes[3];  /* by bucket_use: the most alive at one instruction */
     bool is_lent;          /* the arenas are in regions of the caller */
     bool is_begun;         /* mega_program_allocate has started to take memory */

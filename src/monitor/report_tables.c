@@ -301,7 +301,7 @@ void report_put_memory(const mega_report_run *run, int count, mega_buffer *out)
 
 /* ---- schedule ---- */
 
-/* As an image with its own address (a data URL): a browser runs nothing in it, whoever edited the file. */
+/* Embeds the picture as a data URL: a browser does not run scripts in it, even if somebody added one to the file. */
 static void put_picture(const char *svg, mega_buffer *out)
 {
     mega_buffer_puts(out, "<div class=\"wide\"><img alt=\"pipeline schedule\" src=\"data:image/svg+xml,");

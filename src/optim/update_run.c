@@ -293,7 +293,7 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
     const bool applies = part == MEGA_UPDATE_APPLY;
     const int end = applies ? u->count : u->first_applied;
     if (applies) {
-        MEGA_TRY(mega_update_wait(u)); /* of the update before, if no forward came between */
+        MEGA_TRY(mega_update_wait(u)); /* for gathers of the update before that no forward waited for */
         optimizer_norm_begin(u->optimizer, u->partial);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;

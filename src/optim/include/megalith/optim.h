@@ -71,7 +71,7 @@ typedef struct mega_norm_result {
     int64_t zeros; /* elements that are exactly 0; padding rows of the vocabulary not counted */
     bool finite;   /* every element */
 } mega_norm_result;
-/* Of the masters. Collective over tp and pp, with ZeRO also over dp. */
+/* Computes the norm of the masters. Collective over tp and pp, with ZeRO also over dp. */
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
 int mega_optimizer_find_nonfinite(mega_optimizer *o);
