@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/optimizer.json: AdamW, SGD, Adagrad and clipping as PyTorch computes them, for tests/golden/test_optimizer.c.
+"""Writes tests/golden/optimizer.json: AdamW, SGD, Adagrad and clipping as PyTorch computes them, schedule-free AdamW as schedulefree does, for tests/golden/test_optimizer.c.
 
 usage: python tools/make_optim_golden.py tests/golden/optimizer.json
 
@@ -10,6 +10,7 @@ the decay differ from step to step. All in float64, so that the file does not de
 import json
 import sys
 
+import schedulefree
 import torch
 
 SEED, STEPS, CLIP = 20240607, 6, 1.0
@@ -21,8 +22,9 @@ def run(make):
     torch.manual_seed(SEED)
     w = torch.nn.Parameter(torch.randn(3, 5, dtype=torch.float64))
     b = torch.nn.Parameter(torch.randn(5, dtype=torch.float64))
+    if hasattr(optimizer := make([{"params": [w]}, {"params": [b]}]), "train"):
+        optimizer.train()
     start = {"w": w.detach().flatten().tolist(), "b": b.detach().tolist()}
-    optimizer = make([{"params": [w]}, {"params": [b]}])
     steps = []
     for i in range(STEPS):
         scale = 0.02 if i == 2 else 1.0  # one step below the clip
@@ -35,6 +37,10 @@ def run(make):
             group["lr"], group["weight_decay"] = LR[i], DECAY[i] if decays else 0.0
         optimizer.step()
         row["w"], row["b"] = w.detach().flatten().tolist(), b.detach().tolist()
+        if hasattr(optimizer, "train"):
+            optimizer.eval()
+            row["average"] = w.detach().flatten().tolist()
+            optimizer.train()
         steps.append(row)
     return {"start": start, "steps": steps}
 
@@ -48,6 +54,15 @@ def main():
         "nesterov": run(lambda groups: torch.optim.SGD(groups, lr=1e-3, momentum=0.9, nesterov=True)),
         "dampening": run(lambda groups: torch.optim.SGD(groups, lr=1e-3, momentum=0.9, dampening=0.3)),
         "adagrad": run(lambda groups: torch.optim.Adagrad(groups, lr=1e-3, lr_decay=0.1, eps=1e-8)),
+        "amsgrad": run(lambda groups: torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, amsgrad=True)),
+        "amsgrad_l2": run(lambda groups: torch.optim.Adam(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, amsgrad=True)),
+        "maximize": run(lambda groups: torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, maximize=True)),
+        "accumulator": run(lambda groups: torch.optim.Adagrad(groups, lr=1e-3, initial_accumulator_value=0.5, eps=1e-8)),
+        "schedule_free_adamw": run(
+            lambda groups: schedulefree.AdamWScheduleFree(
+                groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, warmup_steps=4, r=0.5, weight_lr_power=2.0
+            )
+        ),
     }
     with open(sys.argv[1], "w") as out:
         json.dump(golden, out, indent=1)

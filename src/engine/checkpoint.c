@@ -2,6 +2,7 @@
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "checkpoint_scheduler.h"
 #include "megalith/json.h"
+#include "megalith/optimizer_state.h"
 #include "megalith/run_json.h"
 #include "saved_tensors.h"
 #include <float.h>
@@ -80,6 +81,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     if (o->no_rng) json_object_del(root, "dropout_seed");
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (st == MEGA_OK) st = engine_numbers_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -378,8 +380,9 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);
-    if (st == MEGA_OK) mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
-    return st;
+    MEGA_TRY(st);
+    mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
+    return engine_numbers_load(e, root);
 }
 
 /* Loads only the schedule, for --finetune --use-checkpoint-opt_param-scheduler. */
@@ -481,8 +484,11 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     MEGA_TRY(engine_begin_call(e, st)); /* if one rank refuses, no rank changes */
     engine_micro_discard(e);
     e->has_moments = true;
+    if (e->optimizer != NULL) mega_optimizer_begin_load(e->optimizer);
     e->has_weights = false; /* a file that cannot be read to its end would leave a mix of old and new weights */
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for weights of others */
+    if (e->optimizer != NULL && mega_optimizer_averages(e->optimizer) && !loaded.optimizer)
+        mega_optimizer_set_updates(e->optimizer, 0); /* the average starts again from these weights */
     MEGA_TRY(mega_params_publish(e->params));
     e->has_weights = true;
     *out = loaded;

@@ -29,18 +29,27 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
         .clip_grad = s->optim.clip_grad,
         .loss_scale = mega_loss_scale_from_options(&s->optim),
         .dropout_seed = (uint32_t)s->seed,
+        .group = s->optim.parameter_group.item,
+        .num_groups = s->optim.parameter_group.count,
         .optimizer = {.kind = s->optim.optimizer,
                       .beta1 = s->optim.adam_beta1,
                       .beta2 = s->optim.adam_beta2,
                       .eps = s->optim.adam_eps,
                       .l2 = !s->optim.decoupled_weight_decay,
+                      .amsgrad = s->optim.adam_amsgrad,
+                      .no_bias_correction = !s->optim.adam_bias_correction,
+                      .maximize = s->optim.maximize,
                       .momentum = s->optim.sgd_momentum,
                       .dampening = s->optim.sgd_dampening,
                       .nesterov = s->optim.sgd_nesterov,
                       .lr_decay = s->optim.adagrad_lr_decay,
+                      .initial_accumulator = s->optim.adagrad_initial_accumulator_value,
                       .beta3 = s->optim.ademamix_beta3,
                       .alpha = s->optim.ademamix_alpha,
                       .alpha_steps = s->optim.ademamix_steps,
+                      .warmup_steps = s->optim.schedule_free_warmup_steps,
+                      .r = s->optim.schedule_free_r,
+                      .weight_lr_power = s->optim.schedule_free_weight_lr_power,
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
     /* Plans and evaluations need no schedule; their options may leave the length of the training open. */
@@ -65,7 +74,8 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
 {
     const mega_engine_options *o = &e->options;
     const int stages = e->layout->pp.size;
-    const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq};
+    const mega_model_sizes sizes = {
+        .mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq, .groups = e->groups};
     mega_model walked = *model;
     if (o->generate) walked.sequence_parallel = false; /* MEGA_GENERATE allows any number of rows */
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
@@ -78,8 +88,11 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
+    if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->groups));
     MEGA_TRY(mega_params_create(e->layout, &e->params));
+    mega_params_set_groups(e->params, e->groups);
     MEGA_TRY(engine_walk_model(e, model));
+    MEGA_TRY(mega_param_groups_check(e->groups, mega_model_parts_params(e->parts)));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
@@ -194,6 +207,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
     mega_model_parts_destroy(e->parts);
+    mega_param_groups_destroy(e->groups);
     mega_layout_destroy(e->layout);
     mega_batch_destroy(e->batch);
     mega_free(e->begun);

@@ -97,6 +97,7 @@ typedef struct engine_runs {
 struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
+    mega_param_groups *groups; /* NULL: none */
     mega_params *params;
     mega_model_parts *parts; /* the parts of the whole model */
     mega_update_tie *tie;    /* parameters of this rank that other stages hold too, in model order */
@@ -195,6 +196,13 @@ mega_status engine_wait_reductions(mega_engine *e);    /* waits for the sums tha
 /* Both are collective over the world. They run the two parts of the update program. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);
+/* weights.c. Collective over the world where the optimizer has other weights for evaluations (optimizer_state.h): puts
+ * these, or those of the training, in place. */
+mega_status engine_show_average(mega_engine *e);
+mega_status engine_show_trained(mega_engine *e);
+/* The optimizer's numbers in run.json. */
+mega_status engine_numbers_save(const mega_engine *e, json_t *root);
+mega_status engine_numbers_load(mega_engine *e, const json_t *root);
 /* compare.c. Collective over the world. Checks that all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
 /* data.c. engine_compare_data is collective over the world: checks that all ranks read the same training data.

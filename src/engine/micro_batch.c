@@ -120,6 +120,7 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
     MEGA_TRY(trains ? engine_begin_pass(e, st) : engine_begin_call(e, st));
+    if (trains) MEGA_TRY(engine_show_trained(e));
     if (trains) MEGA_TRY(compare_boundary(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
 }

@@ -39,9 +39,11 @@ typedef struct option_row {
     X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
 #define OPTIMIZER_ROWS(X, T, group) \
     X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
-    X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, momentum, ANY, NULL) \
-    X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) \
+    X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, amsgrad, ANY, NULL) \
+    X(T, group, no_bias_correction, ANY, NULL) X(T, group, maximize, ANY, NULL) X(T, group, momentum, ANY, NULL) \
+    X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) X(T, group, initial_accumulator, ANY, NULL) \
     X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
+    X(T, group, warmup_steps, ANY, NULL) X(T, group, r, ANY, NULL) X(T, group, weight_lr_power, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
 #define SCALE_ROWS(X, T, group) \
     X(T, group, rules, ANY, scale_rules_text) X(T, group, fixed, NOT_NEGATIVE, NULL) X(T, group, initial, NOT_NEGATIVE, NULL) \
@@ -76,7 +78,7 @@ typedef struct option_row {
     X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) \
     N(mega_loss_scale_options, loss_scale, SCALE_ROWS) X(T, , dropout_seed, ANY, NULL) \
-    N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) \
+    N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) X(T, , group, OWN, NULL) X(T, , num_groups, OWN, NULL) \
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \

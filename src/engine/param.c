@@ -3,6 +3,7 @@
 #include "engine_impl.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
+#include "megalith/optimizer_state.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +97,11 @@ static mega_status param_find_kind(const mega_engine *e, const char *call, const
                      what, names);
 }
 
+static void *param_weight(const mega_engine *e, int own)
+{
+    return e->optimizer != NULL ? mega_optimizer_weight(e->optimizer, own) : mega_params_master(e->params, own);
+}
+
 /* Fills in which part of the tensor this rank holds. If several ranks hold the same numbers, is_counted is true on
  * one. */
 static void param_bind(const mega_engine *e, int moment, param_tensor *t)
@@ -116,7 +122,7 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     const mega_range owned = mega_params_owned(e->params, own);
     t->first = owned.first;
     t->count = owned.count;
-    t->data = t->kind == PARAM_WEIGHT  ? mega_params_master(e->params, own)
+    t->data = t->kind == PARAM_WEIGHT  ? param_weight(e, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
     if (t->data == NULL) t->count = 0; /* optimizer state of a frozen parameter: zeros */
@@ -197,6 +203,27 @@ static void param_write(const mega_engine *e, const param_tensor *t, int64_t i, 
         ((float *)t->data)[i] = (float)value;
 }
 
+static void param_write_all(const mega_engine *e, const param_tensor *t, const float *values)
+{
+    const double factor = t->kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const int64_t at = param_element(t, i);
+        if (at >= 0) param_write(e, t, i, factor != 0 ? (double)values[at] / factor : 0);
+    }
+}
+
+/* A schedule-free optimizer goes on from new weights with all of its points there. */
+static void param_write_average(const mega_engine *e, const param_tensor *t, const float *values)
+{
+    param_tensor point = *t;
+    const int own = mega_params_find(e->params, t->param->name);
+    if (e->optimizer == NULL || !mega_optimizer_averages(e->optimizer) || own < 0) return;
+    for (int m = 0; m < 2; m++) { /* y and z */
+        point.data = mega_optimizer_moment(e->optimizer, m, own);
+        if (point.data != NULL) param_write_all(e, &point, values);
+    }
+}
+
 mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
 {
     static const char call[] = "mega_engine_get_param";
@@ -231,12 +258,9 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
                        call);
     MEGA_TRY(engine_begin_call(e, st));
     MEGA_TRY(param_compare(e, call, name, what, values, count));
-    const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
-    for (int64_t i = 0; i < t.count; i++) {
-        const int64_t at = param_element(&t, i);
-        if (at >= 0) param_write(e, &t, i, factor != 0 ? (double)values[at] / factor : 0);
-    }
+    param_write_all(e, &t, values);
     if (t.kind != PARAM_WEIGHT) return MEGA_OK;
+    param_write_average(e, &t, values);
     for (int c = 0; c < e->chunks && e->train != NULL; c++) /* weights packed earlier in this step are outdated */
         mega_program_step(e->chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));

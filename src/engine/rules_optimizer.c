@@ -1,6 +1,7 @@
 /* Rules for optimizers: which options each reads. */
 #include "megalith/engine_settings.h"
 #include "megalith/log.h"
+#include "megalith/parameter_group.h"
 
 #define OF(kind) (1U << MEGA_OPTIMIZER_##kind)
 
@@ -8,16 +9,22 @@ static const struct {
     const char *dest;
     unsigned read_by; /* bit 1 << mega_optimizer_kind */
 } read_by[] = {
-    {"adam_beta1", OF(ADAM) | OF(LION) | OF(ADEMAMIX)},
-    {"adam_beta2", OF(ADAM) | OF(LION) | OF(ADEMAMIX)},
-    {"adam_eps", OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX)},
+    {"adam_beta1", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
+    {"adam_beta2", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
+    {"adam_eps", OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
+    {"adam_amsgrad", OF(ADAM)},
+    {"adam_bias_correction", OF(ADAM)},
     {"sgd_momentum", OF(SGD)},
     {"sgd_dampening", OF(SGD)},
     {"sgd_nesterov", OF(SGD)},
     {"adagrad_lr_decay", OF(ADAGRAD)},
+    {"adagrad_initial_accumulator_value", OF(ADAGRAD)},
     {"ademamix_beta3", OF(ADEMAMIX)},
     {"ademamix_alpha", OF(ADEMAMIX)},
     {"ademamix_steps", OF(ADEMAMIX)},
+    {"schedule_free_warmup_steps", OF(SCHEDULE_FREE_ADAMW)},
+    {"schedule_free_r", OF(SCHEDULE_FREE_ADAMW)},
+    {"schedule_free_weight_lr_power", OF(SCHEDULE_FREE_ADAMW)},
 };
 
 /* Scripts often carry options of another optimizer along, so they are a warning. */
@@ -29,11 +36,22 @@ static void warn_of_unread(mega_engine_settings *s)
                       mega_options_origin(s->options, "optimizer"));
 }
 
+static void check_groups(mega_engine_settings *s)
+{
+    const mega_list *groups = &s->optim.parameter_group;
+    for (size_t i = 0; i < groups->count; i++)
+        if (mega_param_group_check(groups->item[i]) != MEGA_OK)
+            mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: %s",
+                                 mega_options_origin(s->options, "parameter_group"), mega_error_message());
+}
+
 void mega_engine_rule_optimizer(mega_engine_settings *s)
 {
     const mega_optim_options *o = &s->optim;
-    const bool decouples = o->optimizer == MEGA_OPTIMIZER_LION || o->optimizer == MEGA_OPTIMIZER_ADEMAMIX;
+    const bool decouples = o->optimizer == MEGA_OPTIMIZER_LION || o->optimizer == MEGA_OPTIMIZER_ADEMAMIX ||
+                           o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW;
     warn_of_unread(s);
+    check_groups(s);
     if (!o->decoupled_weight_decay && o->optimizer != MEGA_OPTIMIZER_ADAM)
         mega_warn("%s has no effect with %s, whose weight decay is %s",
                   mega_options_origin(s->options, "decoupled_weight_decay"),

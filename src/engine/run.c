@@ -155,6 +155,7 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     const mega_status st = run_check_given(e, program, filled);
     const size_t bytes = (size_t)e->options.micro_batch * sizeof *filled;
     MEGA_TRY(mega_update_wait(e->update));
+    MEGA_TRY(engine_show_average(e));
     MEGA_TRY(run_keep_failure(e, st));
     if (st == MEGA_OK && program != MEGA_RUN_EVALUATE) memcpy(e->runs.filled, filled, bytes);
     MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));

@@ -1,12 +1,15 @@
 /* Builds the list of tensors of a checkpoint, which is the same on every rank. */
 #include "saved_tensors.h"
+#include "megalith/optimizer_state.h"
 
 /* Returns a checkpoint tensor of a parameter, or of one of its moments, with the part that this rank holds. */
 static mega_state_tensor saved_tensors_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
 {
     const int own = mega_params_find(e->params, p->name);
     mega_state_tensor t = mega_state_tensor_of(p, file, e->params, own);
-    if (own >= 0 && moment >= 0) t.data = mega_optimizer_moment(e->optimizer, moment, own);
+    if (own >= 0)
+        t.data =
+            moment >= 0 ? mega_optimizer_moment(e->optimizer, moment, own) : mega_optimizer_weight(e->optimizer, own);
     return t;
 }
 

@@ -119,6 +119,8 @@ static void derive_schedules(mega_engine_settings *s)
     mega_optim_options *o = &s->optim;
     derive_scheduler(s);
     if (o->optimizer == MEGA_OPTIMIZER_ADAGRAD && derives(s, "adam_eps")) o->adam_eps = 1e-10; /* torch's default */
+    if (o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW && derives(s, "lr_decay_style"))
+        o->lr_decay_style = MEGA_LR_CONSTANT;
     if (o->train_iters > 0 && derives(s, "lr_decay_iters")) o->lr_decay_iters = o->train_iters;
     if (o->train_samples > 0 && derives(s, "lr_decay_samples")) o->lr_decay_samples = o->train_samples;
     if (o->weight_decay_incr_style != MEGA_WD_CONSTANT) return;

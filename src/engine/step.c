@@ -161,6 +161,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
     if (st == MEGA_OK) st = mega_batch_check(e->batch);
     MEGA_TRY(engine_begin_pass(e, st));
+    MEGA_TRY(engine_show_trained(e));
     /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
@@ -188,6 +189,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
     const int64_t micro_batches = engine_micro_batches(e);
     const int64_t steps = micro_batches * e->chunks;
+    MEGA_TRY(engine_show_average(e));
     mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
     MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
     for (int64_t i = 0; i < steps; i++) {

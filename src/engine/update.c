@@ -162,6 +162,7 @@ mega_status engine_update(mega_engine *e, mega_step_result *r)
 {
     const double began = mega_time_now();
     engine_note(e, "norm and update", -1);
+    MEGA_TRY(engine_show_trained(e)); /* an evaluation may have come between */
     MEGA_TRY(run_update(e, r));
     r->optimizer_s = mega_time_now() - began;
     progress_advance(e, r);

@@ -272,8 +272,11 @@ static mega_status model_allocate(mega_model_parts *p)
     p->border = mega_calloc(n + 1, sizeof *p->border);
     p->recomputes = mega_calloc(n, sizeof *p->recomputes);
     if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->ops_hash != NULL && p->elements != NULL &&
-        p->border != NULL && p->recomputes != NULL)
-        return mega_params_create(p->layout, &p->params);
+        p->border != NULL && p->recomputes != NULL) {
+        MEGA_TRY(mega_params_create(p->layout, &p->params));
+        mega_params_set_groups(p->params, p->sizes.groups);
+        return MEGA_OK;
+    }
     return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for a list of %d layers", p->num_layers);
 }
 
@@ -413,6 +416,7 @@ static uint64_t hash_param(uint64_t hash, const mega_param *r)
     }
     hash = mega_hash64(hash, r->file_dim, sizeof r->file_dim);
     hash = mega_hash64(hash, &r->lr_scale, sizeof r->lr_scale);
+    hash = mega_hash64(hash, &r->own_decay, sizeof r->own_decay);
     hash = mega_hash64(hash, &r->buffer_momentum, sizeof r->buffer_momentum);
     hash = mega_hash64(hash, &r->init_std, sizeof r->init_std);
     return mega_hash64(hash, number, sizeof number);

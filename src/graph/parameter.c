@@ -4,6 +4,7 @@
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "megalith/name.h"
+#include "megalith/parameter_group.h"
 #include "parameter_impl.h"
 
 #include <math.h>
@@ -129,13 +130,14 @@ static mega_status parameter_check_record(const mega_params *p, const mega_param
     return mega_param_check_parts(r, mega_params_axis(p, r->axis).size);
 }
 
-/* Returns the record as mega_params stores it: a vector has 1 column, lr_scale 0 becomes 1, and there is at least one
- * part. */
-static mega_param parameter_complete(const mega_param *record)
+/* Returns the record as mega_params stores it: a vector has 1 column, lr_scale 0 becomes 1, there is at least one
+ * part, and its groups have set what they set. */
+static mega_param parameter_complete(const mega_params *p, const mega_param *record)
 {
     mega_param r = *record;
     if (r.num_dims == 1) r.shape[1] = r.true_shape[1] = 1;
     if (r.lr_scale == 0) r.lr_scale = 1;
+    mega_param_groups_apply(p->groups, &r);
     mega_param_complete_parts(&r);
     return r;
 }
@@ -266,7 +268,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "parameter \"%s\": its name is not UTF-8 text without control characters; choose another",
                          mega_name_escape(text, sizeof text, record->name));
-    return parameter_append(p, parameter_complete(record), out_index);
+    return parameter_append(p, parameter_complete(p, record), out_index);
 }
 
 /* "[24, 8], rows cut in 3 parts" */
@@ -299,7 +301,7 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
     return a->true_shape[0] == b->true_shape[0] && a->true_shape[1] == b->true_shape[1] &&
            a->transposed_in_file == b->transposed_in_file && a->init == b->init &&
            !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
-           a->lr_scale == b->lr_scale && a->file_dims == b->file_dims &&
+           a->lr_scale == b->lr_scale && a->own_decay == b->own_decay && a->file_dims == b->file_dims &&
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
            a->is_frozen == b->is_frozen && a->buffer_samples == b->buffer_samples &&
            a->buffer_momentum == b->buffer_momentum && mega_param_parts_equal(a, b);
@@ -333,7 +335,7 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
 
 mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index)
 {
-    const mega_param r = parameter_complete(record);
+    const mega_param r = parameter_complete(p, record);
     const int index = mega_params_find(p, r.name);
     MEGA_TRY(parameter_check_options(&r));
     if (index >= 0) {

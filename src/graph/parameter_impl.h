@@ -34,6 +34,7 @@ struct mega_params {
     flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc */
     int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */
     flat_buffer kept;
+    struct mega_param_groups *groups; /* borrowed; NULL: none */
 };
 
 /* Returns the axis with this name; for MEGA_AXIS_NONE, size 1 and rank 0. */

@@ -1,17 +1,24 @@
 /* Optimizers that update each element by itself, besides AdamW and plain SGD. With g the clipped gradient, m, v, s
  * states that start at 0, k the number of the update from 1 and d the weight decay of the parameter:
  *
+ *   adam with amsgrad, as torch.optim.AdamW and Adam (Reddi et al. 2018): AdamW, or with L2, whose root has the largest v
+ *       so far instead of v; without bias correction the two divisors are 1
  *   sgd with Nesterov's momentum (mu) or dampening (tau), as torch.optim.SGD (Sutskever et al. 2013):
  *       g += d p;  m = mu m + (1 - tau) g, or g in the first update;  p -= lr (g + mu m) with Nesterov, else lr m
  *   adagrad, as torch.optim.Adagrad (Duchi et al. 2011):
- *       g += d p;  v += g^2;  p -= lr / (1 + (k - 1) lr_decay) * g / (sqrt(v) + eps)
+ *       g += d p;  v += g^2, from initial_accumulator on;  p -= lr / (1 + (k - 1) lr_decay) * g / (sqrt(v) + eps)
  *   lion (Chen et al. 2023, arXiv 2302.06675):
  *       p -= lr (sign(b1 m + (1 - b1) g) + d p);  m = b2 m + (1 - b2) g
  *   ademamix (Pagliardini et al. 2024, arXiv 2409.03137):
  *       m = b1 m + (1 - b1) g;  s = b3(k) s + (1 - b3(k)) g;  v = b2 v + (1 - b2) g^2
  *       p -= lr ((m / (1 - b1^k) + alpha(k) s) / (sqrt(v / (1 - b2^k)) + eps) + d p)
  *       alpha(k) = min(k / T, 1) alpha;  b3(k) = exp(ln b1 ln b3 / ((1 - k/T) ln b3 + k/T ln b1)), at most b3;
- *       without T both have their last value from the start */
+ *       without T both have their last value from the start
+ *   schedule_free_adamw, as schedulefree.AdamWScheduleFree (Defazio et al. 2024, arXiv 2405.15682), with x, y and z the
+ *       weights of the evaluation, of the training and of the plain steps, all p before the first update:
+ *       v = b2 v + (1 - b2) g^2;  z -= lr(k) (g / (sqrt(v / (1 - b2^k)) + eps) + d y)
+ *       x = (1 - c) x + c z;  y = b1 x + (1 - b1) z
+ *       lr(k) = lr min(k / warmup, 1);  w = k^r (largest lr so far)^power;  c = w / (sum of all w so far) */
 #include "elementwise.h"
 #include <math.h>
 #include <stddef.h>
@@ -39,6 +46,24 @@ static ademamix_factors ademamix_factors_of(const mega_optimizer_call *c)
     return f;
 }
 
+/* ---- schedule-free AdamW: what changes from update to update ---- */
+
+static double schedule_free_lr(const mega_optimizer_call *c)
+{
+    const double k = (double)c->update, warmup = c->option[SCHEDULE_FREE_WARMUP];
+    return k < warmup ? c->lr * (k / warmup) : c->lr;
+}
+
+void elementwise_schedule_free_advance(const mega_optimizer_call *c, double *number)
+{
+    const double lr = schedule_free_lr(c);
+    if (lr > number[SCHEDULE_FREE_LR_MAX]) number[SCHEDULE_FREE_LR_MAX] = lr;
+    const double weight = pow((double)c->update, c->option[SCHEDULE_FREE_R]) *
+                          pow(number[SCHEDULE_FREE_LR_MAX], c->option[SCHEDULE_FREE_POWER]);
+    number[SCHEDULE_FREE_WEIGHT_SUM] += weight;
+    number[SCHEDULE_FREE_SHARE] = weight > 0 ? weight / number[SCHEDULE_FREE_WEIGHT_SUM] : 0;
+}
+
 #define REAL    float
 #define SQRT    sqrtf
 #define NAME(x) x##_f32
@@ -59,6 +84,11 @@ static void run_typed(mega_team *team, const optimizer_work *w, update_function 
     mega_optimizer_row_run(&row, team, w);
 }
 
+void elementwise_amsgrad(mega_team *team, const optimizer_work *w)
+{
+    run_typed(team, w, amsgrad_f32, amsgrad_f64);
+}
+
 void elementwise_sgd(mega_team *team, const optimizer_work *w)
 {
     run_typed(team, w, sgd_f32, sgd_f64);
@@ -77,4 +107,9 @@ void elementwise_lion(mega_team *team, const optimizer_work *w)
 void elementwise_ademamix(mega_team *team, const optimizer_work *w)
 {
     run_typed(team, w, ademamix_f32, ademamix_f64);
+}
+
+void elementwise_schedule_free(mega_team *team, const optimizer_work *w)
+{
+    run_typed(team, w, schedule_free_f32, schedule_free_f64);
 }

@@ -16,6 +16,25 @@ static NAME(arrays) NAME(arrays_of)(const mega_optimizer_call *c, int states)
                           .c = states > 2 ? c->state[2] : NULL};
 }
 
+static void NAME(amsgrad)(const mega_optimizer_call *c, int64_t begin, int64_t end)
+{
+    const NAME(arrays) x = NAME(arrays_of)(c, 3);
+    const double *o = c->option, k = (double)c->update;
+    const bool corrects = o[ADAM_UNCORRECTED] == 0, l2 = o[ADAM_L2] != 0;
+    const REAL b1 = (REAL)o[ADAM_BETA1], n1 = (REAL)(1 - o[ADAM_BETA1]), eps = (REAL)o[ADAM_EPS];
+    const REAL b2 = (REAL)o[ADAM_BETA2], n2 = (REAL)(1 - o[ADAM_BETA2]), factor = (REAL)c->grad_factor;
+    const REAL rate = (REAL)(corrects ? c->lr / (1 - pow(o[ADAM_BETA1], k)) : c->lr);
+    const REAL root = (REAL)(corrects ? 1 / sqrt(1 - pow(o[ADAM_BETA2], k)) : 1);
+    const REAL inside = l2 ? (REAL)c->weight_decay : 0, outside = l2 ? 0 : (REAL)(c->lr * c->weight_decay);
+    for (int64_t i = begin; i < end; i++) {
+        const REAL g = x.g[i] * factor + inside * x.p[i];
+        x.a[i] = b1 * x.a[i] + n1 * g;
+        x.b[i] = b2 * x.b[i] + n2 * (g * g);
+        x.c[i] = x.b[i] > x.c[i] ? x.b[i] : x.c[i];
+        x.p[i] -= rate * (x.a[i] / (SQRT(x.c[i]) * root + eps)) + outside * x.p[i];
+    }
+}
+
 static void NAME(sgd)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 1);
@@ -39,9 +58,10 @@ static void NAME(adagrad)(const mega_optimizer_call *c, int64_t begin, int64_t e
     const double slowed = 1 + (double)(c->update - 1) * c->option[ADAGRAD_LR_DECAY];
     const REAL factor = (REAL)c->grad_factor, decay = (REAL)c->weight_decay, lr = (REAL)(c->lr / slowed);
     const REAL eps = (REAL)c->option[ADAGRAD_EPS];
+    const REAL initial = c->update == 1 ? (REAL)c->option[ADAGRAD_INITIAL] : 0;
     for (int64_t i = begin; i < end; i++) {
         const REAL g = x.g[i] * factor + decay * x.p[i];
-        x.a[i] += g * g;
+        x.a[i] += initial + g * g;
         x.p[i] -= lr * (g / (SQRT(x.a[i]) + eps));
     }
 }
@@ -75,5 +95,28 @@ static void NAME(ademamix)(const mega_optimizer_call *c, int64_t begin, int64_t 
         x.c[i] = b2 * x.c[i] + n2 * (g * g);
         const REAL way = (x.a[i] * fast + alpha * x.b[i]) / (SQRT(x.c[i] * square) + eps);
         x.p[i] -= lr * (way + decay * x.p[i]);
+    }
+}
+
+/* The states are x, z and v: the average is kept beside the weights, so that neither is computed from the other. */
+static void NAME(schedule_free)(const mega_optimizer_call *c, int64_t begin, int64_t end)
+{
+    const NAME(arrays) x = NAME(arrays_of)(c, 3);
+    const double *o = c->option, share = o[OPTIMIZER_OPTIONS + SCHEDULE_FREE_SHARE];
+    const bool first = c->update == 1;
+    const REAL factor = (REAL)c->grad_factor, lr = (REAL)schedule_free_lr(c), decay = (REAL)c->weight_decay;
+    const REAL b1 = (REAL)o[SCHEDULE_FREE_BETA1], n1 = (REAL)(1 - o[SCHEDULE_FREE_BETA1]);
+    const REAL b2 = (REAL)o[SCHEDULE_FREE_BETA2], n2 = (REAL)(1 - o[SCHEDULE_FREE_BETA2]);
+    const REAL square = (REAL)(1 / (1 - pow(o[SCHEDULE_FREE_BETA2], (double)c->update)));
+    const REAL eps = (REAL)o[SCHEDULE_FREE_EPS], added = (REAL)share, kept = (REAL)(1 - share);
+    for (int64_t i = begin; i < end; i++) {
+        const REAL g = x.g[i] * factor, v = (first ? 0 : b2 * x.c[i]) + n2 * (g * g);
+        const REAL way = g / (SQRT(v * square) + eps) + decay * x.p[i];
+        const REAL z = (first ? x.p[i] : x.b[i]) - lr * way;
+        const REAL average = kept * (first ? x.p[i] : x.a[i]) + added * z;
+        x.a[i] = average;
+        x.b[i] = z;
+        x.c[i] = v;
+        x.p[i] = b1 * average + n1 * z;
     }
 }

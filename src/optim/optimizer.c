@@ -26,7 +26,7 @@ static mega_status choose_row(mega_optimizer *o)
 {
     o->row = o->options.row;
     if (o->row != NULL) return mega_optimizer_row_check(o->row);
-    o->builtin = optimizer_builtin_of(o->options.kind);
+    o->builtin = optimizer_builtin_for(&o->options);
     if (o->builtin == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.kind %d; expected %d (Adam) or %d (SGD)",
                          (int)o->options.kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
@@ -83,7 +83,7 @@ size_t mega_optimizer_bytes(const mega_optimizer *o)
     return (size_t)moments_of(o) * moment_bytes(o) + o->norm_scratch_bytes;
 }
 
-static void *moment_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
+void *optimizer_state_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
 {
     const int64_t at = mega_params_shard_index(o->params, bucket, element);
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
@@ -99,7 +99,7 @@ static void bind_run(mega_optimizer *o, int i)
     *w = (optimizer_work){.compute = compute,
                           .plain = o->options.plain,
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
-    for (int k = 0; k < moments_of(o); k++) w->state[k] = moment_at(o, k, r->bucket, r->begin);
+    for (int k = 0; k < moments_of(o); k++) w->state[k] = optimizer_state_at(o, k, r->bucket, r->begin);
     w->call = (mega_optimizer_call){.option = o->builtin != NULL ? o->option : o->row->option_default,
                                     .count = r->end - r->begin,
                                     .param = mega_params_master_at(o->params, r->bucket, r->begin),
@@ -160,7 +160,8 @@ void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
     const mega_param *p = o == NULL ? NULL : mega_params_get(o->params, param);
     if (p == NULL || p->is_frozen || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
-    return moment_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
+    if (moment == 0 && optimizer_trains_apart(o)) return mega_params_master(o->params, param);
+    return optimizer_state_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
 
 int64_t mega_optimizer_updates(const mega_optimizer *o)
@@ -171,6 +172,9 @@ int64_t mega_optimizer_updates(const mega_optimizer *o)
 void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
 {
     o->updates = updates;
+    if (updates != 0) return;
+    o->shows_average = false;
+    memset(o->option + OPTIMIZER_OPTIONS, 0, OPTIMIZER_NUMBERS * sizeof *o->option);
 }
 
 void mega_optimizer_zero_gradients(mega_optimizer *o)
@@ -195,13 +199,20 @@ mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double bet
     return o->builtin != NULL ? optimizer_builtin_options(o->builtin, &o->options, o->option) : MEGA_OK;
 }
 
+void optimizer_advance(mega_optimizer *o, double lr)
+{
+    const mega_optimizer_call call = {.option = o->option, .lr = lr, .update = o->updates};
+    if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_OPTIONS);
+}
+
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     optimizer_work *w = &o->work[i];
     w->call.update = call->update;
     w->call.lr = call->lr * o->update[i].lr_scale;
-    w->call.weight_decay = o->update[i].decay ? call->weight_decay : 0;
-    w->call.grad_factor = call->grad_factor;
+    const double decay = o->update[i].own_decay > 0 ? o->update[i].own_decay : call->weight_decay;
+    w->call.weight_decay = o->update[i].decay ? decay : 0;
+    w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
     if (o->builtin != NULL && o->builtin->run != NULL) o->builtin->run(o->options.team, w);
     else
         mega_optimizer_row_run(o->row, o->options.team, w);

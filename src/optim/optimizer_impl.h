@@ -10,7 +10,7 @@ typedef struct optimizer_run {
     int64_t begin, end;
     int bucket;
     bool decay;
-    double lr_scale;
+    double lr_scale, own_decay;
 } optimizer_run;
 
 struct mega_optimizer {
@@ -24,9 +24,10 @@ struct mega_optimizer {
     bool is_allocated;
     bool is_lent; /* the moments are in a region of the caller's */
     const mega_optimizer_row *row;
-    const optimizer_builtin *builtin; /* whose row this is; NULL: it is the caller's */
-    double option[OPTIMIZER_OPTIONS]; /* of a built-in row */
-    optimizer_work *work;             /* [num_update] */
+    const optimizer_builtin *builtin;                     /* whose row this is; NULL: it is the caller's */
+    double option[OPTIMIZER_OPTIONS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
+    bool shows_average;                                   /* average.c */
+    optimizer_work *work;                                 /* [num_update] */
     void *norm_scratch;
     size_t norm_scratch_bytes;
     int64_t updates;
@@ -34,10 +35,17 @@ struct mega_optimizer {
 
 /* optimizer.c. Returns MEGA_ERR_USAGE unless weights and gradients have memory. */
 mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
+/* Returns the address of an element of the buckets in the memory of a state. */
+void *optimizer_state_at(const mega_optimizer *o, int state, int bucket, int64_t element);
 /* Updates run i; call has the numbers of the step: lr, weight_decay, grad_factor, update. */
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
+/* Begins update o->updates, whose learning rate is lr. */
+void optimizer_advance(mega_optimizer *o, double lr);
 /* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
+
+/* average.c. Returns whether state 0 has the weights of the evaluation, and the masters those of the training. */
+bool optimizer_trains_apart(const mega_optimizer *o);
 
 /* optimizer_runs.c. Cuts the flat buffers into the runs of this rank. Pure functions of the records and the layout. */
 mega_status optimizer_cut_runs(mega_optimizer *o);

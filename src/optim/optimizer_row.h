@@ -4,7 +4,8 @@
 
 #include "megalith/optim.h"
 
-enum { OPTIMIZER_OPTIONS = 8 }; /* of a built-in row */
+/* Of a built-in row. mega_optimizer_call.option has its options first, and its numbers from OPTIMIZER_OPTIONS on. */
+enum { OPTIMIZER_OPTIONS = 8, OPTIMIZER_NUMBERS = 4 };
 
 /* One update of consecutive elements: of a run. */
 typedef struct optimizer_work {
@@ -21,11 +22,18 @@ typedef struct optimizer_builtin {
     mega_optimizer_row row;
     /* Updates all elements with a kernel; NULL: row.update does, as for a caller's row. */
     void (*run)(mega_team *team, const optimizer_work *w);
+    /* Numbers that continue from update to update, all 0 before the first; a checkpoint keeps them. NULL: none. advance
+     * computes them before each update, whose lr, option and number (update) are in *call. */
+    const char *const *number;
+    void (*advance)(const mega_optimizer_call *call, double *number);
+    bool averages;      /* training and evaluation use different weights: see average.c */
     bool whole_tensors; /* its update reads whole matrices; not implemented yet: false in every row */
 } optimizer_builtin;
 
 /* Returns the row of the table; NULL: there is no such kind. */
 const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind);
+/* Returns the row that these options choose: their kind, in one of its variants. */
+const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o);
 /* Reads the values of a built-in row's options, and checks them. */
 mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
                                       double out[OPTIMIZER_OPTIONS]);

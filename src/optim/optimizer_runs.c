@@ -34,11 +34,15 @@ static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimiz
             last_bucket = -1;
             continue;
         }
-        const bool is_alike = p->weight_decay == last.decay && p->lr_scale == last.lr_scale;
+        const bool is_alike =
+            p->weight_decay == last.decay && p->lr_scale == last.lr_scale && p->own_decay == last.own_decay;
         const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
-            last = (optimizer_run){
-                .begin = p->offset, .bucket = p->bucket, .decay = p->weight_decay, .lr_scale = p->lr_scale};
+            last = (optimizer_run){.begin = p->offset,
+                                   .bucket = p->bucket,
+                                   .decay = p->weight_decay,
+                                   .lr_scale = p->lr_scale,
+                                   .own_decay = p->own_decay};
             n++;
         }
         last.end = p->offset + p->count;

@@ -10,7 +10,11 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_L2 };
+/* An update without bias correction is one after infinitely many. */
+static int64_t adam_update(const mega_optimizer_call *c)
+{
+    return c->option[ADAM_UNCORRECTED] != 0 ? INT64_MAX : c->update;
+}
 
 static void run_adam(mega_team *team, const optimizer_work *w)
 {
@@ -22,7 +26,7 @@ static void run_adam(mega_team *team, const optimizer_work *w)
                                   .weight = w->weight,
                                   .g = c->grad,
                                   .count = c->count,
-                                  .k = c->update,
+                                  .k = adam_update(c),
                                   .lr = c->lr,
                                   .beta1 = c->option[ADAM_BETA1],
                                   .beta2 = c->option[ADAM_BETA2],
@@ -56,13 +60,19 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
 
 /* Names of states are those of torch. */
 static const char *const adam_states[] = {"exp_avg", "exp_avg_sq", NULL};
-static const char *const adam_options[] = {
-    [ADAM_BETA1] = "beta1", [ADAM_BETA2] = "beta2", [ADAM_EPS] = "eps", [ADAM_L2] = "l2", NULL};
+static const char *const adam_options[] = {[ADAM_BETA1] = "beta1",
+                                           [ADAM_BETA2] = "beta2",
+                                           [ADAM_EPS] = "eps",
+                                           [ADAM_L2] = "l2",
+                                           [ADAM_UNCORRECTED] = "no_bias_correction",
+                                           NULL};
+static const char *const amsgrad_states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};
 static const char *const sgd_states[] = {"momentum_buffer", NULL};
 static const char *const sgd_options[] = {
     [SGD_MOMENTUM] = "momentum", [SGD_DAMPENING] = "dampening", [SGD_NESTEROV] = "nesterov", NULL};
 static const char *const adagrad_states[] = {"sum", NULL};
-static const char *const adagrad_options[] = {[ADAGRAD_EPS] = "eps", [ADAGRAD_LR_DECAY] = "lr_decay", NULL};
+static const char *const adagrad_options[] = {
+    [ADAGRAD_EPS] = "eps", [ADAGRAD_LR_DECAY] = "lr_decay", [ADAGRAD_INITIAL] = "initial_accumulator", NULL};
 static const char *const lion_states[] = {"exp_avg", NULL};
 static const char *const lion_options[] = {[LION_BETA1] = "beta1", [LION_BETA2] = "beta2", NULL};
 static const char *const ademamix_states[] = {"exp_avg", "exp_avg_slow", "exp_avg_sq", NULL};
@@ -74,6 +84,17 @@ static const char *const ademamix_options[] = {[ADEMAMIX_BETA1] = "beta1",
                                                [ADEMAMIX_STEPS] = "alpha_steps",
                                                NULL};
 
+static const char *const schedule_free_states[] = {"y", "z", "exp_avg_sq", NULL};
+static const char *const schedule_free_numbers[] = {
+    [SCHEDULE_FREE_LR_MAX] = "lr_max", [SCHEDULE_FREE_WEIGHT_SUM] = "weight_sum", NULL};
+static const char *const schedule_free_options[] = {[SCHEDULE_FREE_BETA1] = "beta1",
+                                                    [SCHEDULE_FREE_BETA2] = "beta2",
+                                                    [SCHEDULE_FREE_EPS] = "eps",
+                                                    [SCHEDULE_FREE_WARMUP] = "warmup_steps",
+                                                    [SCHEDULE_FREE_R] = "r",
+                                                    [SCHEDULE_FREE_POWER] = "weight_lr_power",
+                                                    NULL};
+
 static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
     [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states, .option = sgd_options}, .run = run_sgd},
@@ -83,7 +104,23 @@ static const optimizer_builtin builtins[] = {
                              .run = elementwise_lion},
     [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states, .option = ademamix_options},
                                  .run = elementwise_ademamix},
+    [MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW] = {.row = {.name = "schedule_free_adamw",
+                                                    .state = schedule_free_states,
+                                                    .option = schedule_free_options},
+                                            .run = elementwise_schedule_free,
+                                            .number = schedule_free_numbers,
+                                            .advance = elementwise_schedule_free_advance,
+                                            .averages = true},
 };
+
+/* Adam with one state more; the same optimizer to users and in checkpoints. */
+static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states, .option = adam_options},
+                                          .run = elementwise_amsgrad};
+
+const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o)
+{
+    return o->kind == MEGA_OPTIMIZER_ADAM && o->amsgrad ? &amsgrad : optimizer_builtin_of(o->kind);
+}
 
 const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind)
 {
@@ -110,13 +147,18 @@ static const struct {
     {"beta2", offsetof(mega_optimizer_options, beta2), BELOW_ONE},
     {"eps", offsetof(mega_optimizer_options, eps), NOT_NEGATIVE},
     {"l2", offsetof(mega_optimizer_options, l2), IS_BOOL},
+    {"no_bias_correction", offsetof(mega_optimizer_options, no_bias_correction), IS_BOOL},
     {"momentum", offsetof(mega_optimizer_options, momentum), BELOW_ONE},
     {"dampening", offsetof(mega_optimizer_options, dampening), FINITE},
     {"nesterov", offsetof(mega_optimizer_options, nesterov), IS_BOOL},
     {"lr_decay", offsetof(mega_optimizer_options, lr_decay), NOT_NEGATIVE},
+    {"initial_accumulator", offsetof(mega_optimizer_options, initial_accumulator), NOT_NEGATIVE},
     {"beta3", offsetof(mega_optimizer_options, beta3), BELOW_ONE},
     {"alpha", offsetof(mega_optimizer_options, alpha), NOT_NEGATIVE},
     {"alpha_steps", offsetof(mega_optimizer_options, alpha_steps), IS_COUNT},
+    {"warmup_steps", offsetof(mega_optimizer_options, warmup_steps), IS_COUNT},
+    {"r", offsetof(mega_optimizer_options, r), FINITE},
+    {"weight_lr_power", offsetof(mega_optimizer_options, weight_lr_power), FINITE},
 };
 
 static mega_status read_setting(size_t i, const mega_optimizer_options *from, double *out)

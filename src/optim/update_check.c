@@ -32,5 +32,6 @@ mega_status update_check(mega_update *u)
                          "and a learning rate of at least 0",
                          s->lr, s->weight_decay, s->grad_factor);
     s->update = ++u->optimizer->updates;
+    optimizer_advance(u->optimizer, s->lr);
     return MEGA_OK;
 }

@@ -58,6 +58,8 @@ static void print_run(const mega_update *u, const update_instruction *x, mega_bu
 {
     const optimizer_run *r = &u->optimizer->update[x->number];
     if (!r->decay) mega_buffer_puts(out, ", no weight decay");
+    else if (r->own_decay > 0)
+        mega_buffer_printf(out, ", weight decay %g", r->own_decay);
     if (r->lr_scale != 1) mega_buffer_printf(out, ", learning rate times %g", r->lr_scale);
 }
 

@@ -2,6 +2,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
+#include "megalith/optimizer_state.h"
 #include "megalith/update.h"
 #include <jansson.h>
 #include <math.h>
@@ -95,6 +96,8 @@ static void run_steps(fixture *f, const json_t *run, double clip)
         if (!(fabs(norm.norm - expected) <= 1e-7 * expected)) fail_msg("norm %.12g, not %.12g", norm.norm, expected);
         compare(f, "w", i, mega_params_master(f->params, f->w), json_object_get(s, "w"));
         compare(f, "b", i, mega_params_master(f->params, f->b), json_object_get(s, "b"));
+        if (mega_optimizer_averages(f->optimizer))
+            compare(f, "average", i, mega_optimizer_weight(f->optimizer, f->w), json_object_get(s, "average"));
     }
 }
 
@@ -207,15 +210,67 @@ static void padding_is_no_zero_gradient(void **state)
 
 static void others(void **state)
 {
-    static const mega_optimizer_options nesterov = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .nesterov = true},
-                                        dampening = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .dampening = 0.3},
-                                        adagrad = {.kind = MEGA_OPTIMIZER_ADAGRAD, .eps = 1e-8, .lr_decay = 0.1};
+    static const mega_optimizer_options
+        nesterov = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .nesterov = true},
+        dampening = {.kind = MEGA_OPTIMIZER_SGD, .momentum = 0.9, .dampening = 0.3},
+        adagrad = {.kind = MEGA_OPTIMIZER_ADAGRAD, .eps = 1e-8, .lr_decay = 0.1},
+        ams = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .amsgrad = true},
+        ams_l2 = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .amsgrad = true, .l2 = true},
+        up = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .maximize = true},
+        accumulator = {.kind = MEGA_OPTIMIZER_ADAGRAD, .eps = 1e-8, .initial_accumulator = 0.5},
+        schedule_free = {.kind = MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW,
+                         .beta1 = 0.9,
+                         .beta2 = 0.95,
+                         .eps = 1e-8,
+                         .warmup_steps = 4,
+                         .r = 0.5,
+                         .weight_lr_power = 2};
     static const mega_dtype dtype[] = {MEGA_F64, MEGA_F32, MEGA_BF16};
     (void)state;
     for (int i = 0; i < 3; i++) {
         agrees("nesterov", &nesterov, dtype[i], false);
         agrees("dampening", &dampening, dtype[i], false);
         agrees("adagrad", &adagrad, dtype[i], false);
+        agrees("amsgrad", &ams, dtype[i], false);
+        agrees("amsgrad_l2", &ams_l2, dtype[i], false);
+        agrees("maximize", &up, dtype[i], false);
+        agrees("accumulator", &accumulator, dtype[i], false);
+        agrees("schedule_free_adamw", &schedule_free, dtype[i], false);
+    }
+}
+
+/* DeepSpeed's Adam on one number, weight 1: three updates with gradients 0.1, -0.2, 0.3. */
+static void adam_of_deepspeed(void **state)
+{
+    static const struct {
+        bool l2, no_bias_correction;
+        double expected[3];
+    } rows[] = {{false, false, {0.9890000010, 0.9916720360, 0.9872479534}},
+                {false, true, {0.9673773234, 0.9819678291, 0.9639946344}},
+                {true, false, {0.9900000005, 0.9873751972, 0.9808115947}},
+                {true, true, {0.9683772734, 0.9575756729, 0.9252758318}}};
+    static const double gradient[] = {0.1, -0.2, 0.3};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        fixture f;
+        const bool has_amsgrad = i >= sizeof rows / sizeof *rows; /* whose largest v is v itself, where v grows */
+        const mega_optimizer_options o = {.beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .eps = 1e-8,
+                                          .l2 = rows[i % 4].l2,
+                                          .no_bias_correction = rows[i % 4].no_bias_correction,
+                                          .amsgrad = has_amsgrad};
+        fixture_open(&f, &o, MEGA_F64, true);
+        double *w = mega_params_master(f.params, f.w);
+        w[0] = 1;
+        for (int k = 0; k < 3; k++) {
+            ((double *)mega_params_grad(f.params, f.w))[0] = gradient[k];
+            *mega_update_step_block(f.update) = (mega_update_step){.correction = 1, .lr = 0.01, .weight_decay = 0.1};
+            need(mega_update_run(f.update, MEGA_UPDATE_APPLY));
+            if (!(fabs(w[0] - rows[i % 4].expected[k]) < 1e-9))
+                fail_msg("row %zu, update %d: %.12g, expected %.12g", i, k + 1, w[0], rows[i % 4].expected[k]);
+        }
+        fixture_close(&f);
     }
 }
 
@@ -229,6 +284,7 @@ int main(void)
                                        cmocka_unit_test(clip_factor_is_megatrons),
                                        cmocka_unit_test(finds_what_is_not_finite),
                                        cmocka_unit_test(padding_is_no_zero_gradient),
+                                       cmocka_unit_test(adam_of_deepspeed),
                                        cmocka_unit_test(others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

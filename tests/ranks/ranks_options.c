@@ -31,6 +31,10 @@
     X("optimizer.l2", optimizer.l2 = true)                                  \
     X("optimizer.nesterov", optimizer.nesterov = true)                      \
     X("optimizer.alpha", optimizer.alpha = 0.5)                             \
+    X("optimizer.amsgrad", optimizer.amsgrad = true)                        \
+    X("optimizer.maximize", optimizer.maximize = true)                      \
+    X("optimizer.warmup_steps", optimizer.warmup_steps = 5)                 \
+    X("optimizer.r", optimizer.r = 0.5)                                     \
     X("optimizer.momentum", optimizer.momentum = 0.5)                       \
     X("schedule.style", schedule.style = MEGA_LR_COSINE)                    \
     X("schedule.max_lr", schedule.max_lr = 1)                               \

@@ -6,7 +6,8 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=adam|sgd|adagrad|lion|ademamix] [ramp=1] [sums=N] [spoil=STEP]
+ *                [optimizer=NAME] [ramp=1] [groups=1] [sums=N] [spoil=STEP]
+ *   ranks_parity optimizers        writes the names of all optimizers
  *
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
@@ -39,6 +40,7 @@ typedef struct setting {
     int zero, persist;                             /* ZeRO stage; elements of buckets that are not sharded */
     int overlap;                                   /* sum gradients during the backward pass, start gathers early */
     int mean_of_means, decay, lr, optimizer, ramp; /* indices in their lists of words */
+    int groups;                                    /* parameters have groups */
     int sums;                                      /* elements of gradients per sum over tp; 0: default */
     int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
@@ -64,35 +66,47 @@ static void read_choice(const char *name, const char *text, const char *const *w
     exit(2);
 }
 
+/* Sets the optimizer whose name it is; there is a word for each row of the table. */
+static void read_optimizer(const char *text, int *out)
+{
+    for (*out = 0; *out < MEGA_OPTIMIZER_KINDS; ++*out)
+        if (strcmp(mega_optimizer_kind_name((mega_optimizer_kind)*out), text) == 0) return;
+    fprintf(stderr, "unknown choice optimizer=%s\n", text);
+    exit(2);
+}
+
 static void read_word(setting *s, const char *name, const char *text)
 {
     const struct {
         const char *name;
         int *out;
         const char *words[6]; /* empty: the setting is a number */
-    } settings[] = {
-        {"tp", &s->tp, {0}},
-        {"sp", &s->sp, {0}},
-        {"pp", &s->pp, {0}},
-        {"first", &s->first, {0}},
-        {"last", &s->last, {0}},
-        {"chunks", &s->chunks, {0}},
-        {"layers", &s->layers, {0}},
-        {"micro", &s->micro_batch, {0}},
-        {"threads", &s->threads, {0}},
-        {"zero", &s->zero, {0}},
-        {"persist", &s->persist, {0}},
-        {"overlap", &s->overlap, {0}},
-        {"distribute", &s->distribute, {0}},
-        {"ramp", &s->ramp, {0}},
-        {"sums", &s->sums, {0}},
-        {"spoil", &s->spoil, {0}},
-        {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
-        {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
-        {"loss", &s->mean_of_means, {"token", "micro"}},
-        {"decay", &s->decay, {"none", "constant", "grows"}},
-        {"lr", &s->lr, {"constant", "linear", "cosine", "root"}},                      /* as mega_lr_style */
-        {"optimizer", &s->optimizer, {"adam", "sgd", "adagrad", "lion", "ademamix"}}}; /* mega_optimizer_kind */
+    } settings[] = {{"tp", &s->tp, {0}},
+                    {"sp", &s->sp, {0}},
+                    {"pp", &s->pp, {0}},
+                    {"first", &s->first, {0}},
+                    {"last", &s->last, {0}},
+                    {"chunks", &s->chunks, {0}},
+                    {"layers", &s->layers, {0}},
+                    {"micro", &s->micro_batch, {0}},
+                    {"threads", &s->threads, {0}},
+                    {"zero", &s->zero, {0}},
+                    {"persist", &s->persist, {0}},
+                    {"overlap", &s->overlap, {0}},
+                    {"distribute", &s->distribute, {0}},
+                    {"ramp", &s->ramp, {0}},
+                    {"groups", &s->groups, {0}},
+                    {"sums", &s->sums, {0}},
+                    {"spoil", &s->spoil, {0}},
+                    {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
+                    {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
+                    {"loss", &s->mean_of_means, {"token", "micro"}},
+                    {"decay", &s->decay, {"none", "constant", "grows"}},
+                    {"lr", &s->lr, {"constant", "linear", "cosine", "root"}}}; /* as mega_lr_style */
+    if (strcmp(name, "optimizer") == 0) {
+        read_optimizer(text, &s->optimizer);
+        return;
+    }
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         if (strcmp(name, settings[i].name) != 0) continue;
         if (settings[i].words[0] == NULL) *settings[i].out = atoi(text);
@@ -138,6 +152,8 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     o->optimizer.beta3 = 0.99;
     o->optimizer.alpha = 2;
     o->optimizer.alpha_steps = STEPS / 2;
+    o->optimizer.warmup_steps = STEPS / 4;
+    o->optimizer.weight_lr_power = 2;
     o->per_token_loss = !s->mean_of_means;
     *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = rate, .decay = 14 * BATCH};
     if (r->style != MEGA_LR_CONSTANT) {
@@ -148,6 +164,11 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     r->decay_style = s->decay == 2 ? MEGA_WD_LINEAR : MEGA_WD_CONSTANT;
     r->end_weight_decay = decay[s->decay];
     r->weight_decay_samples = 14 * BATCH;
+    static const char *groups[] = {"*ln_*:lr_scale=0.5,weight_decay=0.3", "re:h\\.[0-9]*\\.attn\\.c_proj:frozen"};
+    if (s->groups) {
+        o->group = groups;
+        o->num_groups = sizeof groups / sizeof *groups;
+    }
     if (s->ramp) {
         o->batch.start = LEAST_BATCH;
         o->batch.increment = BATCH - LEAST_BATCH;
@@ -440,9 +461,16 @@ static int train_and_compare(run *many, run *again, const run *one, const settin
     return failures;
 }
 
+static int list_optimizers(void)
+{
+    for (int k = 0; k < MEGA_OPTIMIZER_KINDS; k++) puts(mega_optimizer_kind_name((mega_optimizer_kind)k));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     mega_world *world;
+    if (argc == 2 && strcmp(argv[1], "optimizers") == 0) return list_optimizers();
     run one, many, again;
     const setting s = read_setting(argc, argv);
     need(mega_world_create(NULL, &world));

@@ -8,7 +8,7 @@ set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 failed=0
 rows=$("$MEGA_BUILD/tests/ranks_matrix" "${MEGA_MATRIX:-full}") || exit 1
-rows+=$'\n''4 tp=2 zero=2 precision=f64 decay=constant optimizer=adagrad' # no factor of the matrix: Adam covers most of it
+rows+=$'\n''4 tp=2 sp=1 zero=2 precision=f64 decay=grows groups=1'$'\n''4 pp=2 zero=1 precision=f32 decay=constant groups=1'
 while read -r n arguments; do
     # shellcheck disable=SC2086  # a list of words
     if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" $arguments 2>&1 </dev/null); then

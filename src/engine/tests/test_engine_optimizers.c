@@ -4,6 +4,7 @@
 #include "kit.h"
 #include "megalith/engine_commands.h"
 #include "megalith/log.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,34 +62,158 @@ static void same_weights(mega_engine *a, mega_engine *b, const char *what)
     if (memcmp(x, y, sizeof x) != 0) fail_msg("%s: the weights differ", what);
 }
 
-static const char *const lines[] = {"--optimizer sgd",
-                                    "--optimizer sgd --sgd-nesterov",
+/* More than the defaults of each row of the table, with which every row is tested as well. */
+static const char *const lines[] = {"--optimizer sgd --sgd-nesterov",
                                     "--optimizer sgd --sgd-dampening 0.5",
+                                    "--adam-amsgrad",
+                                    "--no-adam-bias-correction --maximize",
+                                    "--optimizer adagrad --adagrad-initial-accumulator-value 0.5",
                                     "--optimizer adagrad --adagrad-lr-decay 0.1",
-                                    "--optimizer lion",
                                     "--optimizer ademamix --ademamix-steps 4 --ademamix-beta3 0.99",
-                                    "--optimizer lion --bf16",
-                                    "--optimizer ademamix --bf16"};
+                                    "--optimizer schedule_free_adamw --schedule-free-warmup-steps 3 "
+                                    "--schedule-free-r 0.5",
+                                    "--parameter-group *wte*:lr_scale=0.5,weight_decay=0.3 "
+                                    "--parameter-group *.up.*:frozen"};
+
+static void evaluate(mega_engine *e, double *loss)
+{
+    mega_step_result r = {0};
+    need(mega_engine_evaluate(e, &api_data, 2, &r));
+    *loss = r.loss;
+}
+
+/* Compares a run of 5 steps with one that is saved after 2 and evaluated on the way: weights, also those that a
+ * checkpoint keeps, and losses. */
+static void resumes_with_the_same_bits(const char *line)
+{
+    static int number;
+    char folder[600];
+    bool found;
+    double a, b;
+    snprintf(folder, sizeof folder, "%s/%d", mega_kit_temp_folder(), number++);
+    mega_engine *whole = open_engine(NULL, line), *first = open_engine(NULL, line);
+    steps(whole, 5);
+    steps(first, 1);
+    evaluate(first, &a);
+    steps(first, 1);
+    need(mega_engine_save_checkpoint(first, folder, NULL, NULL));
+    evaluate(first, &a);
+    mega_engine_destroy(first);
+    mega_engine *second = open_engine(NULL, line);
+    need(mega_engine_load_checkpoint(second, folder, NULL, NULL, &found, NULL));
+    evaluate(second, &b);
+    if (a != b) fail_msg("%s: the loss of an evaluation is %.17g, after a load %.17g", line, a, b);
+    steps(second, 3);
+    same_weights(whole, second, line);
+    evaluate(whole, &a);
+    same_weights(whole, second, line);
+    steps(whole, 1);
+    steps(second, 1);
+    same_weights(whole, second, line);
+    mega_engine_destroy(whole);
+    mega_engine_destroy(second);
+}
 
 static void resumed_runs_have_the_same_bits(void **state)
 {
+    static const char *const of_all[] = {"", "--bf16", "--fp16"};
+    char line[128];
     (void)state;
-    for (size_t i = 0; i < MEGA_COUNT(lines); i++) {
-        char folder[600];
-        bool found;
-        snprintf(folder, sizeof folder, "%s/%zu", mega_kit_temp_folder(), i);
-        mega_engine *whole = open_engine(NULL, lines[i]), *first = open_engine(NULL, lines[i]);
-        steps(whole, 5);
-        steps(first, 2);
-        need(mega_engine_save_checkpoint(first, folder, NULL, NULL));
-        mega_engine_destroy(first);
-        mega_engine *second = open_engine(NULL, lines[i]);
-        need(mega_engine_load_checkpoint(second, folder, NULL, NULL, &found, NULL));
-        steps(second, 3);
-        same_weights(whole, second, lines[i]);
-        mega_engine_destroy(whole);
-        mega_engine_destroy(second);
+    for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++)
+        for (size_t i = 0; i < MEGA_COUNT(of_all); i++) {
+            snprintf(line, sizeof line, "--optimizer %s %s", mega_optimizer_kind_name(kind), of_all[i]);
+            resumes_with_the_same_bits(line);
+        }
+    for (size_t i = 0; i < MEGA_COUNT(lines); i++) resumes_with_the_same_bits(lines[i]);
+}
+
+/* A schedule-free optimizer trains with y, and evaluates, saves and returns x. */
+static void schedule_free_weights(void **state)
+{
+    static float x[TABLE], y[TABLE], z[TABLE], loaded[TABLE], changed[TABLE];
+    const char *folder = mega_kit_temp_folder(), line[] = "--optimizer schedule_free_adamw";
+    bool found;
+    double a, b;
+    (void)state;
+    mega_engine *e = open_engine(NULL, line), *plain = open_engine(NULL, "--optimizer sgd");
+    steps(e, 4);
+    need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, x));
+    need(mega_engine_get_param(e, "net.wte.weight", "y", TABLE, y));
+    need(mega_engine_get_param(e, "net.wte.weight", "z", TABLE, z));
+    double apart = 0;
+    for (int i = 0; i < TABLE; i++) { /* y = 0.9 x + 0.1 z */
+        const double expected = 0.9 * (double)x[i] + 0.1 * (double)z[i];
+        if (!(fabs((double)y[i] - expected) < 1e-6)) fail_msg("y[%d] %g, expected %g", i, (double)y[i], expected);
+        apart = fmax(apart, fabs((double)x[i] - (double)y[i]));
     }
+    assert_true(apart > 1e-4);
+    need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+    need(mega_engine_load_checkpoint(plain, folder, NULL, &(mega_load_options){.module_only = true}, &found, NULL));
+    need(mega_engine_get_param(plain, "net.wte.weight", NULL, TABLE, loaded));
+    assert_memory_equal(x, loaded, sizeof x);
+    evaluate(e, &a);
+    evaluate(plain, &b);
+    assert_true(a == b);
+    need(mega_engine_get_param(e, "net.wte.weight", "y", TABLE, changed)); /* while x is in place */
+    assert_memory_equal(y, changed, sizeof y);
+    for (int i = 0; i < TABLE; i++) z[i] = 0.25F;
+    need(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, z));
+    static const char *const points[] = {NULL, "y", "z"};
+    for (size_t i = 0; i < MEGA_COUNT(points); i++) {
+        need(mega_engine_get_param(e, "net.wte.weight", points[i], TABLE, changed));
+        assert_memory_equal(z, changed, sizeof z);
+    }
+    mega_engine_destroy(e);
+    mega_engine_destroy(plain);
+}
+
+static void table_of(mega_engine *e, float out[TABLE])
+{
+    need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, out));
+}
+
+/* Groups of an engine: factors of a step of SGD, frozen parameters that stay, and the same from a JSON. */
+static void parameter_groups(void **state)
+{
+    static float start[TABLE], whole[TABLE], half[TABLE], frozen[TABLE], ups[4 * API_WIDTH * API_WIDTH],
+        before[4 * API_WIDTH * API_WIDTH];
+    const char sgd[] = "--optimizer sgd --sgd-momentum 0 --weight-decay 0 --clip-grad 0";
+    char line[160];
+    (void)state;
+    mega_engine *e = open_engine(NULL, sgd);
+    table_of(e, start);
+    steps(e, 1);
+    table_of(e, whole);
+    mega_engine_destroy(e);
+    snprintf(line, sizeof line, "%s --parameter-group *wte*:lr=0.005 --parameter-group *.up.*:frozen",
+             sgd); /* lr 0.01 */
+    e = open_engine(NULL, line);
+    need(mega_engine_get_param(e, "net.h.1.up.weight", NULL, MEGA_COUNT(ups), before));
+    steps(e, 1);
+    table_of(e, half);
+    need(mega_engine_get_param(e, "net.h.1.up.weight", NULL, MEGA_COUNT(ups), ups));
+    assert_memory_equal(ups, before, sizeof ups);
+    for (int i = 0; i < TABLE; i++) {
+        const double moved = (double)whole[i] - (double)start[i], own = (double)half[i] - (double)start[i];
+        if (!(fabs(own - 0.5 * moved) < 1e-6)) fail_msg("%d: moved by %g, in its group by %g", i, moved, own);
+    }
+    mega_engine *json =
+        open_engine("{\"megalith\": {\"parameter_group\": [\"*wte*:lr_scale=0.5\", \"re:\\\\.up\\\\.:frozen\"]}}", sgd);
+    steps(json, 1);
+    same_weights(e, json, "the groups of a JSON");
+    mega_engine_destroy(json);
+    mega_engine_destroy(e);
+    snprintf(line, sizeof line, "%s --parameter-group *wte*:frozen", sgd);
+    e = open_engine(NULL, line);
+    steps(e, 2);
+    table_of(e, frozen);
+    assert_memory_equal(start, frozen, sizeof start);
+    mega_engine_destroy(e);
+    assert_int_equal(try_open(&e, NULL, "--parameter-group *wte:frozen"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "the pattern \"*wte\" matches no parameter of the model"));
+    assert_int_equal(try_open(&e, NULL, "--parameter-group *wte* --parameter-group *:lr=x"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "2 mistakes"));
+    assert_non_null(strstr(mega_error_message(), "it has no settings"));
 }
 
 /* A JSON and the options that mean the same give the same bits; the values differ from all defaults. */
@@ -102,9 +227,16 @@ static void json_and_options_agree(void **state)
         {JSON("SGD", "\"dampening\": 0.25"), "--optimizer sgd --sgd-dampening 0.25"},
         {JSON("Adagrad", "\"lr_decay\": 0.5"), "--optimizer adagrad --adagrad-lr-decay 0.5 --adam-eps 1e-10"},
         {JSON("Adagrad", "\"eps\": 0.01"), "--optimizer adagrad --adam-eps 0.01"},
+        {JSON("Adagrad", "\"initial_accumulator_value\": 0.25"),
+         "--optimizer adagrad --adagrad-initial-accumulator-value 0.25"},
+        {JSON("Adam", "\"amsgrad\": true, \"maximize\": true"), "--adam-amsgrad --maximize"},
+        {JSON("Adam", "\"bias_correction\": false"), "--no-adam-bias-correction"},
         {JSON("Lion", "\"betas\": [0.5, 0.75]"), "--optimizer lion --adam-beta1 0.5 --adam-beta2 0.75"},
         {JSON("AdEMAMix", "\"beta3\": 0.875, \"alpha\": 2, \"t_alpha_beta3\": 3"),
          "--optimizer ademamix --ademamix-beta3 0.875 --ademamix-alpha 2 --ademamix-steps 3"},
+        {JSON("AdamWScheduleFree", "\"warmup_steps\": 2, \"r\": 0.5, \"weight_lr_power\": 1"),
+         "--optimizer schedule_free_adamw --schedule-free-warmup-steps 2 --schedule-free-r 0.5 "
+         "--schedule-free-weight-lr-power 1"},
     };
     (void)state;
     for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
@@ -136,6 +268,7 @@ static void options_of_other_optimizers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(resumed_runs_have_the_same_bits),
+                                       cmocka_unit_test(schedule_free_weights), cmocka_unit_test(parameter_groups),
                                        cmocka_unit_test(json_and_options_agree),
                                        cmocka_unit_test(options_of_other_optimizers)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,10 @@ static const mega_optimizer_options betas = {.beta1 = 0.8,
                                              .lr_decay = 0.4,
                                              .beta3 = 0.97,
                                              .alpha = 3,
-                                             .alpha_steps = STEPS - 1};
+                                             .alpha_steps = STEPS - 1,
+                                             .warmup_steps = STEPS - 1,
+                                             .r = 0.5,
+                                             .weight_lr_power = 2};
 
 static void rank_open(rank *r, const settings *s, int tp, int dp, mega_tie tie)
 {
@@ -173,6 +176,27 @@ static void ademamix_by_formula(double *p, double *const moment[3], double g, do
     *p -= lr * ((mean + betas.alpha * part * *moment[1]) / (sqrt(square) + betas.eps) + decay * *p);
 }
 
+/* The learning rate of a step of schedule-free AdamW, as a part of lr. */
+static double warmed_up(int step)
+{
+    return fmin(1, step / (double)betas.warmup_steps);
+}
+
+/* Schedule-free AdamW as the package schedulefree writes it: the average is not kept, moment[0] is y too. */
+static void schedule_free_by_formula(double *y, double *const moment[3], double g, double lr, double decay, int step)
+{
+    double *z = moment[1], *v = moment[2], sum = 0, weight = 0;
+    for (int k = 1; k <= step; k++) /* the rate itself cancels in weight / sum */
+        sum += weight = pow(k, betas.r) * pow(warmed_up(k), betas.weight_lr_power);
+    const double c = weight / sum, rate = lr * warmed_up(step);
+    if (step == 1) *z = *y;
+    *v = betas.beta2 * *v + (1 - betas.beta2) * g * g;
+    const double way = g / (sqrt(*v / (1 - pow(betas.beta2, step))) + betas.eps) + decay * *y;
+    *y = *y + c * (*z - *y) + way * rate * (betas.beta1 * (1 - c) - 1);
+    *z -= rate * way;
+    *moment[0] = *y;
+}
+
 static double sign_of(double x)
 {
     return x > 0 ? 1 : x < 0 ? -1 : 0;
@@ -193,6 +217,8 @@ static bool other_by_formula(mega_optimizer_kind kind, double *p, double *const 
         *m = betas.beta2 * *m + (1 - betas.beta2) * g;
     } else if (kind == MEGA_OPTIMIZER_ADEMAMIX) {
         ademamix_by_formula(p, moment, g, lr, decay, step);
+    } else if (kind == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW) {
+        schedule_free_by_formula(p, moment, g, lr, decay, step);
     }
     return kind != MEGA_OPTIMIZER_ADAM && kind != MEGA_OPTIMIZER_SGD;
 }

@@ -41,6 +41,8 @@ struct mega_engine_options {
     mega_loss_scale_options loss_scale;
     uint32_t dropout_seed;
     mega_optimizer_options optimizer;
+    const char **group; /* parameter_group.h; borrowed while the engine is created; the same on all ranks */
+    size_t num_groups;
     mega_lr_schedule schedule;
     mega_step_schedule step_schedule; /* gives the learning rate, unless its kind is NONE */
     int64_t bucket_elements;          /* 0: 40,000,000 */

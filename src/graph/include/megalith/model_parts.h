@@ -10,6 +10,7 @@
 #include "megalith/graph.h"
 #include "megalith/model.h"
 #include "megalith/parameter.h"
+#include "megalith/parameter_group.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,7 +22,8 @@ typedef struct mega_model_parts mega_model_parts;
 typedef struct mega_model_sizes {
     mega_mode mode;
     int64_t samples, positions;
-    int64_t cache; /* MEGA_GENERATE: positions of the key-value cache */
+    int64_t cache;             /* MEGA_GENERATE: positions of the key-value cache */
+    mega_param_groups *groups; /* borrowed; NULL: none */
 } mega_model_sizes;
 
 /* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16, F16 or F64. The

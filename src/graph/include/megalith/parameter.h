@@ -54,6 +54,7 @@ typedef struct mega_param {
     mega_init init;
     double init_std;
     bool weight_decay; /* false for biases and one-dimensional tensors */
+    double own_decay;  /* its weight decay; 0: that of the training */
     double lr_scale;   /* factor on the learning rate; 0 means 1 */
     /* Saved and loaded, but not optimized; it receives no gradient. If buffer_momentum > 0, ops accumulate the update
      * of a step in its gradient buffer: each group of buffer_samples samples replaces the fraction buffer_momentum of

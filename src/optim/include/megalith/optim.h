@@ -24,6 +24,7 @@ typedef enum mega_optimizer_kind {
     MEGA_OPTIMIZER_ADAGRAD,
     MEGA_OPTIMIZER_LION,
     MEGA_OPTIMIZER_ADEMAMIX,
+    MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW,
     MEGA_OPTIMIZER_KINDS
 } mega_optimizer_kind;
 
@@ -32,11 +33,17 @@ typedef struct mega_optimizer_options {
     const mega_optimizer_row *row; /* the caller's optimizer, used instead of kind; NULL: none */
     double beta1, beta2, eps;      /* Adam, AdEMAMix; Lion has no eps, Adagrad no betas */
     bool l2;                    /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; otherwise AdamW */
+    bool amsgrad;               /* Adam: the root of the largest second moment so far, as in torch; one state more */
+    bool no_bias_correction;    /* Adam: both moments as they are */
+    bool maximize;              /* every optimizer: gradients with the opposite sign */
     double momentum, dampening; /* SGD, as torch.optim.SGD */
     bool nesterov;              /* SGD */
     double lr_decay;            /* Adagrad: the rate of update k is divided by 1 + (k - 1) lr_decay */
+    double initial_accumulator; /* Adagrad: of its sum */
     double beta3, alpha;        /* AdEMAMix: decay and weight of the slow mean */
     int64_t alpha_steps;        /* AdEMAMix: updates in which beta3 and alpha reach these values; 0: at once */
+    int64_t warmup_steps;       /* schedule-free AdamW: updates in which the learning rate grows to the schedule's */
+    double r, weight_lr_power;  /* schedule-free AdamW: update k counts k^r * (largest rate so far)^weight_lr_power */
     bool plain;                 /* use the plain kernels, which define the update (always used for f64) */
     mega_team *team;            /* borrowed; NULL: one thread */
 } mega_optimizer_options;

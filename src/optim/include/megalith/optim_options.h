@@ -23,11 +23,16 @@ typedef struct mega_optim_options {
     int64_t train_samples;               /* 0 where train_iters is given */
 
     mega_optimizer_kind optimizer;
+    mega_list parameter_group;   /* graph/parameter_group.h */
     bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
     double adam_beta1, adam_beta2, adam_eps, sgd_momentum, sgd_dampening;
     bool sgd_nesterov;
+    bool adam_amsgrad, adam_bias_correction, maximize;
+    double adagrad_initial_accumulator_value;
     double adagrad_lr_decay, ademamix_beta3, ademamix_alpha;
     int64_t ademamix_steps;
+    int64_t schedule_free_warmup_steps;
+    double schedule_free_r, schedule_free_weight_lr_power;
     double clip_grad;                                          /* 0: no clipping */
     double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
     mega_weight_decay_style weight_decay_incr_style;
