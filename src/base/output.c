@@ -42,6 +42,16 @@ static bool is_texts(const ends *e)
            (output_ends_with(e->tail, ",\"finished\":true}\n") || output_ends_with(e->tail, ",\"finished\":false}\n"));
 }
 
+/* Keys are in order, so that these come first. A comment is the work of a person. */
+static bool is_config(const ends *e)
+{
+    static const char *const first[] = {
+        "compute_environment: ", "{\n  \"compute_environment\": ", "command_file: ", "{\n  \"command_file\": "};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if (output_begins(e->head, first[i])) return strchr(e->head, '#') == NULL;
+    return false;
+}
+
 static bool is_output(const char *path, mega_output_kind kind)
 {
     ends e;
@@ -57,6 +67,7 @@ static bool is_output(const char *path, mega_output_kind kind)
     case MEGA_OUTPUT_ABOUT: return output_begins(e.head, MEGA_OUTPUT_ABOUT_MARK);
     case MEGA_OUTPUT_REPORT:
         return output_begins(e.head, "<!DOCTYPE html>") && strstr(e.head, MEGA_OUTPUT_REPORT_MARK) != NULL;
+    case MEGA_OUTPUT_CONFIG: return is_config(&e);
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
@@ -104,6 +115,7 @@ const char *mega_output_name(mega_output_kind kind)
                                        "an index of a data set",
                                        "a description of a run of megalith",
                                        "a report of megalith",
+                                       "a configuration without comments",
                                        "a tokenizer of train_tokenizer"};
     return name[kind];
 }

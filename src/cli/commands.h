@@ -16,6 +16,7 @@ int mega_command_tasks(int argc, char **argv);
 int mega_command_plot(int argc, char **argv);
 int mega_command_report(int argc, char **argv);
 int mega_command_new(int argc, char **argv);
+int mega_command_config(int argc, char **argv);
 /* Its options precede another command, so it parses them itself, including --help. */
 int mega_command_launch(int argc, char **argv);
 

@@ -52,6 +52,7 @@ static const cli_row commands[] = {
      NULL},
     {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
     {"report", mega_command_report, false, false, "megalith report metrics.jsonl -o report.html", NULL},
+    {"config", mega_command_config, false, false, NULL, NULL},
     {"new", mega_command_new, false, false, "megalith new poet --text my.txt", NULL},
     {"help", command_help, false, false, NULL, NULL},
     {"version", command_version, false, false, NULL, NULL},
@@ -61,7 +62,6 @@ static const cli_row commands[] = {
      "a checkpoint of this program is one folder with nothing to merge"},
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
-    {"config", NULL, false, false, NULL, "give the settings as options; megalith pretrain_gpt --help lists them"},
     {"pretrain_bert", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
     {"pretrain_t5", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
     {"run_text_generation_server", NULL, false, false, NULL, "use megalith generate_samples_gpt"},
@@ -277,6 +277,10 @@ int main(int argc, char **argv)
         if (mega_cli_is_other_rank()) return 0;
         show_overview(stderr);
         return 2;
+    }
+    if (argc > 2 && strcmp(mega_path_base(argv[1]), "accelerate") == 0 && strcmp(argv[2], "config") == 0) {
+        argc--;
+        argv++;
     }
     const char *typed = argv[1];
     if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0) typed = "help";

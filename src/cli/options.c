@@ -95,6 +95,14 @@ static const mega_option_row report_rows[] = {
 };
 const mega_option_section cli_report_section = MEGA_SECTION("report", report_rows);
 
+static const mega_option_row config_rows[] = {
+    {MEGA_OPTION(mega_config_options, "config-file", config_file, MEGA_OPTION_STRING), .value = "FILE", .help = "the file to write, a YAML or, named .json, a JSON; default: where Accelerate has it, ~/.cache/huggingface/accelerate/default_config.yaml"},
+    {MEGA_OPTION(mega_config_options, "full", full, MEGA_OPTION_FLAG), .help = "ask all questions of today's accelerate, not the fewer ones of its guide to Megatron-LM"},
+    {MEGA_OPTION(mega_config_options, "default", is_default, MEGA_OPTION_FLAG), .help = "ask nothing: one process on this machine; also the word default"},
+    {MEGA_OPTION(mega_config_options, "mixed-precision", mixed_precision, MEGA_OPTION_STRING), .fallback = "no", .choices = "no|fp16|bf16", .help = "with --default"},
+};
+const mega_option_section cli_config_section = MEGA_SECTION("configuration", config_rows);
+
 static const mega_option_row new_rows[] = {
     {MEGA_OPTION(mega_project_options, "text", text, MEGA_OPTION_STRING), .help = "text file to train on, to which the project gets a link, text.txt"},
 };

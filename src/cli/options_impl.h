@@ -19,7 +19,8 @@ enum {
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
     FOR_NEW = 1 << 9,
     FOR_REPORT = 1 << 10,
-    FOR_ALL = (1 << 11) - 1
+    FOR_CONFIG = 1 << 11,
+    FOR_ALL = (1 << 12) - 1
 };
 
 /* Rows for names whose answer is not "works". */
@@ -48,8 +49,8 @@ enum {
 
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
-    cli_generate_section, cli_tasks_section, cli_data_section, cli_plot_section, cli_report_section, cli_new_section,
-    cli_logging_section;
+    cli_config_section, cli_generate_section, cli_tasks_section, cli_data_section, cli_plot_section, cli_report_section,
+    cli_new_section, cli_logging_section;
 /* options_*.c: names that are recognized but do not work, or that have another name here */
 extern const mega_option_section cli_other_preprocess_section, cli_other_train_tokenizer_section,
     cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,

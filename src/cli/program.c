@@ -20,6 +20,7 @@ static const mega_command commands[] = {
     {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
     {"report", FOR_REPORT, "", "one HTML page about one training or several", "RUN…", NULL},
     {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
+    {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL},
     {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},
     /* commands without options */
     {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL},
@@ -32,7 +33,6 @@ static const mega_command commands[] = {
      "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
      "accelerate.commands.launch|deepspeed.launcher.runner",
      "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL},
-    {"config", 0, "", "writes a configuration by questions", NULL, NULL},
     {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL},
     {"pretrain_t5", 0, "", "trains a T5", NULL, NULL},
     {"run_text_generation_server", 0, "run_text_generation_server_345M|text_generation_server",
@@ -54,6 +54,7 @@ static const mega_option_part parts[] = {
     {&cli_plot_section, FOR_PLOT, AT(plot)},
     {&cli_report_section, FOR_REPORT, AT(report)},
     {&cli_new_section, FOR_NEW, AT(project)},
+    {&cli_config_section, FOR_CONFIG, AT(config)},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
     {&cli_other_model_section, FOR_TRAINING, 0},
@@ -81,7 +82,7 @@ static const mega_option_part parts[] = {
     {&mega_train_machine_section, FOR_TRAINING, AT(train)},
     {&mega_backend_kernels_section, FOR_TRAINING, AT(train.engine.backend)},
     {&mega_train_dry_run_section, FOR_ALL, AT(train)},
-    {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_REPORT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, AT(train)},
+    {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_REPORT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA | FOR_CONFIG, AT(train)},
     {&mega_train_plan_section, FOR_PLAN, AT(train)},
     {&mega_comm_distributed_section, FOR_TRAINING, AT(train.engine.comm)},
     {&mega_model_distributed_section, FOR_TRAINING, AT(train.model)},
@@ -112,7 +113,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 60 };
+enum { FOREIGN = 61 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {

@@ -1,4 +1,5 @@
 /* Rules of the commands, and a table of the rules that apply to each command. */
+#include "megalith/accelerate.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "options_impl.h"
@@ -231,6 +232,17 @@ static void rule_report_output(mega_command_options *cfg)
         mega_train_check_in_folder(&cfg->train, "output", cfg->report.output, MEGA_OUTPUT_REPORT);
 }
 
+static void rule_config_output(mega_command_options *cfg)
+{
+    if (cfg->config.config_file != NULL) {
+        mega_train_check_in_folder(&cfg->train, "config-file", cfg->config.config_file, MEGA_OUTPUT_CONFIG);
+        return;
+    }
+    char *path = mega_accelerate_default_file();
+    if (path != NULL) mega_train_check_output(&cfg->train, "config-file", path, MEGA_OUTPUT_CONFIG);
+    mega_free(path);
+}
+
 static void rule_outputs(mega_command_options *cfg)
 {
     const mega_list *keys = &cfg->preprocess.json_keys;
@@ -317,6 +329,7 @@ static const struct {
     {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
      .command = rule_outputs},
     {FOR_REPORT, MEGA_TOPIC_WRITTEN, .command = rule_report_output},
+    {FOR_CONFIG, MEGA_TOPIC_WRITTEN, .command = rule_config_output},
 };
 
 void cli_check_options(mega_options *o, bool shape)

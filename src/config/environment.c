@@ -47,6 +47,9 @@ static const struct {
 } others[] = {
     {"OMP_NUM_THREADS", "threads of a process, where `--num-threads` is not given"},
     {"PATH", "folders in which `mpirun`, `mpiexec`, `srun` and `ssh` are searched"},
+    {"HF_HOME`, `XDG_CACHE_HOME`, `HOME",
+     "where `megalith config` writes without `--config_file`: the first that is set, with the folders `accelerate`, "
+     "`huggingface/accelerate`, `.cache/huggingface/accelerate`"},
     {"COLUMNS", "width of a plot that is not printed to a terminal"},
     {"NO_COLOR", "when set, a plot has no colours"},
     {"LC_ALL`, `LC_CTYPE`, `LANG",

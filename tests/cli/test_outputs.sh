@@ -96,6 +96,9 @@ kept --profile-trace trace.json "${base[@]}" --profile-trace trace.json --profil
 kept --schedule-svg schedule.svg plan pretrain_gpt --num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
     --micro-batch-size 2 --global-batch-size 8 --world-size 2 --pipeline-model-parallel-size 2 --schedule-svg schedule.svg
 
+"$MEGALITH" config default --config_file default.yaml >log 2>&1 || note "config"
+kept --config_file default.yaml config default --config_file default.yaml
+
 # a tokenizer: never replaces a vocabulary of a model or of another program, always one of its own
 learn() { "$MEGALITH" train_tokenizer --input text.txt --vocab-size 270 --workers 1 "$@" >log 2>&1 </dev/null; }
 mkdir -p others model && echo '{"a": 0}' >others/vocab.json && echo 'a b' >others/merges.txt

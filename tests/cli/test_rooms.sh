@@ -11,7 +11,7 @@ checks=0
 floor() {
     case "$1" in
     base) echo 1 ;;
-    comm | backend | config | text | monitor) echo 2 ;;
+    comm | backend | config | text | monitor | yaml) echo 2 ;;
     graph) echo 3 ;;
     layers | optim | ckpt | data) echo 4 ;;
     model | engine) echo 5 ;;

@@ -19,6 +19,7 @@ typedef enum mega_output_kind {
     MEGA_OUTPUT_INDEX,    /* .idx of preprocess_data, data merge, and of Megatron */
     MEGA_OUTPUT_ABOUT,    /* what a training writes about itself beside --metrics-file */
     MEGA_OUTPUT_REPORT,   /* HTML of megalith report */
+    MEGA_OUTPUT_CONFIG,   /* YAML or JSON of megalith config and accelerate config, without comments */
     MEGA_OUTPUT_TOKENIZER /* folder of train_tokenizer */
 } mega_output_kind;
 

@@ -97,6 +97,13 @@ typedef struct mega_report_options {
     const char *run;    /* id of the run; NULL: the last run in each file */
 } mega_report_options;
 
+typedef struct mega_config_options {
+    const char *config_file; /* the file to write; NULL: Accelerate's default */
+    bool full;               /* ask all questions of today's accelerate */
+    bool is_default;         /* ask nothing: one process on this machine */
+    const char *mixed_precision;
+} mega_config_options;
+
 typedef struct mega_project_options {
     const char *text; /* path of the text file to train on; NULL: none yet */
 } mega_project_options;
@@ -112,6 +119,7 @@ typedef struct mega_command_options {
     mega_plot_options plot;
     mega_report_options report;
     mega_project_options project;
+    mega_config_options config;
     mega_log_level log_level; /* less urgent lines are not shown */
 } mega_command_options;
 
