@@ -6,7 +6,7 @@ endif()
 add_custom_target(fuzzers)
 # Readers of files and of options. The kernels and the rooms above them are not linked, and so not built:
 # they would take minutes under the sanitizers.
-set(fuzzed_rooms ckpt data text config base)
+set(fuzzed_rooms ckpt data text config yaml base)
 get_property(all_rooms GLOBAL PROPERTY MEGA_ROOMS)
 foreach(room ${all_rooms})
     set_target_properties(mega_${room} PROPERTIES OPTIMIZE_DEPENDENCIES ON)
@@ -26,7 +26,7 @@ foreach(fuzzer ${fuzzers})
         target_link_libraries(${stem} PRIVATE $<TARGET_FILE:mega_${room}>)
         add_dependencies(${stem} mega_${room})
     endforeach()
-    target_link_libraries(${stem} PRIVATE mega_flags mega_jansson mega_zlib mega_zstd Threads::Threads m)
+    target_link_libraries(${stem} PRIVATE mega_flags mega_jansson mega_libyaml mega_zlib mega_zstd Threads::Threads m)
     target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
     add_dependencies(fuzzers ${stem})
@@ -35,7 +35,7 @@ endforeach()
 # needs a kernel.
 if(TARGET fuzz_options)
     file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
-        ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
+        ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/cli/config_file.c ${CMAKE_SOURCE_DIR}/src/launch/accelerate.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
         ${CMAKE_SOURCE_DIR}/src/train/preset.c ${CMAKE_SOURCE_DIR}/src/train/derive.c ${CMAKE_SOURCE_DIR}/src/engine/settings.c
         ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/engine/json_keys.c ${CMAKE_SOURCE_DIR}/src/optim/*options*.c
         ${CMAKE_SOURCE_DIR}/src/optim/*_schedule.c ${CMAKE_SOURCE_DIR}/src/optim/loss_scale.c

@@ -191,11 +191,12 @@ static int command_help(int argc, char **argv)
         return 0;
     }
     const bool is_environment = strcmp(argv[1], "--environment-page") == 0,
-               is_json = strcmp(argv[1], "--json-page") == 0;
-    if (is_environment || is_json || strcmp(argv[1], "--options-page") == 0) {
+               is_json = strcmp(argv[1], "--json-page") == 0, is_yaml = strcmp(argv[1], "--yaml-page") == 0;
+    if (is_environment || is_json || is_yaml || strcmp(argv[1], "--options-page") == 0) {
         mega_buffer page = {0};
         const mega_status st = is_environment ? mega_environment_page(&page)
                                : is_json      ? mega_options_json_page(&mega_engine_composition, &page)
+                               : is_yaml      ? mega_options_yaml_page(&mega_commands, &page)
                                               : mega_options_options_page(&mega_commands, &page);
         if (st != MEGA_OK) return mega_cli_fail("help", st);
         fputs(page.data, stdout);
@@ -214,8 +215,31 @@ static int show_example(const cli_row *row)
     return 2;
 }
 
+/* A command of several ranks that is started alone, with a configuration that asks for several: starts them. Returns
+ * false if there is nothing to start. */
+static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
+{
+    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
+                             row->run == mega_command_tasks;
+    const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
+    if (file == NULL || mega_launch_was_used()) return false;
+    const int64_t ranks = mega_launch_config_ranks(file);
+    char **words = ranks > 1 ? mega_calloc((size_t)argc + 4, sizeof *words) : NULL;
+    if (words == NULL) return false;
+    char launch[] = "launch", option[] = "--config_file";
+    words[0] = launch;
+    words[1] = option;
+    words[2] = (char *)file;
+    for (int i = 0; i < argc; i++) words[i + 3] = argv[i];
+    fprintf(stderr, "megalith %s: %lld ranks are started, as %s says\n", row->name, (long long)ranks, file);
+    *exit_status = mega_command_launch(argc + 3, words);
+    mega_free(words);
+    return true;
+}
+
 static int run_command(const cli_row *row, int argc, char **argv)
 {
+    int exit_status;
     for (int i = 1; i < argc && !has_own_help(row); i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return show_help(row);
     }
@@ -229,6 +253,7 @@ static int run_command(const cli_row *row, int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f`, a write then fails as on a full disk and is reported */
     mega_map_guard();
     mega_cli_log_to(row->log_to_output);
+    if (starts_ranks(row, argc, argv, &exit_status)) return exit_status;
     return row->run(argc, argv);
 }
 

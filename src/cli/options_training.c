@@ -13,7 +13,7 @@
 // clang-format off
 static const mega_option_row training_rows[] = {
     {RENAMED("batch-size", MEGA_OPTION_INT, "micro-batch-size", "it is --micro-batch-size; samples of an optimizer step are --global-batch-size")},
-    {RENAMED("recompute-activations", MEGA_OPTION_FLAG, "recompute-granularity=selective", "it is --recompute-granularity selective")},
+    {RENAMED("recompute-activations", MEGA_OPTION_FLAG, "recompute-granularity=selective", "it is --recompute-granularity selective"), .yaml = "megatron_lm_config.megatron_lm_recompute_activations"},
     {RENAMED("distribute-checkpointed-activations", MEGA_OPTION_FLAG, "distribute-saved-activations", "it is --distribute-saved-activations")},
     {RENAMED("checkpoint-activations", MEGA_OPTION_FLAG, "recompute-granularity=full;recompute-method=uniform", "it is --recompute-granularity full --recompute-method uniform")},
     {RENAMED("checkpoint-num-layers", MEGA_OPTION_INT, "recompute-num-layers", "it is --recompute-num-layers")},

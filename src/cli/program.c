@@ -87,6 +87,7 @@ static const mega_option_part parts[] = {
     {&mega_comm_distributed_section, FOR_TRAINING, AT(train.engine.comm)},
     {&mega_model_distributed_section, FOR_TRAINING, AT(train.model)},
     {&mega_graph_distributed_section, FOR_TRAINING, AT(train.engine.graph)},
+    {&cli_config_file_section, FOR_TRAINING, 0},
     {&cli_other_distributed_section, FOR_TRAINING, 0},
     {&mega_train_validation_section, FOR_TRAINING, AT(train)},
     {&mega_data_paths_section, FOR_TRAINING, AT(train.data)},
@@ -113,7 +114,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 61 };
+enum { FOREIGN = 62 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {
@@ -194,6 +195,7 @@ static void complete(mega_options *o, int argc, char **argv)
 {
     mega_command_options *cfg = mega_options_values(o);
     note_decay_of_nanogpt(cfg, argc, argv);
+    cli_complete_yaml(o);
     mega_train_apply_preset(&cfg->train);
 }
 
@@ -231,6 +233,8 @@ const mega_composition mega_commands = {
     .command = commands,
     .commands = MEGA_COUNT(commands),
     .key = &mega_engine_json_keys,
+    .yaml_key = &cli_yaml_keys,
+    .yaml = cli_read_yaml,
     .json = program_json,
     .json_name = "--deepspeed_config",
     .derived_by = "what follows from other options",

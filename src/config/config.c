@@ -80,7 +80,7 @@ bool mega_options_derives(mega_options *o, const char *dest)
 bool mega_options_is_given(const mega_options *o, const char *dest)
 {
     const mega_option_source source = mega_options_set_by(o, dest);
-    return source == MEGA_SET_BY_COMMAND_LINE || source == MEGA_SET_BY_JSON;
+    return source == MEGA_SET_BY_COMMAND_LINE || source == MEGA_SET_BY_JSON || source == MEGA_SET_BY_YAML;
 }
 
 bool mega_options_is_auto(const mega_options *o, const char *dest)
@@ -123,6 +123,11 @@ const char *mega_options_origin(mega_options *o, const char *dest)
         break;
     case MEGA_SET_BY_JSON:
         text = mega_options_text(o, "%s %s (%s, line %d)", entry->typed, entry->text, o->json_name, entry->position);
+        break;
+    case MEGA_SET_BY_YAML:
+        text = entry->typed != NULL ? mega_options_text(o, "%s %s (%s, line %d)", entry->typed, entry->text,
+                                                        o->yaml_name, entry->position)
+                                    : mega_options_text(o, "--%s %s (from %s)", row->name, shown, o->yaml_name);
         break;
     case MEGA_SET_BY_PRESET:
         text = mega_options_text(o, "--%s %s (from %s)", row->name, shown, o->preset != NULL ? o->preset : "a preset");

@@ -75,6 +75,7 @@ struct mega_options {
     mega_status problem_status; /* MEGA_ERR_USAGE, unless every problem has another status */
     unsigned faulty;            /* bit set of topics */
     bool out_of_memory;
+    const char *yaml_name; /* set when a YAML is read */
     const char *json_name; /* set when a JSON is read: its name in messages */
     bool json_is_unread;   /* the JSON could not be read: options that seem missing may be in it */
     const char *preset;    /* "--preset gpt2" */
@@ -112,10 +113,14 @@ bool mega_value_print_double(double x, mega_buffer *out);
 
 /* json_read.c: sets options from a JSON (a text, or a file name), except those that argv has set. */
 void options_read_json(mega_options *o, const char *json);
+/* The same for a YAML that has been converted to JSON. */
+void options_read_yaml(mega_options *o, const char *name, const char *json);
 /* json_keys.c: iterates over every known key of a DeepSpeed JSON: for (json_key_walk w = {.options = {.of = table}};
  * mega_json_key_next(&w);) Visits the paths of options (column json), keys that are not options here, and
- * "megalith.NAME" for each option. */
+ * "megalith.NAME" for each option. With is_yaml, those of Accelerate's YAML: the columns yaml, and each option as
+ * Megatron's. */
 typedef struct json_key_walk {
+    bool is_yaml, is_named; /* is_named: the path is an option under its own name */
     const mega_option_row *row;
     size_t index; /* index of the row in the option table; SIZE_MAX: it is not an option here */
     char path[96];
@@ -126,12 +131,16 @@ typedef struct json_key_walk {
     const char *rest; /* remaining paths of the row */
 } json_key_walk;
 bool mega_json_key_next(json_key_walk *w);
-bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out);
+/* `of`: a walk before the first key, which says which file and which command. */
+bool mega_key_find(const json_key_walk *of, const char *path, json_key_walk *out);
 /* Whether there are keys such as PATH.x or PATH[0] */
+bool mega_key_has_below(const json_key_walk *of, const char *path);
+/* The same for a JSON. */
+bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out);
 bool mega_json_key_has_below(const option_table *t, uint32_t command, const char *path);
 /* Returns a text like '; did you mean "a.b"?', or "": it names the nearest key in the same object as `path`, or the
  * same key at another level. */
-const char *mega_json_key_near(mega_options *o, const char *path);
+const char *mega_key_near(mega_options *o, const json_key_walk *of, const char *path);
 #define JSON_OWN "megalith" /* the JSON object whose keys are the options under their own names */
 /* environment.c */
 void options_note_environment_typos(void);

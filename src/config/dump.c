@@ -108,22 +108,21 @@ mega_status mega_options_alike(mega_options *o, const char *command, mega_list *
     return MEGA_OK;
 }
 
-/* Lists the options that a JSON has set, with its keys, in the order of the JSON. */
-static void dump_json(const mega_options *o, mega_buffer *out)
+/* Lists the options that a JSON or a YAML has set, with its keys, in its order. */
+static void dump_file(const mega_options *o, const char *name, mega_option_source source, mega_buffer *out)
 {
-    int shown = 0; /* the last line of the JSON whose keys have been listed */
-    mega_buffer_printf(out, "------------------------ set by %s ------------------------\n", o->json_name);
+    int shown = 0; /* the last line of the file whose keys have been listed */
+    mega_buffer_printf(out, "------------------------ set by %s ------------------------\n", name);
     for (int line = 0; line < INT_MAX; shown = line) {
         line = INT_MAX;
         for (size_t i = 0; i < o->table.count; i++) {
             const option_entry *entry = &o->entry[i];
-            if (entry->source == MEGA_SET_BY_JSON && entry->position > shown && entry->position < line)
-                line = entry->position;
+            if (entry->source == source && entry->position > shown && entry->position < line) line = entry->position;
         }
         for (size_t i = 0; i < o->table.count && line < INT_MAX; i++) {
             const option_entry *entry = &o->entry[i];
             char dest[80];
-            if (entry->source != MEGA_SET_BY_JSON || entry->position != line) continue;
+            if (entry->source != source || entry->position != line) continue;
             mega_buffer_printf(out, "  %s ", mega_option_dest(row_at(o, i), dest));
             for (size_t dot = strlen(dest); dot < DOT_COLUMNS; dot++) mega_buffer_puts(out, ".");
             mega_buffer_printf(out, " %s %s (line %d)\n", entry->typed, entry->text, line);
@@ -151,7 +150,8 @@ mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out)
         mega_free(line[i].value);
     }
     mega_free(line);
-    if (o->json_name != NULL) dump_json(o, out);
+    if (o->yaml_name != NULL) dump_file(o, o->yaml_name, MEGA_SET_BY_YAML, out);
+    if (o->json_name != NULL) dump_file(o, o->json_name, MEGA_SET_BY_JSON, out);
     mega_buffer_puts(out, "-------------------- end of arguments ---------------------\n");
     return mega_buffer_check(out, "the list of arguments");
 }
@@ -290,7 +290,7 @@ mega_status mega_options_from_json(mega_options *o, const char *json, mega_optio
         char dest[80];
         if ((o->table.line[i].commands & bit) == 0 || row->answer != MEGA_ANSWER_WORKS) continue;
         const json_t *value = json_object_get(all, mega_option_dest(row, dest));
-        if (value == NULL || json_is_null(value) || o->entry[i].source >= MEGA_SET_BY_JSON) continue;
+        if (value == NULL || json_is_null(value) || o->entry[i].source >= MEGA_SET_BY_YAML) continue;
         st = set_from_json(o, i, value);
         if (st == MEGA_OK) o->entry[i].source = source;
     }
@@ -306,6 +306,7 @@ static const char *set_by_name(mega_option_source source)
                                        [MEGA_SET_BY_PRESET] = "preset",
                                        [MEGA_SET_BY_CHECKPOINT] = "checkpoint",
                                        [MEGA_SET_BY_DERIVATION] = "derived",
+                                       [MEGA_SET_BY_YAML] = "YAML",
                                        [MEGA_SET_BY_JSON] = "JSON",
                                        [MEGA_SET_BY_COMMAND_LINE] = "command line"};
     return name[source];

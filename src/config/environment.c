@@ -34,6 +34,8 @@ static const struct {
      "all that the processor has", "the largest instruction set to compute with"},
     {"LAUNCH", NULL, 0, NULL, "", /* set by megalith launch */
      "set by `megalith launch` for the ranks that it starts; not for users"},
+    {"LAUNCH_ALONE", NULL, 0, NULL, "", /* the same, where launch becomes the only rank */
+     "set by `megalith launch` for a rank that has no others; not for users"},
     {"START_TIMEOUT", NULL, 1, "seconds, at least 1", "30",
      "after how many seconds `megalith launch` reports that not all ranks have joined. After a third of that time it "
      "ends a start that has failed"},

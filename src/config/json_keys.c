@@ -1,29 +1,48 @@
 /* The keys of a DeepSpeed JSON: those of options (column json of their rows), those that are not options here, and the
- * block with the options under their own names. */
+ * block with the options under their own names. The same for Accelerate's YAML (column yaml), where the options are in the
+ * block of Megatron-LM. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
 
+/* The blocks of the YAML in which Megatron's options may stand. */
+#define YAML_BLOCKS                                                            \
+    "megatron_lm_config.megatron_lm_|megatron_lm_config.other_megatron_args.|" \
+    "megatron_lm_config.megatron_lm_other_megatron_args."
+
 enum { OF_OPTIONS, OF_NO_OPTION, OF_ENGINE, NO_MORE };
+
+static const char *paths_of(const json_key_walk *w, const mega_option_row *row)
+{
+    return w->is_yaml ? row->yaml : row->json;
+}
+
+/* Whether an option may stand under its own name. In the YAML also names that have another name here: Megatron's. */
+static bool is_named(const json_key_walk *w, const mega_option_row *row)
+{
+    if (w->is_yaml) return !row->is_of_argv && strchr(row->name, '*') == NULL;
+    return !row->is_of_argv && row->answer == MEGA_ANSWER_WORKS;
+}
 
 /* Moves to the next row of the walk's current part; w->rest receives its paths. */
 static bool next_row(json_key_walk *w)
 {
     if (w->part == OF_NO_OPTION) {
         const mega_composition *of = w->options.of->of;
-        if (of->key == NULL || w->at == of->key->count) return false;
-        w->row = &of->key->rows[w->at++];
+        const mega_option_section *key = w->is_yaml ? of->yaml_key : of->key;
+        if (key == NULL || w->at == key->count) return false;
+        w->row = &key->rows[w->at++];
         w->index = SIZE_MAX;
-        w->rest = w->row->json;
+        w->rest = paths_of(w, w->row);
         return true;
     }
     while (mega_option_next(&w->options)) {
         const mega_option_row *row = w->options.row;
         if (w->command != 0 && (w->options.commands & w->command) == 0) continue;
-        if (w->part == OF_OPTIONS ? row->json == NULL : row->is_of_argv || row->answer != MEGA_ANSWER_WORKS) continue;
+        if (w->part == OF_OPTIONS ? paths_of(w, row) == NULL : !is_named(w, row)) continue;
         w->row = row;
         w->index = w->options.index;
-        w->rest = w->part == OF_OPTIONS ? row->json : row->name;
+        w->rest = w->part == OF_OPTIONS ? paths_of(w, row) : w->is_yaml ? YAML_BLOCKS : row->name;
         return true;
     }
     return false;
@@ -39,16 +58,23 @@ bool mega_json_key_next(json_key_walk *w)
     }
     const size_t n = strcspn(w->rest, "|");
     char dest[80];
-    if (w->part == OF_ENGINE) snprintf(w->path, sizeof w->path, JSON_OWN ".%s", mega_option_dest(w->row, dest));
-    else
+    w->is_named = w->part == OF_ENGINE;
+    if (w->part == OF_ENGINE && w->is_yaml) {
+        const int used = snprintf(w->path, sizeof w->path, "%.*s%.40s", (int)n, w->rest, w->row->name);
+        for (char *c = w->path; c < w->path + used; c++)
+            if (*c == '-') *c = '_';
+    } else if (w->part == OF_ENGINE) {
+        snprintf(w->path, sizeof w->path, JSON_OWN ".%s", mega_option_dest(w->row, dest));
+    } else {
         snprintf(w->path, sizeof w->path, "%.*s", (int)n, w->rest);
+    }
     w->rest += n + (w->rest[n] == '|');
     return true;
 }
 
-bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out)
+bool mega_key_find(const json_key_walk *of, const char *path, json_key_walk *out)
 {
-    *out = (json_key_walk){.options = {.of = t}, .command = command};
+    *out = *of;
     while (mega_json_key_next(out))
         if (strcmp(out->path, path) == 0) return true;
     return false;
@@ -62,17 +88,17 @@ static const char *rest_below(const char *key, const char *path, size_t length)
     return key + length + (key[length] == '.');
 }
 
-bool mega_json_key_has_below(const option_table *t, uint32_t command, const char *path)
+bool mega_key_has_below(const json_key_walk *of, const char *path)
 {
-    for (json_key_walk w = {.options = {.of = t}, .command = command}; mega_json_key_next(&w);)
+    for (json_key_walk w = *of; mega_json_key_next(&w);)
         if (rest_below(w.path, path, strlen(path)) != NULL) return true;
     return false;
 }
 
 /* Finds a known key with the same last word on another level: "stage" at the top belongs in "zero_optimization". */
-static const char *same_elsewhere(mega_options *o, const char *last)
+static const char *same_elsewhere(mega_options *o, const json_key_walk *of, const char *last)
 {
-    json_key_walk w = {.options = {.of = &o->table}, .command = mega_options_command_bit(o)};
+    json_key_walk w = *of;
     while (mega_json_key_next(&w)) {
         const char *dot = strrchr(w.path, '.');
         if (dot != NULL && strcmp(dot + 1, last) == 0) return mega_options_text(o, "%s", w.path);
@@ -80,15 +106,15 @@ static const char *same_elsewhere(mega_options *o, const char *last)
     return NULL;
 }
 
-const char *mega_json_key_near(mega_options *o, const char *path)
+const char *mega_key_near(mega_options *o, const json_key_walk *of, const char *path)
 {
-    enum { MOST = 1024 };
+    enum { MOST = 4096 };
     const char *dot = strrchr(path, '.'), *last = dot != NULL ? dot + 1 : path;
     const size_t above = dot != NULL ? (size_t)(dot - path) : 0;
     const char **names = mega_arena_alloc(&o->arena, MOST * sizeof *names);
     const char *beside = NULL; /* a key in the same object that begins with the given name: "train_micro_batch_size" */
     size_t n = 0;
-    json_key_walk w = {.options = {.of = &o->table}, .command = mega_options_command_bit(o)};
+    json_key_walk w = *of;
     while (names != NULL && n < MOST && mega_json_key_next(&w)) {
         const char *rest = rest_below(w.path, path, above);
         if (rest == NULL) continue;
@@ -98,9 +124,19 @@ const char *mega_json_key_near(mega_options *o, const char *path)
         n++;
     }
     if (beside == NULL && names != NULL) beside = mega_options_nearest(last, names, n);
-    const char *elsewhere = same_elsewhere(o, last), *near = elsewhere;
+    const char *elsewhere = same_elsewhere(o, of, last), *near = elsewhere;
     if (names == NULL) o->out_of_memory = true;
     else if (beside != NULL)
         near = mega_options_text(o, "%.*s%s", (int)(last - path), path, beside);
     return near != NULL ? mega_options_text(o, "; did you mean \"%s\"?", near) : "";
+}
+
+bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out)
+{
+    return mega_key_find(&(json_key_walk){.options = {.of = t}, .command = command}, path, out);
+}
+
+bool mega_json_key_has_below(const option_table *t, uint32_t command, const char *path)
+{
+    return mega_key_has_below(&(json_key_walk){.options = {.of = t}, .command = command}, path);
 }

@@ -84,19 +84,6 @@ static bool is_first_of_block(const option_table *t, size_t at, const char *bloc
     return true;
 }
 
-static void write_yaml(const option_table *t, mega_buffer *out)
-{
-    mega_buffer_puts(out, "\n## Accelerate's YAML\n\nNot read yet. These keys are known already.\n\n"
-                          "| key | option |\n|---|---|\n");
-    for (option_walk w = {.of = t}; mega_option_next(&w);) {
-        for (const char *at = w.row->yaml; at != NULL && *at != '\0';) {
-            const size_t n = strcspn(at, "|");
-            mega_buffer_printf(out, "| `%.*s` | `--%s` |\n", (int)n, at, w.row->name);
-            at += n + (at[n] == '|');
-        }
-    }
-}
-
 mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
 {
     mega_arena arena = {0};
@@ -133,7 +120,6 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
         json_page_write_answer(w.row, out);
         mega_buffer_puts(out, " |\n");
     }
-    write_yaml(&t, out);
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the page of JSON keys");
 }

@@ -1,4 +1,4 @@
-/* Reads options from a DeepSpeed JSON. The tree that jansson builds has no line numbers, so this file scans the text
+/* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that jansson builds has no line numbers, so this file scans the text
  * in parallel: members of an object are in the tree in the order of the text. */
 #include "config_impl.h"
 #include "megalith/file.h"
@@ -20,8 +20,11 @@ typedef struct idle_key {
 
 typedef struct json_reader {
     mega_options *o;
-    const char *at; /* current position in the text */
-    int line;       /* line number of `at` */
+    const char *name; /* of the file, for messages */
+    mega_option_source source;
+    json_key_walk keys; /* before the first known key */
+    const char *at;     /* current position in the text */
+    int line;           /* line number of `at` */
     size_t mistakes;
     idle_key idle[128];
     size_t num_idle;
@@ -78,7 +81,7 @@ static void pass_mark(json_reader *r, char mark)
 /* Returns the location of a key for messages: "\"zero_optimization.stage\" (ds.json, line 7)". */
 static const char *place(json_reader *r, const json_item *item)
 {
-    return mega_options_text(r->o, "\"%s\" (%s, line %d)", item->path, r->o->json_name, item->line);
+    return mega_options_text(r->o, "\"%s\" (%s, line %d)", item->path, r->name, item->line);
 }
 
 static void problem(json_reader *r, mega_status status, const char *text)
@@ -148,13 +151,34 @@ static size_t list_texts(mega_options *o, mega_option_kind kind, const json_t *a
     return count;
 }
 
+/* A YAML may say a switch in words ("true"), and a word without quotation marks may be taken for a switch: no. */
+static size_t yaml_texts(mega_options *o, mega_option_kind kind, const json_t *value, const char **out)
+{
+    static const char *const yes = "y|yes|t|true|on|1", *const no = "n|no|f|false|off|0";
+    const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
+    if (is_switch) {
+        const char *word = json_is_integer(value) ? number_text(o, value) : json_string_value(value);
+        char lower[8] = "";
+        for (size_t i = 0; word != NULL && word[i] != '\0' && i < sizeof lower - 1; i++)
+            lower[i] = (char)tolower((unsigned char)word[i]);
+        if (word == NULL || (!mega_option_word_in(yes, lower, NULL) && !mega_option_word_in(no, lower, NULL))) return 0;
+        out[0] = mega_option_word_in(yes, lower, NULL) ? "true" : "false";
+        return 1;
+    }
+    out[0] = json_is_true(value) ? "yes" : "no";
+    return 1;
+}
+
 /* Converts a value to texts for the row's kind and returns their number; 0: the value has another type. `out` has room
  * for the elements of an array, and for at least one text. */
-static size_t value_texts(mega_options *o, const mega_option_row *row, const json_t *value, const char **out)
+static size_t value_texts(const json_reader *r, const mega_option_row *row, const json_t *value, const char **out)
 {
+    mega_options *o = r->o;
     const mega_option_kind kind = row->kind;
     const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
     if (kind == MEGA_OPTION_INT3 || (takes_list(kind) && json_is_array(value))) return list_texts(o, kind, value, out);
+    const bool is_word = kind == MEGA_OPTION_STRING || kind == MEGA_OPTION_CHOICE;
+    if (r->keys.is_yaml && (json_is_boolean(value) ? is_word : is_switch)) return yaml_texts(o, kind, value, out);
     if (is_switch ? !json_is_boolean(value) : kind != MEGA_OPTION_ANY && json_is_boolean(value)) return 0;
     if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
     else if (json_is_number(value) && (kind == MEGA_OPTION_INT || kind == MEGA_OPTION_FLOAT ||
@@ -190,15 +214,30 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
     const option_entry *entry = &o->entry[index];
     char dest[80];
     if (strcmp(printed(o, index), value) == 0) return;
-    const char *here = mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, shown_value(o, item->value),
-                                         o->json_name, item->line);
+    const char *here =
+        mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, shown_value(o, item->value), r->name, item->line);
     const char *there = mega_options_origin(o, mega_option_dest(row_at(o, index), dest));
-    if (entry->source == MEGA_SET_BY_JSON)
+    if (entry->source == r->source)
         problem(r, USAGE, mega_options_text(o, "%s and %s contradict each other; give one", there, here));
     else if (entry->source == MEGA_SET_BY_DERIVATION)
         mega_warn("%s counts, which says %s; %s does not", o->table.of->derived_by, printed(o, index), here);
     else
         mega_warn("%s counts; %s does not", there, here);
+}
+
+/* A value of the JSON replaces one of the YAML, `kept`, with a warning if they differ. */
+static void warn_of_yaml(json_reader *r, const json_item *item, size_t index, const void *kept, size_t size)
+{
+    mega_options *o = r->o;
+    char dest[80];
+    unsigned char now[sizeof(int64_t[3])];
+    const char *value = printed(o, index);
+    memcpy(now, mega_value_at(o, index), size);
+    memcpy(mega_value_at(o, index), kept, size);
+    if (strcmp(printed(o, index), value) != 0)
+        mega_warn("\"%s\" %s (%s, line %d) counts; %s does not", item->path, shown_value(o, item->value), r->name,
+                  item->line, mega_options_origin(o, mega_option_dest(row_at(o, index), dest)));
+    memcpy(mega_value_at(o, index), now, size);
 }
 
 static void set_option(json_reader *r, const json_item *item, size_t index, const char *const *texts, size_t count)
@@ -224,13 +263,15 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         options_problem_from_error(o);
         return;
     }
-    if (entry->source != MEGA_SET_BY_DEFAULT) {
+    if (entry->source == MEGA_SET_BY_YAML && r->source == MEGA_SET_BY_JSON) {
+        warn_of_yaml(r, item, index, kept, size);
+    } else if (entry->source != MEGA_SET_BY_DEFAULT) {
         const char *value = printed(o, index);
         memcpy(mega_value_at(o, index), kept, size);
         keep_other(r, item, index, value);
         return;
     }
-    *entry = (option_entry){MEGA_SET_BY_JSON, item->line, mega_options_text(o, "\"%s\"", item->path),
+    *entry = (option_entry){r->source, item->line, mega_options_text(o, "\"%s\"", item->path),
                             shown_value(o, item->value), false};
 }
 
@@ -258,17 +299,24 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
                               names, row->remark));
 }
 
+static void take_yaml(json_reader *r, const json_item *item, const json_key_walk *key, const char *const *texts,
+                      size_t count);
+
 static void take_leaf(json_reader *r, const json_item *item, const json_key_walk *key)
 {
     const mega_option_row *row = key->row;
     const char **texts = mega_arena_alloc(&r->o->arena, (json_array_size(item->value) + 1) * sizeof *texts);
-    const size_t count = texts != NULL ? value_texts(r->o, row, item->value, texts) : 0;
+    const size_t count = texts != NULL ? value_texts(r, row, item->value, texts) : 0;
     if (texts == NULL) {
         r->o->out_of_memory = true;
         return;
     }
     if (count == 0) {
         wrong_kind(r, item, expected_kind(row->kind));
+        return;
+    }
+    if (r->keys.is_yaml) {
+        take_yaml(r, item, key, texts, count);
         return;
     }
     switch (row->answer) {
@@ -287,6 +335,91 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
     }
 }
 
+/* ---- the YAML: its keys are also names of options that have another name here ---- */
+
+static void take_as(json_reader *r, const json_item *item, size_t index, const mega_option_row *row,
+                    const char *const *texts, size_t count, int depth);
+
+/* Sets "a=1;b": a to 1, b to the value; `texts` for a part without '='. */
+static void take_parts(json_reader *r, const json_item *item, const char *parts, const char *const *texts, size_t count,
+                       int depth)
+{
+    const uint32_t command = mega_options_command_bit(r->o);
+    for (const char *part = parts; *part != '\0' && *part != '|';) {
+        const size_t length = strcspn(part, ";|"), name = strcspn(part, "=;|");
+        const char *one[1] = {name < length ? mega_options_text(r->o, "%.*s", (int)(length - name - 1), part + name + 1)
+                                            : "true"};
+        const size_t index = mega_option_find(&r->o->table, part, name, command);
+        const bool is_fixed = name < length || texts == NULL;
+        if (index != SIZE_MAX)
+            take_as(r, item, index, row_at(r->o, index), is_fixed ? one : texts, is_fixed ? 1 : count, depth + 1);
+        part += length + (part[length] == ';');
+    }
+}
+
+/* Returns what follows "value:" in the row's cases; NULL if there is no such case. *out_names lists them. */
+static const char *case_of(mega_options *o, const mega_option_row *row, const char *value, const char **out_names)
+{
+    const size_t n = strlen(value);
+    *out_names = "";
+    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
+        if (*at == '|') at++;
+        if (strncasecmp(at, value, n) == 0 && at[n] == ':') return at + n + 1;
+        *out_names =
+            mega_options_text(o, "%s%s%.*s", *out_names, at == row->cases ? "" : ", ", (int)strcspn(at, ":"), at);
+    }
+    return NULL;
+}
+
+static void take_renamed(json_reader *r, const json_item *item, const mega_option_row *row, const char *const *texts,
+                         size_t count, int depth)
+{
+    const bool is_switch = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_BOOL;
+    const char *names, *parts = row->cases != NULL ? case_of(r->o, row, texts[0], &names) : NULL;
+    if (row->cases != NULL && parts == NULL)
+        problem(r, MEGA_ERR_UNSUPPORTED,
+                mega_options_text(r->o, "%s: \"%.60s\" is not implemented; known are %s (%s)", place(r, item), texts[0],
+                                  names, row->remark));
+    else if (parts != NULL)
+        take_parts(r, item, parts, NULL, 0, depth);
+    else if (!is_switch || strcmp(texts[0], "false") != 0)
+        take_parts(r, item, row->successor, is_switch ? NULL : texts, count, depth);
+}
+
+/* Applies a value under the name of an option, which may be another name for one, or an option without effect. */
+static void take_as(json_reader *r, const json_item *item, size_t index, const mega_option_row *row,
+                    const char *const *texts, size_t count, int depth)
+{
+    mega_options *o = r->o;
+    const bool is_switch = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF;
+    if (depth > 4) return;
+    switch (row->answer) {
+    case MEGA_ANSWER_WORKS: set_option(r, item, index, texts, count); break;
+    case MEGA_ANSWER_RENAMED: take_renamed(r, item, row, texts, count, depth); break;
+    case MEGA_ANSWER_NO_EFFECT:
+        if (row->remark == NULL || strcmp(texts[0], "false") == 0 || r->num_idle == ROW_COUNT(r->idle)) break;
+        if (row->neutral != NULL && mega_value_is_neutral(row, texts[0])) break;
+        r->idle[r->num_idle++] = (idle_key){mega_options_text(o, "\"%s\"", item->path), row->remark};
+        break;
+    case MEGA_ANSWER_NOT_IMPLEMENTED:
+        if (is_switch && strcmp(texts[0], "false") == 0) break;
+        if (mega_value_is_neutral(row, texts[0]) || (row->neutral != NULL && row->neutral[0] == '=')) break;
+        problem(r, MEGA_ERR_UNSUPPORTED,
+                mega_options_text(o, "%s: %s is not implemented yet: %s", place(r, item), shown_value(o, item->value),
+                                  row->remark));
+        break;
+    }
+}
+
+/* A switch --no-x is given by its own name in the YAML, so that true means x is off. */
+static void take_yaml(json_reader *r, const json_item *item, const json_key_walk *key, const char *const *texts,
+                      size_t count)
+{
+    const bool is_off = key->row->kind == MEGA_OPTION_OFF && key->row->answer == MEGA_ANSWER_WORKS;
+    const char *const opposite[1] = {strcmp(texts[0], "true") == 0 ? "false" : "true"};
+    take_as(r, item, key->index, key->row, is_off ? opposite : texts, count, 0);
+}
+
 /* ---- the tree ---- */
 
 static void visit_object(json_reader *r, json_t *object, const char *path);
@@ -302,7 +435,7 @@ static void visit_array(json_reader *r, const json_item *array)
         pass_mark(r, ',');
         item.line = r->line;
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
-        if (!mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), item.path, &key)) {
+        if (!mega_key_find(&r->keys, item.path, &key)) {
             wrong_kind(r, array, "fewer values");
             i = count;
         } else if (!json_is_null(item.value)) {
@@ -312,9 +445,14 @@ static void visit_array(json_reader *r, const json_item *array)
     }
 }
 
-static bool is_not_given(const json_t *value)
+/* In a YAML "none" is the name of no file. */
+static bool is_not_given(const json_t *value, const mega_option_row *row, bool is_yaml)
 {
-    return json_is_null(value) || (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0);
+    const char *text = json_string_value(value);
+    if (text != NULL && is_yaml && row != NULL && row->kind == MEGA_OPTION_STRING && row->choices == NULL &&
+        row->answer == MEGA_ANSWER_WORKS && strcmp(text, "none") == 0)
+        return true;
+    return json_is_null(value) || (text != NULL && strcmp(text, "auto") == 0);
 }
 
 /* Visits one value: r->at points to the value, and is moved past it. */
@@ -324,18 +462,15 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     char element[LONGEST_PATH + 4];
     const char *const at = r->at;
     const int line = r->line;
-    const bool is_known =
-        is_plain && mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), item->path, &key);
-    const bool has_below =
-        is_plain && mega_json_key_has_below(&r->o->table, mega_options_command_bit(r->o), item->path);
+    const bool is_known = is_plain && mega_key_find(&r->keys, item->path, &key);
+    const bool has_below = is_plain && mega_key_has_below(&r->keys, item->path);
     snprintf(element, sizeof element, "%s[0]", item->path);
-    const bool takes_array =
-        is_plain && !is_known && mega_json_key_find(&r->o->table, mega_options_command_bit(r->o), element, &first);
+    const bool takes_array = is_plain && !is_known && mega_key_find(&r->keys, element, &first);
     if (!is_known && !has_below) {
         problem(r, USAGE,
                 mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),
-                                  is_plain ? mega_json_key_near(r->o, item->path) : ""));
-    } else if (is_not_given(item->value)) {
+                                  is_plain ? mega_key_near(r->o, &r->keys, item->path) : ""));
+    } else if (is_not_given(item->value, is_known ? key.row : NULL, r->keys.is_yaml)) {
         if (is_known && key.row->answer == MEGA_ANSWER_WORKS)
             r->o->entry[key.index].is_auto = json_is_string(item->value);
     } else if (has_below && json_is_object(item->value)) {
@@ -388,7 +523,7 @@ static void note_idle(json_reader *r)
 
 /* ---- the text ---- */
 
-static void json_read_text(mega_options *o, const char *text, size_t size)
+static void json_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size)
 {
     json_error_t error;
     json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
@@ -396,12 +531,18 @@ static void json_read_text(mega_options *o, const char *text, size_t size)
         const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
         const bool lacks_comma = tree == NULL && strncmp(error.text, "'}' expected", 12) == 0;
         o->json_is_unread = true;
-        mega_options_problem(o, st, "%s: line %d, column %d: %s%s", o->json_name, tree != NULL ? 1 : error.line,
+        mega_options_problem(o, st, "%s: line %d, column %d: %s%s", name, tree != NULL ? 1 : error.line,
                              tree != NULL ? 1 : error.column,
                              tree != NULL ? "expected an object in braces" : error.text,
                              lacks_comma ? "; or a comma is missing before it" : "");
     } else {
-        json_reader r = {.o = o, .at = text, .line = 1};
+        json_reader r = {
+            .o = o,
+            .name = name,
+            .source = is_yaml ? MEGA_SET_BY_YAML : MEGA_SET_BY_JSON,
+            .keys = {.is_yaml = is_yaml, .options = {.of = &o->table}, .command = mega_options_command_bit(o)},
+            .at = text,
+            .line = 1};
         visit_object(&r, tree, "");
         note_idle(&r);
     }
@@ -415,14 +556,24 @@ void options_read_json(mega_options *o, const char *json)
     o->json_name = mega_options_text(o, "%s", json);
     if (json[strspn(json, " \t\r\n")] == '{') {
         o->json_name = o->table.of->json_name;
-        json_read_text(o, json, strlen(json));
+        json_read_text(o, o->json_name, false, json, strlen(json));
     } else if (mega_file_read(json, &file, &size) == MEGA_OK) {
-        json_read_text(o, file, size);
+        json_read_text(o, o->json_name, false, file, size);
     } else {
         o->json_is_unread = true;
         options_problem_from_error(o);
     }
     mega_free(file);
+}
+
+void options_read_yaml(mega_options *o, const char *name, const char *json)
+{
+    o->yaml_name = mega_options_text(o, "%s", name);
+    if (json[0] == '\0') { /* the mistakes are known */
+        o->json_is_unread = true;
+        return;
+    }
+    json_read_text(o, o->yaml_name, true, json, strlen(json));
 }
 
 bool mega_options_may_be_in_json(const mega_options *o)

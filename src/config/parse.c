@@ -410,6 +410,8 @@ mega_status mega_options_read(mega_options *o, const char *command, int argc, ch
         else
             take_positional(&p, argv[p.at]);
     }
+    const char *yaml_name = NULL, *yaml = of->yaml != NULL ? of->yaml(o, &yaml_name) : NULL;
+    if (yaml != NULL) options_read_yaml(o, yaml_name, yaml);
     const char *json = of->json != NULL ? of->json(o) : NULL;
     if (json != NULL) options_read_json(o, json);
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);

@@ -21,7 +21,7 @@ const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", lo
 
 static const mega_option_row deepspeed_rows[] = {
     {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "accepted for scripts of DeepSpeed: the engine is always on"},
-    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, which is read after the command line: an option counts before its key"},
+    {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .yaml = "deepspeed_config.deepspeed_config_file", .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, which is read after the command line: an option counts before its key"},
 };
 const mega_option_section mega_engine_deepspeed_section = MEGA_SECTION("ZeRO and DeepSpeed", deepspeed_rows);
 // clang-format on

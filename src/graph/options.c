@@ -7,7 +7,7 @@
 static const mega_option_row distributed_rows[] = {
     {ROW("DDP-impl", ddp_impl, MEGA_OPTION_CHOICE), .fallback = "local", .choices = "local|torch|FSDP", .help = "when gradients are summed over data-parallel ranks: local after the backward, torch by bucket while it runs; FSDP is --zero-stage 3 (weights, gradients and optimizer shared out)"},
     {ROW("ddp-bucket-size", ddp_bucket_size, MEGA_OPTION_INT), .json = "zero_optimization.reduce_bucket_size", .fallback = "40000000", .range = MEGA_RANGE_POSITIVE, .help = "elements of a bucket of parameters, of which ranks exchange gradients (ZeRO 1, 2: weights too) at once; with ZeRO 3 it is a layer"},
-    {ROW("use-distributed-optimizer", use_distributed_optimizer, MEGA_OPTION_FLAG), .help = "data-parallel ranks share out the optimizer's state: the same as --zero-stage 1"},
+    {ROW("use-distributed-optimizer", use_distributed_optimizer, MEGA_OPTION_FLAG), .yaml = "megatron_lm_config.megatron_lm_use_distributed_optimizer", .help = "data-parallel ranks share out the optimizer's state: the same as --zero-stage 1"},
     {ROW("overlap-grad-reduce", overlap_grad_reduce, MEGA_OPTION_FLAG), .json = "zero_optimization.overlap_comm", .help = "sum gradients over data-parallel ranks by bucket while the backward of the last micro-batch runs; with ZeRO 2 and 3, leave the sum of a bucket under way until the next is complete"},
 };
 const mega_option_section mega_graph_distributed_section = MEGA_SECTION("distributed", distributed_rows);

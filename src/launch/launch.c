@@ -270,6 +270,7 @@ static mega_status become_rank(const launch_plan *p, const launch_words *command
 {
     static const char *const foreign[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) unsetenv(foreign[i]);
+    setenv("MEGA_LAUNCH_ALONE", "1", 1);
     fflush(NULL);
     execv(p->program, command->word);
     return MEGA_FAIL(MEGA_ERR_IO, "%s: %s", p->program, strerror(errno));

@@ -39,6 +39,8 @@ typedef struct launch_plan {
     int64_t processes;    /* ranks of all hosts together; 0: not given */
     int64_t node_rank, max_restarts, master_port;
     bool dry_run, help, is_module;
+    const char *config_file; /* Accelerate's YAML; NULL: none */
+    bool is_accelerate;      /* started as accelerate launch */
 
     const mega_composition *commands;
     /* the command's name here, however the user spelled it; for a user's own program, the word typed */
@@ -67,6 +69,13 @@ void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(
 
 /* options.c: reads the options up to the command's name, then the command. Mistakes are collected. */
 void launch_options_read(launch_plan *p, int argc, char **argv);
+/* Passes --NAME VALUE on as that option of launch does, unless it has been passed already. */
+void launch_option_pass(launch_plan *p, const char *name, const char *value);
+
+/* config_file.c: takes ranks and hosts from Accelerate's YAML, where no option gives them; passes its other settings on to
+ * a program of the user's own. */
+void launch_config_read(launch_plan *p);
+void launch_config_pass(launch_plan *p);
 
 /* user_program.c: a user's program instead of a command. launch_program_command: the command that a word names, or
  * NULL. launch_program_read: finds the program `typed`, which `python` words of an interpreter precede; sets p->own, or
@@ -74,6 +83,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv);
  * that the user did not give; out has room for all; returns their number. launch_program_words: the words that make a
  * rank become the program (start.c), before those arguments. */
 const char *launch_program_command(const launch_plan *p, const char *typed);
+bool launch_is_same_option(const char *a, const char *b); /* "--a_b=1" and "--a-b" */
 void launch_program_read(launch_plan *p, char **words, int python, const char *typed);
 int launch_program_arguments(const launch_plan *p, int argc, char **argv, char **out);
 void launch_program_words(launch_plan *p, launch_words *command);

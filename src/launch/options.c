@@ -2,6 +2,7 @@
  * table. Options about how to train, and not where to start, are passed on to the command. */
 #include "launch_impl.h"
 #include "megalith/config.h"
+#include "megalith/file.h"
 #include "megalith/threads.h"
 #include <errno.h>
 #include <stddef.h>
@@ -49,6 +50,8 @@ static const launch_option options[] = {
     {"exclude|e|deepspeed_exclusion_filter", WORD, AT(exclude), 0, "all except these, written like --include"},
     {"log_dir|enable_each_rank_log", WORD, AT(log_dir), 0,
      "a file for each rank, DIR/rank_N.log; the terminal shows rank 0, the last rank and errors"},
+    {"config_file", WORD, AT(config_file), 0,
+     "a YAML or JSON of accelerate config: ranks and hosts, and settings of the command, where no option gives them"},
     {"max_restarts", NUMBER, AT(max_restarts), 0,
      "when a rank dies, restart from the last complete checkpoint of --save, at most N times"},
     {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; default: the one that is installed"},
@@ -64,6 +67,7 @@ static const launch_option options[] = {
     {"gradient_clipping", PASSED, 0, 0, "clip-grad"},
     {"offload_optimizer_device", PASSED, 0, 0, "offload-optimizer-device"},
     {"offload_param_device", PASSED, 0, 0, "offload-param-device"},
+    {"deepspeed_config_file", PASSED, 0, 0, "deepspeed_config"},
     {"use_fsdp", PASSED_FLAG, 0, 0, "DDP-impl=FSDP"},
     {"megatron_lm_*", PASSED_REST, 0, 0,
      "becomes the command's option without megatron_lm_; true and false set a flag"},
@@ -90,9 +94,6 @@ static const launch_option options[] = {
     {"local_ranks_filter", REFUSED, 0, 0, "with --log_dir DIR the terminal shows rank 0, the last rank and errors"},
     {"run_path", REFUSED, 0, 0, "name the script or the program itself"},
     {"duplicate_stdout_filters|duplicate_stderr_filters", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"config_file|deepspeed_config_file", REFUSED, 0, 0,
-     "its settings are not read; give them as options; a C program of your own takes --deepspeed_config FILE after its "
-     "name"},
     {"deepspeed_multinode_launcher", REFUSED, 0, 0,
      "--launcher openmpi, mpich or slurm; default: the one that is installed"},
     {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not implemented"},
@@ -245,6 +246,21 @@ static void pass_rest(launch_plan *p, const char *typed, const char *value)
     pass_on(p, name, is_flag ? NULL : value);
 }
 
+void launch_option_pass(launch_plan *p, const char *name, const char *value)
+{
+    const char *none, *typed = mega_arena_format(&p->arena, "--%s", name);
+    const launch_option *o = typed != NULL ? launch_option_find(p, typed, &none) : NULL;
+    if (o == NULL) return;
+    const char *option = o->kind == PASSED ? o->help : o->kind == PASSED_REST ? name + strlen("megatron_lm_") : NULL;
+    const char *word = option != NULL ? mega_arena_format(&p->arena, "--%s", option) : NULL;
+    if (word == NULL) return;
+    for (int i = 0; i < p->passed.count; i++)
+        if (launch_is_same_option(p->passed.word[i], word)) return;
+    if (o->kind == PASSED) pass_on(p, option, value);
+    else
+        pass_rest(p, typed, value);
+}
+
 static void read_value(launch_plan *p, const launch_option *o, const char *typed, const char *value)
 {
     switch (o->kind) {
@@ -325,17 +341,18 @@ static void join_arguments(launch_plan *p, int argc, char **argv)
     p->args_count = p->passed.count + argc;
 }
 
-/* Of Accelerate's commands only `accelerate launch` exists here. */
+/* Of Accelerate's commands only `accelerate launch` and `accelerate config` (main.c) exist here. */
 static bool is_other_accelerate(launch_plan *p, int argc, char **argv, int *at)
 {
     const char *slash = strrchr(argv[0], '/');
     if (strcmp(slash != NULL ? slash + 1 : argv[0], "accelerate") != 0) return false;
     if (argc > 1 && strcmp(argv[1], "launch") == 0) *at = 2;
     if (*at == 2 || (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))) return false;
-    launch_mistake(p,
-                   "accelerate %s: only accelerate launch exists here; give settings as options, and "
-                   "ask megalith plan for the memory",
-                   argc > 1 ? argv[1] : "");
+    launch_mistake(
+        p,
+        "accelerate %s: only accelerate launch and accelerate config exist here; give settings as options, and "
+        "ask megalith plan for the memory",
+        argc > 1 ? argv[1] : "");
     return true;
 }
 
@@ -350,11 +367,28 @@ int mega_launch_python_words(int argc, char **argv)
     return n;
 }
 
+/* The settings of a configuration become arguments of a program of the user's own; a script in Python has no such
+ * options. */
+static void pass_config(launch_plan *p, char **words, int python)
+{
+    const size_t n = strlen(words[0]);
+    const bool is_python = (python > 0 && strncmp(mega_path_base(words[-python]), "python", 6) == 0) ||
+                           (n > 3 && strcmp(words[0] + n - 3, ".py") == 0);
+    if (!is_python) launch_config_pass(p);
+    else
+        fprintf(stderr,
+                "megalith launch: %s gives ranks and hosts; its other settings do not reach %s, which runs in Python\n",
+                p->config_file, words[0]);
+}
+
 void launch_options_read(launch_plan *p, int argc, char **argv)
 {
     int i = 1;
+    p->node_rank = -1;
+    p->is_accelerate = strcmp(mega_path_base(argv[0]), "accelerate") == 0;
     if (is_other_accelerate(p, argc, argv, &i)) return;
     while (i < argc && argv[i][0] == '-') i += read_option(p, &argv[i]);
+    if (!p->help) launch_config_read(p);
     const int python = mega_launch_python_words(argc - i, argv + i);
     i += python;
     if (p->help) return;
@@ -366,9 +400,12 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     p->command = launch_program_command(p, argv[i]);
     const bool is_launch = p->command != NULL && strcmp(p->command, "launch") == 0;
     if ((p->command == NULL || is_launch) && p->mistakes.size > 0) return; /* the word may be an option's value */
+    if (p->command == NULL && p->config_file != NULL) pass_config(p, argv + i, python);
     if (p->command == NULL) launch_program_read(p, argv + i - python, python, argv[i]);
     else if (is_launch)
         launch_mistake(p, "launch starts a command or a program, not itself");
+    if (p->own == NULL && p->config_file != NULL && mega_launch_config_of(argc - i, argv + i) == NULL)
+        pass_on(p, "config_file", p->config_file);
     join_arguments(p, argc - i - 1, argv + i + 1);
 }
 

@@ -20,6 +20,11 @@ static bool is_started_by_launcher(void)
     return false;
 }
 
+bool mega_launch_was_used(void)
+{
+    return is_started_by_launcher() || getenv("MEGA_LAUNCH_ALONE") != NULL;
+}
+
 int mega_launched_ranks(int *rank)
 {
     static const struct {

@@ -113,7 +113,7 @@ void launch_program_read(launch_plan *p, char **words, int python, const char *t
 /* ---- the program's arguments ---- */
 
 /* Both begin with "--"; '-' and '_' are equivalent in a name, which ends at '='. */
-static bool is_same_option(const char *a, const char *b)
+bool launch_is_same_option(const char *a, const char *b)
 {
     for (;; a++, b++) {
         const char x = *a == '_' ? '-' : *a == '=' ? '\0' : *a, y = *b == '_' ? '-' : *b == '=' ? '\0' : *b;
@@ -125,7 +125,7 @@ static bool is_same_option(const char *a, const char *b)
 static bool program_option_is_given(const char *option, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
-        if (strncmp(argv[i], "--", 2) == 0 && is_same_option(argv[i], option)) return true;
+        if (strncmp(argv[i], "--", 2) == 0 && launch_is_same_option(argv[i], option)) return true;
     return false;
 }
 

@@ -5,6 +5,8 @@ fail() { note "$@"; }
 
 diff <("$MEGALITH" help --json-page) "$MEGA_SOURCE/docs/deepspeed-json.md" >/dev/null ||
     fail "docs/deepspeed-json.md is not what \`megalith help --json-page\` writes; write it anew"
+diff <("$MEGALITH" help --yaml-page) "$MEGA_SOURCE/docs/accelerate-yaml.md" >/dev/null ||
+    fail "docs/accelerate-yaml.md is not what \`megalith help --yaml-page\` writes; write it anew"
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
 

@@ -97,9 +97,9 @@ usage: megalith launch|torchrun --help
 usage: megalith launch|accelerate launch --help
 usage: megalith pretrain_gpt|python pretrain_gpt.py --help
 TABLE
-refuses 'accelerate config' 'accelerate config: only accelerate launch exists here' accelerate config
+refuses 'accelerate test' 'accelerate test: only accelerate launch and accelerate config exist here' accelerate test
 refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
-refuses "accelerate's file" '--config_file is not implemented: its settings are not read' accelerate launch --config_file a.yaml pretrain_gpt
+refuses "accelerate's file" 'a.yaml: cannot open for reading' accelerate launch --config_file a.yaml pretrain_gpt
 refuses "accelerate's FSDP" '--fsdp_sharding_strategy is not implemented: --use_fsdp shards' accelerate launch --use_fsdp --fsdp_sharding_strategy 1 pretrain_gpt
 
 # DeepSpeed's filters, its own vectors.

@@ -1,6 +1,5 @@
 /* A command line: the first byte chooses the command, then there is one option per line. */
 #include "fuzz.h"
-#include "megalith/accelerate.h"
 #include "megalith/command_options.h"
 #include "megalith/launch.h"
 
@@ -10,12 +9,6 @@ enum { MAX_WORDS = 64 };
 bool mega_launch_knows(const char *name, size_t length)
 {
     return length > 8 && memcmp(name, "hostfile", 8) == 0;
-}
-
-/* The same. */
-char *mega_accelerate_default_file(void)
-{
-    return mega_strdup("/no/such/folder/default_config.yaml");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

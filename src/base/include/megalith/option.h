@@ -101,7 +101,7 @@ typedef struct mega_option_row {
     const char *value; /* name of its value in --help; NULL: "VALUE" */
     const char
         *json; /* path in a DeepSpeed JSON; of an array element, "betas[0]"; several: "bf16.enabled|bfloat16.enabled" */
-    const char *yaml; /* its path in the YAML of Accelerate, in the same form. Nothing reads that file yet */
+    const char *yaml; /* its path in the YAML of Accelerate, in the same form */
     /* why it has no effect; what to use instead of an option that is not implemented; how its name changed; with `alone`,
      * what to do if there is more than 1 rank */
     const char *remark;

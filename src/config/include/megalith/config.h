@@ -20,6 +20,7 @@ typedef enum mega_option_source {
     MEGA_SET_BY_PRESET,
     MEGA_SET_BY_CHECKPOINT,
     MEGA_SET_BY_DERIVATION, /* follows from other options */
+    MEGA_SET_BY_YAML,       /* from Accelerate's YAML, --config_file */
     MEGA_SET_BY_JSON,       /* from mega_setup.config or --deepspeed_config */
     MEGA_SET_BY_COMMAND_LINE
 } mega_option_source;
@@ -59,7 +60,13 @@ typedef struct mega_composition {
                                        NULL: the composition reads no JSON */
     const char *reader;             /* if there are no commands: what reads these options, for messages ("an engine") */
     const char *instead;            /* if there are no commands: what the user can call to list the options */
-    /* Called after the command line has been read. Returns the JSON to read: a text that begins with '{', or a file
+    /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called after
+     * the command line has been read, and returns the file as a JSON text with the same lines, and its name; NULL: none;
+     * "": it cannot be read, which has been reported.
+     * NULL: the composition reads no YAML. */
+    const mega_option_section *yaml_key;
+    const char *(*yaml)(mega_options *o, const char **out_name);
+    /* Called next. Returns the JSON to read: a text that begins with '{', or a file
      * name; NULL: none. json_name is the name of such a text in messages. */
     const char *(*json)(mega_options *o);
     const char *json_name;
@@ -86,8 +93,8 @@ mega_status mega_options_create(const mega_composition *of, void *values, mega_o
 void mega_options_destroy(mega_options *o); /* NULL is valid */
 
 /* Reads argv[1…argc-1] as options of `command` (its name or any alias: "tools/preprocess_data.py"; NULL where the
- * composition has no commands), then the JSON, sets the values that follow from them, and checks every rule. argv
- * overrides the JSON; where the two differ, a warning names both. Notes (repeated options, options without effect) are
+ * composition has no commands), then the YAML and the JSON, sets the values that follow from them, and checks every rule.
+ * argv overrides the JSON, and both override the YAML; where two differ, a warning names both. Notes (repeated options, options without effect) are
  * logged as warnings. Call it once.
  * read fails only if memory runs out or the command is unknown; it keeps the mistakes, so that a command can add the
  * ones it finds when it opens its files. add_mistake adds this thread's error, unless st is MEGA_OK or the list
@@ -126,7 +133,7 @@ bool mega_options_derives(mega_options *o, const char *dest);
 /* Returns whether a JSON was given but could not be read: rules then do not report an option as missing, because it
  * may be in that JSON. */
 bool mega_options_may_be_in_json(const mega_options *o);
-/* Returns whether the user gave the option, in argv or in a JSON. */
+/* Returns whether the user gave the option, in argv, in a JSON or in a YAML. */
 bool mega_options_is_given(const mega_options *o, const char *dest);
 /* Whether the JSON gives "auto" as its value, and no other source has set it. */
 bool mega_options_is_auto(const mega_options *o, const char *dest);
@@ -151,7 +158,7 @@ bool mega_value_float(const char *text, double *out);
 bool mega_options_was_set(const mega_options *o, const char *dest);
 mega_option_source mega_options_set_by(const mega_options *o, const char *dest);
 /* Returns the option as the user gave it, for messages: "--num-layers 3 (argument 5)" when on the command line,
- * "\"zero_optimization.stage\" 3 (ds.json, line 7)" when in a JSON. */
+ * "\"zero_optimization.stage\" 3 (ds.json, line 7)" when in a JSON or a YAML. */
 const char *mega_options_origin(mega_options *o, const char *dest);
 /* Returns how the user should write this option, for a message that asks for it: as typed if it was given; else
  * "--lr", or "\"optimizer.params.lr\"" where a JSON is read and there are no commands. */
@@ -168,7 +175,7 @@ mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t valu
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
 /* Writes a JSON array with one object for each option of the command that works, in the order of --help:
  * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by is
- * "default", "preset", "checkpoint", "derived", "JSON" or "command line". */
+ * "default", "preset", "checkpoint", "derived", "YAML", "JSON" or "command line". */
 mega_status mega_options_origins(mega_options *o, mega_buffer *out);
 /* Writes {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats have all digits. */
 mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);
@@ -189,6 +196,7 @@ mega_status mega_options_changes(mega_options *o, const char *stored, bool is_sc
 mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out);
 mega_status mega_options_options_page(const mega_composition *of, mega_buffer *out);
 mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out);
+mega_status mega_options_yaml_page(const mega_composition *of, mega_buffer *out);
 mega_status mega_options_list(const mega_composition *of, mega_buffer *out);
 mega_status mega_environment_page(mega_buffer *out); /* docs/environment.md */
 

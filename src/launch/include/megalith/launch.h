@@ -23,6 +23,13 @@ void mega_launch_help(FILE *stream);
 /* Returns the number of words that a Python script has before the command's name: python3 -u -m, megalith. */
 int mega_launch_python_words(int argc, char **argv);
 
+/* Returns the value of the last --config_file in a command's arguments, borrowed; NULL: it is not given. */
+const char *mega_launch_config_of(int argc, char **argv);
+/* Returns the num_processes of a configuration of Accelerate; 0: it is not given, or cannot be read. */
+int64_t mega_launch_config_ranks(const char *path);
+/* Whether a launcher started this process, or megalith launch became it. */
+bool mega_launch_was_used(void);
+
 /* Returns the number of ranks that a launcher started, from its environment, and the number of this rank. */
 int mega_launched_ranks(int *rank);
 
