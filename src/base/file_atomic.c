@@ -1,6 +1,7 @@
-/* Writes files atomically: readers see the whole new content or the old one. */
+/* Writes and links files atomically: readers see the whole new content or the old one. */
 #include "file_impl.h"
 #include "megalith/memory.h"
+#include <unistd.h>
 
 static mega_status write_whole(const char *path, const void *bytes, size_t n)
 {
@@ -40,5 +41,29 @@ mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n
     if (target == NULL) return mega_file_refused(path, "follow the link");
     const mega_status st = replace_file(target, bytes, n);
     mega_free(target);
+    return st;
+}
+
+static mega_status copy_file(const char *from, const char *to)
+{
+    mega_map map;
+    MEGA_TRY(mega_map_open(from, &map));
+    const mega_status st = write_whole(to, map.data, map.size);
+    mega_map_close(&map);
+    return st == MEGA_OK ? mega_map_check() : st;
+}
+
+mega_status mega_file_link(const char *from, const char *to)
+{
+    char *beside = mega_temporary_path(to);
+    if (beside == NULL) return MEGA_NO_MEMORY(to, "a path");
+    mega_status st = mega_file_remove(beside);
+    if (st == MEGA_OK && link(from, beside) == 0) mega_file_report("link", from, beside, NULL, 0);
+    else if (st == MEGA_OK)
+        st = copy_file(from, beside);
+    if (st == MEGA_OK) st = mega_file_rename(beside, to);
+    /* rename does nothing where both are names of one file already, and leaves the first */
+    mega_file_discard(beside);
+    mega_free(beside);
     return st;
 }

@@ -5,14 +5,14 @@
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
+#include "megalith/hf_config.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/safetensors.h"
 #include "megalith/threads.h"
 
 /* hf_config.c: config.json and generation_config.json of GPT-2, and config.json of a model that is not a Hugging Face
- * family: pass shape NULL to write one; reading one gives num_layers 0. */
-mega_status mega_hf_config_read(const char *path, mega_model_shape *out);
+ * family: pass shape NULL to write one. */
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
 mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
 

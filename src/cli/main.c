@@ -33,6 +33,10 @@ typedef struct cli_row {
     "my_text_document \\\n"                                                                             \
     "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --save checkpoints --save-interval 100"
 
+#define CLM_EXAMPLE                                                                                            \
+    "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt --num_train_epochs 3 " \
+    "--output_dir my_model"
+
 static const cli_row commands[] = {
     {"doctor", mega_command_doctor, false, false, NULL, NULL},
     {"tokenize", mega_command_tokenize, false, false,
@@ -44,6 +48,7 @@ static const cli_row commands[] = {
      NULL},
     {"data", mega_command_data, false, false, "megalith data info my_text_document", NULL},
     {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
+    {"run_clm", mega_command_run_clm, true, true, CLM_EXAMPLE, NULL},
     {"launch", mega_command_launch, true, false, MEGA_LAUNCH_EXAMPLE, NULL},
     {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
     {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
@@ -92,8 +97,9 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
-    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
-                             row->run == mega_command_tasks || plans_another;
+    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
+                             row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
+                             plans_another;
     return argc == 1 || !is_of_ranks;
 }
 

@@ -12,6 +12,7 @@
 #pragma weak mega_command_preprocess_data
 #pragma weak mega_command_generate_samples_gpt
 #pragma weak mega_command_tasks
+#pragma weak mega_command_run_clm
 
 mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
 {
@@ -48,7 +49,8 @@ int mega_command_plan(int argc, char **argv)
                            {"train_tokenizer", mega_command_train_tokenizer},
                            {"preprocess_data", mega_command_preprocess_data},
                            {"generate_samples_gpt", mega_command_generate_samples_gpt},
-                           {"tasks", mega_command_tasks}};
+                           {"tasks", mega_command_tasks},
+                           {"run_clm", mega_command_run_clm}};
     const char *named = argc > 1 && argv[1][0] != '-' ? mega_command_name(&mega_commands, argv[1]) : NULL;
     for (size_t i = 0; named != NULL && i < sizeof row / sizeof *row; i++)
         if (strcmp(named, row[i].name) == 0 && row[i].run != NULL) return dry_run(&row[i], argc, argv);

@@ -1,4 +1,4 @@
-/* megalith pretrain_gpt: parses the options, trains, prints. */
+/* megalith pretrain_gpt and run_clm: parse the options, train, print. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/launch.h"
@@ -36,6 +36,15 @@ static void pretrain_print_line(void *user, const char *line)
     fflush(stdout);
 }
 
+/* Returns how many bytes of a line of UTF-8 fill at most that many columns, one for each character. */
+static int bytes_of(const char *line, int columns)
+{
+    int n = 0;
+    for (; line[n] != '\0'; n++)
+        if (((unsigned char)line[n] & 0xC0) != 0x80 && columns-- == 0) break;
+    return n;
+}
+
 static void pretrain_draw_status(void *user, const char *line)
 {
     screen *s = user;
@@ -43,7 +52,7 @@ static void pretrain_draw_status(void *user, const char *line)
     if (line[0] != '\0' && now - s->last < 0.1) return;
     clear_status(s);
     if (line[0] != '\0') {
-        printf("%.*s", s->columns > 1 ? s->columns - 1 : 79, line);
+        printf("%.*s", bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
         s->drawn = true;
         s->last = now;
     }
@@ -88,30 +97,40 @@ static mega_status pretrain_train(mega_command_options *cfg, mega_world *world)
     return st;
 }
 
-static int pretrain_run(mega_world *world, int argc, char **argv)
+static int pretrain_run(mega_world *world, const char *command, int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_read_on(world, &cfg, "pretrain_gpt", argc, argv, &exit_status)) return exit_status;
+    if (!mega_cli_read_on(world, &cfg, command, argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
     const mega_status st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
-    exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, "pretrain_gpt", st);
+    exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
     mega_command_options_fini(&cfg);
+    return exit_status;
+}
+
+static int pretrain_command(const char *command, int argc, char **argv)
+{
+    mega_world *world = NULL;
+    /* Watch signals from here on: if a signal killed a rank before it has joined the others, they and some launchers
+     * would wait forever. */
+    mega_signals_watch(command, mega_launch_rank_number(), NOTHING_YET);
+    const mega_status st = mega_world_create(NULL, &world);
+    if (st != MEGA_OK) return mega_cli_fail(command, st);
+    /* again: the MPI library may have replaced the handlers */
+    mega_signals_watch(command, mega_launch_rank_number(), NOTHING_YET);
+    if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
+    const int exit_status = pretrain_run(world, command, argc, argv);
+    mega_world_destroy(world);
     return exit_status;
 }
 
 int mega_command_pretrain_gpt(int argc, char **argv)
 {
-    mega_world *world = NULL;
-    /* Watch signals from here on: if a signal killed a rank before it has joined the others, they and some launchers
-     * would wait forever. */
-    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
-    const mega_status st = mega_world_create(NULL, &world);
-    if (st != MEGA_OK) return mega_cli_fail("pretrain_gpt", st);
-    /* again: the MPI library may have replaced the handlers */
-    mega_signals_watch("pretrain_gpt", mega_launch_rank_number(), NOTHING_YET);
-    if (mega_world_rank(world) == 0) mega_launch_rank_say(MEGA_MARK_READY);
-    const int exit_status = pretrain_run(world, argc, argv);
-    mega_world_destroy(world);
-    return exit_status;
+    return pretrain_command("pretrain_gpt", argc, argv);
+}
+
+int mega_command_run_clm(int argc, char **argv)
+{
+    return pretrain_command("run_clm", argc, argv);
 }

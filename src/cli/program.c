@@ -7,7 +7,9 @@
 
 static const mega_command commands[] = {
     {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core", "trains a GPT", NULL,
-     "run_clm|run_clm_no_trainer|train|train_gpt|train_gpt2"},
+     "train|train_gpt|train_gpt2"},
+    {"run_clm", FOR_CLM, "run_clm_no_trainer|megatron_lm_gpt_pretraining",
+     "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL},
     {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL},
     {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
      "text from a trained GPT", NULL, "sample|run_generation|generate"},
@@ -55,6 +57,8 @@ static const mega_option_part parts[] = {
     {&cli_report_section, FOR_REPORT, AT(report)},
     {&cli_new_section, FOR_NEW, AT(project)},
     {&cli_config_section, FOR_CONFIG, AT(config)},
+    {&mega_train_clm_section, FOR_CLM, AT(train.clm)},
+    {&cli_clm_section, FOR_CLM, 0},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
     {&cli_other_model_section, FOR_TRAINING, 0},
@@ -82,7 +86,7 @@ static const mega_option_part parts[] = {
     {&mega_train_machine_section, FOR_TRAINING, AT(train)},
     {&mega_backend_kernels_section, FOR_TRAINING, AT(train.engine.backend)},
     {&mega_train_dry_run_section, FOR_ALL, AT(train)},
-    {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_REPORT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA | FOR_CONFIG, AT(train)},
+    {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_CLM | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_REPORT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA | FOR_CONFIG, AT(train)},
     {&mega_train_plan_section, FOR_PLAN, AT(train)},
     {&mega_comm_distributed_section, FOR_TRAINING, AT(train.engine.comm)},
     {&mega_model_distributed_section, FOR_TRAINING, AT(train.model)},
@@ -94,7 +98,7 @@ static const mega_option_part parts[] = {
     {&mega_data_samples_section, FOR_TRAINING | FOR_DATA, AT(train.data)},
     {&mega_text_type_section, FOR_TEXT | FOR_TRAIN_TOKENIZER, AT(train.text)},
     {&mega_text_files_section, FOR_TEXT, AT(train.text)},
-    {&mega_train_tokenizer_section, FOR_PRETRAIN | FOR_PLAN, AT(train)},
+    {&mega_train_tokenizer_section, FOR_PRETRAIN | FOR_CLM | FOR_PLAN, AT(train)},
     {&mega_train_sequence_section, FOR_TRAINING | FOR_DATA, AT(train)},
     {&cli_other_data_section, FOR_TRAINING, 0},
     {&mega_train_logging_section, FOR_TRAINING, AT(train)},
@@ -177,7 +181,7 @@ static bool shape_comes_later(const mega_command_options *cfg)
 static bool knows_shape(mega_options *o)
 {
     const mega_command_options *cfg = mega_options_values(o);
-    return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
+    return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
 }
 
 static const char *program_json(mega_options *o)
@@ -196,6 +200,7 @@ static void complete(mega_options *o, int argc, char **argv)
     mega_command_options *cfg = mega_options_values(o);
     note_decay_of_nanogpt(cfg, argc, argv);
     cli_complete_yaml(o);
+    mega_train_apply_clm(&cfg->train);
     mega_train_apply_preset(&cfg->train);
 }
 
@@ -217,7 +222,7 @@ static void program_derive(mega_options *o)
     mega_command_options *cfg = mega_options_values(o);
     mega_train_options *t = &cfg->train;
     mega_train_derive_options(t);
-    t->engine.needs_lr = mega_options_command_bit(o) == FOR_PRETRAIN && !t->skip_train;
+    t->engine.needs_lr = (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM)) != 0 && !t->skip_train;
     derive_greedy(o, &cfg->generate);
     const int64_t threads = t->engine.backend.num_threads;
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = threads;

@@ -258,7 +258,7 @@ static void rule_outputs(mega_command_options *cfg)
                               mega_options_text(cfg->train.engine.options, "_%s_document", keys->item[i]));
 }
 
-#define FOR_RUN (FOR_PRETRAIN | FOR_PLAN)
+#define FOR_RUN (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)
 
 /* A rule; they are in the order of the report. Exactly one of general, engine, train and command is set, depending on
  * the module whose options the rule checks. */
@@ -282,6 +282,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .engine = mega_engine_rule_accumulation},
     {FOR_RUN, false, .engine = mega_engine_rule_rampup},
     {FOR_PRETRAIN, false, .train = mega_train_rule_length_of_training},
+    {FOR_CLM, false, .train = mega_train_rule_clm},
     {FOR_RUN, false, .engine = mega_engine_rule_units_agree},
     {FOR_RUN, false, .engine = mega_engine_rule_learning_rate},
     {FOR_RUN, false, .engine = mega_engine_rule_warmup},
@@ -295,7 +296,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .train = mega_train_rule_loading},
     {FOR_RUN, false, .train = mega_train_rule_saving},
     {FOR_RUN, false, .command = rule_evaluation_alone},
-    {FOR_PRETRAIN, false, .train = mega_train_rule_profiled_steps},
+    {FOR_PRETRAIN | FOR_CLM, false, .train = mega_train_rule_profiled_steps},
     {FOR_ALL, false, .command = rule_one_rank},
     {FOR_ALL, false, .general = mega_options_rule_environment},
     {FOR_TRAINING, true, .train = mega_train_rule_layout},
@@ -322,10 +323,12 @@ static const struct {
 } file_rules[] = {
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_DATA, .train = mega_train_rule_split},
     {FOR_RUN, MEGA_TOPIC_DATA, .train = mega_train_rule_data_paths},
+    {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
     {FOR_GENERATE | FOR_TASKS, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
+    {FOR_CLM, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_clm_writes},
     {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
      .command = rule_outputs},
     {FOR_REPORT, MEGA_TOPIC_WRITTEN, .command = rule_report_output},

@@ -2,6 +2,7 @@
 #ifndef MEGA_DATA_IMPL_H
 #define MEGA_DATA_IMPL_H
 
+#include "megalith/blocks.h"
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
 #include "megalith/indexed.h"
@@ -99,6 +100,17 @@ bool mega_gpt_block_find(const mega_gpt_share *share, uint64_t key, size_t bytes
 void mega_gpt_block_fini(mega_gpt_block *block);
 /* Frees the block that was created last; no other rank may have mapped it. */
 void mega_gpt_share_drop(mega_gpt_share *share, uint64_t key);
+
+/* ---- blocks_text.c: the tokens of texts ---- */
+
+typedef struct mega_blocks_text {
+    mega_ids ids;
+    int64_t *end; /* for each text, the tokens up to its end */
+    int64_t texts, capacity;
+} mega_blocks_text; /* zero-initialised is valid and empty */
+/* Appends the texts of the files. */
+mega_status mega_blocks_tokenize(const mega_blocks_options *o, const mega_list *files, mega_blocks_text *out);
+void mega_blocks_text_fini(mega_blocks_text *t);
 
 /* ---- gpt_index.c: the three arrays of one split ---- */
 

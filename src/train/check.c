@@ -68,7 +68,8 @@ static mega_status check_network(trainer *t)
 static mega_status check_data(trainer *t)
 {
     bool passed;
-    mega_status st = check_collect(t, train_check_data(t), &passed);
+    MEGA_TRY(check_collect(t, train_read_texts(t), &passed));
+    mega_status st = check_collect(t, passed ? train_check_data(t) : MEGA_OK, &passed);
     if (st == MEGA_OK && passed) st = check_collect(t, train_compare_data(t), &passed);
     train_close_checked_data(t);
     return st;

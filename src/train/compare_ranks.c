@@ -32,7 +32,9 @@ mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
     mega_build_id(id);
     snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
     MEGA_TRY(mega_comm_compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
-    MEGA_TRY(mega_comm_agree(ranks, mega_options_alike(cfg->engine.options, "pretrain_gpt", &options)));
+    MEGA_TRY(mega_comm_agree(
+        ranks, mega_options_alike(cfg->engine.options,
+                                  train_task_of(mega_options_command(cfg->engine.options))->command, &options)));
     return mega_comm_compare_lines(ranks, "options", NULL, &options);
 }
 

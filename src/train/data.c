@@ -81,6 +81,7 @@ static mega_task_data_options data_options(const trainer *t)
                                                     batches_of_validation(t) * cfg->engine.optim.global_batch_size,
                                                     cfg->eval_iters * cfg->engine.optim.global_batch_size},
                                     .seed = (uint32_t)cfg->engine.seed,
+                                    .texts = &t->texts,
                                     .stop = t->io != NULL ? t->io->stop : NULL};
 }
 
@@ -112,8 +113,8 @@ mega_status train_check_data(trainer *t)
     const mega_train_options *cfg = t->cfg;
     train_plan_iterations(t);
     mega_task_data_options o = data_options(t);
-    const size_t given = cfg->data.data_path.count + cfg->data.train_data_path.count + cfg->data.valid_data_path.count +
-                         cfg->data.test_data_path.count;
+    const size_t given = (t->texts.self != NULL) + cfg->data.data_path.count + cfg->data.train_data_path.count +
+                         cfg->data.valid_data_path.count + cfg->data.test_data_path.count;
     if (given == 0 || mega_options_is_faulty(cfg->engine.options, MEGA_TOPIC_DATA)) return MEGA_OK;
     o.check_only = true;
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
@@ -127,8 +128,7 @@ void train_close_checked_data(trainer *t)
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) t->task->free_data(&t->data[i]);
 }
 
-/* Opens the shared memory that the first rank of this host offers to the host's other ranks. */
-static mega_status open_share(const trainer *t, mega_gpt_share **share)
+mega_status train_open_share(const trainer *t, mega_gpt_share **share)
 {
     enum { WORDS = sizeof(mega_gpt_offer) / sizeof(int64_t) };
     const int first = mega_world_host_first(t->world);
@@ -154,7 +154,7 @@ static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
     mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, rank == 0 ? train_build_data(t, o) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, leads && rank != 0 ? train_build_data(t, o) : MEGA_OK);
-    if (st == MEGA_OK) st = train_agree(t, open_share(t, &o->share));
+    if (st == MEGA_OK) st = train_agree(t, train_open_share(t, &o->share));
     if (st == MEGA_OK) st = train_agree(t, leads ? MEGA_OK : train_build_data(t, o));
     mega_gpt_share_destroy(o->share);
     return st;
@@ -163,10 +163,12 @@ static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
 static mega_status build(trainer *t)
 {
     mega_task_data_options o = data_options(t);
-    train_line(t, " > datasets target sizes (minimum size):");
-    train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
-    train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
-    train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
+    if (!train_has_epochs(t)) {
+        train_line(t, " > datasets target sizes (minimum size):");
+        train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
+        train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
+        train_line(t, "    test:       %lld", (long long)o.num_samples[MEGA_SPLIT_TEST]);
+    }
     train_line(t, "> building train, validation, and test datasets for %s ...", t->task->model_name);
     MEGA_TRY(build_in_turn(t, &o));
     t->order_bytes = order_bytes(t);
@@ -179,7 +181,7 @@ mega_status train_open_data(trainer *t)
     const mega_train_options *cfg = t->cfg;
     MEGA_TRY(build(t));
     MEGA_TRY(need_training(t));
-    if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0)
+    if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !train_has_epochs(t))
         mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
                   cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     MEGA_TRY(open_samplers(t));
@@ -191,6 +193,7 @@ mega_status train_open_data(trainer *t)
 
 void train_close_data(trainer *t)
 {
+    if (t->texts.self != NULL) t->task->free_texts(&t->texts);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         mega_sampler_destroy(t->sampled[i].sampler);
         t->task->free_data(&t->data[i]);

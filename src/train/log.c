@@ -90,11 +90,25 @@ static void write_memory(const trainer *t, int64_t iteration)
         (long long)iteration, planned, planned, reserved, most);
 }
 
-static void log_draw_status(const trainer *t, const mega_step_result *r)
+static void draw_bar(trainer *t)
+{
+    mega_buffer *const bar = &t->line; /* of log lines: the last one is printed */
+    const double step_s = t->interval.seconds / (double)t->interval.iterations;
+    bar->size = 0;
+    bar->failed = false;
+    train_epochs_bar(t, mega_engine_progress_get(t->engine)->iteration, mega_time_now() - t->began, step_s, bar);
+    if (!bar->failed) t->io->status(t->io->user, bar->data);
+}
+
+static void log_draw_status(trainer *t, const mega_step_result *r)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char left[32], text[256];
     double tokens_s, flops, palm;
+    if (train_has_epochs(t)) {
+        draw_bar(t);
+        return;
+    }
     throughput(t, &tokens_s, &flops, &palm);
     snprintf(text, sizeof text, "iteration %lld of %lld, %d %%, loss %.4f, %.0f tokens/s, %s left",
              (long long)p->iteration, (long long)t->train_iters, (int)(100 * p->iteration / t->train_iters), r->loss,

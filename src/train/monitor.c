@@ -269,6 +269,26 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
 }
 
+/* Writes what transformers' script logs to its trackers after an epoch. */
+void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss)
+{
+    train_monitor *m = t->monitor;
+    const struct {
+        const char *tag;
+        double value;
+    } logged[] = {{"perplexity", exp(loss)},
+                  {"eval_loss", loss},
+                  {"train_loss", train_loss},
+                  {"epoch", (double)epoch},
+                  {"step", (double)mega_engine_progress_get(t->engine)->iteration}};
+    mega_status st = MEGA_OK;
+    if (m->board == NULL) return;
+    for (size_t i = 0; i < MEGA_COUNT(logged) && st == MEGA_OK; i++)
+        if (isfinite(logged[i].value)) st = plain_scalar(t, logged[i].tag, logged[i].value);
+    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
+    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+}
+
 void train_monitor_saved(trainer *t)
 {
     char text[160], when[32];

@@ -180,6 +180,7 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
                  .is_plan = !cfg->dry_run};
     const mega_status st = plan(&t, out);
     mega_engine_destroy(t.engine);
+    if (t.texts.self != NULL) t.task->free_texts(&t.texts);
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);

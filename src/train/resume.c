@@ -170,6 +170,10 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     s->order_hash = hex_of(root, "data_order_hash");
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
     s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
+    if (train_has_epochs(t)) {
+        t->epoch_loss = json_real_value(json_object_get(root, "epoch_loss"));
+        t->epoch_losses = json_integer_value(json_object_get(root, "epoch_losses"));
+    }
     if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0) {
         warn_of_options(t, json_object_get(root, "arguments"), now);
         MEGA_TRY(warn_of_changes(t, json_object_get(root, "arguments")));

@@ -19,8 +19,8 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg)
             mega_options_text(cfg->engine.options, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
     }
     if (missing[0] == '\0') return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                         "missing: %s; give them, or a known shape with --preset gpt2", missing);
+    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "missing: %s; give them, or a known shape with --%s gpt2",
+                         missing, train_is(cfg, "run_clm") ? "config_name" : "preset");
 }
 
 void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)

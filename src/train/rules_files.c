@@ -156,10 +156,17 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     if (strcmp(type, "CharTokenizer") == 0 && !train_is(cfg, "preprocess_data")) {
         mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the characters of a CharTokenizer");
     }
-    if (strcmp(type, "GPT2BPETokenizer") != 0) return;
+    if (strcmp(type, "GPT2BPETokenizer") != 0 || cfg->clm.tokenizer_folder != NULL) return;
     /* the folder of --load may contain a tokenizer */
     if (cfg->text.vocab_file == NULL) {
-        if (cfg->load == NULL && !is_plan) {
+        if (cfg->load == NULL && train_is(cfg, "run_clm")) {
+            if (cfg->clm.tokenizer_name == NULL)
+                mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                                     "missing: --tokenizer_name FOLDER; megalith train_tokenizer makes one");
+            else
+                mega_options_set_faulty(cfg->engine.options,
+                                        MEGA_TOPIC_TOKENIZER); /* reported where it was looked for */
+        } else if (cfg->load == NULL && !is_plan) {
             mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                                  "missing: --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
                                  "tokenizer.json; megalith train_tokenizer makes them");

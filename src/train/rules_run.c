@@ -47,10 +47,9 @@ void mega_train_rule_loading(mega_train_options *cfg)
 
 void mega_train_rule_saving(mega_train_options *cfg)
 {
-    if (cfg->save == NULL && mega_options_is_given(cfg->engine.options, "save_interval")) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER",
-                             mega_options_origin(cfg->engine.options, "save_interval"));
-    }
+    /* only a note: Megatron-DeepSpeed's examples give it without a folder */
+    if (cfg->save == NULL && mega_options_is_given(cfg->engine.options, "save_interval"))
+        mega_warn("%s has no effect without --save FOLDER", mega_options_origin(cfg->engine.options, "save_interval"));
     if (cfg->save == NULL && cfg->save_takeover) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, the folder to take over",
                              mega_options_origin(cfg->engine.options, "save_takeover"));
@@ -59,7 +58,7 @@ void mega_train_rule_saving(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, where progress.txt is kept",
                              mega_options_origin(cfg->engine.options, "log_progress"));
     }
-    if (cfg->skip_train || !train_is(cfg, "pretrain_gpt")) return;
+    if (cfg->skip_train || !train_is(cfg, "pretrain_gpt")) return; /* run_clm has a rule of its own */
     if (cfg->save == NULL) mega_warn("no --save: the trained weights will not be kept; --save FOLDER keeps them");
     else if (cfg->save_interval == 0)
         mega_warn("--save without --save-interval: a checkpoint is written at the end and on a signal, none before");

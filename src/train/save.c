@@ -59,9 +59,12 @@ static mega_status extra_json(const trainer *t, char **out)
     json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
                              "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data,
                              "data_content_hash", content, "run_id", t->run_id);
-    const bool whole = root != NULL && add_order(root, t) &&
-                       add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
-                       add_finite(root, "validation_loss", t->last_validation_loss);
+    const bool whole =
+        root != NULL && add_order(root, t) &&
+        (t->epoch_losses == 0 || (add_finite(root, "epoch_loss", t->epoch_loss) &&
+                                  json_object_set_new(root, "epoch_losses", json_integer(t->epoch_losses)) == 0)) &&
+        add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
+        add_finite(root, "validation_loss", t->last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -69,7 +72,9 @@ static mega_status extra_json(const trainer *t, char **out)
 
 static void card_data(mega_buffer *b, const mega_train_options *cfg)
 {
-    const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path : &cfg->data.train_data_path;
+    const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path
+                            : cfg->clm.train.count > 0    ? &cfg->clm.train
+                                                          : &cfg->data.train_data_path;
     for (size_t i = 0; i < list->count; i++)
         mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
 }
@@ -86,7 +91,9 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));
     mega_buffer_puts(b, "| data | ");
     card_data(b, cfg);
-    mega_buffer_printf(b, ", split %s |\n", cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
+    if (train_has_epochs(t)) mega_buffer_puts(b, " |\n");
+    else
+        mega_buffer_printf(b, ", split %s |\n", cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     mega_buffer_printf(b, "| iterations, samples, tokens seen | %lld, %s, %s |\n", (long long)p->iteration,
                        train_grouped(c, sizeof c, p->consumed_samples),
                        train_grouped(d, sizeof d, p->consumed_samples * cfg->seq_length));
@@ -113,7 +120,7 @@ static mega_dtype saved_dtype(const mega_train_options *cfg)
                                                            : MEGA_F16;
 }
 
-static mega_status save_write_folder(trainer *t)
+static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
 {
     const mega_train_options *cfg = t->cfg;
     mega_buffer card = {0};
@@ -124,10 +131,11 @@ static mega_status save_write_folder(trainer *t)
     st = train_agree(t, st); /* saving is collective, so all ranks must agree first */
     if (st == MEGA_OK) {
         const mega_engine_save_options o = {.folder = cfg->save,
+                                            .tag = tag,
                                             .shape = &shape,
                                             .tokenizer = t->tokenizer,
                                             .save_dtype = saved_dtype(cfg),
-                                            .no_optim = cfg->no_save_optim,
+                                            .no_optim = cfg->no_save_optim || !is_whole,
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,
                                             .model_card = card.data,
@@ -178,15 +186,24 @@ mega_status train_check_space(const trainer *t)
 
 mega_status train_save(trainer *t)
 {
+    char tag[32];
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
+    snprintf(tag, sizeof tag, "step_%lld", (long long)iteration);
+    return train_save_as(t, train_has_epochs(t) ? tag : NULL, true);
+}
+
+mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     train_note(t, "saving the checkpoint");
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
-    MEGA_TRY(save_write_folder(t));
+    MEGA_TRY(save_write_folder(t, tag, is_whole));
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
+    snprintf(t->saved_as, sizeof t->saved_as, "%s", tag != NULL ? tag : "");
     train_monitor_saved(t);
     return MEGA_OK;
 }

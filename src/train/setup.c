@@ -52,6 +52,12 @@ static mega_status check_family(trainer *t)
     return st;
 }
 
+void train_check_options_again(const trainer *t)
+{
+    MEGA_IGNORE(mega_options_check(t->cfg->engine.options)); /* the list of mistakes holds what it finds */
+    mega_error_clear();
+}
+
 mega_status train_open_checkpoint(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
@@ -62,12 +68,14 @@ mega_status train_open_checkpoint(trainer *t)
     if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
-        return takes_shape ? mega_options_check(cfg->engine.options) : MEGA_OK;
+        if (takes_shape) train_check_options_again(t);
+        return MEGA_OK;
     }
     MEGA_TRY(check_family(t));
     if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     MEGA_TRY(t->task->take_shape(cfg, mega_checkpoint_shape(t->checkpoint), takes_shape));
-    return takes_shape ? mega_options_check(cfg->engine.options) : MEGA_OK;
+    if (takes_shape) train_check_options_again(t);
+    return MEGA_OK;
 }
 
 /* Without tokenizer files, a plan assumes the vocabulary of GPT-2, and says so. */
@@ -98,8 +106,9 @@ static bool has_tokenizer(const char *folder)
 bool train_names_tokenizer(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    return cfg->text.vocab_file != NULL || (mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
-                                            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
+    return cfg->clm.tokenizer_folder != NULL || cfg->text.vocab_file != NULL ||
+           (mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
+            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
 }
 
 mega_status train_open_tokenizer(trainer *t)
@@ -111,7 +120,12 @@ mega_status train_open_tokenizer(trainer *t)
                                       .merge_file = cfg->text.merge_file,
                                       .vocab_size = cfg->text.vocab_size};
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
-    if (!train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder)) {
+    const bool is_of_checkpoint = !train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder);
+    if (cfg->clm.tokenizer_folder != NULL) {
+        MEGA_TRY(mega_tokenizer_load(cfg->clm.tokenizer_folder, &t->tokenizer));
+        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
+                                  MEGA_SET_BY_PRESET));
+    } else if (is_of_checkpoint) {
         MEGA_TRY(mega_tokenizer_load(folder, &t->tokenizer));
         mega_tokenizer_check_vocab_size(t->tokenizer, cfg->text.vocab_size);
         MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),

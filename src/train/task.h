@@ -25,6 +25,12 @@ typedef struct mega_task_model {
     void *self;         /* private data of the task */
 } mega_task_model;      /* a zero-initialised one is valid and empty */
 
+/* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is checked. */
+typedef struct mega_task_texts {
+    void *self;                        /* private data of the task; NULL: they are not read */
+    int64_t samples[MEGA_SPLIT_COUNT]; /* of one epoch */
+} mega_task_texts;
+
 /* The inputs for opening the data. */
 typedef struct mega_task_data_options {
     const mega_train_options *cfg;         /* must be valid until the data are freed */
@@ -33,6 +39,8 @@ typedef struct mega_task_data_options {
     int64_t num_samples[MEGA_SPLIT_COUNT]; /* the number that the run reads from each split */
     uint32_t seed;
     bool check_only;                   /* no sample will be read: build everything except their order */
+    const mega_task_texts *texts;      /* what make_texts read; make_data borrows it */
+    mega_team *team;                   /* threads for make_texts */
     mega_gpt_share *share;             /* shared memory for the order of samples; NULL: every rank allocates its own */
     const volatile sig_atomic_t *stop; /* if not NULL: make_data ends with MEGA_ERR_INTERRUPTED once it is not 0 */
 } mega_task_data_options;
@@ -69,6 +77,10 @@ typedef struct mega_task {
     void (*card)(const mega_task_model *m, const mega_train_options *cfg,
                  mega_buffer *out); /* writes the head of a model card */
 
+    /* NULL: the length of a run is said in iterations. Otherwise it is said in epochs (epochs.c), and these read and free
+     * the data that the samples of every epoch are made of. */
+    mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
+    void (*free_texts)(mega_task_texts *texts);
     mega_status (*check_data_options)(const mega_task_data_options *o); /* called before the data are opened */
     mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
     /* Joins parts into one dataset that returns their samples one part after the other. Takes ownership of the parts,
@@ -88,6 +100,6 @@ typedef struct mega_task {
 /* Returns the row of a command; a command without its own task, such as `plan`, gets the row of pretrain_gpt. */
 const mega_task *train_task_of(const char *command);
 
-extern const mega_task train_task_gpt; /* task_gpt.c */
+extern const mega_task train_task_gpt, train_task_clm; /* task_gpt.c */
 
 #endif

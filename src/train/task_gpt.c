@@ -1,4 +1,4 @@
-/* pretrain_gpt: the task row of GPT-2 (model/gpt.c), with the command-line names of its options. */
+/* pretrain_gpt and run_clm: the task rows of GPT-2 (model/gpt.c), with the command-line names of its options. */
 #include "task_gpt.h"
 #include "megalith/gpt.h"
 #include "megalith/log.h"
@@ -52,6 +52,15 @@ static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *s
     MEGA_TRY(take(cfg, "max_position_embeddings", stored->positions));
     if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", stored->positions));
     return MEGA_OK;
+}
+
+/* transformers' script cuts blocks of 1,024 tokens at most, unless --block_size says otherwise. */
+static mega_status take_shape_for_blocks(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
+{
+    enum { MOST = 1024 };
+    const int64_t length = stored->positions < MOST ? stored->positions : MOST;
+    if (is_open && cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", length));
+    return take_shape(cfg, stored, is_open);
 }
 
 static void task_gpt_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
@@ -159,3 +168,29 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .look_at_data = task_gpt_look_at_data,
                                   .dataset = task_gpt_dataset,
                                   .order_hash = task_gpt_order_hash};
+
+/* run_clm trains the same model on blocks of text. */
+const mega_task train_task_clm = {.command = "run_clm",
+                                  .model_name = "GPT",
+                                  .use = "generate_samples_gpt",
+                                  .use_effect = "writes text with it",
+                                  .stored_args = stored_args,
+                                  .take_shape = take_shape_for_blocks,
+                                  .leaves_shape_open = leaves_shape_open,
+                                  .make_model = make_model,
+                                  .free_model = free_model,
+                                  .compare = task_gpt_compare,
+                                  .warn = warn_of_epsilon,
+                                  .shape = shape,
+                                  .describe = describe,
+                                  .card = card,
+                                  .make_texts = task_clm_make_texts,
+                                  .free_texts = task_clm_free_texts,
+                                  .check_data_options = task_clm_check_data_options,
+                                  .make_data = task_clm_make_data,
+                                  .join_data = task_clm_join_data,
+                                  .free_data = task_clm_free_data,
+                                  .data_hash = task_clm_data_hash,
+                                  .look_at_data = task_clm_look_at_data,
+                                  .dataset = task_clm_dataset,
+                                  .order_hash = task_clm_order_hash};

@@ -95,6 +95,10 @@ static mega_status iterate(trainer *t)
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
     if (!r.skipped) {
         t->last_loss = r.loss;
+        if (train_has_epochs(t)) {
+            t->epoch_loss += r.loss;
+            t->epoch_losses++;
+        }
         train_curve_add(t, r.loss);
     }
     train_log_step(t, &r, params.norm, step_s);
@@ -134,7 +138,9 @@ static mega_status after_iteration(trainer *t, bool *left)
     const double minutes = (mega_time_now() - t->began) / 60;
     char text[64];
     bool late;
-    if (iteration % cfg->eval_interval == 0) {
+    if (train_has_epochs(t)) {
+        MEGA_TRY(train_epochs_after(t));
+    } else if (iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
         MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
     }
@@ -166,6 +172,7 @@ static mega_status training_train(trainer *t, bool *left)
         return MEGA_OK;
     }
     train_line(t, "training ...");
+    if (train_has_epochs(t)) train_epochs_begin(t);
     train_datetime(t, "before the start of training step");
     const bool in_samples = t->cfg->engine.optim.train_samples > 0;
     if (p->iteration >= t->train_iters)
@@ -180,6 +187,7 @@ static mega_status training_train(trainer *t, bool *left)
     }
     if (*left) return MEGA_OK;
     train_datetime(t, "after training is done");
+    if (train_has_epochs(t)) return train_epochs_end(t);
     return p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
 }
 
@@ -205,7 +213,13 @@ static mega_status evaluate_at_end(trainer *t)
 static void say_result(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    if (t->saved_iteration >= 0)
+    if (t->is_final)
+        train_line(t, "result: model %s; megalith %s --load %s %s", cfg->save, t->task->use, cfg->save,
+                   t->task->use_effect);
+    else if (train_has_epochs(t) && t->saved_iteration >= 0)
+        train_line(t, "result: checkpoint %s/%s; --resume_from_checkpoint with this folder goes on", cfg->save,
+                   t->saved_as);
+    else if (t->saved_iteration >= 0)
         train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
                    (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
     else if (cfg->skip_train)
@@ -228,7 +242,7 @@ static mega_status training_run(trainer *t)
     MEGA_TRY(set_up(t));
     MEGA_TRY(training_train(t, &left));
     MEGA_TRY(train_profile_close(t));
-    if (!left) MEGA_TRY(evaluate_at_end(t));
+    if (!left && !train_has_epochs(t)) MEGA_TRY(evaluate_at_end(t));
     if (t->io->status != NULL) t->io->status(t->io->user, "");
     train_curve_draw(t);
     say_result(t);
@@ -246,6 +260,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
                  .saved_iteration = -1,
                  .began = mega_time_now(),
                  .last_loss = NAN,
+                 .finished_loss = NAN,
                  .last_validation_loss = NAN};
     mega_team_stop_on(team, io->stop);
     const mega_status st = training_run(&t);

@@ -61,6 +61,12 @@ typedef struct trainer {
     int64_t vocab_rows;          /* rows of the model's vocabulary: `vocab`, or more if a checkpoint was padded */
     mega_task_model network;     /* the task's model; empty until all options are known */
     mega_engine *engine;
+    mega_task_texts texts; /* of a run whose length is said in epochs */
+    int64_t epoch_steps;   /* steps of an epoch; 0: the length is said in iterations */
+    double epoch_loss;     /* sum of the losses of this epoch's steps */
+    int64_t epoch_losses;
+    double finished_loss; /* mean loss of the last epoch that ended; NAN: none */
+    bool is_final;        /* the final model of a run of epochs is written */
     mega_task_data data[MEGA_SPLIT_COUNT];
     mega_sampled sampled[MEGA_SPLIT_COUNT]; /* the data in the order in which the run reads them */
     mega_dataset training_data;             /* what the engine reads: sampled[MEGA_SPLIT_TRAIN], once it is open */
@@ -68,6 +74,7 @@ typedef struct trainer {
     int64_t train_iters;
     mega_batch_ramp batch;   /* the same as the engine's */
     int64_t saved_iteration; /* iteration of the last checkpoint written; -1: none */
+    char saved_as[32];       /* its tag; "": iter_N */
     int64_t first_iteration; /* iterations done before this process started */
     train_stored stored;
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
@@ -151,7 +158,9 @@ mega_status train_check(trainer *t);
 
 /* setup.c */
 mega_status train_open_checkpoint(trainer *t); /* also sets options from it that the command line leaves open */
-bool train_takes_shape(const trainer *t);      /* whether the network's shape comes from the checkpoint */
+/* Derives values and checks all rules again, after options were set; train_check reports what that finds. */
+void train_check_options_again(const trainer *t);
+bool train_takes_shape(const trainer *t); /* whether the network's shape comes from the checkpoint */
 /* whether options name one; if not, it is looked for in the checkpoint */
 bool train_names_tokenizer(const trainer *t);
 mega_status train_open_tokenizer(trainer *t);
@@ -216,6 +225,8 @@ const char *train_split_name(int split); /* "training" */
 /* Returns the data of a split, for a message: its file, or the first of several; *others receives the text to append
  * if there are several. */
 const char *train_data_prefix(const mega_train_options *cfg, int split, const char **others);
+/* Collective: the world. Opens the shared memory that the first rank of this host offers to its other ranks. */
+mega_status train_open_share(const trainer *t, mega_gpt_share **share);
 void train_give_data(trainer *t); /* sets t->training_data, before the engine is created */
 
 /* plan_schedule.c: --print-schedule, --schedule-svg */
@@ -274,10 +285,22 @@ int train_load_threads(const trainer *t); /* number of threads of this host's ra
  * after the current batch without a loss, and t->stop is set. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
+/* epochs.c: runs whose length is said in epochs */
+bool train_has_epochs(const trainer *t);
+/* Collective: the world. Reads the texts, and sets the number of iterations. Does nothing where mistakes prevent it. */
+mega_status train_read_texts(trainer *t);
+void train_epochs_begin(const trainer *t);
+mega_status train_epochs_after(trainer *t); /* called after each iteration: the end of an epoch */
+mega_status train_epochs_end(trainer *t);   /* writes the final model and all_results.json */
+double train_epoch_loss(const trainer *t);  /* mean loss of the steps of this epoch; NAN: none */
+void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out);
+
 /* save.c */
 /* Checks that the first checkpoint fits on the disk; the engine must be built */
 mega_status train_check_space(const trainer *t);
 mega_status train_save(trainer *t);
+/* The same under SAVE/TAG instead of the iteration's name; is_whole: with the optimizer's state. */
+mega_status train_save_as(trainer *t, const char *tag, bool is_whole);
 /* Collective: the world. Called before a run ends because of st, a failed step or evaluation that all ranks know of.
  * If reading data failed, the state is still that of the last complete step, and is saved. The reported error remains
  * the original failure. Returns st. */
@@ -288,6 +311,7 @@ void train_warn_of_newer(const trainer *t);
 mega_status train_monitor_open(trainer *t);
 void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
+void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss);
 void train_monitor_saved(trainer *t); /* records that a checkpoint was saved, for --log-progress */
 void train_monitor_flush(trainer *t);
 void train_monitor_close(trainer *t);

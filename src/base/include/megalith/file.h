@@ -103,6 +103,10 @@ MEGA_CHECK_RESULT mega_status mega_patch_close(mega_patch *p, bool sync);
  * replaced and the link stays; pipes and devices are written directly. */
 MEGA_CHECK_RESULT mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
+/* Gives a file a second name `to`, replacing by one rename what had that name; where the file system has no second names,
+ * copies it. */
+MEGA_CHECK_RESULT mega_status mega_file_link(const char *from, const char *to);
+
 /* Temporary files are named after their owner, so that other processes can see when it is dead. Returns
  * PATH.tmp-HOST-KERNEL-PID of this process in a new block; NULL when memory is short. KERNEL is 8 hex digits of a hash
  * of its boot id and PID namespace: containers on one host may share its name and process ids. */
@@ -121,7 +125,7 @@ bool mega_owner_is_dead(const char *owner, const char *path);
 void mega_temporaries_remove(const char *folder, const char *begin, const char *end, bool is_locked);
 
 /* For tests: called after each operation of this thread that changed the file system. `op` is "create", "write",
- * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir" or "syncdir"; b, bytes and size are set as they apply
+ * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "link" or "syncdir"; b, bytes and size are set as they apply
  * (write: the bytes appended; rename, exchange: b is the other path). NULL removes the observer. */
 typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes,
                                 size_t size);

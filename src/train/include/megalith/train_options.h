@@ -17,11 +17,33 @@ extern "C" {
 
 typedef enum mega_dataloader_type { MEGA_DATALOADER_SINGLE, MEGA_DATALOADER_CYCLIC } mega_dataloader_type;
 
+enum { MEGA_CLM_FILES = 64 }; /* files of a split that a folder may hold */
+
+/* run_clm alone: the options of transformers' script that no other command has, and what they lead to. */
+typedef struct mega_clm_options {
+    mega_list train_file, validation_file;
+    const char *dataset_name, *dataset_config_name;
+    const char *text_column_name;
+    int64_t validation_split_percentage;
+    bool no_keep_linebreaks;
+    const char *config_name, *tokenizer_name, *model_name_or_path;
+    int64_t num_train_epochs;
+    const char *checkpointing_steps;
+    bool with_tracking;
+
+    /* clm_options.c derives these */
+    mega_list train, validation; /* files to read */
+    const char *found[2][MEGA_CLM_FILES];
+    const char *tokenizer_folder; /* NULL: the tokenizer is in the folder of `load` */
+    bool saves_epochs;            /* --checkpointing_steps epoch */
+} mega_clm_options;
+
 typedef struct mega_train_options {
     mega_engine_settings engine;
     mega_model_options model;
     mega_data_options data;
     mega_text_options text;
+    mega_clm_options clm;
 
     int64_t seq_length, make_vocab_size_divisible_by;
     bool override_tokenizer; /* allow --load with a tokenizer other than the checkpoint's */
@@ -71,7 +93,7 @@ typedef struct mega_train_options {
 extern const mega_option_section mega_train_tokenizer_section, mega_train_sequence_section, mega_train_network_section,
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_dry_run_section,
-    mega_train_overwrite_section, mega_train_plan_section;
+    mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
@@ -82,6 +104,7 @@ typedef enum mega_train_topic {
 } mega_train_topic;
 
 void mega_train_apply_preset(mega_train_options *cfg);   /* sets options that were not given */
+void mega_train_apply_clm(mega_train_options *cfg);      /* the same for run_clm, and finds what its names lead to */
 void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
 /* Fills in the options for creating this run's engine; `team` and `world` stay NULL. */
 mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine_options *out);
@@ -104,6 +127,9 @@ void mega_train_rule_split(mega_train_options *cfg);
 void mega_train_rule_data_paths(mega_train_options *cfg);
 void mega_train_rule_tokenizer_files(mega_train_options *cfg);
 void mega_train_rule_writes(mega_train_options *cfg);
+void mega_train_rule_clm(mega_train_options *cfg);
+void mega_train_rule_clm_files(mega_train_options *cfg);
+void mega_train_rule_clm_writes(mega_train_options *cfg);
 
 /* For rules of commands about their own files. is_hidden: see rules_files.c. check_file: a file that is read; `what`
  * names it in messages. check_output: a file that is written. check_in_folder: a file that is written to a folder that

@@ -1,0 +1,26 @@
+/* Names that run_clm answers in another way than the other commands, or alone. What works under its own name is in
+ * train/clm_options.c. */
+#include "options_impl.h"
+
+#define SAME_LOSS  "an evaluation computes micro-batches of the training's size; the loss is the same for any size"
+#define WHAT_SHAPE "--num-layers, --hidden-size, --num-attention-heads and --block_size win over --config_name"
+
+// clang-format off
+static const mega_option_row clm_rows[] = {
+    {IDLE("per_device_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
+    {IDLE("per_gpu_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
+    {IDLE("eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
+    {IDLE("do_train", MEGA_OPTION_BOOL, NULL, "run_clm trains and evaluates in any case")},
+    {IDLE("do_eval", MEGA_OPTION_BOOL, NULL, "run_clm trains and evaluates in any case")},
+    {IDLE("use_slow_tokenizer", MEGA_OPTION_FLAG, NULL, "there is one tokenizer, and it is fast")},
+    {IDLE("overwrite_cache", MEGA_OPTION_BOOL, NULL, "texts are tokenized at every start; there is no cache")},
+    {IDLE("preprocessing_num_workers", MEGA_OPTION_INT, NULL, "the threads of the training tokenize")},
+    {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "overwrite", "it is --overwrite: the files of another model in --output_dir may be replaced")},
+    {RENAMED("initial_megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
+    {BY_VALUE("report_to", MEGA_OPTION_STRING, "all:|tensorboard:|none:", "with --with_tracking TensorBoard events are written")},
+    {LATER("config_overrides", MEGA_OPTION_STRING, NULL, WHAT_SHAPE)},
+    {LATER("max_eval_samples", MEGA_OPTION_INT, NULL, "give a shorter --validation_file")},
+    {LATER("max_train_samples", MEGA_OPTION_INT, NULL, "give a shorter --train_file, or --max_train_steps")},
+};
+// clang-format on
+const mega_option_section cli_clm_section = MEGA_SECTION("causal language modeling", clm_rows);

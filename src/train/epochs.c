@@ -1,0 +1,255 @@
+/* A run whose length is said in epochs (run_clm): how many steps that is, and what transformers' script prints, evaluates and writes
+ * at the start, after each epoch and at the end. */
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "train_impl.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool train_has_epochs(const trainer *t)
+{
+    return t->task->make_texts != NULL;
+}
+
+/* Prints a line as Python's logging does in that script. */
+static void epochs_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void epochs_line(const trainer *t, const char *fmt, ...)
+{
+    char when[32], text[512];
+    const time_t now = time(NULL);
+    struct tm local;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    localtime_r(&now, &local);
+    strftime(when, sizeof when, "%m/%d/%Y %H:%M:%S", &local);
+    train_line(t, "%s - INFO - %s - %s", when, t->task->command, text);
+}
+
+/* ---- the length of the run ---- */
+
+/* Reads the texts on the first rank of each host; its other ranks map the memory. */
+static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
+{
+    const bool leads = mega_world_rank(t->world) == mega_world_host_first(t->world);
+    if (mega_world_size(t->world) == 1) return t->task->make_texts(o, &t->texts);
+    mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, leads ? t->task->make_texts(o, &t->texts) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, train_open_share(t, &o->share));
+    if (st == MEGA_OK) st = train_agree(t, leads ? MEGA_OK : t->task->make_texts(o, &t->texts));
+    mega_gpt_share_destroy(o->share);
+    return st;
+}
+
+static mega_status count_steps(trainer *t)
+{
+    mega_train_options *cfg = t->cfg;
+    const int64_t batch = cfg->engine.optim.global_batch_size;
+    t->epoch_steps = (t->texts.samples[MEGA_SPLIT_TRAIN] + batch - 1) / batch;
+    if (!mega_options_is_given(cfg->engine.options, "train_iters"))
+        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", cfg->clm.num_train_epochs * t->epoch_steps,
+                                      MEGA_SET_BY_PRESET));
+    t->train_iters = cfg->engine.optim.train_iters;
+    train_check_options_again(t);
+    return MEGA_OK;
+}
+
+mega_status train_read_texts(trainer *t)
+{
+    static const unsigned needed[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER};
+    const mega_train_options *cfg = t->cfg;
+    mega_task_data_options o = {
+        .cfg = cfg, .tokenizer = t->tokenizer, .team = t->team, .stop = t->io != NULL ? t->io->stop : NULL};
+    if (!train_has_epochs(t) || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
+    for (size_t i = 0; i < MEGA_COUNT(needed); i++)
+        if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
+    train_note(t, "tokenizing the texts");
+    MEGA_TRY(read_in_turn(t, &o));
+    return count_steps(t);
+}
+
+/* ---- the start ---- */
+
+void train_epochs_begin(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    const mega_optim_options *o = &cfg->engine.optim;
+    const long long of_rank = (long long)o->micro_batch_size,
+                    micro_batches = o->global_batch_size / o->micro_batch_size / cfg->engine.data_parallel_size;
+    epochs_line(t, "***** Running training *****");
+    epochs_line(t, "  Num examples = %lld", (long long)t->texts.samples[MEGA_SPLIT_TRAIN]);
+    epochs_line(t, "  Num Epochs = %lld", (long long)((t->train_iters + t->epoch_steps - 1) / t->epoch_steps));
+    epochs_line(t, "  Instantaneous batch size per device = %lld", of_rank);
+    epochs_line(t, "  Total train batch size (w. parallel, distributed & accumulation) = %lld",
+                (long long)o->global_batch_size);
+    epochs_line(t, "  Gradient Accumulation steps = %lld", micro_batches);
+    epochs_line(t, "  Total optimization steps = %lld", (long long)t->train_iters);
+    if (cfg->load != NULL && t->first_iteration > 0) train_line(t, "Resumed from checkpoint: %s", cfg->load);
+}
+
+/* ---- after an epoch ---- */
+
+static mega_status evaluate(trainer *t, mega_step_result *r, bool *is_whole)
+{
+    const mega_dataset d = t->task->dataset(&t->data[MEGA_SPLIT_VALID]);
+    bool late;
+    train_note(t, "evaluating the validation set");
+    if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
+    const mega_status st = mega_engine_evaluate(t->engine, &d, 0, r);
+    *is_whole = st == MEGA_OK;
+    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
+    return train_ask_ranks(t, 0, &late); /* sets t->stop to the signal */
+}
+
+/* Returns the number of the epoch that the last step belongs to, from 0. */
+static int64_t epoch_of(const trainer *t)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    return iteration > 0 ? (iteration - 1) / t->epoch_steps : 0;
+}
+
+static mega_status evaluate_epoch(trainer *t)
+{
+    mega_step_result r = {.loss = NAN};
+    mega_buffer text = {0};
+    bool is_whole;
+    if (t->data[MEGA_SPLIT_VALID].self == NULL) return MEGA_OK;
+    MEGA_TRY(evaluate(t, &r, &is_whole));
+    if (!is_whole) {
+        train_line(t, "a signal ended the evaluation of epoch %lld: no loss is known", (long long)epoch_of(t));
+        return MEGA_OK;
+    }
+    t->last_validation_loss = r.loss;
+    t->evaluated = true;
+    mega_buffer_puts(&text, "perplexity: ");
+    mega_buffer_json_double(&text, exp(r.loss));
+    mega_buffer_puts(&text, " eval_loss: ");
+    mega_buffer_json_double(&text, r.loss);
+    const mega_status st = mega_buffer_check(&text, "the line of an evaluation");
+    if (st == MEGA_OK) epochs_line(t, "epoch %lld: %s", (long long)epoch_of(t), text.data);
+    mega_buffer_fini(&text);
+    train_monitor_evaluation(t, MEGA_SPLIT_VALID, r.loss, false);
+    if (st == MEGA_OK) train_monitor_epoch(t, epoch_of(t), r.loss, train_epoch_loss(t));
+    return st;
+}
+
+double train_epoch_loss(const trainer *t)
+{
+    return t->epoch_losses > 0 ? t->epoch_loss / (double)t->epoch_losses : NAN;
+}
+
+mega_status train_epochs_after(trainer *t)
+{
+    char tag[32];
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    if (iteration % t->epoch_steps != 0 && iteration != t->train_iters) return MEGA_OK;
+    MEGA_TRY(evaluate_epoch(t));
+    t->finished_loss = train_epoch_loss(t);
+    t->epoch_loss = 0;
+    t->epoch_losses = 0;
+    snprintf(tag, sizeof tag, "epoch_%lld", (long long)epoch_of(t));
+    return t->cfg->clm.saves_epochs && t->stop == 0 ? train_save_as(t, tag, true) : MEGA_OK;
+}
+
+/* ---- the end ---- */
+
+/* Gives the files of OUTPUT/final, except what is in its folders, a second name in OUTPUT. config.json comes last: a folder without it
+ * is no model. */
+static mega_status publish(const char *output)
+{
+    mega_names names = {0};
+    char *final = mega_path_join(output, "final");
+    mega_status st = final != NULL ? mega_folder_list(final, &names) : MEGA_NO_MEMORY("--output_dir", "a path");
+    for (int last = 0; last < 2; last++) {
+        for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+            if ((strcmp(names.name[i], "config.json") == 0) != (last == 1)) continue;
+            char *from = mega_path_join(final, names.name[i]), *to = mega_path_join(output, names.name[i]);
+            st = from != NULL && to != NULL ? MEGA_OK : MEGA_NO_MEMORY("--output_dir", "a path");
+            if (st == MEGA_OK && !mega_folder_exists(from)) st = mega_file_link(from, to);
+            mega_free(from);
+            mega_free(to);
+        }
+    }
+    mega_names_fini(&names);
+    mega_free(final);
+    return st == MEGA_OK ? mega_folder_sync(output) : st;
+}
+
+static mega_status write_results(const trainer *t)
+{
+    mega_buffer b = {0};
+    char *path = mega_path_join(t->cfg->save, "all_results.json");
+    const struct {
+        const char *key;
+        double value;
+    } result[] = {{"perplexity", exp(t->last_validation_loss)},
+                  {"eval_loss", t->last_validation_loss},
+                  {"train_loss", t->finished_loss}};
+    mega_buffer_puts(&b, "{");
+    for (size_t i = 0; i < MEGA_COUNT(result); i++) {
+        if (!isfinite(result[i].value)) continue;
+        mega_buffer_printf(&b, "\"%s\": ", result[i].key);
+        mega_buffer_json_double(&b, result[i].value);
+        mega_buffer_puts(&b, ", ");
+    }
+    mega_buffer_printf(&b, "\"epoch\": %lld, \"step\": %lld}\n", (long long)epoch_of(t),
+                       (long long)mega_engine_progress_get(t->engine)->iteration);
+    mega_status st =
+        path != NULL ? mega_buffer_check(&b, "all_results.json") : MEGA_NO_MEMORY("--output_dir", "a path");
+    if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);
+    mega_buffer_fini(&b);
+    mega_free(path);
+    return st;
+}
+
+mega_status train_epochs_end(trainer *t)
+{
+    const bool is_open = !t->evaluated; /* a resumed run with nothing left to train */
+    if (is_open) MEGA_TRY(evaluate_epoch(t));
+    if (t->cfg->save == NULL || t->stop != 0) return MEGA_OK;
+    MEGA_TRY(train_save_as(t, "final", false));
+    mega_status st = MEGA_OK;
+    if (train_is_first(t)) {
+        st = publish(t->cfg->save);
+        if (st == MEGA_OK) st = write_results(t);
+    }
+    MEGA_TRY(train_agree(t, st));
+    t->is_final = true;
+    return MEGA_OK;
+}
+
+/* ---- the progress bar ---- */
+
+static int put_clock(char *out, int size, double seconds)
+{
+    const long long s = (long long)(seconds < 0 || seconds > 1e9 ? 0 : seconds);
+    if (s >= 3600) return snprintf(out, (size_t)size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    return snprintf(out, (size_t)size, "%02lld:%02lld", s / 60, s % 60);
+}
+
+/* Writes " 40%|████      | 98/245 [02:10<03:07, 1.28s/it]", as wide as the terminal. */
+void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out)
+{
+    static const char *const eighth[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    char rest[128], passed[24], left[24];
+    const int64_t total = t->train_iters;
+    const bool is_slow = seconds_a_step > 1;
+    put_clock(passed, sizeof passed, seconds);
+    put_clock(left, sizeof left, seconds_a_step * (double)(total - done));
+    const int n =
+        snprintf(rest, sizeof rest, "| %lld/%lld [%s<%s, %.2f%s]", (long long)done, (long long)total, passed, left,
+                 is_slow || seconds_a_step <= 0 ? seconds_a_step : 1 / seconds_a_step, is_slow ? "s/it" : "it/s");
+    const int width = t->io->columns - 1 - 5 - n, cells = width < 10 ? 10 : width > 60 ? 60 : width;
+    const int64_t filled = total > 0 ? done * cells * 8 / total : 0;
+    mega_buffer_printf(out, "%3lld%%|", (long long)(total > 0 ? done * 100 / total : 0));
+    for (int i = 0; i < cells; i++) {
+        const int64_t part = filled - (int64_t)i * 8;
+        if (part >= 8) mega_buffer_puts(out, t->io->utf8 ? "█" : "#");
+        else
+            mega_buffer_puts(out, part > 0 && t->io->utf8 ? eighth[part] : " ");
+    }
+    mega_buffer_puts(out, rest);
+}

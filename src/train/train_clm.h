@@ -1,0 +1,14 @@
+/* Shared by clm_names.c and clm_options.c. */
+#ifndef MEGALITH_TRAIN_CLM_H
+#define MEGALITH_TRAIN_CLM_H
+
+#include "megalith/memory.h"
+#include "train_rules.h"
+
+/* Returns the folder that a name of a model or data set leads to; NULL: there is none, and `looked` lists where it was looked
+ * for. sub: a folder in it, or NULL. */
+const char *train_clm_folder(mega_train_options *cfg, const char *name, const char *sub, mega_buffer *looked);
+bool train_clm_has(mega_train_options *cfg, const char *folder, const char *file);
+void train_clm_find_data(mega_train_options *cfg); /* sets cfg->clm.train and .validation */
+
+#endif

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# run_clm: the lines, files and numbers of transformers' script, on text files; the same in any layout; resumed, it equals the run that
+# was never interrupted; a signal keeps the state; what it does not do is refused.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+megalith_on_path
+export OMP_NUM_THREADS=2
+unset MEGA_LAUNCH
+cat "$MEGA_SOURCE"/docs/t*.md | head -c 40000 >train.txt
+cat "$MEGA_SOURCE"/docs/e*.md | head -c 6000 >validation.txt
+megalith train_tokenizer --input train.txt --vocab-size 300 --output tokenizer >out 2>&1 || fail "train_tokenizer"
+
+small=(--config_name gpt2 --tokenizer_name tokenizer --num-layers 2 --hidden-size 32 --num-attention-heads 2 --block_size 32
+    --max-position-embeddings 32 --learning_rate 1e-3 --log-interval 1000)
+files=(--train_file train.txt --validation_file validation.txt)
+clm() { # NAME ARGS…: runs it, and keeps what it says in NAME.log
+    local name=$1
+    shift
+    "$MEGALITH" run_clm "${small[@]}" "$@" >"$name.log" 2>&1 </dev/null || { cp "$name.log" out; fail "run_clm $name"; }
+}
+says() { grep -qE -- "$2" "$1.log" || { cp "$1.log" out; note "$1 does not say: $2"; }; }
+value() { sed -n "s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" "$1/all_results.json"; }
+
+# ---- lines and files ----
+clm whole "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --per_device_eval_batch_size 3 --checkpointing_steps epoch \
+    --with_tracking --report_to tensorboard --output_dir whole
+stamp='^[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9:]{8} - INFO - run_clm -'
+says whole "$stamp \*{5} Running training \*{5}\$"
+says whole "$stamp   Num Epochs = 2\$"
+says whole "$stamp   Instantaneous batch size per device = 16\$"
+says whole "$stamp   Total train batch size \(w. parallel, distributed & accumulation\) = 16\$"
+says whole "$stamp   Gradient Accumulation steps = 1\$"
+examples=$(sed -n 's/.*Num examples = //p' whole.log)
+steps=$(((examples + 15) / 16))
+says whole "$stamp   Total optimization steps = $((2 * steps))\$"
+for epoch in 0 1; do says whole "$stamp epoch $epoch: perplexity: [0-9.]+ eval_loss: [0-9.]+\$"; done
+[ "$(grep -c 'eval_loss' whole.log)" = 2 ] || note "not one evaluation for each epoch"
+for file in config.json model.safetensors tokenizer.json vocab.json merges.txt all_results.json epoch_0/state/run.json epoch_1/model.safetensors \
+    final/model.safetensors; do
+    [ -s whole/$file ] || note "there is no whole/$file"
+done
+cmp -s whole/model.safetensors whole/epoch_1/model.safetensors || note "the final model is not that of the last epoch"
+[ -s whole/final/state/exp_avg.safetensors ] && note "the final model holds moments"
+ls whole/clm_no_trainer/*tfevents* >/dev/null 2>&1 || note "no TensorBoard file"
+grep -aq perplexity whole/clm_no_trainer/*tfevents* || note "no perplexity in TensorBoard"
+[ "$(value whole perplexity)" = "$(sed -n 's/.*epoch 1: perplexity: \([0-9.]*\) .*/\1/p' whole.log)" ] || note "all_results.json has another perplexity"
+awk -v p="$(value whole perplexity)" -v l="$(value whole eval_loss)" 'BEGIN { exit !(p / exp(l) > 0.999999 && p / exp(l) < 1.000001 && l < 5.6) }' ||
+    note "perplexity $(value whole perplexity) is not e^$(value whole eval_loss)"
+awk -F': ' '/eval_loss/ { n++; if (n == 2 && $NF >= first) bad = 1; first = $NF } END { exit bad }' whole.log || note "the second epoch taught nothing"
+
+# The loss is that of the text: LM_LOSS over windows that do not overlap is near it.
+megalith tasks --task LM_LOSS --load whole --valid-data validation.txt >out 2>&1 || note "tasks --load whole"
+awk -v l="$(value whole eval_loss)" '/avg loss/ { sub(/.*avg loss: /, ""); d = $1 - l; ok = d > -0.2 && d < 0.2 } END { exit !ok }' out || note "LM_LOSS is far from the eval_loss"
+megalith generate_samples_gpt --load whole --prompt "The" --out-seq-length 4 >out 2>&1 || note "generate_samples_gpt --load whole"
+
+# ---- resuming ----
+half=$((steps + steps / 2))
+clm parts "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --checkpointing_steps $half --output_dir parts
+[ -d parts/step_$half ] || note "no step_$half"
+clm rest "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --resume_from_checkpoint parts/step_$half --output_dir rest
+says rest "^Resumed from checkpoint: parts/step_$half\$"
+cmp -s whole/model.safetensors rest/model.safetensors || note "the resumed run has other weights"
+cmp -s whole/all_results.json rest/all_results.json || note "the resumed run has other results: $(cat whole/all_results.json rest/all_results.json)"
+
+# ---- other forms ----
+clm further --model_name_or_path whole --train_file train.txt --max_train_steps 3 --output_dir further
+says further 'Num Epochs = 1$'
+says further 'weights alone: iteration 0'
+[ "$(value further step)" = 3 ] || note "--max_train_steps 3 made $(value further step) steps"
+mkdir -p data/own/first
+awk '{ gsub(/["\\\t]/, ""); printf "{\"text\": \"%s\"}\n", $0 }' train.txt >data/own/first/own.train.jsonl
+cp validation.txt data/own/first/own.valid.txt
+clm named --dataset_name own --dataset_config_name first --max_train_steps 2
+says named 'epoch 0: perplexity'
+
+# A tqdm bar on a terminal, no bar elsewhere.
+grep -q 'it/s\]' whole.log && note "a bar in a file"
+if command -v script >/dev/null; then
+    script -qec "COLUMNS=80 $MEGALITH run_clm ${small[*]} --train_file train.txt --max_train_steps 60" /dev/null >out 2>&1 </dev/null
+    grep -aqE ' [0-9]+%\|[#█▏▎▍▌▋▊▉ ]+\| [0-9]+/60 \[[0-9:]+<[0-9:]+, [0-9.]+(it/s|s/it)\]' out || note "no progress bar on a terminal"
+fi
+
+# A signal keeps the state.
+"$MEGALITH" run_clm "${small[@]}" "${files[@]}" --num_train_epochs 10000 --output_dir stopped >stopped.log 2>&1 </dev/null &
+pid=$!
+for ((i = 0; i < 300; i++)); do grep -q 'iteration *1/' stopped.log && break; sleep 0.1; done
+kill -TERM $pid
+wait $pid || note "a stopped run exits with $?"
+says stopped 'result: checkpoint stopped/step_[0-9]+; --resume_from_checkpoint'
+ls -d stopped/step_* >/dev/null 2>&1 || note "a stopped run saved nothing"
+[ -e stopped/all_results.json ] && note "a stopped run has results"
+
+# ---- ranks ----
+if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none'; then
+    export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+    for layout in "--per_device_train_batch_size 8 --zero-stage 3" "--per_device_train_batch_size 16 --tensor-model-parallel-size 2" \
+        "--per_device_train_batch_size 4 --gradient_accumulation_steps 4 --pipeline-model-parallel-size 2"; do
+        rm -rf ranks
+        # shellcheck disable=SC2086  # a list of words
+        "$MEGALITH" accelerate launch --num_processes 2 run_clm "${small[@]}" "${files[@]}" --num_train_epochs 2 $layout --output_dir ranks >out 2>&1 </dev/null ||
+            note "run_clm $layout"
+        awk -v a="$(value whole eval_loss)" -v b="$(value ranks eval_loss)" 'BEGIN { d = a - b; exit !(b > 0 && d < 1e-4 && d > -1e-4) }' ||
+            note "$layout: eval_loss $(value ranks eval_loss), on one rank $(value whole eval_loss)"
+    done
+fi
+
+# ---- what is refused ----
+refuses "nothing is given" "missing: --train_file FILE|--config_name gpt2|missing: --tokenizer_name FOLDER" run_clm --num_train_epochs 1
+refuses "no such data" "nothing is downloaded|looked for wikitext/raw, data/wikitext/raw, raw, data/raw" run_clm "${small[@]}" --dataset_name wikitext --dataset_config_name raw
+refuses "no such names" "--config_name nix: no such folder|--tokenizer_name nix: nothing is downloaded" run_clm --config_name nix --tokenizer_name nix --train_file train.txt
+refuses "options of other commands" "--split 9,1 (argument|give --validation_split_percentage|--train-samples 5|--eval-interval 3" run_clm "${small[@]}" "${files[@]}" \
+    --split 9,1 --train-samples 5 --eval-interval 3
+refuses "too long a block" "no block of 30000 tokens|a smaller --block_size" run_clm "${small[@]}" --train_file validation.txt --block_size 30000 --max-position-embeddings 30000
+echo 'a,b' >table.csv
+refuses "CSV" "CSV is not read" run_clm "${small[@]}" --train_file table.csv
+refuses "another's tracker" "--report_to comet_ml is not implemented yet" run_clm "${small[@]}" "${files[@]}" --report_to comet_ml
+mkdir model
+echo '{}' >model/config.json
+refuses "a model of another" "it holds a model (config.json) that run_clm did not write|--overwrite_output_dir" run_clm "${small[@]}" "${files[@]}" --output_dir model
+clm over "${files[@]}" --max_train_steps 1 --output_dir model --overwrite_output_dir
+[ -s model/model.safetensors ] || note "--overwrite_output_dir wrote nothing"
+finish
