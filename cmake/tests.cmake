@@ -53,7 +53,7 @@ target_link_options(ranks_bubble PRIVATE -Wl,--wrap=mega_program_forward,--wrap=
 # Tests of threads delay one of them: where it adds a document, and where it reads a piece of a file.
 target_link_options(unit_test_checkpoint_damage PRIVATE -Wl,--wrap=mega_map_fetch)
 target_link_options(unit_test_trainer PRIVATE -Wl,--wrap=mega_trainer_add)
-foreach(kind ops parity ranks golden fault fuzz cli)
+foreach(kind ops parity ranks golden fault fuzz cli documentation)
     file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${kind}/test_*.c)
     foreach(test ${tests})
         mega_test(${test} ${kind} "${all_rooms}")

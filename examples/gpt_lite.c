@@ -28,6 +28,9 @@
 #ifndef DROPOUT
 #define DROPOUT 0.1
 #endif
+#ifndef RECOMPUTE /* layers whose values are computed again in the backward pass, in groups of so many; 0: none */
+#define RECOMPUTE 0
+#endif
 enum { BYTES = 256, MOST_OPTIONS = 128 };
 
 /* ---- the model (Radford et al. 2019) ---- */
@@ -76,6 +79,7 @@ static const mega_model model = {.name = "gpt-lite",
                                  .layer = layers,
                                  .num_layers = 3,
                                  .positions = SEQ,
+                                 .recompute_interval = RECOMPUTE,
                                  .partition = MEGA_PARTITION_TYPE,
                                  .partition_type = "block"};
 

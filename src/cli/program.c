@@ -118,7 +118,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 62 };
+enum { FOREIGN = 64 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {

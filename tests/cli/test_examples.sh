@@ -50,6 +50,13 @@ if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none';
     [ -s experiments/codeparrot-small-distributed/iter_0000006/model.safetensors ] || fail "no checkpoint of two ranks"
 fi
 
+head -c 30000 my-corpus.json >text.txt
+# shellcheck disable=SC2086
+bash "$examples/run_clm.sh" text.txt --num-layers 2 --hidden-size 32 --num-attention-heads 2 --block_size 32 --max-position-embeddings 32 \
+    --per_device_train_batch_size 4 --max_train_steps 4 >log.clm 2>&1 || { cat log.clm; fail run_clm.sh; }
+wants log.clm 'run_clm -   Total optimization steps = 4'
+grep -q '"perplexity"' awesome_model/all_results.json || fail "no results of run_clm.sh"
+
 bash "$examples/generate_text.sh" --num-layers 2 --hidden-size 32 --num-attention-heads 2 --max-position-embeddings 32 --seq-length 32 \
     --out-seq-length 8 >log.generate 2>&1 || { cat log.generate; fail generate_text.sh; }
 [ "$(wc -l <unconditional_samples.json)" = 2 ] || fail "unconditional_samples.json: expected 2 lines"

@@ -75,6 +75,22 @@ cp "$MEGA_SOURCE/examples/ds_config.json" "$temp"
 layouts gpt_lite step text --lr 1e-2 -- "$pipeline" "--zero-stage 3" "$tensor" "--deepspeed_config ds_config.json"
 falls 12
 
+echo "gpt_lite: each JSON of its tutorial on 2 ranks, with the losses of data parallelism"
+compile gpt_lite -DLAYERS=2 -DWIDTH=32 -DHEADS=2 -DSEQ=32 -DSTEPS=4 -DRECOMPUTE=1
+cp "$MEGA_SOURCE"/examples/gpt_lite_*.json "$temp"
+for json in ddp zero2 zero3 checkpointing pipeline serial; do
+    rm -rf "$temp/gpt-lite"
+    n=2 layout=""
+    [ $json != pipeline ] || layout="$pipeline --gradient-accumulation-steps 4"
+    [ $json != serial ] || n=1
+    # shellcheck disable=SC2086  # a list of words
+    (cd "$temp" && ranks $n ./gpt_lite text --deepspeed --deepspeed_config gpt_lite_$json.json $layout >ranks 2>log </dev/null) || { cat "$temp/log"; exit 1; }
+    grep '^step' "$temp/ranks" >"$temp/lines" || true
+    [ "$(wc -l <"$temp/lines")" = 4 ] || { echo "gpt_lite_$json.json: $(cat "$temp/lines")"; exit 1; }
+    [ $json != ddp ] || cp "$temp/lines" "$temp/ddp"
+    [ $json = serial ] || compare "gpt_lite_$json.json" "$temp/ddp" "$temp/lines"
+done
+
 echo "custom_loss: the same; the loss of a text grows with ALPHA and with its key words"
 sizes=(-DLAYERS=2 -DWIDTH=32 -DSEQ=32 -DSTEPS=12)
 compile custom_loss "${sizes[@]}" '-DKEYWORDS="7"'
