@@ -357,9 +357,48 @@ static void check_gemm_form(mega_dtype type, const int64_t *p, bool trans_a, boo
     check_run(&k, &mega_plain_gemm, &mega_cpu_gemm, &a, &a.head);
 }
 
+/* What is above the diagonal of a product of which only the lower half is wanted is not compared. */
+static void clear_upper(const mega_gemm_args *a)
+{
+    const size_t size = mega_dtype_size(a->c_dtype);
+    for (int64_t m = 0; m < a->m; m++)
+        memset((char *)a->c + (size_t)(m * a->ldc + m + 1) * size, 0, (size_t)(a->n - m - 1) * size);
+}
+
+static void plain_lower(mega_team *team, const void *args)
+{
+    mega_plain_gemm.run(team, args);
+    clear_upper(args);
+}
+
+static void cpu_lower(mega_team *team, const void *args)
+{
+    mega_cpu_gemm.run(team, args);
+    clear_upper(args);
+}
+
+/* a a' and a' a, past blocks of rows, of k and of packed columns */
+static void check_gemm_lower(mega_dtype type, int64_t size, int64_t depth, bool trans)
+{
+    check k = check_begin("gemm", type, "%lld x %lld, lower, trans %d", (long long)size, (long long)depth, trans);
+    mega_kernel plain = mega_plain_gemm, cpu = mega_cpu_gemm;
+    plain.run = plain_lower;
+    cpu.run = cpu_lower;
+    mega_gemm_args a = {.m = size, .n = size, .k = depth, .trans_a = trans, .trans_b = !trans, .lower = true};
+    a.lda = a.ldb = (trans ? size : depth) + 1, a.ldc = size;
+    a.c_dtype = type == MEGA_F64 ? type : MEGA_F32;
+    a.a = a.b = check_input(&k, type, (trans ? depth : size) * a.lda);
+    a.c = check_output_add(&k, "c", a.c_dtype, size * size);
+    k.tolerance_f32 = k.tolerance_bf16 = 4e-6;
+    check_run(&k, &plain, &cpu, &a, &a.head);
+}
+
 static void check_gemm(mega_dtype type, int64_t rows, int64_t cols)
 {
+    static const int64_t lower[][2] = {{1, 3}, {7, 40}, {97, 64}, {250, 70}, {33, 1300}, {1600, 9}};
     if (rows != 1 || cols != 1) return;
+    for (int i = 0; i < COUNT(lower); i++)
+        if (type == MEGA_F32 || lower[i][0] < 1000) check_gemm_lower(type, lower[i][0], lower[i][1], i % 2);
     for (int i = 0; i < COUNT(products); i++)
         for (int form = 0; form<16; form += products[i][2]> 1000 ? 5 : 1) /* the largest in four of its forms */
             if (type != MEGA_F64 || products[i][2] < 1000) /* (no blocks there to go past: F64 is the definition) */

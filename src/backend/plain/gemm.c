@@ -14,7 +14,7 @@ static void plain_gemm_run(mega_team *team, const void *args)
         double row_sum = 0.0;
         for (int64_t k = 0; k < a->k && a->row_sum != NULL; k++) row_sum += get(a->a, t, m * a_m + k * a_k);
         if (a->row_sum != NULL) put_add(a->row_sum, acc_of(t), m, row_sum);
-        for (int64_t n = 0; n < a->n; n++) {
+        for (int64_t n = 0; n < a->n && !(a->lower && n > m); n++) {
             double sum = a->bias != NULL ? get(a->bias, t, n) : 0.0;
             for (int64_t k = 0; k < a->k; k++) sum += get(a->a, t, m * a_m + k * a_k) * get(a->b, t, k * b_k + n * b_n);
             if (add) sum += get(a->c, a->c_dtype, m * a->ldc + n);

@@ -14,6 +14,10 @@
  * of a, of at most STAYING_BYTES, stays in the second level. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
+/* Panels of rows of a symmetric product that are computed together, up to the panel of columns that holds the last
+ * diagonal element: fewer would pack b's panels less often into registers, more would compute more above the diagonal. */
+enum { LOWER_PANELS = 8 };
+
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS } gemm_way;
 
 static bool few_rows(const mega_gemm_args *a)
@@ -142,10 +146,17 @@ static void panels_work(void *user, int thread, int64_t first, int64_t last)
         end = panels_of(job->block.columns, job->bodies->gemm_columns_of_panel);
     }
     float *pa = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
-    for (; row < row_end; row += job->walk->block_rows) {
-        const int64_t rows = gemm_least(row_end - row, job->walk->block_rows);
+    const bool lower = job->block.args->lower;
+    const int64_t step =
+        lower ? gemm_least(job->walk->block_rows, LOWER_PANELS * (int64_t)job->bodies->gemm_rows_of_panel)
+              : job->walk->block_rows;
+    for (; row < row_end; row += step) {
+        const int64_t rows = gemm_least(row_end - row, step);
         gemm_block b = job->block;
-        for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_block(&b, row, rows, begin, end, pa);
+        const int64_t wanted = panels_of(row + rows - b.n, job->bodies->gemm_columns_of_panel);
+        const int64_t stop = lower && wanted < end ? wanted : end;
+        if (stop <= begin) continue;
+        for (b.k = b.panel_k; next_block(&b); b.k += b.depth) job->bodies->gemm_block(&b, row, rows, begin, stop, pa);
     }
 }
 
@@ -178,7 +189,7 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
     b->overwrite = overwrites(a);
     for (b->n = 0; b->n < a->n; b->n += w.columns) {
         b->columns = gemm_least(a->n - b->n, w.columns);
-        job.by_columns = !w.a_stays && gemm_columns_are_evener(a, &job, mega_team_size(all));
+        job.by_columns = !w.a_stays && !a->lower && gemm_columns_are_evener(a, &job, mega_team_size(all));
         for (b->panel_k = 0; b->panel_k < a->k; b->panel_k += w.depth) {
             b->panel_depth = gemm_least(a->k - b->panel_k, w.depth);
             const bool packed = w.a_stays && b->n > 0 && w.depth == a->k;

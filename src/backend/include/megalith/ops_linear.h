@@ -23,7 +23,8 @@ extern "C" {
  *   op(a) is [m, k]: stored as [m, k] with lda, or as [k, m] with trans_a. op(b) is [k, n]: stored as [k, n], or as [n,
  *   k] with trans_b. a, b and bias have head.dtype; c has c_dtype, which is head.dtype or its acc. accumulate excludes
  *   bias and residual. residual is [m, n] with c's type and ldc, and may be the same memory as c. With trans_a:
- *   row_sum[m] += the sum of row m of op(a). */
+ *   row_sum[m] += the sum of row m of op(a). With lower (m = n, no accumulate): the product is symmetric, and elements
+ *   above the diagonal may be left as they were. */
 typedef struct mega_gemm_args {
     mega_kernel_head head;
     void *c;
@@ -34,6 +35,7 @@ typedef struct mega_gemm_args {
     bool begins;          /* with accumulate: overwrite c in the first micro-batch of a step */
     const void *residual; /* or NULL */
     void *row_sum;        /* [m] acc, or NULL */
+    bool lower;           /* only the elements on and below the diagonal are wanted */
 } mega_gemm_args;
 
 /* Writes the name of the code that mega_cpu_gemm runs for bf16, such as "panels, avx2" or "pairs, amx". (F32 always
