@@ -183,13 +183,16 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
     if (engine_check_given(e, "mega_engine_save_bytes", "options", o) != MEGA_OK) return -1;
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     const int64_t exact = (int64_t)mega_dtype_size(acc);
-    const int64_t moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
+    const int moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
     const bool has_masters = moments > 0 && o->save_dtype != acc;
     const int64_t weight = (int64_t)mega_dtype_size(o->save_dtype) + (has_masters ? exact : 0);
     int64_t bytes = 0;
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
-        bytes += p->true_shape[0] * p->true_shape[1] * (weight + (mega_param_is_trained(p) ? moments * exact : 0));
+        int64_t held = 0;
+        for (int k = 0; k < moments && mega_param_is_trained(p); k++)
+            held += mega_optimizer_has_moment(e->optimizer, k, p) ? exact : 0;
+        bytes += p->true_shape[0] * p->true_shape[1] * (weight + held);
     }
     return bytes;
 }

@@ -10,6 +10,12 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
+/* A learning rate of its own as a factor on the common one; 0: it has none. */
+static double lr_factor(const mega_engine_settings *s, double lr)
+{
+    return isnan(lr) || !(s->optim.lr > 0) ? 0 : lr / s->optim.lr;
+}
+
 mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out)
 {
     mega_engine_options o = {
@@ -50,6 +56,18 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                       .warmup_steps = s->optim.schedule_free_warmup_steps,
                       .r = s->optim.schedule_free_r,
                       .weight_lr_power = s->optim.schedule_free_weight_lr_power,
+                      .max_coeff = s->optim.lamb_max_coeff,
+                      .min_coeff = s->optim.lamb_min_coeff,
+                      .eps_inside_sqrt = s->optim.lamb_eps_inside_sqrt,
+                      .muon_momentum = s->optim.muon_momentum,
+                      .muon_nesterov = s->optim.muon_nesterov,
+                      .muon_split = s->optim.muon_split_qkv,
+                      .muon_steps = s->optim.muon_num_ns_steps,
+                      .muon_coefficients = s->optim.muon_coefficient_type,
+                      .muon_scale = s->optim.muon_scale_mode,
+                      .muon_extra_scale = s->optim.muon_extra_scale_factor,
+                      .muon_lr = lr_factor(s, s->optim.muon_lr),
+                      .adam_lr = lr_factor(s, s->optim.adam_lr),
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
     /* Plans and evaluations need no schedule; their options may leave the length of the training open. */

@@ -44,6 +44,11 @@ typedef struct option_row {
     X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) X(T, group, initial_accumulator, ANY, NULL) \
     X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
     X(T, group, warmup_steps, ANY, NULL) X(T, group, r, ANY, NULL) X(T, group, weight_lr_power, ANY, NULL) \
+    X(T, group, max_coeff, ANY, NULL) X(T, group, min_coeff, ANY, NULL) \
+    X(T, group, eps_inside_sqrt, ANY, NULL) X(T, group, muon_momentum, ANY, NULL) X(T, group, muon_nesterov, ANY, NULL) \
+    X(T, group, muon_split, ANY, NULL) X(T, group, muon_steps, ANY, NULL) X(T, group, muon_coefficients, ANY, NULL) \
+    X(T, group, muon_scale, ANY, NULL) X(T, group, muon_extra_scale, ANY, NULL) X(T, group, muon_lr, ANY, NULL) \
+    X(T, group, adam_lr, ANY, NULL) \
     X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
 #define SCALE_ROWS(X, T, group) \
     X(T, group, rules, ANY, scale_rules_text) X(T, group, fixed, NOT_NEGATIVE, NULL) X(T, group, initial, NOT_NEGATIVE, NULL) \

@@ -2,6 +2,7 @@
 #include "megalith/engine_settings.h"
 #include "megalith/log.h"
 #include "megalith/parameter_group.h"
+#include <string.h>
 
 #define OF(kind) (1U << MEGA_OPTIMIZER_##kind)
 
@@ -9,11 +10,11 @@ static const struct {
     const char *dest;
     unsigned read_by; /* bit 1 << mega_optimizer_kind */
 } read_by[] = {
-    {"adam_beta1", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
-    {"adam_beta2", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
-    {"adam_eps", OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW)},
+    {"adam_beta1", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
+    {"adam_beta2", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
+    {"adam_eps", OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
     {"adam_amsgrad", OF(ADAM)},
-    {"adam_bias_correction", OF(ADAM)},
+    {"adam_bias_correction", OF(ADAM) | OF(LAMB) | OF(MUON)},
     {"sgd_momentum", OF(SGD)},
     {"sgd_dampening", OF(SGD)},
     {"sgd_nesterov", OF(SGD)},
@@ -25,13 +26,35 @@ static const struct {
     {"schedule_free_warmup_steps", OF(SCHEDULE_FREE_ADAMW)},
     {"schedule_free_r", OF(SCHEDULE_FREE_ADAMW)},
     {"schedule_free_weight_lr_power", OF(SCHEDULE_FREE_ADAMW)},
+    {"lamb_max_coeff", OF(LAMB)},
+    {"lamb_min_coeff", OF(LAMB)},
+    {"lamb_eps_inside_sqrt", OF(LAMB)},
+    {"muon_momentum", OF(MUON)},
+    {"muon_nesterov", OF(MUON)},
+    {"muon_split_qkv", OF(MUON)},
+    {"muon_num_ns_steps", OF(MUON)},
+    {"muon_coefficient_type", OF(MUON)},
+    {"muon_scale_mode", OF(MUON)},
+    {"muon_extra_scale_factor", OF(MUON)},
+    {"muon_lr", OF(MUON)},
+    {"adam_lr", OF(MUON)},
 };
+
+/* The key "momentum" of a JSON is SGD's, and Muon's where the JSON chooses Muon (settings.c). */
+static bool is_read(const mega_engine_settings *s, size_t i)
+{
+    const bool is_momentum = strcmp(read_by[i].dest, "sgd_momentum") == 0;
+    if (is_momentum && s->optim.optimizer == MEGA_OPTIMIZER_MUON)
+        return mega_options_set_by(s->options, "optimizer") == MEGA_SET_BY_JSON &&
+               mega_options_set_by(s->options, "sgd_momentum") == MEGA_SET_BY_JSON;
+    return (read_by[i].read_by & 1U << s->optim.optimizer) != 0;
+}
 
 /* Scripts often carry options of another optimizer along, so they are a warning. */
 static void warn_of_unread(mega_engine_settings *s)
 {
     for (size_t i = 0; i < MEGA_COUNT(read_by); i++)
-        if ((read_by[i].read_by & 1U << s->optim.optimizer) == 0 && mega_options_is_given(s->options, read_by[i].dest))
+        if (!is_read(s, i) && mega_options_is_given(s->options, read_by[i].dest))
             mega_warn("%s has no effect with %s", mega_options_origin(s->options, read_by[i].dest),
                       mega_options_origin(s->options, "optimizer"));
 }
@@ -49,14 +72,18 @@ void mega_engine_rule_optimizer(mega_engine_settings *s)
 {
     const mega_optim_options *o = &s->optim;
     const bool decouples = o->optimizer == MEGA_OPTIMIZER_LION || o->optimizer == MEGA_OPTIMIZER_ADEMAMIX ||
-                           o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW;
+                           o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW || o->optimizer == MEGA_OPTIMIZER_LAMB;
     warn_of_unread(s);
     check_groups(s);
-    if (!o->decoupled_weight_decay && o->optimizer != MEGA_OPTIMIZER_ADAM)
+    if (!o->decoupled_weight_decay && o->optimizer != MEGA_OPTIMIZER_ADAM && o->optimizer != MEGA_OPTIMIZER_MUON)
         mega_warn("%s has no effect with %s, whose weight decay is %s",
                   mega_options_origin(s->options, "decoupled_weight_decay"),
                   mega_options_origin(s->options, "optimizer"),
                   decouples ? "never part of the gradient" : "always part of the gradient");
+    if (o->optimizer == MEGA_OPTIMIZER_LAMB && o->lamb_min_coeff > o->lamb_max_coeff)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is above %s; give a smallest ratio that is not",
+                             mega_options_origin(s->options, "lamb_min_coeff"),
+                             mega_options_origin(s->options, "lamb_max_coeff"));
     if (o->optimizer == MEGA_OPTIMIZER_SGD && o->sgd_nesterov && (o->sgd_momentum <= 0 || o->sgd_dampening != 0))
         mega_options_problem(s->options, MEGA_ERR_USAGE,
                              "%s needs a momentum above 0 and no dampening; found %g and %g",

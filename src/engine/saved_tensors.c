@@ -17,7 +17,7 @@ static bool add_tensors(saved_tensors *l, const mega_engine *e, const char *pref
 {
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
-        if (moment >= 0 && !mega_param_is_trained(p)) continue;
+        if (moment >= 0 && !(mega_param_is_trained(p) && mega_optimizer_has_moment(e->optimizer, moment, p))) continue;
         for (int f = 0; f < mega_param_num_files(p); f++) {
             mega_state_tensor *t = &l->item[l->count++];
             *t = saved_tensors_tensor(e, p, f, moment);

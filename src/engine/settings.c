@@ -114,10 +114,28 @@ static void derive_scheduler(mega_engine_settings *s)
     if (!is_given && isnan(c->warmup_max_lr) && derives(s, "warmup_max_lr")) c->warmup_max_lr = o->lr;
 }
 
+/* A JSON that chooses Muon means DeepSpeed's: the names of its parameters, and the numbers that it does not let choose.
+ * Its learning rate may be given for matrices and the rest alone. */
+static void derive_muon(mega_engine_settings *s)
+{
+    mega_optim_options *o = &s->optim;
+    if (o->optimizer != MEGA_OPTIMIZER_MUON) return;
+    if (isnan(o->lr) && (!isnan(o->adam_lr) || !isnan(o->muon_lr)) && derives(s, "lr"))
+        o->lr = !isnan(o->adam_lr) ? o->adam_lr : o->muon_lr;
+    if (mega_options_set_by(s->options, "optimizer") != MEGA_SET_BY_JSON) return;
+    const bool has_momentum = mega_options_set_by(s->options, "sgd_momentum") == MEGA_SET_BY_JSON;
+    if (has_momentum && derives(s, "muon_momentum")) o->muon_momentum = o->sgd_momentum;
+    if (derives(s, "muon_nesterov")) o->muon_nesterov = true;
+    if (derives(s, "muon_split_qkv")) o->muon_split_qkv = false;
+    if (derives(s, "muon_coefficient_type")) o->muon_coefficient_type = MEGA_MUON_SIMPLE;
+    if (derives(s, "muon_scale_mode")) o->muon_scale_mode = MEGA_MUON_SHAPE_SCALING;
+}
+
 static void derive_schedules(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
     derive_scheduler(s);
+    derive_muon(s);
     if (o->optimizer == MEGA_OPTIMIZER_ADAGRAD && derives(s, "adam_eps")) o->adam_eps = 1e-10; /* torch's default */
     if (o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW && derives(s, "lr_decay_style"))
         o->lr_decay_style = MEGA_LR_CONSTANT;

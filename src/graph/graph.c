@@ -197,12 +197,19 @@ void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count)
     if (t->role == ROLE_INPUT && count > 0 && (t->below == 0 || count < t->below)) t->below = count;
 }
 
+void mega_graph_note_table(mega_graph *g, mega_tensor table)
+{
+    if (g->status != MEGA_OK || table.id <= 0 || table.id >= g->num_tensors) return;
+    if (g->tensor[table.id].role == ROLE_WEIGHT) mega_params_note_table(g->params, g->tensor[table.id].param);
+}
+
 /* Limits ids to the rows of the whole table without padding. Ids of rows on another rank are valid. */
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
 {
     if (g->status != MEGA_OK || table.id <= 0 || table.id >= g->num_tensors) return;
     const graph_tensor *t = &g->tensor[table.id];
     if (t->role == ROLE_WEIGHT) mega_graph_limit(g, ids, mega_params_get(g->params, t->param)->true_shape[0]);
+    mega_graph_note_table(g, table);
 }
 
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)

@@ -292,6 +292,7 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
  * `table`. */
 void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
+void mega_graph_note_table(mega_graph *g, mega_tensor table); /* if it is a parameter, sets mega_param.is_table */
 
 /* shape.c */
 int64_t mega_shape_count(const tensor_shape *s);

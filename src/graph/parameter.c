@@ -363,6 +363,11 @@ void mega_params_next_part(mega_params *p)
     p->program++;
 }
 
+void mega_params_note_table(mega_params *p, int index)
+{
+    p->param[index].is_table = true;
+}
+
 int mega_params_find(const mega_params *p, const char *name)
 {
     if (p == NULL || name == NULL || p->count == 0) return -1;

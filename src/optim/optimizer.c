@@ -17,9 +17,39 @@ static size_t acc_size(const mega_optimizer *o)
     return mega_dtype_size(mega_params_acc_dtype(o->params));
 }
 
-static size_t moment_bytes(const mega_optimizer *o)
+optimizer_reach optimizer_reach_of(const mega_optimizer *o)
 {
-    return (size_t)mega_params_state_elements(o->params) * acc_size(o);
+    return o->builtin != NULL ? o->builtin->reach : REACH_ELEMENT;
+}
+
+/* Muon has one state of matrices, the first of its row; the others are of the rest. */
+static bool is_of_matrices(int moment)
+{
+    return moment == 0;
+}
+
+static size_t moment_bytes(const mega_optimizer *o, int moment)
+{
+    const bool all = optimizer_reach_of(o) != REACH_MATRIX;
+    const int64_t count = all                      ? mega_params_state_elements(o->params)
+                          : is_of_matrices(moment) ? o->of_matrices
+                                                   : o->rest;
+    return (size_t)(count > 0 ? count : 1) * acc_size(o);
+}
+
+/* Memory of the sums over whole tensors. */
+static size_t chunk_sum_bytes(const mega_optimizer *o)
+{
+    int64_t longest = 0;
+    if (optimizer_reach_of(o) != REACH_NORM) return 0;
+    for (int i = 0; i < o->num_update; i++)
+        if (o->update[i].end - o->update[i].begin > longest) longest = o->update[i].end - o->update[i].begin;
+    return (size_t)(longest / LAMB_CHUNK + 1) * 2 * sizeof(double);
+}
+
+static size_t tensor_sum_bytes(const mega_optimizer *o)
+{
+    return optimizer_reach_of(o) != REACH_NORM ? 0 : ((size_t)o->num_tensors + 1) * 2 * sizeof(double);
 }
 
 static mega_status choose_row(mega_optimizer *o)
@@ -68,10 +98,12 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
 void mega_optimizer_destroy(mega_optimizer *o)
 {
     if (o == NULL) return;
-    const size_t bytes = moment_bytes(o);
     for (int i = 0; i < MEGA_OPTIMIZER_STATES && !o->is_lent; i++)
-        if (o->moment[i] != NULL) mega_pages_free(o->moment[i], bytes);
+        if (o->moment[i] != NULL) mega_pages_free(o->moment[i], moment_bytes(o, i));
     mega_free(o->norm_scratch);
+    mega_free(o->tensor_sum);
+    mega_free(o->chunk_sum);
+    mega_free(o->tensor);
     mega_free(o->work);
     mega_free(o->update);
     mega_free(o->counted);
@@ -80,11 +112,25 @@ void mega_optimizer_destroy(mega_optimizer *o)
 
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
-    return (size_t)moments_of(o) * moment_bytes(o) + o->norm_scratch_bytes;
+    size_t bytes = o->norm_scratch_bytes + chunk_sum_bytes(o) + tensor_sum_bytes(o);
+    for (int i = 0; i < moments_of(o); i++) bytes += moment_bytes(o, i);
+    return bytes;
+}
+
+/* The element is in the run of Muon's that holds it. */
+static void *moment_in_run(const mega_optimizer *o, int moment, int bucket, int64_t element)
+{
+    int64_t at = 0;
+    for (int i = 0; i < o->num_update; i++) {
+        const optimizer_run *r = &o->update[i];
+        if (r->bucket == bucket && element >= r->begin && element < r->end) at = r->state_at + element - r->begin;
+    }
+    return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
 
 void *optimizer_state_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
 {
+    if (optimizer_reach_of(o) == REACH_MATRIX) return moment_in_run(o, moment, bucket, element);
     const int64_t at = mega_params_shard_index(o->params, bucket, element);
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
@@ -99,7 +145,11 @@ static void bind_run(mega_optimizer *o, int i)
     *w = (optimizer_work){.compute = compute,
                           .plain = o->options.plain,
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
-    for (int k = 0; k < moments_of(o); k++) w->state[k] = optimizer_state_at(o, k, r->bucket, r->begin);
+    int states = 0;
+    for (int k = 0; k < moments_of(o); k++) {
+        const bool has = optimizer_reach_of(o) != REACH_MATRIX || is_of_matrices(k) == (r->tensor >= 0);
+        if (has) w->state[states++] = optimizer_state_at(o, k, r->bucket, r->begin);
+    }
     w->call = (mega_optimizer_call){.option = o->builtin != NULL ? o->option : o->row->option_default,
                                     .count = r->end - r->begin,
                                     .param = mega_params_master_at(o->params, r->bucket, r->begin),
@@ -123,20 +173,34 @@ mega_status mega_optimizer_allocate(mega_optimizer *o)
 
 size_t mega_optimizer_region_bytes(const mega_optimizer *o)
 {
-    return (size_t)moments_of(o) * mega_region_round(moment_bytes(o));
+    size_t bytes = 0;
+    for (int i = 0; i < moments_of(o); i++) bytes += mega_region_round(moment_bytes(o, i));
+    return bytes;
+}
+
+static mega_status allocate_sums(mega_optimizer *o)
+{
+    const size_t chunks = chunk_sum_bytes(o), tensors = tensor_sum_bytes(o);
+    if (chunks == 0) return MEGA_OK;
+    o->chunk_sum = mega_malloc(chunks);
+    o->tensor_sum = mega_malloc(tensors);
+    if (o->chunk_sum == NULL || o->tensor_sum == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the norms of %d tensors", o->num_tensors);
+    lamb_begin(o);
+    return MEGA_OK;
 }
 
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
-    const size_t bytes = moment_bytes(o);
     if (o->is_allocated)
         return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer: it was allocated before; mega_optimizer_allocate is called once");
     MEGA_TRY(optimizer_check_params(o, "mega_optimizer_allocate"));
     o->is_allocated = true;
     o->is_lent = region != NULL;
     for (int i = 0; i < moments_of(o); i++)
-        MEGA_TRY(mega_region_take(region, &o->moment[i], bytes, mega_optimizer_moment_name(o, i)));
+        MEGA_TRY(mega_region_take(region, &o->moment[i], moment_bytes(o, i), mega_optimizer_moment_name(o, i)));
+    MEGA_TRY(allocate_sums(o));
     if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
     if (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for a norm");
@@ -156,10 +220,17 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
     return o->row->state[moment];
 }
 
+bool mega_optimizer_has_moment(const mega_optimizer *o, int moment, const mega_param *p)
+{
+    if (p->is_frozen || moment < 0 || moment >= moments_of(o)) return false;
+    return optimizer_reach_of(o) != REACH_MATRIX ||
+           (!p->is_buffer && is_of_matrices(moment) == whole_tensors_is_matrix(p));
+}
+
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param)
 {
     const mega_param *p = o == NULL ? NULL : mega_params_get(o->params, param);
-    if (p == NULL || p->is_frozen || moment < 0 || moment >= moments_of(o) || o->moment[moment] == NULL) return NULL;
+    if (p == NULL || !mega_optimizer_has_moment(o, moment, p) || o->moment[moment] == NULL) return NULL;
     if (moment == 0 && optimizer_trains_apart(o)) return mega_params_master(o->params, param);
     return optimizer_state_at(o, moment, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
@@ -205,7 +276,8 @@ void optimizer_advance(mega_optimizer *o, double lr)
     if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_OPTIONS);
 }
 
-void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
+/* Sets the numbers of the step in the call of run i. */
+static optimizer_work *run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     optimizer_work *w = &o->work[i];
     w->call.update = call->update;
@@ -213,7 +285,21 @@ void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *c
     const double decay = o->update[i].own_decay > 0 ? o->update[i].own_decay : call->weight_decay;
     w->call.weight_decay = o->update[i].decay ? decay : 0;
     w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
-    if (o->builtin != NULL && o->builtin->run != NULL) o->builtin->run(o->options.team, w);
+    return w;
+}
+
+void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
+{
+    run_numbers(o, i, call);
+    (optimizer_reach_of(o) == REACH_NORM ? lamb_prepare : muon_prepare)(o, i);
+}
+
+void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
+{
+    const optimizer_work *w = run_numbers(o, i, call);
+    if (o->update[i].tensor >= 0) (optimizer_reach_of(o) == REACH_NORM ? lamb_update : muon_update)(o, i);
+    else if (o->builtin != NULL && o->builtin->run != NULL)
+        o->builtin->run(o->options.team, w);
     else
         mega_optimizer_row_run(o->row, o->options.team, w);
 }

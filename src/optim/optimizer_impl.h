@@ -4,6 +4,7 @@
 
 #include "megalith/kernels.h"
 #include "optimizer_row.h"
+#include "whole_tensors.h"
 
 /* Consecutive elements of the flat buffers, inside one bucket, that one kernel call processes. */
 typedef struct optimizer_run {
@@ -11,6 +12,8 @@ typedef struct optimizer_run {
     int bucket;
     bool decay;
     double lr_scale, own_decay;
+    int tensor;       /* whose number this is, if the run is (a piece of) a whole tensor; -1: it is not */
+    int64_t state_at; /* Muon: where its states begin, in the states of matrices or in those of the rest */
 } optimizer_run;
 
 struct mega_optimizer {
@@ -28,6 +31,11 @@ struct mega_optimizer {
     double option[OPTIMIZER_OPTIONS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
     bool shows_average;                                   /* average.c */
     optimizer_work *work;                                 /* [num_update] */
+    whole_tensor *tensor;                                 /* of an optimizer that needs whole tensors */
+    int num_tensors, rounds;
+    double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
+    double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */
+    int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
     void *norm_scratch;
     size_t norm_scratch_bytes;
     int64_t updates;
@@ -41,6 +49,9 @@ void *optimizer_state_at(const mega_optimizer *o, int state, int bucket, int64_t
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
 /* Begins update o->updates, whose learning rate is lr. */
 void optimizer_advance(mega_optimizer *o, double lr);
+/* Before the update of an optimizer that needs whole tensors: its states of run i (lamb.c, muon.c). */
+void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
+optimizer_reach optimizer_reach_of(const mega_optimizer *o);
 /* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
 
@@ -51,6 +62,16 @@ bool optimizer_trains_apart(const mega_optimizer *o);
 mega_status optimizer_cut_runs(mega_optimizer *o);
 /* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
 bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p);
+
+/* lamb.c */
+enum { LAMB_CHUNK = 16384 }; /* elements whose squares are summed together */
+void lamb_begin(mega_optimizer *o);
+void lamb_prepare(mega_optimizer *o, int i);
+void lamb_update(mega_optimizer *o, int i);
+
+/* muon.c */
+void muon_prepare(mega_optimizer *o, int i); /* the momentum; a matrix's gradient becomes what is orthogonalized */
+void muon_update(mega_optimizer *o, int i);  /* the gradient is the orthogonalized matrix */
 
 /* optimizer_norm.c. sum[3] as the kernel of norms writes it: squares, zeros, values that are not finite. */
 size_t optimizer_norm_scratch(const mega_optimizer *o);

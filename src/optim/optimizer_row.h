@@ -5,7 +5,7 @@
 #include "megalith/optim.h"
 
 /* Of a built-in row. mega_optimizer_call.option has its options first, and its numbers from OPTIMIZER_OPTIONS on. */
-enum { OPTIMIZER_OPTIONS = 8, OPTIMIZER_NUMBERS = 4 };
+enum { OPTIMIZER_OPTIONS = 12, OPTIMIZER_NUMBERS = 4 };
 
 /* One update of consecutive elements: of a run. */
 typedef struct optimizer_work {
@@ -15,6 +15,13 @@ typedef struct optimizer_work {
     void *weight; /* copies of call.param rounded to `compute`, which are written too; NULL: none */
     bool plain;   /* use the plain kernel */
 } optimizer_work;
+
+/* What the update of an element depends on, besides itself and the numbers of the step. */
+typedef enum optimizer_reach {
+    REACH_ELEMENT, /* nothing */
+    REACH_NORM,    /* norms of the whole tensor (lamb.c) */
+    REACH_MATRIX   /* the whole matrix (muon.c); for other tensors nothing */
+} optimizer_reach;
 
 /* A built-in optimizer. Its row says what a caller's row says. Its options have the names of members of
  * mega_optimizer_options, from where their values come. */
@@ -26,8 +33,8 @@ typedef struct optimizer_builtin {
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
-    bool averages;      /* training and evaluation use different weights: see average.c */
-    bool whole_tensors; /* its update reads whole matrices; not implemented yet: false in every row */
+    bool averages;         /* training and evaluation use different weights: see average.c */
+    optimizer_reach reach; /* other than REACH_ELEMENT: the runs of elements end where tensors end */
 } optimizer_builtin;
 
 /* Returns the row of the table; NULL: there is no such kind. */

@@ -23,6 +23,39 @@ static int order_by_offset(const void *a, const void *b, void *user)
     return (x > y) - (x < y);
 }
 
+static double scale_of(const mega_optimizer *o, const mega_param *p)
+{
+    if (optimizer_reach_of(o) != REACH_MATRIX) return p->lr_scale;
+    const double factor = whole_tensors_is_matrix(p) ? o->options.muon_lr : o->options.adam_lr;
+    return p->lr_scale * (factor == 0 ? 1 : factor);
+}
+
+/* Whether the update of the parameter needs whole tensors. */
+static bool is_whole(const mega_optimizer *o, const mega_param *p)
+{
+    const optimizer_reach reach = optimizer_reach_of(o);
+    return reach == REACH_NORM || (reach == REACH_MATRIX && whole_tensors_is_matrix(p));
+}
+
+/* Adds a run for each tensor of the parameter. */
+static int add_tensors(const mega_optimizer *o, int param, optimizer_run *runs)
+{
+    const mega_param *p = mega_params_get(o->params, param);
+    int n = 0;
+    for (int k = 0; k < o->num_tensors; k++) {
+        if (o->tensor[k].param != param) continue;
+        const mega_range all = whole_tensors_range(o->params, &o->tensor[k]);
+        runs[n++] = (optimizer_run){.begin = all.first,
+                                    .end = all.first + all.count,
+                                    .bucket = p->bucket,
+                                    .decay = p->weight_decay,
+                                    .lr_scale = scale_of(o, p),
+                                    .own_decay = p->own_decay,
+                                    .tensor = k};
+    }
+    return n;
+}
+
 /* Cuts the flat buffers into runs. */
 static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimizer_run *runs)
 {
@@ -34,15 +67,21 @@ static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimiz
             last_bucket = -1;
             continue;
         }
+        if (!for_norm && is_whole(o, p)) {
+            n += add_tensors(o, order[i], runs + n);
+            last_bucket = -1;
+            continue;
+        }
         const bool is_alike =
-            p->weight_decay == last.decay && p->lr_scale == last.lr_scale && p->own_decay == last.own_decay;
+            p->weight_decay == last.decay && scale_of(o, p) == last.lr_scale && p->own_decay == last.own_decay;
         const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
             last = (optimizer_run){.begin = p->offset,
                                    .bucket = p->bucket,
                                    .decay = p->weight_decay,
-                                   .lr_scale = p->lr_scale,
-                                   .own_decay = p->own_decay};
+                                   .lr_scale = scale_of(o, p),
+                                   .own_decay = p->own_decay,
+                                   .tensor = -1};
             n++;
         }
         last.end = p->offset + p->count;
@@ -73,11 +112,35 @@ static int keep_own(const mega_optimizer *o, optimizer_run *runs, int count)
     return n;
 }
 
+/* Lists the tensors, and deals the matrices to the ranks of dp. */
+static mega_status list_tensors(mega_optimizer *o)
+{
+    if (optimizer_reach_of(o) == REACH_ELEMENT) return MEGA_OK;
+    o->num_tensors = whole_tensors_list(o->params, o->options.muon_split, NULL);
+    o->tensor = mega_calloc((size_t)o->num_tensors + 1, sizeof *o->tensor);
+    if (o->tensor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d tensors", o->num_tensors);
+    whole_tensors_list(o->params, o->options.muon_split, o->tensor);
+    return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
+}
+
+/* Where the states of each run begin: a run has either the states of matrices or those of the rest. */
+static void place_states(mega_optimizer *o)
+{
+    for (int i = 0; i < o->num_update; i++) {
+        optimizer_run *r = &o->update[i];
+        int64_t *used = r->tensor >= 0 ? &o->of_matrices : &o->rest;
+        r->state_at = *used;
+        *used += r->end - r->begin;
+    }
+}
+
 mega_status optimizer_cut_runs(mega_optimizer *o)
 {
     const size_t count = (size_t)mega_params_count(o->params);
-    int *order = mega_calloc(count + 1, sizeof *order);    /* indices of parameters, ordered by offset */
-    o->update = mega_calloc(count + 1, sizeof *o->update); /* at most one run per parameter */
+    MEGA_TRY(list_tensors(o));
+    int *order = mega_calloc(count + 1, sizeof *order); /* indices of parameters, ordered by offset */
+    /* at most one run for each parameter and tensor */
+    o->update = mega_calloc(count + (size_t)o->num_tensors + 1, sizeof *o->update);
     o->counted = mega_calloc(count + 1, sizeof *o->counted);
     if (order == NULL || o->update == NULL || o->counted == NULL) {
         mega_free(order);
@@ -91,5 +154,6 @@ mega_status optimizer_cut_runs(mega_optimizer *o)
     o->walked = optimizer_elements_of(o->counted, o->num_counted);
     o->num_update = keep_own(o, o->update, o->num_update);
     o->num_counted = keep_own(o, o->counted, o->num_counted);
+    place_states(o);
     return MEGA_OK;
 }

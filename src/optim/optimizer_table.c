@@ -1,11 +1,13 @@
 /* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
  * of --optimizer (options.c, in the same order), and a row here. An update of each element by itself is written as that
  * of a caller's row (custom_optimizer.h). An option of the row is a member of mega_optimizer_options with a line in
- * `settings`. */
+ * `settings`. An update that needs whole tensors says so in `reach`: lamb.c and muon.c have its parts. */
 #include "elementwise.h"
 #include "megalith/kernels.h"
+#include "muon.h"
 #include "optimizer_row.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -94,6 +96,27 @@ static const char *const schedule_free_options[] = {[SCHEDULE_FREE_BETA1] = "bet
                                                     [SCHEDULE_FREE_R] = "r",
                                                     [SCHEDULE_FREE_POWER] = "weight_lr_power",
                                                     NULL};
+static const char *const lamb_options[] = {[LAMB_BETA1] = "beta1",
+                                           [LAMB_BETA2] = "beta2",
+                                           [LAMB_EPS] = "eps",
+                                           [LAMB_MOST] = "max_coeff",
+                                           [LAMB_LEAST] = "min_coeff",
+                                           [LAMB_NO_BIAS_CORRECTION] = "no_bias_correction",
+                                           [LAMB_EPS_INSIDE] = "eps_inside_sqrt",
+                                           NULL};
+static const char *const muon_states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq", NULL};
+static const char *const muon_options[] = {[ADAM_BETA1] = "beta1",
+                                           [ADAM_BETA2] = "beta2",
+                                           [ADAM_EPS] = "eps",
+                                           [ADAM_L2] = "l2",
+                                           [ADAM_UNCORRECTED] = "no_bias_correction",
+                                           [MUON_MOMENTUM] = "muon_momentum",
+                                           [MUON_NESTEROV] = "muon_nesterov",
+                                           [MUON_STEPS] = "muon_steps",
+                                           [MUON_COEFFICIENTS] = "muon_coefficients",
+                                           [MUON_SCALE] = "muon_scale",
+                                           [MUON_EXTRA_SCALE] = "muon_extra_scale",
+                                           NULL};
 
 static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
@@ -111,6 +134,11 @@ static const optimizer_builtin builtins[] = {
                                             .number = schedule_free_numbers,
                                             .advance = elementwise_schedule_free_advance,
                                             .averages = true},
+    [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states, .option = lamb_options},
+                             .reach = REACH_NORM},
+    [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states, .option = muon_options},
+                             .run = run_adam, /* of what is no matrix */
+                             .reach = REACH_MATRIX},
 };
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */
@@ -136,7 +164,7 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
 
 /* ---- options ---- */
 
-typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT } setting_range;
+typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT, IS_CHOICE } setting_range;
 
 static const struct {
     const char *name;
@@ -159,6 +187,15 @@ static const struct {
     {"warmup_steps", offsetof(mega_optimizer_options, warmup_steps), IS_COUNT},
     {"r", offsetof(mega_optimizer_options, r), FINITE},
     {"weight_lr_power", offsetof(mega_optimizer_options, weight_lr_power), FINITE},
+    {"max_coeff", offsetof(mega_optimizer_options, max_coeff), NOT_NEGATIVE},
+    {"min_coeff", offsetof(mega_optimizer_options, min_coeff), NOT_NEGATIVE},
+    {"eps_inside_sqrt", offsetof(mega_optimizer_options, eps_inside_sqrt), IS_BOOL},
+    {"muon_momentum", offsetof(mega_optimizer_options, muon_momentum), BELOW_ONE},
+    {"muon_nesterov", offsetof(mega_optimizer_options, muon_nesterov), IS_BOOL},
+    {"muon_steps", offsetof(mega_optimizer_options, muon_steps), IS_COUNT},
+    {"muon_coefficients", offsetof(mega_optimizer_options, muon_coefficients), IS_CHOICE},
+    {"muon_scale", offsetof(mega_optimizer_options, muon_scale), IS_CHOICE},
+    {"muon_extra_scale", offsetof(mega_optimizer_options, muon_extra_scale), NOT_NEGATIVE},
 };
 
 static mega_status read_setting(size_t i, const mega_optimizer_options *from, double *out)
@@ -169,6 +206,12 @@ static mega_status read_setting(size_t i, const mega_optimizer_options *from, do
         bool is_set;
         memcpy(&is_set, at, sizeof is_set);
         *out = is_set;
+        return MEGA_OK;
+    }
+    if (settings[i].range == IS_CHOICE) {
+        unsigned choice;
+        memcpy(&choice, at, sizeof choice);
+        *out = choice;
         return MEGA_OK;
     }
     if (settings[i].range == IS_COUNT) {
@@ -194,6 +237,32 @@ static mega_status read_setting(size_t i, const mega_optimizer_options *from, do
     return MEGA_OK;
 }
 
+static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_options *o)
+{
+    static_assert(sizeof(mega_muon_scale) == sizeof(unsigned) && sizeof(mega_muon_coefficients) == sizeof(unsigned),
+                  "choices are read as numbers");
+    if (b->reach == REACH_NORM && (o->max_coeff <= 0 || o->min_coeff > o->max_coeff))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_create: optimizer.min_coeff %g, max_coeff %g; expected a largest trust ratio "
+                         "above 0, and a smallest one that is not above it",
+                         o->min_coeff, o->max_coeff);
+    if (b->reach != REACH_MATRIX) return MEGA_OK;
+    if (o->muon_steps < 1 || o->muon_steps > MUON_MOST_STEPS)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.muon_steps %lld; expected 1 to %d",
+                         (long long)o->muon_steps, MUON_MOST_STEPS);
+    if ((unsigned)o->muon_coefficients > MEGA_MUON_CANS || (unsigned)o->muon_scale > MEGA_MUON_SHAPE_SCALING)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_create: optimizer.muon_coefficients %d, muon_scale %d; expected values of "
+                         "mega_muon_coefficients and mega_muon_scale",
+                         (int)o->muon_coefficients, (int)o->muon_scale);
+    if (!(o->muon_lr >= 0 && isfinite(o->muon_lr)) || !(o->adam_lr >= 0 && isfinite(o->adam_lr)))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_create: optimizer.muon_lr %g, adam_lr %g; expected finite factors of at least "
+                         "0 (0 means 1)",
+                         o->muon_lr, o->adam_lr);
+    return MEGA_OK;
+}
+
 /* An option without a member keeps the default of its row. */
 mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
                                       double out[OPTIMIZER_OPTIONS])
@@ -203,5 +272,5 @@ mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_opt
         for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
             if (strcmp(settings[i].name, b->row.option[k]) == 0) MEGA_TRY(read_setting(i, from, &out[k]));
     }
-    return MEGA_OK;
+    return check_whole(b, from);
 }

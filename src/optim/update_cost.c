@@ -1,4 +1,5 @@
 /* What each instruction of the update program costs this rank: bytes read and written, and bytes sent to other ranks. */
+#include "muon.h"
 #include "update_impl.h"
 
 static double acc_bytes(const mega_update *u)
@@ -29,6 +30,37 @@ static double update_traffic(const mega_update *u, int states)
     return (3 + 2 * states) * acc_bytes(u) + (is_rounded ? weight_bytes(u) : 0);
 }
 
+/* The update of a run: all of it, or what is left after UPDATE_PREPARE. */
+static double run_traffic(const mega_update *u, const update_instruction *x)
+{
+    const bool is_matrix = u->optimizer->update[x->number].tensor >= 0;
+    switch (optimizer_reach_of(u->optimizer)) {
+    case REACH_NORM: return update_traffic(u, 1);                   /* reads two states, and writes none */
+    case REACH_MATRIX: return update_traffic(u, is_matrix ? 0 : 2); /* the result is where the gradient was */
+    case REACH_ELEMENT: break;
+    }
+    return update_traffic(u, mega_optimizer_num_moments(u->optimizer));
+}
+
+/* Lamb reads gradient, parameter and two states, and writes the states; Muon reads gradient and momentum and writes
+ * both. */
+static double prepare_traffic(const mega_update *u)
+{
+    return (optimizer_reach_of(u->optimizer) == REACH_NORM ? 6 : 4) * acc_bytes(u);
+}
+
+/* Each step reads the matrix twice and writes it, and reads or writes two Gram matrices six times. */
+static mega_update_cost orthogonalize_cost(const mega_update *u, const update_instruction *x)
+{
+    const whole_tensor *t = &u->optimizer->tensor[x->number];
+    const bool by_columns = t->is_cut ? t->cut_dim == 0 : t->rows > t->cols;
+    const double size = (double)(by_columns ? t->cols : t->rows), gram = size * size * acc_bytes(u);
+    const double steps = u->optimizer->option[MUON_STEPS];
+    return (mega_update_cost){.bytes = steps * (3 * (double)x->count * acc_bytes(u) + 6 * gram),
+                              .sent = x->axis != NULL ? steps * sent_by_sum(gram, x->axis->size) : 0,
+                              .flops = update_flops(u, x)};
+}
+
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
 {
     const double count = (double)x->count, acc = count * acc_bytes(u);
@@ -39,12 +71,17 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     case UPDATE_REDUCE:
         return (mega_update_cost){.sent = mega_axis_has_others(&shards) ? sent_by_scatter(acc, ranks)
                                                                         : sent_by_sum(acc, ranks)};
-    case UPDATE_SUM_PARTIAL: return (mega_update_cost){x->is_packed ? 4 * acc : 0, sent_by_sum(acc, ranks)};
+    case UPDATE_SUM_PARTIAL:
+        return (mega_update_cost){.bytes = x->is_packed ? 4 * acc : 0, .sent = sent_by_sum(acc, ranks)};
     case UPDATE_SUM_LOSSES:
     case UPDATE_SUM_NORM: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
     case UPDATE_NORM: return (mega_update_cost){.bytes = acc};
-    case UPDATE_RUN:
-        return (mega_update_cost){.bytes = count * update_traffic(u, mega_optimizer_num_moments(u->optimizer))};
+    case UPDATE_RUN: return (mega_update_cost){.bytes = count * run_traffic(u, x)};
+    case UPDATE_PREPARE: return (mega_update_cost){.bytes = count * prepare_traffic(u)};
+    case UPDATE_SUM_TENSORS: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
+    case UPDATE_COLLECT:
+    case UPDATE_SPREAD: return (mega_update_cost){.sent = update_pieces_sent(u, x) * acc_bytes(u)};
+    case UPDATE_ORTHOGONALIZE: return orthogonalize_cost(u, x);
     case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, 0)};
     case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u), ranks)};
     case UPDATE_CHECK:
@@ -60,5 +97,6 @@ void mega_update_cost_get(const mega_update *u, mega_update_cost *out)
         const mega_update_cost c = update_cost(u, &u->list[i]);
         out->bytes += c.bytes;
         out->sent += c.sent;
+        out->flops += c.flops;
     }
 }

@@ -14,9 +14,15 @@ typedef enum update_kind {
     UPDATE_NORM,        /* sums of a run of gradients: squares, zeros, values that are not finite */
     UPDATE_SUM_NORM,    /* the three sums of UPDATE_NORM, over the ranks of an axis */
     UPDATE_CHECK,       /* finiteness, clip factor */
-    UPDATE_RUN,         /* the optimizer's update of a run */
-    UPDATE_BUFFER,      /* running statistics, such as those of batch norm */
-    UPDATE_PUBLISH,     /* starts to gather the weights of a bucket over dp */
+    /* of optimizers that need whole tensors */
+    UPDATE_PREPARE,     /* the states of a run, before tensors are looked at as wholes */
+    UPDATE_SUM_TENSORS, /* the squares of all tensors, over an axis: Lamb */
+    UPDATE_COLLECT,     /* the pieces of the matrices of a round, to the ranks of dp to which these were dealt: Muon */
+    UPDATE_ORTHOGONALIZE, /* a matrix that was dealt to this rank */
+    UPDATE_SPREAD,        /* the results of a round, back to the ranks that hold the pieces */
+    UPDATE_RUN,           /* the optimizer's update of a run */
+    UPDATE_BUFFER,        /* running statistics, such as those of batch norm */
+    UPDATE_PUBLISH,       /* starts to gather the weights of a bucket over dp */
     UPDATE_KINDS
 } update_kind;
 
@@ -24,7 +30,7 @@ typedef struct update_instruction {
     update_kind kind;
     const mega_axis *axis;      /* over whose ranks it communicates; NULL: it does not */
     int bucket;                 /* -1: none */
-    int number;                 /* of the tie, or of the optimizer's run */
+    int number;                 /* of the tie, the optimizer's run, its tensor, or the round */
     int first_param, end_param; /* end_param 0: no parameter in particular */
     int64_t count;              /* elements */
     bool is_packed;             /* UPDATE_SUM_PARTIAL: of several parameters, copied into one buffer */
@@ -40,6 +46,7 @@ struct mega_update {
     void *scratch;
     mega_update_step step;
     mega_request *gather;  /* [buckets] in progress, or zero */
+    mega_request *piece;   /* [2 ranks of dp] pieces of matrices in progress, or zero */
     int pending;           /* how many of them are in progress */
     double partial[3];     /* sums for the norm */
     mega_profile *profile; /* borrowed; NULL: runs are not profiled */
@@ -56,6 +63,18 @@ int64_t update_packed_elements(const mega_update *u);
 int64_t update_partial_elements(const mega_update *u, int i);
 /* Returns the elements of a tied parameter whose gradient this rank sums over the stages. */
 mega_range update_tied_range(const mega_update *u, int param);
+
+/* update_whole.c: the instructions of optimizers that need whole tensors. */
+bool update_exchanges_pieces(const mega_update *u); /* ranks hold slices of the gradients of matrices */
+size_t update_whole_scratch(const mega_update *u, const update_instruction *x);
+double update_flops(const mega_update *u, const update_instruction *x);
+/* Elements that this rank sends in the instruction. */
+double update_pieces_sent(const mega_update *u, const update_instruction *x);
+mega_status update_run_prepare(mega_update *u, const update_instruction *x);
+mega_status update_run_sum_tensors(mega_update *u, const update_instruction *x);
+mega_status update_run_collect(mega_update *u, const update_instruction *x);
+mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x);
+mega_status update_run_spread(mega_update *u, const update_instruction *x);
 
 /* update_cost.c, update_print.c */
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x);

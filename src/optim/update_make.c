@@ -146,6 +146,80 @@ static void make_norm(maker *m)
     emit(m, (update_instruction){.kind = UPDATE_CHECK, .bucket = -1});
 }
 
+/* Lamb: the norms of all tensors, which are sums over the ranks that hold pieces of them. */
+static void make_tensor_norms(maker *m)
+{
+    const mega_axis shards = mega_params_shards(m->u->params);
+    const int count = 2 * m->u->optimizer->num_tensors;
+    if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_TENSORS, &m->u->layout->dp, count);
+    make_small_sum(m, UPDATE_SUM_TENSORS, &m->u->layout->tp, count);
+}
+
+static void make_tensor(maker *m, update_kind kind, const mega_axis *axis, int tensor)
+{
+    const whole_tensor *t = &m->u->optimizer->tensor[tensor];
+    emit(m, (update_instruction){.kind = kind,
+                                 .axis = axis,
+                                 .bucket = mega_params_get(m->u->params, t->param)->bucket,
+                                 .number = tensor,
+                                 .first_param = t->param,
+                                 .end_param = t->param + 1,
+                                 .count = t->rows * t->cols});
+}
+
+/* The matrices that were dealt to this rank of dp, of one round or (-1) of all. Under tp their Gram matrices are summed. */
+static void make_own_matrices(maker *m, int round)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    for (int i = 0; i < o->num_tensors; i++) {
+        const whole_tensor *t = &o->tensor[i];
+        const bool sums = t->is_cut && mega_axis_has_others(&m->u->layout->tp);
+        if (t->is_matrix && t->owner == m->u->layout->dp.rank && (round < 0 || t->round == round))
+            make_tensor(m, UPDATE_ORTHOGONALIZE, sums ? &m->u->layout->tp : NULL, i);
+    }
+}
+
+static void make_round(maker *m, update_kind kind, int round)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    int64_t count = 0;
+    for (int i = 0; i < o->num_tensors; i++)
+        if (o->tensor[i].is_matrix && o->tensor[i].round == round) count += o->tensor[i].rows * o->tensor[i].cols;
+    emit(m,
+         (update_instruction){.kind = kind, .axis = &m->u->layout->dp, .bucket = -1, .number = round, .count = count});
+}
+
+/* Muon. If each rank has whole gradients, it orthogonalizes its matrices and then all ranks exchange the results.
+ * Otherwise one round after another brings the pieces of a matrix to each rank, so that it needs memory for one. */
+static void make_matrices(maker *m)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    if (!update_exchanges_pieces(m->u)) {
+        make_own_matrices(m, -1);
+        for (int i = 0; i < o->num_tensors && mega_axis_has_others(&m->u->layout->dp); i++)
+            if (o->tensor[i].is_matrix) make_tensor(m, UPDATE_SPREAD, &m->u->layout->dp, i);
+        return;
+    }
+    for (int round = 0; round < o->rounds; round++) {
+        make_round(m, UPDATE_COLLECT, round);
+        make_own_matrices(m, round);
+        make_round(m, UPDATE_SPREAD, round);
+    }
+}
+
+static void make_whole(maker *m)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    for (int i = 0; i < o->num_update; i++)
+        if (o->update[i].tensor >= 0)
+            emit(m, (update_instruction){.kind = UPDATE_PREPARE,
+                                         .bucket = o->update[i].bucket,
+                                         .number = i,
+                                         .count = o->update[i].end - o->update[i].begin});
+    if (optimizer_reach_of(o) == REACH_NORM) make_tensor_norms(m);
+    if (optimizer_reach_of(o) == REACH_MATRIX) make_matrices(m);
+}
+
 static void make_buffers(maker *m, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(m->u->params, bucket);
@@ -184,6 +258,7 @@ int update_make(const mega_update *u, update_instruction *list, int *first_appli
     make_small_sum(&m, UPDATE_SUM_LOSSES, &u->layout->pp, u->options.num_sums);
     *first_applied = m.count;
     make_norm(&m);
+    make_whole(&m);
     /* the next forward reads the last bucket first, so its gather starts first */
     for (int b = mega_params_num_buckets(u->params) - 1; b >= 0; b--) make_bucket(&m, b);
     return m.count;

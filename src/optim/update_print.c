@@ -13,6 +13,11 @@ const char *update_kind_name(update_kind kind)
         [UPDATE_NORM] = "norm",
         [UPDATE_SUM_NORM] = "norm_sum",
         [UPDATE_CHECK] = "check",
+        [UPDATE_PREPARE] = "states",
+        [UPDATE_SUM_TENSORS] = "tensor_sum",
+        [UPDATE_COLLECT] = "collect",
+        [UPDATE_ORTHOGONALIZE] = "orthogonalize",
+        [UPDATE_SPREAD] = "spread",
         [UPDATE_RUN] = "update",
         [UPDATE_BUFFER] = "statistics",
         [UPDATE_PUBLISH] = "bucket_gather",
@@ -35,7 +40,7 @@ static bool is_of_param(const mega_update *u, const update_instruction *x, int i
         return i >= x->first_param && i < x->end_param &&
                (!x->is_packed ||
                 (update_partial_elements(u, i) > 0 && update_partial_elements(u, i) <= update_packed_elements(u)));
-    if (x->kind != UPDATE_NORM && x->kind != UPDATE_RUN) return p->bucket == x->bucket;
+    if (x->kind != UPDATE_NORM && x->kind != UPDATE_RUN && x->kind != UPDATE_PREPARE) return p->bucket == x->bucket;
     const optimizer_run *r = x->kind == UPDATE_NORM ? &o->counted[x->number] : &o->update[x->number];
     return p->bucket == x->bucket && p->offset < r->end && p->offset + p->count > r->begin;
 }
@@ -63,12 +68,37 @@ static void print_run(const mega_update *u, const update_instruction *x, mega_bu
     if (r->lr_scale != 1) mega_buffer_printf(out, ", learning rate times %g", r->lr_scale);
 }
 
+static void print_round(const mega_update *u, const update_instruction *x, mega_buffer *out)
+{
+    if (x->end_param > 0) { /* one matrix, to all ranks */
+        print_params(u, x, out);
+        return;
+    }
+    int matrices = 0;
+    for (int i = 0; i < u->optimizer->num_tensors; i++)
+        matrices += u->optimizer->tensor[i].is_matrix && u->optimizer->tensor[i].round == x->number;
+    mega_buffer_printf(out, "round %d: %s of %d matri%s", x->number, x->kind == UPDATE_COLLECT ? "pieces" : "results",
+                       matrices, matrices == 1 ? "x" : "ces");
+}
+
+static void print_matrix(const mega_update *u, const update_instruction *x, mega_buffer *out)
+{
+    const whole_tensor *t = &u->optimizer->tensor[x->number];
+    print_params(u, x, out);
+    mega_buffer_printf(out, ", %lld x %lld, %.3f GFLOP", (long long)t->rows, (long long)t->cols,
+                       update_flops(u, x) * 1e-9);
+}
+
 static void print_details(const mega_update *u, const update_instruction *x, mega_buffer *out)
 {
     switch (x->kind) {
     case UPDATE_SUM_LOSSES: mega_buffer_puts(out, "losses and their weights"); break;
     case UPDATE_SUM_NORM: mega_buffer_puts(out, "squares, zeros, values that are not finite"); break;
     case UPDATE_CHECK: mega_buffer_puts(out, "loss and norm are finite; clip factor"); break;
+    case UPDATE_SUM_TENSORS: mega_buffer_puts(out, "squares of parameters and of their steps"); break;
+    case UPDATE_COLLECT:
+    case UPDATE_SPREAD: print_round(u, x, out); break;
+    case UPDATE_ORTHOGONALIZE: print_matrix(u, x, out); break;
     default: print_params(u, x, out);
     }
     if (x->kind == UPDATE_RUN) print_run(u, x, out);
@@ -100,6 +130,8 @@ mega_status mega_update_print(const mega_update *u, mega_buffer *out)
                        "sent MB", "of");
     for (int i = 0; i < u->count; i++) print_instruction(u, i, out);
     mega_update_cost_get(u, &c);
-    mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks\n", c.bytes * 1e-6, c.sent * 1e-6);
+    mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks", c.bytes * 1e-6, c.sent * 1e-6);
+    if (c.flops > 0) mega_buffer_printf(out, ", %.3f GFLOP", c.flops * 1e-9);
+    mega_buffer_puts(out, "\n");
     return mega_buffer_check(out, "the printed update program");
 }

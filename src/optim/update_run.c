@@ -11,7 +11,8 @@ static mega_status list_buckets(mega_update *u)
     const int buckets = mega_params_num_buckets(u->params);
     u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
     u->gather = mega_calloc((size_t)buckets + 1, sizeof *u->gather);
-    if (u->scope == NULL || u->gather == NULL)
+    u->piece = mega_calloc(2 * (size_t)u->layout->dp.size, sizeof *u->piece);
+    if (u->scope == NULL || u->gather == NULL || u->piece == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d buckets", buckets);
     for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
     return MEGA_OK;
@@ -57,6 +58,7 @@ void mega_update_destroy(mega_update *u)
     mega_free(u->list);
     mega_free(u->scope);
     mega_free(u->gather);
+    mega_free(u->piece);
     mega_free(u);
 }
 
@@ -78,6 +80,7 @@ static size_t scratch_of(const mega_update *u, const update_instruction *x)
     if (x->kind == UPDATE_SUM_TIED)
         return mega_comm_members_scratch(&u->options.tie[x->number].stages,
                                          mega_params_get(u->params, x->first_param)->count, acc);
+    if (x->kind >= UPDATE_PREPARE && x->kind <= UPDATE_SPREAD) return update_whole_scratch(u, x);
     return x->is_packed ? (size_t)x->count * mega_dtype_size(acc) : 0;
 }
 
@@ -208,10 +211,21 @@ static mega_status run_publish(mega_update *u, const update_instruction *x)
 }
 
 static run_instruction *const run_of[UPDATE_KINDS] = {
-    [UPDATE_SUM_TIED] = run_sum_tied,     [UPDATE_REDUCE] = run_reduce, [UPDATE_SUM_PARTIAL] = run_sum_partial,
-    [UPDATE_SUM_LOSSES] = run_sum_losses, [UPDATE_NORM] = run_norm,     [UPDATE_SUM_NORM] = run_sum_norm,
-    [UPDATE_CHECK] = run_check,           [UPDATE_RUN] = run_update,    [UPDATE_BUFFER] = run_buffer,
+    [UPDATE_SUM_TIED] = run_sum_tied,
+    [UPDATE_REDUCE] = run_reduce,
+    [UPDATE_SUM_PARTIAL] = run_sum_partial,
+    [UPDATE_SUM_LOSSES] = run_sum_losses,
+    [UPDATE_NORM] = run_norm,
+    [UPDATE_SUM_NORM] = run_sum_norm,
+    [UPDATE_CHECK] = run_check,
+    [UPDATE_RUN] = run_update,
+    [UPDATE_BUFFER] = run_buffer,
     [UPDATE_PUBLISH] = run_publish,
+    [UPDATE_PREPARE] = update_run_prepare,
+    [UPDATE_SUM_TENSORS] = update_run_sum_tensors,
+    [UPDATE_COLLECT] = update_run_collect,
+    [UPDATE_ORTHOGONALIZE] = update_run_orthogonalize,
+    [UPDATE_SPREAD] = update_run_spread,
 };
 
 static mega_status update_check_ready(const mega_update *u)
@@ -295,6 +309,7 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
     if (applies) {
         MEGA_TRY(mega_update_wait(u)); /* for gathers of the update before that no forward waited for */
         optimizer_norm_begin(u->optimizer, u->partial);
+        if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
     for (int i = applies ? u->first_applied : 0; i < end; i++) {

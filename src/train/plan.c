@@ -88,8 +88,10 @@ static void plan_update(const mega_update *u, mega_buffer *out)
     mega_update_cost cost;
     if (u == NULL) return;
     mega_update_cost_get(u, &cost);
-    mega_buffer_printf(out, "             update: %d instructions; %.4g MB read and written, %.4g MB sent\n",
+    mega_buffer_printf(out, "             update: %d instructions; %.4g MB read and written, %.4g MB sent",
                        mega_update_num_instructions(u), cost.bytes * 1e-6, cost.sent * 1e-6);
+    if (cost.flops > 0) mega_buffer_printf(out, ", %.4g GFLOP", cost.flops * 1e-9);
+    mega_buffer_puts(out, "\n");
 }
 
 static void plan_cost(const trainer *t, mega_buffer *out)

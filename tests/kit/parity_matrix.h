@@ -38,7 +38,7 @@ static const char *const matrix_words[MATRIX_FACTORS][COVER_LEVELS] = {
     [MATRIX_LOSS] = {"loss=token", "loss=micro"},
     [MATRIX_DECAY] = {"", "decay=constant", "decay=grows"},
     [MATRIX_LR] = {"", "lr=linear", "lr=cosine", "lr=root"},
-    [MATRIX_OPTIMIZER] = {"", "optimizer=sgd", "optimizer=ademamix", "optimizer=lion"},
+    [MATRIX_OPTIMIZER] = {"", "optimizer=sgd", "optimizer=lamb", "optimizer=muon"},
     [MATRIX_BATCH] = {"", "ramp=1"},
     [MATRIX_MICRO] = {"micro=1", "micro=2", "micro=4"},
     [MATRIX_THREADS] = {"", "threads=2"}};
@@ -80,8 +80,6 @@ static inline bool matrix_allows(const cover_row *r)
     if (level[MATRIX_RECOMPUTE] == 3 && tensor >= 0 &&
         (matrix_tensor[tensor].ranks == 1 || matrix_tensor[tensor].slabs))
         return false;
-    /* Lion moves a weight by the sign of a mean: where that is almost 0, a rounding of float decides. */
-    if (level[MATRIX_OPTIMIZER] == 3 && level[MATRIX_PRECISION] > 0) return false;
     if (level[MATRIX_OPTIMIZER] > 1 && level[MATRIX_PRECISION] == 3) return false; /* to keep the rows few */
     if (level[MATRIX_PRECISION] == 0 && level[MATRIX_THREADS] == 1) return false;  /* plain kernels use one thread */
     return stages < 0 || matrix_stages[stages].chunks == 1 || samples / together % matrix_stages[stages].ranks == 0;

@@ -154,6 +154,15 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     o->optimizer.alpha_steps = STEPS / 2;
     o->optimizer.warmup_steps = STEPS / 4;
     o->optimizer.weight_lr_power = 2;
+    o->optimizer.max_coeff = 10;
+    o->optimizer.min_coeff = 0.01;
+    o->optimizer.muon_momentum = 0.9;
+    o->optimizer.muon_nesterov = true;
+    o->optimizer.muon_split = s->decay == 1; /* Q, K and V together, or each for itself */
+    o->optimizer.muon_steps = 5;
+    o->optimizer.muon_coefficients = s->decay == 1 ? MEGA_MUON_QUINTIC : MEGA_MUON_SIMPLE;
+    o->optimizer.muon_scale = MEGA_MUON_SPECTRAL;
+    o->optimizer.muon_extra_scale = 0.2;
     o->per_token_loss = !s->mean_of_means;
     *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = rate, .decay = 14 * BATCH};
     if (r->style != MEGA_LR_CONSTANT) {

@@ -159,7 +159,7 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--fp16 --bf16",
                "--bf16 True (argument 12) and --fp16 True (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not implemented yet");
-    kit_refuse("plan", SHAPE "--optimizer muon", "\"muon\" is not implemented yet; implemented are adam, sgd");
+    kit_refuse("plan", SHAPE "--muon-tp-mode blockwise", "--muon-tp-mode blockwise is not implemented yet");
     kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not implemented yet");
     kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not implemented yet");
     kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer",

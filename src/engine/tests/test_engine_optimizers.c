@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TABLE = API_IDS * API_WIDTH };
+enum { TABLE = API_IDS * API_WIDTH, MATRIX = 4 * API_WIDTH * API_WIDTH };
 
 static char notes[4096];
 
@@ -27,8 +27,8 @@ static void need(mega_status st)
 
 static mega_status try_open(mega_engine **out, const char *json, const char *line)
 {
-    static char text[512], name[] = "program";
-    char *argv[32] = {name}, *rest = text;
+    static char text[768], name[] = "program";
+    char *argv[40] = {name}, *rest = text;
     int argc = 1;
     snprintf(text, sizeof text, "--micro-batch-size 1 --num-threads 2 --lr 0.01 --weight-decay 0.1 %s", line);
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
@@ -56,10 +56,16 @@ static void steps(mega_engine *e, int count)
 
 static void same_weights(mega_engine *a, mega_engine *b, const char *what)
 {
-    static float x[TABLE], y[TABLE];
-    need(mega_engine_get_param(a, "net.wte.weight", NULL, TABLE, x));
-    need(mega_engine_get_param(b, "net.wte.weight", NULL, TABLE, y));
-    if (memcmp(x, y, sizeof x) != 0) fail_msg("%s: the weights differ", what);
+    static const struct {
+        const char *name;
+        int64_t count;
+    } weights[] = {{"net.wte.weight", TABLE}, {"net.h.1.up.weight", MATRIX}, {"net.h.0.ln.weight", API_WIDTH}};
+    static float x[MATRIX], y[MATRIX];
+    for (size_t i = 0; i < MEGA_COUNT(weights); i++) {
+        need(mega_engine_get_param(a, weights[i].name, NULL, weights[i].count, x));
+        need(mega_engine_get_param(b, weights[i].name, NULL, weights[i].count, y));
+        if (memcmp(x, y, (size_t)weights[i].count * sizeof *x) != 0) fail_msg("%s: %s differs", what, weights[i].name);
+    }
 }
 
 /* More than the defaults of each row of the table, with which every row is tested as well. */
@@ -237,6 +243,11 @@ static void json_and_options_agree(void **state)
         {JSON("AdamWScheduleFree", "\"warmup_steps\": 2, \"r\": 0.5, \"weight_lr_power\": 1"),
          "--optimizer schedule_free_adamw --schedule-free-warmup-steps 2 --schedule-free-r 0.5 "
          "--schedule-free-weight-lr-power 1"},
+        {JSON("Lamb", "\"max_coeff\": 2, \"min_coeff\": 0.5, \"bias_correction\": false, \"eps_inside_sqrt\": true"),
+         "--optimizer lamb --lamb-max-coeff 2 --lamb-min-coeff 0.5 --no-adam-bias-correction --lamb-eps-inside-sqrt"},
+        {JSON("Muon", "\"momentum\": 0.75, \"muon_lr\": 0.02, \"adam_lr\": 0.005, \"ns_method\": \"gram\""),
+         "--optimizer muon --muon-momentum 0.75 --muon-nesterov --muon-no-split-qkv --muon-coefficient-type simple "
+         "--muon-scale-mode shape_scaling --muon-lr 0.02 --adam-lr 0.005"},
     };
     (void)state;
     for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
@@ -256,9 +267,13 @@ static void options_of_other_optimizers(void **state)
     assert_int_equal(try_open(&e, NULL, "--optimizer sgd --sgd-nesterov --sgd-momentum 0"), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "needs a momentum above 0 and no dampening; found 0 and 0"));
     assert_int_equal(try_open(&e, NULL, "--optimizer sgd --sgd-nesterov --sgd-dampening 0.5"), MEGA_ERR_USAGE);
-    assert_int_equal(try_open(&e, NULL, "--optimizer muon"), MEGA_ERR_USAGE);
-    assert_non_null(strstr(mega_error_message(), "\"muon\" is not implemented yet"));
-    assert_int_equal(try_open(&e, JSON("Lamb", ""), ""), MEGA_ERR_UNSUPPORTED);
+    assert_int_equal(try_open(&e, NULL, "--optimizer lamb --lamb-min-coeff 2 --lamb-max-coeff 1"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "give a smallest ratio that is not"));
+    assert_int_equal(try_open(&e, JSON("OneBitLamb", ""), ""), MEGA_ERR_UNSUPPORTED);
+    e = open_engine(NULL, "--optimizer muon --sgd-momentum 0.5 --lamb-max-coeff 2.5");
+    assert_non_null(strstr(notes, "--sgd-momentum 0.5 (argument 11) has no effect with --optimizer muon (argument 9)"));
+    assert_non_null(strstr(notes, "--lamb-max-coeff 2.5 (argument 13) has no effect"));
+    mega_engine_destroy(e);
     e = open_engine(NULL, "--optimizer lion --adam-eps 1e-3 --no-decoupled-weight-decay");
     assert_non_null(strstr(notes, "(argument 11) has no effect with --optimizer lion (argument 9)"));
     assert_non_null(strstr(notes, "whose weight decay is never part of the gradient"));

@@ -13,11 +13,19 @@ static const struct {
     mega_layout_sizes layout;
     int zero;
     bool sequence_parallel;
+    mega_optimizer_kind optimizer;
 } layouts[] = {
-    {"one rank", {0}, 0, false},
-    {"dp 2, ZeRO 1, rank 1", {.planned_ranks = 2, .planned_rank = 1}, 1, false},
-    {"dp 2, tp 2 with sequence parallelism, ZeRO 3, rank 0", {.tp = 2, .planned_ranks = 4}, 3, true},
-    {"pp 2 with tied embeddings, rank 0", {.pp = 2, .planned_ranks = 2}, 0, false},
+    {"one rank", {0}, 0, false, MEGA_OPTIMIZER_ADAM},
+    {"dp 2, ZeRO 1, rank 1", {.planned_ranks = 2, .planned_rank = 1}, 1, false, MEGA_OPTIMIZER_ADAM},
+    {"dp 2, tp 2 with sequence parallelism, ZeRO 3, rank 0",
+     {.tp = 2, .planned_ranks = 4},
+     3,
+     true,
+     MEGA_OPTIMIZER_ADAM},
+    {"pp 2 with tied embeddings, rank 0", {.pp = 2, .planned_ranks = 2}, 0, false, MEGA_OPTIMIZER_ADAM},
+    {"Lamb, dp 2, tp 2, ZeRO 1, rank 0", {.tp = 2, .planned_ranks = 4}, 1, false, MEGA_OPTIMIZER_LAMB},
+    {"Muon, dp 2, rank 0", {.planned_ranks = 2}, 0, false, MEGA_OPTIMIZER_MUON},
+    {"Muon, dp 2, tp 2, ZeRO 2, rank 0", {.tp = 2, .planned_ranks = 4}, 2, false, MEGA_OPTIMIZER_MUON},
 };
 
 /* Returns the number of data-parallel ranks. */
@@ -38,6 +46,9 @@ static void print_all(mega_buffer *out)
         o.layout = layouts[i].layout;
         o.zero_stage = layouts[i].zero;
         o.bucket_elements = 4000;
+        o.optimizer.kind = layouts[i].optimizer;
+        o.optimizer.max_coeff = 1;
+        o.optimizer.muon_steps = 5;
         o.batch.micro_step = data_parallel(&o.layout);
         if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
         mega_buffer_printf(out, "%s# %s\n", i > 0 ? "\n" : "", layouts[i].title);

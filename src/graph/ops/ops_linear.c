@@ -13,6 +13,7 @@ mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table)
 {
     instruction op = {.kind = OP_LINEAR, .in = {[LINEAR_X] = x.id, [LINEAR_WEIGHT] = table.id}, .attr = {.wide = true}};
+    mega_graph_note_table(g, table);
     return mega_graph_emit(g, &op);
 }
 

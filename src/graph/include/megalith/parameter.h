@@ -63,6 +63,7 @@ typedef struct mega_param {
     double buffer_momentum;
     int64_t buffer_samples;
     bool is_frozen; /* not trained: no update, no moments, left out of norms */
+    bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
     mega_tie tie;
     int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
     bool is_shared; /* several layers request it; with ZeRO 3 it has a bucket of its own */
@@ -127,6 +128,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
  * bucket with earlier parameters, because each program exchanges its own buckets as soon as it is done with them. */
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
+void mega_params_note_table(mega_params *p, int index);       /* sets is_table */
 /* Returns the index of the parameter that has rows in this checkpoint tensor, or -1; *out_file receives the number of
  * the tensor among those of the parameter. */
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file);

@@ -25,8 +25,25 @@ typedef enum mega_optimizer_kind {
     MEGA_OPTIMIZER_LION,
     MEGA_OPTIMIZER_ADEMAMIX,
     MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW,
+    MEGA_OPTIMIZER_LAMB,
+    MEGA_OPTIMIZER_MUON,
     MEGA_OPTIMIZER_KINDS
 } mega_optimizer_kind;
+
+/* Coefficients of Muon's Newton-Schulz iteration, with the names of Megatron-LM. */
+typedef enum mega_muon_coefficients {
+    MEGA_MUON_SIMPLE,
+    MEGA_MUON_QUINTIC,
+    MEGA_MUON_POLAR_EXPRESS,
+    MEGA_MUON_CANS
+} mega_muon_coefficients;
+
+/* The factor on Muon's update of a matrix [out, in]. */
+typedef enum mega_muon_scale {
+    MEGA_MUON_SPECTRAL,      /* sqrt(max(out, in)) */
+    MEGA_MUON_UNIT_RMS_NORM, /* sqrt(out / in) */
+    MEGA_MUON_SHAPE_SCALING  /* sqrt(max(1, out / in)) */
+} mega_muon_scale;
 
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
@@ -44,8 +61,18 @@ typedef struct mega_optimizer_options {
     int64_t alpha_steps;        /* AdEMAMix: updates in which beta3 and alpha reach these values; 0: at once */
     int64_t warmup_steps;       /* schedule-free AdamW: updates in which the learning rate grows to the schedule's */
     double r, weight_lr_power;  /* schedule-free AdamW: update k counts k^r * (largest rate so far)^weight_lr_power */
-    bool plain;                 /* use the plain kernels, which define the update (always used for f64) */
-    mega_team *team;            /* borrowed; NULL: one thread */
+    double max_coeff, min_coeff; /* Lamb: limits of the trust ratio; also beta1, beta2 and eps */
+    bool eps_inside_sqrt;        /* Lamb: sqrt(v + eps) instead of sqrt(v) + eps */
+    double muon_momentum;        /* Muon: of matrices. Everything else is updated by Adam, with its options */
+    bool muon_nesterov;
+    bool muon_split; /* each part of a parameter, such as Q, K and V, is a matrix of its own */
+    int64_t muon_steps;
+    mega_muon_coefficients muon_coefficients;
+    mega_muon_scale muon_scale;
+    double muon_extra_scale;
+    double muon_lr, adam_lr; /* Muon: factors on the learning rate, of matrices and of the rest; 0 means 1 */
+    bool plain;              /* use the plain kernels, which define the update (always used for f64) */
+    mega_team *team;         /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */
@@ -65,8 +92,11 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,
  * "momentum_buffer" for SGD (torch's names), the states of a row. They have the acc dtype and mega_params_owned elements
- * of the parameter; NULL for a frozen parameter, which has none. */
+ * of the parameter; NULL for a parameter that has none of this name: a frozen one, and with Muon a matrix has only a
+ * "momentum_buffer", which the rest does not have. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
+/* Whether parameters with this record have the moment; the record may be that of another rank. */
+bool mega_optimizer_has_moment(const mega_optimizer *o, int moment, const mega_param *p);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
 /* Get and set the number of updates made so far, the k of Adam's bias correction. Set it when moments are loaded. */

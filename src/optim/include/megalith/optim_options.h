@@ -33,6 +33,14 @@ typedef struct mega_optim_options {
     int64_t ademamix_steps;
     int64_t schedule_free_warmup_steps;
     double schedule_free_r, schedule_free_weight_lr_power;
+    double lamb_max_coeff, lamb_min_coeff;
+    bool lamb_eps_inside_sqrt;
+    double muon_momentum, muon_extra_scale_factor;
+    bool muon_nesterov, muon_split_qkv;
+    int64_t muon_num_ns_steps;
+    mega_muon_coefficients muon_coefficient_type;
+    mega_muon_scale muon_scale_mode;
+    double muon_lr, adam_lr;                                   /* NAN: lr */
     double clip_grad;                                          /* 0: no clipping */
     double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
     mega_weight_decay_style weight_decay_incr_style;

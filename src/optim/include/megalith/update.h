@@ -89,6 +89,7 @@ void mega_update_profile(mega_update *u, mega_profile *profile);
 mega_status mega_update_print(const mega_update *u, mega_buffer *out);
 typedef struct mega_update_cost {
     double bytes, sent; /* read and written in memory; sent to other ranks */
+    double flops;       /* of matrix products: Muon's */
 } mega_update_cost;
 void mega_update_cost_get(const mega_update *u, mega_update_cost *out); /* of all instructions on this rank */
 

@@ -1,0 +1,40 @@
+/* Muon (muon.c) and its Newton-Schulz iteration (newton_schulz.c); the enums number the options of rows. */
+#ifndef MEGALITH_MUON_H
+#define MEGALITH_MUON_H
+
+#include "elementwise.h"
+#include "megalith/comm.h"
+#include "optimizer_row.h"
+#include "whole_tensors.h"
+
+/* The first are Adam's, so that its function reads them. */
+enum { MUON_MOMENTUM = ADAM_OPTIONS, MUON_NESTEROV, MUON_STEPS, MUON_COEFFICIENTS, MUON_SCALE, MUON_EXTRA_SCALE };
+enum { LAMB_BETA1, LAMB_BETA2, LAMB_EPS, LAMB_MOST, LAMB_LEAST, LAMB_NO_BIAS_CORRECTION, LAMB_EPS_INSIDE };
+enum { MUON_MOST_STEPS = 99 };
+
+/* The factor on the orthogonalized matrix [rows, cols]. */
+double muon_scale(mega_muon_scale mode, double rows, double cols);
+
+/* One orthogonalization. Its scratch: two matrices, two Gram matrices, and what the products need. */
+typedef struct newton_schulz {
+    mega_team *team;
+    bool plain; /* use the plain product */
+    mega_dtype acc;
+    int64_t rows, cols;    /* of this rank's part */
+    bool by_columns;       /* the Gram matrix is X'X, over columns; otherwise XX' */
+    const mega_axis *sums; /* over whose ranks Gram matrices are added; NULL: the matrix is not cut */
+    int64_t steps;
+    mega_muon_coefficients coefficients;
+    char *scratch; /* newton_schulz_scratch bytes, aligned to 64 */
+} newton_schulz;
+
+newton_schulz newton_schulz_of(const whole_tensor *t, const mega_layout *layout, mega_dtype acc);
+size_t newton_schulz_scratch(const newton_schulz *n);
+double newton_schulz_flops(const newton_schulz *n); /* of the products */
+/* The matrix in the scratch that may be `in`: a caller puts the pieces of other ranks together there. */
+void *newton_schulz_matrix(const newton_schulz *n);
+/* Collective over `sums`. Writes an approximation of U V' to *out, where in = U S V'; in and *out may be the same
+ * memory. If *out is NULL, it receives an address in the scratch. */
+mega_status newton_schulz_run(const newton_schulz *n, const void *in, void **out);
+
+#endif

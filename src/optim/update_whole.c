@@ -1,0 +1,172 @@
+/* Instructions of the update program for optimizers that need whole tensors: Lamb's sums, Muon's matrices. */
+#include "muon.h"
+#include "update_impl.h"
+
+#include <string.h>
+
+static size_t element_size(const mega_update *u)
+{
+    return mega_dtype_size(mega_params_acc_dtype(u->params));
+}
+
+static bool is_sharded(const mega_update *u)
+{
+    const mega_axis shards = mega_params_shards(u->params);
+    return mega_axis_has_others(&shards);
+}
+
+bool update_exchanges_pieces(const mega_update *u)
+{
+    return optimizer_reach_of(u->optimizer) == REACH_MATRIX && is_sharded(u);
+}
+
+static const whole_tensor *tensor_at(const mega_update *u, int number)
+{
+    return &u->optimizer->tensor[number];
+}
+
+static newton_schulz schulz_of(const mega_update *u, const whole_tensor *t)
+{
+    const mega_optimizer *o = u->optimizer;
+    newton_schulz n = newton_schulz_of(t, u->layout, mega_params_acc_dtype(u->params));
+    n.team = o->options.team;
+    n.plain = o->options.plain;
+    n.steps = o->options.muon_steps;
+    n.coefficients = o->options.muon_coefficients;
+    n.scratch = u->scratch;
+    return n;
+}
+
+/* Collecting and spreading use the scratch of the matrix that this rank orthogonalizes in between. */
+size_t update_whole_scratch(const mega_update *u, const update_instruction *x)
+{
+    if (x->kind != UPDATE_ORTHOGONALIZE) return 0;
+    const newton_schulz n = schulz_of(u, tensor_at(u, x->number));
+    return newton_schulz_scratch(&n);
+}
+
+double update_flops(const mega_update *u, const update_instruction *x)
+{
+    const newton_schulz n = schulz_of(u, tensor_at(u, x->number));
+    return newton_schulz_flops(&n);
+}
+
+static void *gradient_at(const mega_update *u, const whole_tensor *t, int64_t element)
+{
+    return mega_params_grad_at(u->params, mega_params_get(u->params, t->param)->bucket, element);
+}
+
+/* ---- elements ---- */
+
+static mega_optimizer_call call_of(const mega_update *u)
+{
+    const mega_update_step *s = &u->step;
+    return (mega_optimizer_call){
+        .lr = s->lr, .weight_decay = s->weight_decay, .grad_factor = s->grad_factor, .update = s->update};
+}
+
+mega_status update_run_prepare(mega_update *u, const update_instruction *x)
+{
+    const mega_optimizer_call call = call_of(u);
+    optimizer_run_prepare(u->optimizer, x->number, &call);
+    return MEGA_OK;
+}
+
+mega_status update_run_sum_tensors(mega_update *u, const update_instruction *x)
+{
+    return mega_comm_all_reduce(x->axis->comm, "norms of tensors", u->optimizer->tensor_sum, x->count, MEGA_F64,
+                                MEGA_REDUCE_SUM);
+}
+
+/* ---- matrices ---- */
+
+mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x)
+{
+    const whole_tensor *t = tensor_at(u, x->number);
+    const newton_schulz n = schulz_of(u, t);
+    if (update_exchanges_pieces(u)) {
+        void *result = NULL;
+        MEGA_TRY(newton_schulz_run(&n, newton_schulz_matrix(&n), &result));
+        /* the round's spread sends it from there */
+        if (result != newton_schulz_matrix(&n))
+            memcpy(newton_schulz_matrix(&n), result, (size_t)(t->rows * t->cols) * element_size(u));
+        return MEGA_OK;
+    }
+    void *gradient = gradient_at(u, t, whole_tensors_range(u->params, t).first);
+    return newton_schulz_run(&n, gradient, &gradient);
+}
+
+/* Starts the messages of one matrix of a round: its pieces go to the rank that it was dealt to, or back. That rank has
+ * the matrix in its scratch, the others have the pieces in place of their gradients. */
+static mega_status start_matrix(mega_update *u, const whole_tensor *t, bool collects, int *requests)
+{
+    mega_comm *dp = u->layout->dp.comm;
+    const int own = u->layout->dp.rank;
+    const int64_t size = (int64_t)element_size(u), begin = whole_tensors_range(u->params, t).first;
+    for (int r = 0; r < u->layout->dp.size; r++) {
+        const mega_range piece = whole_tensors_piece(u->params, t, r);
+        if (piece.count == 0 || (r != own && t->owner != own)) continue;
+        const newton_schulz n = schulz_of(u, t);
+        void *whole = t->owner == own ? (char *)newton_schulz_matrix(&n) + (piece.first - begin) * size : NULL;
+        void *part = r == own ? gradient_at(u, t, piece.first) : NULL;
+        if (r == t->owner) { /* this rank's own piece */
+            memcpy(collects ? whole : part, collects ? part : whole, (size_t)(piece.count * size));
+            continue;
+        }
+        const int peer = r == own ? t->owner : r;
+        void *data = r == own ? part : whole;
+        mega_request *request = &u->piece[(*requests)++];
+        if ((r == own) == collects)
+            MEGA_TRY(mega_comm_send_start(dp, "pieces of matrices", peer, data, piece.count * size, request));
+        else
+            MEGA_TRY(mega_comm_receive_start(dp, "pieces of matrices", peer, data, piece.count * size, request));
+    }
+    return MEGA_OK;
+}
+
+static mega_status exchange_round(mega_update *u, int round, bool collects)
+{
+    const mega_optimizer *o = u->optimizer;
+    int requests = 0;
+    mega_status st = MEGA_OK;
+    for (int i = 0; i < o->num_tensors && st == MEGA_OK; i++)
+        if (o->tensor[i].is_matrix && o->tensor[i].round == round)
+            st = start_matrix(u, &o->tensor[i], collects, &requests);
+    for (int i = 0; i < requests; i++) { /* also after a failure, so that none is left */
+        const mega_status now = mega_comm_wait(&u->piece[i]);
+        if (st == MEGA_OK) st = now;
+    }
+    return st;
+}
+
+mega_status update_run_collect(mega_update *u, const update_instruction *x)
+{
+    return exchange_round(u, x->number, true);
+}
+
+mega_status update_run_spread(mega_update *u, const update_instruction *x)
+{
+    if (update_exchanges_pieces(u)) return exchange_round(u, x->number, false);
+    const whole_tensor *t = tensor_at(u, x->number);
+    void *gradient = gradient_at(u, t, whole_tensors_range(u->params, t).first);
+    return mega_comm_broadcast(x->axis->comm, "orthogonalized matrices", gradient, x->count * (int64_t)element_size(u),
+                               t->owner);
+}
+
+/* ---- costs ---- */
+
+double update_pieces_sent(const mega_update *u, const update_instruction *x)
+{
+    const int own = u->layout->dp.rank;
+    double sent = 0;
+    if (!update_exchanges_pieces(u))
+        return tensor_at(u, x->number)->owner == own ? (double)x->count * (u->layout->dp.size - 1) : 0;
+    for (int i = 0; i < u->optimizer->num_tensors; i++) {
+        const whole_tensor *t = tensor_at(u, i);
+        if (!t->is_matrix || t->round != x->number) continue;
+        const int64_t held = whole_tensors_piece(u->params, t, own).count;
+        if (t->owner != own && x->kind == UPDATE_COLLECT) sent += (double)held;
+        if (t->owner == own && x->kind == UPDATE_SPREAD) sent += (double)(t->rows * t->cols - held);
+    }
+    return sent;
+}

@@ -1,0 +1,34 @@
+/* Tensors as optimizers see them that need whole ones (optimizer_table.c: Lamb their norms, Muon matrices). */
+#ifndef MEGALITH_WHOLE_TENSORS_H
+#define MEGALITH_WHOLE_TENSORS_H
+
+#include "megalith/parameter.h"
+
+/* A tensor: a parameter, or some of its parts that are consecutive in memory. */
+typedef struct whole_tensor {
+    int param;
+    int64_t first;      /* its first element in this rank's slice of the parameter */
+    int64_t rows, cols; /* in that slice */
+    int64_t whole[2];   /* over all ranks of tp */
+    bool is_matrix;     /* Muon orthogonalizes it */
+    bool is_cut;        /* over tp, along cut_dim */
+    int cut_dim;
+    double flops;     /* of its orthogonalization on this rank */
+    int owner, round; /* of a matrix: the rank of dp that orthogonalizes it, and when */
+} whole_tensor;
+
+/* Writes the tensors of the trained parameters, in the order of parameters and of memory, to list (NULL: only counts).
+ * Parts of a parameter that are separate in the checkpoint are separate tensors; with `splits` all parts of a matrix are.
+ * Parts along the columns stay together. */
+int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list);
+/* Whether Muon orthogonalizes the parameter: a matrix, but no table of an embedding or a head. Reads only the record. */
+bool whole_tensors_is_matrix(const mega_param *p);
+/* Deals the matrices to `ranks` ranks so that each has about the same work: the most expensive first, each to the rank
+ * that has the least work. *out_rounds receives the number of rounds: in each, every rank has one matrix or none. */
+mega_status whole_tensors_deal(whole_tensor *list, int count, int ranks, int *out_rounds);
+
+/* Elements of the flat buffers that a tensor has here, and those of them in the slice of rank `rank` of the shards. */
+mega_range whole_tensors_range(const mega_params *params, const whole_tensor *t);
+mega_range whole_tensors_piece(const mega_params *params, const whole_tensor *t, int rank);
+
+#endif
