@@ -2,7 +2,8 @@
  *
  *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
  *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, f32, bf16, f16,
- *                                           B=, T=, dropout=, accumulate= (micro-batches of B rows per step), threads=
+ *                                           B=, T=, dropout=, accumulate= (micro-batches of B rows per step), threads=,
+ *                                           muon or lamb instead of AdamW
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
  *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
  *                                           the micro-batch of a data-parallel rank. Prints the line that serve answers
@@ -44,6 +45,7 @@ typedef struct shape {
     int64_t layers, hidden, heads, vocab, batch, seq, accumulate, tp, pp, first, zero, sp;
     double dropout;
     mega_dtype dtype;
+    mega_optimizer_kind optimizer;
 } shape;
 
 static const shape small = {.name = "small",
@@ -108,6 +110,7 @@ static void configure(runner *r)
     cfg->train.engine.optim.lr = 1e-4;
     cfg->train.engine.optim.lr_decay_style = MEGA_LR_CONSTANT;
     cfg->train.engine.optim.adam_beta2 = 0.95;
+    cfg->train.engine.optim.optimizer = s->optimizer;
     cfg->train.engine.optim.weight_decay = cfg->train.engine.optim.start_weight_decay =
         cfg->train.engine.optim.end_weight_decay = 0.1;
     cfg->train.engine.backend.params_dtype = s->dtype;
@@ -272,6 +275,10 @@ static bool read_word(shape *s, const char *word)
         s->dtype = MEGA_BF16;
     else if (strcmp(word, "f16") == 0)
         s->dtype = MEGA_F16;
+    else if (strcmp(word, "muon") == 0)
+        s->optimizer = MEGA_OPTIMIZER_MUON;
+    else if (strcmp(word, "lamb") == 0)
+        s->optimizer = MEGA_OPTIMIZER_LAMB;
     else if (value == NULL)
         return false;
     else if (word[0] == 'B')

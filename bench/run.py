@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
-usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout memory
+usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout optimizer memory
                                    tokenizer train_tokenizer preprocess start llmc scale
                                    (scale_dp, scale_tp, ...) comm deepspeed layouts
                                    noise (noise_t64 noise_t256 noise_small noise_ranks noise_before), and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
@@ -346,6 +346,21 @@ def dropout():
            disturbed_text(disturbed), costs)
 
 
+def optimizer():
+    """Updates alone (bench_optimizer.c), then whole steps with Muon over those with AdamW: on one rank, and on two of dp."""
+    of_program("optimizer")
+    words = ["124m", "B=4", "T=1024", "f32"]
+    rounds, disturbed = two_of_ours(words, [*words, "muon"], 1)
+    ratios = [r[1] / r[0] for r in rounds]
+    record("step_124m_muon_of_adamw", statistics.median(ratios), "", "fp32, B=4, T=1024, target 1.40" + disturbed_text(disturbed), ratios)
+    launcher = ranks.Launcher(sys.modules["__main__"])
+    shape = ["124m", "B=2", "T=1024", "f32", "threads=1"]
+    rounds, disturbed = interleave([lambda: launcher.once(2, shape)[0], lambda: launcher.once(2, [*shape, "muon"])[0]], repeats=min(REPEATS, 3))
+    ratios = [r[1] / r[0] for r in rounds]
+    record("step_124m_muon_of_adamw_dp2", statistics.median(ratios), "", "fp32, 2 ranks of one thread, B=2 each, T=1024, target 1.25" +
+           disturbed_text(disturbed), ratios)
+
+
 # ---- commands ----
 
 def command_run(command, **more):
@@ -428,7 +443,8 @@ STEPS = {"step_small": (step_small, ["step_small_of_torch"]),
          "step_fp32": (lambda: step_t1024("f32"), ["step_124m_fp32_of_peak", "step_124m_fp32_of_torch"]),
          "step_bf16": (lambda: step_t1024("bf16"), ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
 GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
-          "dropout": (dropout, ["step_124m_dropout_cost_percent"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
+          "dropout": (dropout, ["step_124m_dropout_cost_percent"]),
+          "optimizer": (optimizer, ["step_124m_muon_of_adamw", "step_124m_muon_of_adamw_dp2"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
 
