@@ -1,7 +1,7 @@
 /* Tests checkpoints over ranks, in double with the plain kernels.
  *
- *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N]    runs half of the steps, then saves
- *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [tp=N] [pp=N] [zero=N]
+ *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1]    runs half of the steps, then saves
+ *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [tp=N] [pp=N] [zero=N] [muon=1]
  *       loads each folder: saving it again in this layout must give the same bytes, and the second half of the steps
  *       must have the losses of an uninterrupted run on one rank, which this program computes itself */
 #include "engine_run.h"
@@ -24,7 +24,7 @@ static void need(mega_status st)
 }
 
 typedef struct setting {
-    int tp, pp, zero;
+    int tp, pp, zero, muon;
 } setting;
 
 static setting read_setting(int argc, char **argv, int from)
@@ -33,7 +33,7 @@ static setting read_setting(int argc, char **argv, int from)
     const struct {
         const char *name;
         int *number;
-    } known[] = {{"tp=", &s.tp}, {"pp=", &s.pp}, {"zero=", &s.zero}};
+    } known[] = {{"tp=", &s.tp}, {"pp=", &s.pp}, {"zero=", &s.zero}, {"muon=", &s.muon}};
     for (int i = from; i < argc; i++) {
         size_t k = 0;
         while (k < sizeof known / sizeof *known && strncmp(argv[i], known[k].name, strlen(known[k].name)) != 0) k++;
@@ -61,6 +61,13 @@ static void open_run(run *r, const setting *s, mega_world *world)
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     mega_engine_options o = engine_run_options(BATCH, 1, 3e-4);
     o.compute = MEGA_F64;
+    if (s->muon) {
+        o.optimizer.kind = MEGA_OPTIMIZER_MUON;
+        o.optimizer.muon_momentum = 0.9;
+        o.optimizer.muon_split = true;
+        o.optimizer.muon_steps = 5;
+        o.optimizer.muon_extra_scale = 0.2;
+    }
     o.world = world;
     o.layout.tp = tp;
     o.layout.pp = pp;

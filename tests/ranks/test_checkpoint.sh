@@ -12,25 +12,32 @@ fail() {
 }
 layouts=("1" "2" "2 tp=2" "2 pp=2" "4 tp=2 zero=1" "4 pp=2 tp=2" "4 pp=2 zero=1" "2 zero=3") # ranks; the settings of ranks_checkpoint
 [ "${MEGA_MATRIX:-full}" = full ] || layouts=("1" "2 tp=2" "4 pp=2 tp=2" "4 pp=2 zero=1" "2 zero=3")
-from=
-for i in "${!layouts[@]}"; do
-    # shellcheck disable=SC2086  # a list of words
-    set -- ${layouts[i]}
-    n=$1
+each_from_each() { # prefix of the folders, layouts
+    local name=$1 from= i n log
     shift
-    ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" save "saved$i" "$@" >log 2>&1 </dev/null || fail "save: ${layouts[i]}: $(cat log)"
-    from=$from${from:+,}saved$i
-done
-for i in "${!layouts[@]}"; do
-    # shellcheck disable=SC2086
-    set -- ${layouts[i]}
-    n=$1
-    shift
-    ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" resume "$from" "again$i" "$@" >log 2>&1 </dev/null || fail "resume: ${layouts[i]}: $(cat log)"
-    [ "$(ls "again$i")" = "iter_0000003
-latest_checkpointed_iteration.txt" ] || fail "left behind: $(ls "again$i")"
-    echo "ok: ${layouts[i]}: saves, and goes on from all"
-done
+    local layouts=("$@")
+    for i in "${!layouts[@]}"; do
+        # shellcheck disable=SC2086  # a list of words
+        set -- ${layouts[i]}
+        n=$1
+        shift
+        ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" save "$name$i" "$@" >log 2>&1 </dev/null || fail "save: ${layouts[i]}: $(cat log)"
+        from=$from${from:+,}$name$i
+    done
+    for i in "${!layouts[@]}"; do
+        # shellcheck disable=SC2086
+        set -- ${layouts[i]}
+        n=$1
+        shift
+        ranks "$n" "$MEGA_BUILD/tests/ranks_checkpoint" resume "$from" "again$name$i" "$@" >log 2>&1 </dev/null || fail "resume: ${layouts[i]}: $(cat log)"
+        [ "$(ls "again$name$i")" = "iter_0000003
+latest_checkpointed_iteration.txt" ] || fail "left behind: $(ls "again$name$i")"
+        echo "ok: ${layouts[i]}: saves, and goes on from all"
+    done
+}
+each_from_each saved "${layouts[@]}"
+# Muon, whose states are those of matrices and those of the rest
+each_from_each muon "1 muon=1" "4 tp=2 zero=1 muon=1" "2 zero=3 muon=1" "4 pp=2 muon=1"
 
 # A plain Hugging Face folder, whose vocabulary has no padding, can be loaded in any layout.
 for i in $(seq 1 200); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
