@@ -41,13 +41,24 @@ not_printed() { # PAGE LOG
             sub(/ $/, "", text)
             return text
         }
+        # Whether the text consists of the pieces of `wanted` in their order, with anything in place of each "…".
+        function shows(text, wanted,    n, i, piece, at) {
+            n = split(wanted, piece, / ?… ?/)
+            if (n == 1) return text == wanted
+            if (index(text, piece[1]) != 1) return 0
+            for (i = 1; i <= n; i++) {
+                if (piece[i] == "") continue
+                if ((at = index(text, piece[i])) == 0) return 0
+                text = substr(text, at + length(piece[i]))
+            }
+            return piece[n] == "" || text == ""
+        }
         FNR == NR { line[count++] = plain($0); next }
         /^```text$/ { on = 1; next }
         /^```/ { on = 0 }
         on && $0 != "..." {
             wanted = plain($0)
-            is_cut = sub(/ ?…$/, "", wanted)
-            for (i = 0; i < count; i++) if (is_cut ? index(line[i], wanted) == 1 : line[i] == wanted) next
+            for (i = 0; i < count; i++) if (shows(line[i], wanted)) next
             print "not printed: " $0
         }' "$2" "$1"
 }
