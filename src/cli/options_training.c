@@ -19,7 +19,6 @@ static const mega_option_row training_rows[] = {
     {RENAMED("checkpoint-num-layers", MEGA_OPTION_INT, "recompute-num-layers", "it is --recompute-num-layers")},
     {RENAMED("activations-checkpoint-method", MEGA_OPTION_STRING, "recompute-granularity=full;recompute-method", "it is --recompute-granularity full --recompute-method"), .choices = "uniform|block"},
     {RENAMED("activations-checkpoint-num-layers", MEGA_OPTION_INT, "recompute-num-layers", "it is --recompute-num-layers")},
-    {LATER("train-tokens", MEGA_OPTION_INT, NULL, "use --train-samples N with N = tokens / sequence length")},
     {IDLE("exit-signal-handler", MEGA_OPTION_FLAG, NULL, "SIGTERM and Ctrl-C are answered by a save in any case")},
     {IDLE("no-masked-softmax-fusion", MEGA_OPTION_OFF, NULL, FUSED), .dest = "masked_softmax_fusion"},
     {IDLE("no-bias-gelu-fusion", MEGA_OPTION_OFF, NULL, FUSED), .dest = "bias_gelu_fusion"},
@@ -74,8 +73,6 @@ static const mega_option_row learning_rows[] = {
     {RENAMED("warmup", MEGA_OPTION_FLOAT, "lr-warmup-fraction", "it is --lr-warmup-fraction")},
     {RENAMED("override-lr-scheduler", MEGA_OPTION_FLAG, "override-opt_param-scheduler", "it is --override-opt_param-scheduler")},
     {RENAMED("use-checkpoint-lr-scheduler", MEGA_OPTION_FLAG, "use-checkpoint-opt_param-scheduler", "it is --use-checkpoint-opt_param-scheduler")},
-    {LATER("lr-decay-tokens", MEGA_OPTION_INT, NULL, "use --lr-decay-samples N with N = tokens / sequence length")},
-    {LATER("lr-warmup-tokens", MEGA_OPTION_INT, NULL, "use --lr-warmup-samples N with N = tokens / sequence length")},
 };
 const mega_option_section cli_other_learning_section = MEGA_SECTION("learning rate", learning_rows);
 

@@ -173,6 +173,7 @@ static void refuse_others(mega_train_options *cfg)
         const char *dest, *instead;
     } other[] = {
         {"train_samples", "give --num_train_epochs or --max_train_steps"},
+        {"train_tokens", "give --num_train_epochs or --max_train_steps"},
         {"rampup_batch_size", "the steps of an epoch have one batch size"},
         {"skip_train", "megalith tasks --task LM_LOSS evaluates a model"},
         {"eval_interval", "the validation data are evaluated after each epoch"},

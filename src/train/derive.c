@@ -34,11 +34,49 @@ static void derive_profile(mega_train_options *cfg)
             folder == NULL ? "trace.json" : mega_options_text(cfg->engine.options, "%s/trace.json", folder);
 }
 
+/* Converts tokens to samples, or to iterations if the training is counted in them. */
+static int64_t of_tokens(const mega_train_options *cfg, int64_t tokens, bool up)
+{
+    const mega_optim_options *o = &cfg->engine.optim;
+    const int64_t unit = cfg->seq_length * (o->train_iters > 0 ? o->global_batch_size : 1);
+    const int64_t count = (tokens + (up ? unit - 1 : unit / 2)) / unit;
+    return count > 0 ? count : 1;
+}
+
+/* --train-tokens: the length of the training, unless another option says a shorter one. */
+static void derive_length(mega_train_options *cfg)
+{
+    mega_optim_options *o = &cfg->engine.optim;
+    const int64_t length = of_tokens(cfg, cfg->train_tokens, true);
+    if (o->train_iters > 0) o->train_iters = length < o->train_iters ? length : o->train_iters;
+    else if (o->train_samples > length || mega_options_derives(cfg->engine.options, "train_samples"))
+        o->train_samples = length;
+}
+
+static void derive_counted_in_tokens(mega_train_options *cfg)
+{
+    mega_optim_options *o = &cfg->engine.optim;
+    mega_options *options = cfg->engine.options;
+    const bool is_known = cfg->seq_length > 0 && cfg->seq_length < 1 << 24 && o->global_batch_size > 0 &&
+                          o->global_batch_size < (int64_t)1 << 31;
+    if (!is_known) return;
+    if (cfg->train_tokens > 0) {
+        derive_length(cfg);
+        mega_engine_settings_derive(&cfg->engine); /* schedules follow from the length */
+    }
+    const bool iters = o->train_iters > 0;
+    if (cfg->lr_decay_tokens > 0 && mega_options_derives(options, iters ? "lr_decay_iters" : "lr_decay_samples"))
+        *(iters ? &o->lr_decay_iters : &o->lr_decay_samples) = of_tokens(cfg, cfg->lr_decay_tokens, false);
+    if (cfg->lr_warmup_tokens > 0 && mega_options_derives(options, iters ? "lr_warmup_iters" : "lr_warmup_samples"))
+        *(iters ? &o->lr_warmup_iters : &o->lr_warmup_samples) = of_tokens(cfg, cfg->lr_warmup_tokens, false);
+}
+
 void mega_train_derive_options(mega_train_options *cfg)
 {
     mega_model_options *m = &cfg->model;
     if (cfg->planned_world_size > 0) cfg->engine.world_size = cfg->planned_world_size;
     mega_engine_settings_derive(&cfg->engine);
+    derive_counted_in_tokens(cfg);
     derive_shape(cfg);
     derive_stage_parts(cfg);
     if (m->recompute_granularity == MEGA_RECOMPUTE_FULL &&

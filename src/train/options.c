@@ -22,6 +22,7 @@ const mega_option_section mega_train_network_section = MEGA_SECTION("network siz
 static const mega_option_row training_rows[] = {
     {ROW("log-interval", log_interval, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_POSITIVE, .help = "iterations between log lines"},
     {ROW("exit-interval", exit_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "save and leave when the iteration is a multiple of this"},
+    {ROW("train-tokens", train_tokens, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "tokens to train on: the training ends there, or at --train-samples or --train-iters if that is earlier"},
     {ROW("exit-duration-in-mins", exit_duration_in_mins, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 30, .help = "save a checkpoint and exit after N minutes"},
     {ROW("tensorboard-dir", tensorboard_dir, MEGA_OPTION_STRING), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "folder for TensorBoard event files"},
     {ROW("dataloader-type", dataloader_type, MEGA_OPTION_CHOICE), .fallback = "single", .choices = "single|cyclic", .not_implemented = "external", .help = "single: the seeded order, once; cyclic: shuffled again each epoch"},
@@ -32,6 +33,8 @@ static const mega_option_row training_rows[] = {
 const mega_option_section mega_train_training_section = MEGA_SECTION("training", training_rows);
 
 static const mega_option_row learning_rows[] = {
+    {ROW("lr-decay-tokens", lr_decay_tokens, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "--lr-decay-samples or --lr-decay-iters, counted in tokens"},
+    {ROW("lr-warmup-tokens", lr_warmup_tokens, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "--lr-warmup-samples or --lr-warmup-iters, counted in tokens"},
     {ROW("override-opt_param-scheduler", override_opt_param_scheduler, MEGA_OPTION_FLAG), .help = "on --load, this command line's schedule replaces the checkpoint's"},
     {ROW("use-checkpoint-opt_param-scheduler", use_checkpoint_opt_param_scheduler, MEGA_OPTION_FLAG), .help = "on --load, the checkpoint's schedule replaces this command line's"},
 };

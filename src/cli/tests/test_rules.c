@@ -112,6 +112,20 @@ static void length_and_units(void **state)
     kit_refuse("pretrain_gpt", RUN "--train-samples 3 --lr-warmup-iters 5", "counts iterations");
     kit_refuse("pretrain_gpt", SHAPE "--train-iters 3", "missing: --lr");
     kit_refuse("pretrain_gpt", SHAPE "--lr 1 --train-iters 3 --dry-run", "missing: --data-path PREFIX");
+    /* counted in tokens, 32 of which are a sample and 128 an iteration */
+    mega_command_options c;
+    kit_accept(&c, "plan", SHAPE "--train-tokens 3200 --lr-decay-tokens 1600 --lr-warmup-tokens 320");
+    assert_int_equal(c.train.engine.optim.train_samples, 100);
+    assert_int_equal(c.train.engine.optim.lr_decay_samples, 50);
+    assert_int_equal(c.train.engine.optim.lr_warmup_samples, 10);
+    mega_command_options_fini(&c);
+    kit_accept(&c, "plan", SHAPE "--train-tokens 3200 --train-samples 70");
+    assert_int_equal(c.train.engine.optim.train_samples, 70);
+    mega_command_options_fini(&c);
+    kit_accept(&c, "plan", SHAPE "--train-tokens 3201 --train-iters 90 --lr-decay-tokens 1280");
+    assert_int_equal(c.train.engine.optim.train_iters, 26);
+    assert_int_equal(c.train.engine.optim.lr_decay_iters, 10);
+    mega_command_options_fini(&c);
 }
 
 static void learning_rate(void **state)

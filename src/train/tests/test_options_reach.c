@@ -155,6 +155,11 @@ static const check checks[] = {
     REACHES("train-iters", "--train-iters 123", 123, cfg.train.engine.optim.train_iters),
     REACHES("train-samples", "--train-samples 4567", 4567, engine.schedule.weight_decay_samples),
     REACHES("train-samples", "--train-samples 4567", 4567, cfg.train.engine.optim.train_samples),
+    /* counted in tokens: 32 are a sample, 256 an iteration */
+    REACHES("train-tokens", "--train-tokens 12800", 50, cfg.train.engine.optim.train_iters),
+    REACHES("train-tokens", BY_SAMPLES "--train-tokens 12800", 400, engine.schedule.weight_decay_samples),
+    REACHES("lr-decay-tokens", BY_SAMPLES "--lr-decay-tokens 64000", 2000, engine.schedule.decay),
+    REACHES("lr-warmup-tokens", BY_SAMPLES "--lr-warmup-tokens 3200", 100, engine.schedule.warmup),
     /* layout, ZeRO */
     REACHES("world-size", "--world-size 6", 6, engine.layout.planned_ranks),
     REACHES("rank", "--world-size 6 --rank 5", 5, engine.layout.planned_rank),

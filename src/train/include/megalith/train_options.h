@@ -51,6 +51,8 @@ typedef struct mega_train_options {
     int64_t exit_interval, exit_duration_in_mins;
     int64_t eval_iters, eval_interval;
     bool skip_train;
+    /* lengths counted in tokens, of which a sample has seq_length; 0: not given (derive.c) */
+    int64_t train_tokens, lr_decay_tokens, lr_warmup_tokens;
 
     /* checkpoints */
     const char *save, *load;
