@@ -23,7 +23,7 @@ static const mega_option_row train_tokenizer_rows[] = {
     {MEGA_OPTION(mega_train_tokenizer_options, "vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of the new vocabulary, 256 bytes and the end of document included"},
     {MEGA_OPTION(mega_train_tokenizer_options, "min-frequency", min_frequency, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .help = "pairs seen less often are not merged"},
     {MEGA_OPTION(mega_train_tokenizer_options, "output", output, MEGA_OPTION_STRING), .help = "folder for vocab.json, merges.txt and tokenizer.json"},
-    {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count; all cores when not given"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count words; all cores when not given"},
     {MEGA_OPTION(mega_train_tokenizer_options, "on-bad-line", on_bad_line, MEGA_OPTION_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
 };
 const mega_option_section cli_train_tokenizer_section = MEGA_SECTION("tokenizer training", train_tokenizer_rows);

@@ -4,7 +4,7 @@
 
 #define ONE_RANK_ONLY "leave it at 1"
 #define NO_RANKS      "leave it out"
-#define HOST          "everything lies in the host's memory already"
+#define HOST          "everything is in the host's memory already"
 #define RECOMPUTE     "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
 #define PLANNED       "memory is planned before the first step, and nothing is allocated in it"
 #define OVER_MPI      "ranks communicate over MPI"

@@ -11,7 +11,7 @@
 #define READ_AHEAD    "files are mapped, and a thread reads them ahead; there are no loader processes"
 #define ON_CPU        "everything is computed on the processor"
 #define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
-#define IN_MEMORY     "everything lies in the host's memory already"
+#define IN_MEMORY     "everything is in the host's memory already"
 #define BEYOND_MEMORY "memory beyond the machine's is not used; megalith plan shows what a layout needs"
 #define SHAPE_OPTIONS "give --preset, or --num-layers, --hidden-size, --num-attention-heads and --seq-length"
 #define NO_ADAPTERS   "adapters are not implemented; every weight is trained"

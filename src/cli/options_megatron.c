@@ -13,7 +13,7 @@
 #define ONLY_MOE      "it only matters to a mixture of experts, and --num-experts is 1"
 #define NO_DEVICE     "everything is computed on the processor"
 #define FUSED         "kernels are fused by the program's own passes, which change no result"
-#define IN_MEMORY     "everything lies in the host's memory already"
+#define IN_MEMORY     "everything is in the host's memory already"
 #define NO_FP8        "nothing is computed in FP8"
 #define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
 #define OVER_MPI      "ranks communicate over MPI"

@@ -13,7 +13,7 @@
 #define ZERO       "zero_optimization."
 #define PRINTS     "the program prints what it wants of mega_step_result"
 #define PLANNED    "memory is planned before the first step, and nothing is allocated in it"
-#define HOST       "everything lies in the host's memory already"
+#define HOST       "everything is in the host's memory already"
 #define ALWAYS     "it is always so"
 #define SHARED     "ZeRO 3 shares weights layer by layer, as the memory plan decides"
 #define NO_OFFLOAD "it only matters with an offload device"

@@ -16,7 +16,7 @@ static const mega_option_section launcher_section = MEGA_SECTION("of a launcher"
 #define OTHER(name_, kind_, answer_, remark_) .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = (answer_), .remark = (remark_)
 #define ALIAS(name_, kind_, successor_)       OTHER(name_, kind_, MEGA_ANSWER_RENAMED, MEGA_ALIAS_REMARK successor_), .successor = (successor_)
 #define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
-#define IN_MEMORY                             "everything lies in the host's memory already"
+#define IN_MEMORY                             "everything is in the host's memory already"
 static const mega_option_row handed_rows[] = {
     {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, fp16 is --fp16, no is fp32")},
     {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},

@@ -170,7 +170,7 @@ static mega_status run_checked(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
-/* ---- watched and observed runs ---- */
+/* ---- runs that search for non-finite values, or show each result to an observer ---- */
 
 static mega_status keep_nonfinite(mega_program *p, int i, int slot)
 {

@@ -157,7 +157,7 @@ static mega_status output_check_gradient(const mega_program *p, const char *name
                          gradient == NULL ? "is NULL" : "has another number of elements", (long long)expected);
     if (o->gradient == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "output \"%s\": it takes no gradient, as %s; give the gradient of another output", name,
+                         "output \"%s\": it takes no gradient, because %s; give the gradient of another output", name,
                          p->g->num_forward == p->g->num_ops ? "the program has no backward"
                                                             : "it depends on no parameter through ops with a gradient");
     if (p->is_allocated && p->is_forward_done[slot]) return MEGA_OK;

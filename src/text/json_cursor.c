@@ -204,7 +204,7 @@ mega_status mega_cursor_int(mega_cursor *c, int64_t *out)
     const size_t digits = c->at;
     while (c->at < c->size && c->text[c->at] >= '0' && c->text[c->at] <= '9') {
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, c->text[c->at] - '0', &value))
-            return mega_cursor_fail(c, start, "this integer does not fit 64 bits");
+            return mega_cursor_fail(c, start, "this integer does not fit into 64 bits");
         c->at++;
     }
     const char next = c->at < c->size ? c->text[c->at] : '\0';

@@ -46,7 +46,7 @@ cp m.jsonl before.jsonl
 "$MEGALITH" "${base[@]}" --metrics-file m.jsonl --load a/iter_0000002 --profile-table --profile-step-start 7 --profile-step-end 9 >log 2>&1 && note "a profile past the end"
 cmp -s m.jsonl before.jsonl || note "a run that does not start changed the metrics"
 
-# --- and what is drawn of them
+# --- plots of a file with rows of several runs
 plotted() { "$MEGALITH" plot m.jsonl "$@" --width 60 --height 8 2>&1; }
 plotted | grep -q "^m.jsonl holds rows of 3 runs (.*); the last is drawn, --run ID draws another$" || note "plot: $(plotted | tail -1)"
 plotted --run "$(cat a/run_id.txt)" | grep -q '^lm_loss: 4 points' || note "plot --run: $(plotted --run "$(cat a/run_id.txt)" | tail -1)"

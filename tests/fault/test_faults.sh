@@ -81,7 +81,7 @@ check_kept() {
     [ -d "$newest" ] || [ -d now/save/iter_0000004 ] || [ -d now/save/iter_0000005 ] || [ -d now/save/iter_0000006 ] || fail "$1: no checkpoint is left"
 }
 
-# one COMMAND KIND N ERRNO: false when the command passed because it never came to the n-th call
+# one COMMAND KIND N ERRNO: false if the command succeeded because it made fewer than N such calls
 one() {
     local c=$1 op=$2 n=$3 error=$4 name="$1, $2 $3 says $4" rc
     rm -rf now

@@ -20,7 +20,7 @@ typedef struct source {
 typedef struct setting {
     source source;
     mega_dataset data;
-    mega_batch *batch; /* the owner's */
+    mega_batch *batch; /* of the thread that owns the reader */
     mega_reader *reader;
 } setting;
 

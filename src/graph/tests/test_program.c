@@ -242,7 +242,7 @@ static void slots_share_what_passes_through(void **state)
     mega_program_memory m;
     mega_program_memory_get(p, &m);
     assert_int_equal(m.input_bytes, (4 * 2 + 2 * 3) * 4 * 8 * sizeof(float));
-    /* The printed lines of y and h show it. */
+    /* The printed program names the areas of memory of y and h. */
     mega_buffer text = {0};
     must(mega_program_print(p, &text));
     if (strstr(text.data, " passing+0.00") == NULL || strstr(text.data, " io+0.00") == NULL ||

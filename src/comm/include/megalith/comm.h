@@ -69,8 +69,8 @@ void mega_world_set_shared(mega_world *world, bool shared);
 bool mega_world_can_share(const mega_world *world); /* whether the ranks of this host have such memory */
 /* Returns whether mega_comm_agree over the whole world has failed: every rank then has the same status and message. */
 bool mega_world_failed(const mega_world *world);
-/* Makes the world usable again after such a failure, when every rank has noted it and continues, to look for other
- * failures. NULL is allowed. */
+/* Makes the world usable again after such a failure. Every rank calls it, once it has returned or printed the message.
+ * NULL is allowed. */
 void mega_world_forget_failure(mega_world *world);
 /* Returns the resident bytes of a process in a world of `ranks` ranks, beyond planned memory: code, libraries and their
  * data, and with several ranks MPI and its shared memory. Measured with Open MPI 4 on x86-64. */
