@@ -2,6 +2,11 @@
 # module for Python, and a pkg-config file. It and the module find the others from where they lie themselves, so that
 # the prefix may be chosen at installation.
 include(GNUInstallDirs)
+# What is installed has no symbols of its own functions, as in packages; the program in build/ keeps them, for debuggers and profilers.
+# Reports of the sanitizers need them everywhere.
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+    install(CODE "set(CMAKE_INSTALL_DO_STRIP 1)")
+endif()
 install(TARGETS megalith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS megalith_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS megalith_archive ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
