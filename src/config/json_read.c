@@ -375,7 +375,7 @@ static void take_renamed(json_reader *r, const json_item *item, const mega_optio
                          size_t count, int depth)
 {
     const bool is_switch = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_BOOL;
-    const char *names, *parts = row->cases != NULL ? case_of(r->o, row, texts[0], &names) : NULL;
+    const char *names = "", *parts = row->cases != NULL ? case_of(r->o, row, texts[0], &names) : NULL;
     if (row->cases != NULL && parts == NULL)
         problem(r, MEGA_ERR_UNSUPPORTED,
                 mega_options_text(r->o, "%s: \"%.60s\" is not implemented; known are %s (%s)", place(r, item), texts[0],

@@ -185,7 +185,7 @@ static void check_block(const config_file *c, const char *block)
     json_t *value, *object = json_object_get(c->tree, block);
     json_object_foreach(object, key, value)
     {
-        if (!mega_launch_knows(key, strlen(key)))
+        if (!mega_launch_knows(key, strlen(key)) && strcmp(key, "other_megatron_args") != 0)
             launch_mistake(c->p, "%s, line %d: \"%s\" is not a key of %s", c->p->config_file, config_line(c, key), key,
                            block);
     }
@@ -212,15 +212,33 @@ static void pass_type(const config_file *c)
                        c->p->config_file, config_line(c, "fsdp_config"), wrong);
 }
 
+/* Of Megatron's settings an engine reads these; the others are a matter of the program's model and data. */
 static void pass_megatron(const config_file *c)
 {
-    const char *key;
-    json_t *value, *block = json_object_get(c->tree, "megatron_lm_config");
-    json_object_foreach(block, key, value)
+    static const char *const read[] = {"tp_degree",
+                                       "pp_degree",
+                                       "num_micro_batches",
+                                       "gradient_clipping",
+                                       "use_distributed_optimizer",
+                                       "calculate_per_token_loss"};
+    static const char head[] = "megatron_lm_";
+    const char *key, *left = NULL;
+    json_t *value;
+    json_object_foreach(json_object_get(c->tree, "megatron_lm_config"), key, value)
     {
         const char *text = config_text(c, value);
-        if (text != NULL && mega_launch_knows(key, strlen(key))) launch_option_pass(c->p, key, text);
+        bool is_read = false;
+        if ((text == NULL && !json_is_object(value)) || json_is_false(value)) continue;
+        for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+            is_read =
+                is_read || (strncmp(key, head, sizeof head - 1) == 0 && strcmp(key + sizeof head - 1, read[i]) == 0);
+        if (is_read && text != NULL) launch_option_pass(c->p, key, text);
+        else
+            left = mega_arena_format(&c->p->arena, "%s%s%s", left != NULL ? left : "", left != NULL ? ", " : "", key);
     }
+    if (left != NULL)
+        fprintf(stderr, "megalith launch: no effect here: %s (%s): the model and the data of a program are its own\n",
+                left, c->p->config_file);
 }
 
 void launch_config_pass(launch_plan *p)
@@ -229,7 +247,10 @@ void launch_config_pass(launch_plan *p)
                                             "gradient_clipping",    "offload_optimizer_device",
                                             "offload_param_device", "deepspeed_config_file"};
     config_file c = {.p = p};
-    if (!config_open(&c, p->config_file)) return;
+    if (!config_open(&c, p->config_file)) {
+        json_decref(c.tree);
+        return;
+    }
     check_block(&c, "deepspeed_config");
     check_block(&c, "megatron_lm_config");
     const json_t *precision = json_object_get(c.tree, "mixed_precision");

@@ -60,6 +60,10 @@ END
 shows ' 2 |--zero-stage 3 --clip-grad 0.5' launch --dry-run --config_file own.yaml ./own
 "$MEGALITH" launch --config_file own.yaml ./own --bf16 >out 2>&1 || note "own program"
 has out ':29501 --bf16 --mixed-precision bf16 --zero-stage 3 --clip-grad 0.5 --tp_degree 1 --use_distributed_optimizer' 'own program'
+printf '  megatron_lm_recompute_activations: true\n  megatron_lm_sequence_parallelism: true\n' | sed '/^megatron_lm_config/r /dev/stdin' own.yaml >model.yaml
+"$MEGALITH" launch --config_file model.yaml --num_processes 1 ./own >out 2>&1 || note "own program, settings of its model"
+has out 'no effect here: megatron_lm_recompute_activations, megatron_lm_sequence_parallelism (model.yaml): the model' 'its model'
+grep -q -- '--recompute' out && note "settings of the model are passed on"
 "$MEGALITH" launch --config_file own.yaml --zero_stage 1 ./own --clip-grad 2 >out 2>&1 || note "own program, with options"
 has out ' --clip-grad 2 --zero-stage 1 --mixed-precision bf16 --tp_degree 1' 'own program, with options'
 "$MEGALITH" launch --config_file own.yaml --num_processes 1 python3 own.py a >out 2>&1 && has out "['own.py', 'a']" python || note "python: $(cat out)"
