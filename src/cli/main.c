@@ -226,7 +226,7 @@ static int show_example(const cli_row *row)
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
-                             row->run == mega_command_tasks;
+                             row->run == mega_command_tasks || row->run == mega_command_run_clm;
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;
     const int64_t ranks = mega_launch_config_ranks(file);

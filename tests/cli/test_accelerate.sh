@@ -28,6 +28,18 @@ for log in yaml alone; do
 done
 has alone.log 'megalith pretrain_gpt: 2 ranks are started, as two.yaml says' alone
 
+# --- the example of Accelerate's documentation, with the file of its transcript
+printf '%s\n' 0 2 '' '' '' yes 2 '' 2 2 '' '' '' 4 bf16 | "$MEGALITH" config --config_file megatron_gpt_config.yaml >log 2>&1 || note "the transcript"
+"$MEGALITH" train_tokenizer --input text.txt --vocab-size 270 --workers 1 --output tokenizer >log 2>&1 || note "a tokenizer"
+clm=(--config_name gpt2 --tokenizer_name tokenizer --num-layers 2 --hidden-size 16 --num-attention-heads 2 --block_size 16 --max-position-embeddings 16
+    --learning_rate 1e-3 --train_file text.txt --num_train_epochs 1 --per_device_train_batch_size 8)
+"$MEGALITH" accelerate launch --config_file megatron_gpt_config.yaml examples/by_feature/megatron_lm_gpt_pretraining.py "${clm[@]}" --output_dir awesome >out 2>&1 ||
+    note "the documentation's example"
+has out 'INFO - run_clm - epoch 0: perplexity: ' 'the example'
+has out 'using world size: 4, data-parallel-size: 1, tensor-model-parallel size: 2, pipeline-model-parallel size: 2' 'the example'
+"$MEGALITH" run_clm "${clm[@]}" --config_file two.yaml --output_dir alone >out 2>&1 || note "run_clm --config_file"
+has out 'megalith run_clm: 2 ranks are started, as two.yaml says' 'run_clm'
+
 # --- options win
 "$MEGALITH" launch --config_file two.yaml --num_processes 1 --mixed_precision no --megatron_lm_tp_degree 1 "${train[@]}" --clip-grad 1 --no-such 2>err >/dev/null && note "--no-such"
 has err '--no-such is not an option of pretrain_gpt' 'a mistake'
