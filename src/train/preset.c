@@ -27,7 +27,9 @@ void mega_train_apply_preset(mega_train_options *cfg)
     for (size_t i = 0; cfg->model.preset != NULL && i < MEGA_COUNT(presets); i++) {
         const preset_row *p = &presets[i];
         if (strcmp(p->name, cfg->model.preset) != 0) continue;
-        mega_options_name_preset(cfg->engine.options, mega_options_text(cfg->engine.options, "--preset %s", p->name));
+        if (!train_is(cfg, "run_clm")) /* which has named its own */
+            mega_options_name_preset(cfg->engine.options,
+                                     mega_options_text(cfg->engine.options, "--preset %s", p->name));
         fill(cfg, "num_layers", p->num_layers);
         fill(cfg, "hidden_size", p->hidden_size);
         fill(cfg, "num_attention_heads", p->num_attention_heads);
