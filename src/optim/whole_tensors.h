@@ -27,7 +27,8 @@ bool whole_tensors_is_matrix(const mega_param *p);
  * that has the least work. *out_rounds receives the number of rounds: in each, every rank has one matrix or none. */
 mega_status whole_tensors_deal(whole_tensor *list, int count, int ranks, int *out_rounds);
 
-/* Elements of the flat buffers that a tensor has here, and those of them in the slice of rank `rank` of the shards. */
+/* Return the elements of the flat buffers that belong to a tensor: all that this rank holds, and of them those in the
+ * slice of rank `rank`. */
 mega_range whole_tensors_range(const mega_params *params, const whole_tensor *t);
 mega_range whole_tensors_piece(const mega_params *params, const whole_tensor *t, int rank);
 
