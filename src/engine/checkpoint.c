@@ -2,6 +2,7 @@
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "checkpoint_scheduler.h"
 #include "megalith/json.h"
+#include "megalith/log.h"
 #include "megalith/optimizer_state.h"
 #include "megalith/run_json.h"
 #include "saved_tensors.h"
@@ -82,6 +83,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (st == MEGA_OK) st = engine_numbers_save(e, root);
+    if (st == MEGA_OK && !o->no_optim) st = engine_errors_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -165,7 +167,7 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
     mega_status st = engine_check_save(e, o);
     if (e == NULL) return st;
     if (st == MEGA_OK) st = saved_tensors_weights(&weights, e);
-    if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e);
+    if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e, engine_errors_here(e));
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
@@ -184,6 +186,7 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
     const mega_dtype acc = mega_params_acc_dtype(e->params);
     const int64_t exact = (int64_t)mega_dtype_size(acc);
     const int moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
+    const int errors = e->optimizer != NULL ? mega_optimizer_num_errors(e->optimizer) : 0; /* one of each rank */
     const bool has_masters = moments > 0 && o->save_dtype != acc;
     const int64_t weight = (int64_t)mega_dtype_size(o->save_dtype) + (has_masters ? exact : 0);
     int64_t bytes = 0;
@@ -192,6 +195,7 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
         int64_t held = 0;
         for (int k = 0; k < moments && mega_param_is_trained(p); k++)
             held += mega_optimizer_has_moment(e->optimizer, k, p) ? exact : 0;
+        if (errors > 0 && moments > 0 && mega_param_is_trained(p)) held += (e->layout->dp.size - 1) * exact;
         bytes += p->true_shape[0] * p->true_shape[1] * (weight + held);
     }
     return bytes;
@@ -379,7 +383,12 @@ mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
 {
     saved_tensors moments = {0};
-    MEGA_TRY(saved_tensors_moments(&moments, e));
+    const engine_errors errors = engine_errors_there(e, root);
+    engine_errors_clear(e);
+    if (errors.ranks > 0 && !errors.is_own && e->layout->world.rank == 0)
+        mega_warn("checkpoint %s: what 1-bit compression has lost so far is of another number of ranks; it starts at 0",
+                  mega_checkpoint_folder(c));
+    MEGA_TRY(saved_tensors_moments(&moments, e, errors));
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);
@@ -440,16 +449,18 @@ static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engin
     return o->use_checkpoint_schedule && e->optimizer != NULL ? load_schedule_alone(e, c) : MEGA_OK;
 }
 
-/* Writes to *out whether load_state will read moments. */
+/* Writes to *out whether load_state will read moments, and to *out_errors which errors are with them. */
 static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
-                                 bool *out)
+                                 bool *out, engine_errors *out_errors)
 {
     json_t *root = NULL;
     *out = false;
+    *out_errors = (engine_errors){0};
     const bool leaves_out = o->finetune || o->no_optim || o->no_states;
     if (mega_checkpoint_run_json(c) == NULL || leaves_out || e->optimizer == NULL) return MEGA_OK;
     MEGA_TRY(read_progress(c, &root));
     *out = json_is_true(json_object_get(root, "has_optimizer_state"));
+    if (*out) *out_errors = engine_errors_there(e, root);
     json_decref(root);
     return MEGA_OK;
 }
@@ -460,11 +471,12 @@ static mega_status checkpoint_check_folder(mega_engine *e, mega_checkpoint *c, c
 {
     saved_tensors l = {0};
     bool has_moments;
+    engine_errors errors;
     MEGA_TRY(mega_engine_check_load(&e->options, c, o));
     MEGA_TRY(mega_engine_check_tensors(e, c));
-    MEGA_TRY(reads_moments(e, c, o, &has_moments));
+    MEGA_TRY(reads_moments(e, c, o, &has_moments, &errors));
     if (!has_moments) return MEGA_OK;
-    MEGA_TRY(saved_tensors_moments(&l, e));
+    MEGA_TRY(saved_tensors_moments(&l, e, errors));
     const mega_status st = mega_checkpoint_match_moments(c, l.item, l.count);
     mega_arena_fini(&l.arena);
     return st;

@@ -53,6 +53,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                       .beta3 = s->optim.ademamix_beta3,
                       .alpha = s->optim.ademamix_alpha,
                       .alpha_steps = s->optim.ademamix_steps,
+                      .freeze_step = s->optim.one_bit_adam_freeze_step,
                       .warmup_steps = s->optim.schedule_free_warmup_steps,
                       .r = s->optim.schedule_free_r,
                       .weight_lr_power = s->optim.schedule_free_weight_lr_power,
@@ -103,6 +104,7 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
 static mega_status engine_build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
+    const bool compresses = o->optimizer.row == NULL && mega_optimizer_kind_compresses(o->optimizer.kind);
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
@@ -112,7 +114,8 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     MEGA_TRY(engine_walk_model(e, model));
     MEGA_TRY(mega_param_groups_check(e->groups, mega_model_parts_params(e->parts)));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
-    MEGA_TRY(engine_describe_chunks(e, model)); /* declares the parameters */
+    if (compresses) o->place.overlap_reduce = false; /* the update decides whether gradients are summed */
+    MEGA_TRY(engine_describe_chunks(e, model));      /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
     MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));

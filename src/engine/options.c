@@ -43,7 +43,7 @@ typedef struct option_row {
     X(T, group, no_bias_correction, ANY, NULL) X(T, group, maximize, ANY, NULL) X(T, group, momentum, ANY, NULL) \
     X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) X(T, group, initial_accumulator, ANY, NULL) \
     X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
-    X(T, group, warmup_steps, ANY, NULL) X(T, group, r, ANY, NULL) X(T, group, weight_lr_power, ANY, NULL) \
+    X(T, group, freeze_step, ANY, NULL) X(T, group, warmup_steps, ANY, NULL) X(T, group, r, ANY, NULL) X(T, group, weight_lr_power, ANY, NULL) \
     X(T, group, max_coeff, ANY, NULL) X(T, group, min_coeff, ANY, NULL) \
     X(T, group, eps_inside_sqrt, ANY, NULL) X(T, group, muon_momentum, ANY, NULL) X(T, group, muon_nesterov, ANY, NULL) \
     X(T, group, muon_split, ANY, NULL) X(T, group, muon_steps, ANY, NULL) X(T, group, muon_coefficients, ANY, NULL) \

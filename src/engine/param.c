@@ -73,7 +73,8 @@ static mega_status no_such_param(const mega_engine *e, const char *call, const c
 static mega_status param_find_kind(const mega_engine *e, const char *call, const char *what, param_kind *kind,
                                    int *moment)
 {
-    const int states = e->optimizer != NULL ? mega_optimizer_num_moments(e->optimizer) : 0;
+    const int states =
+        e->optimizer != NULL ? mega_optimizer_num_moments(e->optimizer) - mega_optimizer_num_errors(e->optimizer) : 0;
     *kind = PARAM_WEIGHT;
     if (what == NULL) return MEGA_OK;
     *kind = PARAM_GRADIENT;

@@ -10,9 +10,12 @@ static const struct {
     const char *dest;
     unsigned read_by; /* bit 1 << mega_optimizer_kind */
 } read_by[] = {
-    {"adam_beta1", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
-    {"adam_beta2", OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
-    {"adam_eps", OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(LAMB) | OF(MUON)},
+    {"adam_beta1",
+     OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
+    {"adam_beta2",
+     OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
+    {"adam_eps",
+     OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
     {"adam_amsgrad", OF(ADAM)},
     {"adam_bias_correction", OF(ADAM) | OF(LAMB) | OF(MUON)},
     {"sgd_momentum", OF(SGD)},
@@ -23,6 +26,7 @@ static const struct {
     {"ademamix_beta3", OF(ADEMAMIX)},
     {"ademamix_alpha", OF(ADEMAMIX)},
     {"ademamix_steps", OF(ADEMAMIX)},
+    {"one_bit_adam_freeze_step", OF(ONE_BIT_ADAM)},
     {"schedule_free_warmup_steps", OF(SCHEDULE_FREE_ADAMW)},
     {"schedule_free_r", OF(SCHEDULE_FREE_ADAMW)},
     {"schedule_free_weight_lr_power", OF(SCHEDULE_FREE_ADAMW)},
@@ -68,13 +72,30 @@ static void check_groups(mega_engine_settings *s)
                                  mega_options_origin(s->options, "parameter_group"), mega_error_message());
 }
 
+/* DeepSpeed refuses ZeRO as well. */
+static void check_compression(mega_engine_settings *s)
+{
+    if (!mega_optimizer_kind_compresses(s->optim.optimizer)) return;
+    if (s->graph.zero_stage > 0)
+        mega_options_problem(
+            s->options, MEGA_ERR_UNSUPPORTED,
+            "%s does not work with ZeRO: each rank updates all weights with momenta that are exchanged "
+            "compressed; %s, expected stage 0",
+            mega_options_origin(s->options, "optimizer"), mega_options_origin(s->options, "zero_stage"));
+    if (s->graph.overlap_grad_reduce)
+        mega_warn("%s has no effect with %s", mega_options_origin(s->options, "overlap_grad_reduce"),
+                  mega_options_origin(s->options, "optimizer"));
+}
+
 void mega_engine_rule_optimizer(mega_engine_settings *s)
 {
     const mega_optim_options *o = &s->optim;
     const bool decouples = o->optimizer == MEGA_OPTIMIZER_LION || o->optimizer == MEGA_OPTIMIZER_ADEMAMIX ||
-                           o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW || o->optimizer == MEGA_OPTIMIZER_LAMB;
+                           o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW || o->optimizer == MEGA_OPTIMIZER_LAMB ||
+                           o->optimizer == MEGA_OPTIMIZER_ONE_BIT_ADAM;
     warn_of_unread(s);
     check_groups(s);
+    check_compression(s);
     if (!o->decoupled_weight_decay && o->optimizer != MEGA_OPTIMIZER_ADAM && o->optimizer != MEGA_OPTIMIZER_MUON)
         mega_warn("%s has no effect with %s, whose weight decay is %s",
                   mega_options_origin(s->options, "decoupled_weight_decay"),

@@ -1,6 +1,8 @@
 /* Builds the list of tensors of a checkpoint, which is the same on every rank. */
 #include "saved_tensors.h"
+#include "megalith/compressed.h"
 #include "megalith/optimizer_state.h"
+#include <stdio.h>
 
 /* Returns a checkpoint tensor of a parameter, or of one of its moments, with the part that this rank holds. */
 static mega_state_tensor saved_tensors_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
@@ -35,22 +37,53 @@ static mega_status saved_tensors_no_memory(saved_tensors *l, size_t tensors)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", tensors);
 }
 
+/* What compression has lost, of each rank of dp, and that of the chunks. */
+static bool add_errors(saved_tensors *l, const mega_engine *e, engine_errors errors)
+{
+    const mega_axis *dp = &e->layout->dp;
+    const int chunks = mega_optimizer_num_moments(e->optimizer) - 1, begin = l->count;
+    bool done = true;
+    for (int r = 0; r < errors.ranks && done; r++) {
+        const bool is_mine = errors.is_own && r == dp->rank;
+        const int first = l->count;
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%s.%d", mega_optimizer_moment_name(e->optimizer, chunks - 1), r);
+        done = add_tensors(l, e, prefix, chunks - 1);
+        for (int i = first; i < l->count && !is_mine; i++) l->item[i].count = 0;
+    }
+    const int first = l->count;
+    done = done && add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, chunks), chunks);
+    for (int i = first; i < l->count; i++) {
+        mega_state_tensor *t = &l->item[i];
+        const int64_t count = t->count;
+        t->first = dp->rank * mega_compressed_chunk(count, dp->size);
+        t->count = errors.is_own ? mega_compressed_own(count, dp->size, dp->rank) : 0;
+    }
+    l->alike = begin;
+    return done;
+}
+
 mega_status saved_tensors_weights(saved_tensors *l, const mega_engine *e)
 {
     const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e));
     *l = (saved_tensors){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
-    return l->item != NULL && add_tensors(l, e, NULL, -1) ? MEGA_OK : saved_tensors_no_memory(l, n);
+    const bool done = l->item != NULL && add_tensors(l, e, NULL, -1);
+    l->alike = l->count;
+    return done ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 
-mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e)
+mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e, engine_errors errors)
 {
-    const int moments = mega_optimizer_num_moments(e->optimizer);
-    const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e)) * (size_t)moments;
+    const int moments = mega_optimizer_num_moments(e->optimizer) - mega_optimizer_num_errors(e->optimizer);
+    const int lists = moments + (errors.ranks > 0 ? errors.ranks + 1 : 0);
+    const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e)) * (size_t)lists;
     *l = (saved_tensors){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;
     for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
+    l->alike = l->count;
+    if (errors.ranks > 0) done = done && add_errors(l, e, errors);
     return done ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 
@@ -62,7 +95,7 @@ void state_leave_to_others(saved_tensors *l, const mega_engine *e)
         const int own = mega_params_find(e->params, t->param->name);
         const bool is_copy = own >= 0 && mega_params_get(e->params, own)->tie == MEGA_TIE_COPY;
         const bool alike_over_tp = t->param->axis != MEGA_AXIS_TP && at->tp.rank > 0;
-        const bool alike_over_dp = at->dp.rank != mega_params_shards(e->params).rank;
+        const bool alike_over_dp = i < l->alike && at->dp.rank != mega_params_shards(e->params).rank;
         if (is_copy || alike_over_tp || alike_over_dp) t->count = 0;
     }
 }

@@ -1,6 +1,9 @@
-/* Which weights are in place: with a schedule-free optimizer, those of the training or those of the evaluation. */
+/* What only some optimizers have: weights of the training and weights of the evaluation, of which one are in place; numbers
+ * in run.json; the errors of compression. */
 #include "engine_impl.h"
 #include "megalith/optimizer_state.h"
+#include <limits.h>
+#include <string.h>
 
 static mega_status show(mega_engine *e, bool average)
 {
@@ -21,6 +24,46 @@ mega_status engine_show_trained(mega_engine *e)
 {
     return show(e, false);
 }
+
+/* ---- 1-bit Adam ---- */
+
+engine_errors engine_errors_here(const mega_engine *e)
+{
+    const bool has_any = mega_optimizer_num_errors(e->optimizer) > 0 && mega_optimizer_has_errors(e->optimizer);
+    return has_any ? (engine_errors){e->layout->dp.size, true} : (engine_errors){0};
+}
+
+mega_status engine_errors_save(const mega_engine *e, json_t *root)
+{
+    if (engine_errors_here(e).ranks == 0) return MEGA_OK;
+    json_t *layout =
+        json_pack("{s:i, s:i}", "data_parallel", e->layout->dp.size, "tensor_parallel", e->layout->tp.size);
+    return layout != NULL && json_object_set_new(root, "compression_errors", layout) == 0
+               ? MEGA_OK
+               : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+}
+
+engine_errors engine_errors_there(const mega_engine *e, const json_t *root)
+{
+    const json_t *layout = json_object_get(root, "compression_errors");
+    const json_int_t dp = json_integer_value(json_object_get(layout, "data_parallel"));
+    const json_int_t tp = json_integer_value(json_object_get(layout, "tensor_parallel"));
+    if (mega_optimizer_num_errors(e->optimizer) == 0 || dp < 1 || dp > INT_MAX) return (engine_errors){0};
+    return (engine_errors){(int)dp, dp == e->layout->dp.size && tp == e->layout->tp.size};
+}
+
+void engine_errors_clear(mega_engine *e)
+{
+    const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
+    const int moments = mega_optimizer_num_moments(e->optimizer), errors = mega_optimizer_num_errors(e->optimizer);
+    for (int m = moments - errors; m < moments; m++)
+        for (int i = 0; i < mega_params_count(e->params); i++) {
+            void *error = mega_optimizer_moment(e->optimizer, m, i);
+            if (error != NULL) memset(error, 0, (size_t)mega_params_owned(e->params, i).count * size);
+        }
+}
+
+/* ---- numbers ---- */
 
 mega_status engine_numbers_save(const mega_engine *e, json_t *root)
 {

@@ -3,6 +3,10 @@
  *
  *   adam with amsgrad, as torch.optim.AdamW and Adam (Reddi et al. 2018): AdamW, or with L2, whose root has the largest v
  *       so far instead of v; without bias correction the two divisors are 1
+ *   one_bit_adam, as DeepSpeed's OneBitAdam (Tang et al. 2021, arXiv 2102.02888), with D ranks of dp and F = freeze_step:
+ *       k <= F: AdamW without bias correction
+ *       k > F: m = b1 m + (1 - b1) D g, with g this rank's part of the gradient; m becomes the compressed mean of the
+ *       ranks' m (comm/compressed.h), 0 where v is 0;  p -= lr (m / (sqrt(v) + eps) + d p);  v stays
  *   sgd with Nesterov's momentum (mu) or dampening (tau), as torch.optim.SGD (Sutskever et al. 2013):
  *       g += d p;  m = mu m + (1 - tau) g, or g in the first update;  p -= lr (g + mu m) with Nesterov, else lr m
  *   adagrad, as torch.optim.Adagrad (Duchi et al. 2011):
@@ -87,6 +91,16 @@ static void run_typed(mega_team *team, const optimizer_work *w, update_function 
 void elementwise_amsgrad(mega_team *team, const optimizer_work *w)
 {
     run_typed(team, w, amsgrad_f32, amsgrad_f64);
+}
+
+void elementwise_one_bit_momentum(mega_team *team, const optimizer_work *w)
+{
+    run_typed(team, w, one_bit_momentum_f32, one_bit_momentum_f64);
+}
+
+void elementwise_one_bit(mega_team *team, const optimizer_work *w)
+{
+    run_typed(team, w, one_bit_f32, one_bit_f64);
 }
 
 void elementwise_sgd(mega_team *team, const optimizer_work *w)

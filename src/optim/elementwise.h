@@ -6,6 +6,7 @@
 #include "optimizer_row.h"
 
 enum { ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_L2, ADAM_UNCORRECTED, ADAM_OPTIONS };
+enum { ONE_BIT_BETA1, ONE_BIT_BETA2, ONE_BIT_EPS, ONE_BIT_FREEZE };
 enum { SGD_MOMENTUM, SGD_DAMPENING, SGD_NESTEROV };
 enum { ADAGRAD_EPS, ADAGRAD_LR_DECAY, ADAGRAD_INITIAL };
 enum { LION_BETA1, LION_BETA2 };
@@ -22,6 +23,9 @@ enum {
 enum { SCHEDULE_FREE_LR_MAX, SCHEDULE_FREE_WEIGHT_SUM, SCHEDULE_FREE_SHARE }; /* its numbers */
 
 void elementwise_amsgrad(mega_team *team, const optimizer_work *w);
+/* 1-bit Adam after its freeze: the momentum of this rank, and the update with that of all. */
+void elementwise_one_bit_momentum(mega_team *team, const optimizer_work *w);
+void elementwise_one_bit(mega_team *team, const optimizer_work *w);
 void elementwise_sgd(mega_team *team, const optimizer_work *w); /* with Nesterov's momentum or dampening */
 void elementwise_adagrad(mega_team *team, const optimizer_work *w);
 void elementwise_lion(mega_team *team, const optimizer_work *w);

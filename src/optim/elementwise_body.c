@@ -35,6 +35,25 @@ static void NAME(amsgrad)(const mega_optimizer_call *c, int64_t begin, int64_t e
     }
 }
 
+static void NAME(one_bit_momentum)(const mega_optimizer_call *c, int64_t begin, int64_t end)
+{
+    const NAME(arrays) x = NAME(arrays_of)(c, 1);
+    const REAL b1 = (REAL)c->option[ONE_BIT_BETA1], n1 = (REAL)(1 - c->option[ONE_BIT_BETA1]);
+    const REAL factor = (REAL)c->grad_factor;
+    for (int64_t i = begin; i < end; i++) x.a[i] = b1 * x.a[i] + n1 * (x.g[i] * factor);
+}
+
+/* An element whose gradient was always 0 has v = 0: no sign of its momentum means anything. */
+static void NAME(one_bit)(const mega_optimizer_call *c, int64_t begin, int64_t end)
+{
+    const NAME(arrays) x = NAME(arrays_of)(c, 2);
+    const REAL lr = (REAL)c->lr, decay = (REAL)c->weight_decay, eps = (REAL)c->option[ONE_BIT_EPS];
+    for (int64_t i = begin; i < end; i++) {
+        x.a[i] = x.b[i] > 0 ? x.a[i] : 0;
+        x.p[i] -= lr * ((x.b[i] > 0 ? x.a[i] / (SQRT(x.b[i]) + eps) : 0) + decay * x.p[i]);
+    }
+}
+
 static void NAME(sgd)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 1);

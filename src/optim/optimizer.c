@@ -2,6 +2,7 @@
  * of elements. The update program (update_run.c) says which runs, when. */
 #include "megalith/memory.h"
 #include "megalith/optim.h"
+#include "megalith/optimizer_state.h"
 #include "optimizer_impl.h"
 #include <math.h>
 #include <stdlib.h>
@@ -75,6 +76,13 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
                                           : "options");
     mega_optimizer chosen = {.options = *options};
     MEGA_TRY(choose_row(&chosen));
+    const mega_axis shards = mega_params_shards(params);
+    if (optimizer_compresses(&chosen) && mega_axis_has_others(&shards))
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "optimizer %s: each rank updates all weights with momenta that are exchanged compressed, which "
+            "ZeRO does not allow; take ZeRO stage 0",
+            chosen.row->name);
     const size_t count = (size_t)mega_params_count(params);
     if (count > 0 && mega_params_num_buckets(params) == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
@@ -276,6 +284,26 @@ void optimizer_advance(mega_optimizer *o, double lr)
     if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_OPTIONS);
 }
 
+bool optimizer_compresses(const mega_optimizer *o)
+{
+    return o->builtin != NULL && o->builtin->momentum != NULL;
+}
+
+bool optimizer_is_compressed(const mega_optimizer *o, int64_t update)
+{
+    return optimizer_compresses(o) && (double)update > o->option[o->builtin->freeze_step];
+}
+
+int mega_optimizer_num_errors(const mega_optimizer *o)
+{
+    return optimizer_compresses(o) ? moments_of(o) - o->builtin->errors : 0;
+}
+
+bool mega_optimizer_has_errors(const mega_optimizer *o)
+{
+    return mega_axis_has_others(&o->layout->dp) && optimizer_is_compressed(o, o->updates);
+}
+
 /* Sets the numbers of the step in the call of run i. */
 static optimizer_work *run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
@@ -292,6 +320,11 @@ void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *
 {
     run_numbers(o, i, call);
     (optimizer_reach_of(o) == REACH_NORM ? lamb_prepare : muon_prepare)(o, i);
+}
+
+void optimizer_run_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
+{
+    o->builtin->momentum(o->options.team, run_numbers(o, i, call));
 }
 
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)

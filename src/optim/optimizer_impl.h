@@ -52,6 +52,11 @@ void optimizer_advance(mega_optimizer *o, double lr);
 /* Before the update of an optimizer that needs whole tensors: its states of run i (lamb.c, muon.c). */
 void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
 optimizer_reach optimizer_reach_of(const mega_optimizer *o);
+/* Computes state 0 of run i, of which the exchange takes the mean. */
+void optimizer_run_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call);
+bool optimizer_compresses(const mega_optimizer *o);
+/* Returns whether this update exchanges momenta instead of gradients. */
+bool optimizer_is_compressed(const mega_optimizer *o, int64_t update);
 /* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
 

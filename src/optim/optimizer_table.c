@@ -18,7 +18,7 @@ static int64_t adam_update(const mega_optimizer_call *c)
     return c->option[ADAM_UNCORRECTED] != 0 ? INT64_MAX : c->update;
 }
 
-static void run_adam(mega_team *team, const optimizer_work *w)
+static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update, bool l2)
 {
     const mega_optimizer_call *c = &w->call;
     const mega_adamw_args args = {.head = {.dtype = w->compute},
@@ -28,15 +28,27 @@ static void run_adam(mega_team *team, const optimizer_work *w)
                                   .weight = w->weight,
                                   .g = c->grad,
                                   .count = c->count,
-                                  .k = adam_update(c),
+                                  .k = update,
                                   .lr = c->lr,
                                   .beta1 = c->option[ADAM_BETA1],
                                   .beta2 = c->option[ADAM_BETA2],
                                   .eps = c->option[ADAM_EPS],
                                   .weight_decay = c->weight_decay,
                                   .grad_factor = c->grad_factor,
-                                  .l2 = c->option[ADAM_L2] != 0};
+                                  .l2 = l2};
     (w->plain ? &mega_plain_adamw : &mega_cpu_adamw)->run(team, &args);
+}
+
+static void run_adam(mega_team *team, const optimizer_work *w)
+{
+    adam_kernel(team, w, adam_update(&w->call), w->call.option[ADAM_L2] != 0);
+}
+
+static void run_one_bit(mega_team *team, const optimizer_work *w)
+{
+    if ((double)w->call.update > w->call.option[ONE_BIT_FREEZE]) elementwise_one_bit(team, w);
+    else
+        adam_kernel(team, w, INT64_MAX, false);
 }
 
 static void run_sgd(mega_team *team, const optimizer_work *w)
@@ -118,6 +130,14 @@ static const char *const muon_options[] = {[ADAM_BETA1] = "beta1",
                                            [MUON_EXTRA_SCALE] = "muon_extra_scale",
                                            NULL};
 
+enum { ONE_BIT_WORKER_ERROR = 2 };
+static const char *const one_bit_states[] = {"exp_avg", "exp_avg_sq", "worker_error", "server_error", NULL};
+static const char *const one_bit_options[] = {[ONE_BIT_BETA1] = "beta1",
+                                              [ONE_BIT_BETA2] = "beta2",
+                                              [ONE_BIT_EPS] = "eps",
+                                              [ONE_BIT_FREEZE] = "freeze_step",
+                                              NULL};
+
 static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
     [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states, .option = sgd_options}, .run = run_sgd},
@@ -139,6 +159,13 @@ static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states, .option = muon_options},
                              .run = run_adam, /* of what is no matrix */
                              .reach = REACH_MATRIX},
+    [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam",
+                                             .state = one_bit_states,
+                                             .option = one_bit_options},
+                                     .run = run_one_bit,
+                                     .momentum = elementwise_one_bit_momentum,
+                                     .errors = ONE_BIT_WORKER_ERROR,
+                                     .freeze_step = ONE_BIT_FREEZE},
 };
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */
@@ -160,6 +187,12 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
 {
     const optimizer_builtin *b = optimizer_builtin_of(kind);
     return b != NULL ? b->row.name : "unknown";
+}
+
+bool mega_optimizer_kind_compresses(mega_optimizer_kind kind)
+{
+    const optimizer_builtin *b = optimizer_builtin_of(kind);
+    return b != NULL && b->momentum != NULL;
 }
 
 /* ---- options ---- */
@@ -184,6 +217,7 @@ static const struct {
     {"beta3", offsetof(mega_optimizer_options, beta3), BELOW_ONE},
     {"alpha", offsetof(mega_optimizer_options, alpha), NOT_NEGATIVE},
     {"alpha_steps", offsetof(mega_optimizer_options, alpha_steps), IS_COUNT},
+    {"freeze_step", offsetof(mega_optimizer_options, freeze_step), IS_COUNT},
     {"warmup_steps", offsetof(mega_optimizer_options, warmup_steps), IS_COUNT},
     {"r", offsetof(mega_optimizer_options, r), FINITE},
     {"weight_lr_power", offsetof(mega_optimizer_options, weight_lr_power), FINITE},

@@ -1,4 +1,5 @@
 /* What each instruction of the update program costs this rank: bytes read and written, and bytes sent to other ranks. */
+#include "megalith/optimizer_state.h"
 #include "muon.h"
 #include "update_impl.h"
 
@@ -39,7 +40,7 @@ static double run_traffic(const mega_update *u, const update_instruction *x)
     case REACH_MATRIX: return update_traffic(u, is_matrix ? 0 : 2); /* the result is where the gradient was */
     case REACH_ELEMENT: break;
     }
-    return update_traffic(u, mega_optimizer_num_moments(u->optimizer));
+    return update_traffic(u, mega_optimizer_num_moments(u->optimizer) - mega_optimizer_num_errors(u->optimizer));
 }
 
 /* Lamb reads gradient, parameter and two states, and writes the states; Muon reads gradient and momentum and writes
@@ -82,6 +83,9 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     case UPDATE_COLLECT:
     case UPDATE_SPREAD: return (mega_update_cost){.sent = update_pieces_sent(u, x) * acc_bytes(u)};
     case UPDATE_ORTHOGONALIZE: return orthogonalize_cost(u, x);
+    case UPDATE_MOMENTUM: return (mega_update_cost){.bytes = 3 * acc};
+    case UPDATE_COMPRESS: /* four passes over momenta and errors */
+        return (mega_update_cost){.bytes = 8 * acc, .sent = update_compressed_sent(u, x->bucket)};
     case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, 0)};
     case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u), ranks)};
     case UPDATE_CHECK:
@@ -94,6 +98,7 @@ void mega_update_cost_get(const mega_update *u, mega_update_cost *out)
 {
     *out = (mega_update_cost){0};
     for (int i = 0; i < u->count; i++) {
+        if (!update_has_turn(&u->list[i], false)) continue; /* the dearer of the two updates of 1-bit Adam */
         const mega_update_cost c = update_cost(u, &u->list[i]);
         out->bytes += c.bytes;
         out->sent += c.sent;

@@ -2,6 +2,7 @@
 #ifndef MEGALITH_UPDATE_IMPL_H
 #define MEGALITH_UPDATE_IMPL_H
 
+#include "megalith/compressed.h"
 #include "megalith/update.h"
 #include "optimizer_impl.h"
 
@@ -14,6 +15,8 @@ typedef enum update_kind {
     UPDATE_NORM,        /* sums of a run of gradients: squares, zeros, values that are not finite */
     UPDATE_SUM_NORM,    /* the three sums of UPDATE_NORM, over the ranks of an axis */
     UPDATE_CHECK,       /* finiteness, clip factor */
+    UPDATE_MOMENTUM,    /* 1-bit Adam: the momentum of a run on this rank */
+    UPDATE_COMPRESS,    /* 1-bit Adam: the compressed mean of the momenta of a bucket, over dp */
     /* of optimizers that need whole tensors */
     UPDATE_PREPARE,     /* the states of a run, before tensors are looked at as wholes */
     UPDATE_SUM_TENSORS, /* the squares of all tensors, over an axis: Lamb */
@@ -26,8 +29,12 @@ typedef enum update_kind {
     UPDATE_KINDS
 } update_kind;
 
+/* 1-bit Adam exchanges gradients in some updates, and momenta in the others. */
+typedef enum update_when { UPDATE_ALWAYS, UPDATE_WITH_GRADIENTS, UPDATE_WITH_MOMENTA } update_when;
+
 typedef struct update_instruction {
     update_kind kind;
+    update_when when;
     const mega_axis *axis;      /* over whose ranks it communicates; NULL: it does not */
     int bucket;                 /* -1: none */
     int number;                 /* of the tie, the optimizer's run, its tensor, or the round */
@@ -45,12 +52,13 @@ struct mega_update {
     int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
     void *scratch;
     mega_update_step step;
-    mega_request *gather;  /* [buckets] in progress, or zero */
-    mega_request *piece;   /* [2 ranks of dp] pieces of matrices in progress, or zero */
-    int pending;           /* how many of them are in progress */
-    double partial[3];     /* sums for the norm */
-    mega_profile *profile; /* borrowed; NULL: runs are not profiled */
-    char (*scope)[32];     /* [buckets] names in a profile, such as "bucket 3" */
+    mega_request *gather;        /* [buckets] in progress, or zero */
+    mega_request *piece;         /* [2 ranks of dp] pieces of matrices in progress, or zero */
+    int pending;                 /* how many of them are in progress */
+    double partial[3];           /* sums for the norm */
+    mega_profile *profile;       /* borrowed; NULL: runs are not profiled */
+    mega_compressed *compressed; /* [parameters of the largest bucket] */
+    char (*scope)[32];           /* [buckets] names in a profile, such as "bucket 3" */
 };
 
 /* update_make.c */
@@ -75,6 +83,18 @@ mega_status update_run_sum_tensors(mega_update *u, const update_instruction *x);
 mega_status update_run_collect(mega_update *u, const update_instruction *x);
 mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x);
 mega_status update_run_spread(mega_update *u, const update_instruction *x);
+
+/* update_compressed.c. Returns whether the instruction has its turn in this update. */
+bool update_has_turn(const update_instruction *x, bool with_momenta);
+/* Fills u->compressed with the tensors of a bucket, and returns their number. Without memory of states, only counts. */
+int update_list_compressed(const mega_update *u, int bucket);
+size_t update_compressed_scratch(const mega_update *u, int bucket);
+double update_compressed_sent(const mega_update *u, int bucket);
+mega_status update_run_momentum(mega_update *u, const update_instruction *x);
+mega_status update_run_compressed(mega_update *u, const update_instruction *x);
+/* The sums of the norm are over the gradients that ranks keep for themselves: makes them those of the root mean square of
+ * the ranks' norms. */
+void update_norm_of_ranks(const mega_update *u, double sum[3]);
 
 /* update_cost.c, update_print.c */
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x);

@@ -76,6 +76,7 @@ static void make_reductions(maker *m)
     for (int b = 0; b < mega_params_num_buckets(u->params); b++) {
         if (u->options.is_reduced != NULL && u->options.is_reduced[b]) continue;
         emit(m, (update_instruction){.kind = UPDATE_REDUCE,
+                                     .when = optimizer_compresses(u->optimizer) ? UPDATE_WITH_GRADIENTS : UPDATE_ALWAYS,
                                      .axis = &u->layout->dp,
                                      .bucket = b,
                                      .count = mega_params_bucket(u->params, b)->count});
@@ -141,6 +142,12 @@ static void make_norm(maker *m)
                                      .number = i,
                                      .count = o->counted[i].end - o->counted[i].begin});
     if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->dp, 3);
+    else if (optimizer_compresses(o) && mega_axis_has_others(&m->u->layout->dp))
+        emit(m, (update_instruction){.kind = UPDATE_SUM_NORM,
+                                     .when = UPDATE_WITH_MOMENTA,
+                                     .axis = &m->u->layout->dp,
+                                     .bucket = -1,
+                                     .count = 3});
     make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->tp, 3);
     make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->pp, 3);
     emit(m, (update_instruction){.kind = UPDATE_CHECK, .bucket = -1});
@@ -231,9 +238,32 @@ static void make_buffers(maker *m, int bucket)
     }
 }
 
+/* Before the updates of a bucket: its momenta, and their mean. */
+static void make_momenta(maker *m, int bucket)
+{
+    const mega_optimizer *o = m->u->optimizer;
+    const mega_axis *dp = &m->u->layout->dp;
+    int64_t elements = 0;
+    if (!optimizer_compresses(o)) return;
+    for (int i = 0; i < o->num_update; i++) {
+        const int64_t count = o->update[i].end - o->update[i].begin;
+        if (o->update[i].bucket != bucket) continue;
+        emit(m,
+             (update_instruction){
+                 .kind = UPDATE_MOMENTUM, .when = UPDATE_WITH_MOMENTA, .bucket = bucket, .number = i, .count = count});
+        elements += count;
+    }
+    if (elements > 0 && mega_axis_has_others(dp))
+        emit(
+            m,
+            (update_instruction){
+                .kind = UPDATE_COMPRESS, .when = UPDATE_WITH_MOMENTA, .axis = dp, .bucket = bucket, .count = elements});
+}
+
 static void make_bucket(maker *m, int bucket)
 {
     const mega_optimizer *o = m->u->optimizer;
+    make_momenta(m, bucket);
     for (int i = 0; i < o->num_update; i++)
         if (o->update[i].bucket == bucket)
             emit(m, (update_instruction){.kind = UPDATE_RUN,

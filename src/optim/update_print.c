@@ -18,6 +18,8 @@ const char *update_kind_name(update_kind kind)
         [UPDATE_COLLECT] = "collect",
         [UPDATE_ORTHOGONALIZE] = "orthogonalize",
         [UPDATE_SPREAD] = "spread",
+        [UPDATE_MOMENTUM] = "momentum",
+        [UPDATE_COMPRESS] = "compressed",
         [UPDATE_RUN] = "update",
         [UPDATE_BUFFER] = "statistics",
         [UPDATE_PUBLISH] = "bucket_gather",
@@ -40,7 +42,9 @@ static bool is_of_param(const mega_update *u, const update_instruction *x, int i
         return i >= x->first_param && i < x->end_param &&
                (!x->is_packed ||
                 (update_partial_elements(u, i) > 0 && update_partial_elements(u, i) <= update_packed_elements(u)));
-    if (x->kind != UPDATE_NORM && x->kind != UPDATE_RUN && x->kind != UPDATE_PREPARE) return p->bucket == x->bucket;
+    const bool is_of_run =
+        x->kind == UPDATE_NORM || x->kind == UPDATE_RUN || x->kind == UPDATE_MOMENTUM || x->kind == UPDATE_PREPARE;
+    if (!is_of_run) return p->bucket == x->bucket;
     const optimizer_run *r = x->kind == UPDATE_NORM ? &o->counted[x->number] : &o->update[x->number];
     return p->bucket == x->bucket && p->offset < r->end && p->offset + p->count > r->begin;
 }
@@ -102,6 +106,9 @@ static void print_details(const mega_update *u, const update_instruction *x, meg
     default: print_params(u, x, out);
     }
     if (x->kind == UPDATE_RUN) print_run(u, x, out);
+    if (x->when == UPDATE_ALWAYS) return;
+    mega_buffer_printf(out, x->when == UPDATE_WITH_GRADIENTS ? ", up to update %.0f" : ", after update %.0f",
+                       u->optimizer->option[u->optimizer->builtin->freeze_step]);
 }
 
 static void print_instruction(const mega_update *u, int i, mega_buffer *out)

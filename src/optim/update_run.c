@@ -12,7 +12,8 @@ static mega_status list_buckets(mega_update *u)
     u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
     u->gather = mega_calloc((size_t)buckets + 1, sizeof *u->gather);
     u->piece = mega_calloc(2 * (size_t)u->layout->dp.size, sizeof *u->piece);
-    if (u->scope == NULL || u->gather == NULL || u->piece == NULL)
+    u->compressed = mega_calloc((size_t)mega_params_count(u->params) + 1, sizeof *u->compressed);
+    if (u->scope == NULL || u->gather == NULL || u->piece == NULL || u->compressed == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d buckets", buckets);
     for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
     return MEGA_OK;
@@ -59,6 +60,7 @@ void mega_update_destroy(mega_update *u)
     mega_free(u->scope);
     mega_free(u->gather);
     mega_free(u->piece);
+    mega_free(u->compressed);
     mega_free(u);
 }
 
@@ -81,6 +83,7 @@ static size_t scratch_of(const mega_update *u, const update_instruction *x)
         return mega_comm_members_scratch(&u->options.tie[x->number].stages,
                                          mega_params_get(u->params, x->first_param)->count, acc);
     if (x->kind >= UPDATE_PREPARE && x->kind <= UPDATE_SPREAD) return update_whole_scratch(u, x);
+    if (x->kind == UPDATE_COMPRESS) return update_compressed_scratch(u, x->bucket);
     return x->is_packed ? (size_t)x->count * mega_dtype_size(acc) : 0;
 }
 
@@ -171,7 +174,9 @@ static mega_status run_norm(mega_update *u, const update_instruction *x)
 
 static mega_status run_sum_norm(mega_update *u, const update_instruction *x)
 {
-    return mega_comm_all_reduce(x->axis->comm, "gradient norm", u->partial, x->count, MEGA_F64, MEGA_REDUCE_SUM);
+    MEGA_TRY(mega_comm_all_reduce(x->axis->comm, "gradient norm", u->partial, x->count, MEGA_F64, MEGA_REDUCE_SUM));
+    if (x->when == UPDATE_WITH_MOMENTA) update_norm_of_ranks(u, u->partial);
+    return MEGA_OK;
 }
 
 static mega_status run_check(mega_update *u, const update_instruction *x)
@@ -218,6 +223,8 @@ static run_instruction *const run_of[UPDATE_KINDS] = {
     [UPDATE_NORM] = run_norm,
     [UPDATE_SUM_NORM] = run_sum_norm,
     [UPDATE_CHECK] = run_check,
+    [UPDATE_MOMENTUM] = update_run_momentum,
+    [UPDATE_COMPRESS] = update_run_compressed,
     [UPDATE_RUN] = run_update,
     [UPDATE_BUFFER] = run_buffer,
     [UPDATE_PUBLISH] = run_publish,
@@ -312,7 +319,9 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
         if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
+    const bool with_momenta = optimizer_is_compressed(u->optimizer, u->optimizer->updates + 1);
     for (int i = applies ? u->first_applied : 0; i < end; i++) {
+        if (!update_has_turn(&u->list[i], with_momenta)) continue;
         if (u->pending > 0) MEGA_TRY(mega_comm_poll(u->options.world));
         if (u->profile != NULL) MEGA_TRY(run_profiled(u, i));
         else

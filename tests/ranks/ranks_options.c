@@ -33,6 +33,7 @@
     X("optimizer.alpha", optimizer.alpha = 0.5)                               \
     X("optimizer.amsgrad", optimizer.amsgrad = true)                          \
     X("optimizer.maximize", optimizer.maximize = true)                        \
+    X("optimizer.freeze_step", optimizer.freeze_step = 5)                     \
     X("optimizer.warmup_steps", optimizer.warmup_steps = 5)                   \
     X("optimizer.r", optimizer.r = 0.5)                                       \
     X("optimizer.max_coeff", optimizer.max_coeff = 0.5)                       \

@@ -6,7 +6,7 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=NAME] [ramp=1] [groups=1] [sums=N] [spoil=STEP]
+ *                [optimizer=NAME] [freeze=N] [ramp=1] [groups=1] [sums=N] [spoil=STEP]
  *   ranks_parity optimizers        writes the names of all optimizers
  *
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
@@ -41,6 +41,7 @@ typedef struct setting {
     int overlap;                                   /* sum gradients during the backward pass, start gathers early */
     int mean_of_means, decay, lr, optimizer, ramp; /* indices in their lists of words */
     int groups;                                    /* parameters have groups */
+    int freeze;                                    /* updates of 1-bit Adam before it compresses; 0: all */
     int sums;                                      /* elements of gradients per sum over tp; 0: default */
     int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
@@ -96,6 +97,7 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"distribute", &s->distribute, {0}},
                     {"ramp", &s->ramp, {0}},
                     {"groups", &s->groups, {0}},
+                    {"freeze", &s->freeze, {0}},
                     {"sums", &s->sums, {0}},
                     {"spoil", &s->spoil, {0}},
                     {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
@@ -153,6 +155,7 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     o->optimizer.alpha = 2;
     o->optimizer.alpha_steps = STEPS / 2;
     o->optimizer.warmup_steps = STEPS / 4;
+    o->optimizer.freeze_step = s->freeze > 0 ? s->freeze : STEPS;
     o->optimizer.weight_lr_power = 2;
     o->optimizer.max_coeff = 10;
     o->optimizer.min_coeff = 0.01;

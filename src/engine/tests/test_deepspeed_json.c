@@ -132,6 +132,7 @@ static const struct {
     {"schedule_free_warmup_steps", "schedule-free-warmup-steps", "5", "6"},
     {"schedule_free_r", "schedule-free-r", "0.5", "0.25"},
     {"schedule_free_weight_lr_power", "schedule-free-weight-lr-power", "0.5", "0.25"},
+    {"one_bit_adam_freeze_step", "one-bit-adam-freeze-step", "5", "6"},
     {"parameter_group", "parameter-group", "*ln*:frozen", "[\"*:lr_scale=2\"]"},
     {"adam_amsgrad", "adam-amsgrad", NULL, "false"},
     {"adam_bias_correction", "no-adam-bias-correction", NULL, "true"},

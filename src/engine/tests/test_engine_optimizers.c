@@ -72,6 +72,7 @@ static void same_weights(mega_engine *a, mega_engine *b, const char *what)
 static const char *const lines[] = {"--optimizer sgd --sgd-nesterov",
                                     "--optimizer sgd --sgd-dampening 0.5",
                                     "--adam-amsgrad",
+                                    "--optimizer one_bit_adam --one-bit-adam-freeze-step 1",
                                     "--no-adam-bias-correction --maximize",
                                     "--optimizer adagrad --adagrad-initial-accumulator-value 0.5",
                                     "--optimizer adagrad --adagrad-lr-decay 0.1",
@@ -240,6 +241,8 @@ static void json_and_options_agree(void **state)
         {JSON("Lion", "\"betas\": [0.5, 0.75]"), "--optimizer lion --adam-beta1 0.5 --adam-beta2 0.75"},
         {JSON("AdEMAMix", "\"beta3\": 0.875, \"alpha\": 2, \"t_alpha_beta3\": 3"),
          "--optimizer ademamix --ademamix-beta3 0.875 --ademamix-alpha 2 --ademamix-steps 3"},
+        {JSON("OneBitAdam", "\"freeze_step\": 1, \"cuda_aware\": false, \"comm_backend_name\": \"nccl\""),
+         "--optimizer one_bit_adam --one-bit-adam-freeze-step 1"},
         {JSON("AdamWScheduleFree", "\"warmup_steps\": 2, \"r\": 0.5, \"weight_lr_power\": 1"),
          "--optimizer schedule_free_adamw --schedule-free-warmup-steps 2 --schedule-free-r 0.5 "
          "--schedule-free-weight-lr-power 1"},
@@ -274,6 +277,8 @@ static void options_of_other_optimizers(void **state)
     assert_non_null(strstr(notes, "--sgd-momentum 0.5 (argument 11) has no effect with --optimizer muon (argument 9)"));
     assert_non_null(strstr(notes, "--lamb-max-coeff 2.5 (argument 13) has no effect"));
     mega_engine_destroy(e);
+    assert_int_equal(try_open(&e, JSON("OneBitAdam", ""), "--zero-stage 1"), MEGA_ERR_UNSUPPORTED);
+    assert_non_null(strstr(mega_error_message(), "does not work with ZeRO"));
     e = open_engine(NULL, "--optimizer lion --adam-eps 1e-3 --no-decoupled-weight-decay");
     assert_non_null(strstr(notes, "(argument 11) has no effect with --optimizer lion (argument 9)"));
     assert_non_null(strstr(notes, "whose weight decay is never part of the gradient"));

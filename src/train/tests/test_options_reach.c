@@ -78,6 +78,8 @@ static const check checks[] = {
     REACHES("ademamix-steps", "--optimizer ademamix --ademamix-steps 88", 88, engine.optimizer.alpha_steps),
     REACHES("schedule-free-warmup-steps", "--optimizer schedule_free_adamw --schedule-free-warmup-steps 89", 89,
             engine.optimizer.warmup_steps),
+    REACHES("one-bit-adam-freeze-step", "--optimizer one_bit_adam --one-bit-adam-freeze-step 91", 91,
+            engine.optimizer.freeze_step),
     REACHES("schedule-free-r", "--optimizer schedule_free_adamw --schedule-free-r 0.25", 0.25, engine.optimizer.r),
     REACHES("schedule-free-weight-lr-power", "--optimizer schedule_free_adamw --schedule-free-weight-lr-power 1.5", 1.5,
             engine.optimizer.weight_lr_power),

@@ -27,6 +27,7 @@ typedef enum mega_optimizer_kind {
     MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW,
     MEGA_OPTIMIZER_LAMB,
     MEGA_OPTIMIZER_MUON,
+    MEGA_OPTIMIZER_ONE_BIT_ADAM,
     MEGA_OPTIMIZER_KINDS
 } mega_optimizer_kind;
 
@@ -59,6 +60,7 @@ typedef struct mega_optimizer_options {
     double initial_accumulator; /* Adagrad: of its sum */
     double beta3, alpha;        /* AdEMAMix: decay and weight of the slow mean */
     int64_t alpha_steps;        /* AdEMAMix: updates in which beta3 and alpha reach these values; 0: at once */
+    int64_t freeze_step;        /* 1-bit Adam: updates after which v stays and momenta are exchanged compressed */
     int64_t warmup_steps;       /* schedule-free AdamW: updates in which the learning rate grows to the schedule's */
     double r, weight_lr_power;  /* schedule-free AdamW: update k counts k^r * (largest rate so far)^weight_lr_power */
     double max_coeff, min_coeff; /* Lamb: limits of the trust ratio; also beta1, beta2 and eps */
@@ -79,6 +81,8 @@ typedef struct mega_optimizer_options {
 const char *mega_optimizer_kind_name(mega_optimizer_kind kind);
 /* Whether the optimizer has beta1 and beta2. */
 bool mega_optimizer_kind_has_betas(mega_optimizer_kind kind);
+/* Whether ranks of dp exchange compressed momenta instead of gradients: not with ZeRO, nor during the backward pass. */
+bool mega_optimizer_kind_compresses(mega_optimizer_kind kind);
 /* params must be placed and must outlive the optimizer; so must layout. Nothing large is allocated. */
 mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
                                   mega_optimizer **out);

@@ -31,7 +31,7 @@ typedef struct mega_optim_options {
     double adagrad_initial_accumulator_value;
     double adagrad_lr_decay, ademamix_beta3, ademamix_alpha;
     int64_t ademamix_steps;
-    int64_t schedule_free_warmup_steps;
+    int64_t schedule_free_warmup_steps, one_bit_adam_freeze_step;
     double schedule_free_r, schedule_free_weight_lr_power;
     double lamb_max_coeff, lamb_min_coeff;
     bool lamb_eps_inside_sqrt;

@@ -13,6 +13,11 @@ int mega_optimizer_num_numbers(const mega_optimizer *o);
 const char *mega_optimizer_number_name(const mega_optimizer *o, int number);
 double *mega_optimizer_number(mega_optimizer *o, int number);
 
+/* 1-bit Adam: the last states are what compression has lost on this rank so far: num_errors of them, the first for the
+ * whole parameter, the second for this rank's chunk of it (comm/compressed.h). has_errors: there are any that count. */
+int mega_optimizer_num_errors(const mega_optimizer *o);
+bool mega_optimizer_has_errors(const mega_optimizer *o);
+
 /* Schedule-free optimizers train with weights y, and evaluate, save and generate with weights x, an average. The masters
  * hold one of the two, state 0 the other; whichever it is, mega_optimizer_moment 0 is y, and mega_optimizer_weight is x.
  * Before the first update, and with any other optimizer, there is one set of weights, that of the masters. */
