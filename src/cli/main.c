@@ -201,7 +201,7 @@ static int command_help(int argc, char **argv)
     if (is_environment || is_json || is_yaml || strcmp(argv[1], "--options-page") == 0) {
         mega_buffer page = {0};
         const mega_status st = is_environment ? mega_environment_page(&page)
-                               : is_json      ? mega_options_json_page(&mega_engine_composition, &page)
+                               : is_json      ? mega_options_json_page(&mega_engine_composition, &mega_commands, &page)
                                : is_yaml      ? mega_options_yaml_page(&mega_commands, &page)
                                               : mega_options_options_page(&mega_commands, &page);
         if (st != MEGA_OK) return mega_cli_fail("help", st);

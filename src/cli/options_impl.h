@@ -49,6 +49,7 @@ enum {
  * stay the same, and so do results and memory use. */
 #define OWN_ORDER "megalith itself decides when an exchange starts and when it is waited for"
 
+extern const mega_option_section cli_json_keys; /* json_keys.c */
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
     cli_config_section, cli_generate_section, cli_tasks_section, cli_data_section, cli_plot_section, cli_report_section,

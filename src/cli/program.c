@@ -195,6 +195,12 @@ static const char *program_json(mega_options *o)
     return s->deepspeed_config;
 }
 
+static bool passes_unknown(const mega_options *o)
+{
+    const mega_command_options *cfg = mega_options_values(o);
+    return cfg->train.engine.deepspeed_unknown_keys == MEGA_UNKNOWN_KEYS_WARN;
+}
+
 static void complete(mega_options *o, int argc, char **argv)
 {
     mega_command_options *cfg = mega_options_values(o);
@@ -231,17 +237,21 @@ static void program_derive(mega_options *o)
         cfg->generate.sample_output_file = mega_options_text(o, "%s.out", cfg->generate.sample_input_file);
 }
 
+static const mega_option_section *const keys[] = {&cli_json_keys, &mega_engine_json_keys, &mega_engine_json_blocks};
+
 const mega_composition mega_commands = {
     .part = parts,
     .parts = MEGA_COUNT(parts),
     .foreign = FOREIGN,
     .command = commands,
     .commands = MEGA_COUNT(commands),
-    .key = &mega_engine_json_keys,
+    .key = keys,
+    .keys = MEGA_COUNT(keys),
     .yaml_key = &cli_yaml_keys,
     .yaml = cli_read_yaml,
     .json = program_json,
     .json_name = "--deepspeed_config",
+    .passes_unknown = passes_unknown,
     .derived_by = "what follows from other options",
     .complete = complete,
     .derive = program_derive,

@@ -38,6 +38,7 @@ void mega_options_destroy(mega_options *o)
 {
     if (o == NULL) return;
     mega_free(o->problem);
+    mega_free(o->given);
     mega_arena_fini(&o->arena);
     mega_free(o);
 }
@@ -104,7 +105,7 @@ mega_option_source mega_options_set_by(const mega_options *o, const char *dest)
 bool mega_options_was_set(const mega_options *o, const char *dest)
 {
     const mega_option_source source = mega_options_set_by(o, dest);
-    return source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION;
+    return source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION && source != MEGA_SET_BY_DEEPSPEED;
 }
 
 const char *mega_options_origin(mega_options *o, const char *dest)
@@ -135,6 +136,10 @@ const char *mega_options_origin(mega_options *o, const char *dest)
     case MEGA_SET_BY_CHECKPOINT: text = mega_options_text(o, "--%s %s (from the checkpoint)", row->name, shown); break;
     case MEGA_SET_BY_DERIVATION:
         text = mega_options_text(o, "--%s %s (follows from other options)", row->name, shown);
+        break;
+    case MEGA_SET_BY_DEEPSPEED:
+        text = mega_options_text(o, "--%s %s (default of DeepSpeed " MEGA_DEEPSPEED_VERSION ", as %s gives none)",
+                                 row->name, shown, o->json_name);
         break;
     case MEGA_SET_BY_DEFAULT: text = mega_options_text(o, "--%s %s (default)", row->name, shown); break;
     }
@@ -171,6 +176,35 @@ mega_status mega_options_set(mega_options *o, const char *dest, const char *text
     }
     o->entry[i].source = source;
     return MEGA_OK;
+}
+
+bool mega_options_set_deepspeed(mega_options *o, const char *dest, const char *text)
+{
+    const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));
+    if (i == SIZE_MAX || row_at(o, i)->answer != MEGA_ANSWER_WORKS) return false;
+    const mega_option_source source = o->entry[i].source;
+    if (source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION && source != MEGA_SET_BY_DEEPSPEED)
+        return false;
+    if (mega_value_set(o, i, text) != MEGA_OK) o->out_of_memory = true;
+    o->entry[i].source = MEGA_SET_BY_DEEPSPEED;
+    return true;
+}
+
+const char *mega_options_deepspeed_defaults(mega_options *o)
+{
+    const char *all = "";
+    for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+        mega_buffer value = {0};
+        if (o->entry[w.index].source != MEGA_SET_BY_DEEPSPEED) continue;
+        if (!mega_value_print(o, w.index, &value)) o->out_of_memory = true;
+        all = mega_options_text(o, "%s%s--%s %s", all, all[0] != '\0' ? ", " : "", w.row->name,
+                                value.data != NULL ? value.data : "");
+        mega_buffer_fini(&value);
+    }
+    return all[0] != '\0'
+               ? mega_options_text(o, "%s leaves to the defaults of DeepSpeed " MEGA_DEEPSPEED_VERSION ": %s",
+                                   o->json_name, all)
+               : NULL;
 }
 
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source)

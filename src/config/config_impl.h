@@ -62,6 +62,11 @@ typedef struct option_problem {
     const char *text, *where; /* where: "rules.c:36", the source location of the rule that found it */
 } option_problem;
 
+/* A key of the JSON and the text of its value. */
+typedef struct json_given {
+    const char *path, *text;
+} json_given;
+
 struct mega_options {
     mega_arena arena; /* owns all strings and lists, including those in the values */
     option_table table;
@@ -77,8 +82,11 @@ struct mega_options {
     bool out_of_memory;
     const char *yaml_name; /* set when a YAML is read */
     const char *json_name; /* set when a JSON is read: its name in messages */
-    bool json_is_unread;   /* the JSON could not be read: options that seem missing may be in it */
-    const char *preset;    /* "--preset gpt2" */
+    json_given *given;     /* the keys of the JSON that are not blocks */
+    size_t num_given;
+    int64_t given_capacity;
+    bool json_is_unread; /* the JSON could not be read: options that seem missing may be in it */
+    const char *preset;  /* "--preset gpt2" */
 };
 
 /* problem.c: mistakes, and notes on options given. */
@@ -111,7 +119,9 @@ bool mega_value_print_double(double x, mega_buffer *out);
 /* The status of almost every mistake. */
 #define USAGE MEGA_ERR_USAGE
 
-/* json_read.c: sets options from a JSON (a text, or a file name), except those that argv has set. */
+/* json_read.c: sets options from the text of a JSON, or of a YAML that has been converted; `name`: of its file. */
+void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size);
+/* json_text.c: sets options from a JSON (a text, or a file name), except those that argv has set. */
 void options_read_json(mega_options *o, const char *json);
 /* The same for a YAML that has been converted to JSON. */
 void options_read_yaml(mega_options *o, const char *name, const char *json);
@@ -127,7 +137,7 @@ typedef struct json_key_walk {
     option_walk options;
     uint32_t command; /* bit set: visits the options of these commands alone; 0: all options */
     int part;
-    size_t at;
+    size_t section, at;
     const char *rest; /* remaining paths of the row */
 } json_key_walk;
 bool mega_json_key_next(json_key_walk *w);

@@ -306,6 +306,7 @@ static const char *set_by_name(mega_option_source source)
                                        [MEGA_SET_BY_PRESET] = "preset",
                                        [MEGA_SET_BY_CHECKPOINT] = "checkpoint",
                                        [MEGA_SET_BY_DERIVATION] = "derived",
+                                       [MEGA_SET_BY_DEEPSPEED] = "DeepSpeed's default",
                                        [MEGA_SET_BY_YAML] = "YAML",
                                        [MEGA_SET_BY_JSON] = "JSON",
                                        [MEGA_SET_BY_COMMAND_LINE] = "command line"};

@@ -156,7 +156,8 @@ static void help_write_answer(const mega_option_row *row, mega_buffer *out)
         break;
     case MEGA_ANSWER_RENAMED: mega_buffer_puts(out, "renamed"); break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
-        mega_buffer_puts(out, "not implemented yet");
+    case MEGA_ANSWER_REFUSED:
+        mega_buffer_puts(out, row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet");
         if (row->neutral == NULL) break;
         mega_buffer_puts(out, "; only ");
         if (row->neutral[0] == '=') mega_buffer_printf(out, "the value of `--%s`", row->neutral + 1);

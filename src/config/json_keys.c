@@ -29,9 +29,13 @@ static bool next_row(json_key_walk *w)
 {
     if (w->part == OF_NO_OPTION) {
         const mega_composition *of = w->options.of->of;
-        const mega_option_section *key = w->is_yaml ? of->yaml_key : of->key;
-        if (key == NULL || w->at == key->count) return false;
-        w->row = &key->rows[w->at++];
+        if (w->is_yaml && (of->yaml_key == NULL || w->at == of->yaml_key->count)) return false;
+        if (w->is_yaml) w->row = &of->yaml_key->rows[w->at++];
+        else {
+            while (w->section < of->keys && w->at == of->key[w->section]->count) w->section++, w->at = 0;
+            if (w->section == of->keys) return false;
+            w->row = &of->key[w->section]->rows[w->at++];
+        }
         w->index = SIZE_MAX;
         w->rest = paths_of(w, w->row);
         return true;

@@ -39,12 +39,18 @@ static void json_page_write_answer(const mega_option_row *row, mega_buffer *out)
         break;
     case MEGA_ANSWER_NO_EFFECT: mega_buffer_puts(out, "no effect here: "); break;
     case MEGA_ANSWER_RENAMED:
-        mega_buffer_puts(out, "works with ");
-        write_cases(row->cases, out);
+        if (row->cases == NULL) {
+            mega_buffer_printf(out, "works: `--%s`", row->successor);
+            if (row->remark == NULL) return;
+        } else {
+            mega_buffer_puts(out, "works with ");
+            write_cases(row->cases, out);
+        }
         mega_buffer_puts(out, "; ");
         break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
-        mega_buffer_puts(out, "not implemented yet");
+    case MEGA_ANSWER_REFUSED:
+        mega_buffer_puts(out, row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet");
         if (row->neutral != NULL) {
             mega_buffer_puts(out, ", only `");
             json_page_write_cell(row->neutral, out);
@@ -62,12 +68,19 @@ static bool is_of_block(const char *path, const char *block)
     return n == 0 ? strchr(path, '.') == NULL : strncmp(path, block, n) == 0 && path[n] == '.';
 }
 
+/* Whether the walk stands at the row that counts for its path: of several, the first does. */
+static bool is_the_one(const option_table *t, const json_key_walk *w)
+{
+    json_key_walk found;
+    return mega_json_key_find(t, 0, w->path, &found) && found.row == w->row && found.index == w->index;
+}
+
 static void write_block(const option_table *t, const char *block, mega_buffer *out)
 {
     mega_buffer_printf(out, "\n## %s%s%s\n\n| key | value | answer |\n|---|---|---|\n", block[0] != '\0' ? "`" : "",
                        block[0] != '\0' ? block : "At the top", block[0] != '\0' ? "`" : "");
     for (json_key_walk w = {.options = {.of = t}}; mega_json_key_next(&w);) {
-        if (!is_of_block(w.path, block)) continue;
+        if (!is_of_block(w.path, block) || !is_the_one(t, &w)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", block[0] != '\0' ? w.path + strlen(block) + 1 : w.path,
                            kind_name(w.row));
         json_page_write_answer(w.row, out);
@@ -84,21 +97,71 @@ static bool is_first_of_block(const option_table *t, size_t at, const char *bloc
     return true;
 }
 
-mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
+static const char introduction[] =
+    "# Keys of a DeepSpeed JSON\n\n"
+    "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by hand.\n\n"
+    "`--deepspeed_config FILE` names a JSON, for a command that trains or uses a trained model (pretrain_gpt, plan, "
+    "generate_samples_gpt, tasks) and in `mega_setup.argv` of a C program; `mega_setup.config` takes it as text too. "
+    "The keys are those of DeepSpeed " MEGA_DEEPSPEED_VERSION
+    ", and those of older files. A JSON may contain comments, "
+    "or be given in base64, as DeepSpeed takes it.\n\n"
+    "- What the command line says counts before what the JSON says, and a warning names both where they differ. Batch "
+    "sizes that contradict each other are an error.\n"
+    "- A key that is not here is an error, and so is a key that stands twice. With `--deepspeed-unknown-keys warn` an "
+    "unknown key at the top is passed over with a warning; DeepSpeed says nothing.\n"
+    "- `null` means \"not given\", and so does `\"auto\"`: an option gives the value, or the default counts. In a "
+    "command, `\"auto\"` for the sizes of buckets and the threshold of ZeRO follows the hidden size h, as in "
+    "transformers: h x h, 0.9 x h x h, 10 x h.\n"
+    "- Where a JSON names an optimizer of DeepSpeed or a stage of ZeRO and leaves a value out, the default is that of "
+    "DeepSpeed " MEGA_DEEPSPEED_VERSION
+    ": weight decay 0 (0.01 with `torch_adam` and AdamW), lr 0.001 (Adagrad: 0.01), "
+    "momentum of SGD 0, `reduce_bucket_size` 5e8, `overlap_comm` with stage 3 alone; with fp16, a first loss scale of "
+    "2^16. The run prints the defaults that it takes. All others are those of the [options](options.md), which are "
+    "equal.\n\n"
+    "## Differences\n\n"
+    "Where DeepSpeed's documentation and its code differ, the code of " MEGA_DEEPSPEED_VERSION " counts:\n\n"
+    "| matter | documentation | code, and here |\n|---|---|---|\n"
+    "| `gradient_clipping` | 0, no clipping | 1.0 |\n"
+    "| Adam | L2 weight decay | decoupled, as AdamW, unless `adam_w_mode` is false |\n"
+    "| AdamW with `adam_w_mode` false | L2 | decoupled in any case |\n"
+    "| `stage3_prefetch_bucket_size` | 5e8 | 5e7 |\n"
+    "| `stage3_param_persistence_threshold` | 1e6 | 1e5 |\n"
+    "| `aio.thread_count` | a key | not read; `aio.intra_op_parallelism` is |\n"
+    "| `steps_per_print` | 10 | never, when it is left out |\n\n"
+    "Where megalith and DeepSpeed differ:\n\n"
+    "| matter | DeepSpeed " MEGA_DEEPSPEED_VERSION " | here |\n|---|---|---|\n"
+    "| biases and the weights of norms | weight decay as all others, unless the program makes groups | none |\n"
+    "| loss scale without ZeRO | no hysteresis; never ends the run | the rules of ZeRO: hysteresis; an overflow at the "
+    "smallest scale ends the run |\n"
+    "| unknown keys at the top | passed over | an error |\n"
+    "| types of values outside typed blocks | not checked | checked |\n"
+    "| gradients of bf16 and fp16 models | summed in 16 bits by default | summed in fp32 |\n"
+    "| `amp` | removed | O0, O1 and O2 work |\n"
+    "| blocks that are removed (sparse_attention, elasticity, curriculum_learning, compression_training, …) | an error "
+    "| no effect while not enabled |\n";
+
+/* Writes the keys whose answer in a command is another. */
+static void write_of_commands(const option_table *t, const option_table *commands, mega_buffer *out)
+{
+    mega_buffer_puts(out, "\n## In a command\n\nThese keys have another answer in a command (pretrain_gpt, plan, …), "
+                          "which has the layers of the model in hand.\n\n| key | value | answer |\n|---|---|---|\n");
+    for (json_key_walk w = {.options = {.of = commands}}; mega_json_key_next(&w);) {
+        json_key_walk other;
+        if (is_of_block(w.path, JSON_OWN) || !is_the_one(commands, &w)) continue;
+        if (mega_json_key_find(t, 0, w.path, &other) && other.row == w.row) continue;
+        mega_buffer_printf(out, "| `%s` | %s | ", w.path, kind_name(w.row));
+        json_page_write_answer(w.row, out);
+        mega_buffer_puts(out, " |\n");
+    }
+}
+
+mega_status mega_options_json_page(const mega_composition *of, const mega_composition *commands, mega_buffer *out)
 {
     mega_arena arena = {0};
-    option_table t;
+    option_table t, other;
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
-    mega_buffer_puts(
-        out, "# Keys of a DeepSpeed JSON\n\n"
-             "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by "
-             "hand.\n\n"
-             "`--deepspeed_config FILE` names a JSON, for a command that trains or uses a trained model (pretrain_gpt, "
-             "plan, generate_samples_gpt, tasks) and in `mega_setup.argv` of a C program; `mega_setup.config` takes it "
-             "as text too. What the command line says counts before what the JSON says, and a warning names both "
-             "where they differ. `\"auto\"` and `null` mean \"not given\". Defaults are those of the "
-             "[options](options.md), not DeepSpeed's. A key that is not here is an error, and so is a key that "
-             "stands twice.\n");
+    MEGA_TRY(mega_option_table_make(&other, commands, &arena));
+    mega_buffer_puts(out, introduction);
     write_block(&t, "", out);
     size_t i = 0;
     for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w); i++) {
@@ -120,6 +183,7 @@ mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out)
         json_page_write_answer(w.row, out);
         mega_buffer_puts(out, " |\n");
     }
+    write_of_commands(&t, &other, out);
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the page of JSON keys");
 }

@@ -28,6 +28,7 @@ typedef struct json_reader {
     size_t mistakes;
     idle_key idle[128];
     size_t num_idle;
+    bool passes_unknown; /* keys at the top that are not known are no mistakes */
 } json_reader;
 
 /* A key and its value, as they are in the text. */
@@ -102,7 +103,7 @@ static const char *number_text(mega_options *o, const json_t *value)
 static const char *shown_value(mega_options *o, const json_t *value)
 {
     if (json_is_number(value)) return number_text(o, value);
-    char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     const char *shown = text != NULL ? mega_options_text(o, "%.60s%s", text, strlen(text) > 60 ? "…" : "") : "?";
     free(text);
     return shown;
@@ -225,6 +226,19 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
         mega_warn("%s counts; %s does not", there, here);
 }
 
+/* Checks texts against the row's kind and range; reports the first that does not fit. */
+static bool checks_values(json_reader *r, const json_item *item, const mega_option_row *row, const char *const *texts,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *reason = mega_value_check(r->o, row, texts[i]);
+        if (reason == NULL) continue;
+        problem(r, USAGE, mega_options_text(r->o, "%s: %s", place(r, item), reason));
+        return false;
+    }
+    return true;
+}
+
 /* A value of the JSON replaces one of the YAML, `kept`, with a warning if they differ. */
 static void warn_of_yaml(json_reader *r, const json_item *item, size_t index, const void *kept, size_t size)
 {
@@ -251,13 +265,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
                         : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
                                                                                         : sizeof(int64_t);
-    for (size_t i = 0; i < count; i++) {
-        const char *reason = mega_value_check(o, row, texts[i]);
-        if (reason != NULL) {
-            problem(r, USAGE, mega_options_text(o, "%s: %s", place(r, item), reason));
-            return;
-        }
-    }
+    if (!checks_values(r, item, row, texts, count)) return;
     memcpy(kept, mega_value_at(o, index), size);
     if (mega_value_set_list(o, index, texts, count) != MEGA_OK) {
         options_problem_from_error(o);
@@ -275,21 +283,35 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
                             shown_value(o, item->value), false};
 }
 
-/* Sets options according to the value, given cases such as "Adam:optimizer=adam|SGD:optimizer=sgd". Ignores case, as
- * DeepSpeed does. */
+/* Notes a key that changes nothing; not if it only switches something off. */
+static void add_idle(json_reader *r, const json_item *item, const char *text, const char *reason)
+{
+    if (mega_option_word_in("false|none|no", text, NULL) || r->num_idle == ROW_COUNT(r->idle)) return;
+    r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), reason};
+}
+
+/* Sets the option whose name is the first `length` bytes of `name`. */
+static void set_named(json_reader *r, const json_item *item, const char *name, size_t length, const char *const *texts,
+                      size_t count)
+{
+    set_option(r, item, mega_option_find(&r->o->table, name, length, mega_options_command_bit(r->o)), texts, count);
+}
+
+/* Sets options according to the value, given cases such as "Adam:optimizer=adam|SGD:optimizer=sgd|none:". Ignores case,
+ * as DeepSpeed does. */
 static void set_by_case(json_reader *r, const json_item *item, const mega_option_row *row, const char *value)
 {
     const char *names = "";
     const size_t n = strlen(value);
     for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
         if (*at == '|') at++;
-        const size_t name = strcspn(at, ":"), option = strcspn(at, "=");
+        const size_t name = strcspn(at, ":"), all = strcspn(at, "|"), option = strcspn(at, "=|");
         if (name == n && strncasecmp(at, value, n) == 0) {
             const char *const one[1] = {
-                mega_options_text(r->o, "%.*s", (int)strcspn(at + option + 1, "|"), at + option + 1)};
-            set_option(r, item,
-                       mega_option_find(&r->o->table, at + name + 1, option - name - 1, mega_options_command_bit(r->o)),
-                       one, 1);
+                mega_options_text(r->o, "%.*s", option < all ? (int)(all - option - 1) : 0, at + option + 1)};
+            if (option < all) set_named(r, item, at + name + 1, option - name - 1, one, 1);
+            else
+                add_idle(r, item, value, row->remark);
             return;
         }
         names = mega_options_text(r->o, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
@@ -297,6 +319,17 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
     problem(r, MEGA_ERR_UNSUPPORTED,
             mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", place(r, item), value,
                               names, row->remark));
+}
+
+/* Keeps the text of a value for rules that ask for it (mega_options_json_value). */
+static void note_given(json_reader *r, const json_item *item, const char *text)
+{
+    mega_options *o = r->o;
+    if (!mega_array_reserve(&o->given, &o->given_capacity, (int64_t)o->num_given + 1, sizeof *o->given)) {
+        o->out_of_memory = true;
+        return;
+    }
+    o->given[o->num_given++] = (json_given){mega_options_text(o, "%s", item->path), text};
 }
 
 static void take_yaml(json_reader *r, const json_item *item, const json_key_walk *key, const char *const *texts,
@@ -319,18 +352,23 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
         take_yaml(r, item, key, texts, count);
         return;
     }
+    note_given(r, item, texts[0]);
     switch (row->answer) {
     case MEGA_ANSWER_WORKS: set_option(r, item, key->index, texts, count); break;
-    case MEGA_ANSWER_RENAMED: set_by_case(r, item, row, texts[0]); break;
+    case MEGA_ANSWER_RENAMED:
+        if (row->cases != NULL) set_by_case(r, item, row, texts[0]);
+        else
+            set_named(r, item, row->successor, strlen(row->successor), texts, count);
+        break;
     case MEGA_ANSWER_NO_EFFECT:
-        if (strcmp(texts[0], "false") != 0 && r->num_idle < ROW_COUNT(r->idle))
-            r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), row->remark};
+        if (checks_values(r, item, row, texts, count)) add_idle(r, item, texts[0], row->remark);
         break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
-        if (mega_value_is_neutral(row, texts[0])) break;
+    case MEGA_ANSWER_REFUSED:
+        if (!checks_values(r, item, row, texts, count) || mega_value_is_neutral(row, texts[0])) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(r->o, "%s: %s is not implemented yet: %s", place(r, item),
-                                  shown_value(r->o, item->value), row->remark));
+                mega_options_text(r->o, "%s: %s is %s: %s", place(r, item), shown_value(r->o, item->value),
+                                  row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet", row->remark));
         break;
     }
 }
@@ -466,7 +504,10 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     const bool has_below = is_plain && mega_key_has_below(&r->keys, item->path);
     snprintf(element, sizeof element, "%s[0]", item->path);
     const bool takes_array = is_plain && !is_known && mega_key_find(&r->keys, element, &first);
-    if (!is_known && !has_below) {
+    if (!is_known && !has_below && is_plain && strchr(item->path, '.') == NULL && r->passes_unknown) {
+        mega_warn("%s is not a key of a configuration%s: passed over", place(r, item),
+                  mega_key_near(r->o, &r->keys, item->path));
+    } else if (!is_known && !has_below) {
         problem(r, USAGE,
                 mega_options_text(r->o, "%s is not a key of a configuration%s", place(r, item),
                                   is_plain ? mega_key_near(r->o, &r->keys, item->path) : ""));
@@ -477,7 +518,7 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
         visit_object(r, item->value, item->path);
     } else if (takes_array && json_is_array(item->value)) {
         visit_array(r, item);
-    } else if (is_known) {
+    } else if (is_known && (!has_below || json_is_boolean(item->value))) {
         take_leaf(r, item, &key);
     } else {
         wrong_kind(r, item, takes_array ? "an array" : "an object in braces");
@@ -523,7 +564,7 @@ static void note_idle(json_reader *r)
 
 /* ---- the text ---- */
 
-static void json_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size)
+void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size)
 {
     json_error_t error;
     json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
@@ -536,6 +577,7 @@ static void json_read_text(mega_options *o, const char *name, bool is_yaml, cons
                              tree != NULL ? "expected an object in braces" : error.text,
                              lacks_comma ? "; or a comma is missing before it" : "");
     } else {
+        const mega_composition *of = o->table.of;
         json_reader r = {
             .o = o,
             .name = name,
@@ -543,40 +585,9 @@ static void json_read_text(mega_options *o, const char *name, bool is_yaml, cons
             .keys = {.is_yaml = is_yaml, .options = {.of = &o->table}, .command = mega_options_command_bit(o)},
             .at = text,
             .line = 1};
+        r.passes_unknown = !is_yaml && of->passes_unknown != NULL && of->passes_unknown(o);
         visit_object(&r, tree, "");
         note_idle(&r);
     }
     json_decref(tree);
-}
-
-void options_read_json(mega_options *o, const char *json)
-{
-    char *file = NULL;
-    size_t size = 0;
-    o->json_name = mega_options_text(o, "%s", json);
-    if (json[strspn(json, " \t\r\n")] == '{') {
-        o->json_name = o->table.of->json_name;
-        json_read_text(o, o->json_name, false, json, strlen(json));
-    } else if (mega_file_read(json, &file, &size) == MEGA_OK) {
-        json_read_text(o, o->json_name, false, file, size);
-    } else {
-        o->json_is_unread = true;
-        options_problem_from_error(o);
-    }
-    mega_free(file);
-}
-
-void options_read_yaml(mega_options *o, const char *name, const char *json)
-{
-    o->yaml_name = mega_options_text(o, "%s", name);
-    if (json[0] == '\0') { /* the mistakes are known */
-        o->json_is_unread = true;
-        return;
-    }
-    json_read_text(o, o->yaml_name, true, json, strlen(json));
-}
-
-bool mega_options_may_be_in_json(const mega_options *o)
-{
-    return o->json_is_unread;
 }

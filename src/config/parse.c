@@ -163,10 +163,10 @@ static void apply_not_implemented(parser *p, const mega_option_row *row, const c
     const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->o, row, text) : NULL;
     if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
-    mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is not implemented yet%s%s%s: %s", typed, flag ? "" : " ",
-                         flag ? "" : text, row->neutral != NULL ? " (only " : "",
-                         row->neutral != NULL ? row->neutral : "", row->neutral != NULL ? " is accepted)" : "",
-                         row->remark);
+    mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is %s%s%s%s: %s", typed, flag ? "" : " ", flag ? "" : text,
+                         row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet",
+                         row->neutral != NULL ? " (only " : "", row->neutral != NULL ? row->neutral : "",
+                         row->neutral != NULL ? " is accepted)" : "", row->remark);
 }
 
 static void apply_value(parser *p, size_t index, const char *typed, const char *const *values, size_t count)
@@ -199,7 +199,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several options of one family share this row */
         typed = mega_options_text(p->o, "%s, %s", entry->typed, typed);
     *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text, false};
-    if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED) {
+    if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED || row->answer == MEGA_ANSWER_REFUSED) {
         apply_not_implemented(p, row, typed, text);
         return;
     }

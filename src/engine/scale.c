@@ -23,8 +23,12 @@ static void say_overflow(const mega_engine *e, const mega_loss_scale *next, mega
 {
     if (e->options.loss_scale.rules != MEGA_SCALE_DEEPSPEED || e->layout->world.rank != 0) return;
     char what[96] = "";
+    if (e->options.loss_scale.fixed > 0) {
+        mega_warn("[deepspeed] OVERFLOW! Skipping step. Gradients are non-finite, weights were not updated.");
+        return;
+    }
     if (change == MEGA_SCALE_LOWERED) snprintf(what, sizeof what, ", reducing to %.0f", next->scale);
-    else if (e->options.loss_scale.fixed <= 0)
+    else
         snprintf(what, sizeof what, ", but hysteresis is %lld. Reducing hysteresis to %lld",
                  (long long)e->scale.hysteresis, (long long)next->hysteresis);
     mega_info("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: %.0f%s", e->scale.scale, what);

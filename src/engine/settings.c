@@ -21,6 +21,9 @@ const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", lo
 
 static const mega_option_row deepspeed_rows[] = {
     {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "accepted for scripts of DeepSpeed: the engine is always on"},
+    {ROW("deepspeed-unknown-keys", deepspeed_unknown_keys, MEGA_OPTION_CHOICE), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .fallback = "error", .choices = "error|warn", .help = "what a key at the top of the JSON is that is not known: a mistake, or passed over as DeepSpeed does, with a warning"},
+    {ROW("apex-amp", apex_amp, MEGA_OPTION_FLAG), .json = "amp.enabled", .resume = MEGA_RESUME_REPORTED, .help = "mixed precision in the words of NVIDIA's amp: --apex-amp-level says which; not together with --fp16, --bf16 or ZeRO"},
+    {ROW("apex-amp-level", apex_amp_level, MEGA_OPTION_CHOICE), .json = "amp.opt_level", .fallback = "O1", .choices = "O0|O1|O2|O3", .resume = MEGA_RESUME_REPORTED, .help = "of --apex-amp: O0 is fp32; O1 and O2 are fp16 with fp32 masters and a dynamic loss scale; O3, fp16 without masters, is refused"},
     {ROW("deepspeed_config", deepspeed_config, MEGA_OPTION_STRING), .yaml = "deepspeed_config.deepspeed_config_file", .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .value = "FILE", .help = "a DeepSpeed JSON, which is read after the command line: an option counts before its key"},
 };
 const mega_option_section mega_engine_deepspeed_section = MEGA_SECTION("ZeRO and DeepSpeed", deepspeed_rows);
@@ -111,6 +114,7 @@ static void derive_scheduler(mega_engine_settings *s)
                                                                : c->warmup_max_lr;
     const bool says_lr = c->kind != MEGA_SCHEDULER_WARMUP_COSINE && !isnan(peak);
     if (says_lr && isnan(o->lr) && derives(s, "lr")) o->lr = peak;
+    if (isnan(o->lr)) mega_engine_default_lr(s);
     if (!is_given && isnan(c->warmup_max_lr) && derives(s, "warmup_max_lr")) c->warmup_max_lr = o->lr;
 }
 
@@ -135,6 +139,7 @@ static void derive_schedules(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
     derive_scheduler(s);
+    if (isnan(o->lr)) mega_engine_default_lr(s);
     derive_muon(s);
     if (o->optimizer == MEGA_OPTIMIZER_ADAGRAD && derives(s, "adam_eps")) o->adam_eps = 1e-10; /* torch's default */
     if (o->optimizer == MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW && derives(s, "lr_decay_style"))
@@ -146,11 +151,13 @@ static void derive_schedules(mega_engine_settings *s)
     if (derives(s, "end_weight_decay")) o->end_weight_decay = o->weight_decay;
 }
 
-/* A JSON that enables fp16 follows DeepSpeed's rules and first scale. */
+/* A JSON that enables fp16 follows DeepSpeed's rules and first scale, and so does amp. */
 static void derive_loss_scale(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
-    const bool is_json = s->backend.fp16 && mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON;
+    const bool is_amp = s->apex_amp && s->apex_amp_level != MEGA_AMP_O0;
+    if (is_amp && derives(s, "fp16")) s->backend.fp16 = true;
+    const bool is_json = s->backend.fp16 && (is_amp || mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON);
     o->loss_scale_rules = is_json ? MEGA_SCALE_DEEPSPEED : MEGA_SCALE_MEGATRON;
     const bool is_power = is_json || mega_options_was_set(s->options, "initial_scale_power");
     if (is_power && derives(s, "initial_loss_scale")) o->initial_loss_scale = mega_loss_scale_of_power(o);
@@ -162,6 +169,7 @@ void mega_engine_settings_derive(mega_engine_settings *s)
     derive_layout(s);
     derive_zero_stage(s);
     derive_batch(s);
+    mega_engine_derive_deepspeed(s);
     derive_schedules(s);
     derive_loss_scale(s);
     if (b->fp64 && derives(s, "backend")) b->backend = MEGA_BACKEND_PLAIN;

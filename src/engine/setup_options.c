@@ -21,6 +21,8 @@ static const mega_option_row handed_rows[] = {
     {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, fp16 is --fp16, no is fp32")},
     {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},
     {BY_VALUE("offload_param_device", "none:|cpu:", IN_MEMORY)},
+    {ALIAS("deepscale", MEGA_OPTION_FLAG, "deepspeed")},
+    {ALIAS("deepscale_config", MEGA_OPTION_STRING, "deepspeed_config")},
     {ALIAS("num_micro_batches", MEGA_OPTION_INT, "gradient-accumulation-steps")},
     {ALIAS("gradient_clipping", MEGA_OPTION_FLOAT, "clip-grad")},
     {ALIAS("tp_degree", MEGA_OPTION_INT, "tensor-model-parallel-size")},
@@ -63,6 +65,12 @@ static const char *setup_options_json(mega_options *o)
     return s->deepspeed_config != NULL ? s->deepspeed_config : v->config;
 }
 
+static bool setup_options_passes_unknown(const mega_options *o)
+{
+    const setup_values *v = mega_options_values(o);
+    return v->engine.deepspeed_unknown_keys == MEGA_UNKNOWN_KEYS_WARN;
+}
+
 static void setup_options_derive(mega_options *o)
 {
     setup_values *v = mega_options_values(o);
@@ -94,7 +102,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_units_agree,   mega_engine_rule_learning_rate, mega_engine_rule_warmup,
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
-        mega_engine_rule_loss_scale,
+        mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;
@@ -113,15 +121,19 @@ static const char *setup_options_elsewhere(mega_options *o, const char *name, si
     return is_it ? "set mega_model.sequence_parallel instead" : NULL;
 }
 
+static const mega_option_section *const setup_keys[] = {&mega_engine_json_keys, &mega_engine_json_blocks};
+
 const mega_composition mega_engine_composition = {
     .part = parts,
     .parts = MEGA_COUNT(parts),
     .foreign = MEGA_COUNT(parts),
-    .key = &mega_engine_json_keys,
+    .key = setup_keys,
+    .keys = MEGA_COUNT(setup_keys),
     .reader = "an engine",
     .instead = "mega_engine_options_help",
     .json = setup_options_json,
     .json_name = "mega_setup.config",
+    .passes_unknown = setup_options_passes_unknown,
     .derived_by = "mega_setup.layout",
     .derive = setup_options_derive,
     .check = setup_options_check,

@@ -71,6 +71,22 @@ static void derive_counted_in_tokens(mega_train_options *cfg)
         *(iters ? &o->lr_warmup_iters : &o->lr_warmup_samples) = of_tokens(cfg, cfg->lr_warmup_tokens, false);
 }
 
+/* "auto" for these keys of a DeepSpeed JSON is what transformers fills in. */
+static void derive_auto(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    const int64_t h = cfg->model.hidden_size;
+    const struct {
+        const char *dest;
+        int64_t value;
+    } of[] = {{"ddp_bucket_size", h * h},
+              {"stage3_prefetch_bucket_size", (int64_t)(0.9 * (double)(h * h))},
+              {"stage3_param_persistence_threshold", 10 * h}};
+    for (size_t i = 0; h > 0 && i < MEGA_COUNT(of); i++)
+        if (mega_options_is_auto(o, of[i].dest))
+            (void)mega_options_set_deepspeed(o, of[i].dest, mega_options_text(o, "%lld", (long long)of[i].value));
+}
+
 void mega_train_derive_options(mega_train_options *cfg)
 {
     mega_model_options *m = &cfg->model;
@@ -78,6 +94,7 @@ void mega_train_derive_options(mega_train_options *cfg)
     mega_engine_settings_derive(&cfg->engine);
     derive_counted_in_tokens(cfg);
     derive_shape(cfg);
+    derive_auto(cfg);
     derive_stage_parts(cfg);
     if (m->recompute_granularity == MEGA_RECOMPUTE_FULL &&
         mega_options_derives(cfg->engine.options, "recompute_method"))

@@ -265,9 +265,10 @@ static void options_of_launchers(void **state)
 
 /* ---- a JSON ---- */
 
-static const char json[] = "{\"train_micro_batch_size_per_gpu\": 1, \"gradient_accumulation_steps\": 2,\n"
-                           " \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}},\n"
-                           " \"megalith\": {\"fp64\": true, \"seed\": 3, \"num_threads\": 1}}\n";
+static const char json[] =
+    "{\"train_micro_batch_size_per_gpu\": 1, \"gradient_accumulation_steps\": 2,\n"
+    " \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.01}},\n"
+    " \"megalith\": {\"fp64\": true, \"seed\": 3, \"num_threads\": 1}}\n";
 
 /* Trains three steps and returns their losses. */
 static void train_three(const mega_setup *setup, double loss[3])

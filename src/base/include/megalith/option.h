@@ -44,6 +44,7 @@ typedef enum mega_option_answer {
     MEGA_ANSWER_WORKS,
     MEGA_ANSWER_NO_EFFECT,       /* accepted; remark says why nothing changes */
     MEGA_ANSWER_NOT_IMPLEMENTED, /* an error, unless the value is one of `neutral`; remark says what to do */
+    MEGA_ANSWER_REFUSED,         /* the same, for what will not be implemented; remark says why */
     MEGA_ANSWER_RENAMED          /* replaced by the option that `successor` or `cases` names */
 } mega_option_answer;
 
@@ -89,8 +90,8 @@ typedef struct mega_option_row {
     const char *fallback;        /* default as typed; NULL: none */
     const char *choices;         /* "constant|linear|cosine" */
     const char *not_implemented; /* choices that are known but not implemented yet, same form */
-    /* for MEGA_ANSWER_NOT_IMPLEMENTED: values that change nothing, same form; "=num-attention-heads": the value of that
-     * option */
+    /* for MEGA_ANSWER_NOT_IMPLEMENTED and _REFUSED: values that change nothing, same form; "=num-attention-heads": the
+     * value of that option */
     const char *neutral;
     /* for RENAMED: "lr-warmup-fraction" receives the value; "a=1;b" sets a and passes the value to b */
     const char *successor;

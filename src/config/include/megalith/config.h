@@ -15,11 +15,15 @@
 extern "C" {
 #endif
 
+/* The version of DeepSpeed whose defaults and keys a JSON has. */
+#define MEGA_DEEPSPEED_VERSION "0.19.8"
+
 typedef enum mega_option_source {
     MEGA_SET_BY_DEFAULT = 0,
     MEGA_SET_BY_PRESET,
     MEGA_SET_BY_CHECKPOINT,
     MEGA_SET_BY_DERIVATION, /* follows from other options */
+    MEGA_SET_BY_DEEPSPEED,  /* a JSON is given that leaves it to DeepSpeed's default */
     MEGA_SET_BY_YAML,       /* from Accelerate's YAML, --config_file */
     MEGA_SET_BY_JSON,       /* from mega_setup.config or --deepspeed_config */
     MEGA_SET_BY_COMMAND_LINE
@@ -56,10 +60,12 @@ typedef struct mega_composition {
     size_t foreign;
     const mega_command *command;
     size_t commands;
-    const mega_option_section *key; /* DeepSpeed JSON keys that are not options here; only their JSON columns are used.
-                                       NULL: the composition reads no JSON */
-    const char *reader;             /* if there are no commands: what reads these options, for messages ("an engine") */
-    const char *instead;            /* if there are no commands: what the user can call to list the options */
+    /* DeepSpeed JSON keys that are not options here; only their JSON columns are used. Of two rows with one path, that
+     * of the earlier section counts; an option's own key counts before both */
+    const mega_option_section *const *key;
+    size_t keys;
+    const char *reader;  /* if there are no commands: what reads these options, for messages ("an engine") */
+    const char *instead; /* if there are no commands: what the user can call to list the options */
     /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called after
      * the command line has been read, and returns the file as a JSON text with the same lines, and its name; NULL: none;
      * "": it cannot be read, which has been reported.
@@ -70,6 +76,9 @@ typedef struct mega_composition {
      * name; NULL: none. json_name is the name of such a text in messages. */
     const char *(*json)(mega_options *o);
     const char *json_name;
+    /* Returns whether unknown keys at the top of a JSON are passed over with a warning, as DeepSpeed does silently. NULL:
+     * they are mistakes. */
+    bool (*passes_unknown)(const mega_options *o);
     const char *derived_by; /* for messages: what set the MEGA_SET_BY_DERIVATION values before reading */
     /* called next: applies a preset and comments on what the user typed; may be NULL */
     void (*complete)(mega_options *o, int argc, char **argv);
@@ -137,6 +146,14 @@ bool mega_options_may_be_in_json(const mega_options *o);
 bool mega_options_is_given(const mega_options *o, const char *dest);
 /* Whether the JSON gives "auto" as its value, and no other source has set it. */
 bool mega_options_is_auto(const mega_options *o, const char *dest);
+/* Returns the text of the value that the JSON gives for a key ("optimizer.type"), without quotation marks; NULL: none. */
+const char *mega_options_json_value(const mega_options *o, const char *path);
+/* Whether a JSON was read. */
+bool mega_options_has_json(const mega_options *o);
+/* Sets an option that nobody has set to DeepSpeed's default, given as text. Returns false if somebody has. */
+bool mega_options_set_deepspeed(mega_options *o, const char *dest, const char *text);
+/* Returns a line that lists what mega_options_set_deepspeed has set; NULL: nothing. */
+const char *mega_options_deepspeed_defaults(mega_options *o);
 /* Returns the option as the user typed it (`name`: any name in the table); NULL: it is not in argv. */
 const char *mega_options_typed(const mega_options *o, const char *name);
 /* Sets the text ("--preset gpt2") that messages give as the source of MEGA_SET_BY_PRESET values. */
@@ -175,7 +192,7 @@ mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t valu
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
 /* Writes a JSON array with one object for each option of the command that works, in the order of --help:
  * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by is
- * "default", "preset", "checkpoint", "derived", "YAML", "JSON" or "command line". */
+ * "default", "preset", "checkpoint", "derived", "DeepSpeed's default", "YAML", "JSON" or "command line". */
 mega_status mega_options_origins(mega_options *o, mega_buffer *out);
 /* Writes {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats have all digits. */
 mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);
@@ -195,7 +212,8 @@ mega_status mega_options_changes(mega_options *o, const char *stored, bool is_sc
 /* Write --help of one command; docs/options.md; docs/deepspeed-json.md; a list of the implemented options by title. */
 mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out);
 mega_status mega_options_options_page(const mega_composition *of, mega_buffer *out);
-mega_status mega_options_json_page(const mega_composition *of, mega_buffer *out);
+/* `of` reads the JSON in a C program, `commands` in a command, where some keys have another answer. */
+mega_status mega_options_json_page(const mega_composition *of, const mega_composition *commands, mega_buffer *out);
 mega_status mega_options_yaml_page(const mega_composition *of, mega_buffer *out);
 mega_status mega_options_list(const mega_composition *of, mega_buffer *out);
 mega_status mega_environment_page(mega_buffer *out); /* docs/environment.md */

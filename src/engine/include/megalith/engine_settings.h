@@ -15,6 +15,10 @@
 extern "C" {
 #endif
 
+typedef enum mega_unknown_keys { MEGA_UNKNOWN_KEYS_ERROR, MEGA_UNKNOWN_KEYS_WARN } mega_unknown_keys;
+/* Levels of NVIDIA's amp. */
+typedef enum mega_amp_level { MEGA_AMP_O0, MEGA_AMP_O1, MEGA_AMP_O2, MEGA_AMP_O3 } mega_amp_level;
+
 typedef struct mega_engine_settings {
     mega_comm_options comm;
     mega_backend_options backend;
@@ -24,25 +28,33 @@ typedef struct mega_engine_settings {
     int64_t seed;
     bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
     bool deepspeed;                /* accepted for compatibility: the engine is always on */
-    const char *deepspeed_config;  /* a DeepSpeed JSON: the name of its file; NULL: not given */
+    mega_unknown_keys deepspeed_unknown_keys;
+    bool apex_amp; /* mixed precision as apex_amp_level says */
+    mega_amp_level apex_amp_level;
+    const char *deepspeed_config; /* a DeepSpeed JSON: the name of its file; NULL: not given */
 
     /* The caller sets these between mega_engine_settings_init and reading options. Default: one rank. */
     int64_t rank, world_size, local_world_size, local_rank; /* local: on this host */
     bool needs_lr;                                          /* a rule requires --lr */
     bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
     int64_t data_parallel_size;                             /* derived */
-    mega_options *options;                                  /* which source set each option, and mistakes; borrowed */
+    bool has_told;         /* what is said once, about the defaults of DeepSpeed and about amp */
+    mega_options *options; /* which source set each option, and mistakes; borrowed */
 } mega_engine_settings;
 
 /* The engine's own options, by section of --help. */
 extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section, mega_engine_deepspeed_section;
-/* Keys of a DeepSpeed JSON that are not options here (engine/json_keys.c); only their JSON columns are used. */
-extern const mega_option_section mega_engine_json_keys;
+/* Keys of a DeepSpeed JSON that are not options here (engine/json_keys.c, json_blocks.c); only their JSON columns are
+ * used. */
+extern const mega_option_section mega_engine_json_keys, mega_engine_json_blocks;
 /* All options that a C program accepts (engine/setup_options.c). */
 extern const mega_composition mega_engine_composition;
 
 void mega_engine_settings_init(mega_engine_settings *s, mega_options *o); /* one rank */
 void mega_engine_settings_derive(mega_engine_settings *s);                /* sets what follows from other options */
+/* Parts of it, where a DeepSpeed JSON is given: DeepSpeed's defaults, and of these the learning rate. */
+void mega_engine_derive_deepspeed(mega_engine_settings *s);
+void mega_engine_default_lr(mega_engine_settings *s);
 
 /* Rules between options. Each adds the mistakes that it finds to s->options. */
 void mega_engine_rule_batch_divides(mega_engine_settings *s);
@@ -50,6 +62,8 @@ void mega_engine_rule_accumulation(mega_engine_settings *s);
 void mega_engine_rule_rampup(mega_engine_settings *s);
 void mega_engine_rule_precision(mega_engine_settings *s);
 void mega_engine_rule_loss_scale(mega_engine_settings *s);
+void mega_engine_rule_amp(mega_engine_settings *s);
+void mega_engine_rule_json(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
 void mega_engine_rule_units_agree(mega_engine_settings *s);
 void mega_engine_rule_learning_rate(mega_engine_settings *s);
