@@ -35,9 +35,9 @@ endforeach()
 # needs a kernel.
 if(TARGET fuzz_options)
     file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
-        ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/cli/config_file.c ${CMAKE_SOURCE_DIR}/src/launch/accelerate.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
+        ${CMAKE_SOURCE_DIR}/src/cli/json_keys.c ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/cli/config_file.c ${CMAKE_SOURCE_DIR}/src/launch/accelerate.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
         ${CMAKE_SOURCE_DIR}/src/train/clm_*.c ${CMAKE_SOURCE_DIR}/src/train/preset.c ${CMAKE_SOURCE_DIR}/src/train/derive.c ${CMAKE_SOURCE_DIR}/src/engine/settings.c
-        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/engine/json_keys.c ${CMAKE_SOURCE_DIR}/src/optim/*options*.c
+        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/engine/json_*.c ${CMAKE_SOURCE_DIR}/src/optim/*options*.c
         ${CMAKE_SOURCE_DIR}/src/optim/*_schedule.c ${CMAKE_SOURCE_DIR}/src/optim/loss_scale.c
         ${CMAKE_SOURCE_DIR}/src/comm/options.c ${CMAKE_SOURCE_DIR}/src/backend/options.c ${CMAKE_SOURCE_DIR}/src/graph/options.c
         ${CMAKE_SOURCE_DIR}/src/model/options.c)

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "megalith/memory.h"
 #include "megalith/train.h"
+#include "train_text.h"
 #include <string.h>
 
 #pragma weak mega_command_tokenize
@@ -18,6 +19,7 @@ mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
 {
     mega_buffer text = {0};
     mega_team *team = NULL;
+    cli_train_text_leave_out(cfg);
     MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train_plan(&cfg->train, team, world, &text);
     mega_team_destroy(team);

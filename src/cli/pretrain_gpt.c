@@ -7,6 +7,7 @@
 #include "megalith/threads.h"
 #include "megalith/train.h"
 #include "plan.h"
+#include "train_text.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -103,7 +104,8 @@ static int pretrain_run(mega_world *world, const char *command, int argc, char *
     int exit_status;
     if (!mega_cli_read_on(world, &cfg, command, argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
-    const mega_status st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
+    mega_status st = cfg.train.dry_run ? MEGA_OK : cli_train_text_make(&cfg, world);
+    if (st == MEGA_OK) st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
     mega_command_options_fini(&cfg);
     return exit_status;

@@ -2,6 +2,7 @@
 #include "megalith/launch.h"
 #include "megalith/log.h"
 #include "options_impl.h"
+#include "train_text.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -227,6 +228,7 @@ static void program_derive(mega_options *o)
 {
     mega_command_options *cfg = mega_options_values(o);
     mega_train_options *t = &cfg->train;
+    if ((mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0) cli_train_text_name(cfg);
     mega_train_derive_options(t);
     t->engine.needs_lr = (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM)) != 0 && !t->skip_train;
     derive_greedy(o, &cfg->generate);

@@ -55,10 +55,21 @@ static const char *pair_beside(mega_train_options *cfg, const char *prefix)
     return pair != NULL && pair_exists(cfg, pair) ? pair : NULL;
 }
 
+/* Returns where else a text of --train-data would have been found, for the error about its pair. */
+static const char *nor_a_text(mega_train_options *cfg, const char *option, const char *name)
+{
+    mega_options *o = cfg->engine.options;
+    if (strcmp(option, "--train-data-path") != 0) return "";
+    if (strchr(name, '/') != NULL) return mega_options_text(o, ", nor is %s a text", name);
+    return mega_options_text(o, ", nor is %s a text, nor is data/%s/data.json there", name, name);
+}
+
 /* Checks a prefix; if its pair of files is missing, reports what exists instead. */
 static void check_prefix(mega_train_options *cfg, const char *option, const char *prefix)
 {
-    if (pair_exists(cfg, prefix)) return;
+    if (pair_exists(cfg, prefix) || prefix == cfg->made_data_path ||
+        (cfg->made_data_path != NULL && strcmp(prefix, cfg->made_data_path) == 0))
+        return;
     const size_t n = strlen(prefix);
     const char *shorter = n > 4 ? mega_options_text(cfg->engine.options, "%.*s", (int)(n - 4), prefix) : NULL;
     const char *text = mega_options_text(cfg->engine.options, "%s_text_document", prefix);
@@ -76,10 +87,11 @@ static void check_prefix(mega_train_options *cfg, const char *option, const char
     } else {
         const bool has_bin = mega_file_exists(bin), has_idx = mega_file_exists(idx);
         mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
-                             "%s %s: %s%s%s not there; megalith preprocess_data makes this pair", option, prefix,
+                             "%s %s: %s%s%s not there%s; megalith preprocess_data makes this pair", option, prefix,
                              has_bin ? "" : bin, has_bin || has_idx ? "" : " and ",
                              has_idx ? " is"
-                                     : mega_options_text(cfg->engine.options, "%s %s", idx, has_bin ? "is" : "are"));
+                                     : mega_options_text(cfg->engine.options, "%s %s", idx, has_bin ? "is" : "are"),
+                             nor_a_text(cfg, option, prefix));
     }
 }
 

@@ -286,8 +286,15 @@ static mega_status load(trainer *t)
     return MEGA_OK;
 }
 
+bool train_is_deepscale(const mega_train_options *cfg)
+{
+    const char *typed = mega_options_typed(cfg->engine.options, "deepspeed");
+    return typed != NULL && strncmp(typed, "--deepscale", 11) == 0;
+}
+
 static void say_missing(const trainer *t)
 {
+    if (train_is_deepscale(t->cfg)) train_line(t, "Unable to load checkpoint.");
     train_line(t, "WARNING: could not find the metadata file %s/latest_checkpointed_iteration.txt", t->cfg->load);
     train_line(t, "    will not load any checkpoints and will start from random");
 }

@@ -49,6 +49,8 @@ static mega_status build_model(trainer *t)
     const bool counts_steps = o->scheduler.kind != MEGA_SCHEDULER_NONE;
     const char *style = counts_steps ? mega_scheduler_name(o->scheduler.kind) : mega_lr_style_name(o->lr_decay_style);
     MEGA_TRY(train_say_parameters(t));
+    if (t->cfg->engine.deepspeed)
+        train_line(t, "%s is enabled.", train_is_deepscale(t->cfg) ? "DeepScale" : "DeepSpeed");
     if (!t->cfg->skip_train) train_line(t, "> learning rate decay style: %s", style);
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));

@@ -145,6 +145,7 @@ double train_evaluation_loss(const mega_loss_sums *sums); /* the mean loss; 0 if
  * (may be NULL) receives the same by PaLM's convention, which counts all scores. */
 double train_token_flops(const trainer *t, double *palm);
 double train_perplexity(double loss); /* e^loss; losses above 20 are cut to 20, as in Megatron; NAN for NAN */
+bool train_is_deepscale(const mega_train_options *cfg); /* whether DeepSpeed is given by its name of 2019 */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void train_lines(const trainer *t, const char *text); /* one call of train_line per line of text */
 void train_datetime(const trainer *t, const char *label);

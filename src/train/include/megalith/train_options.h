@@ -44,6 +44,7 @@ typedef struct mega_train_options {
     mega_data_options data;
     mega_text_options text;
     mega_clm_options clm;
+    const char *made_data_path; /* a prefix in --data-path that is made before the training; NULL: none */
 
     int64_t seq_length, make_vocab_size_divisible_by;
     bool override_tokenizer; /* allow --load with a tokenizer other than the checkpoint's */
