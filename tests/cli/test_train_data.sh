@@ -4,7 +4,7 @@
 fox_lines 60 >text.txt
 awk 'NF {printf "{\"text\": \"%s\"}\n", $0}' text.txt >lines.json
 train=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2
-    --global-batch-size 2 --lr 1e-3 --train-iters 3 --tokenizer-type ByteTokenizer --split 90,10,0 --eval-iters 0 --num-threads 1 --log-interval 1)
+    --global-batch-size 2 --lr 1e-3 --train-iters 3 --tokenizer-type ByteTokenizer --split "90,10,0" --eval-iters 0 --num-threads 1 --log-interval 1)
 run() { "$MEGALITH" "${train[@]}" "$@" >out 2>&1 </dev/null; }
 losses() { grep -o 'lm loss: [^ ]*' out; }
 
@@ -36,7 +36,7 @@ echo '{"train_batch_size": 2, "zero_optimization": true, "fp16": {"enabled": fal
 run --train-data text.txt --deepscale --deepscale_config ds.json --deepscale-activation-checkpointing --fp32-allreduce --cpu-optimizer \
     --save saved --load saved || fail "the names of 2019"
 for line in 'DeepScale is enabled.' 'Unable to load checkpoint.'; do grep -qF "$line" out || note "the line \"$line\""; done
-for part in 'read as: --deepscale -> --deepspeed' '--fp32-allreduce' '--cpu-optimizer'; do grep -qF -- "$part" out || note "no note: $part"; done
+for part in '--deepscale -> --deepspeed' '--fp32-allreduce' '--cpu-optimizer'; do grep -qF -- "$part" out || note "no note: $part"; done
 run --train-data text.txt --deepspeed --deepspeed_config ds.json || fail "--deepspeed"
 grep -qF 'DeepSpeed is enabled.' out || note "the line \"DeepSpeed is enabled.\""
 finish
