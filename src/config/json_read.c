@@ -440,11 +440,12 @@ static void take_as(json_reader *r, const json_item *item, size_t index, const m
         r->idle[r->num_idle++] = (idle_key){mega_options_text(o, "\"%s\"", item->path), row->remark};
         break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
+    case MEGA_ANSWER_REFUSED:
         if (is_switch && strcmp(texts[0], "false") == 0) break;
         if (mega_value_is_neutral(row, texts[0]) || (row->neutral != NULL && row->neutral[0] == '=')) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(o, "%s: %s is not implemented yet: %s", place(r, item), shown_value(o, item->value),
-                                  row->remark));
+                mega_options_text(o, "%s: %s is %s: %s", place(r, item), shown_value(o, item->value),
+                                  row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet", row->remark));
         break;
     }
 }

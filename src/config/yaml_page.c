@@ -14,7 +14,8 @@ static void yaml_page_put_answer(const mega_option_row *row, mega_buffer *out)
         break;
     case MEGA_ANSWER_RENAMED: mega_buffer_puts(out, row->remark); break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
-        mega_buffer_puts(out, "not implemented yet");
+    case MEGA_ANSWER_REFUSED:
+        mega_buffer_puts(out, row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet");
         if (row->neutral != NULL) mega_buffer_printf(out, ", only `%s`", row->neutral);
         mega_buffer_printf(out, ": %s", row->remark);
         break;

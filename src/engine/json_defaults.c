@@ -12,11 +12,13 @@ static bool says(const mega_engine_settings *s, const char *key, const char *val
     return given != NULL && strcasecmp(given, value) == 0;
 }
 
-/* Whether the JSON names one of DeepSpeed's optimizers: a program's own keeps its own defaults. */
+/* Whether the JSON names one of DeepSpeed's optimizers whose defaults are known here. */
 static bool has_optimizer(const mega_engine_settings *s)
 {
-    return mega_options_json_value(s->options, "optimizer.type") != NULL && !says(s, "optimizer.type", "AdEMAMix") &&
-           !says(s, "optimizer.type", "Muon");
+    static const char *const name[] = {"Adam", "AdamW", "SGD", "Adagrad", "Lion", "Lamb"};
+    for (size_t i = 0; i < MEGA_COUNT(name); i++)
+        if (says(s, "optimizer.type", name[i])) return true;
+    return false;
 }
 
 static void set_default(mega_engine_settings *s, const char *dest, const char *value)
