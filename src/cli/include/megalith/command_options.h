@@ -120,9 +120,9 @@ typedef struct mega_command_options {
     mega_report_options report;
     mega_project_options project;
     mega_config_options config;
-    const char *config_file;  /* Accelerate's YAML; NULL: none */
-    int64_t yaml_ranks;       /* its num_processes; 0: not given */
-    int64_t yaml_zero_stage;  /* the stage that follows from its distributed_type; -1: none */
+    const char *config_file; /* Accelerate's YAML; NULL: none */
+    int64_t yaml_ranks;      /* its num_processes; 0: not given */
+    int64_t yaml_zero_stage; /* the stage that follows from its distributed_type; -1: none */
     /* --train-data names a text: the file, and the prefix of the data set made of it; NULL: it does not */
     struct {
         const char *file, *prefix;
