@@ -79,7 +79,6 @@ static const mega_option_row key_rows[] = {
     {KEY_IDLE(ZERO "mics_hierarchical_params_gather", MEGA_OPTION_BOOL, "it only matters with mics_shard_size" REMOVED)},
     {KEY_LATER(ZERO "zero_quantized_weights|" ZERO "zero_quantized_gradients|" ZERO "zero_quantized_nontrainable_weights", MEGA_OPTION_BOOL, NULL, QUANTIZED)},
     {KEY_IDLE(ZERO "zeropp_loco_param.err_beta|" ZERO "zeropp_loco_param.reset_T", MEGA_OPTION_FLOAT, "it only matters with zero_quantized_gradients" REMOVED)},
-    {KEY_IDLE(ZERO "save_muon_momentum_buffer_in_memory", MEGA_OPTION_BOOL, HOST)},
     {KEY_LATER(ZERO "zenflow.topk_ratio|" ZERO "zenflow.select_strategy|" ZERO "zenflow.select_interval|" ZERO "zenflow.update_interval|" ZERO "zenflow.overlap_step|" ZERO "zenflow.offload|" ZERO "zenflow.auto_ratio|" ZERO "zenflow.full_warm_up_rounds|" ZERO "zenflow.pt_reserved_cores_perc|" ZERO "zenflow.steps_per_epoch", MEGA_OPTION_ANY, NULL, "every step updates every weight; leave the block out")},
     {KEY_IDLE("aio.block_size|aio.queue_depth|aio.intra_op_parallelism", MEGA_OPTION_INT, NO_DISK), .range = MEGA_RANGE_POSITIVE},
     {KEY_IDLE("aio.thread_count", MEGA_OPTION_INT, NO_DISK "; DeepSpeed's documentation has this name, its code reads \"aio.intra_op_parallelism\""), .range = MEGA_RANGE_POSITIVE},

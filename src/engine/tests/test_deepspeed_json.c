@@ -499,75 +499,6 @@ static void the_loss_scale_follows_its_source(void **state)
     end(&c);
 }
 
-/* What a JSON leaves out has DeepSpeed's defaults, unless argv gives it or no optimizer is named. */
-static void defaults_are_those_of_deepspeed(void **state)
-{
-    static const struct {
-        const char *json, *line;
-        double weight_decay, lr, momentum;
-    } rows[] = {
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adam\"}}", "", 0, 0.001, 0.9},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adam\", \"params\": {\"torch_adam\": true}}}", "", 0.01,
-         0.001, 0.9},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\"}}", "", 0, 0.001, 0},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adagrad\"}}", "", 0, 0.01, 0.9},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\"}}", "--lr 2 --weight-decay 3 --sgd-momentum 0.5",
-         3, 2, 0.5},
-        {"{" GOOD "}", "", 0.01, 1, 0.9}, /* it names no optimizer */
-    };
-    (void)state;
-    setup_values c;
-    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
-        if (parse(&c, rows[i].json, rows[i].line) != MEGA_OK) fail_msg("%s: %s", rows[i].json, mega_error_message());
-        const mega_optim_options *o = &c.engine.optim;
-        if (o->weight_decay != rows[i].weight_decay || o->lr != rows[i].lr || o->sgd_momentum != rows[i].momentum)
-            fail_msg("%s %s: %g %g %g", rows[i].json, rows[i].line, o->weight_decay, o->lr, o->sgd_momentum);
-        end(&c);
-    }
-    assert_int_equal(parse(&c, "{\"train_batch_size\": 2, \"zero_optimization\": {\"stage\": 3}}", "--lr 1"), MEGA_OK);
-    assert_true(c.engine.graph.ddp_bucket_size == 500000000 && c.engine.graph.overlap_grad_reduce);
-    assert_has(notes, "leaves to the defaults of DeepSpeed 0.19.8: --ddp-bucket-size 500000000, --overlap-grad-reduce");
-    assert_has(mega_options_origin(c.engine.options, "ddp_bucket_size"), "(default of DeepSpeed 0.19.8");
-    end(&c);
-    assert_int_equal(parse(&c, "{\"train_batch_size\": 2}", "--lr 1 --zero-stage 3"), MEGA_OK);
-    assert_true(c.engine.graph.ddp_bucket_size == 40000000 && !c.engine.graph.overlap_grad_reduce);
-    end(&c);
-    static const char adamw[] = "{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"AdamW\", \"params\": "
-                                "{\"adam_w_mode\": false}}}";
-    assert_int_equal(parse(&c, adamw, ""), MEGA_OK);
-    assert_true(c.engine.optim.decoupled_weight_decay);
-    assert_has(notes, "false has no effect with AdamW");
-    end(&c);
-}
-
-static void amp_is_fp16_or_fp32(void **state)
-{
-    setup_values c;
-    mega_engine_options o;
-    (void)state;
-    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true, \"opt_level\": \"O0\"}}", ""), MEGA_OK);
-    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
-    assert_true(o.compute == MEGA_F32);
-    end(&c);
-    for (int level = 1; level <= 2; level++) {
-        char json[200];
-        snprintf(json, sizeof json, "{" GOOD ", \"amp\": {\"enabled\": true, \"opt_level\": \"O%d\"}}", level);
-        assert_int_equal(parse(&c, json, ""), MEGA_OK);
-        assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
-        assert_true(o.compute == MEGA_F16 && o.loss_scale.rules == MEGA_SCALE_DEEPSPEED && o.loss_scale.fixed == 0);
-        assert_true(o.loss_scale.initial == 65536);
-        assert_has(notes, level == 1 ? "amp O1 is fp16 here" : "amp O2 is fp16 here");
-        end(&c);
-    }
-    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", ""),
-                     MEGA_ERR_USAGE);
-    assert_has(mega_error_message(), "a run has one precision; give one");
-    end(&c);
-    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true}}", "--zero-stage 1"), MEGA_ERR_USAGE);
-    assert_has(mega_error_message(), "amp does not go with ZeRO");
-    end(&c);
-}
-
 /* ---- errors of lower modules ---- */
 
 /* Lower modules name options as --name; the user sees them as written in argv or the JSON, or as they would be written
@@ -620,8 +551,6 @@ int main(void)
                                        cmocka_unit_test(files_and_argv),
                                        cmocka_unit_test(errors_are_spelled_as_written),
                                        cmocka_unit_test(the_loss_scale_follows_its_source),
-                                       cmocka_unit_test(defaults_are_those_of_deepspeed),
-                                       cmocka_unit_test(amp_is_fp16_or_fp32),
                                        cmocka_unit_test(keys_are_known_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

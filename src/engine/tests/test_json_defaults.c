@@ -1,0 +1,131 @@
+/* Tests what a DeepSpeed JSON leaves to DeepSpeed's defaults, and what amp is. */
+#include "../setup_options.h"
+#include "kit.h"
+#include "megalith/engine_commands.h"
+#include "megalith/log.h"
+#include <stdio.h>
+#include <string.h>
+
+static char notes[8192];
+
+static void note(void *user, mega_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    const size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", line);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) fail_msg("\"%s\" does not hold \"%s\"", text, part);
+}
+
+static void begin(setup_values *v, int64_t ranks)
+{
+    mega_options *o = NULL;
+    *v = (setup_values){0};
+    assert_int_equal(mega_options_create(&mega_engine_composition, v, &o), MEGA_OK);
+    mega_engine_settings_init(&v->engine, o);
+    v->engine.world_size = ranks;
+    v->engine.needs_lr = v->engine.micro_follows = true;
+}
+
+static void end(setup_values *v)
+{
+    mega_options_destroy(v->engine.options);
+}
+
+/* Reads an engine's options from a JSON (or NULL) and a line of argv. */
+static mega_status parse(setup_values *v, const char *json, const char *line)
+{
+    static char text[1024], name[] = "program";
+    char *argv[64] = {name}, *rest = text;
+    int argc = 1;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;)
+        if (word[0] != '\0') argv[argc++] = word;
+    notes[0] = '\0';
+    mega_log_set_sink(note, NULL);
+    begin(v, 1);
+    v->config = json;
+    return mega_options_parse(v->engine.options, NULL, argc, argv);
+}
+
+#define GOOD "\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}"
+
+/* What a JSON leaves out has DeepSpeed's defaults, unless argv gives it or no optimizer is named. */
+static void defaults_are_those_of_deepspeed(void **state)
+{
+    static const struct {
+        const char *json, *line;
+        double weight_decay, lr, momentum;
+    } rows[] = {
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adam\"}}", "", 0, 0.001, 0.9},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adam\", \"params\": {\"torch_adam\": true}}}", "", 0.01,
+         0.001, 0.9},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\"}}", "", 0, 0.001, 0},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Adagrad\"}}", "", 0, 0.01, 0.9},
+        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"SGD\"}}", "--lr 2 --weight-decay 3 --sgd-momentum 0.5",
+         3, 2, 0.5},
+        {"{" GOOD "}", "", 0.01, 1, 0.9}, /* it names no optimizer */
+    };
+    (void)state;
+    setup_values c;
+    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
+        if (parse(&c, rows[i].json, rows[i].line) != MEGA_OK) fail_msg("%s: %s", rows[i].json, mega_error_message());
+        const mega_optim_options *o = &c.engine.optim;
+        if (o->weight_decay != rows[i].weight_decay || o->lr != rows[i].lr || o->sgd_momentum != rows[i].momentum)
+            fail_msg("%s %s: %g %g %g", rows[i].json, rows[i].line, o->weight_decay, o->lr, o->sgd_momentum);
+        end(&c);
+    }
+    assert_int_equal(parse(&c, "{\"train_batch_size\": 2, \"zero_optimization\": {\"stage\": 3}}", "--lr 1"), MEGA_OK);
+    assert_true(c.engine.graph.ddp_bucket_size == 500000000 && c.engine.graph.overlap_grad_reduce);
+    assert_has(notes, "leaves to the defaults of DeepSpeed 0.19.8: --ddp-bucket-size 500000000, --overlap-grad-reduce");
+    assert_has(mega_options_origin(c.engine.options, "ddp_bucket_size"), "(default of DeepSpeed 0.19.8");
+    end(&c);
+    assert_int_equal(parse(&c, "{\"train_batch_size\": 2}", "--lr 1 --zero-stage 3"), MEGA_OK);
+    assert_true(c.engine.graph.ddp_bucket_size == 40000000 && !c.engine.graph.overlap_grad_reduce);
+    end(&c);
+    static const char adamw[] = "{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"AdamW\", \"params\": "
+                                "{\"adam_w_mode\": false}}}";
+    assert_int_equal(parse(&c, adamw, ""), MEGA_OK);
+    assert_true(c.engine.optim.decoupled_weight_decay);
+    assert_has(notes, "false has no effect with AdamW");
+    end(&c);
+}
+
+static void amp_is_fp16_or_fp32(void **state)
+{
+    setup_values c;
+    mega_engine_options o;
+    (void)state;
+    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true, \"opt_level\": \"O0\"}}", ""), MEGA_OK);
+    assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+    assert_true(o.compute == MEGA_F32);
+    end(&c);
+    for (int level = 1; level <= 2; level++) {
+        char json[200];
+        snprintf(json, sizeof json, "{" GOOD ", \"amp\": {\"enabled\": true, \"opt_level\": \"O%d\"}}", level);
+        assert_int_equal(parse(&c, json, ""), MEGA_OK);
+        assert_int_equal(mega_engine_options_from_settings(&c.engine, &o), MEGA_OK);
+        assert_true(o.compute == MEGA_F16 && o.loss_scale.rules == MEGA_SCALE_DEEPSPEED && o.loss_scale.fixed == 0);
+        assert_true(o.loss_scale.initial == 65536);
+        assert_has(notes, level == 1 ? "amp O1 is fp16 here" : "amp O2 is fp16 here");
+        end(&c);
+    }
+    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", ""),
+                     MEGA_ERR_USAGE);
+    assert_has(mega_error_message(), "a run has one precision; give one");
+    end(&c);
+    assert_int_equal(parse(&c, "{" GOOD ", \"amp\": {\"enabled\": true}}", "--zero-stage 1"), MEGA_ERR_USAGE);
+    assert_has(mega_error_message(), "amp does not go with ZeRO");
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_are_those_of_deepspeed),
+                                       cmocka_unit_test(amp_is_fp16_or_fp32)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
