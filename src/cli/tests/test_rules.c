@@ -563,10 +563,8 @@ static void weights_that_nobody_keeps(void **state)
     mega_command_options_fini(&c);
 }
 
-/* Creates the data files that RUN names. */
-static int set_up(void **state)
+static int make_data_of_run(void **state __attribute__((unused)))
 {
-    (void)state;
     const char *folder = mega_kit_temp_folder();
     mega_kit_write(mega_kit_path(folder, "here.bin"), "x");
     mega_kit_write(mega_kit_path(folder, "here.idx"), "x");
@@ -598,5 +596,5 @@ int main(void)
         cmocka_unit_test(idle_on_ranks),
         cmocka_unit_test(sequence_parallelism),
     };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return cmocka_run_group_tests(tests, make_data_of_run, NULL);
 }

@@ -355,79 +355,79 @@ static void batch_sizes(void **state)
 
 #define GOOD "\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}"
 
+static const struct {
+    const char *json;
+    mega_status status;
+    const char *said;
+} refused[] = {
+    {"{" GOOD ",\n\"zero_optimization\": {\"stage\" 1}}", MEGA_ERR_FORMAT, "mega_setup.config: line 2, column"},
+    {"{" GOOD ",\n\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", MEGA_ERR_FORMAT,
+     "line 3, column 19: duplicate object key"},
+    {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1, \"stage\": 1}}", MEGA_ERR_FORMAT, "duplicate object key"},
+    {"{" GOOD ",\n\"zero_optimization\": {\n\"stge\": 1}}", MEGA_ERR_USAGE,
+     "\"zero_optimization.stge\" (mega_setup.config, line 3) is not a key of a configuration; did you mean "
+     "\"zero_optimization.stage\"?"},
+    {"{" GOOD ", \"zero_optimisation\": {\"stage\": 1}}", MEGA_ERR_USAGE, "did you mean \"zero_optimization\"?"},
+    {"{" GOOD ", \"stage\": 1}", MEGA_ERR_USAGE, "did you mean \"zero_optimization.stage\"?"},
+    {"{" GOOD ", \"nothing_of_the_kind\": {\"a\": [1, {\"b\": 2}]}}", MEGA_ERR_USAGE, "is not a key"},
+    {"{" GOOD ", \"zero_optimization.stage\": 1}", MEGA_ERR_USAGE, "is not a key"},
+    {"{" GOOD ", \"" JSON_OWN "\": {\"sed\": 1}}", MEGA_ERR_USAGE, "did you mean \"" JSON_OWN ".seed\"?"},
+    {"{" GOOD ", \"" JSON_OWN "\": {\"num_layers\": 1}}", MEGA_ERR_USAGE, "is not a key"},
+    {"{" GOOD ", \"" JSON_OWN "\": {\"local_rank\": \"0\"}}", MEGA_ERR_USAGE, "is not a key"},
+    {"{" GOOD ", \"zero_optimization\": {\"stage\": \"two\"}}", MEGA_ERR_USAGE,
+     "\"zero_optimization.stage\" (mega_setup.config, line 1): found \"two\", expected a whole number"},
+    {"{" GOOD ", \"zero_optimization\": {\"stage\": true}}", MEGA_ERR_USAGE, "found true, expected a whole number"},
+    {"{" GOOD ", \"zero_optimization\": {\"stage\": 1.5}}", MEGA_ERR_USAGE, "\"1.5\" is not a whole number"},
+    {"{" GOOD ", \"zero_optimization\": 2}", MEGA_ERR_USAGE, "found 2, expected an object in braces"},
+    {"{" GOOD ", \"zero_optimization\": []}", MEGA_ERR_USAGE, "found [], expected an object in braces"},
+    {"{" GOOD ", \"gradient_clipping\": {\"a\": 1}}", MEGA_ERR_USAGE, "found {\"a\":1}, expected a number"},
+    {"{" GOOD ", \"gradient_clipping\": -1}", MEGA_ERR_USAGE, "-1 must not be negative"},
+    {"{" GOOD ", \"bf16\": {\"enabled\": 1}}", MEGA_ERR_USAGE, "found 1, expected true or false"},
+    {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": [0.9, 0.99, 1]}}}", MEGA_ERR_USAGE,
+     "\"optimizer.params.betas\" (mega_setup.config, line 1): found [0.9"},
+    {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": 0.9}}}", MEGA_ERR_USAGE,
+     "expected an array"},
+    {"{" GOOD ", \"zero_optimization\": {\"stage\": 4}}", MEGA_ERR_USAGE,
+     "\"zero_optimization.stage\" 4 (mega_setup.config, line 1): expected 0, 1, 2 or 3"},
+    {"{" GOOD ",\n\"fp16\": {\n\"fp16_master_weights_and_grads\": true}}", MEGA_ERR_UNSUPPORTED,
+     "\"fp16.fp16_master_weights_and_grads\" (mega_setup.config, line 3): true is not implemented yet: master"},
+    {"{" GOOD ", \"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", MEGA_ERR_USAGE,
+     "a run has one precision; give one"},
+    {"{" GOOD ", \"fp16\": {\"loss_scale\": -1}}", MEGA_ERR_USAGE,
+     "\"fp16.loss_scale\" (mega_setup.config, line 1): -1 must not be negative"},
+    {"{" GOOD ", \"fp16\": {\"hysteresis\": 0}}", MEGA_ERR_USAGE,
+     "\"fp16.hysteresis\" (mega_setup.config, line 1): 0 must be"},
+    {"{" GOOD ", \"fp16\": {\"initial_scale_power\": 2, \"min_loss_scale\": 8, \"enabled\": true}}", MEGA_ERR_USAGE,
+     "the smallest loss scale"},
+    {"{" GOOD ", \"zero_optimization\": {\"offload_param\": {\"device\": \"nvme\"}}}", MEGA_ERR_UNSUPPORTED,
+     "\"nvme\" is not implemented yet; known are none, cpu"},
+    {"{" GOOD ", \"scheduler\": {\"type\": \"StepLR\", \"params\": {\"warmup_num_steps\": 5}}}", MEGA_ERR_USAGE,
+     "StepLR"},
+    {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"OneBitLamb\", \"params\": {\"lr\": 1}}}",
+     MEGA_ERR_UNSUPPORTED, "\"OneBitLamb\" is not implemented yet; known are Adam, AdamW, SGD, Adagrad, Lion"},
+    {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Muon\", \"params\": {\"lr\": 1, \"per_head_muon\": "
+     "true}}}",
+     MEGA_ERR_UNSUPPORTED, "\"optimizer.params.per_head_muon\" (mega_setup.config, line 1): true is not implemented"},
+    {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1, \"min_coeff\": 20}}}",
+     MEGA_ERR_USAGE, "is above"},
+    {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1},\n\"" JSON_OWN "\": {\"zero_stage\": 2}}", MEGA_ERR_USAGE,
+     "\"zero_optimization.stage\" 1 (mega_setup.config, line 2) and \"" JSON_OWN
+     ".zero_stage\" 2 (mega_setup.config, line 3) contradict each other"},
+    {"{\"train_batch_size\": 2}", MEGA_ERR_USAGE, "missing: \"optimizer.params.lr\""},
+    {"not-there/ds.json", MEGA_ERR_NOT_FOUND, "not-there/ds.json"},
+};
+
 static void mistakes(void **state)
 {
-    static const struct {
-        const char *json;
-        mega_status status;
-        const char *said;
-    } rows[] = {
-        {"{" GOOD ",\n\"zero_optimization\": {\"stage\" 1}}", MEGA_ERR_FORMAT, "mega_setup.config: line 2, column"},
-        {"{" GOOD ",\n\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", MEGA_ERR_FORMAT,
-         "line 3, column 19: duplicate object key"},
-        {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1, \"stage\": 1}}", MEGA_ERR_FORMAT, "duplicate object key"},
-        {"{" GOOD ",\n\"zero_optimization\": {\n\"stge\": 1}}", MEGA_ERR_USAGE,
-         "\"zero_optimization.stge\" (mega_setup.config, line 3) is not a key of a configuration; did you mean "
-         "\"zero_optimization.stage\"?"},
-        {"{" GOOD ", \"zero_optimisation\": {\"stage\": 1}}", MEGA_ERR_USAGE, "did you mean \"zero_optimization\"?"},
-        {"{" GOOD ", \"stage\": 1}", MEGA_ERR_USAGE, "did you mean \"zero_optimization.stage\"?"},
-        {"{" GOOD ", \"nothing_of_the_kind\": {\"a\": [1, {\"b\": 2}]}}", MEGA_ERR_USAGE, "is not a key"},
-        {"{" GOOD ", \"zero_optimization.stage\": 1}", MEGA_ERR_USAGE, "is not a key"},
-        {"{" GOOD ", \"" JSON_OWN "\": {\"sed\": 1}}", MEGA_ERR_USAGE, "did you mean \"" JSON_OWN ".seed\"?"},
-        {"{" GOOD ", \"" JSON_OWN "\": {\"num_layers\": 1}}", MEGA_ERR_USAGE, "is not a key"},
-        {"{" GOOD ", \"" JSON_OWN "\": {\"local_rank\": \"0\"}}", MEGA_ERR_USAGE, "is not a key"},
-        {"{" GOOD ", \"zero_optimization\": {\"stage\": \"two\"}}", MEGA_ERR_USAGE,
-         "\"zero_optimization.stage\" (mega_setup.config, line 1): found \"two\", expected a whole number"},
-        {"{" GOOD ", \"zero_optimization\": {\"stage\": true}}", MEGA_ERR_USAGE, "found true, expected a whole number"},
-        {"{" GOOD ", \"zero_optimization\": {\"stage\": 1.5}}", MEGA_ERR_USAGE, "\"1.5\" is not a whole number"},
-        {"{" GOOD ", \"zero_optimization\": 2}", MEGA_ERR_USAGE, "found 2, expected an object in braces"},
-        {"{" GOOD ", \"zero_optimization\": []}", MEGA_ERR_USAGE, "found [], expected an object in braces"},
-        {"{" GOOD ", \"gradient_clipping\": {\"a\": 1}}", MEGA_ERR_USAGE, "found {\"a\":1}, expected a number"},
-        {"{" GOOD ", \"gradient_clipping\": -1}", MEGA_ERR_USAGE, "-1 must not be negative"},
-        {"{" GOOD ", \"bf16\": {\"enabled\": 1}}", MEGA_ERR_USAGE, "found 1, expected true or false"},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": [0.9, 0.99, 1]}}}",
-         MEGA_ERR_USAGE, "\"optimizer.params.betas\" (mega_setup.config, line 1): found [0.9"},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1, \"betas\": 0.9}}}", MEGA_ERR_USAGE,
-         "expected an array"},
-        {"{" GOOD ", \"zero_optimization\": {\"stage\": 4}}", MEGA_ERR_USAGE,
-         "\"zero_optimization.stage\" 4 (mega_setup.config, line 1): expected 0, 1, 2 or 3"},
-        {"{" GOOD ",\n\"fp16\": {\n\"fp16_master_weights_and_grads\": true}}", MEGA_ERR_UNSUPPORTED,
-         "\"fp16.fp16_master_weights_and_grads\" (mega_setup.config, line 3): true is not implemented yet: master"},
-        {"{" GOOD ", \"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}}", MEGA_ERR_USAGE,
-         "a run has one precision; give one"},
-        {"{" GOOD ", \"fp16\": {\"loss_scale\": -1}}", MEGA_ERR_USAGE,
-         "\"fp16.loss_scale\" (mega_setup.config, line 1): -1 must not be negative"},
-        {"{" GOOD ", \"fp16\": {\"hysteresis\": 0}}", MEGA_ERR_USAGE,
-         "\"fp16.hysteresis\" (mega_setup.config, line 1): 0 must be"},
-        {"{" GOOD ", \"fp16\": {\"initial_scale_power\": 2, \"min_loss_scale\": 8, \"enabled\": true}}", MEGA_ERR_USAGE,
-         "the smallest loss scale"},
-        {"{" GOOD ", \"zero_optimization\": {\"offload_param\": {\"device\": \"nvme\"}}}", MEGA_ERR_UNSUPPORTED,
-         "\"nvme\" is not implemented yet; known are none, cpu"},
-        {"{" GOOD ", \"scheduler\": {\"type\": \"StepLR\", \"params\": {\"warmup_num_steps\": 5}}}", MEGA_ERR_USAGE,
-         "StepLR"},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"OneBitLamb\", \"params\": {\"lr\": 1}}}",
-         MEGA_ERR_UNSUPPORTED, "\"OneBitLamb\" is not implemented yet; known are Adam, AdamW, SGD, Adagrad, Lion"},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Muon\", \"params\": {\"lr\": 1, \"per_head_muon\": "
-         "true}}}",
-         MEGA_ERR_UNSUPPORTED,
-         "\"optimizer.params.per_head_muon\" (mega_setup.config, line 1): true is not implemented"},
-        {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Lamb\", \"params\": {\"lr\": 1, \"min_coeff\": 20}}}",
-         MEGA_ERR_USAGE, "is above"},
-        {"{" GOOD ",\n\"zero_optimization\": {\"stage\": 1},\n\"" JSON_OWN "\": {\"zero_stage\": 2}}", MEGA_ERR_USAGE,
-         "\"zero_optimization.stage\" 1 (mega_setup.config, line 2) and \"" JSON_OWN
-         ".zero_stage\" 2 (mega_setup.config, line 3) contradict each other"},
-        {"{\"train_batch_size\": 2}", MEGA_ERR_USAGE, "missing: \"optimizer.params.lr\""},
-        {"not-there/ds.json", MEGA_ERR_NOT_FOUND, "not-there/ds.json"},
-    };
     (void)state;
-    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
+    for (size_t i = 0; i < MEGA_COUNT(refused); i++) {
         setup_values c;
-        const mega_status st = parse(&c, rows[i].json, "");
-        if (rows[i].status == MEGA_ERR_FORMAT && st == MEGA_ERR_USAGE) { /* along with further mistakes */
-        } else if (st != rows[i].status && st != MEGA_ERR_USAGE) {
-            fail_msg("%s: %s, %s", rows[i].json, mega_status_name(st), mega_error_message());
+        const mega_status st = parse(&c, refused[i].json, "");
+        if (refused[i].status == MEGA_ERR_FORMAT && st == MEGA_ERR_USAGE) { /* along with further mistakes */
+        } else if (st != refused[i].status && st != MEGA_ERR_USAGE) {
+            fail_msg("%s: %s, %s", refused[i].json, mega_status_name(st), mega_error_message());
         }
-        assert_has(mega_error_message(), rows[i].said);
+        assert_has(mega_error_message(), refused[i].said);
         end(&c);
     }
 }
