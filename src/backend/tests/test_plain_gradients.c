@@ -108,10 +108,12 @@ static void test_linear(void **state)
     double *x = random_doubles(T * K, 1), *weight = random_doubles(N * K, 2), *bias = random_doubles(N, 3);
     double *w = random_doubles(T * N, 4), *y = zeros(T * N), *dx = zeros(T * K), *dweight = zeros(N * K),
            *db = zeros(N);
-    mega_gemm_args f = {head, y, x, weight, bias, T, N, K, K, K, N, false, true, false, MEGA_F64, false, NULL, NULL};
-    mega_gemm_args to_x = {head, dx, w,     weight, NULL,  T,        K,     N,    N,
-                           K,    K,  false, false,  false, MEGA_F64, false, NULL, NULL};
-    mega_gemm_args to_w = {head, dweight, w, x, NULL, N, K, T, N, K, K, true, false, true, MEGA_F64, false, NULL, NULL};
+    mega_gemm_args f = {head, y,     x,    weight, bias,     T,     N,    K,    K,    K,
+                        N,    false, true, false,  MEGA_F64, false, NULL, NULL, false};
+    mega_gemm_args to_x = {head, dx,    w,     weight, NULL,     T,     K,    N,    N,    K,
+                           K,    false, false, false,  MEGA_F64, false, NULL, NULL, false};
+    mega_gemm_args to_w = {head, dweight, w,     x,    NULL,     N,     K,    T,    N,    K,
+                           K,    true,    false, true, MEGA_F64, false, NULL, NULL, false};
     mega_column_sum_args to_b = {head, db, w, T, N};
     const probe p = {&mega_plain_gemm, &f, y, w, T * N};
     mega_plain_gemm.run(NULL, &to_x);

@@ -49,8 +49,8 @@ static void test_gemm(void **state)
     for (int form = 0; form < 4; form++) {
         const bool ta = form & 1, tb = form & 2;
         double c[6] = {0};
-        mega_gemm_args g = {head,       c, ta ? at : a, tb ? bt : b, bias,  2,        2,     3,    ta ? 2 : 4,
-                            tb ? 3 : 2, 3, ta,          tb,          false, MEGA_F64, false, NULL, NULL};
+        mega_gemm_args g = {head, c,  ta ? at : a, tb ? bt : b, bias,     2,     2,    3,    ta ? 2 : 4, tb ? 3 : 2,
+                            3,    ta, tb,          false,       MEGA_F64, false, NULL, NULL, false};
         mega_plain_gemm.run(NULL, &g);
         const double expected[6] = {158, 264, 0, 239, 354, 0};
         assert_memory_equal(c, expected, sizeof c);
@@ -93,7 +93,8 @@ static void test_gemm_types(void **state)
                         MEGA_F32,
                         false,
                         NULL,
-                        NULL};
+                        NULL,
+                        false};
     mega_plain_gemm.run(NULL, &g);
     near(wide, 1.00390625, 0);
     g.c = &narrow, g.c_dtype = MEGA_BF16;
