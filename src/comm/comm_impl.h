@@ -97,6 +97,7 @@ typedef struct comm_op {
     int next_member;         /* the next member to copy from in this turn */
     int next;                /* next in the queue of its tag; -1: last */
     uint32_t use;            /* counts how often this table slot was used; a request remembers its own number */
+    double began;            /* when it was started; 0 unless exchanges are counted */
     double moved;            /* time of the last progress */
     comm_messages *messages; /* shared by its tag; for a single message `own` */
     comm_messages own;
@@ -144,7 +145,8 @@ struct mega_world {
     struct record_exchange *exchange; /* exchanges records with other hosts; NULL if there are none */
     struct comm_shared *shared;       /* memory for collectives within this host; NULL: none */
     comm_way way;
-    comm_watch watch; /* state of this rank's current wait */
+    comm_watch watch;     /* state of this rank's current wait */
+    struct comm_log *log; /* counts exchanges; NULL: they are not counted */
     mega_stall_report *report;
     void *report_user;
 };
@@ -227,6 +229,9 @@ void stall_end_by(mega_world *world, int rank);
 /* check_calls.c: used with MEGA_CHECK=2, and always in shared memory. */
 comm_call comm_call_of(const comm_op *op);
 mega_status comm_check_same(const comm_op *op, const comm_call *mine, const comm_call *theirs, int peer);
+
+/* log.c: counts a completed operation; `waited`: seconds that this rank waited for it. world->log must exist. */
+void comm_log_add(const comm_op *op, double waited);
 
 /* reduce.c: out[i] = the reduction of from[rank][i] over the ranks in order; out may be one of them. */
 mega_status comm_check_reducible(mega_dtype dtype, const char *what);

@@ -179,6 +179,7 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     op->own = own;
     op->use = use;
     op->state = COMM_QUEUED;
+    if (w->log != NULL) op->began = mega_time_now();
     op->next = -1;
     op->messages = is_message(op) ? &op->own : &c->messages;
     w->under_way++;
@@ -249,7 +250,10 @@ mega_status mega_comm_wait(mega_request *request)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_comm_wait: this request was already waited for through a copy of it; wait for "
                          "each request once");
+    const bool is_counted = r.world->log != NULL;
+    const double began = is_counted ? mega_time_now() : 0;
     MEGA_TRY(wait_for(r.world, op));
+    if (is_counted) comm_log_add(op, mega_time_now() - began);
     op->state = COMM_FREE;
     return MEGA_OK;
 }

@@ -1,5 +1,6 @@
 /* The world: all ranks, and what each announces at the start. */
 #include "megalith/assert.h"
+#include "megalith/comm_log.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "watch/record_impl.h"
@@ -75,6 +76,7 @@ void mega_world_destroy(mega_world *world)
     record_close(world);
     shared_close(world);
     comm_operations_close(world);
+    mega_comm_log_stop(world);
     mega_free(world);
 }
 

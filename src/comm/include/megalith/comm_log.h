@@ -1,0 +1,33 @@
+/* Counts the exchanges of this rank: how many of each kind and size, how long they took, and for how long the rank
+ * waited. DeepSpeed's comms logger. */
+#ifndef MEGALITH_COMM_LOG_H
+#define MEGALITH_COMM_LOG_H
+
+#include "megalith/comm.h"
+#include "megalith/memory.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mega_comm_log_options {
+    bool verbose; /* also log each exchange */
+    bool named;   /* distinguish exchanges by what they are for, too */
+    /* kinds to count: "all_reduce", "send", …, also as PyTorch spells them; borrowed; ops 0: all */
+    const char *const *op;
+    size_t ops;
+} mega_comm_log_options;
+
+/* From now on the exchanges of this rank are counted. A world of one rank (or NULL) has none. */
+mega_status mega_comm_log_start(mega_world *world, const mega_comm_log_options *o);
+/* Appends a table with a line for each kind and size. Times of exchanges that overlap with other work count from their
+ * start to their end; `exposed` is the part for which the rank did nothing but wait. Appends nothing if no exchange was
+ * counted. */
+void mega_comm_log_table(const mega_world *world, mega_buffer *out);
+void mega_comm_log_stop(mega_world *world); /* forgets all counts */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
