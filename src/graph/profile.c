@@ -35,6 +35,12 @@ static void profile_add(mega_profile *p, const profile_event *e)
         p->event[p->count++] = *e;
 }
 
+/* All but GRADS_BEGIN, which clears memory. */
+static bool is_exchange(const instruction *op)
+{
+    return mega_op_is_collective(op->kind) || (mega_op_is_bucket(op->kind) && op->kind != OP_GRADS_BEGIN);
+}
+
 static const char *phase_of(const instruction *op)
 {
     return op->recomputed ? "recompute" : op->backward ? "backward" : "forward";
@@ -59,7 +65,8 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
                                     .waited = end.waited - begin.waited,
                                     .flops = cost.flops,
                                     .bytes = cost.bytes,
-                                    .number = instruction_number});
+                                    .number = instruction_number,
+                                    .is_exchange = is_exchange(op)});
 }
 
 void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin, mega_profile_moment end)
@@ -72,7 +79,8 @@ void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profil
                                     .end = end.at,
                                     .waited = end.waited - begin.waited,
                                     .bytes = e->bytes,
-                                    .number = e->number});
+                                    .number = e->number,
+                                    .is_exchange = e->is_exchange});
 }
 
 void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
@@ -84,7 +92,15 @@ void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_num
                                     .phase = phase_of(op),
                                     .begin = begin,
                                     .end = end,
-                                    .number = instruction_number});
+                                    .number = instruction_number,
+                                    .is_exchange = true});
+}
+
+void mega_profile_idle(mega_profile *p, const char *name, double begin, double end)
+{
+    profile_add(
+        p, &(profile_event){
+               .kind = PROFILE_SPAN, .name = name, .phase = name, .begin = begin, .end = end, .is_exchange = true});
 }
 
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
@@ -110,11 +126,25 @@ void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment b
                                     .number = iteration});
 }
 
+void mega_profile_each(const mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user)
+{
+    for (int64_t i = 0; i < p->count; i++) {
+        const profile_event *e = &p->event[i];
+        if (e->kind != PROFILE_OP && e->kind != PROFILE_WAIT) continue;
+        each(user, &(mega_profile_item){.name = e->name,
+                                        .scope = e->scope != NULL ? e->scope : "",
+                                        .phase = e->phase,
+                                        .seconds = e->end - e->begin,
+                                        .flops = e->flops,
+                                        .is_wait = e->kind == PROFILE_WAIT});
+    }
+}
+
 /* ---- the table ---- */
 
 typedef struct table_row {
     const char *name;
-    bool is_wait;
+    bool is_wait, is_exchange;
     double seconds, waited, flops, bytes;
     int64_t calls;
 } table_row;
@@ -138,7 +168,8 @@ static int profile_collect(const mega_profile *p, table_row *row, table_row *ste
             const bool is_wait = e->kind == PROFILE_WAIT;
             while (k < count && (strcmp(row[k].name, e->name) != 0 || row[k].is_wait != is_wait)) k++;
             if (k == MOST_ROWS) continue; /* its time then counts as "between" */
-            if (k == count) row[count++] = (table_row){.name = e->name, .is_wait = is_wait};
+            if (k == count)
+                row[count++] = (table_row){.name = e->name, .is_wait = is_wait, .is_exchange = e->is_exchange};
             r = &row[k];
         }
         r->seconds += e->end - e->begin;
@@ -168,6 +199,32 @@ static void profile_write_row(mega_buffer *out, const table_row *r, double steps
                        100 * least / r->seconds, arithmetic > memory ? "arithmetic" : "memory");
 }
 
+/* Writes how long this rank did nothing but exchange data: of each kind, the start and the wait together. */
+static void write_exposed(mega_buffer *out, const table_row *row, int count, double steps, double whole)
+{
+    double sum = 0;
+    bool has_head = false;
+    for (int i = 0; i < count; i++) {
+        table_row r = row[i];
+        if (!r.is_exchange) continue;
+        int k = 0;
+        while (k < i && (strcmp(row[k].name, r.name) != 0 || !row[k].is_exchange)) k++;
+        if (k < i) continue; /* written with the other row of its name */
+        for (k = i + 1; k < count; k++) {
+            if (strcmp(row[k].name, r.name) != 0 || !row[k].is_exchange) continue;
+            r.seconds += row[k].seconds;
+            if (r.calls < row[k].calls) r.calls = row[k].calls;
+        }
+        if (!has_head) mega_buffer_printf(out, " %-20s %10s %6s %18s\n", "exposed exchanges", "ms/step", "%", "calls");
+        has_head = true;
+        sum += r.seconds;
+        mega_buffer_printf(out, " %-20s %10.3f %6.1f %18.0f\n", r.name, r.seconds / steps * 1e3,
+                           100 * r.seconds / whole, (double)r.calls / steps);
+    }
+    if (has_head)
+        mega_buffer_printf(out, " %-20s %10.3f %6.1f\n", "all exchanges", sum / steps * 1e3, 100 * sum / whole);
+}
+
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out)
 {
     table_row row[MOST_ROWS], step = {.name = "step"}, between = {.name = "between"};
@@ -191,6 +248,7 @@ void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, 
     if (between.waited < 0) between.waited = 0; /* rounded */
     profile_write_row(out, &between, steps, step.seconds, bound);
     profile_write_row(out, &step, steps, step.seconds, bound);
+    write_exposed(out, row, count, steps, step.seconds);
     if (p->lost > 0) mega_buffer_printf(out, " %lld events did not fit and are not counted\n", (long long)p->lost);
 }
 

@@ -19,6 +19,7 @@ typedef struct profile_event {
     double begin, end, flops, bytes;
     double waited;  /* seconds that the first thread waited for the others of its team */
     int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
+    bool is_exchange;
 } profile_event;
 
 struct mega_profile {

@@ -277,7 +277,8 @@ mega_status mega_update_wait_bucket(mega_update *u, int bucket)
                     &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
                                           .scope = u->scope[bucket],
                                           .phase = "update",
-                                          .is_wait = true},
+                                          .is_wait = true,
+                                          .is_exchange = true},
                     began);
     return st;
 }
@@ -303,7 +304,8 @@ static mega_status run_profiled(mega_update *u, int i)
                                       .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
                                       .phase = "update",
                                       .bytes = update_cost(u, x).bytes,
-                                      .number = i},
+                                      .number = i,
+                                      .is_exchange = x->axis != NULL && mega_axis_has_others(x->axis)},
                 began);
     return MEGA_OK;
 }

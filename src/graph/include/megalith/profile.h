@@ -30,9 +30,10 @@ mega_profile_moment mega_profile_now(const mega_team *team);
 /* Records an instruction of another kind of program. The texts must stay valid as long as the profile. */
 typedef struct mega_profile_event {
     const char *name, *scope, *phase;
-    double bytes;   /* memory traffic; 0: unknown */
-    int64_t number; /* of the instruction */
-    bool is_wait;   /* a wait for what the instruction started */
+    double bytes;     /* memory traffic; 0: unknown */
+    int64_t number;   /* of the instruction */
+    bool is_wait;     /* a wait for what the instruction started */
+    bool is_exchange; /* it exchanges data with other ranks: its time is exposed, nothing is computed in it */
 } mega_profile_event;
 void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin,
                        mega_profile_moment end);
@@ -41,6 +42,8 @@ void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profil
  * unknown. */
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
                        double bytes);
+/* Records that this rank waited for others, as "pipeline wait". */
+void mega_profile_idle(mega_profile *p, const char *name, double begin, double end);
 /* Records a whole step, after all events of that step. */
 void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end);
 
@@ -49,9 +52,18 @@ typedef struct mega_profile_bound {
     double flops, bytes; /* per second */
 } mega_profile_bound;
 
+/* Calls `each` for every instruction recorded so far. The texts are those of mega_profile_event. */
+typedef struct mega_profile_item {
+    const char *name, *scope, *phase;
+    double seconds, flops;
+    bool is_wait;
+} mega_profile_item;
+void mega_profile_each(const mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user);
+
 /* Writes a table with one row per op or span: time per step, the part of it in which the first thread waited for
  * others, calls per step, GFLOP/s, GB/s and percent of the bound (arithmetic or memory, whichever binds). Two rows
- * follow: "between" for time that no event covers, and "step" for the sum of all rows. */
+ * follow: "between" for time that no event covers, and "step" for the sum of all rows. If ranks exchanged data, a second
+ * table has the exposed time of each kind of exchange: the time in which this rank only started it or waited for it. */
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out);
 /* Writes Chrome's trace format (chrome://tracing, Perfetto): steps and spans in one lane, instructions in another. Each
  * rank is one process of the trace; times count from `start`, a value of mega_time_now. A file is the head, then the
