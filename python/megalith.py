@@ -1258,6 +1258,7 @@ class mega_step_result(_Struct):
         ("backward_s", c_double),
         ("optimizer_s", c_double),
         ("waiting_s", c_double),
+        ("reduce_s", c_double),
     ]
 
 
@@ -1317,6 +1318,8 @@ mega_engine_read_output = _function(
 mega_engine_evaluate = _function(
     "mega_engine_evaluate", _checked, POINTER(mega_engine), POINTER(mega_dataset), c_int64,
     POINTER(mega_step_result))
+mega_engine_write_event = _function(
+    "mega_engine_write_event", _checked, POINTER(mega_engine), _text, c_double)
 mega_run = c_int
 MEGA_RUN_EVALUATE = 0
 MEGA_RUN_PREFILL = 1
@@ -1849,6 +1852,11 @@ class _EngineCalls:
         """engine.h: int64_t mega_engine_output_count(const mega_engine *e, const char *output)"""
         return mega_engine_output_count(self._handle, output)
 
+    def write_event(self, name: str, value: float):
+        """engine.h: mega_status mega_engine_write_event(mega_engine *e, const char *name, double
+        value)"""
+        return mega_engine_write_event(self._handle, name, value)
+
     def run_rows(self, program):
         """engine.h: int64_t mega_engine_run_rows(const mega_engine *e, mega_run program)"""
         return mega_engine_run_rows(self._handle, program)
@@ -2167,6 +2175,10 @@ class Engine(_EngineCalls):
         data, result = Dataset(data) if isinstance(data, dict) else data, mega_step_result()
         self._call(mega_engine_evaluate, self._handle, data.struct, max_batches, result)
         return self._result(result)
+
+    def write_event(self, name: str, value: float) -> None:
+        """Gives a value to the monitors that the options enable, at the number of samples so far."""
+        self._call(mega_engine_write_event, self._handle, name, value)
 
     def forward(self) -> float:
         """The forward pass of one micro-batch; returns its loss on this rank."""

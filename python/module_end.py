@@ -310,6 +310,10 @@ class Engine(_EngineCalls):
         self._call(mega_engine_evaluate, self._handle, data.struct, max_batches, result)
         return self._result(result)
 
+    def write_event(self, name: str, value: float) -> None:
+        """Gives a value to the monitors that the options enable, at the number of samples so far."""
+        self._call(mega_engine_write_event, self._handle, name, value)
+
     def forward(self) -> float:
         """The forward pass of one micro-batch; returns its loss on this rank."""
         loss = c_double()

@@ -68,6 +68,7 @@ static bool is_output(const char *path, mega_output_kind kind)
     case MEGA_OUTPUT_REPORT:
         return output_begins(e.head, "<!DOCTYPE html>") && strstr(e.head, MEGA_OUTPUT_REPORT_MARK) != NULL;
     case MEGA_OUTPUT_CONFIG: return is_config(&e);
+    case MEGA_OUTPUT_FLOPS: return strstr(e.head, MEGA_OUTPUT_FLOPS_MARK) != NULL;
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
@@ -116,6 +117,7 @@ const char *mega_output_name(mega_output_kind kind)
                                        "a description of a run of megalith",
                                        "a report of megalith",
                                        "a configuration without comments",
+                                       "a report of the flops profiler",
                                        "a tokenizer of train_tokenizer"};
     return name[kind];
 }

@@ -110,6 +110,7 @@ static const mega_option_part parts[] = {
     {&cli_other_inference_section, FOR_TRAINING, 0},
     {&mega_engine_deepspeed_section, FOR_TRAINING, AT(train.engine)},
     {&mega_graph_zero_section, FOR_TRAINING, AT(train.engine.graph)},
+    {&mega_monitor_section, FOR_TRAINING, AT(train.engine.monitor)},
     {&cli_other_zero_section, FOR_TRAINING, 0},
     {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign parts */
     {&cli_other_megatron_section, FOR_TRAINING, 0},
@@ -119,7 +120,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 64 };
+enum { FOREIGN = 65 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {

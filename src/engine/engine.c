@@ -75,6 +75,8 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
     if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
         MEGA_TRY(mega_lr_schedule_from_options(&s->optim, &o.schedule));
     mega_step_schedule_from_options(&s->optim, &o.step_schedule);
+    o.monitor = &s->monitor;
+    o.given = s->options;
     *out = o;
     return MEGA_OK;
 }
@@ -222,6 +224,7 @@ void mega_engine_destroy(mega_engine *e)
     if (e == NULL) return;
     mega_reader_destroy(e->reader);    /* first: its thread writes to memory of the engine */
     (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
+    engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);
     mega_update_destroy(e->update);

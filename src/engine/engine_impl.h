@@ -12,6 +12,7 @@
 
 typedef struct engine_chunk engine_chunk;
 typedef struct engine_search engine_search;
+typedef struct engine_monitor engine_monitor;
 
 /* A loss or a metric of the model. All ranks have the same list in the same order. */
 typedef struct engine_loss {
@@ -143,6 +144,7 @@ struct mega_engine {
     struct engine_client *client; /* the caller's state from the last load (client_state.c) */
     mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
     engine_search *search;        /* borrowed; NULL: no search for non-finite values */
+    engine_monitor *monitor;      /* NULL: none, or no step yet */
 };
 
 /* inputs.c. engine_collect_inputs is collective over pp: creates the batches, with a column for each named input of the
@@ -213,6 +215,15 @@ void engine_errors_clear(mega_engine *e);
 /* The optimizer's numbers in run.json. */
 mega_status engine_numbers_save(const mega_engine *e, json_t *root);
 mega_status engine_numbers_load(mega_engine *e, const json_t *root);
+/* monitor.c: monitors and profilers. begin: before the first pass of a step of so many micro-batches. pass: after each
+ * pass, is_last: of the last micro-batch. step: after the update; `seconds`: of the whole step. memory: logs the memory.
+ * event: gives a value to the monitors. None of them fails. */
+void engine_monitor_begin(mega_engine *e, int64_t micro_batches);
+void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, double seconds);
+void engine_monitor_step(mega_engine *e, const mega_step_result *r, double seconds);
+void engine_monitor_memory(const mega_engine *e, const char *where);
+void engine_monitor_event(mega_engine *e, const char *tag, double value);
+void engine_monitor_close(mega_engine *e);
 /* compare.c. Collective over the world. Checks that all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
 /* data.c. engine_compare_data is collective over the world: checks that all ranks read the same training data.

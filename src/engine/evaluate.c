@@ -122,6 +122,7 @@ mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, in
         if (l->is_evaluated && l->coefficient != 0) r.loss += l->coefficient * r.metric[i];
     }
     if (!isfinite(r.loss)) return engine_nonfinite_evaluation(e, r.loss);
+    engine_monitor_event(e, "Train/Samples/eval_loss", r.loss);
     *out = r;
     return MEGA_OK;
 }

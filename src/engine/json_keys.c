@@ -2,7 +2,7 @@
  * that work here at least in part. Blocks of which nothing works are in json_blocks.c. */
 #include "json_rows.h"
 
-#define PRINTS     "the program prints what it wants of mega_step_result"
+#define PRINTS     "the program shows the lines of its log that it wants"
 #define PLANNED    "memory is planned before the first step, and nothing is allocated in it"
 #define ALWAYS     "it is always so"
 #define SHARED     "ZeRO 3 shares weights layer by layer, as the memory plan decides"
@@ -10,16 +10,15 @@
 #define WRITER     "files are written by all ranks, before the training goes on"
 #define NO_DISK    "nothing is moved to a disk"
 #define ONE_BY_ONE "operations run one after the other in any case"
-#define NO_MONITOR "an engine writes no files of events: write what mega_step_result holds"
-#define OF_MONITOR "it only matters with a monitor"
-#define QUANTIZED  "what ranks exchange is not quantized; leave it out"
-#define SAVED      "a checkpoint holds whole fp32 tensors, which every layout loads"
-#define LAYERS     "the layers of the model say how they are cut"
+#define NO_COMET \
+    "comet takes values over the network alone; use \"tensorboard\", \"csv_monitor\" or \"wandb\", which write files"
+#define QUANTIZED "what ranks exchange is not quantized; leave it out"
+#define SAVED     "a checkpoint holds whole fp32 tensors, which every layout loads"
+#define LAYERS    "the layers of the model say how they are cut"
 
 // clang-format off
 static const mega_option_row key_rows[] = {
-    {KEY_IDLE("steps_per_print|dump_state|memory_breakdown|log_level", MEGA_OPTION_ANY, PRINTS)},
-    {KEY_IDLE("wall_clock_breakdown", MEGA_OPTION_BOOL, "mega_step_result holds the seconds of each part of a step")},
+    {KEY_IDLE("log_level", MEGA_OPTION_ANY, PRINTS)},
     {KEY_LATER("dataloader_drop_last", MEGA_OPTION_BOOL, NULL, "epochs follow one another without a gap; leave it out")},
     {KEY_LATER("prescale_gradients|disable_allgather", MEGA_OPTION_BOOL, NULL, "gradients are summed, then divided; leave it out")},
     {KEY_LATER("gradient_predivide_factor", MEGA_OPTION_FLOAT, "1", "gradients are summed, then divided; leave it out")},
@@ -87,12 +86,7 @@ static const mega_option_row key_rows[] = {
     {KEY_IDLE("activation_checkpointing.cpu_checkpointing", MEGA_OPTION_BOOL, HOST)},
     {KEY_IDLE("activation_checkpointing.contiguous_memory_optimization|activation_checkpointing.number_checkpoints", MEGA_OPTION_ANY, PLANNED)},
     {KEY_IDLE("activation_checkpointing.synchronize_checkpoint_boundary|activation_checkpointing.profile", MEGA_OPTION_BOOL, ONE_BY_ONE)},
-    {KEY_LATER("tensorboard.enabled|csv_monitor.enabled|wandb.enabled|comet.enabled", MEGA_OPTION_BOOL, NULL, NO_MONITOR)},
-    {KEY_IDLE("tensorboard.output_path|tensorboard.job_name|csv_monitor.output_path|csv_monitor.job_name|wandb.group|wandb.team|wandb.project", MEGA_OPTION_STRING, OF_MONITOR)},
-    {KEY_LATER("flops_profiler.enabled", MEGA_OPTION_BOOL, NULL, "call mega_engine_cost_get, and read the seconds in mega_step_result")},
-    {KEY_IDLE("flops_profiler.profile_step|flops_profiler.module_depth|flops_profiler.top_modules|flops_profiler.detailed|flops_profiler.output_file|flops_profiler.recompute_fwd_factor", MEGA_OPTION_ANY, "it only matters with the profiler")},
-    {KEY_LATER("comms_logger.enabled", MEGA_OPTION_BOOL, NULL, "leave the block out")},
-    {KEY_IDLE("comms_logger.verbose|comms_logger.prof_all|comms_logger.debug|comms_logger.prof_ops", MEGA_OPTION_ANY, "it only matters with the logger")},
+    {KEY_REFUSED("comet.enabled", MEGA_OPTION_BOOL, NULL, NO_COMET)},
     {KEY_LATER("tensor_parallel.autotp_size", MEGA_OPTION_INT, "0|1", "write the layers for several ranks (mega_column_linear), and give \"megalith\": {\"tensor_model_parallel_size\": …}")},
     {KEY_LATER("tensor_parallel.tp.tp_size|tensor_parallel.tensor_parallel.tp_size", MEGA_OPTION_INT, "1", "give \"tensor_parallel.autotp_size\"")},
     {KEY_IDLE("tensor_parallel.tp.tp_grain_size|tensor_parallel.tensor_parallel.tp_grain_size", MEGA_OPTION_INT, LAYERS), .range = MEGA_RANGE_POSITIVE},

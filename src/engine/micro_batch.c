@@ -81,13 +81,18 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
         m->result = (mega_step_result){0};
         mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
         engine_step_begin(e, mega_engine_gradient_accumulation_steps(e));
+        engine_monitor_begin(e, mega_engine_gradient_accumulation_steps(e));
     }
+    engine_monitor_memory(e, "Engine before forward");
     const mega_schedule_step pass = {.forward = true};
     const double began = mega_time_now();
     engine_note(e, "forward", m->done);
     const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e), &now);
-    m->result.forward_s += mega_time_now() - began;
+    const double seconds = mega_time_now() - began;
+    m->result.forward_s += seconds;
     MEGA_TRY(finish_pass(e, st));
+    engine_monitor_pass(e, true, false, seconds);
+    engine_monitor_memory(e, "Engine after forward");
     for (int i = 0; i < e->num_losses; i++)
         for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
     m->phase = ENGINE_FORWARDED;
@@ -141,9 +146,13 @@ static mega_status run_backward(mega_engine *e)
     const double began = mega_time_now();
     engine_note(e, "backward", m->done);
     mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary, &m->sums);
+    const double passed = mega_time_now();
     if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
-    m->result.backward_s += mega_time_now() - began;
+    m->result.backward_s += passed - began;
+    m->result.reduce_s += mega_time_now() - passed;
     MEGA_TRY(finish_pass(e, st));
+    engine_monitor_pass(e, false, is_boundary, passed - began);
+    engine_monitor_memory(e, "Engine after backward");
     m->phase = ENGINE_BACKWARDED;
     m->result.micro_batches = m->done + 1;
     return is_boundary ? finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)) : MEGA_OK;
@@ -216,8 +225,11 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
             engine_micro_discard(e);
             return st;
         }
-        if (out != NULL) *out = m->result;
+        const mega_step_result *r = &m->result;
+        engine_monitor_step(e, r, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
+        if (out != NULL) *out = *r;
     }
+    engine_monitor_memory(e, "Engine after step");
     e->batch_of = ENGINE_BATCH_NONE;
     micro_complete(m, is_boundary);
     return MEGA_OK;

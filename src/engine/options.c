@@ -87,7 +87,7 @@ typedef struct option_row {
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
-    N(mega_place_options, place, PLACE_ROWS)
+    N(mega_place_options, place, PLACE_ROWS) X(T, , monitor, OWN, NULL) X(T, , given, OWN, NULL)
 // clang-format on
 
 /* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member

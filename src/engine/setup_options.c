@@ -47,6 +47,7 @@ static const mega_option_part parts[] = {
     {&mega_comm_distributed_section, ALL, AT(engine.comm)},
     {&mega_graph_distributed_section, ALL, AT(engine.graph)},
     {&mega_graph_zero_section, ALL, AT(engine.graph)},
+    {&mega_monitor_section, ALL, AT(engine.monitor)},
     {&mega_engine_deepspeed_section, ALL, AT(engine)},
     {&launcher_section, ALL, 0},
     {&handed_section, ALL, 0},

@@ -106,8 +106,7 @@ void engine_step_begin(mega_engine *e, int64_t expected)
 static void profile_wait(const mega_engine *e, double asked, double came)
 {
     if (e->profile != NULL && stage_has_neighbours(&e->stage))
-        mega_profile_span(e->profile, "pipeline wait", (mega_profile_moment){.at = asked},
-                          (mega_profile_moment){.at = came}, 0);
+        mega_profile_idle(e->profile, "pipeline wait", asked, came);
 }
 
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r)
@@ -129,11 +128,14 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
         r->waiting_s += began - asked;
         profile_wait(e, asked, began);
         *(s->forward ? &r->forward_s : &r->backward_s) += now - began;
+        engine_monitor_pass(e, s->forward, s->micro_batch == pipeline.micro_batches - 1, now - began);
     }
     MEGA_TRY(stage_end(&e->stage));
-    r->waiting_s += mega_time_now() - now;
+    const double ended = mega_time_now();
+    r->waiting_s += ended - now;
     r->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
+    r->reduce_s += mega_time_now() - ended;
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -156,17 +158,23 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     mega_step_result r = {0};
     engine_sums sums = {.stops = 0};
     if (e == NULL) return engine_check_step(e, out);
+    const double began = mega_time_now();
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
     mega_status st = engine_check_step(e, out);
     if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
     if (st == MEGA_OK) st = mega_batch_check(e->batch);
     MEGA_TRY(engine_begin_pass(e, st));
     MEGA_TRY(engine_show_trained(e));
+    engine_monitor_begin(e, engine_micro_batches(e));
+    engine_monitor_memory(e, "Engine before forward and backward");
     /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
     MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
+    engine_monitor_memory(e, "Engine before step");
     MEGA_TRY(engine_update(e, &r));
     e->micro.was_applied = !r.skipped;
+    engine_monitor_step(e, &r, mega_time_now() - began);
+    engine_monitor_memory(e, "Engine after step");
     *out = r;
     return MEGA_OK;
 }

@@ -111,6 +111,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
 {
     mega_update_step *u = mega_update_step_block(e->update);
     const size_t bytes = (size_t)e->num_losses * sizeof *sums->of;
+    const double began = mega_time_now();
     engine_note(e, "gradients", -1);
     memcpy(u->sum, sums->of, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
@@ -120,6 +121,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     r->tokens = r->samples * e->options.seq;
     e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
     e->gradients.correction /= engine_scale(e);
+    r->reduce_s += mega_time_now() - began;
     return MEGA_OK;
 }
 

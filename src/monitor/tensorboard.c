@@ -1,9 +1,12 @@
-/* Writes TensorBoard event files: TFRecord frames around protocol buffer messages, both encoded by hand. */
+/* Writes TensorBoard event files: TFRecord frames around protocol buffer messages (proto.c). */
 #include "megalith/tensorboard.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
+#include "megalith/json.h"
 #include "megalith/memory.h"
 #include "megalith/process.h"
+#include "proto.h"
+#include <jansson.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,67 +22,11 @@ struct mega_tensorboard {
     mega_buffer event, summary, entry; /* messages under construction; kept, so that a step allocates nothing */
 };
 
-/* Protocol buffers: a field is a number and a wire type, followed by the value. */
-enum { WIRE_VARINT = 0, WIRE_DOUBLE = 1, WIRE_BYTES = 2, WIRE_FLOAT = 5 };
-
-static void put_varint(mega_buffer *b, uint64_t v)
-{
-    do {
-        const uint8_t byte = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-        mega_buffer_append(b, &byte, 1);
-        v >>= 7;
-    } while (v > 0);
-}
-
-static void event_put_key(mega_buffer *b, unsigned field, unsigned wire)
-{
-    put_varint(b, field << 3 | wire);
-}
-
-static void put_fixed(mega_buffer *b, uint64_t bits, int bytes)
-{
-    uint8_t le[8];
-    for (int i = 0; i < bytes; i++) le[i] = (uint8_t)(bits >> (8 * i));
-    mega_buffer_append(b, le, (size_t)bytes);
-}
-
-static void put_double(mega_buffer *b, unsigned field, double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    event_put_key(b, field, WIRE_DOUBLE);
-    put_fixed(b, bits, 8);
-}
-
-static void event_put_float(mega_buffer *b, unsigned field, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    event_put_key(b, field, WIRE_FLOAT);
-    put_fixed(b, bits, 4);
-}
-
-static void put_bytes(mega_buffer *b, unsigned field, const void *bytes, size_t n)
-{
-    event_put_key(b, field, WIRE_BYTES);
-    put_varint(b, n);
-    mega_buffer_append(b, bytes, n);
-}
-
-/* Appends a finished message as a field of another, and empties it for the next use. */
-static void put_message(mega_buffer *b, unsigned field, mega_buffer *inner)
-{
-    put_bytes(b, field, inner->data, inner->size);
-    b->failed = b->failed || inner->failed;
-    inner->size = 0;
-}
-
 /* Event { 1 wall_time, 2 step } */
 static void begin_event(mega_buffer *b, double wall_time, int64_t step)
 {
-    put_double(b, 1, wall_time);
-    event_put_key(b, 2, WIRE_VARINT);
-    put_varint(b, (uint64_t)step);
+    proto_put_double(b, 1, wall_time);
+    proto_put_int(b, 2, (uint64_t)step);
 }
 
 static uint32_t masked_crc(const void *bytes, size_t n)
@@ -96,9 +43,9 @@ static bool put_record(mega_buffer *out, const mega_buffer *event)
     const size_t before = out->size;
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)event->size >> (8 * i));
     mega_buffer_append(out, length, sizeof length);
-    put_fixed(out, masked_crc(length, sizeof length), 4);
+    proto_put_fixed(out, masked_crc(length, sizeof length), 4);
     mega_buffer_append(out, event->data, event->size);
-    put_fixed(out, masked_crc(event->data, event->size), 4);
+    proto_put_fixed(out, masked_crc(event->data, event->size), 4);
     const bool failed = out->failed || event->failed;
     if (failed) out->size = before;
     out->failed = false;
@@ -123,8 +70,8 @@ static mega_status make_box(mega_tensorboard *t, const char *path, double wall_t
 {
     static const char version[] = "brain.Event:2";
     mega_buffer event = {0}, head = {0};
-    put_double(&event, 1, wall_time);
-    put_bytes(&event, 3, version, sizeof version - 1);
+    proto_put_double(&event, 1, wall_time);
+    proto_put_bytes(&event, 3, version, sizeof version - 1);
     const mega_status st = put_record(&head, &event) ? mega_outbox_create(path, head.data, head.size, &t->box)
                                                      : MEGA_NO_MEMORY(path, "a record");
     mega_buffer_fini(&event);
@@ -184,11 +131,11 @@ mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_
 {
     t->event.size = t->summary.size = t->entry.size = 0;
     t->event.failed = t->summary.failed = t->entry.failed = false;
-    put_bytes(&t->entry, 1, tag, strlen(tag));
-    event_put_float(&t->entry, 2, (float)value);
-    put_message(&t->summary, 1, &t->entry);
+    proto_put_bytes(&t->entry, 1, tag, strlen(tag));
+    proto_put_float(&t->entry, 2, (float)value);
+    proto_put_message(&t->summary, 1, &t->entry);
     begin_event(&t->event, wall_time, step);
-    put_message(&t->event, 5, &t->summary);
+    proto_put_message(&t->event, 5, &t->summary);
     return event_add_record(t, &t->event);
 }
 
@@ -200,23 +147,91 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
     mega_buffer event = {0}, entry = {0}, tensor = {0}, a = {0}, b = {0};
     char *full = mega_format("%s/text_summary", tag);
     if (full == NULL) return MEGA_NO_MEMORY(mega_outbox_path(t->box), "a record");
-    put_bytes(&a, 1, "text", 4);
-    put_message(&b, 1, &a); /* metadata */
-    put_bytes(&entry, 1, full, strlen(full));
-    put_message(&entry, 9, &b);
-    event_put_key(&a, 1, WIRE_VARINT);
-    put_varint(&a, 1);
-    put_message(&b, 2, &a); /* shape */
-    event_put_key(&tensor, 1, WIRE_VARINT);
-    put_varint(&tensor, 7);
-    put_message(&tensor, 2, &b);
-    put_bytes(&tensor, 8, text, strlen(text));
-    put_message(&entry, 8, &tensor);
-    put_message(&a, 1, &entry); /* summary */
+    proto_put_bytes(&a, 1, "text", 4);
+    proto_put_message(&b, 1, &a); /* metadata */
+    proto_put_bytes(&entry, 1, full, strlen(full));
+    proto_put_message(&entry, 9, &b);
+    proto_put_int(&a, 1, 1);
+    proto_put_message(&b, 2, &a); /* shape */
+    proto_put_int(&tensor, 1, 7);
+    proto_put_message(&tensor, 2, &b);
+    proto_put_bytes(&tensor, 8, text, strlen(text));
+    proto_put_message(&entry, 8, &tensor);
+    proto_put_message(&a, 1, &entry); /* summary */
     begin_event(&event, wall_time, step);
-    put_message(&event, 5, &a);
+    proto_put_message(&event, 5, &a);
     const mega_status st = event_add_record(t, &event);
     mega_free(full);
+    mega_buffer_fini(&a);
+    mega_buffer_fini(&b);
+    mega_buffer_fini(&tensor);
+    mega_buffer_fini(&entry);
+    mega_buffer_fini(&event);
+    return st;
+}
+
+/* google.protobuf.Value { 2 number, 3 string, 4 bool } */
+static void put_value(mega_buffer *b, const json_t *value)
+{
+    if (json_is_number(value)) proto_put_double(b, 2, json_number_value(value));
+    else if (json_is_boolean(value))
+        proto_put_int(b, 4, json_is_true(value));
+    else if (json_is_string(value))
+        proto_put_text(b, 3, json_string_value(value));
+    else {
+        char *text = mega_json_dump(value, JSON_ENCODE_ANY);
+        b->failed = b->failed || text == NULL;
+        if (text != NULL) proto_put_text(b, 3, text);
+        free(text);
+    }
+}
+
+/* HParamsPluginData { 3 session_start_info { 1 hparams { 1 key, 2 value }…, 5 start_time_secs } }. TensorBoard derives
+ * the list of columns from it. */
+static void put_hyperparameters(mega_buffer *out, json_t *config, double wall_time)
+{
+    mega_buffer start = {0}, entry = {0}, value = {0};
+    const char *key;
+    json_t *of;
+    json_object_foreach(config, key, of)
+    {
+        if (json_is_null(of)) continue;
+        put_value(&value, of);
+        proto_put_text(&entry, 1, key);
+        proto_put_message(&entry, 2, &value);
+        proto_put_message(&start, 1, &entry);
+    }
+    proto_put_double(&start, 5, wall_time);
+    proto_put_message(out, 3, &start);
+    mega_buffer_fini(&start);
+    mega_buffer_fini(&entry);
+    mega_buffer_fini(&value);
+}
+
+/* Event { 5 summary { 1 value { 1 tag, 9 metadata { 1 plugin_data { 1 "hparams", 2 content } },
+ *                               8 tensor { 1 DT_FLOAT, 2 shape { 2 dim { 1 size 1 } }, 5 float_val } } } }
+ * The tensor means nothing, but readers expect one. */
+mega_status mega_tensorboard_hyperparameters(mega_tensorboard *t, json_t *config, double wall_time)
+{
+    static const char tag[] = "_hparams_/session_start_info";
+    static const uint8_t zero[4] = {0};
+    mega_buffer event = {0}, entry = {0}, tensor = {0}, a = {0}, b = {0};
+    put_hyperparameters(&b, config, wall_time);
+    proto_put_text(&a, 1, "hparams");
+    proto_put_message(&a, 2, &b);
+    proto_put_message(&b, 1, &a); /* metadata */
+    proto_put_text(&entry, 1, tag);
+    proto_put_message(&entry, 9, &b);
+    proto_put_int(&a, 1, 1);
+    proto_put_message(&b, 2, &a); /* shape */
+    proto_put_int(&tensor, 1, 1);
+    proto_put_message(&tensor, 2, &b);
+    proto_put_bytes(&tensor, 5, zero, sizeof zero);
+    proto_put_message(&entry, 8, &tensor);
+    proto_put_message(&a, 1, &entry); /* summary */
+    begin_event(&event, wall_time, 0);
+    proto_put_message(&event, 5, &a);
+    const mega_status st = event_add_record(t, &event);
     mega_buffer_fini(&a);
     mega_buffer_fini(&b);
     mega_buffer_fini(&tensor);

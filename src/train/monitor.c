@@ -2,11 +2,14 @@
  * that cannot be written does not end the training: pending data is written later, and what is missing is reported at
  * the end. */
 #include "megalith/file.h"
+#include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/metrics.h"
 #include "megalith/outbox.h"
 #include "megalith/tensorboard.h"
+#include "megalith/wandb.h"
 #include "train_impl.h"
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,46 +17,15 @@
 
 #define FLUSH_S 5.0 /* maximum delay in seconds before a reader sees an event */
 
-/* Records whether writing to a file works, so that only changes are logged. */
-typedef struct target {
-    const char *option, *path, *what;
-    bool is_failing;
-    int64_t lost; /* number of records reported as lost */
-} target;
-
 struct train_monitor {
     mega_metrics *metrics;
     mega_tensorboard *board;
     mega_outbox *progress;
-    target of_metrics, of_board, of_progress;
+    mega_wandb *wandb;
+    mega_outbox_report of_metrics, of_board, of_progress, of_wandb;
     double last_flush;
     char loss_key[MEGA_LOSS_NAME], part_key[MEGA_METRICS][MEGA_LOSS_NAME]; /* keys in the metrics file */
 };
-
-/* Called after each attempt to write. If data is missing although no write fails, the file was removed. */
-static void monitor_hear(target *f, mega_status st, mega_missing missing)
-{
-    if (st != MEGA_OK && !f->is_failing)
-        mega_warn("%s: %s; the training continues; what cannot be written is kept in memory (1 MiB at most) and tried "
-                  "again",
-                  f->option, mega_error_message());
-    if (st == MEGA_OK && f->is_failing) mega_info("%s %s: can be written again", f->option, f->path);
-    f->is_failing = st != MEGA_OK;
-    if (st != MEGA_OK || missing.pieces <= f->lost) return;
-    f->lost = missing.pieces;
-    mega_warn("%s %s: it was removed, or could not be written for long: %s of iterations %lld to %lld are lost",
-              f->option, f->path, f->what, (long long)missing.first, (long long)missing.last);
-}
-
-static void hear_end(const target *f, mega_status st, mega_missing missing)
-{
-    if (missing.pieces > 0)
-        mega_warn("%s %s: %s of iterations %lld to %lld are missing%s%s", f->option, f->path, f->what,
-                  (long long)missing.first, (long long)missing.last, st != MEGA_OK ? ": " : "",
-                  st != MEGA_OK ? mega_error_message() : "");
-    else if (st != MEGA_OK)
-        mega_warn("%s %s: its last %s may be missing: %s", f->option, f->path, f->what, mega_error_message());
-}
 
 /* Writes each argument under its own name, as Megatron does, from the lines "  name .... value" of the dump. */
 static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
@@ -72,14 +44,58 @@ static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
     return st;
 }
 
+/* Returns the options as a JSON object, for programs that compare runs; NULL: no memory. */
+static json_t *settings_of(const trainer *t)
+{
+    json_error_t error;
+    mega_buffer text = {0};
+    const mega_status st = mega_options_to_json(t->cfg->engine.options, &text);
+    json_t *settings = st == MEGA_OK ? mega_json_load(text.data, text.size, 0, &error) : NULL;
+    mega_buffer_fini(&text);
+    return settings;
+}
+
+static mega_status write_settings(const trainer *t, mega_tensorboard *board)
+{
+    json_t *settings = settings_of(t);
+    if (settings == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--tensorboard-dir: no memory for the options");
+    const mega_status st = mega_tensorboard_hyperparameters(board, settings, mega_tensorboard_now());
+    json_decref(settings);
+    return st;
+}
+
+/* Opens the run of --wandb-project. Without it the training goes on. */
+static mega_status open_wandb(trainer *t, train_monitor *m)
+{
+    const mega_train_options *cfg = t->cfg;
+    char *in_save = cfg->save != NULL ? mega_path_join(cfg->save, "wandb") : NULL;
+    const bool is_given = cfg->wandb_save_dir != NULL && cfg->wandb_save_dir[0] != '\0';
+    json_t *settings = settings_of(t);
+    const mega_wandb_run run = {.folder = is_given ? cfg->wandb_save_dir : in_save,
+                                .project = cfg->wandb_project,
+                                .name = cfg->wandb_exp_name,
+                                .config = settings,
+                                .now = mega_tensorboard_now()};
+    mega_status st =
+        settings != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "--wandb-project: no memory for the options");
+    if (st == MEGA_OK) st = mega_wandb_open(&run, &m->wandb);
+    json_decref(settings);
+    mega_free(in_save);
+    MEGA_TRY(st);
+    m->of_wandb =
+        (mega_outbox_report){.option = "--wandb-project", .path = mega_wandb_folder(m->wandb), .what = "values"};
+    return MEGA_OK;
+}
+
 static mega_status open_board(trainer *t, train_monitor *m)
 {
     const char *folder = t->cfg->tensorboard_dir;
-    m->of_board = (target){.option = "--tensorboard-dir", .path = folder, .what = "events"};
+    m->of_board = (mega_outbox_report){.option = "--tensorboard-dir", .path = folder, .what = "events"};
     MEGA_TRY(mega_tensorboard_open(folder, mega_tensorboard_now(), &m->board));
     mega_tensorboard_iteration(m->board, t->first_iteration);
     MEGA_TRY(write_arguments(t, m->board));
-    monitor_hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
+    MEGA_TRY(write_settings(t, m->board));
+    mega_outbox_hear(&m->of_board, mega_tensorboard_flush(m->board), mega_tensorboard_missing(m->board));
     return MEGA_OK;
 }
 
@@ -91,8 +107,8 @@ static mega_status open_progress(const trainer *t, train_monitor *m)
                                   : MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path");
     mega_free(path);
     MEGA_TRY(st);
-    m->of_progress =
-        (target){.option = "--log-progress", .path = mega_outbox_path(m->progress), .what = "lines on checkpoints"};
+    m->of_progress = (mega_outbox_report){
+        .option = "--log-progress", .path = mega_outbox_path(m->progress), .what = "lines on checkpoints"};
     return MEGA_OK;
 }
 
@@ -107,10 +123,11 @@ mega_status train_monitor_open(trainer *t)
     for (int i = 0; i < train_loss_parts(t); i++) train_loss_key(m->part_key[i], mega_engine_metric_name(t->engine, i));
     if (!train_is_first(t)) return MEGA_OK;
     if (cfg->log_progress && !cfg->skip_train) MEGA_TRY(open_progress(t, m));
-    m->of_metrics = (target){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
+    m->of_metrics = (mega_outbox_report){.option = "--metrics-file", .path = cfg->metrics_file, .what = "rows"};
     /* A run that only evaluates does not repeat iterations, so it keeps the rows of the training that it evaluates. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
     if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(cfg->metrics_file, t->run_id, keep, &m->metrics));
+    if (cfg->wandb_project != NULL && cfg->wandb_project[0] != '\0' && !cfg->skip_train) MEGA_TRY(open_wandb(t, m));
     return cfg->tensorboard_dir != NULL ? open_board(t, m) : MEGA_OK;
 }
 
@@ -133,7 +150,7 @@ static void put(metrics_row *r, const char *key, double x)
 static void write_row(train_monitor *m, const metrics_row *r)
 {
     const mega_status st = mega_metrics_row(m->metrics, r->value, r->count);
-    monitor_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+    mega_outbox_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
 }
 
 /* Adds the load to rows of iterations whose log line measured it again. */
@@ -171,20 +188,24 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     write_row(t->monitor, &r);
 }
 
+static mega_status plain_scalar(const trainer *t, const char *tag, double value)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const train_monitor *m = t->monitor;
+    const double now = mega_tensorboard_now();
+    if (m->board != NULL) MEGA_TRY(mega_tensorboard_scalar(m->board, tag, iteration, value, now));
+    return m->wandb != NULL ? mega_wandb_put(m->wandb, tag, value, iteration, now) : MEGA_OK;
+}
+
 /* Writes a scalar by iteration and the same scalar by number of samples. */
 static mega_status scalar(const trainer *t, const char *tag, double value)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char twin[96];
     snprintf(twin, sizeof twin, "%.80s vs samples", tag);
-    MEGA_TRY(mega_tensorboard_scalar(t->monitor->board, tag, p->iteration, value, mega_tensorboard_now()));
+    MEGA_TRY(plain_scalar(t, tag, value));
+    if (t->monitor->board == NULL) return MEGA_OK;
     return mega_tensorboard_scalar(t->monitor->board, twin, p->consumed_samples, value, mega_tensorboard_now());
-}
-
-static mega_status plain_scalar(const trainer *t, const char *tag, double value)
-{
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    return mega_tensorboard_scalar(t->monitor->board, tag, p->iteration, value, mega_tensorboard_now());
 }
 
 static mega_status memory_scalars(const trainer *t)
@@ -215,6 +236,20 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     return plain_scalar(t, "throughput", flops * 1e-12);
 }
 
+/* Writes out the values so far. `st`: the status of giving them to the writers. */
+static void flush_values(train_monitor *m, mega_status st)
+{
+    m->last_flush = mega_time_now();
+    if (m->board != NULL) {
+        const mega_status now = st == MEGA_OK ? mega_tensorboard_flush(m->board) : st;
+        mega_outbox_hear(&m->of_board, now, mega_tensorboard_missing(m->board));
+    }
+    if (m->wandb != NULL) {
+        const mega_status now = st == MEGA_OK ? mega_wandb_flush(m->wandb) : st;
+        mega_outbox_hear(&m->of_wandb, now, mega_wandb_missing(m->wandb));
+    }
+}
+
 void train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     train_monitor *m = t->monitor;
@@ -222,14 +257,10 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
     mega_status st = MEGA_OK;
     step_row(t, s, params_norm, step_s);
     t->is_load_new = false;
-    if (m->board == NULL) return;
-    mega_tensorboard_iteration(m->board, iteration);
+    if (m->board == NULL && m->wandb == NULL) return;
+    if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);
     if (iteration % t->cfg->tensorboard_log_interval == 0) st = step_scalars(t, s, params_norm, step_s);
-    const bool is_due = mega_time_now() - m->last_flush >= FLUSH_S;
-    if (st == MEGA_OK && !is_due) return;
-    m->last_flush = mega_time_now();
-    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
-    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    if (st != MEGA_OK || mega_time_now() - m->last_flush >= FLUSH_S) flush_values(m, st);
 }
 
 static void evaluation_row(const trainer *t, int split, double loss, bool is_final)
@@ -260,13 +291,13 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     train_monitor *m = t->monitor;
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     evaluation_row(t, split, loss, is_final);
-    if (m->board == NULL) return;
     /* Write one point per iteration: the final evaluation would repeat a regular one. */
     if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
-    mega_tensorboard_iteration(m->board, iteration);
-    mega_status st = evaluation_scalars(t, split, loss);
-    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
-    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    if (split == MEGA_SPLIT_VALID && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
+        mega_warn("%s", mega_error_message());
+    if (m->board == NULL && m->wandb == NULL) return;
+    if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);
+    flush_values(m, evaluation_scalars(t, split, loss));
 }
 
 /* Writes what transformers' script logs to its trackers after an epoch. */
@@ -282,11 +313,10 @@ void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_lo
                   {"epoch", (double)epoch},
                   {"step", (double)mega_engine_progress_get(t->engine)->iteration}};
     mega_status st = MEGA_OK;
-    if (m->board == NULL) return;
+    if (m->board == NULL && m->wandb == NULL) return;
     for (size_t i = 0; i < MEGA_COUNT(logged) && st == MEGA_OK; i++)
         if (isfinite(logged[i].value)) st = plain_scalar(t, logged[i].tag, logged[i].value);
-    if (st == MEGA_OK) st = mega_tensorboard_flush(m->board);
-    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    flush_values(m, st);
 }
 
 void train_monitor_saved(trainer *t)
@@ -304,7 +334,7 @@ void train_monitor_saved(trainer *t)
                            (long long)(p->consumed_samples * t->cfg->seq_length));
     mega_status st = mega_outbox_put(m->progress, p->iteration, p->iteration, text, (size_t)n);
     if (st == MEGA_OK) st = mega_outbox_flush(m->progress);
-    monitor_hear(&m->of_progress, st, mega_outbox_missing(m->progress));
+    mega_outbox_hear(&m->of_progress, st, mega_outbox_missing(m->progress));
 }
 
 void train_monitor_flush(trainer *t)
@@ -312,11 +342,15 @@ void train_monitor_flush(trainer *t)
     train_monitor *m = t->monitor;
     if (m->metrics != NULL) {
         const mega_status st = mega_metrics_sync(m->metrics);
-        monitor_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
+        mega_outbox_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
     }
-    if (m->board == NULL) return;
-    const mega_status st = mega_tensorboard_flush(m->board);
-    monitor_hear(&m->of_board, st, mega_tensorboard_missing(m->board));
+    flush_values(m, MEGA_OK);
+}
+
+void train_monitor_say(const trainer *t)
+{
+    if (t->monitor->wandb != NULL)
+        train_line(t, "wandb: %s; wandb sync uploads it", mega_wandb_folder(t->monitor->wandb));
 }
 
 void train_monitor_close(trainer *t)
@@ -325,12 +359,14 @@ void train_monitor_close(trainer *t)
     mega_missing missing;
     if (m == NULL) return;
     mega_status st = mega_metrics_close(m->metrics, &missing);
-    hear_end(&m->of_metrics, st, missing);
+    mega_outbox_hear_end(&m->of_metrics, st, missing);
     st = mega_tensorboard_close(m->board, &missing);
-    hear_end(&m->of_board, st, missing);
+    mega_outbox_hear_end(&m->of_board, st, missing);
+    st = mega_wandb_close(m->wandb, mega_tensorboard_now(), &missing);
+    mega_outbox_hear_end(&m->of_wandb, st, missing);
     if (m->progress != NULL) {
         st = mega_outbox_sync(m->progress);
-        hear_end(&m->of_progress, st, mega_outbox_missing(m->progress));
+        mega_outbox_hear_end(&m->of_progress, st, mega_outbox_missing(m->progress));
         mega_outbox_close(m->progress);
     }
     mega_free(m);

@@ -109,6 +109,17 @@ static void check_description(mega_train_options *cfg, size_t before)
                             MEGA_OUTPUT_ABOUT);
 }
 
+static void check_wandb(mega_train_options *cfg)
+{
+    const bool is_on = cfg->wandb_project != NULL && cfg->wandb_project[0] != '\0';
+    if (!is_on || cfg->skip_train) return;
+    check_writable(cfg, "--wandb-save-dir", cfg->wandb_save_dir, true);
+    if (cfg->wandb_exp_name == NULL || cfg->wandb_exp_name[0] == '\0')
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --wandb-exp-name NAME, the name of the run of %s",
+                             mega_options_origin(cfg->engine.options, "wandb_project"));
+}
+
 /* Checks where a training will write before it starts, not at its first checkpoint. Only the first
  * rank writes files. */
 void mega_train_rule_writes(mega_train_options *cfg)
@@ -117,6 +128,10 @@ void mega_train_rule_writes(mega_train_options *cfg)
     check_writable(cfg, "--data-cache-path", cfg->data.data_cache_path, true);
     if (cfg->engine.rank != 0) return;
     check_writable(cfg, "--tensorboard-dir", cfg->tensorboard_dir, true);
+    check_wandb(cfg);
+    if (cfg->engine.monitor.flops_profiler && !cfg->skip_train)
+        mega_train_check_output(cfg, "flops-profiler-output", cfg->engine.monitor.flops_profiler_output,
+                                MEGA_OUTPUT_FLOPS);
     const size_t before = mega_options_problems(cfg->engine.options);
     check_writable(cfg, "--metrics-file", cfg->metrics_file, false);
     check_description(cfg, before);

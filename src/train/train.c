@@ -236,6 +236,7 @@ static void say_result(const trainer *t)
     if (cfg->metrics_file != NULL)
         train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
     if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);
+    train_monitor_say(t);
 }
 
 static mega_status training_run(trainer *t)

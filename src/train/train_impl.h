@@ -315,6 +315,7 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
 void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss);
 void train_monitor_saved(trainer *t); /* records that a checkpoint was saved, for --log-progress */
 void train_monitor_flush(trainer *t);
+void train_monitor_say(const trainer *t); /* where the run of wandb is */
 void train_monitor_close(trainer *t);
 
 /* describe.c: writes what `megalith report` shows about a run beside --metrics-file; a failure is only a warning. */

@@ -70,7 +70,7 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     blocks "$page" >"$work/$name.own"
     [ -s "$work/$name.own" ] || continue
     { [ "$name" = README ] || cat "$work/begin.sh"; cat "$work/$name.own"; } >"$work/$name.sh"
-    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = accelerate ] || [ "$name" = python ] && echo 1 || echo 0)
+    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = accelerate ] || [ "$name" = monitoring ] || [ "$name" = python ] && echo 1 || echo 0)
     if [ "$name" = python ] && { [ -z "$python" ] || is_sanitized; }; then echo "left out: python (no NumPy, or sanitizers)" && continue; fi
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # Launcher libraries never free some of their memory.

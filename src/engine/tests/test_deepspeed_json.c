@@ -180,6 +180,32 @@ static const struct {
     {"stage3_param_persistence_threshold", "stage3-param-persistence-threshold", "1", "2"},
     {"stage3_max_reuse_distance", "stage3-max-reuse-distance", "1", "2"},
     {"stage3_max_live_parameters", "stage3-max-live-parameters", "1", "2"},
+    {"steps_per_print", "steps-per-print", "2", "3"},
+    {"wall_clock_breakdown", "wall-clock-breakdown", NULL, "false"},
+    {"memory_breakdown", "memory-breakdown", NULL, "false"},
+    {"dump_state", "dump-state", NULL, "false"},
+    {"monitor_tensorboard", "monitor-tensorboard", NULL, "false"},
+    {"monitor_tensorboard_path", "monitor-tensorboard-path", "a", "\"b\""},
+    {"monitor_tensorboard_job", "monitor-tensorboard-job", "a", "\"b\""},
+    {"monitor_csv", "monitor-csv", NULL, "false"},
+    {"monitor_csv_path", "monitor-csv-path", "a", "\"b\""},
+    {"monitor_csv_job", "monitor-csv-job", "a", "\"b\""},
+    {"monitor_wandb", "monitor-wandb", NULL, "false"},
+    {"monitor_wandb_project", "monitor-wandb-project", "a", "\"b\""},
+    {"monitor_wandb_group", "monitor-wandb-group", "a", "\"b\""},
+    {"monitor_wandb_team", "monitor-wandb-team", "a", "\"b\""},
+    {"flops_profiler", "flops-profiler", NULL, "false"},
+    {"flops_profiler_step", "flops-profiler-step", "2", "3"},
+    {"flops_profiler_depth", "flops-profiler-depth", "2", "3"},
+    {"flops_profiler_top", "flops-profiler-top", "2", "3"},
+    {"flops_profiler_detail", "no-flops-profiler-detail", NULL, "true"},
+    {"flops_profiler_recompute", "flops-profiler-recompute", "0.5", "0.25"},
+    {"flops_profiler_output", "flops-profiler-output", "a", "\"b\""},
+    {"comms_logger", "comms-logger", NULL, "false"},
+    {"comms_logger_verbose", "comms-logger-verbose", NULL, "false"},
+    {"comms_logger_all", "no-comms-logger-all", NULL, "true"},
+    {"comms_logger_ops", "comms-logger-ops", "all_reduce", "[\"all_gather\"]"},
+    {"comms_logger_debug", "comms-logger-debug", NULL, "false"},
 };
 
 static const char *value_of(setup_values *v, const char *dest)
@@ -258,7 +284,7 @@ static const char whole[] =
     "  \"train_batch_size\": 8,\n"
     "  \"train_micro_batch_size_per_gpu\": 2,\n"
     "  \"gradient_accumulation_steps\": \"auto\",\n"
-    "  \"steps_per_print\": 10, \"wall_clock_breakdown\": false,\n"
+    "  \"steps_per_print\": 10, \"wall_clock_breakdown\": false, \"log_level\": \"info\",\n"
     "  \"gradient_clipping\": 0.5,\n"
     "  \"optimizer\": {\"type\": \"adam\", \"params\": {\"lr\": 3e-5, \"betas\": [0.8, 0.99], \"eps\": 1e-7,\n"
     "      \"weight_decay\": 3e-7, \"torch_adam\": true, \"adam_w_mode\": false}},\n"
@@ -304,7 +330,10 @@ static void keys_set_options(void **state)
     assert_has(mega_options_origin(c.engine.options, "seed"), "(mega_setup.config, line 18)");
     assert_string_equal(mega_options_spelling(c.engine.options, "lr"), "\"optimizer.params.lr\"");
     assert_string_equal(mega_options_spelling(c.engine.options, "lr_decay_style"), "\"" JSON_OWN ".lr_decay_style\"");
-    assert_has(notes, "no effect here: \"steps_per_print\": the program prints");
+    assert_has(notes, "no effect here: \"log_level\": the program shows");
+    assert_int_equal(c.engine.monitor.steps_per_print, 10);
+    assert_false(c.engine.monitor.monitor_tensorboard);
+    assert_string_equal(c.engine.monitor.monitor_tensorboard_path, "a \" } b");
     assert_has(notes, "\"activation_checkpointing.cpu_checkpointing\"");
     if (strstr(notes, "wall_clock_breakdown") != NULL) fail_msg("%s", notes); /* its value is false */
     end(&c);

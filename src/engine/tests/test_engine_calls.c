@@ -236,6 +236,10 @@ CALL(set_short_input, set(s->ready.engine, "tokens", SEQ - 1, false))
 CALL(set_ids_as_weights, set(s->ready.engine, "tokens", SEQ, true))
 CALL(set_no_sample,
      mega_sample_set_i32(mega_batch_sample(mega_engine_batch(s->ready.engine), BATCH), "tokens", NULL, 1))
+CALL(event_null, mega_engine_write_event(NULL, "a", 1))
+CALL(event_early, mega_engine_write_event(s->raw.engine, "a", 1))
+CALL(event_nameless, mega_engine_write_event(s->ready.engine, NULL, 1))
+CALL(event_with_comma, mega_engine_write_event(s->ready.engine, "a,b", 1))
 CALL(part_null, mega_engine_evaluate_part(NULL, &(mega_dataset){.count = 1}, 0, 2, &sums))
 CALL(part_early, mega_engine_evaluate_part(s->raw.engine, &(mega_dataset){.count = 1}, 0, 2, &sums))
 CALL(part_of_nothing, mega_engine_evaluate_part(s->ready.engine, NULL, 0, 2, &sums))
@@ -381,6 +385,10 @@ static const struct {
     ROW(set_short_input, "\"tokens\" is filled with 15 numbers of type i32, but"),
     ROW(set_ids_as_weights, "\"tokens\" is filled with 16 numbers of type f32, but"),
     ROW(set_no_sample, "the sample is NULL"),
+    ROW(event_null, "the engine is NULL"),
+    ROW(event_early, "call mega_engine_allocate first"),
+    ROW(event_nameless, "argument name is NULL"),
+    ROW(event_with_comma, "name \"a,b\"; expected a name without commas"),
     ROW(part_null, "the engine is NULL"),
     ROW(part_early, "call mega_engine_allocate first"),
     ROW(part_of_nothing, "argument dataset is NULL"),

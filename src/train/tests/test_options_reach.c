@@ -162,6 +162,12 @@ static const check checks[] = {
     REACHES("train-tokens", BY_SAMPLES "--train-tokens 12800", 400, engine.schedule.weight_decay_samples),
     REACHES("lr-decay-tokens", BY_SAMPLES "--lr-decay-tokens 64000", 2000, engine.schedule.decay),
     REACHES("lr-warmup-tokens", BY_SAMPLES "--lr-warmup-tokens 3200", 100, engine.schedule.warmup),
+    /* monitors */
+    REACHES("steps-per-print", "--steps-per-print 17", 17, cfg.train.engine.monitor.steps_per_print),
+    REACHES("flops-profiler-step", "--flops-profiler-step 18", 18, cfg.train.engine.monitor.flops_profiler_step),
+    REACHES("flops-profiler-depth", "--flops-profiler-depth 19", 19, cfg.train.engine.monitor.flops_profiler_depth),
+    REACHES("flops-profiler-top", "--flops-profiler-top 20", 20, cfg.train.engine.monitor.flops_profiler_top),
+    REACHES("flops-profiler-recompute", "--flops-profiler-recompute 0.5", 0.5, cfg.train.engine.monitor.flops_profiler_recompute),
     /* layout, ZeRO */
     REACHES("world-size", "--world-size 6", 6, engine.layout.planned_ranks),
     REACHES("rank", "--world-size 6 --rank 5", 5, engine.layout.planned_rank),

@@ -20,6 +20,7 @@ typedef enum mega_output_kind {
     MEGA_OUTPUT_ABOUT,    /* what a training writes about itself beside --metrics-file */
     MEGA_OUTPUT_REPORT,   /* HTML of megalith report */
     MEGA_OUTPUT_CONFIG,   /* YAML or JSON of megalith config and accelerate config, without comments */
+    MEGA_OUTPUT_FLOPS,    /* text of the flops profiler */
     MEGA_OUTPUT_TOKENIZER /* folder of train_tokenizer */
 } mega_output_kind;
 
@@ -28,7 +29,9 @@ typedef enum mega_output_kind {
 #define MEGA_OUTPUT_SCHEDULE_MARK "<desc>megalith plan</desc>"
 #define MEGA_OUTPUT_ABOUT_MARK    "{\"megalith_run\": 1,"
 #define MEGA_OUTPUT_REPORT_MARK   "<meta name=\"generator\" content=\"megalith report\">"
-#define MEGA_OUTPUT_TRACE_MARK    "\"otherData\":{\"writer\":\"megalith\"}"
+#define MEGA_OUTPUT_FLOPS_MARK \
+    "-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary at step "
+#define MEGA_OUTPUT_TRACE_MARK "\"otherData\":{\"writer\":\"megalith\"}"
 
 /* Returns whether writing to this path destroys nothing but an earlier output of this kind: the path is missing, an
  * empty file, a pipe, a device or such an output. False for a file that cannot be read. */

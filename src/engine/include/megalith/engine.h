@@ -178,6 +178,7 @@ typedef struct mega_step_result {
     int64_t samples, tokens, micro_batches;
     double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */
     double waiting_s;                          /* seconds spent waiting for other pipeline stages between passes */
+    double reduce_s; /* seconds in which this rank only summed gradients and losses over the ranks, after its passes */
 } mega_step_result;
 /* Collective over the world. Runs one step: the forward and backward passes of all micro-batches in the order of the
  * pipeline schedule, then the update.
@@ -289,6 +290,11 @@ MEGA_CHECK_RESULT mega_status mega_engine_read_output(mega_engine *e, const char
  * weights, optimizer states or counters of training. Returns the errors of mega_engine_train_batch. */
 MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
                                                    mega_step_result *out);
+
+/* Gives a value to the monitors that the options enable (TensorBoard, CSV, wandb), at the number of samples so far.
+ * Only the first rank writes. Returns MEGA_ERR_USAGE for an empty name or one with commas, quotation marks or line
+ * ends; a file that cannot be written is only a warning. Local. */
+MEGA_CHECK_RESULT mega_status mega_engine_write_event(mega_engine *e, const char *name, double value);
 
 /* ---- one program at a time, forward only: generation, and evaluation by a rule of the caller's ----
  *

@@ -52,6 +52,8 @@ struct mega_engine_options {
     int zero_stage;           /* see mega_params_shard */
     int64_t zero_persistence; /* see mega_params_persist */
     mega_place_options place;
+    const mega_monitor_options *monitor; /* borrowed; NULL: none */
+    mega_options *given; /* the options as read, which monitors keep with their values; borrowed; NULL: none */
 };
 
 /* Sets the members of *out from the settings. Not set: `team` and `world` (NULL), `seq`, `no_train`, `no_evaluate` and

@@ -8,6 +8,7 @@
 #include "megalith/comm_options.h"
 #include "megalith/config.h"
 #include "megalith/graph_options.h"
+#include "megalith/monitor_options.h"
 #include "megalith/optim_options.h"
 #include "megalith/option.h"
 
@@ -25,6 +26,7 @@ typedef struct mega_engine_settings {
     mega_graph_options graph;
     mega_optim_options optim;
     mega_ckpt_options ckpt;
+    mega_monitor_options monitor;
     int64_t seed;
     bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
     bool deepspeed;                /* accepted for compatibility: the engine is always on */

@@ -4,6 +4,7 @@
 #define MEGALITH_OUTBOX_H
 
 #include "megalith/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,17 @@ const char *mega_outbox_path(const mega_outbox *o);
 mega_missing mega_outbox_missing(const mega_outbox *o);
 /* does not write queued pieces; frees o even if it fails; NULL is allowed */
 mega_status mega_outbox_close(mega_outbox *o);
+
+/* What is logged about a file that a training writes beside its work: only changes, so that a full disk gives one
+ * warning. */
+typedef struct mega_outbox_report {
+    const char *option, *path, *what; /* "--metrics-file", its value, "rows" */
+    bool is_failing;
+    int64_t lost; /* number of records reported as lost */
+} mega_outbox_report;
+/* Called after each attempt to write. If data is missing although no write fails, the file was removed. */
+void mega_outbox_hear(mega_outbox_report *r, mega_status st, mega_missing missing);
+void mega_outbox_hear_end(const mega_outbox_report *r, mega_status st, mega_missing missing); /* after the close */
 
 #ifdef __cplusplus
 }

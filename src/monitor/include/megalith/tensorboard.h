@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+struct json_t;
 typedef struct mega_tensorboard mega_tensorboard;
 
 /* Creates a new file events.out.tfevents.SECONDS.HOST.PID.N in the folder, which is created if needed. Times are
@@ -25,6 +26,9 @@ mega_status mega_tensorboard_scalar(mega_tensorboard *t, const char *tag, int64_
 /* Markdown. Appends "/text_summary" to the tag, as PyTorch's writer does. */
 mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const char *text, int64_t step,
                                   double wall_time);
+/* The settings of the run, members of a flat JSON object, for TensorBoard's page HPARAMS, which compares the runs of a
+ * folder. */
+mega_status mega_tensorboard_hyperparameters(mega_tensorboard *t, struct json_t *config, double wall_time);
 mega_status mega_tensorboard_flush(mega_tensorboard *t);
 const char *mega_tensorboard_path(const mega_tensorboard *t);     /* path of the file; borrowed */
 mega_missing mega_tensorboard_missing(const mega_tensorboard *t); /* pieces that are not in the file so far */

@@ -70,6 +70,8 @@ typedef struct mega_train_options {
     bool log_progress;        /* write progress.txt in --save */
     const char *metrics_file; /* one JSON object per iteration */
     const char *tensorboard_dir;
+    const char *wandb_project, *wandb_exp_name; /* project NULL or "": no run of wandb */
+    const char *wandb_save_dir;                 /* NULL: SAVE/wandb, or the working folder */
     int64_t tensorboard_log_interval;
     bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
     bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
