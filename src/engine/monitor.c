@@ -91,7 +91,7 @@ static void open_monitor(mega_engine *e)
     if (st == MEGA_OK) m->monitor = *e->options.monitor;
     if (st == MEGA_OK) st = start_comms_logger(e, m);
     if (st == MEGA_OK && e->layout->world.rank == 0) st = open_steps(e, m);
-    if (st != MEGA_OK) mega_warn("%s; the training goes on without monitors", mega_error_message());
+    if (st != MEGA_OK) mega_warn("%s; the training continues without monitors", mega_error_message());
     if (st == MEGA_OK && m->monitor.dump_state && e->layout->world.rank == 0) dump_state(e);
     mega_error_clear();
 }
@@ -132,7 +132,7 @@ static void flops_begin(mega_engine *e)
         mega_engine_profile(e, m->profile);
         return;
     }
-    mega_warn("flops profiler: %s; the training goes on without its report", mega_error_message());
+    mega_warn("flops profiler: %s; the training continues without its report", mega_error_message());
     mega_error_clear();
 }
 
@@ -258,7 +258,7 @@ static void flops_end(mega_engine *e, const mega_step_result *s, double seconds)
     mega_engine_profile(e, NULL);
     mega_status st = flops_write(e, s, seconds, &text);
     if (st == MEGA_OK) st = flops_put_out(e, &text);
-    if (st != MEGA_OK) mega_warn("flops profiler: %s; the training goes on", mega_error_message());
+    if (st != MEGA_OK) mega_warn("flops profiler: %s; the training continues", mega_error_message());
     mega_error_clear();
     mega_buffer_fini(&text);
     mega_profile_destroy(m->profile);

@@ -60,7 +60,7 @@ static void open_sink(mega_events *e, int sink, const char *name, mega_status st
 {
     e->report[sink] = (mega_outbox_report){.option = name, .path = e->folder[sink], .what = "values"};
     if (e->folder[sink] == NULL) e->report[sink].path = "";
-    if (st != MEGA_OK) mega_warn("%s: %s; the training goes on without it", name, mega_error_message());
+    if (st != MEGA_OK) mega_warn("%s: %s; the training continues without it", name, mega_error_message());
     mega_error_clear();
 }
 
@@ -70,7 +70,7 @@ mega_events *mega_events_open(const mega_monitor_options *o, const char *text)
     if (!o->monitor_tensorboard && !o->monitor_csv && !o->monitor_wandb) return NULL;
     mega_events *e = mega_calloc(1, sizeof *e);
     json_t *config = text != NULL ? mega_json_load(text, strlen(text), 0, &error) : NULL;
-    if (e == NULL || (text != NULL && config == NULL)) mega_warn("monitors: no memory; the training goes on without");
+    if (e == NULL || (text != NULL && config == NULL)) mega_warn("monitors: no memory; the training continues without");
     else {
         if (o->monitor_tensorboard) open_sink(e, OF_TENSORBOARD, "\"tensorboard\"", open_tensorboard(o, config, e));
         if (o->monitor_csv) open_sink(e, OF_CSV, "\"csv_monitor\"", open_csv(o, config, e));
@@ -86,7 +86,7 @@ static void keep_failure(mega_events *e, int sink, mega_status st)
 {
     if (st == MEGA_OK) return;
     if (e->put[sink] == MEGA_OK)
-        mega_warn("%s: %s; the training goes on", e->report[sink].option, mega_error_message());
+        mega_warn("%s: %s; the training continues", e->report[sink].option, mega_error_message());
     e->put[sink] = st;
     mega_error_clear();
 }

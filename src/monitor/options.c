@@ -1,7 +1,7 @@
 /* The option rows of this module: monitors and profilers of a DeepSpeed JSON. */
 #include "megalith/monitor_options.h"
 
-#define ROW(name, field, kind) MEGA_OPTION(mega_monitor_options, name, field, kind), .alike = MEGA_ALIKE_NOT_NEEDED
+#define ROW(name, field, kind) MEGA_OPTION(mega_monitor_options, name, field, kind)
 
 // clang-format off
 static const mega_option_row monitor_rows[] = {

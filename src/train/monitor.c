@@ -64,7 +64,7 @@ static mega_status write_settings(const trainer *t, mega_tensorboard *board)
     return st;
 }
 
-/* Opens the run of --wandb-project. Without it the training goes on. */
+/* Opens the run of --wandb-project. Without it the training continues. */
 static mega_status open_wandb(trainer *t, train_monitor *m)
 {
     const mega_train_options *cfg = t->cfg;

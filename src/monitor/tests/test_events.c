@@ -127,7 +127,7 @@ static void a_monitor_that_fails(void **state)
     o.monitor_tensorboard_path = "events";
     mega_events *e = mega_events_open(&o, NULL);
     assert_has(notes, "\"csv_monitor\": ");
-    assert_has(notes, "the training goes on without it");
+    assert_has(notes, "the training continues without it");
     mega_events_put(e, "Train/Samples/lr", 1, 8);
     mega_events_close(e);
     assert_true(mega_folder_exists("events/job"));
