@@ -69,7 +69,7 @@ has "--wandb-project" "wandb: far/wandb/offline-run-" log
 refuses "a run without a name" "missing: --wandb-exp-name NAME, the name of the run of --wandb-project x" \
     "${base[@]}" --micro-batch-size 2 --wandb-project x
 sed 's/"csv_monitor"/"comet"/; s/, "output_path": "csv", "job_name": "first"//' ds.json >comet.json
-refuses "comet" '"comet.enabled" (comet.json, line 8): true is not implemented yet: comet takes values over the network alone' \
+refuses "comet" '"comet.enabled" (comet.json, line 8): true is refused: comet takes values over the network alone' \
     "${base[@]}" --deepspeed_config comet.json
 
 # --- two ranks: the table of exchanges, and the exposed time of each in the profile
