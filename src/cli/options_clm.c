@@ -17,7 +17,6 @@ static const mega_option_row clm_rows[] = {
     {IDLE("preprocessing_num_workers", MEGA_OPTION_INT, NULL, "the threads of the training tokenize")},
     {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "overwrite", "it is --overwrite: the files of another model in --output_dir may be replaced")},
     {RENAMED("initial_megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
-    {BY_VALUE("report_to", MEGA_OPTION_STRING, "all:|tensorboard:|none:", "with --with_tracking TensorBoard events are written")},
     {LATER("config_overrides", MEGA_OPTION_STRING, NULL, WHAT_SHAPE)},
     {LATER("max_eval_samples", MEGA_OPTION_INT, NULL, "give a shorter --validation_file")},
     {LATER("max_train_samples", MEGA_OPTION_INT, NULL, "give a shorter --train_file, or --max_train_steps")},

@@ -22,7 +22,8 @@ static const mega_option_row clm_rows[] = {
     {ROW("model_name_or_path", model_name_or_path, MEGA_OPTION_STRING), .help = "folder of a trained model whose weights are trained further"},
     {ROW("num_train_epochs", num_train_epochs, MEGA_OPTION_INT), .fallback = "3", .range = MEGA_RANGE_POSITIVE, .most = 1 << 20, .help = "times that all blocks are read; --max_train_steps counts instead if it is given"},
     {ROW("checkpointing_steps", checkpointing_steps, MEGA_OPTION_STRING), .help = "save a checkpoint every N steps (step_N), or after each \"epoch\" (epoch_E)", .value = "N|epoch"},
-    {ROW("with_tracking", with_tracking, MEGA_OPTION_FLAG), .help = "write TensorBoard events to clm_no_trainer in --output_dir"},
+    {ROW("with_tracking", with_tracking, MEGA_OPTION_FLAG), .help = "write for the trackers of --report_to, below --output_dir"},
+    {ROW("report_to", report_to, MEGA_OPTION_CHOICE), .fallback = "all", .choices = "all|tensorboard|wandb|none", .not_implemented = "comet_ml|aim|mlflow|clearml|dvclive|swanlab|trackio", .help = "tensorboard: events in clm_no_trainer; wandb: an offline run of that project; all: tensorboard"},
 };
 const mega_option_section mega_train_clm_section = MEGA_SECTION("causal language modeling", clm_rows);
 // clang-format on
@@ -147,6 +148,17 @@ static void take_checkpointing(mega_train_options *cfg)
                              "--checkpointing_steps %s: expected a number of steps above 0, or epoch", text);
 }
 
+static void take_trackers(mega_train_options *cfg)
+{
+    const mega_report_to tracker = cfg->clm.report_to;
+    if (cfg->save != NULL && (tracker == MEGA_REPORT_TO_ALL || tracker == MEGA_REPORT_TO_TENSORBOARD))
+        give(cfg, "tensorboard_dir", mega_options_text(cfg->engine.options, "%s/clm_no_trainer", cfg->save));
+    if (tracker != MEGA_REPORT_TO_WANDB) return;
+    give(cfg, "wandb_project", "clm_no_trainer");
+    give(cfg, "wandb_exp_name", "run_clm");
+    if (cfg->save != NULL) give(cfg, "wandb_save_dir", cfg->save);
+}
+
 void mega_train_apply_clm(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
@@ -161,8 +173,7 @@ void mega_train_apply_clm(mega_train_options *cfg)
     find_model(cfg);
     take_checkpointing(cfg);
     train_clm_find_data(cfg);
-    if (cfg->clm.with_tracking && cfg->save != NULL)
-        give(cfg, "tensorboard_dir", mega_options_text(o, "%s/clm_no_trainer", cfg->save));
+    if (cfg->clm.with_tracking) take_trackers(cfg);
 }
 
 /* ---- rules ---- */

@@ -72,6 +72,10 @@ cp validation.txt data/own/first/own.valid.txt
 clm named --dataset_name own --dataset_config_name first --max_train_steps 2
 says named 'epoch 0: perplexity'
 
+clm wandb --train_file train.txt --max_train_steps 2 --with_tracking --report_to wandb --output_dir tracked
+ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wandb: $(ls tracked tracked/wandb)"
+[ -e tracked/clm_no_trainer ] && note "--report_to wandb writes TensorBoard events"
+
 # A tqdm bar on a terminal, no bar elsewhere.
 grep -q 'it/s\]' whole.log && note "a bar in a file"
 if command -v script >/dev/null; then
@@ -112,7 +116,7 @@ refuses "options of other commands" "--split 9,1 (argument|give --validation_spl
 refuses "too long a block" "no block of 30000 tokens|a smaller --block_size" run_clm "${small[@]}" --train_file validation.txt --block_size 30000 --max-position-embeddings 30000
 echo 'a,b' >table.csv
 refuses "CSV" "CSV is not read" run_clm "${small[@]}" --train_file table.csv
-refuses "another's tracker" "--report_to comet_ml is not implemented yet" run_clm "${small[@]}" "${files[@]}" --report_to comet_ml
+refuses "another's tracker" '--report_to: "comet_ml" is not implemented yet' run_clm "${small[@]}" "${files[@]}" --report_to comet_ml
 mkdir model
 echo '{}' >model/config.json
 refuses "a model of another" "it holds a model (config.json) that run_clm did not write|--overwrite_output_dir" run_clm "${small[@]}" "${files[@]}" --output_dir model

@@ -17,6 +17,13 @@ extern "C" {
 
 typedef enum mega_dataloader_type { MEGA_DATALOADER_SINGLE, MEGA_DATALOADER_CYCLIC } mega_dataloader_type;
 
+typedef enum mega_report_to {
+    MEGA_REPORT_TO_ALL,
+    MEGA_REPORT_TO_TENSORBOARD,
+    MEGA_REPORT_TO_WANDB,
+    MEGA_REPORT_TO_NONE
+} mega_report_to;
+
 enum { MEGA_CLM_FILES = 64 }; /* files of a split that a folder may hold */
 
 /* run_clm alone: the options of transformers' script that no other command has, and what they lead to. */
@@ -30,6 +37,7 @@ typedef struct mega_clm_options {
     int64_t num_train_epochs;
     const char *checkpointing_steps;
     bool with_tracking;
+    mega_report_to report_to;
 
     /* clm_options.c derives these */
     mega_list train, validation; /* files to read */
