@@ -610,6 +610,14 @@ class mega_builder(_Builder):
         return mega_builder_param(
             _usable(self), name, rows, columns, _options(mega_param_options, options))
 
+    def recompute_begin(self):
+        """builder.h: void mega_recompute_begin(const mega_builder *b)"""
+        return mega_recompute_begin(_usable(self))
+
+    def recompute_end(self):
+        """builder.h: void mega_recompute_end(const mega_builder *b)"""
+        return mega_recompute_end(_usable(self))
+
     def loss_add(self, name: str, loss, coefficient: float):
         """builder.h: void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss,
         double coefficient)"""
@@ -824,6 +832,8 @@ class mega_param_options(_Struct):
 mega_builder_param = _function(
     "mega_builder_param", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64,
     POINTER(mega_param_options))
+mega_recompute_begin = _function("mega_recompute_begin", None, POINTER(mega_builder))
+mega_recompute_end = _function("mega_recompute_end", None, POINTER(mega_builder))
 mega_loss_add = _function("mega_loss_add", None, POINTER(mega_builder), _text, mega_loss, c_double)
 mega_output = _function("mega_output", None, POINTER(mega_builder), _text, mega_tensor)
 

@@ -16,6 +16,25 @@ static double lr_factor(const mega_engine_settings *s, double lr)
     return isnan(lr) || !(s->optim.lr > 0) ? 0 : lr / s->optim.lr;
 }
 
+/* Full recomputation by groups (uniform) or of the first layers of each stage (block). Selective recomputation is a
+ * choice of the layers of a model. */
+static mega_recompute_options recompute_of(const mega_engine_settings *s)
+{
+    const mega_graph_options *g = &s->graph;
+    const bool is_full = g->recompute_granularity == MEGA_RECOMPUTE_FULL;
+    const bool is_block = is_full && g->recompute_method == MEGA_RECOMPUTE_BLOCK;
+    const bool is_off = g->recompute_granularity == MEGA_RECOMPUTE_NONE && s->options != NULL &&
+                        mega_options_is_given(s->options, "recompute_granularity");
+    const int layers = (int)g->recompute_num_layers;
+    return (mega_recompute_options){.replaces = is_full || is_off,
+                                    .interval = !is_full   ? 0
+                                                : is_block ? 1
+                                                           : layers,
+                                    .regions = is_block ? layers : 0,
+                                    .distribute = g->distribute_saved_activations,
+                                    .budget = g->activation_budget};
+}
+
 mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out)
 {
     mega_engine_options o = {
@@ -28,6 +47,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                   .prefetch_elements = s->graph.stage3_prefetch_bucket_size,
                   .reuse_elements = s->graph.stage3_max_reuse_distance,
                   .live_elements = s->graph.stage3_max_live_parameters},
+        .recompute = recompute_of(s),
         .plain = s->backend.backend == MEGA_BACKEND_PLAIN,
         .micro_batch = s->optim.micro_batch_size,
         .no_pack_weights = s->backend.no_pack_weights,
@@ -98,12 +118,13 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     const mega_model_sizes sizes = {
         .mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq, .groups = e->groups};
     mega_model walked = *model;
+    engine_override_recompute(o, &walked);
     if (o->generate) walked.sequence_parallel = false; /* MEGA_GENERATE allows any number of rows */
     e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
     return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->chunks, &e->parts);
 }
 
-static mega_status engine_build(mega_engine *e, const mega_model *model)
+mega_status engine_build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
     const bool compresses = o->optimizer.row == NULL && mega_optimizer_kind_compresses(o->optimizer.kind);
@@ -115,6 +136,7 @@ static mega_status engine_build(mega_engine *e, const mega_model *model)
     mega_params_set_groups(e->params, e->groups);
     MEGA_TRY(engine_walk_model(e, model));
     MEGA_TRY(mega_param_groups_check(e->groups, mega_model_parts_params(e->parts)));
+    MEGA_TRY(engine_choose_regions(e, model));
     e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
     if (compresses) o->place.overlap_reduce = false; /* the update decides whether gradients are summed */
     MEGA_TRY(engine_describe_chunks(e, model));      /* declares the parameters */

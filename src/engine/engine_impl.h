@@ -124,7 +124,9 @@ struct mega_engine {
     size_t arena_bytes;
     mega_engine_progress progress;
     engine_evaluated evaluated;
-    int64_t expected; /* micro-batches that the loss factor of the current step assumes */
+    int64_t expected;  /* micro-batches that the loss factor of the current step assumes */
+    bool is_level_set; /* a plan of recompute.c: recompute at this level (model_parts.h) */
+    int level;
     engine_micro micro;
     engine_runs runs;
     engine_gradients gradients;
@@ -289,6 +291,13 @@ mega_status engine_check_ramp(const mega_engine *e); /* called after the layout 
  * all ranks have the same options. */
 mega_status engine_check_ranges(const mega_engine_options *o);
 mega_status engine_compare_options(const mega_engine_options *o);
+
+/* recompute.c. engine_override_recompute writes what the options say into the model. engine_choose_regions is collective
+ * over the world, if ranks run: it meets a budget. */
+void engine_override_recompute(const mega_engine_options *o, mega_model *m);
+mega_status engine_choose_regions(mega_engine *e, const mega_model *model);
+/* engine.c. Creates layout, parameters, programs and optimizer from the options; allocates nothing large. */
+mega_status engine_build(mega_engine *e, const mega_model *model);
 
 /* chunks.c. Building and memory of the programs. Sizes are totals over all programs of this rank. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);

@@ -74,6 +74,9 @@ typedef struct option_row {
 #define PLACE_ROWS(X, T, group) \
     X(T, group, overlap_reduce, ANY, NULL) X(T, group, prefetch_elements, NOT_NEGATIVE, NULL) \
     X(T, group, reuse_elements, NOT_NEGATIVE, NULL) X(T, group, live_elements, NOT_NEGATIVE, NULL)
+#define RECOMPUTE_ROWS(X, T, group) \
+    X(T, group, replaces, ANY, NULL) X(T, group, interval, NOT_NEGATIVE, NULL) X(T, group, regions, NOT_NEGATIVE, NULL) \
+    X(T, group, distribute, ANY, NULL) X(T, group, budget, NOT_NEGATIVE, NULL)
 #define ENGINE_ROWS(X, N, T) \
     X(T, , compute, ANY, options_dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
@@ -87,7 +90,8 @@ typedef struct option_row {
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
-    N(mega_place_options, place, PLACE_ROWS) X(T, , monitor, OWN, NULL) X(T, , given, OWN, NULL)
+    N(mega_place_options, place, PLACE_ROWS) X(T, , monitor, OWN, NULL) X(T, , given, OWN, NULL) \
+    N(mega_recompute_options, recompute, RECOMPUTE_ROWS)
 // clang-format on
 
 /* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member

@@ -1,4 +1,4 @@
-/* Rules between options of an engine: batch, precision, ZeRO. The ranges of single values are in the option tables. */
+/* Rules between options of an engine: batch, precision, ZeRO, recomputation. The ranges of single values are in the option tables. */
 #include "megalith/engine_settings.h"
 #include "megalith/log.h"
 
@@ -120,4 +120,38 @@ void mega_engine_rule_zero(mega_engine_settings *s)
                              "%s and %s: the distributed optimizer is ZeRO stage 1; give one of them",
                              mega_options_origin(s->options, "use_distributed_optimizer"),
                              mega_options_origin(s->options, "zero_stage"));
+}
+
+static void refuse_both(mega_engine_settings *s, const char *a, const char *b, const char *why)
+{
+    mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: %s; give one of them",
+                         mega_options_origin(s->options, a), mega_options_origin(s->options, b), why);
+}
+
+void mega_engine_rule_recompute(mega_engine_settings *s)
+{
+    const mega_graph_options *g = &s->graph;
+    const bool has_method = g->recompute_method != MEGA_RECOMPUTE_METHOD_NONE;
+    const bool is_full = g->recompute_granularity == MEGA_RECOMPUTE_FULL;
+    const char *origin = has_method ? mega_options_origin(s->options, "recompute_method") : "";
+    if (g->activation_budget > 0 && g->activation_checkpoint_interval > 0) {
+        refuse_both(s, "activation_budget", "activation_checkpoint_interval",
+                    "the budget decides which layers are recomputed");
+    } else if (g->activation_budget > 0 && g->recompute_granularity != MEGA_RECOMPUTE_NONE) {
+        refuse_both(s, "activation_budget", "recompute_granularity", "the budget decides which layers are recomputed");
+    } else if (g->activation_checkpoint_interval > 0 &&
+               (!is_full || g->recompute_method != MEGA_RECOMPUTE_UNIFORM ||
+                g->recompute_num_layers != g->activation_checkpoint_interval)) {
+        refuse_both(s, "activation_checkpoint_interval",
+                    !is_full                                        ? "recompute_granularity"
+                    : g->recompute_method != MEGA_RECOMPUTE_UNIFORM ? "recompute_method"
+                                                                    : "recompute_num_layers",
+                    "they contradict each other");
+    } else if (g->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE && has_method) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s belongs to full recompute; selective recompute has no method, leave it out", origin);
+    } else if (g->recompute_granularity == MEGA_RECOMPUTE_NONE && has_method) {
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s changes nothing without %s full; add it", origin,
+                             mega_options_spelling(s->options, "recompute_granularity"));
+    }
 }

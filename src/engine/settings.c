@@ -1,6 +1,7 @@
 /* The engine's own options, and the values derived from other options. The derivation runs again after a checkpoint has
  * set the shape of the model; it never changes a value that the user has given. */
 #include "megalith/engine_settings.h"
+#include "megalith/log.h"
 #include "megalith/threads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -163,6 +164,25 @@ static void derive_loss_scale(mega_engine_settings *s)
     if (is_power && derives(s, "initial_loss_scale")) o->initial_loss_scale = mega_loss_scale_of_power(o);
 }
 
+static void derive_recompute(mega_engine_settings *s)
+{
+    mega_graph_options *g = &s->graph;
+    const bool is_json = mega_options_set_by(s->options, "activation_checkpoint_interval") == MEGA_SET_BY_JSON;
+    if (is_json && g->activation_checkpoint_interval > 0 &&
+        (mega_options_set_by(s->options, "recompute_granularity") == MEGA_SET_BY_COMMAND_LINE ||
+         mega_options_set_by(s->options, "recompute_num_layers") == MEGA_SET_BY_COMMAND_LINE)) {
+        mega_warn("--recompute-granularity and --recompute-num-layers count; %s does not",
+                  mega_options_origin(s->options, "activation_checkpoint_interval"));
+        g->activation_checkpoint_interval = 0;
+    }
+    if (g->activation_checkpoint_interval > 0) {
+        if (derives(s, "recompute_granularity")) g->recompute_granularity = MEGA_RECOMPUTE_FULL;
+        if (derives(s, "recompute_num_layers")) g->recompute_num_layers = g->activation_checkpoint_interval;
+    }
+    if (g->recompute_granularity == MEGA_RECOMPUTE_FULL && derives(s, "recompute_method"))
+        g->recompute_method = MEGA_RECOMPUTE_UNIFORM;
+}
+
 void mega_engine_settings_derive(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
@@ -172,6 +192,7 @@ void mega_engine_settings_derive(mega_engine_settings *s)
     mega_engine_derive_deepspeed(s);
     derive_schedules(s);
     derive_loss_scale(s);
+    derive_recompute(s);
     if (b->fp64 && derives(s, "backend")) b->backend = MEGA_BACKEND_PLAIN;
     b->params_dtype = b->fp64 ? MEGA_F64 : b->bf16 ? MEGA_BF16 : b->fp16 ? MEGA_F16 : MEGA_F32;
     if (derives(s, "num_threads")) b->num_threads = default_threads(s);

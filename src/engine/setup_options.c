@@ -36,6 +36,7 @@ static const mega_option_part parts[] = {
     {&mega_optim_regularization_section, ALL, AT(engine.optim)},
     {&mega_optim_training_section, ALL, AT(engine.optim)},
     {&mega_engine_loss_section, ALL, AT(engine)},
+    {&mega_graph_recompute_section, ALL, AT(engine.graph)},
     {&mega_engine_seed_section, ALL, AT(engine)},
     {&mega_optim_learning_section, ALL, AT(engine.optim)},
     {&mega_optim_scheduler_section, ALL, AT(engine.optim)},
@@ -96,6 +97,17 @@ static void check_local_rank(mega_options *o, const setup_values *v)
             v->local_rank, (long long)s->local_rank, (long long)s->local_world_size);
 }
 
+/* Layers of a program's own model choose it themselves. */
+static void check_granularity(mega_options *o, const mega_engine_settings *s)
+{
+    if (s->graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
+        mega_options_problem(
+            o, MEGA_ERR_UNSUPPORTED,
+            "%s: which part of a layer is recomputed is said by the layer itself (mega_recompute_begin, "
+            "mega_attention_options.recompute_core); give full, or leave it out",
+            mega_options_origin(o, "recompute_granularity"));
+}
+
 static void setup_options_check(mega_options *o, bool shape)
 {
     static void (*const rules[])(mega_engine_settings * s) = {
@@ -104,10 +116,12 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
         mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
+        mega_engine_rule_recompute,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;
     check_local_rank(o, v);
+    check_granularity(o, &v->engine);
     mega_options_rule_most(o);
     for (size_t i = 0; i < MEGA_COUNT(rules); i++) rules[i](&v->engine);
     mega_options_rule_environment(o);

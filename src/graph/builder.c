@@ -274,6 +274,31 @@ static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
     return MEGA_OK;
 }
 
+void mega_recompute_begin(const mega_builder *b)
+{
+    mega_graph *g = b->graph;
+    if (g->status != MEGA_OK) return;
+    g->own_regions++;
+    if (b->mode != MEGA_TRAIN || mega_graph_region_is_open(g)) return;
+    g->is_region_of_layer = true;
+    mega_graph_region_begin(g);
+}
+
+void mega_recompute_end(const mega_builder *b)
+{
+    mega_graph *g = b->graph;
+    if (g->status != MEGA_OK) return;
+    if (g->own_regions == 0) {
+        mega_graph_fail(
+            g, MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\": mega_recompute_end without mega_recompute_begin; call them in pairs", b->path));
+        return;
+    }
+    if (--g->own_regions > 0 || !g->is_region_of_layer) return;
+    g->is_region_of_layer = false;
+    mega_graph_region_end(g);
+}
+
 uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name)
 {
     mega_graph *g = b->graph;

@@ -310,7 +310,7 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim)
     return dim >= 0 && dim < mega_graph_dim_count(g, t) ? g->tensor[t.id].shape.dim[dim] : 0;
 }
 
-void mega_recompute_begin(mega_graph *g)
+void mega_graph_region_begin(mega_graph *g)
 {
     if (g->region != 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
@@ -335,12 +335,12 @@ bool mega_graph_is_sequence_parallel(const mega_graph *g)
     return g->sequence_parallel;
 }
 
-bool mega_recompute_is_open(const mega_graph *g)
+bool mega_graph_region_is_open(const mega_graph *g)
 {
     return g->region != 0;
 }
 
-void mega_recompute_end(mega_graph *g)
+void mega_graph_region_end(mega_graph *g)
 {
     if (g->region == 0)
         mega_graph_fail(

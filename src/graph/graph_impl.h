@@ -238,6 +238,8 @@ struct mega_graph {
     const char *scope_text; /* copy of scope in the arena; NULL after scope has changed */
     bool in_backward;       /* emitted instructions belong to the backward program */
     int region, num_regions;
+    int own_regions;         /* of the layer that is being described: mega_recompute_begin without its end so far */
+    bool is_region_of_layer; /* the open region was opened by that layer */
     bool sequence_parallel;
     dropout_site *dropout; /* dropouts of the layers of this graph */
     int num_dropouts;

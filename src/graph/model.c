@@ -138,6 +138,11 @@ void model_describe_layer(const mega_model *m, int layer, const mega_builder *ba
     const mega_scope s = name[0] != '\0' ? mega_scope_enter(g, "%s", name) : (mega_scope){strlen(g->scope)};
     row->describe(&b, row->self, flow);
     if (g->status == MEGA_OK) mega_graph_fail(g, check_flow(m, layer, b.path, g, flow));
+    if (g->status == MEGA_OK && g->own_regions != 0)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "layer \"%s\" (%d of the list of model %s): %d more calls of mega_recompute_begin "
+                                     "than of mega_recompute_end; call them in pairs",
+                                     b.path, layer, model_name(m), g->own_regions));
     mega_scope_leave(g, s);
 }
 
@@ -162,6 +167,14 @@ static void read_border(mega_model_parts *p, const mega_graph *g, int layer, meg
     }
 }
 
+static double bytes_computed(const mega_graph *g, const instruction *op)
+{
+    double bytes = 0;
+    for (int k = 0; k < OP_MAX_OUT; k++)
+        if (op->out[k] != 0) bytes += (double)mega_shape_bytes(&g->tensor[op->out[k]].shape);
+    return bytes;
+}
+
 static mega_status model_walk(mega_model_parts *p, mega_graph *g)
 {
     mega_flow flow = {.x = mega_none()};
@@ -175,6 +188,8 @@ static mega_status model_walk(mega_model_parts *p, mega_graph *g)
         for (int i = first; i < g->num_ops; i++) {
             p->flops[l] += mega_op_cost(g, &g->op[i]).flops;
             p->masked_flops[l] += mega_op_masked_flops(g, &g->op[i]);
+            p->bytes[l] += bytes_computed(g, &g->op[i]);
+            p->has_head[l] = p->has_head[l] || g->op[i].kind == OP_XENT_GRAD;
             p->ops_hash[l] = mega_op_hash(p->ops_hash[l], g, &g->op[i]);
         }
         read_border(p, g, l + 1, &flow);
@@ -251,12 +266,16 @@ static mega_status model_cut(mega_model_parts *p)
     return st == MEGA_OK ? model_check_cut(p) : st;
 }
 
+/* A head computes gradients in the forward, so that a layer with one cannot run twice. */
 static mega_status find_recomputed(mega_model_parts *p)
 {
     int count = 0;
-    for (int l = 0; l < p->num_layers; l++) p->recomputes[l] = p->model.recompute_interval > 0;
-    if (p->model.recompute_interval == 0 || p->model.recompute_type == NULL) return MEGA_OK;
-    return match_types(&p->model, p->model.recompute_type, p->num_layers, p->recomputes, &count);
+    for (int l = 0; l < p->num_layers; l++) p->recomputes[l] = true;
+    if (p->model.recompute_type != NULL)
+        MEGA_TRY(match_types(&p->model, p->model.recompute_type, p->num_layers, p->recomputes, &count));
+    for (int l = 0; l < p->num_layers; l++) p->recomputes[l] = p->recomputes[l] && !p->has_head[l];
+    model_find_regions(p);
+    return MEGA_OK;
 }
 
 /* ---- create ---- */
@@ -270,9 +289,12 @@ static mega_status model_allocate(mega_model_parts *p)
     p->ops_hash = mega_calloc(n, sizeof *p->ops_hash);
     p->elements = mega_calloc(n, sizeof *p->elements);
     p->border = mega_calloc(n + 1, sizeof *p->border);
+    p->bytes = mega_calloc(n, sizeof *p->bytes);
+    p->has_head = mega_calloc(n, sizeof *p->has_head);
     p->recomputes = mega_calloc(n, sizeof *p->recomputes);
+    p->region = mega_calloc(n, sizeof *p->region);
     if (p->first != NULL && p->flops != NULL && p->masked_flops != NULL && p->ops_hash != NULL && p->elements != NULL &&
-        p->border != NULL && p->recomputes != NULL) {
+        p->border != NULL && p->bytes != NULL && p->has_head != NULL && p->recomputes != NULL && p->region != NULL) {
         MEGA_TRY(mega_params_create(p->layout, &p->params));
         mega_params_set_groups(p->params, p->sizes.groups);
         return MEGA_OK;
@@ -327,7 +349,10 @@ void mega_model_parts_destroy(mega_model_parts *p)
     mega_free(p->ops_hash);
     mega_free(p->elements);
     mega_free(p->border);
+    mega_free(p->bytes);
+    mega_free(p->has_head);
     mega_free(p->recomputes);
+    mega_free(p->region);
     mega_free(p->request);
     mega_free(p);
 }
@@ -336,8 +361,8 @@ void mega_model_parts_destroy(mega_model_parts *p)
 
 size_t mega_model_parts_bytes(const mega_model_parts *p)
 {
-    const size_t of_layer =
-        sizeof *p->border + sizeof *p->flops + sizeof *p->ops_hash + sizeof *p->elements + sizeof *p->recomputes;
+    const size_t of_layer = sizeof *p->border + sizeof *p->flops + sizeof *p->bytes + sizeof *p->ops_hash +
+                            sizeof *p->elements + sizeof *p->recomputes + sizeof *p->region;
     return (size_t)p->num_layers * of_layer + (size_t)p->num_requests * sizeof *p->request +
            mega_params_record_bytes(p->params);
 }

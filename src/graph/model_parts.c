@@ -132,31 +132,6 @@ static void parts_leave(const mega_model_parts *p, int layer, mega_mode mode, me
 
 /* ---- describing ---- */
 
-/* Recompute regions: recompute_interval matching layers each, counted from the start of the part. */
-typedef struct regions {
-    const mega_model_parts *p;
-    int end;          /* of the part */
-    int open, opened; /* layers in the open region; regions opened so far */
-} regions;
-
-static void region_before(regions *r, int layer, mega_graph *g)
-{
-    const mega_model *m = &r->p->model;
-    if (r->open > 0 || !r->p->recomputes[layer]) return;
-    if (m->recompute_regions > 0 && r->opened >= m->recompute_regions) return;
-    mega_recompute_begin(g);
-    r->opened++;
-    r->open = 1;
-}
-
-static void region_after(regions *r, int layer, mega_graph *g)
-{
-    if (r->open == 0) return;
-    if (r->open++ < r->p->model.recompute_interval && layer + 1 < r->end && r->p->recomputes[layer + 1]) return;
-    mega_recompute_end(g);
-    r->open = 0;
-}
-
 static mega_status check_declared(const mega_model_parts *p, int declared, const mega_params *params)
 {
     if (params == NULL || mega_params_count(params) == declared) return MEGA_OK;
@@ -171,15 +146,16 @@ mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_
     const int first = p->first[part], end = p->first[part + 1];
     const int declared = g->params != NULL ? mega_params_count(g->params) : 0;
     const mega_builder base = parts_builder(p, mode, g);
-    regions r = {.p = p, .end = end};
     mega_flow flow = {.x = mega_none()};
     mega_graph_set_sequence_parallel(g, p->model.sequence_parallel && mode != MEGA_GENERATE);
     parts_enter(p, first, mode, g, &flow);
-    if (mode == MEGA_TRAIN && p->model.distribute_saved) mega_recompute_distribute(g, &p->layout->tp);
+    /* with sequence parallelism, what a rank saves is a share of the rows already */
+    if (mode == MEGA_TRAIN && p->model.distribute_saved && !mega_graph_is_sequence_parallel(g))
+        mega_recompute_distribute(g, &p->layout->tp);
     for (int l = first; l < end && g->status == MEGA_OK; l++) {
-        if (mode == MEGA_TRAIN) region_before(&r, l, g);
+        if (mode == MEGA_TRAIN && model_begins_region(p, l, first)) mega_graph_region_begin(g);
         model_describe_layer(&p->model, l, &base, &flow);
-        if (mode == MEGA_TRAIN) region_after(&r, l, g);
+        if (mode == MEGA_TRAIN && model_ends_region(p, l, end)) mega_graph_region_end(g);
     }
     parts_leave(p, end, mode, g, &flow);
     MEGA_TRY(mega_graph_status(g));

@@ -1,4 +1,4 @@
-/* The options of src/graph: gradient buckets and ZeRO. */
+/* The options of src/graph: gradient buckets, ZeRO, recomputation. */
 #include "megalith/graph_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_graph_options, name, field, kind)
@@ -20,4 +20,14 @@ static const mega_option_row zero_rows[] = {
     {ROW("stage3-max-live-parameters", stage3_max_live_parameters, MEGA_OPTION_INT), .json = "zero_optimization.stage3_max_live_parameters|zero_optimization.max_live_parameters", .fallback = "1000000000", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "ZeRO 3: if more weights than this would be gathered at a time, none are prefetched or kept for a later use"},
 };
 const mega_option_section mega_graph_zero_section = MEGA_SECTION("ZeRO and DeepSpeed", zero_rows);
+
+static const mega_option_row recompute_rows[] = {
+    {ROW("recompute-granularity", recompute_granularity, MEGA_OPTION_CHOICE), .fallback = "none", .choices = "none|full|selective", .help = "what is computed again in the backward pass instead of kept: whole layers, or attention alone"},
+    {ROW("recompute-method", recompute_method, MEGA_OPTION_CHOICE), .fallback = "none", .choices = "none|uniform|block", .help = "full recompute: groups of layers, or the first layers alone"},
+    {ROW("recompute-num-layers", recompute_num_layers, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .most = 1 << 14, .help = "layers a group (uniform), or recomputed layers of each stage (block)"},
+    {ROW("activation-checkpoint-interval", activation_checkpoint_interval, MEGA_OPTION_INT), .json = "pipeline.activation_checkpoint_interval", .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 14, .help = "DeepSpeed's name for full recompute by groups of so many layers: --recompute-granularity full --recompute-method uniform --recompute-num-layers N; 0: not given"},
+    {ROW("activation-budget", activation_budget, MEGA_OPTION_BYTES), .range = MEGA_RANGE_POSITIVE, .value = "SIZE", .help = "memory that a rank may use for activations and other computed values (lines saved and scratch of a plan): as few layers are recomputed as it takes, those first whose recomputation is cheapest for the memory that it saves"},
+    {ROW("distribute-saved-activations", distribute_saved_activations, MEGA_OPTION_FLAG), .json = "activation_checkpointing.partition_activations", .help = "full recompute: of the input of each group of layers, a rank of --tensor-model-parallel-size keeps its share alone"},
+};
+const mega_option_section mega_graph_recompute_section = MEGA_SECTION("training", recompute_rows);
 // clang-format on

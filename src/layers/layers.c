@@ -145,11 +145,11 @@ mega_tensor mega_column_linear(const mega_builder *b, const char *name, mega_ten
     o.weight.shard_rows = true;
     const mega_scope s = mega_scope_enter(g, "%s", name);
     const linear_params p = request_linear(b, name, out_channels, mega_tensor_channels(b, x), &o.weight, o.no_bias);
-    const bool again = layer_has_slab(b) && !mega_recompute_is_open(g);
-    if (again) mega_recompute_begin(g);
+    const bool again = layer_has_slab(b) && !mega_graph_region_is_open(g);
+    if (again) mega_graph_region_begin(g);
     x = to_cut_weights(b, x);
     const mega_tensor y = add_bias(b, mega_op_linear(g, x, p.weight), p.bias);
-    if (again) mega_recompute_end(g);
+    if (again) mega_graph_region_end(g);
     mega_scope_leave(g, s);
     return y;
 }
@@ -296,12 +296,11 @@ static mega_tensor attention_core(const mega_builder *b, const char *name, mega_
                                   const mega_attention_options *o, const mega_attention_shape *shape)
 {
     mega_graph *g = b->graph;
-    const bool again = o->recompute_core && b->mode == MEGA_TRAIN;
     const mega_tensor segment_start = row_input(b, "segment_start"), sample_id = row_input(b, "sample_id");
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    if (again) mega_recompute_begin(g);
+    if (o->recompute_core) mega_recompute_begin(b);
     const mega_tensor context = mega_op_attention(g, qkv, segment_start, sample_id, shape);
-    if (again) mega_recompute_end(g);
+    if (o->recompute_core) mega_recompute_end(b);
     mega_scope_leave(g, s);
     return context;
 }

@@ -26,12 +26,7 @@ mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, me
         .attention_dropout = o->attention_dropout,
         .hidden_dropout = o->hidden_dropout,
         .sequence_parallel = o->sequence_parallel,
-        .recompute = o->recompute_granularity == MEGA_RECOMPUTE_FULL        ? MEGA_GPT_RECOMPUTE_FULL
-                     : o->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE ? MEGA_GPT_RECOMPUTE_SELECTIVE
-                                                                            : MEGA_GPT_RECOMPUTE_NONE,
-        .recompute_uniform = o->recompute_method != MEGA_RECOMPUTE_BLOCK,
-        .distribute_saved = o->distribute_saved_activations,
-        .recompute_layers = o->recompute_num_layers > 0 ? o->recompute_num_layers : 1,
+        .recompute_layers = 1,
         .first_stage_layers = o->decoder_first_pipeline_num_layers,
         .last_stage_layers = o->decoder_last_pipeline_num_layers,
         .stage_chunks = o->num_virtual_stages_per_pipeline_rank,

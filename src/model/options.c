@@ -37,10 +37,6 @@ static const mega_option_row initialization_rows[] = {
 const mega_option_section mega_model_initialization_section = MEGA_SECTION("initialization", initialization_rows);
 
 static const mega_option_row training_rows[] = {
-    {ROW("recompute-granularity", recompute_granularity, MEGA_OPTION_CHOICE), .fallback = "none", .choices = "none|full|selective", .help = "what is computed again in the backward pass instead of kept: whole layers, or attention alone"},
-    {ROW("recompute-method", recompute_method, MEGA_OPTION_CHOICE), .fallback = "none", .choices = "none|uniform|block", .help = "full recompute: groups of layers, or the first layers alone"},
-    {ROW("recompute-num-layers", recompute_num_layers, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "layers a group (uniform), or recomputed layers (block)"},
-    {ROW("distribute-saved-activations", distribute_saved_activations, MEGA_OPTION_FLAG), .help = "full recompute: of the input of each group of layers, a rank of --tensor-model-parallel-size keeps its share alone"},
     {ROW("sequence-parallel", sequence_parallel, MEGA_OPTION_FLAG), .yaml = "megatron_lm_config.megatron_lm_sequence_parallelism", .help = "norms, dropout and residuals work on a share of the tokens on each rank of --tensor-model-parallel-size; nothing changes where that is 1"},
 };
 const mega_option_section mega_model_training_section = MEGA_SECTION("training", training_rows);

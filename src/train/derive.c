@@ -89,15 +89,11 @@ static void derive_auto(mega_train_options *cfg)
 
 void mega_train_derive_options(mega_train_options *cfg)
 {
-    mega_model_options *m = &cfg->model;
     if (cfg->planned_world_size > 0) cfg->engine.world_size = cfg->planned_world_size;
     mega_engine_settings_derive(&cfg->engine);
     derive_counted_in_tokens(cfg);
     derive_shape(cfg);
     derive_auto(cfg);
     derive_stage_parts(cfg);
-    if (m->recompute_granularity == MEGA_RECOMPUTE_FULL &&
-        mega_options_derives(cfg->engine.options, "recompute_method"))
-        m->recompute_method = MEGA_RECOMPUTE_UNIFORM;
     derive_profile(cfg);
 }

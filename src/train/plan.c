@@ -83,6 +83,45 @@ static void add_program(const mega_engine *e, int chunk, mega_program_cost *sum,
     instructions[1] += mega_program_num_instructions(train, true);
 }
 
+/* Returns the bytes of activations and what else the programs compute, if nothing were recomputed; 0: not known. */
+static size_t bytes_without_recomputation(const trainer *t)
+{
+    mega_train_options cfg = *t->cfg; /* a shallow copy: nothing in it is freed */
+    mega_task_model network = {.self = NULL};
+    mega_engine_options o;
+    mega_engine *e = NULL;
+    mega_engine_memory m = {0};
+    cfg.engine.graph.recompute_granularity = MEGA_RECOMPUTE_NONE;
+    cfg.engine.graph.activation_budget = 0;
+    if (mega_train_engine_options(&cfg, &o) != MEGA_OK) return 0;
+    o.team = t->team;
+    if (train_make_model(t, &cfg, &network) == MEGA_OK && train_create_engine(t, &e, &network, &o) == MEGA_OK)
+        mega_engine_memory_get(e, &m);
+    mega_engine_destroy(e);
+    t->task->free_model(&network);
+    return m.saved + m.scratch;
+}
+
+static void plan_recomputation(const trainer *t, const mega_program_cost *cost, mega_buffer *out)
+{
+    int layers, regions;
+    char with[32], without[32];
+    mega_engine_memory m;
+    mega_model_parts_regions(mega_engine_parts(t->engine), &layers, &regions);
+    if (layers == 0 && t->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_NONE) return;
+    mega_engine_memory_get(t->engine, &m);
+    const double base = cost->forward_flops + cost->backward_flops;
+    if (layers > 0)
+        mega_buffer_printf(out, "recomputed   %d layer%s of this stage, in %d group%s: ", layers,
+                           layers == 1 ? "" : "s", regions, regions == 1 ? "" : "s");
+    else
+        mega_buffer_puts(out, "recomputed   attention: ");
+    mega_buffer_printf(out, "saved and scratch take %s instead of %s, for %.1f %% more operations\n",
+                       train_bytes(with, sizeof with, (double)(m.saved + m.scratch)),
+                       train_bytes(without, sizeof without, (double)bytes_without_recomputation(t)),
+                       base > 0 ? 100 * cost->recompute_flops / base : 0);
+}
+
 static void plan_update(const mega_update *u, mega_buffer *out)
 {
     mega_update_cost cost;
@@ -115,6 +154,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     mega_buffer_puts(
         out, "                                      (the head computes its gradient along with the loss, chunk by "
              "chunk: that work counts as forward)\n");
+    plan_recomputation(t, &cost, out);
     mega_buffer_printf(out, "programs     train: %d instructions forward, %d backward", instructions[0],
                        instructions[1]);
     if (instructions[2] > 0) mega_buffer_printf(out, "; evaluate: %d instructions", instructions[2]);

@@ -65,9 +65,9 @@ static bool plan_variant(search *s, variant *v)
     mega_task_model network = {.self = NULL};
     mega_engine_memory m = {0};
     cfg.engine.optim.micro_batch_size = v->micro;
-    cfg.model.recompute_granularity = v->granularity;
-    cfg.model.recompute_method = v->method;
-    cfg.model.recompute_num_layers = v->layers;
+    cfg.engine.graph.recompute_granularity = v->granularity;
+    cfg.engine.graph.recompute_method = v->method;
+    cfg.engine.graph.recompute_num_layers = v->layers;
     cfg.engine.backend.no_pack_weights = v->anew;
     if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
     if (mega_train_engine_options(&cfg, &o) != MEGA_OK) return false;
@@ -96,8 +96,8 @@ static bool fits(search *s, variant *v)
 static bool recomputes_as_now(const search *s, const variant *v)
 {
     const mega_train_options *cfg = s->t->cfg;
-    return v->granularity == cfg->model.recompute_granularity && v->method == cfg->model.recompute_method &&
-           v->layers == cfg->model.recompute_num_layers;
+    return v->granularity == cfg->engine.graph.recompute_granularity &&
+           v->method == cfg->engine.graph.recompute_method && v->layers == cfg->engine.graph.recompute_num_layers;
 }
 
 /* Returns whether a makes one change less than v and is otherwise the same. */
@@ -139,8 +139,9 @@ static void try_batches(search *s, variant v)
 static void try_block(search *s, variant v)
 {
     const mega_train_options *cfg = s->t->cfg;
-    const bool is_block = cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK;
-    int64_t low = is_block ? cfg->model.recompute_num_layers : 0, high = cfg->model.num_layers; /* low does not fit */
+    const bool is_block = cfg->engine.graph.recompute_method == MEGA_RECOMPUTE_BLOCK;
+    int64_t low = is_block ? cfg->engine.graph.recompute_num_layers : 0,
+            high = cfg->model.num_layers; /* low does not fit */
     variant best = {0};
     v.granularity = MEGA_RECOMPUTE_FULL;
     v.method = MEGA_RECOMPUTE_BLOCK;
@@ -160,18 +161,19 @@ static void try_ways(search *s, bool bf16, bool anew)
 {
     const mega_train_options *cfg = s->t->cfg;
     variant v = {.micro = cfg->engine.optim.micro_batch_size,
-                 .layers = cfg->model.recompute_num_layers,
-                 .granularity = cfg->model.recompute_granularity,
-                 .method = cfg->model.recompute_method,
+                 .layers = cfg->engine.graph.recompute_num_layers,
+                 .granularity = cfg->engine.graph.recompute_granularity,
+                 .method = cfg->engine.graph.recompute_method,
                  .bf16 = bf16,
                  .anew = anew};
     try_batches(s, v);
-    if (cfg->skip_train) return;
-    if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_NONE) {
+    if (cfg->skip_train || cfg->engine.graph.activation_budget > 0) return; /* a budget decides what is recomputed */
+    if (cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_NONE) {
         v.granularity = MEGA_RECOMPUTE_SELECTIVE;
         try_batches(s, v);
     }
-    if (cfg->model.recompute_granularity != MEGA_RECOMPUTE_FULL || cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK)
+    if (cfg->engine.graph.recompute_granularity != MEGA_RECOMPUTE_FULL ||
+        cfg->engine.graph.recompute_method == MEGA_RECOMPUTE_BLOCK)
         try_block(s, v);
     v.granularity = MEGA_RECOMPUTE_FULL;
     v.method = MEGA_RECOMPUTE_UNIFORM;
@@ -207,14 +209,14 @@ static void options_of(const search *s, const variant *v, char *text, size_t siz
         mega_buffer_printf(&b, " --micro-batch-size %lld", (long long)v->micro);
     if (v->bf16) mega_buffer_puts(&b, " --bf16");
     if (v->anew != cfg->engine.backend.no_pack_weights) mega_buffer_puts(&b, " --no-pack-weights");
-    if (v->granularity != cfg->model.recompute_granularity)
+    if (v->granularity != cfg->engine.graph.recompute_granularity)
         mega_buffer_printf(&b, " --recompute-granularity %s",
                            v->granularity == MEGA_RECOMPUTE_FULL ? "full" : "selective");
-    if (v->method == MEGA_RECOMPUTE_BLOCK && v->method != cfg->model.recompute_method)
+    if (v->method == MEGA_RECOMPUTE_BLOCK && v->method != cfg->engine.graph.recompute_method)
         mega_buffer_puts(&b, " --recompute-method block");
-    if (v->method == MEGA_RECOMPUTE_UNIFORM && cfg->model.recompute_method == MEGA_RECOMPUTE_BLOCK)
+    if (v->method == MEGA_RECOMPUTE_UNIFORM && cfg->engine.graph.recompute_method == MEGA_RECOMPUTE_BLOCK)
         mega_buffer_puts(&b, " --recompute-method uniform");
-    if (v->layers != cfg->model.recompute_num_layers)
+    if (v->layers != cfg->engine.graph.recompute_num_layers)
         mega_buffer_printf(&b, " --recompute-num-layers %lld", (long long)v->layers);
     snprintf(text, size, "%s", b.data != NULL ? b.data + 1 : "");
     mega_buffer_fini(&b);

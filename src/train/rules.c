@@ -1,4 +1,4 @@
-/* Rules between options of a training: shape of the network, layout, recomputation. Each message names the options,
+/* Rules between options of a training: shape of the network, layout. Each message names the options,
  * their values, and valid values. Ranges of single values are in the rows. */
 #include "train_rules.h"
 
@@ -115,18 +115,4 @@ void mega_train_rule_layout(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s is not a multiple of %s",
                              mega_options_origin(cfg->engine.options, "ffn_hidden_size"),
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"));
-}
-
-void mega_train_rule_recompute(mega_train_options *cfg)
-{
-    const bool method = cfg->model.recompute_method != MEGA_RECOMPUTE_METHOD_NONE;
-    if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE && method) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "%s belongs to full recompute; selective recompute has no method, leave it out",
-                             mega_options_origin(cfg->engine.options, "recompute_method"));
-    } else if (cfg->model.recompute_granularity == MEGA_RECOMPUTE_NONE && method) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "%s changes nothing without --recompute-granularity full; add it",
-                             mega_options_origin(cfg->engine.options, "recompute_method"));
-    }
 }

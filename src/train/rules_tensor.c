@@ -31,17 +31,27 @@ void mega_train_rule_sequence_parallel(mega_train_options *cfg)
 /* Megatron's conditions, except that a tensor-parallel size of 1 turns the option off, as in the rule above. */
 void mega_train_rule_distribute_saved(mega_train_options *cfg)
 {
-    if (!cfg->model.distribute_saved_activations || cfg->engine.comm.tensor_model_parallel_size < 1) return;
+    if (!cfg->engine.graph.distribute_saved_activations || cfg->engine.comm.tensor_model_parallel_size < 1) return;
     if (cfg->engine.comm.tensor_model_parallel_size == 1) {
         mega_warn("--distribute-saved-activations is off: with --tensor-model-parallel-size 1 no other rank could keep "
                   "a share");
-        cfg->model.distribute_saved_activations = false;
+        cfg->engine.graph.distribute_saved_activations = false;
         return;
     }
-    if (cfg->model.recompute_granularity != MEGA_RECOMPUTE_FULL)
+    const bool recomputes =
+        cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_FULL || cfg->engine.graph.activation_budget > 0;
+    const bool is_json = mega_options_set_by(cfg->engine.options, "distribute_saved_activations") == MEGA_SET_BY_JSON;
+    if (is_json && (!recomputes || cfg->model.sequence_parallel)) {
+        mega_warn("%s changes nothing: %s", mega_options_origin(cfg->engine.options, "distribute_saved_activations"),
+                  recomputes ? "with --sequence-parallel a rank keeps a share of the tokens already"
+                             : "no layer is recomputed (--recompute-granularity full, --activation-budget)");
+        cfg->engine.graph.distribute_saved_activations = false;
+        return;
+    }
+    if (!recomputes)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "--distribute-saved-activations shares the inputs of recomputed layers; add "
-                             "--recompute-granularity full, or leave it out");
+                             "--recompute-granularity full or --activation-budget, or leave it out");
     if (cfg->model.sequence_parallel)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "--distribute-saved-activations and --sequence-parallel: what is kept is a share of the "

@@ -109,6 +109,9 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
     MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, &n->gpt));
+    /* full recomputation is the engine's (mega_recompute_options) */
+    if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
+        n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
     /* there is no option for it: a model that was trained with the exact gelu keeps using it */
     if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
     MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));

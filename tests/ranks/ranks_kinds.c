@@ -4,7 +4,7 @@
  * including weights.
  *
  *   ranks_kinds list MODEL            prints rows of settings, "RANKS SETTING…" each; any two settings meet in some row
- *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1] [precision=f64|f32|bf16|f16]
+ *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1|2] [precision=f64|f32|bf16|f16]
  *               [micro=N] [refused=1]
  *
  *   gpt      with dropout
@@ -12,6 +12,7 @@
  *   losses   two vocabulary losses with coefficients, one of them in the middle of the model; dropout
  *   custom   a custom op with two inputs and two outputs
  *
+ * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
  * support the layout, and the engine must refuse it. */
 #include "cover.h"
@@ -220,7 +221,7 @@ static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2"},
     [IN_DATA] = {"", ""}, /* determines the number of ranks */
     [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
-    [IN_RECOMPUTE] = {"", "recompute=1"},
+    [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
     [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
     [IN_MICRO] = {"micro=2", "micro=4"}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
@@ -241,7 +242,7 @@ static bool allows(const cover_row *r)
 
 static int print_rows(int model)
 {
-    static cover c = {.factors = FACTORS, .levels = {3, 3, 2, 4, 2, 4, 2}, .wanted = ~0U, .allows = allows};
+    static cover c = {.factors = FACTORS, .levels = {3, 3, 2, 4, 3, 4, 2}, .wanted = ~0U, .allows = allows};
     listed = model;
     if (!cover_make(&c)) return 1;
     for (int i = 0; i < c.rows; i++) {
@@ -311,11 +312,13 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     o.batch.micro_step = (int64_t)micro * (mega_world_size(world) / tp / pp);
     o.zero_stage = alone ? 0 : s->zero;
     o.bucket_elements = 500;
+    if (!alone && s->recompute == 2)
+        o.recompute = (mega_recompute_options){.replaces = true, .interval = 2, .distribute = true};
     if (models[s->model].layer == NULL) {
         mega_gpt gpt = engine_run_gpt();
         gpt.num_layers = 4;
         gpt.attention_dropout = gpt.hidden_dropout = 0.1;
-        gpt.recompute = !alone && s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
+        gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
         gpt.stage_chunks = o.stage_programs;
         gpt.sequence_parallel = !alone && s->sp;
         return gpt_engine_create(out, &gpt, &o);
@@ -323,7 +326,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     const mega_model m = {.layer = models[s->model].layer,
                           .num_layers = models[s->model].num_layers,
                           .partition = MEGA_PARTITION_UNIFORM,
-                          .recompute_interval = !alone && s->recompute,
+                          .recompute_interval = !alone && s->recompute == 1,
                           .recompute_type = "block|begin",
                           .sequence_parallel = !alone && s->sp};
     return mega_engine_create(&(mega_setup){.model = &m, .options = &o}, out);

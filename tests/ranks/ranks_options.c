@@ -54,7 +54,9 @@
     X("zero_stage", zero_stage = 1)                                           \
     X("zero_persistence", zero_persistence = 5)                               \
     X("place.overlap_reduce", place.overlap_reduce = true)                    \
-    X("place.prefetch_elements", place.prefetch_elements = 7)
+    X("place.prefetch_elements", place.prefetch_elements = 7)                 \
+    X("recompute.interval", recompute.interval = 2)                           \
+    X("recompute.budget", recompute.budget = 1 << 30)
 
 static const char *const names[] = {
 #define NAME(name, assignment) name,

@@ -4,7 +4,7 @@
  * to find the first instruction, or weight, that differs.
  *
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
- *                [recompute=none|full|selective] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
+ *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
  *                [optimizer=NAME] [freeze=N] [ramp=1] [groups=1] [sums=N] [spoil=STEP]
  *   ranks_parity optimizers        writes the names of all optimizers
@@ -101,7 +101,9 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"sums", &s->sums, {0}},
                     {"spoil", &s->spoil, {0}},
                     {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
-                    {"recompute", &s->recompute, {"none", "selective", "full"}}, /* as mega_gpt_recompute */
+                    {"recompute",
+                     &s->recompute,
+                     {"none", "selective", "full", "budget"}}, /* the first three as mega_gpt_recompute */
                     {"loss", &s->mean_of_means, {"token", "micro"}},
                     {"decay", &s->decay, {"none", "constant", "grows"}},
                     {"lr", &s->lr, {"constant", "linear", "cosine", "root"}}}; /* as mega_lr_style */
@@ -135,6 +137,8 @@ static setting read_setting(int argc, char **argv)
     s.value = precisions[s.precision].value;
     return s;
 }
+
+enum { RECOMPUTE_BUDGET = MEGA_GPT_RECOMPUTE_FULL + 1 };
 
 typedef struct run {
     mega_gpt gpt;
@@ -188,6 +192,19 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     }
 }
 
+/* Returns a budget that the rank with the most activations meets only if it recomputes. */
+static int64_t most_but_one_byte(const run *r, const mega_engine_options *o)
+{
+    mega_engine *e = NULL;
+    mega_engine_memory m;
+    need(gpt_engine_create(&e, &r->gpt, o));
+    mega_engine_memory_get(e, &m);
+    mega_engine_destroy(e);
+    int64_t most = (int64_t)(m.saved + m.scratch);
+    need(mega_comm_all_reduce(mega_world_comm(o->world), "activations", &most, 1, MEGA_I64, MEGA_REDUCE_MAX));
+    return most - 1;
+}
+
 /* Opens a run. The padding of the vocabulary differs between layouts on purpose: it must have no effect. The mean over
  * tokens does not depend on how they are split into micro-batches, so one rank then takes the batch as a single one. */
 static void open_run(run *r, const setting *s, mega_world *world, bool same_micro_batches)
@@ -198,7 +215,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     r->gpt = engine_run_gpt();
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
-    r->gpt.recompute = (mega_gpt_recompute)s->recompute;
+    if (s->recompute != RECOMPUTE_BUDGET) r->gpt.recompute = (mega_gpt_recompute)s->recompute;
     r->gpt.num_layers = s->layers;
     r->gpt.first_stage_layers = s->first;
     r->gpt.last_stage_layers = s->last;
@@ -220,6 +237,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     o.zero_stage = world != NULL ? s->zero : 0;
     o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
+    if (s->recompute == RECOMPUTE_BUDGET && world != NULL) o.recompute.budget = most_but_one_byte(r, &o);
     need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
     need(mega_engine_initialize(r->engine, 1234));

@@ -108,20 +108,20 @@ static void aliases(void **state)
     assert_int_equal(c.train.engine.optim.micro_batch_size, 3);
     assert_int_equal(c.train.seq_length, 32);
     assert_true(c.train.engine.optim.lr_warmup_fraction == 0.05 && c.train.model.layernorm_epsilon == 1e-6);
-    assert_int_equal(c.train.model.recompute_granularity, MEGA_RECOMPUTE_FULL);
-    assert_int_equal(c.train.model.recompute_method, MEGA_RECOMPUTE_UNIFORM);
-    assert_int_equal(c.train.model.recompute_num_layers, 2);
+    assert_int_equal(c.train.engine.graph.recompute_granularity, MEGA_RECOMPUTE_FULL);
+    assert_int_equal(c.train.engine.graph.recompute_method, MEGA_RECOMPUTE_UNIFORM);
+    assert_int_equal(c.train.engine.graph.recompute_num_layers, 2);
     assert_true(c.train.override_opt_param_scheduler);
     kit_assert_has(
         kit_notes,
         "read as: --model-parallel-size -> --tensor-model-parallel-size, --warmup -> --lr-warmup-fraction, ");
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", SHAPE "--activations-checkpoint-method block --activations-checkpoint-num-layers 1");
-    assert_int_equal(c.train.model.recompute_method, MEGA_RECOMPUTE_BLOCK);
-    assert_int_equal(c.train.model.recompute_granularity, MEGA_RECOMPUTE_FULL);
+    assert_int_equal(c.train.engine.graph.recompute_method, MEGA_RECOMPUTE_BLOCK);
+    assert_int_equal(c.train.engine.graph.recompute_granularity, MEGA_RECOMPUTE_FULL);
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", SHAPE "--recompute-activations --eval-only true --no-log-learning-rate-to-tensorboard");
-    assert_int_equal(c.train.model.recompute_granularity, MEGA_RECOMPUTE_SELECTIVE);
+    assert_int_equal(c.train.engine.graph.recompute_granularity, MEGA_RECOMPUTE_SELECTIVE);
     assert_true(c.train.skip_train && !c.train.log_learning_rate_to_tensorboard);
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", SHAPE "--eval-only false");

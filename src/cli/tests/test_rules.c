@@ -205,7 +205,7 @@ static void precision_and_recompute(void **state)
     assert_int_equal(c.train.engine.backend.params_dtype, MEGA_F64);
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", TRAIN "--recompute-granularity full");
-    assert_int_equal(c.train.model.recompute_method, MEGA_RECOMPUTE_UNIFORM);
+    assert_int_equal(c.train.engine.graph.recompute_method, MEGA_RECOMPUTE_UNIFORM);
     mega_command_options_fini(&c);
     kit_refuse("plan", TRAIN "--fp64 --bf16", "a run has one precision");
     kit_refuse("plan", TRAIN "--fp64 --backend cpu", "only the plain kernels compute in double");

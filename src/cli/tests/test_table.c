@@ -163,7 +163,7 @@ static void defaults(void **state)
     assert_int_equal(c.train.engine.optim.lr_decay_style, MEGA_LR_LINEAR);
     assert_int_equal(c.train.engine.optim.optimizer, MEGA_OPTIMIZER_ADAM);
     assert_int_equal(c.train.engine.optim.weight_decay_incr_style, MEGA_WD_CONSTANT);
-    assert_int_equal(c.train.model.recompute_granularity, MEGA_RECOMPUTE_NONE);
+    assert_int_equal(c.train.engine.graph.recompute_granularity, MEGA_RECOMPUTE_NONE);
     assert_int_equal(c.train.dataloader_type, MEGA_DATALOADER_SINGLE);
     assert_int_equal(c.log_level, MEGA_LOG_INFO);
     assert_true(c.train.log_learning_rate_to_tensorboard && c.train.log_loss_scale_to_tensorboard);

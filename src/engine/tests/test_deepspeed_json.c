@@ -206,6 +206,12 @@ static const struct {
     {"comms_logger_all", "no-comms-logger-all", NULL, "true"},
     {"comms_logger_ops", "comms-logger-ops", "all_reduce", "[\"all_gather\"]"},
     {"comms_logger_debug", "comms-logger-debug", NULL, "false"},
+    {"recompute_granularity", "recompute-granularity", "full", "\"selective\""},
+    {"recompute_method", "recompute-method", "uniform", "\"block\""},
+    {"recompute_num_layers", "recompute-num-layers", "2", "3"},
+    {"activation_checkpoint_interval", "activation-checkpoint-interval", "2", "3"},
+    {"activation_budget", "activation-budget", "1M", "2e6"},
+    {"distribute_saved_activations", "distribute-saved-activations", NULL, "false"},
 };
 
 static const char *value_of(setup_values *v, const char *dest)

@@ -29,11 +29,11 @@ static void describe(const mega_builder *b, const void *self, mega_flow *flow)
     const form *f = self;
     const mega_linear_options random = {.weight = {.init = MEGA_INIT_FAN_IN, .is_frozen = f->is_frozen}};
     const mega_tensor x = mega_input(b, "x", MEGA_F32, SEQ, C);
-    if (f->recomputes) mega_recompute_begin(b->graph);
+    if (f->recomputes) mega_recompute_begin(b);
     const mega_tensor normal = mega_batch_norm(b, "bn", x, f->group, MOMENTUM, EPSILON);
     mega_tensor y = mega_linear(b, "fc", f->is_unused ? x : normal, C, &random);
     y = mega_batch_norm(b, "bn2", y, 1, 0, EPSILON);
-    if (f->recomputes) mega_recompute_end(b->graph);
+    if (f->recomputes) mega_recompute_end(b);
     if (!f->recomputes) mega_output(b, "normal", normal);
     mega_loss_add(b, "error", mega_squared_error(b, y, x, mega_none()), 1);
     flow->x = mega_none();

@@ -316,6 +316,11 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope));
     if (g->status == MEGA_OK) mega_graph_fail(g, check_head(g, x, table, s));
+    if (g->status == MEGA_OK && s->with_gradient && g->region != 0)
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "head in \"%s\": it computes its gradient in the forward, so that it cannot be "
+                                     "recomputed; call mega_recompute_end before it",
+                                     g->scope));
     if (g->status == MEGA_OK)
         mega_graph_fail(g, check_rows(g, "labels", labels, MEGA_I32, g->tensor[x.id].shape.dim[0]));
     if (g->status == MEGA_OK)

@@ -1,5 +1,5 @@
 /* A list of layers: one walk finds parameters, costs, borders and ties, from which parts are declared and described. */
-#include "graph_impl.h"
+#include "../model_impl.h"
 #include "kit.h"
 #include "megalith/model_parts.h"
 #include "megalith/program.h"
@@ -345,6 +345,100 @@ static void intervals_are_regions(void **state)
     }
 }
 
+/* ---- levels and regions of layers ---- */
+
+/* Level k recomputes the k layers that cost the fewest FLOPs per byte; after them, regions grow by a layer each. */
+static void levels_recompute_ever_more(void **state)
+{
+    (void)state;
+    static const struct {
+        int layers, regions;
+        const char *region; /* whether each layer is recomputed, or the number of its region */
+    } level[] = {{0, 0, "000000"}, {1, 1, "000100"}, {2, 2, NULL},     {3, 3, NULL},
+                 {4, 4, NULL},     {5, 5, NULL},     {6, 6, "123456"}, {6, 3, "112233"},
+                 {6, 2, "111222"}, {6, 2, "111122"}, {6, 2, "111112"}, {6, 1, "111111"}};
+    const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
+    scene s;
+    open_stage(&s, 0, 1);
+    must(walk(&s, &m, 1));
+    assert_int_equal(mega_model_parts_levels(s.parts), 12);
+    for (int i = 0; i < 12; i++) {
+        int again, regions;
+        must(mega_model_parts_set_level(s.parts, i));
+        mega_model_parts_regions(s.parts, &again, &regions);
+        assert_int_equal(again, level[i].layers);
+        assert_int_equal(regions, level[i].regions);
+        for (int l = 0; l < 6 && i >= 6; l++) assert_int_equal(s.parts->region[l], level[i].region[l] - '0');
+    }
+    must(mega_model_parts_set_level(s.parts, 1));
+    double least = -1, chosen = 0;
+    for (int l = 0; l < 6; l++) {
+        const double ratio = s.parts->flops[l] / s.parts->bytes[l];
+        least = least < 0 || ratio < least ? ratio : least;
+        if (s.parts->region[l] != 0) chosen = ratio;
+    }
+    assert_true(chosen <= least);
+    assert_int_equal(mega_model_parts_set_level(s.parts, 12), MEGA_ERR_USAGE);
+    assert_int_equal(mega_model_parts_set_level(s.parts, -1), MEGA_ERR_USAGE);
+    close_stage(&s);
+}
+
+/* A layer's own regions: begins, then ends, as often as the text says. */
+static void own_regions(const mega_builder *b, const void *self, mega_flow *f)
+{
+    widen(b, &four, f);
+    for (const char *c = self; *c != '\0'; c++) {
+        if (*c == '(') mega_recompute_begin(b);
+        else if (*c == ')')
+            mega_recompute_end(b);
+        else
+            f->x = mega_op_scale(b->graph, f->x, 2.0);
+    }
+}
+
+static mega_status describe_own(const char *text, int interval, int *regions, int *recomputed)
+{
+    const mega_layer list[] = {
+        {"m", begin, NULL, 1, NULL}, {"m.own", own_regions, text, 1, "own"}, {"m", finish, NULL, 1, NULL}};
+    const mega_model m = {
+        .name = "m", .layer = list, .num_layers = 3, .recompute_interval = interval, .recompute_type = "own"};
+    scene s;
+    mega_graph *g = NULL;
+    open_stage(&s, 0, 1);
+    mega_status st = walk(&s, &m, 1);
+    if (st == MEGA_OK) {
+        must(mega_model_parts_declare(s.parts, 0, s.params));
+        must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
+        st = mega_model_parts_describe(s.parts, 0, MEGA_TRAIN, g);
+        *regions = g->num_regions;
+        *recomputed = 0;
+        for (int i = 0; i < g->num_ops; i++) *recomputed += g->op[i].kind == OP_SCALE && g->op[i].region != 0;
+        mega_graph_destroy(g);
+    }
+    close_stage(&s);
+    return st;
+}
+
+static void layers_begin_regions_of_their_own(void **state)
+{
+    (void)state;
+    int regions, recomputed;
+    must(describe_own("x(x)x(xx)", 0, &regions, &recomputed));
+    assert_int_equal(regions, 2);
+    assert_int_equal(recomputed, 3);
+    must(describe_own("x(x(x)x)x", 0, &regions, &recomputed)); /* inner regions are part of the outer one */
+    assert_int_equal(regions, 1);
+    assert_int_equal(recomputed, 3);
+    must(describe_own("x(x)x", 1, &regions, &recomputed)); /* and of that of the model */
+    assert_int_equal(regions, 1);
+    assert_int_equal(recomputed, 3);
+    assert_int_equal(describe_own("x(x", 0, &regions, &recomputed), MEGA_ERR_USAGE);
+    assert_non_null(
+        strstr(mega_error_message(), "layer \"m.own\" (1 of the list of model m): 1 more calls of mega_rec"));
+    assert_int_equal(describe_own("x)", 0, &regions, &recomputed), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "layer \"m.own\": mega_recompute_end without mega_recompute_begin"));
+}
+
 static void expect_mistake(const mega_model *m, int parts, const char *text)
 {
     scene s;
@@ -434,6 +528,8 @@ int main(void)
                                        cmocka_unit_test(a_part_is_a_program),
                                        cmocka_unit_test(a_layer_is_a_bucket),
                                        cmocka_unit_test(intervals_are_regions),
+                                       cmocka_unit_test(levels_recompute_ever_more),
+                                       cmocka_unit_test(layers_begin_regions_of_their_own),
                                        cmocka_unit_test(mistakes_are_named),
                                        cmocka_unit_test(a_model_is_declared_without_an_engine)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,11 +266,11 @@ static void recompute_clones_only_what_its_backward_reads(void **state)
     (void)state;
     sketch k = begin();
     mega_tensor h = mega_op_bias_add(k.g, k.x, param(&k, "bias")); /* so that x of the region needs a gradient */
-    mega_recompute_begin(k.g);
+    mega_graph_region_begin(k.g);
     h = mega_op_layer_norm(k.g, h, param(&k, "gain"), param(&k, "bias"), 1e-5);
     h = mega_op_gelu(k.g, mega_op_linear(k.g, h, param(&k, "weight")), true);
     h = mega_op_linear(k.g, h, param(&k, "weight")); /* its result leaves the region and is not recomputed */
-    mega_recompute_end(k.g);
+    mega_graph_region_end(k.g);
     mega_graph_output(k.g, h, "y");
     mega_graph_seed_gradient(k.g, h, "seed");
     mega_program *p = build(&k, true, true);

@@ -107,12 +107,12 @@ static void mistakes_of_a_description_are_named(void **state)
     expect_refusal(&k, MEGA_ERR_USAGE, "operand 0 is missing");
 
     k = begin();
-    mega_recompute_begin(k.g);
-    mega_recompute_begin(k.g);
+    mega_graph_region_begin(k.g);
+    mega_graph_region_begin(k.g);
     expect_refusal(&k, MEGA_ERR_USAGE, "begins inside another");
 
     k = begin();
-    mega_recompute_end(k.g);
+    mega_graph_region_end(k.g);
     expect_refusal(&k, MEGA_ERR_USAGE, "never began");
 
     k = begin();
@@ -155,7 +155,7 @@ static void mistakes_of_a_program_are_named(void **state)
     end(&k);
 
     k = begin();
-    mega_recompute_begin(k.g);
+    mega_graph_region_begin(k.g);
     assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "not ended"));
     end(&k);
@@ -289,10 +289,10 @@ static void every_failed_allocation_is_reported(void **state)
         mega_status st = mega_graph_create(MEGA_F32, k.params, k.layout, &k.g);
         if (st == MEGA_OK) {
             k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
-            mega_recompute_begin(k.g);
+            mega_graph_region_begin(k.g);
             mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "weight"));
             y = mega_op_gelu(k.g, mega_op_bias_add(k.g, y, param(&k, "bias")), true);
-            mega_recompute_end(k.g);
+            mega_graph_region_end(k.g);
             mega_graph_output(k.g, y, "y");
             mega_graph_seed_gradient(k.g, y, "seed");
             const mega_program_options o = {.differentiate = true, .slots = 2, .name = "short of memory"};

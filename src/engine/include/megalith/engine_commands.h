@@ -19,6 +19,16 @@
 extern "C" {
 #endif
 
+/* Which layers are recomputed in the backward. Zero-initialized: as the model says. */
+typedef struct mega_recompute_options {
+    bool replaces; /* interval and regions replace those of the model (mega_model.recompute_…) */
+    int interval, regions;
+    bool distribute; /* as mega_model.distribute_saved */
+    /* bytes that a rank may use for saved values and scratch; 0: no limit. As few layers as this allows are recomputed,
+     * whatever the model and the members above say. mega_engine_create returns MEGA_ERR_MEMORY if no choice fits */
+    int64_t budget;
+} mega_recompute_options;
+
 struct mega_engine_options {
     mega_dtype compute;       /* F32, BF16, F16, F64 (plain kernels only) */
     bool plain;               /* use plain kernels */
@@ -54,6 +64,7 @@ struct mega_engine_options {
     mega_place_options place;
     const mega_monitor_options *monitor; /* borrowed; NULL: none */
     mega_options *given; /* the options as read, which monitors keep with their values; borrowed; NULL: none */
+    mega_recompute_options recompute;
 };
 
 /* Sets the members of *out from the settings. Not set: `team` and `world` (NULL), `seq`, `no_train`, `no_evaluate` and

@@ -67,6 +67,7 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);
 void mega_engine_rule_json(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
+void mega_engine_rule_recompute(mega_engine_settings *s);
 void mega_engine_rule_units_agree(mega_engine_settings *s);
 void mega_engine_rule_learning_rate(mega_engine_settings *s);
 void mega_engine_rule_warmup(mega_engine_settings *s);

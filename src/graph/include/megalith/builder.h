@@ -116,6 +116,15 @@ typedef struct mega_param_options {
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
 
+/* ---- recomputation (activation checkpointing) ---- */
+
+/* What a layer describes between begin and end is computed again in the backward instead of kept (DeepSpeed's
+ * checkpoint): of its values only those that enter it, and those that are read after it, are saved. Results keep their
+ * bits. Call them in pairs within one layer. A region inside another, such as one of mega_model.recompute_interval, is
+ * part of that one. Without effect except in MEGA_TRAIN. A head (mega_vocab_loss) must stand outside. */
+void mega_recompute_begin(const mega_builder *b);
+void mega_recompute_end(const mega_builder *b);
+
 /* ---- losses, metrics and outputs ---- */
 
 /* Adds a named loss to the model. Training minimizes the sum of coefficient * loss over all names, from which

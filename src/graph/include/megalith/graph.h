@@ -60,9 +60,9 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim); /* 0 if t h
 
 /* Marks the ops described between begin and end as one recompute region: only its inputs are saved, and its ops are
  * cloned into the backward. */
-void mega_recompute_begin(mega_graph *g);
-void mega_recompute_end(mega_graph *g);
-bool mega_recompute_is_open(const mega_graph *g);
+void mega_graph_region_begin(mega_graph *g);
+void mega_graph_region_end(mega_graph *g);
+bool mega_graph_region_is_open(const mega_graph *g);
 /* Saves the inputs of all regions, which are replicated over the axis, as shards: each rank keeps its share of their
  * rows, and the backward gathers them again. Inputs of the graph, and tensors that ops outside the region also read in
  * the backward, stay whole. */

@@ -43,11 +43,12 @@ typedef struct mega_model {
     const int *first_layer;
     int recompute_interval;     /* layers per recomputed region; 0: none. DeepSpeed's activation_checkpoint_interval */
     const char *recompute_type; /* regular expression for the types of layers to recompute; NULL: all. A layer that
-                                   computes its gradients in the forward (mega_vocab_loss) must not be */
+                                   computes its gradients in the forward (mega_vocab_loss) never is */
     int recompute_regions;      /* at most this many regions in each part; 0: no limit */
     bool sequence_parallel;     /* activations between sharded layers are sharded by rows (layers.h); not in
                                    MEGA_GENERATE */
-    bool distribute_saved;      /* the saved inputs of recomputed regions are sharded over tp */
+    bool distribute_saved;      /* the saved inputs of recomputed regions are sharded over tp by rows; they must be the
+                                   same on its ranks. With sequence_parallel they are shares already */
 } mega_model;
 
 /* Cuts `count` consecutive weights into `parts` ranges so that the difference between the largest and the smallest sum

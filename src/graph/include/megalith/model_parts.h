@@ -62,6 +62,15 @@ bool mega_model_parts_holds(const mega_model_parts *p, int param, int stage);
  * gradients. The sizes are those of create; the mode may be MEGA_TRAIN if create was given MEGA_EVAL. */
 mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g);
 
+/* Recomputation of the layers of this rank's stage, in levels that keep ever less. Level 0 recomputes nothing; with n
+ * layers that may be recomputed, level k of 1 … n recomputes the k of them that cost the fewest FLOPs per byte that they
+ * compute, each for itself; each further level joins one layer more to each region, up to all. Call set_level before
+ * describe: it replaces what the model says. Returns MEGA_ERR_USAGE for a level that does not exist. */
+int mega_model_parts_levels(const mega_model_parts *p);
+mega_status mega_model_parts_set_level(mega_model_parts *p, int level);
+/* How many layers of this rank's stage are recomputed, and in how many regions. */
+void mega_model_parts_regions(const mega_model_parts *p, int *out_layers, int *out_regions);
+
 /* The same without an engine, for programs that only run forward and for plans. Declares the parameters of all programs
  * of this rank's stage; with the layout of one rank, those of the whole model. `programs` is the number of programs per
  * pipeline stage (1 without a pipeline). */

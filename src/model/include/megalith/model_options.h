@@ -1,5 +1,5 @@
-/* Options of the network: its shape, initial weights and dropout, and how it is split over ranks and recomputed. The
- * options are declared in model/options.c. */
+/* Options of the network: its shape, initial weights and dropout, and how it is split over ranks. The options
+ * are declared in model/options.c. */
 #ifndef MEGALITH_MODEL_OPTIONS_H
 #define MEGALITH_MODEL_OPTIONS_H
 
@@ -9,17 +9,6 @@
 extern "C" {
 #endif
 
-typedef enum mega_recompute_granularity {
-    MEGA_RECOMPUTE_NONE,
-    MEGA_RECOMPUTE_FULL,
-    MEGA_RECOMPUTE_SELECTIVE
-} mega_recompute_granularity;
-typedef enum mega_recompute_method {
-    MEGA_RECOMPUTE_METHOD_NONE,
-    MEGA_RECOMPUTE_UNIFORM,
-    MEGA_RECOMPUTE_BLOCK
-} mega_recompute_method;
-
 typedef struct mega_model_options {
     const char *preset; /* such as "gpt2"; NULL without a preset */
     int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels, max_position_embeddings;
@@ -28,10 +17,6 @@ typedef struct mega_model_options {
     double init_method_std;
     bool init_method_xavier_uniform;
 
-    mega_recompute_granularity recompute_granularity;
-    mega_recompute_method recompute_method;
-    int64_t recompute_num_layers;
-    bool distribute_saved_activations;
     bool sequence_parallel;                                                      /* false if tp is 1 */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
     int64_t num_layers_per_virtual_pipeline_stage;

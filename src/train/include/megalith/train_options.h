@@ -128,7 +128,6 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg);
 void mega_train_rule_positions_reach(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
-void mega_train_rule_recompute(mega_train_options *cfg);
 void mega_train_rule_length_of_training(mega_train_options *cfg);
 void mega_train_rule_loading(mega_train_options *cfg);
 void mega_train_rule_saving(mega_train_options *cfg);
