@@ -914,6 +914,7 @@ class mega_dataset(_Struct):
         ("user", c_void_p),
         ("in_order", c_bool),
         ("is_thread_safe", c_bool),
+        ("epoch", c_int64),
     ]
 
 
@@ -1591,6 +1592,9 @@ MEGA_SAMPLER_SINGLE = 0
 MEGA_SAMPLER_CYCLIC = 1
 mega_sampler_create = _function(
     "mega_sampler_create", _checked, mega_sampler_type, c_int64, c_int64, c_int64,
+    POINTER(POINTER(mega_sampler)))
+mega_sampler_create_drop_last = _function(
+    "mega_sampler_create_drop_last", _checked, mega_sampler_type, c_int64, c_int64,
     POINTER(POINTER(mega_sampler)))
 mega_sampler_bytes = _function("mega_sampler_bytes", c_size_t, mega_sampler_type, c_int64)
 mega_sampler_destroy = _function("mega_sampler_destroy", None, POINTER(mega_sampler))

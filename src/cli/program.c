@@ -98,6 +98,7 @@ static const mega_option_part parts[] = {
     {&mega_train_validation_section, FOR_TRAINING, AT(train)},
     {&mega_data_paths_section, FOR_TRAINING, AT(train.data)},
     {&mega_data_samples_section, FOR_TRAINING | FOR_DATA, AT(train.data)},
+    {&mega_engine_data_section, FOR_TRAINING, AT(train.engine)},
     {&mega_text_type_section, FOR_TEXT | FOR_TRAIN_TOKENIZER, AT(train.text)},
     {&mega_text_files_section, FOR_TEXT, AT(train.text)},
     {&mega_train_tokenizer_section, FOR_PRETRAIN | FOR_CLM | FOR_PLAN, AT(train)},
@@ -121,7 +122,7 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 65 };
+enum { FOREIGN = 66 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {

@@ -281,6 +281,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .engine = mega_engine_rule_batch_divides},
     {FOR_RUN, false, .engine = mega_engine_rule_accumulation},
     {FOR_RUN, false, .engine = mega_engine_rule_rampup},
+    {FOR_RUN, false, .engine = mega_engine_rule_drop_last},
     {FOR_PRETRAIN, false, .train = mega_train_rule_length_of_training},
     {FOR_CLM, false, .train = mega_train_rule_clm},
     {FOR_RUN, false, .engine = mega_engine_rule_units_agree},

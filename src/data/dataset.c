@@ -39,8 +39,8 @@ int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
             (long long)n, d == NULL ? 0LL : (long long)d->count);
         return -1;
     }
-    const int64_t at = n % d->count;
-    return d->first + (d->in_order ? at : permutation_at(at, d->count, seed, (uint32_t)(n / d->count)));
+    const int64_t epoch = d->epoch > 0 && d->epoch < d->count ? d->epoch : d->count, at = n % epoch;
+    return d->first + (d->in_order ? at : permutation_at(at, d->count, seed, (uint32_t)(n / epoch)));
 }
 
 static mega_status dataset_check(const mega_dataset *d)
@@ -48,6 +48,9 @@ static mega_status dataset_check(const mega_dataset *d)
     if (d == NULL || d->read == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; expected a value",
                          d == NULL ? "it" : "its function read");
+    if (d->epoch < 0 || d->epoch > d->count)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: found epoch %lld; expected 0 to count (%lld)", (long long)d->epoch,
+                         (long long)d->count);
     if (d->first < 0 || d->count < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "data set: found count %lld and first %lld; expected a count of at least 1 and a first sample "

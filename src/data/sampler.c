@@ -14,6 +14,27 @@ struct mega_sampler {
     pthread_mutex_t lock; /* protects the permutation and its epoch */
 };
 
+/* length, active: as in the struct. */
+static mega_status sampler_make(mega_sampler_type type, int64_t total, int64_t length, int64_t active,
+                                mega_sampler **out)
+{
+    mega_sampler *s = mega_calloc(1, sizeof *s);
+    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory");
+    *s = (mega_sampler){.type = type, .total = total, .epoch = -1};
+    pthread_mutex_init(&s->lock, NULL);
+    if (type == MEGA_SAMPLER_CYCLIC) {
+        s->active = active;
+        s->length = length;
+        s->permutation = mega_malloc((size_t)s->length * sizeof *s->permutation);
+        if (s->permutation == NULL) {
+            mega_sampler_destroy(s);
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory for a permutation of %lld samples", (long long)total);
+        }
+    }
+    *out = s;
+    return MEGA_OK;
+}
+
 mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t micro_batch, int64_t data_parallel,
                                 mega_sampler **out)
 {
@@ -24,21 +45,18 @@ mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t m
                          "(--micro-batch-size %lld, %lld data-parallel rank%s); use more data or a smaller batch",
                          (long long)total, (long long)micro_batch, (long long)data_parallel,
                          data_parallel == 1 ? "" : "s");
-    mega_sampler *s = mega_calloc(1, sizeof *s);
-    if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory");
-    *s = (mega_sampler){.type = type, .total = total, .epoch = -1};
-    pthread_mutex_init(&s->lock, NULL);
-    if (type == MEGA_SAMPLER_CYCLIC) {
-        s->active = total - total % rows;
-        s->length = total - total % micro_batch;
-        s->permutation = mega_malloc((size_t)s->length * sizeof *s->permutation);
-        if (s->permutation == NULL) {
-            mega_sampler_destroy(s);
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "sampler: no memory for a permutation of %lld samples", (long long)total);
-        }
-    }
-    *out = s;
-    return MEGA_OK;
+    return sampler_make(type, total, total - total % micro_batch, total - total % rows, out);
+}
+
+mega_status mega_sampler_create_drop_last(mega_sampler_type type, int64_t total, int64_t batch, mega_sampler **out)
+{
+    if (total < 1 || batch < 1 || (type == MEGA_SAMPLER_CYCLIC && total < batch))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "sampler: found a data set of %lld samples, expected at least one --global-batch-size (%lld), "
+                         "since --dataloader-drop-last drops every smaller batch; use more data, a smaller batch, or "
+                         "leave the option out",
+                         (long long)total, (long long)batch);
+    return sampler_make(type, total, total, total - total % batch, out);
 }
 
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total)

@@ -10,14 +10,45 @@
 
 /* ---- comparing the data sets of the ranks ---- */
 
-enum { DATA_GIVEN, DATA_FIRST, DATA_COUNT, DATA_IN_ORDER, DATA_HASH, NUM_OF_DATA };
-static const char *const data_name[NUM_OF_DATA] = {"given", "first", "count", "in_order", "hash"};
+/* Mapped samples of a run have no epochs of their own (mega_dataset_sampled). */
+static bool has_epochs(const mega_engine *e)
+{
+    return e->has_training_data && e->training_data.count < INT64_MAX;
+}
+
+mega_status engine_cut_epochs(mega_engine *e)
+{
+    mega_dataset *d = &e->training_data;
+    const mega_batch_ramp *b = &e->options.batch;
+    if (!e->options.drop_last || !has_epochs(e)) return MEGA_OK;
+    if (b->samples > 0)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "mega_engine_create: drop_last and a ramp of the batch size: batches that grow have no common "
+                         "size that an epoch could be cut to");
+    if (d->count < b->global_batch)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--dataloader-drop-last: setup.training_data has %lld samples and --global-batch-size is %lld: "
+            "every batch would be dropped; give more samples, a smaller batch, or leave the option out",
+            (long long)d->count, (long long)b->global_batch);
+    d->epoch = d->count - d->count % b->global_batch;
+    return MEGA_OK;
+}
+
+/* Returns the samples of an epoch that are read. */
+static int64_t read_of_epoch(const mega_dataset *d)
+{
+    return d->epoch > 0 ? d->epoch : d->count;
+}
+
+enum { DATA_GIVEN, DATA_FIRST, DATA_COUNT, DATA_IN_ORDER, DATA_EPOCH, DATA_HASH, NUM_OF_DATA };
+static const char *const data_name[NUM_OF_DATA] = {"given", "first", "count", "in_order", "epoch", "hash"};
 
 static int64_t of_data(const mega_engine *e, int64_t i)
 {
     const mega_dataset *d = &e->training_data;
-    const int64_t value[NUM_OF_DATA] = {e->has_training_data, d->first, d->count, d->in_order,
-                                        (int64_t)e->training_data_hash};
+    const int64_t value[NUM_OF_DATA] = {e->has_training_data, d->first,         d->count,
+                                        d->in_order,          read_of_epoch(d), (int64_t)e->training_data_hash};
     return value[i];
 }
 
@@ -73,16 +104,19 @@ json_t *engine_data_json(const mega_engine *e)
     char hash[VALUE_TEXT];
     json_t *out = json_pack("{s:I, s:I, s:b}", data_name[DATA_FIRST], (json_int_t)d->first, data_name[DATA_COUNT],
                             (json_int_t)d->count, data_name[DATA_IN_ORDER], (int)d->in_order);
+    if (d->epoch > 0 && out != NULL) (void)json_object_set_new(out, data_name[DATA_EPOCH], json_integer(d->epoch));
     if (d->hash != NULL && out != NULL)
         (void)json_object_set_new(out, data_name[DATA_HASH],
                                   json_string(value_text(hash, DATA_HASH, (int64_t)e->training_data_hash)));
     return out;
 }
 
-/* Writes member i of the stored description to *out. Returns false if the checkpoint has no such member. */
+/* Writes member i of the stored description to *out. Returns false if the checkpoint has no such member. A whole epoch
+ * is not stored. */
 static bool stored_value(const json_t *stored, int64_t i, int64_t *out)
 {
     const json_t *value = json_object_get(stored, data_name[i]);
+    if (value == NULL && i == DATA_EPOCH) value = json_object_get(stored, data_name[DATA_COUNT]);
     if (json_is_integer(value)) *out = (int64_t)json_integer_value(value);
     else if (json_is_boolean(value))
         *out = json_is_true(value);
@@ -100,6 +134,8 @@ static void list_differences(const mega_engine *e, const json_t *stored, mega_bu
         int64_t value;
         if (!stored_value(stored, i, &value) || value == of_data(e, i)) continue;
         if (i == DATA_HASH && e->training_data.hash == NULL) continue;
+        const bool is_whole = e->training_data.epoch == 0 && json_object_get(stored, data_name[i]) == NULL;
+        if (i == DATA_EPOCH && is_whole) continue; /* the counts say it */
         mega_buffer_printf(out, "\n  training_data->%s: %s here, %s in the checkpoint", data_name[i],
                            value_text(here, i, of_data(e, i)), value_text(there, i, value));
     }

@@ -31,8 +31,8 @@ static mega_recompute_options recompute_of(const mega_engine_settings *s)
                                                 : is_block ? 1
                                                            : layers,
                                     .regions = is_block ? layers : 0,
-                                    .distribute = g->distribute_saved_activations,
-                                    .budget = g->activation_budget};
+                                    .distribute = s->graph.distribute_saved_activations,
+                                    .budget = s->graph.activation_budget};
 }
 
 mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out)
@@ -50,6 +50,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
         .recompute = recompute_of(s),
         .plain = s->backend.backend == MEGA_BACKEND_PLAIN,
         .micro_batch = s->optim.micro_batch_size,
+        .drop_last = s->dataloader_drop_last,
         .no_pack_weights = s->backend.no_pack_weights,
         .per_token_loss = s->calculate_per_token_loss,
         .clip_grad = s->optim.clip_grad,
@@ -165,7 +166,8 @@ static mega_status engine_finish_build(mega_engine *e)
  * enters a collective that others do not join. */
 static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
 {
-    const mega_status st = engine_check_options(model, &e->options);
+    mega_status st = engine_check_options(model, &e->options);
+    if (st == MEGA_OK) st = engine_cut_epochs(e);
     if (e->options.world == NULL) {
         MEGA_TRY(st);
         MEGA_TRY(engine_build(e, model));

@@ -177,6 +177,8 @@ void engine_scale_load_skipped(mega_engine *e, const json_t *root);             
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* publishes what this rank is doing */
 /* micro_batch.c. Discards the micro-batches since the last update. */
 void engine_micro_discard(mega_engine *e);
+/* data.c. With drop_last, cuts the epochs of the training data to whole global batches. */
+mega_status engine_cut_epochs(mega_engine *e);
 /* batches.c. Reads the samples of the next micro-batch or step from the training data into the batch. */
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
 /* setup.c. Converts mega_setup to e->options, and creates the world and the team unless mega_setup has them. */

@@ -19,7 +19,6 @@
 // clang-format off
 static const mega_option_row key_rows[] = {
     {KEY_IDLE("log_level", MEGA_OPTION_ANY, PRINTS)},
-    {KEY_LATER("dataloader_drop_last", MEGA_OPTION_BOOL, NULL, "epochs follow one another without a gap; leave it out")},
     {KEY_LATER("prescale_gradients|disable_allgather", MEGA_OPTION_BOOL, NULL, "gradients are summed, then divided; leave it out")},
     {KEY_LATER("gradient_predivide_factor", MEGA_OPTION_FLOAT, "1", "gradients are summed, then divided; leave it out")},
     {KEY_LATER("gradient_allreduce_op", MEGA_OPTION_STRING, "mean", "leave it out")},

@@ -66,6 +66,17 @@ void mega_engine_rule_rampup(mega_engine_settings *s)
     }
 }
 
+void mega_engine_rule_drop_last(mega_engine_settings *s)
+{
+    if (s->dataloader_drop_last && mega_options_was_set(s->options, "rampup_batch_size"))
+        mega_options_problem(
+            s->options, MEGA_ERR_UNSUPPORTED,
+            "%s and %s: batches that grow have no common size that an epoch could be cut to; leave one "
+            "out",
+            mega_options_origin(s->options, "dataloader_drop_last"),
+            mega_options_origin(s->options, "rampup_batch_size"));
+}
+
 void mega_engine_rule_precision(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;

@@ -20,6 +20,11 @@ static const mega_option_row loss_rows[] = {
 };
 const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", loss_rows);
 
+static const mega_option_row data_rows[] = {
+    {ROW("dataloader-drop-last", dataloader_drop_last, MEGA_OPTION_FLAG), .json = "dataloader_drop_last", .resume = MEGA_RESUME_REPORTED, .help = "drop the samples at the end of an epoch that do not fill a global batch, instead of filling it from the next epoch; with --dataloader-type single there is no such end"},
+};
+const mega_option_section mega_engine_data_section = MEGA_SECTION("data and tokenizer", data_rows);
+
 static const mega_option_row deepspeed_rows[] = {
     {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .help = "accepted for scripts of DeepSpeed: the engine is always on"},
     {ROW("deepspeed-unknown-keys", deepspeed_unknown_keys, MEGA_OPTION_CHOICE), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .fallback = "error", .choices = "error|warn", .help = "what a key at the top of the JSON is that is not known: a mistake, or passed over as DeepSpeed does, with a warning"},

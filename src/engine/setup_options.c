@@ -49,6 +49,7 @@ static const mega_option_part parts[] = {
     {&mega_graph_distributed_section, ALL, AT(engine.graph)},
     {&mega_graph_zero_section, ALL, AT(engine.graph)},
     {&mega_monitor_section, ALL, AT(engine.monitor)},
+    {&mega_engine_data_section, ALL, AT(engine)},
     {&mega_engine_deepspeed_section, ALL, AT(engine)},
     {&launcher_section, ALL, 0},
     {&handed_section, ALL, 0},
@@ -116,7 +117,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
         mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
-        mega_engine_rule_recompute,
+        mega_engine_rule_recompute,     mega_engine_rule_drop_last,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

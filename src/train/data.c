@@ -37,8 +37,12 @@ static mega_status open_samplers(trainer *t)
     const mega_sampler_type type = sampler_type(t);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (t->data[i].self == NULL) continue;
-        MEGA_TRY(mega_sampler_create(type, t->data[i].samples, cfg->engine.optim.micro_batch_size,
-                                     cfg->engine.data_parallel_size, &t->sampled[i].sampler));
+        if (i == MEGA_SPLIT_TRAIN && cfg->engine.dataloader_drop_last)
+            MEGA_TRY(mega_sampler_create_drop_last(type, t->data[i].samples, cfg->engine.optim.global_batch_size,
+                                                   &t->sampled[i].sampler));
+        else
+            MEGA_TRY(mega_sampler_create(type, t->data[i].samples, cfg->engine.optim.micro_batch_size,
+                                         cfg->engine.data_parallel_size, &t->sampled[i].sampler));
         t->sampled[i].dataset = t->task->dataset(&t->data[i]);
     }
     return MEGA_OK;

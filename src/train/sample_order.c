@@ -97,6 +97,7 @@ uint64_t train_order_hash(const trainer *t, int64_t samples)
 int64_t train_cyclic_epoch(const trainer *t, int64_t *permutation)
 {
     const int64_t total = t->data[MEGA_SPLIT_TRAIN].samples, micro = t->cfg->engine.optim.micro_batch_size;
-    *permutation = total - total % micro;
+    *permutation = t->cfg->engine.dataloader_drop_last ? total : total - total % micro;
+    if (t->cfg->engine.dataloader_drop_last) return total - total % t->cfg->engine.optim.global_batch_size;
     return total - total % (micro * t->cfg->engine.data_parallel_size);
 }

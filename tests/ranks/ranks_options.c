@@ -56,7 +56,8 @@
     X("place.overlap_reduce", place.overlap_reduce = true)                    \
     X("place.prefetch_elements", place.prefetch_elements = 7)                 \
     X("recompute.interval", recompute.interval = 2)                           \
-    X("recompute.budget", recompute.budget = 1 << 30)
+    X("recompute.budget", recompute.budget = 1 << 30)                         \
+    X("drop_last", drop_last = true)
 
 static const char *const names[] = {
 #define NAME(name, assignment) name,

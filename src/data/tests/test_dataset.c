@@ -54,6 +54,29 @@ static void epochs_and_seeds_have_orders_of_their_own(void **state)
     assert_int_equal(mega_dataset_index(&in_order, 1, 25), 8);
 }
 
+/* Of each permutation only the first samples are read; which ones are dropped changes from epoch to epoch. */
+static void the_end_of_an_epoch_is_dropped(void **state)
+{
+    (void)state;
+    const mega_dataset whole = {.first = 2, .count = 11}, cut = {.first = 2, .count = 11, .epoch = 8};
+    bool was_dropped[11] = {false};
+    for (int64_t epoch = 0; epoch < 6; epoch++) {
+        bool seen[11] = {false};
+        for (int64_t i = 0; i < 8; i++) {
+            const int64_t index = mega_dataset_index(&cut, 5, epoch * 8 + i);
+            assert_int_equal(index, mega_dataset_index(&whole, 5, epoch * 11 + i));
+            assert_false(seen[index - 2]);
+            seen[index - 2] = true;
+        }
+        for (int i = 0; i < 11; i++) was_dropped[i] = was_dropped[i] || !seen[i];
+    }
+    int dropped = 0;
+    for (int i = 0; i < 11; i++) dropped += was_dropped[i];
+    assert_true(dropped > 3);
+    const mega_dataset in_order = {.count = 11, .epoch = 8, .in_order = true};
+    assert_int_equal(mega_dataset_index(&in_order, 5, 9), 1);
+}
+
 /* The first sample is at each position about equally often. */
 static void orders_are_spread_evenly(void **state)
 {
@@ -173,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_is_a_permutation),
         cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
+        cmocka_unit_test(the_end_of_an_epoch_is_dropped),
         cmocka_unit_test(orders_are_spread_evenly),
         cmocka_unit_test(a_batch_reads_its_samples),
         cmocka_unit_test(a_failed_read_names_its_sample),

@@ -307,6 +307,16 @@ static void samplers(void **state)
         assert_int_equal(i, p[n % 10]);
     }
     mega_sampler_destroy(s);
+    /* 11 samples in batches of 4, the last dropped: the first 8 of randperm(11) */
+    assert_int_equal(mega_sampler_create_drop_last(MEGA_SAMPLER_CYCLIC, 11, 4, &s), MEGA_OK);
+    for (int64_t n = 24; n >= 0; n--) {
+        int64_t p[11];
+        mega_torch_randperm((uint64_t)(n / 8), p, 11);
+        assert_int_equal(mega_sampler_index(s, n, &i), MEGA_OK);
+        assert_int_equal(i, p[n % 8]);
+    }
+    mega_sampler_destroy(s);
+    assert_int_equal(mega_sampler_create_drop_last(MEGA_SAMPLER_CYCLIC, 11, 12, &s), MEGA_ERR_USAGE);
     assert_int_equal(mega_sampler_create(MEGA_SAMPLER_CYCLIC, 11, 6, 2, &s), MEGA_ERR_USAGE);
     assert_int_equal(mega_sampler_create(MEGA_SAMPLER_SINGLE, 0, 1, 1, &s), MEGA_ERR_USAGE);
 }

@@ -151,6 +151,7 @@ static const struct {
     {"muon_lr", "muon-lr", "0.5", "0.25"},
     {"adam_lr", "adam-lr", "0.5", "0.25"},
     {"seed", "seed", "7", "8"},
+    {"dataloader_drop_last", "dataloader-drop-last", NULL, "false"},
     {"fp16", "fp16", NULL, "false"},
     {"bf16", "bf16", NULL, "false"},
     {"loss_scale", "loss-scale", "2", "4"},

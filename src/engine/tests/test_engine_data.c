@@ -2,6 +2,7 @@
  * for it. */
 #include "api_model.h"
 #include "kit.h"
+#include <stdio.h>
 #include <string.h>
 
 static void need(mega_status st)
@@ -115,12 +116,88 @@ static void data_of_step_0_are_any(void **state)
     mega_engine_destroy(e);
 }
 
+/* ---- --dataloader-drop-last ---- */
+
+typedef struct log_of_reads {
+    int64_t index[64];
+    int count;
+} log_of_reads;
+
+static mega_status read_and_note(void *user, int64_t index, mega_sample *sample)
+{
+    log_of_reads *l = user;
+    l->index[l->count++ % 64] = index;
+    return api_read(NULL, index, sample);
+}
+
+static mega_status open_dropping(mega_engine **out, const mega_dataset *data, const char *batch)
+{
+    char text[8];
+    snprintf(text, sizeof text, "%s", batch);
+    char *argv[] = {
+        "program", "--micro-batch-size",    "1", "--lr", "0.01", "--fp64", "--num-threads", "1", "--global-batch-size",
+        text,      "--dataloader-drop-last"};
+    return mega_initialize(
+        &(mega_setup){
+            .model = &api_model, .training_data = data, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv},
+        out);
+}
+
+/* 11 samples in batches of 4: two batches an epoch, each of samples of one permutation; and a run that is resumed in the
+ * middle reads and computes the same. */
+static void batches_that_an_epoch_does_not_fill_are_dropped(void **state)
+{
+    (void)state;
+    enum { STEPS = 6 };
+    log_of_reads all = {.count = 0}, rest = {.count = 0};
+    const mega_dataset data = {.count = 11, .read = read_and_note, .user = &all};
+    const mega_dataset again = {.count = 11, .read = read_and_note, .user = &rest};
+    const char *folder = mega_kit_temp_folder();
+    mega_engine *e = NULL;
+    mega_step_result r[STEPS], other;
+    need(open_dropping(&e, &data, "4"));
+    for (int i = 0; i < STEPS; i++) {
+        if (i == 3) need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+        need(mega_engine_train_batch(e, &r[i]));
+    }
+    mega_engine_destroy(e);
+    assert_int_equal(all.count, 4 * STEPS);
+    for (int epoch = 0; epoch < STEPS / 2; epoch++) {
+        bool seen[11] = {false};
+        for (int i = 0; i < 8; i++) {
+            assert_false(seen[all.index[8 * epoch + i]]);
+            seen[all.index[8 * epoch + i]] = true;
+        }
+    }
+    assert_memory_not_equal(all.index, all.index + 8, 8 * sizeof *all.index);
+
+    bool found = false;
+    need(open_dropping(&e, &again, "4"));
+    need(mega_engine_load_checkpoint(e, folder, NULL, NULL, &found, NULL));
+    assert_true(found);
+    for (int i = 3; i < STEPS; i++) {
+        need(mega_engine_train_batch(e, &other));
+        assert_memory_equal(&other.loss, &r[i].loss, sizeof other.loss);
+    }
+    mega_engine_destroy(e);
+    assert_memory_equal(rest.index, all.index + 12, 12 * sizeof *rest.index);
+
+    /* with other batches the same number of samples would be another place */
+    need(open_dropping(&e, &again, "3"));
+    assert_int_equal(mega_engine_load_checkpoint(e, folder, NULL, NULL, &found, NULL), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "training_data->epoch: 9 here, 8 in the checkpoint"));
+    mega_engine_destroy(e);
+    assert_int_equal(open_dropping(&e, &again, "12"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "has 11 samples and --global-batch-size is 12"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_data_are_refused),
         cmocka_unit_test(other_data_that_are_meant),
         cmocka_unit_test(data_of_step_0_are_any),
+        cmocka_unit_test(batches_that_an_epoch_does_not_fill_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

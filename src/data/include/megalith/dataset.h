@@ -54,10 +54,13 @@ typedef struct mega_dataset {
      * background thread, at most two batches ahead of the step that needs them; otherwise only the thread that calls
      * the engine calls them. The training is the same either way. */
     bool is_thread_safe;
+    /* Samples of each epoch's permutation that are read; the rest of it is dropped. 0: all of them. With
+     * --dataloader-drop-last the engine sets it to the whole global batches in `count`. */
+    int64_t epoch;
 } mega_dataset;
 
 /* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch
- * is a permutation of its own, a function of the seed and of the epoch; epochs follow without a gap. Computed in place:
+ * is a permutation of its own, a function of the seed and of the epoch, of which the first `epoch` samples are read (0: all); epochs follow without a gap. Computed in place:
  * nothing is stored, any n costs the same. */
 int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n);
 

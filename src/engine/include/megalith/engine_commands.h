@@ -44,6 +44,7 @@ struct mega_engine_options {
      * from a prompt; 0: 64, or seq if that is less. */
     bool generate;
     int64_t prefill;
+    bool drop_last;       /* of each epoch of training_data, read only whole global batches; not with a ramp */
     bool no_pack_weights; /* GEMMs pack weights at each call: less memory, more time */
     bool per_token_loss;  /* mean over tokens of a step, not over micro-batches; needs one trained loss */
     double clip_grad;     /* 0: no clipping */

@@ -29,6 +29,7 @@ typedef struct mega_engine_settings {
     mega_monitor_options monitor;
     int64_t seed;
     bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
+    bool dataloader_drop_last;     /* an epoch ends with its last whole global batch */
     bool deepspeed;                /* accepted for compatibility: the engine is always on */
     mega_unknown_keys deepspeed_unknown_keys;
     bool apex_amp; /* mixed precision as apex_amp_level says */
@@ -45,7 +46,8 @@ typedef struct mega_engine_settings {
 } mega_engine_settings;
 
 /* The engine's own options, by section of --help. */
-extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section, mega_engine_deepspeed_section;
+extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section, mega_engine_data_section,
+    mega_engine_deepspeed_section;
 /* Keys of a DeepSpeed JSON that are not options here (engine/json_keys.c, json_blocks.c); only their JSON columns are
  * used. */
 extern const mega_option_section mega_engine_json_keys, mega_engine_json_blocks;
@@ -67,6 +69,7 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);
 void mega_engine_rule_json(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
+void mega_engine_rule_drop_last(mega_engine_settings *s);
 void mega_engine_rule_recompute(mega_engine_settings *s);
 void mega_engine_rule_units_agree(mega_engine_settings *s);
 void mega_engine_rule_learning_rate(mega_engine_settings *s);
