@@ -108,7 +108,7 @@ static const mega_option_row megatron_rows[] = {
     {LATER("main-params-dtype", MEGA_OPTION_STRING, "fp32", "masters, moments and gradients are fp32; leave it out")},
     {LATER("exp-avg-dtype", MEGA_OPTION_STRING, "fp32", "masters, moments and gradients are fp32; leave it out")},
     {LATER("exp-avg-sq-dtype", MEGA_OPTION_STRING, "fp32", "masters, moments and gradients are fp32; leave it out")},
-    {LATER("grad-reduce-in-bf16", MEGA_OPTION_FLAG, NULL, "gradients are summed in fp32; leave it out")},
+    {RENAMED("grad-reduce-in-bf16", MEGA_OPTION_FLAG, "communication-data-type=bf16", "it is --communication-data-type bf16")},
     {LATER("output-logit-dtype", MEGA_OPTION_STRING, "fp32", "logits are computed in fp32; leave it out")},
     {IDLE("disable-bf16-reduced-precision-matmul", MEGA_OPTION_FLAG, NULL, "sums of bf16 products are fp32 in any case")},
     {LATER("dump-param-to-param-group-map", MEGA_OPTION_STRING, NULL, "biases and norms have no weight decay, everything else has; leave it out")},

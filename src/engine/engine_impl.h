@@ -158,6 +158,8 @@ int64_t engine_micro_batches(const mega_engine *e); /* returns how many the batc
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
  * engine_run_schedule writes only the times and micro_batches of *r. */
 void engine_step_begin(mega_engine *e, int64_t expected);
+/* By how much gradients are divided before they are summed over dp. */
+double engine_divided_before(const mega_engine *e);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);

@@ -19,8 +19,7 @@
 // clang-format off
 static const mega_option_row key_rows[] = {
     {KEY_IDLE("log_level", MEGA_OPTION_ANY, PRINTS)},
-    {KEY_LATER("prescale_gradients|disable_allgather", MEGA_OPTION_BOOL, NULL, "gradients are summed, then divided; leave it out")},
-    {KEY_LATER("gradient_predivide_factor", MEGA_OPTION_FLOAT, "1", "gradients are summed, then divided; leave it out")},
+    {KEY_LATER("disable_allgather", MEGA_OPTION_BOOL, NULL, "gradients are summed, then divided; leave it out")},
     {KEY_LATER("gradient_allreduce_op", MEGA_OPTION_STRING, "mean", "leave it out")},
     {KEY_LATER("managed_gradient_accumulation", MEGA_OPTION_BOOL, "true", "gradient_accumulation_steps says when a step is complete; leave it out")},
     {KEY_LATER("sequence_parallel_size", MEGA_OPTION_INT, "1", "attention over parts of a sequence (Ulysses); leave it out"), .range = MEGA_RANGE_POSITIVE},
@@ -33,7 +32,7 @@ static const mega_option_row key_rows[] = {
     {KEY_IDLE("data_types.buffer_dtype", MEGA_OPTION_STRING, "the model says the type of its buffers"), .choices = "fp32|fp16|bf16"},
     {KEY_LATER("data_types.keep_in_fp32_modules", MEGA_OPTION_ANY, "[]", "norms and the loss are computed in fp32, weights have fp32 masters; leave it out")},
     {KEY_IDLE("timers.throughput.enabled|timers.throughput.synchronized", MEGA_OPTION_BOOL, "the seconds of a step are measured in any case")},
-    {KEY_LATER("communication_data_type|data_types.grad_accum_dtype", MEGA_OPTION_STRING, "fp32", "gradients are kept and summed in fp32; leave it out")},
+    {KEY_LATER("data_types.grad_accum_dtype", MEGA_OPTION_STRING, "fp32", "gradients are added up in fp32; \"communication_data_type\" says in which type ranks send them")},
     {KEY_IDLE("zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer", MEGA_OPTION_BOOL, "every optimizer works with every stage")},
     {KEY_BY_VALUE("optimizer.type", "Adam:optimizer=adam|AdamW:optimizer=adam|SGD:optimizer=sgd|Adagrad:optimizer=adagrad|Lion:optimizer=lion|AdEMAMix:optimizer=ademamix|AdamWScheduleFree:optimizer=schedule_free_adamw|OneBitAdam:optimizer=one_bit_adam|Lamb:optimizer=lamb|Muon:optimizer=muon", "mega_setup.optimizer takes one of your own")},
     {KEY_IDLE("optimizer.params.cuda_aware|optimizer.params.comm_backend_name", MEGA_OPTION_ANY, "ranks exchange over MPI or the memory that they share")},

@@ -110,9 +110,13 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
 {
     char run[64];
     name_run(e, evaluates, run);
+    const bool is_f16 = !evaluates && e->options.sums.dtype == MEGA_F16;
     return engine_spell(
-        e, MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again. %s. " REMEDY, run,
+        e, MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again%s. %s. " REMEDY, run,
                      what, !evaluates && e->micro.done > 0 ? "its last micro-batch, the only one kept, is" : "it is",
+                     is_f16 ? "; gradients are summed in fp16, whose largest number is 65504: give "
+                              "--communication-data-type fp32 or bf16"
+                            : "",
                      consequence(evaluates)));
 }
 

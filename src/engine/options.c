@@ -77,6 +77,7 @@ typedef struct option_row {
 #define RECOMPUTE_ROWS(X, T, group) \
     X(T, group, replaces, ANY, NULL) X(T, group, interval, NOT_NEGATIVE, NULL) X(T, group, regions, NOT_NEGATIVE, NULL) \
     X(T, group, distribute, ANY, NULL) X(T, group, budget, NOT_NEGATIVE, NULL)
+#define SUMS_ROWS(X, T, group) X(T, group, dtype, ANY, options_dtype_text) X(T, group, predivide, NOT_NEGATIVE, NULL)
 #define ENGINE_ROWS(X, N, T) \
     X(T, , compute, ANY, options_dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
@@ -91,7 +92,8 @@ typedef struct option_row {
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
     N(mega_place_options, place, PLACE_ROWS) X(T, , monitor, OWN, NULL) X(T, , given, OWN, NULL) \
-    N(mega_recompute_options, recompute, RECOMPUTE_ROWS)
+    N(mega_recompute_options, recompute, RECOMPUTE_ROWS) \
+    N(mega_gradient_sums, sums, SUMS_ROWS)
 // clang-format on
 
 /* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member

@@ -30,12 +30,17 @@ static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, in
     mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-/* Returns the factor of the loss gradient, which includes the loss scale. Gradients are summed over dp, so the factor divides by the size of dp. A
+double engine_divided_before(const mega_engine *e)
+{
+    return e->options.sums.predivide > 0 ? e->options.sums.predivide : (double)e->layout->dp.size;
+}
+
+/* Returns the factor of the loss gradient, which includes the loss scale. Gradients are summed over dp, so the factor divides by the size of dp, or by the part of it that is to be divided before the sum. A
  * loss per token is divided by the weight of the step, which is known only after its last forward: the factor divides
  * by the number of positions of the step instead, and gradients_check applies the ratio of the two. */
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)e->expected * e->layout->dp.size / engine_scale(e);
+    const double micro_batches = (double)e->expected * engine_divided_before(e) / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
 }

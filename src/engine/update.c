@@ -121,6 +121,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     r->tokens = r->samples * e->options.seq;
     e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
     e->gradients.correction /= engine_scale(e);
+    if (e->options.sums.predivide > 0) e->gradients.correction *= engine_divided_before(e) / e->layout->dp.size;
     r->reduce_s += mega_time_now() - began;
     return MEGA_OK;
 }

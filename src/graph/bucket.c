@@ -73,8 +73,14 @@ static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
 
 /* ---- instructions ---- */
 
-/* With ZeRO 2 and 3, the first reduction of a step writes directly to the persistent slice; bucket_add_slice adds later
- * ones. */
+/* Returns the memory for this rank's slice of a sum. With ZeRO 2 and 3, that of the first micro-batch of a step is the
+ * persistent slice; bucket_add_slice adds later ones to it. */
+static void *slice_of_sum(const mega_program *p, const bucket_args *a)
+{
+    const bool is_first = mega_params_are_cut(p->g->params, MEGA_PARAMS_GRADS) && p->step.first_micro_batch;
+    return is_first ? a->slice : bucket_element(a->whole, a->first, p->g->acc);
+}
+
 static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
 {
     const mega_params *params = p->g->params;
@@ -82,8 +88,7 @@ static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
     mega_request r;
     if (!is_cut && !p->step.last_micro_batch) return MEGA_OK;
     if (mega_exchanges(p) >= p->most_exchanges) MEGA_TRY(mega_program_wait_reductions(p)); /* too many in progress */
-    void *slice = is_cut && p->step.first_micro_batch ? a->slice : bucket_element(a->whole, a->first, p->g->acc);
-    MEGA_TRY(mega_params_reduce_start(params, a->bucket, a->whole, slice, &r));
+    MEGA_TRY(mega_params_reduce_start(params, a->bucket, a->whole, slice_of_sum(p, a), &r));
     return mega_exchange_begun(p, i, &r);
 }
 
@@ -110,6 +115,7 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     case OP_GRADS_REDUCE: return bucket_reduce(p, i, a);
     case OP_GRADS_REDUCED:
         MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
+        mega_params_reduce_finish(g->params, a->bucket, a->whole, slice_of_sum(p, a));
         if (!p->step.first_micro_batch) mega_team_for(p->team, w.count, 1024, bucket_add_slice, &w);
         return MEGA_OK;
     case OP_WEIGHTS_GATHER: return bucket_gather(p, i, a);
@@ -118,6 +124,14 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     }
     MEGA_ASSERT(false, "op %d is no op on a bucket", (int)kind);
     return MEGA_OK;
+}
+
+void mega_bucket_summed(const mega_program *p, int bucket)
+{
+    const mega_params *params = p->g->params;
+    mega_params_reduce_finish(params, bucket,
+                              mega_params_grad_at(params, bucket, mega_params_bucket(params, bucket)->offset),
+                              mega_params_grad_at(params, bucket, mega_params_slice(params, bucket).first));
 }
 
 bool mega_program_reduces(const mega_program *p, int bucket)

@@ -24,9 +24,13 @@ static mega_status in_flight_start(const collective_args *a, mega_request *out)
 static mega_status in_flight_end(mega_program *p, int place)
 {
     mega_request request = p->wait[place].request;
+    const instruction *op = &p->g->op[p->wait[place].instruction];
     p->num_waits--;
     memmove(&p->wait[place], &p->wait[place + 1], (size_t)(p->num_waits - place) * sizeof *p->wait);
-    return mega_comm_wait(&request);
+    MEGA_TRY(mega_comm_wait(&request));
+    /* a sum in place has no other instruction after it; one with an operand is completed by GRADS_REDUCED */
+    if (op->kind == OP_GRADS_REDUCE && op->in[0] == 0) mega_bucket_summed(p, op->attr.bucket);
+    return MEGA_OK;
 }
 
 static mega_status in_flight_wait(mega_program *p, int place)

@@ -30,6 +30,7 @@ struct mega_params {
     int64_t state_elements; /* elements before the frozen parameters, which are at the end */
     bool placed;
     mega_dtype compute, acc;
+    mega_dtype sums;                    /* of gradients over dp; F32: as they are */
     int zero_stage;                     /* 0 if dp has one rank */
     flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc */
     int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */

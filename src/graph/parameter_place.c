@@ -363,12 +363,3 @@ bool mega_params_sums_gradients(const mega_params *p)
 {
     return mega_axis_has_others(&p->layout->dp) && !p->grad.is_shard;
 }
-
-mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out)
-{
-    mega_comm *dp = p->layout->dp.comm;
-    const int64_t count = mega_params_slice(p, bucket).count;
-    if (p->zero_stage < 1)
-        return mega_comm_all_reduce_start(dp, "gradients", whole, count, p->acc, MEGA_REDUCE_SUM, out);
-    return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, p->acc, out);
-}

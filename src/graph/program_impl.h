@@ -111,6 +111,8 @@ void mega_custom_collect(mega_program *p, int instruction_number, const void *ar
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a);
+/* Completes the sum of a bucket whose gradients are summed where they are, after the wait. */
+void mega_bucket_summed(const mega_program *p, int bucket);
 /* in_flight.c: starts instruction i, a collective. */
 mega_status mega_collective_run(mega_program *p, int i, const collective_args *a);
 /* Waits for one collective whose result instruction `next` or an earlier one reads. *waited receives the instruction

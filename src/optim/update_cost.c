@@ -62,16 +62,26 @@ static mega_update_cost orthogonalize_cost(const mega_update *u, const update_in
                               .flops = update_flops(u, x)};
 }
 
+/* With ZeRO each rank needs only the sum of its slices. A sum in another type than the gradients rounds and widens them. */
+static mega_update_cost reduce_cost(const mega_update *u, const update_instruction *x)
+{
+    const mega_dtype dtype = mega_params_sum_dtype(u->params, x->bucket);
+    const double count = (double)x->count, bytes = count * (double)mega_dtype_size(dtype), acc = count * acc_bytes(u);
+    const mega_axis shards = mega_params_shards(u->params);
+    const bool is_sharded = mega_axis_has_others(&shards);
+    const double widened = is_sharded ? 1.0 / shards.size : 1.0;
+    return (mega_update_cost){.bytes = dtype != mega_params_acc_dtype(u->params) ? (acc + bytes) * (1 + widened) : 0,
+                              .sent = is_sharded ? sent_by_scatter(bytes, x->axis->size)
+                                                 : sent_by_sum(bytes, x->axis->size)};
+}
+
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
 {
     const double count = (double)x->count, acc = count * acc_bytes(u);
     const int ranks = x->axis != NULL ? x->axis->size : 1;
-    const mega_axis shards = mega_params_shards(u->params); /* each rank needs only the sum of its slices */
     switch (x->kind) {
     case UPDATE_SUM_TIED: return (mega_update_cost){.sent = sent_by_sum(acc, u->options.tie[x->number].stages.count)};
-    case UPDATE_REDUCE:
-        return (mega_update_cost){.sent = mega_axis_has_others(&shards) ? sent_by_scatter(acc, ranks)
-                                                                        : sent_by_sum(acc, ranks)};
+    case UPDATE_REDUCE: return reduce_cost(u, x);
     case UPDATE_SUM_PARTIAL:
         return (mega_update_cost){.bytes = x->is_packed ? 4 * acc : 0, .sent = sent_by_sum(acc, ranks)};
     case UPDATE_SUM_LOSSES:

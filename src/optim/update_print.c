@@ -106,6 +106,8 @@ static void print_details(const mega_update *u, const update_instruction *x, meg
     default: print_params(u, x, out);
     }
     if (x->kind == UPDATE_RUN) print_run(u, x, out);
+    if (x->kind == UPDATE_REDUCE && mega_params_sum_dtype(u->params, x->bucket) != mega_params_acc_dtype(u->params))
+        mega_buffer_printf(out, ", in %s", mega_dtype_name(mega_params_sum_dtype(u->params, x->bucket)));
     if (x->when == UPDATE_ALWAYS) return;
     mega_buffer_printf(out, x->when == UPDATE_WITH_GRADIENTS ? ", up to update %.0f" : ", after update %.0f",
                        u->optimizer->option[u->optimizer->builtin->freeze_step]);

@@ -127,10 +127,12 @@ static mega_status run_reduce(mega_update *u, const update_instruction *x)
 {
     mega_params *p = u->params;
     const int64_t first = mega_params_bucket(p, x->bucket)->offset, own = mega_params_slice(p, x->bucket).first;
+    void *whole = mega_params_grad_at(p, x->bucket, first), *slice = mega_params_grad_at(p, x->bucket, own);
     mega_request r;
-    MEGA_TRY(mega_params_reduce_start(p, x->bucket, mega_params_grad_at(p, x->bucket, first),
-                                      mega_params_grad_at(p, x->bucket, own), &r));
-    return mega_comm_wait(&r);
+    MEGA_TRY(mega_params_reduce_start(p, x->bucket, whole, slice, &r));
+    MEGA_TRY(mega_comm_wait(&r));
+    mega_params_reduce_finish(p, x->bucket, whole, slice);
+    return MEGA_OK;
 }
 
 /* Copies the partial gradients of the instruction into the buffer, or from the buffer if `into` is false. */

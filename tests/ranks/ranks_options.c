@@ -57,7 +57,9 @@
     X("place.prefetch_elements", place.prefetch_elements = 7)                 \
     X("recompute.interval", recompute.interval = 2)                           \
     X("recompute.budget", recompute.budget = 1 << 30)                         \
-    X("drop_last", drop_last = true)
+    X("drop_last", drop_last = true)                                          \
+    X("sums.dtype", sums.dtype = MEGA_BF16)                                   \
+    X("sums.predivide", sums.predivide = 2)
 
 static const char *const names[] = {
 #define NAME(name, assignment) name,

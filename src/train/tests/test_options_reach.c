@@ -179,6 +179,8 @@ static const check checks[] = {
     REACHES("use-distributed-optimizer", "--world-size 2 --use-distributed-optimizer", 1, engine.zero_stage),
     REACHES("overlap-grad-reduce", "--world-size 2 --overlap-grad-reduce", 1, engine.place.overlap_reduce),
     REACHES("DDP-impl", "--world-size 2 --DDP-impl torch", 1, engine.place.overlap_reduce),
+    REACHES("communication-data-type", "--world-size 2 --communication-data-type bf16", MEGA_BF16, engine.sums.dtype),
+    REACHES("gradient-predivide-factor", "--world-size 2 --gradient-predivide-factor 1.5", 1.5, engine.sums.predivide),
     REACHES("ddp-bucket-size", "--ddp-bucket-size 1234567", 1234567, engine.bucket_elements),
     REACHES("stage3-prefetch-bucket-size", "--stage3-prefetch-bucket-size 51234", 51234, engine.place.prefetch_elements),
     REACHES("stage3-param-persistence-threshold", "--stage3-param-persistence-threshold 1717", 1717, engine.zero_persistence),

@@ -29,6 +29,13 @@ typedef struct mega_recompute_options {
     int64_t budget;
 } mega_recompute_options;
 
+/* How gradients are summed over dp. Zero-initialized: as they are, divided by the number of ranks before the sum. */
+typedef struct mega_gradient_sums {
+    mega_dtype dtype; /* mega_params_sum_in */
+    double
+        predivide; /* gradients are divided by it before the sum, and by ranks / predivide after it; 0: by the ranks */
+} mega_gradient_sums;
+
 struct mega_engine_options {
     mega_dtype compute;       /* F32, BF16, F16, F64 (plain kernels only) */
     bool plain;               /* use plain kernels */
@@ -66,6 +73,7 @@ struct mega_engine_options {
     const mega_monitor_options *monitor; /* borrowed; NULL: none */
     mega_options *given; /* the options as read, which monitors keep with their values; borrowed; NULL: none */
     mega_recompute_options recompute;
+    mega_gradient_sums sums;
 };
 
 /* Sets the members of *out from the settings. Not set: `team` and `world` (NULL), `seq`, `no_train`, `no_evaluate` and

@@ -9,6 +9,11 @@
 extern "C" {
 #endif
 
+typedef enum mega_communication {
+    MEGA_COMMUNICATION_FP32,
+    MEGA_COMMUNICATION_FP16,
+    MEGA_COMMUNICATION_BF16
+} mega_communication;
 typedef enum mega_ddp_impl { MEGA_DDP_LOCAL, MEGA_DDP_TORCH, MEGA_DDP_FSDP } mega_ddp_impl;
 
 typedef enum mega_recompute_granularity {
@@ -26,6 +31,9 @@ typedef struct mega_graph_options {
     mega_ddp_impl ddp_impl;
     int64_t ddp_bucket_size; /* elements */
     bool use_distributed_optimizer, overlap_grad_reduce;
+    mega_communication communication_data_type;
+    double gradient_predivide_factor; /* NAN when not given */
+    bool prescale_gradients;
     int64_t zero_stage; /* if not given, it follows from ddp_impl and use_distributed_optimizer */
     int64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold; /* elements */
     int64_t stage3_max_reuse_distance, stage3_max_live_parameters;           /* elements */

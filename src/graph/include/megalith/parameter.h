@@ -158,6 +158,12 @@ mega_status mega_params_sum_shards(const mega_params *p, const char *what, doubl
  * update. Call it before mega_params_place. */
 mega_status mega_params_persist(mega_params *p, int64_t elements);
 
+/* The dtype of the sums of gradients over dp: F32 (the default) leaves gradients as they are. With BF16 or F16 each rank rounds
+ * its gradients, the ranks send half as much, and the sum, taken in float and rounded once, becomes the gradient. Buckets
+ * with running statistics stay as they are. Call it before mega_params_place. */
+mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype);
+mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket);
+
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and gradients
  * are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
@@ -216,8 +222,11 @@ mega_status mega_params_gather_start(const mega_params *p, int bucket, mega_requ
  * ranks, and each holds whole gradients. */
 bool mega_params_sums_gradients(const mega_params *p);
 /* Starts the sum over dp of the gradients of a bucket at `whole`. Without ZeRO the sum replaces `whole`; with ZeRO this
- * rank's slice of the sum is written to `slice`. Every sum of gradients over dp starts here. */
+ * rank's slice of the sum is written to `slice`. Every sum of gradients over dp starts here. After the wait,
+ * mega_params_reduce_finish completes it, with the same arguments; a 16-bit sum is in `whole` until then. Without ZeRO,
+ * `slice` is not used. */
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);
+void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, void *slice);
 
 #ifdef __cplusplus
 }
