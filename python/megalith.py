@@ -1459,6 +1459,7 @@ mega_patch_write = _function(
     "mega_patch_write", _checked, POINTER(mega_patch), c_int64, c_void_p, c_size_t)
 mega_patch_close = _function("mega_patch_close", _checked, POINTER(mega_patch), c_bool)
 mega_file_write_atomic = _function("mega_file_write_atomic", _checked, _text, c_void_p, c_size_t)
+mega_file_link = _function("mega_file_link", _checked, _text, _text)
 mega_temporary_path = _function("mega_temporary_path", POINTER(c_char), _text)
 mega_owned_path = _function("mega_owned_path", POINTER(c_char), _text, _text)
 mega_owner_is_known = _function("mega_owner_is_known", c_bool, _text)

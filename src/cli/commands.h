@@ -18,6 +18,8 @@ int mega_command_plot(int argc, char **argv);
 int mega_command_report(int argc, char **argv);
 int mega_command_new(int argc, char **argv);
 int mega_command_config(int argc, char **argv);
+/* Its options come before and among those of a training; it parses them itself, including --help. */
+int mega_command_compare_configurations(int argc, char **argv);
 /* Its options precede another command, so it parses them itself, including --help. */
 int mega_command_launch(int argc, char **argv);
 

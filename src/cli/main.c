@@ -58,6 +58,8 @@ static const cli_row commands[] = {
     {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
     {"report", mega_command_report, false, false, "megalith report metrics.jsonl -o report.html", NULL},
     {"config", mega_command_config, false, false, NULL, NULL},
+    {"compare_configurations", mega_command_compare_configurations, false, false,
+     "megalith compare_configurations zero1.json zero3.json --ranks 2 --preset tiny --lr 1e-3", NULL},
     {"new", mega_command_new, false, false, "megalith new poet --text my.txt", NULL},
     {"help", command_help, false, false, NULL, NULL},
     {"version", command_version, false, false, NULL, NULL},
@@ -81,11 +83,11 @@ static const cli_row *find_row(const char *name)
     return NULL;
 }
 
-/* Returns whether the command parses its own options, including --help: launch, whose options precede
- * another command. */
+/* Returns whether the command parses its own options, including --help: its options are beside those of another
+ * command. */
 static bool has_own_help(const cli_row *row)
 {
-    return row->run == mega_command_launch;
+    return row->run == mega_command_launch || row->run == mega_command_compare_configurations;
 }
 
 /* Returns whether every rank under a launcher would print the same: then only the first prints, and its exit status is
@@ -93,7 +95,7 @@ static bool has_own_help(const cli_row *row)
  * are printed before they run. */
 static bool is_said_alike(const cli_row *row, int argc, char **argv)
 {
-    if (has_own_help(row)) return false;
+    if (row->run == mega_command_launch) return false;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
@@ -158,9 +160,13 @@ static void show_overview(FILE *stream)
 
 static int show_help(const cli_row *row)
 {
-    if (has_own_help(row)) {
+    if (row->run == mega_command_launch) {
         mega_launch_help(stdout);
         return 0;
+    }
+    if (has_own_help(row)) {
+        char name[] = "compare_configurations", option[] = "--help";
+        return row->run(2, (char *[]){name, option, NULL});
     }
     if (!is_built(row)) {
         printf("megalith %s is not implemented yet: %s\n", row->name, row->instead);

@@ -22,6 +22,8 @@ static const mega_command commands[] = {
     {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL},
     {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
     {"report", FOR_REPORT, "", "one HTML page about one training or several", "RUN…", NULL},
+    {"compare_configurations", 0, "bench_configurations",
+     "speed and memory of one model with each of several DeepSpeed JSONs", NULL, NULL},
     {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
     {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL},
     {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},

@@ -53,6 +53,7 @@ static const struct {
      "where `megalith config` writes without `--config_file`: the first that is set, with the folders `accelerate`, "
      "`huggingface/accelerate`, `.cache/huggingface/accelerate`"},
     {"COLUMNS", "width of a plot that is not printed to a terminal"},
+    {"TMPDIR", "folder for what compare_configurations writes and removes again; `/tmp` if it is not set"},
     {"NO_COLOR", "when set, a plot has no colours"},
     {"LC_ALL`, `LC_CTYPE`, `LANG",
      "the first that is set decides whether a plot may use characters that are not ASCII"},

@@ -1,0 +1,285 @@
+/* Starts the trainings and plans of compare_configurations as processes, and reads what they wrote. */
+#include "compare_runs.h"
+#include "megalith/indexed.h"
+#include "megalith/philox.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = COMPARE_WORDS + 64, DOCUMENTS = 64, DOCUMENT_TOKENS = 1024, MOST_LAYERS = 1 << 14 };
+
+/* ---- the folder and its data ---- */
+
+static const char *word_after(const comparison *c, const char *name)
+{
+    for (int i = 0; i + 1 < c->words; i++)
+        if (strcmp(c->word[i], name) == 0) return c->word[i + 1];
+    return NULL;
+}
+
+static mega_status write_random_data(const comparison *c)
+{
+    char prefix[128];
+    int32_t token[DOCUMENT_TOKENS];
+    mega_indexed_writer *w = NULL;
+    const long vocab = strtol(c->vocab_size, NULL, 10);
+    snprintf(prefix, sizeof prefix, "%s/random", c->folder);
+    if (vocab < 1 || vocab > INT32_MAX) return MEGA_OK; /* the training reports it */
+    MEGA_TRY(mega_indexed_writer_create(prefix, MEGA_I32, &w));
+    for (uint32_t d = 0; d < DOCUMENTS; d++) {
+        for (uint32_t i = 0; i < DOCUMENT_TOKENS; i++)
+            token[i] = (int32_t)(mega_philox4x32((mega_philox){{i, d, 0, 0}}, 1, 2).v[0] % (uint32_t)vocab);
+        const mega_status st = mega_indexed_writer_add(w, token, DOCUMENT_TOKENS);
+        if (st == MEGA_OK) continue;
+        mega_indexed_writer_abandon(w);
+        return st;
+    }
+    return mega_indexed_writer_finish(w);
+}
+
+mega_status compare_open(comparison *c)
+{
+    const char *parent = getenv("TMPDIR");
+    const ssize_t n = readlink("/proc/self/exe", c->program, sizeof c->program - 1);
+    if (n <= 0) return MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    c->program[n] = '\0';
+    if (parent == NULL || strlen(parent) > 30) parent = "/tmp";
+    snprintf(c->folder, sizeof c->folder, "%s/megalith-compare-XXXXXX", parent);
+    if (mkdtemp(c->folder) == NULL) {
+        const int why = errno;
+        c->folder[0] = '\0';
+        return MEGA_FAIL(MEGA_ERR_IO, "%s: no temporary folder can be created: %s; set TMPDIR", parent, strerror(why));
+    }
+    if (word_after(c, "--data-path") != NULL || word_after(c, "--train-data-path") != NULL) return MEGA_OK;
+    c->vocab_size = word_after(c, "--vocab-size");
+    if (c->vocab_size == NULL) c->vocab_size = "50257";
+    return write_random_data(c);
+}
+
+/* ---- processes ---- */
+
+typedef struct command_line {
+    const char *word[MOST_WORDS + 1];
+    int count;
+} command_line;
+
+static void add_word(command_line *l, const char *word)
+{
+    if (l->count < MOST_WORDS) l->word[l->count++] = word;
+    l->word[l->count] = NULL;
+}
+
+static void add_words(command_line *l, const comparison *c)
+{
+    for (int i = 0; i < c->words; i++) add_word(l, c->word[i]);
+}
+
+static void run_in_child(char **words, const char *log)
+{
+    const int in = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    signal(SIGINT, SIG_DFL);
+    if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(127);
+    execv(words[0], words);
+    _exit(127);
+}
+
+/* Runs a program to its end, with its output in `log`. *out_held: bytes, the largest resident set of it and of the
+ * processes that it waited for. */
+static mega_status run_process(const command_line *l, const char *log, int *out_exit, double *out_held)
+{
+    struct rusage used;
+    int state = 0;
+    char *words[MOST_WORDS + 1];
+    for (int i = 0; i <= l->count; i++) words[i] = (char *)(uintptr_t)l->word[i]; /* execv changes none of them */
+    void (*before)(int) = signal(SIGINT, SIG_IGN); /* the child receives it too, and the folder is to be removed */
+    const pid_t child = fork();
+    if (child == 0) run_in_child(words, log);
+    while (child > 0 && wait4(child, &state, 0, &used) < 0 && errno == EINTR) {
+    }
+    signal(SIGINT, before);
+    if (child < 0) return MEGA_FAIL(MEGA_ERR_IO, "%s: cannot be started: %s", l->word[0], strerror(errno));
+    *out_exit = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    *out_held = (double)used.ru_maxrss * 1024;
+    if (*out_exit == 128 + SIGINT) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "interrupted");
+    return MEGA_OK;
+}
+
+/* Writes the last error in a log to `out`, with the lines that belong to it: they are indented. */
+static void find_error(const char *log, int exit_status, char *out, size_t size)
+{
+    char line[2048];
+    FILE *f = fopen(log, "r");
+    snprintf(out, size, "it ended with exit status %d and no message", exit_status);
+    for (bool is_open = false; f != NULL && fgets(line, sizeof line, f) != NULL;) {
+        const char *at = strstr(line, "error: ");
+        const size_t used = strlen(out);
+        line[strcspn(line, "\n")] = '\0';
+        is_open = at != NULL || (is_open && line[0] == ' ');
+        if (at != NULL) snprintf(out, size, "%.*s", (int)size - 1, at + strlen("error: "));
+        else if (is_open)
+            snprintf(out + used, size - used, "%s%.*s", out[used - 1] == ':' ? "" : ";", (int)(size - used), line + 1);
+    }
+    if (f != NULL) fclose(f);
+}
+
+/* ---- a training ---- */
+
+/* Sums the rows of the measured steps. */
+static void read_speed(const char *metrics, outcome *out)
+{
+    char line[4096];
+    double samples = 0, tokens = 0, seconds = 0;
+    FILE *f = fopen(metrics, "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        json_t *row = json_loads(line, 0, NULL);
+        const json_t *time = json_object_get(row, "iteration_time_ms");
+        if (time != NULL && json_integer_value(json_object_get(row, "iteration")) > COMPARE_WARM) {
+            const double s = json_number_value(time) * 1e-3;
+            samples += json_number_value(json_object_get(row, "global_batch_size"));
+            tokens += json_number_value(json_object_get(row, "tokens_per_second")) * s;
+            seconds += s;
+        }
+        json_decref(row);
+    }
+    if (f != NULL) fclose(f);
+    if (seconds > 0) out->samples = samples / seconds, out->tokens = tokens / seconds;
+    else
+        snprintf(out->error, sizeof out->error, "it ended before its step %d", COMPARE_WARM + 1);
+}
+
+static void read_plan(const char *description, outcome *out)
+{
+    json_t *run = json_load_file(description, 0, NULL);
+    const json_t *classes = json_object_get(json_object_get(run, "memory"), "classes");
+    for (size_t i = 0; i < json_array_size(classes); i++)
+        out->planned += json_number_value(json_object_get(json_array_get(classes, i), "bytes"));
+    json_decref(run);
+}
+
+static void add_training(command_line *l, const comparison *c, int file)
+{
+    add_words(l, c);
+    add_word(l, "--deepspeed");
+    add_word(l, "--deepspeed_config");
+    add_word(l, c->file[file]);
+}
+
+static mega_status train(const comparison *c, int file, outcome *out)
+{
+    char ranks[16], steps[16], data[128], metrics[128], description[160], log[128];
+    int exit_status = 0;
+    command_line l = {.count = 0};
+    snprintf(ranks, sizeof ranks, "%d", c->ranks);
+    snprintf(steps, sizeof steps, "%d", c->steps + COMPARE_WARM);
+    snprintf(data, sizeof data, "%s/random", c->folder);
+    snprintf(metrics, sizeof metrics, "%s/%d.jsonl", c->folder, file);
+    snprintf(description, sizeof description, "%s.run.json", metrics);
+    snprintf(log, sizeof log, "%s/%d.log", c->folder, file);
+    const char *const launch[] = {c->program, "launch", "--nproc_per_node", ranks};
+    for (size_t i = 0; i < (c->ranks > 1 ? sizeof launch / sizeof *launch : 1); i++) add_word(&l, launch[i]);
+    add_word(&l, "pretrain_gpt");
+    add_training(&l, c, file);
+    const char *const own_data[] = {"--data-path",  data,          "--tokenizer-type",  "NullTokenizer",
+                                    "--vocab-size", c->vocab_size, "--data-cache-path", c->folder};
+    for (size_t i = 0; c->vocab_size != NULL && i < sizeof own_data / sizeof *own_data; i++) add_word(&l, own_data[i]);
+    const char *const length[] = {"--train-iters", steps,     "--eval-iters",   "0",    "--log-interval", "1",
+                                  "--split",       "100,0,0", "--metrics-file", metrics};
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) add_word(&l, length[i]);
+    MEGA_TRY(run_process(&l, log, &exit_status, &out->held));
+    if (exit_status != 0) {
+        find_error(log, exit_status, out->error, sizeof out->error);
+        return MEGA_OK;
+    }
+    read_speed(metrics, out);
+    read_plan(description, out);
+    return MEGA_OK;
+}
+
+/* ---- the largest model ---- */
+
+static void read_parameters(const char *log, outcome *out)
+{
+    char line[512];
+    FILE *f = fopen(log, "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "parameters %31[0-9,]", out->parameters) == 1) break;
+    if (f != NULL) fclose(f);
+}
+
+/* Plans the model with so many layers. A plan of which no rank is too large succeeds. */
+static mega_status plan_fits(const comparison *c, int file, int layers, bool *out_fits, outcome *out)
+{
+    char world[16], depth[16], log[128];
+    int exit_status = 0;
+    double held;
+    command_line l = {.count = 0};
+    snprintf(world, sizeof world, "%d", c->ranks);
+    snprintf(depth, sizeof depth, "%d", layers);
+    snprintf(log, sizeof log, "%s/%d.plan", c->folder, file);
+    add_word(&l, c->program);
+    add_word(&l, "plan");
+    add_training(&l, c, file);
+    const char *const own[] = {"--world-size", world, "--memory-limit", c->memory, "--num-layers", depth};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) add_word(&l, own[i]);
+    const char *const vocabulary[] = {"--tokenizer-type", "NullTokenizer", "--vocab-size", c->vocab_size};
+    for (size_t i = 0; c->vocab_size != NULL && i < sizeof vocabulary / sizeof *vocabulary; i++)
+        add_word(&l, vocabulary[i]);
+    MEGA_TRY(run_process(&l, log, &exit_status, &held));
+    *out_fits = exit_status == 0;
+    if (*out_fits) {
+        out->layers = layers;
+        read_parameters(log, out);
+    }
+    return MEGA_OK;
+}
+
+/* Layers are added in multiples of the pipeline stages, which divide them. */
+static mega_status find_largest(const comparison *c, int file, outcome *out)
+{
+    const char *said = word_after(c, "--pipeline-model-parallel-size");
+    const long stages = said != NULL ? strtol(said, NULL, 10) : 1;
+    const int step = stages > 1 && stages < MOST_LAYERS ? (int)stages : 1;
+    int low = 0, high = 1; /* in steps; low fits */
+    bool fits = true;
+    while (high * step <= MOST_LAYERS) {
+        MEGA_TRY(plan_fits(c, file, high * step, &fits, out));
+        if (!fits) break;
+        low = high;
+        high *= 2;
+    }
+    while (low + 1 < high && !fits) {
+        const int middle = low + (high - low) / 2;
+        bool now;
+        MEGA_TRY(plan_fits(c, file, middle * step, &now, out));
+        *(now ? &low : &high) = middle;
+    }
+    return MEGA_OK;
+}
+
+mega_status compare_run(const comparison *c, int file, outcome *out)
+{
+    MEGA_TRY(train(c, file, out));
+    return c->memory != NULL && out->error[0] == '\0' ? find_largest(c, file, out) : MEGA_OK;
+}
+
+/* ---- end ---- */
+
+void compare_close(comparison *c)
+{
+    command_line l = {.count = 0};
+    int exit_status;
+    double held;
+    if (c->folder[0] == '\0') return;
+    const char *const words[] = {"/bin/rm", "-rf", "--", c->folder};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) add_word(&l, words[i]);
+    (void)run_process(&l, "/dev/null", &exit_status, &held);
+    c->folder[0] = '\0';
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Speed and memory of one model with several DeepSpeed JSONs on two ranks: a line for each, also for one that is refused, as a
+# table and as JSON; the largest model that fits; no file is left.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+cd "$work" || exit 1
+export TMPDIR=$work/tmp
+mkdir tmp
+batch='"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}'
+echo "{$batch, \"zero_optimization\": {\"stage\": 0}}" >plain.json
+echo "{$batch, \"zero_optimization\": {\"stage\": 3, \"stage3_param_persistence_threshold\": 0}}" >zero3.json
+echo "{$batch, \"zero_optimization\": {\"stage\": 7}}" >wrong.json
+model=(--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --vocab-size 200 --num-threads 1)
+
+"$MEGALITH" compare_configurations plain.json wrong.json zero3.json --ranks 2 --steps 2 --largest-in 32M "${model[@]}" >table 2>log
+status=$?
+[ $status -eq 1 ] || note "exit status $status with a wrong JSON, expected 1: $(cat log table)"
+grep -qE '^plain\.json +[0-9.e+]+ +[0-9.e+]+ +[0-9.]+ MB +[0-9.]+ MB +[0-9]+ layers?, [0-9,]+ parameters$' table || note "no line of plain.json: $(cat table)"
+grep -qE '^wrong\.json +error: .*stage.* 7' table || note "no error of wrong.json: $(cat table)"
+layers() { sed -nE "s/^$1 .* ([0-9]+) layers?, .*/\1/p" table; }
+if [ "$(layers zero3.json)" -le "$(layers plain.json)" ]; then
+    note "ZeRO 3 fits no larger model than ZeRO 0: $(cat table)"
+fi
+# what it calls the largest model fits, and one more layer does not
+plan() {
+    "$MEGALITH" plan --deepspeed --deepspeed_config plain.json "${model[@]}" --world-size 2 --memory-limit 32M --tokenizer-type NullTokenizer \
+        --num-layers "$1" >/dev/null 2>&1
+}
+most=$(layers plain.json)
+plan "$most" || note "$most layers do not fit"
+plan $((most + 1)) && note "$((most + 1)) layers fit as well"
+
+"$MEGALITH" compare_configurations plain.json --steps 1 --json "${model[@]}" >one.json 2>log || note "one rank: $(cat log one.json)"
+for key in '"configuration": "plain.json"' '"ranks": 1' '"samples_per_second": ' '"tokens_per_second": ' '"planned_bytes": ' '"held_bytes": '; do
+    grep -qF "$key" one.json || note "no $key in $(cat one.json)"
+done
+
+"$MEGALITH" compare_configurations --ranks 2 2>why && note "no file is accepted"
+grep -q 'no file; give the DeepSpeed JSONs first' why || note "without a file: $(cat why)"
+"$MEGALITH" compare_configurations plain.json --ranks 0 2>why && note "0 ranks are accepted"
+grep -q -- '--ranks: found 0, expected a whole number from 1' why || note "0 ranks: $(cat why)"
+[ -z "$(ls -A tmp)" ] || note "left in TMPDIR: $(ls tmp)"
+finish
