@@ -41,7 +41,7 @@ rows() {
 
 # --- a limit on the size of files, which acts like a full disk: raised while the training runs
 if command -v prlimit >/dev/null; then
-    ulimit -S -f 24
+    ulimit -S -f 48 # more than the description of the run, m.jsonl.run.json, takes
     begin --metrics-file m.jsonl --profile-trace trace.json --profile-step-start 3 --profile-step-end 20
     ulimit -S -f unlimited
     await said 'warning: --metrics-file: m.jsonl: cannot write: File too large; .*; the training continues; what cannot be written is kept in memory'
