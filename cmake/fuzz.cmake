@@ -34,13 +34,11 @@ endforeach()
 # Compiles only the tables and rules of options from the rooms that have them, so they may call nothing that
 # needs a kernel.
 if(TARGET fuzz_options)
-    file(GLOB option_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/options*.c ${CMAKE_SOURCE_DIR}/src/cli/rules.c
-        ${CMAKE_SOURCE_DIR}/src/cli/json_keys.c ${CMAKE_SOURCE_DIR}/src/cli/program.c ${CMAKE_SOURCE_DIR}/src/cli/config_file.c ${CMAKE_SOURCE_DIR}/src/launch/accelerate.c ${CMAKE_SOURCE_DIR}/src/train/options.c ${CMAKE_SOURCE_DIR}/src/train/rules*.c
-        ${CMAKE_SOURCE_DIR}/src/train/clm_*.c ${CMAKE_SOURCE_DIR}/src/train/preset.c ${CMAKE_SOURCE_DIR}/src/train/derive.c ${CMAKE_SOURCE_DIR}/src/engine/settings.c
-        ${CMAKE_SOURCE_DIR}/src/engine/rules*.c ${CMAKE_SOURCE_DIR}/src/engine/json_*.c ${CMAKE_SOURCE_DIR}/src/optim/*options*.c
-        ${CMAKE_SOURCE_DIR}/src/optim/*_schedule.c ${CMAKE_SOURCE_DIR}/src/optim/loss_scale.c
-        ${CMAKE_SOURCE_DIR}/src/comm/options.c ${CMAKE_SOURCE_DIR}/src/backend/options.c ${CMAKE_SOURCE_DIR}/src/graph/options.c
-        ${CMAKE_SOURCE_DIR}/src/model/options.c)
+    set(option_files cli/options*.c cli/rules.c cli/json_keys.c cli/program.c cli/config_file.c launch/accelerate.c train/options.c
+        train/rules*.c train/clm_*.c train/preset.c train/derive.c engine/settings.c engine/rules*.c engine/json_*.c optim/*options*.c
+        optim/*_schedule.c optim/loss_scale.c comm/options.c backend/options.c graph/options.c model/options.c monitor/options.c)
+    list(TRANSFORM option_files PREPEND ${CMAKE_SOURCE_DIR}/src/)
+    file(GLOB option_files CONFIGURE_DEPENDS ${option_files})
     target_sources(fuzz_options PRIVATE ${option_files})
     target_include_directories(fuzz_options PRIVATE ${CMAKE_SOURCE_DIR}/src/cli ${CMAKE_SOURCE_DIR}/src/train)
 endif()

@@ -189,12 +189,6 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
     return b != NULL ? b->row.name : "unknown";
 }
 
-bool mega_optimizer_kind_compresses(mega_optimizer_kind kind)
-{
-    const optimizer_builtin *b = optimizer_builtin_of(kind);
-    return b != NULL && b->momentum != NULL;
-}
-
 /* ---- options ---- */
 
 typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT, IS_CHOICE } setting_range;

@@ -58,8 +58,13 @@ static const mega_option_row training_rows[] = {
 const mega_option_section mega_optim_training_section = MEGA_SECTION("training", training_rows);
 // clang-format on
 
-/* Not read from the table of optimizers, whose kernels the fuzzer of options does not link. */
+/* These two are not read from the table of optimizers, whose kernels the fuzzer of options does not link. */
 bool mega_optimizer_kind_has_betas(mega_optimizer_kind kind)
 {
     return kind != MEGA_OPTIMIZER_SGD && kind != MEGA_OPTIMIZER_ADAGRAD;
+}
+
+bool mega_optimizer_kind_compresses(mega_optimizer_kind kind)
+{
+    return kind == MEGA_OPTIMIZER_ONE_BIT_ADAM;
 }

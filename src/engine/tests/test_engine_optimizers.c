@@ -231,7 +231,8 @@ static void json_and_options_agree(void **state)
         const char *json, *line;
     } rows[] = {
         {JSON("SGD", "\"nesterov\": true, \"momentum\": 0.5"), "--optimizer sgd --sgd-nesterov --sgd-momentum 0.5"},
-        {JSON("SGD", "\"dampening\": 0.25"), "--optimizer sgd --sgd-dampening 0.25"},
+        {JSON("SGD", "\"dampening\": 0.25, \"momentum\": 0.5"),
+         "--optimizer sgd --sgd-dampening 0.25 --sgd-momentum 0.5"},
         {JSON("Adagrad", "\"lr_decay\": 0.5"), "--optimizer adagrad --adagrad-lr-decay 0.5 --adam-eps 1e-10"},
         {JSON("Adagrad", "\"eps\": 0.01"), "--optimizer adagrad --adam-eps 0.01"},
         {JSON("Adagrad", "\"initial_accumulator_value\": 0.25"),

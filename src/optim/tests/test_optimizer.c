@@ -469,8 +469,8 @@ static void options_are_checked(void **state)
     rank_close(&r);
 }
 
-/* OneCycle moves the betas of the optimizers that have them. */
-static void betas_are_those_of_the_table(void **state)
+/* What the rules of options know of optimizers is what the table says. */
+static void rules_know_the_table(void **state)
 {
     (void)state;
     for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
@@ -478,6 +478,7 @@ static void betas_are_those_of_the_table(void **state)
         bool has_betas = false;
         for (; *option != NULL; option++) has_betas |= strcmp(*option, "beta1") == 0;
         if (mega_optimizer_kind_has_betas(kind) != has_betas) fail_msg("%s", mega_optimizer_kind_name(kind));
+        assert_int_equal(mega_optimizer_kind_compresses(kind), optimizer_builtin_of(kind)->momentum != NULL);
     }
 }
 
@@ -490,7 +491,7 @@ int main(void)
         cmocka_unit_test(zeroes_what_is_not_skipped),
         cmocka_unit_test(finds_what_is_not_finite),
         cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(betas_are_those_of_the_table),
+        cmocka_unit_test(rules_know_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
