@@ -39,6 +39,7 @@ options_of() {
         overlap=1) echo --overlap-grad-reduce ;;
         recompute=selective) echo --recompute-granularity selective ;;
         recompute=full) echo --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 ;;
+        recompute=budget) echo --activation-budget 100M ;; # the choice alone is compared: no layer of these models needs it
         distribute=1) echo --distribute-saved-activations ;;
         decay=constant) echo --weight-decay 0.1 ;;
         decay=grows) echo --start-weight-decay 0 --end-weight-decay 0.2 --weight-decay-incr-style linear ;;
