@@ -55,7 +55,8 @@ static bool add_errors(saved_tensors *l, const mega_engine *e, engine_errors err
     done = done && add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, chunks), chunks);
     for (int i = first; i < l->count; i++) {
         mega_state_tensor *t = &l->item[i];
-        const int64_t count = t->count;
+        const int own = mega_params_find(e->params, t->param->name);
+        const int64_t count = own < 0 ? 0 : mega_optimizer_real_elements(e->optimizer, own);
         t->first = dp->rank * mega_compressed_chunk(count, dp->size);
         t->count = errors.is_own ? mega_compressed_own(count, dp->size, dp->rank) : 0;
     }

@@ -32,24 +32,27 @@ size_t optimizer_norm_scratch(const mega_optimizer *o)
     return k->scratch(&a, mega_team_size(o->options.team));
 }
 
+int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param)
+{
+    const mega_param *p = mega_params_get(o->params, param);
+    int64_t rows = p->local_shape[0];
+    const int64_t others = p->count / (rows > 0 ? rows : 1);
+    if (p->axis == MEGA_AXIS_TP && p->cut_dim == 0 && p->num_parts <= 1) {
+        const int64_t left = p->true_shape[0] - rows * o->layout->tp.rank;
+        rows = left < 0 ? 0 : left < rows ? left : rows;
+    } else if (p->axis != MEGA_AXIS_TP || p->cut_dim != 0) {
+        rows = p->true_shape[0] < rows ? p->true_shape[0] : rows;
+    }
+    return rows * others;
+}
+
 /* Returns the number of elements that are always zero, over all ranks of dp: gaps inside runs, and padding rows of the
- * vocabulary. This rank's padding is the part of its slice beyond the true extent. */
+ * vocabulary. */
 static int64_t padding_elements(const mega_optimizer *o)
 {
     int64_t real = 0;
-    for (int i = 0; i < mega_params_count(o->params); i++) {
-        const mega_param *p = mega_params_get(o->params, i);
-        if (!optimizer_is_counted(o, p)) continue;
-        int64_t rows = p->local_shape[0];
-        const int64_t others = p->count / (rows > 0 ? rows : 1);
-        if (p->axis == MEGA_AXIS_TP && p->cut_dim == 0 && p->num_parts <= 1) {
-            const int64_t left = p->true_shape[0] - rows * o->layout->tp.rank;
-            rows = left < 0 ? 0 : left < rows ? left : rows;
-        } else if (p->axis != MEGA_AXIS_TP || p->cut_dim != 0) {
-            rows = p->true_shape[0] < rows ? p->true_shape[0] : rows;
-        }
-        real += rows * others;
-    }
+    for (int i = 0; i < mega_params_count(o->params); i++)
+        if (optimizer_is_counted(o, mega_params_get(o->params, i))) real += mega_optimizer_real_elements(o, i);
     return o->walked - real;
 }
 

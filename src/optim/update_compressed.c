@@ -1,6 +1,6 @@
 /* The instructions of 1-bit Adam: momenta that data-parallel ranks exchange compressed instead of gradients. Each
  * parameter is compressed by itself, so that the copies of one on the ranks of tp, and on the stages that share it, get
- * the same numbers. */
+ * the same numbers. The padding rows of a vocabulary stay out: a checkpoint does not hold what they would lose. */
 #include "update_impl.h"
 
 bool update_has_turn(const update_instruction *x, bool with_momenta)
@@ -20,7 +20,7 @@ int update_list_compressed(const mega_update *u, int bucket)
             u->compressed[n++] = (mega_compressed){.data = mega_optimizer_moment(o, 0, i),
                                                    .worker_error = mega_optimizer_moment(o, errors, i),
                                                    .server_error = mega_optimizer_moment(o, errors + 1, i),
-                                                   .count = p->count};
+                                                   .count = mega_optimizer_real_elements(o, i)};
     }
     return n;
 }

@@ -102,6 +102,9 @@ int mega_optimizer_num_moments(const mega_optimizer *o);
 /* Whether parameters with this record have the moment; the record may be that of another rank. */
 bool mega_optimizer_has_moment(const mega_optimizer *o, int moment, const mega_param *p);
 const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment);
+/* Returns how many elements of a parameter this rank has without ZeRO, not counting padding rows of a vocabulary, which
+ * come last. */
+int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param);
 void *mega_optimizer_moment(const mega_optimizer *o, int moment, int param);
 /* Get and set the number of updates made so far, the k of Adam's bias correction. Set it when moments are loaded. */
 int64_t mega_optimizer_updates(const mega_optimizer *o);
