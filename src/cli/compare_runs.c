@@ -119,13 +119,14 @@ static void find_error(const char *log, int exit_status, char *out, size_t size)
     FILE *f = fopen(log, "r");
     snprintf(out, size, "it ended with exit status %d and no message", exit_status);
     for (bool is_open = false; f != NULL && fgets(line, sizeof line, f) != NULL;) {
-        const char *at = strstr(line, "error: ");
+        const char *at = strstr(line, "error: "), *text = line;
         const size_t used = strlen(out);
         line[strcspn(line, "\n")] = '\0';
-        is_open = at != NULL || (is_open && line[0] == ' ');
+        if (line[0] == '[' && strstr(line, "] ") != NULL) text = strstr(line, "] ") + 2; /* what a rank printed */
+        is_open = at != NULL || (is_open && text[0] == ' ');
         if (at != NULL) snprintf(out, size, "%.*s", (int)size - 1, at + strlen("error: "));
         else if (is_open)
-            snprintf(out + used, size - used, "%s%.*s", out[used - 1] == ':' ? "" : ";", (int)(size - used), line + 1);
+            snprintf(out + used, size - used, "%s%.*s", out[used - 1] == ':' ? "" : ";", (int)(size - used), text + 1);
     }
     if (f != NULL) fclose(f);
 }

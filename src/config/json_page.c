@@ -114,7 +114,7 @@ static const char introduction[] =
     "transformers: h x h, 0.9 x h x h, 10 x h.\n"
     "- Where a JSON names an optimizer of DeepSpeed or a stage of ZeRO and leaves a value out, the default is that of "
     "DeepSpeed " MEGA_DEEPSPEED_VERSION
-    ": weight decay 0 (0.01 with `torch_adam` and AdamW), lr 0.001 (Adagrad: 0.01), "
+    ": weight decay 0 (0.01 for AdamW with `torch_adam`), lr 0.001 (Adagrad: 0.01), "
     "momentum of SGD 0, `reduce_bucket_size` 5e8, `overlap_comm` with stage 3 alone; with fp16, a first loss scale of "
     "2^16. The run prints the defaults that it takes. All others are those of the [options](options.md), which are "
     "equal.\n\n"

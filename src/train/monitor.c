@@ -293,7 +293,9 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     evaluation_row(t, split, loss, is_final);
     /* Write one point per iteration: the final evaluation would repeat a regular one. */
     if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
-    if (split == MEGA_SPLIT_VALID && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
+    /* mega_engine_evaluate has written it already */
+    const bool is_new = split == MEGA_SPLIT_VALID && !train_has_epochs(t);
+    if (is_new && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
         mega_warn("%s", mega_error_message());
     if (m->board == NULL && m->wandb == NULL) return;
     if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);

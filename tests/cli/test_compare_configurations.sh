@@ -8,14 +8,14 @@ mkdir tmp
 batch='"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}'
 echo "{$batch, \"zero_optimization\": {\"stage\": 0}}" >plain.json
 echo "{$batch, \"zero_optimization\": {\"stage\": 3, \"stage3_param_persistence_threshold\": 0}}" >zero3.json
-echo "{$batch, \"zero_optimization\": {\"stage\": 7}}" >wrong.json
+echo "{$batch, \"zero_optimization\": {\"stage\": 7}, \"gradient_clipping\": -2}" >wrong.json
 model=(--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --vocab-size 200 --num-threads 1)
 
 "$MEGALITH" compare_configurations plain.json wrong.json zero3.json --ranks 2 --steps 2 --largest-in 32M "${model[@]}" >table 2>log
 status=$?
 [ $status -eq 1 ] || note "exit status $status with a wrong JSON, expected 1: $(cat log table)"
 grep -qE '^plain\.json +[0-9.e+]+ +[0-9.e+]+ +[0-9.]+ MB +[0-9.]+ MB +[0-9]+ layers?, [0-9,]+ parameters$' table || note "no line of plain.json: $(cat table)"
-grep -qE '^wrong\.json +error: .*stage.* 7' table || note "no error of wrong.json: $(cat table)"
+grep -qE '^wrong\.json +error: .*gradient_clipping.*stage.* 7|^wrong\.json +error: .*stage.* 7.*gradient_clipping' table || note "no error of wrong.json: $(cat table)"
 layers() { sed -nE "s/^$1 .* ([0-9]+) layers?, .*/\1/p" table; }
 if [ "$(layers zero3.json)" -le "$(layers plain.json)" ]; then
     note "ZeRO 3 fits no larger model than ZeRO 0: $(cat table)"

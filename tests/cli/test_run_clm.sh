@@ -22,7 +22,8 @@ value() { sed -n "s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" "$1/all_results.json"; }
 
 # ---- lines and files ----
 clm whole "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --per_device_eval_batch_size 3 --checkpointing_steps epoch \
-    --with_tracking --report_to tensorboard --output_dir whole
+    --with_tracking --report_to tensorboard --monitor-csv --monitor-csv-path curves --output_dir whole
+[ "$(grep -cE '^[0-9]+,' curves/*/Train_Samples_eval_loss.csv)" = 2 ] || note "not one eval_loss for each epoch: $(cat curves/*/Train_Samples_eval_loss.csv)"
 stamp='^[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9:]{8} - INFO - run_clm -'
 says whole "$stamp \*{5} Running training \*{5}\$"
 says whole "$stamp   Num Epochs = 2\$"
