@@ -48,9 +48,9 @@ for command in pretrain_bert pretrain_t5 checkpoint run_text_generation_server m
     "$MEGALITH" $command --help >out 2>&1 && grep -q "^megalith $command is not implemented yet: " out || note "help of $command: $(cat out)"
 done
 refuses "24 unknown command" '"pretrian_gpt" is not a command|did you mean pretrain_gpt?' pretrian_gpt --num-layers 2
-refuses "24 a script of transformers" '"run_clm.py" is not a command; megalith pretrain_gpt does its work here' run_clm.py --num-layers 2
+refuses "24 a script of transformers" '"run_clm_flax.py" is not a command' run_clm_flax.py --num-layers 2
 refuses "24 a script of nanoGPT" '"sample.py" is not a command; megalith generate_samples_gpt does its work here' sample.py
-refuses "25 a launcher's ranks" '--local_rank 1 is not implemented yet|an MPI launcher starts the ranks' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
+refuses "25 a launcher's ranks" '--local_rank 1 is not implemented yet|the MPI launcher that starts the ranks' pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
 refuses "three at once" '3 mistakes:|1. --train-iters: "x" is not a whole number|2. --num-attention-heads 5|3. --data-path nowhere' \
     pretrain_gpt "${base[@]}" --train-iters x --num-attention-heads 5 --data-path nowhere
 finish
