@@ -79,9 +79,9 @@ static const mega_model model = {.name = "gpt-lite",
                                  .layer = layers,
                                  .num_layers = 3,
                                  .positions = SEQ,
-                                 .recompute_interval = RECOMPUTE,
                                  .partition = MEGA_PARTITION_TYPE,
-                                 .partition_type = "block"};
+                                 .partition_type = "block",
+                                 .recompute_interval = RECOMPUTE};
 
 /* ---- the data ---- */
 
