@@ -28,7 +28,7 @@
 #ifndef DROPOUT
 #define DROPOUT 0.1
 #endif
-#ifndef RECOMPUTE /* layers whose values are computed again in the backward pass, in groups of so many; 0: none */
+#ifndef RECOMPUTE /* number of layers in each group that is computed again in the backward pass; 0: none */
 #define RECOMPUTE 0
 #endif
 enum { BYTES = 256, MOST_OPTIONS = 128 };

@@ -215,7 +215,7 @@ static void read_parameters(const char *log, outcome *out)
     if (f != NULL) fclose(f);
 }
 
-/* Plans the model with so many layers. A plan of which no rank is too large succeeds. */
+/* Plans the model with `layers` layers. *out_fits: no rank needs more memory than --largest-in. */
 static mega_status plan_fits(const comparison *c, int file, int layers, bool *out_fits, outcome *out)
 {
     char world[16], depth[16], log[128];

@@ -68,7 +68,7 @@ static bool is_of_block(const char *path, const char *block)
     return n == 0 ? strchr(path, '.') == NULL : strncmp(path, block, n) == 0 && path[n] == '.';
 }
 
-/* Whether the walk stands at the row that counts for its path: of several, the first does. */
+/* Returns whether the current row is the one in use for its path: the first row of a path is. */
 static bool is_the_one(const option_table *t, const json_key_walk *w)
 {
     json_key_walk found;

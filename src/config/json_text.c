@@ -24,7 +24,7 @@ static char *end_of_comment(char *at)
 /* Replaces comments, and commas before a closing bracket, by spaces. */
 static void clean(char *text)
 {
-    char *comma = NULL; /* the last one, with nothing but white space behind it */
+    char *comma = NULL; /* the last one, if only white space follows it so far */
     for (char *at = text; *at != '\0';) {
         char *end = end_of_comment(at);
         if (end != at) {

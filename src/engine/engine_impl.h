@@ -221,7 +221,7 @@ void engine_errors_clear(mega_engine *e);
 /* The optimizer's numbers in run.json. */
 mega_status engine_numbers_save(const mega_engine *e, json_t *root);
 mega_status engine_numbers_load(mega_engine *e, const json_t *root);
-/* monitor.c: monitors and profilers. begin: before the first pass of a step of so many micro-batches. pass: after each
+/* monitor.c: monitors and profilers. begin: before the first pass of a step, with its number of micro-batches. pass: after each
  * pass, is_last: of the last micro-batch. step: after the update; `seconds`: of the whole step. memory: logs the memory.
  * event: gives a value to the monitors. None of them fails. */
 void engine_monitor_begin(mega_engine *e, int64_t micro_batches);

@@ -316,7 +316,9 @@ void engine_monitor_memory(const mega_engine *e, const char *where)
 void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, double seconds)
 {
     engine_monitor *m = e->monitor;
-    if (m == NULL || e->layout->pp.size > 1) return; /* the passes of a stage are not those of one micro-batch */
+    /* The passes of a stage are not those of one micro-batch. */
+    const bool has_whole_model = mega_engine_is_first_stage(e) && mega_engine_is_last_stage(e);
+    if (m == NULL || !has_whole_model) return;
     if (is_forward) {
         m->micro = (mega_step_times){.forward_s = seconds};
         return;

@@ -189,7 +189,7 @@ static int level_kinds(const module_tree *t, int depth, module *kind)
     return kinds;
 }
 
-/* Writes the `top` largest kinds and removes them from the order: a selection sort of so many. */
+/* Writes the `top` largest kinds and removes them from the order: a selection sort that ends after `top`. */
 static void put_largest(module *kind, int kinds, order_by by, int64_t top, mega_buffer *out)
 {
     static const char *const title[ORDERS] = {"params     ", "MACs       ", "fwd latency"};
