@@ -48,6 +48,30 @@ static mega_status take_count(const char *name, const char *text, int64_t most, 
     return MEGA_OK;
 }
 
+/* Refuses what the command itself says to each training, or what all of them would write to. */
+static mega_status check_word(const char *word)
+{
+    static const char *const own[] = {"--train-iters",      "--train-samples", "--eval-iters", "--log-interval",
+                                      "--metrics-file",     "--split",         "--save",       "--load",
+                                      "--deepspeed-config", "--memory-limit"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        size_t at = 0;
+        while (own[i][at] != '\0' && own[i][at] == (word[at] == '_' ? '-' : word[at])) at++;
+        if (own[i][at] == '\0' && (word[at] == '\0' || word[at] == '='))
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: compare_configurations itself sets it, or every training would use it at once; give "
+                             "JSONs first, --steps N for the length, and leave it out",
+                             own[i]);
+    }
+    return MEGA_OK;
+}
+
+static mega_status check_memory(const char *text)
+{
+    if (text == NULL || (text[0] >= '0' && text[0] <= '9' && strtod(text, NULL) > 0)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8G", text);
+}
+
 /* Words before the first option are files. Options that are not this command's are those of the training. */
 static mega_status read_words(comparison *c, int argc, char **argv)
 {
@@ -65,18 +89,18 @@ static mega_status read_words(comparison *c, int argc, char **argv)
         else if (strcmp(argv[i], "--json") == 0)
             c->json = true;
         else if (strcmp(argv[i], "--largest-in") == 0) {
-            c->memory = next;
+            c->memory = next != NULL ? next : "nothing";
             i++;
-        } else if (c->words < COMPARE_WORDS)
+        } else if (c->words < COMPARE_WORDS) {
+            MEGA_TRY(check_word(argv[i]));
             c->word[c->words++] = argv[i];
-        else
+        } else
             return MEGA_FAIL(MEGA_ERR_USAGE, "more than %d words; give fewer", COMPARE_WORDS);
     }
     if (c->files == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "no file; give the DeepSpeed JSONs first: megalith compare_configurations "
                                          "a.json b.json --preset tiny --lr 1e-3");
-    if (c->memory == NULL || !is_option(c->memory)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8G", c->memory);
+    return check_memory(c->memory);
 }
 
 /* ---- output ---- */

@@ -40,5 +40,10 @@ done
 grep -q 'no file; give the DeepSpeed JSONs first' why || note "without a file: $(cat why)"
 "$MEGALITH" compare_configurations plain.json --ranks 0 2>why && note "0 ranks are accepted"
 grep -q -- '--ranks: found 0, expected a whole number from 1' why || note "0 ranks: $(cat why)"
+for words in "--largest-in 0" "--largest-in x" "--save here" "--train_iters=3" "--deepspeed_config plain.json"; do
+    # shellcheck disable=SC2086  # an option and its value
+    "$MEGALITH" compare_configurations plain.json $words 2>why && note "$words is accepted"
+    grep -qE -- '--largest-in: found (0|x), expected a size|compare_configurations itself sets it' why || note "$words: $(cat why)"
+done
 [ -z "$(ls -A tmp)" ] || note "left in TMPDIR: $(ls tmp)"
 finish
