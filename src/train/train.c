@@ -215,6 +215,13 @@ static mega_status evaluate_at_end(trainer *t)
 static void say_result(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
+    const int64_t steps = mega_engine_global_steps(t->engine);
+    if (steps > 0 && mega_engine_skipped_steps(t->engine) == steps)
+        train_line(
+            t,
+            "warning: the loss scale of fp16 was too large in all %lld steps, which were skipped: the weights are "
+            "those of the start; train longer, or give a smaller --initial-loss-scale",
+            (long long)steps);
     if (t->is_final)
         train_line(t, "result: model %s; megalith %s --load %s %s", cfg->save, t->task->use, cfg->save,
                    t->task->use_effect);

@@ -123,6 +123,12 @@ done
 has epsilon.other.log 'layer norms have epsilon 0\.1, this run computes with --layernorm-epsilon 1e-05 \(argument'
 grep -q 'layer norms have' epsilon.shape.log epsilon.folder.log skip.log && fail "a warning of one epsilon"
 
+# --- fp16: a run whose every step was skipped has trained nothing, and says so
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --fp16 >fp16.log 2>&1 || fail "--fp16"
+grep -q 'warning: the loss scale of fp16 was too large in all 3 steps' fp16.log || fail "a run of skipped steps alone does not warn: $(cat fp16.log)"
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --fp16 --initial-loss-scale 256 >fp16.log 2>&1 || fail "--initial-loss-scale"
+grep -q 'was too large in all' fp16.log && fail "a run that trained warns of skipped steps"
+
 # --- a folder with a padded vocabulary is trained and saved with its own vocabulary size, and can be resumed
 null="--tokenizer-type NullTokenizer --vocab-size 319"
 # shellcheck disable=SC2086
