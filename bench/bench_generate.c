@@ -129,11 +129,11 @@ static mega_status round_of(bench *b)
 {
     const int32_t prompt = 11;
     int32_t tokens[CONTEXT];
-    const mega_sampling greedy = {.greedy = true};
+    const mega_generation_rules greedy = {.sampling.greedy = true, .token = token_made, .user = b};
     mega_generation text = {.prompt = &prompt, .prompt_count = 1, .max_new = CONTEXT - 1, .tokens = tokens};
     b->tokens = 0;
     b->last = mega_time_now();
-    MEGA_TRY(mega_generator_run(b->generator, &text, 1, &greedy, -1, token_made, b));
+    MEGA_TRY(mega_generator_run(b->generator, &text, 1, &greedy));
     const double token = median(b->seconds, b->tokens), bytes = (double)b->bytes;
     double read = median(b->reads[0], b->tokens);
     for (int i = 1; i < READ_LOOPS; i++) {

@@ -52,6 +52,18 @@ static bool is_config(const ends *e)
     return false;
 }
 
+/* A safetensors file begins with 8 bytes that are no text. */
+static bool has_logits(const char *path)
+{
+    static const char begin[] = "{\"__metadata__\":{\"" MEGA_OUTPUT_LOGITS_KEY "\"";
+    char head[8 + sizeof begin] = {0};
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) return false;
+    const size_t n = fread(head, 1, 8 + sizeof begin - 1, f);
+    fclose(f);
+    return n == 8 + sizeof begin - 1 && memcmp(head + 8, begin, sizeof begin - 1) == 0;
+}
+
 static bool is_output(const char *path, mega_output_kind kind)
 {
     ends e;
@@ -63,6 +75,7 @@ static bool is_output(const char *path, mega_output_kind kind)
     case MEGA_OUTPUT_TRACE: return output_begins(e.head, "{") && strstr(e.head, MEGA_OUTPUT_TRACE_MARK) != NULL;
     case MEGA_OUTPUT_TEXTS: return is_texts(&e);
     case MEGA_OUTPUT_SAMPLES: return output_begins(e.head, "\nContext:");
+    case MEGA_OUTPUT_LOGITS: return has_logits(path);
     case MEGA_OUTPUT_INDEX: return output_begins(e.head, "MMIDIDX");
     case MEGA_OUTPUT_ABOUT: return output_begins(e.head, MEGA_OUTPUT_ABOUT_MARK);
     case MEGA_OUTPUT_REPORT:
@@ -113,6 +126,7 @@ const char *mega_output_name(mega_output_kind kind)
                                        "a trace of megalith",
                                        "JSON lines of generate_samples_gpt",
                                        "samples of generate_samples_gpt",
+                                       "logits of generate_samples_gpt",
                                        "an index of a data set",
                                        "a description of a run of megalith",
                                        "a report of megalith",

@@ -16,6 +16,8 @@ typedef struct sequence {
     mega_ids fresh; /* the new tokens */
     bool finished;
     bool passed_over; /* the prompt is too long: nothing is generated, and the text is the prompt alone */
+    double score;     /* of the best text of a beam search */
+    float *logprobs;  /* of each token after the first, with --logprobs; else NULL */
 } sequence;
 
 /* An output file of generated texts. Zero-initialised is valid and closed. */
@@ -28,6 +30,25 @@ typedef struct generate_output {
     int64_t count;       /* number of texts written */
 } generate_output;
 
+/* generate_rules.c: what ends a text and how its tokens are drawn, from the options. */
+typedef struct generate_ends {
+    int32_t id[6];
+    mega_id_sequence end[4];
+    int32_t stop; /* the id that ends a text and is not shown; -1: none */
+} generate_ends;
+/* Fills *ends and the members `end` and num_ends of *rules: the id `stop` (-1: none), and line ends. */
+void generate_ends_make(const mega_tokenizer *t, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *ends,
+                        mega_generation_rules *rules);
+/* Fills *ends and *out, which borrows from it and from the options. */
+mega_status generate_rules_make(const mega_command_options *cfg, const mega_loaded *l, generate_ends *ends,
+                                mega_generation_rules *out);
+
+void generate_beams_make(const mega_command_options *cfg, const mega_generation_rules *rules, const generate_ends *ends,
+                         mega_beam_options *out);
+
+/* generate_logits.c: the file of --return-logits. */
+typedef struct generate_logits generate_logits;
+
 typedef struct session {
     mega_command_options *cfg;
     /* ranks that share a model generate the same texts, other ranks another part of the round; the first rank prints
@@ -35,7 +56,11 @@ typedef struct session {
     mega_world *world;
     mega_loaded loaded;
     mega_generator *generator;
-    mega_sampling sampling;
+    mega_generation_rules rules;
+    generate_ends ends;
+    mega_beam_options beams; /* width 1: no beam search */
+    mega_beam_text *beam;    /* [width] */
+    generate_logits *logits; /* NULL: none are written here */
     generate_output genfile, sample_file;
     sequence *round;        /* [room] the sequences of the current round */
     mega_generation *asked; /* [batch] the generator's view of this rank's part of the round */
@@ -76,15 +101,27 @@ mega_status generate_output_write(generate_output *o, const char *text);
 mega_status generate_output_close(generate_output *o, const char *what);
 void generate_output_keep(generate_output *o);
 
+mega_status generate_logits_open(generate_logits **out, const char *path, int64_t vocab);
+/* A row of logits, and then the token drawn from it. Errors are told by generate_logits_finish. */
+void generate_logits_row(generate_logits *l, const float *logits);
+void generate_logits_token(generate_logits *l, uint64_t text, int32_t token);
+/* Writes the file: rows by text, and those of a text in their order. */
+mega_status generate_logits_finish(generate_logits *l);
+void generate_logits_close(generate_logits *l); /* removes what is not finished; NULL is allowed */
+
 /* generate_write.c: prints text on the terminal while it is generated; passed as `user` to the token callback. */
 typedef struct generate_stream {
     const mega_tokenizer *tokenizer;
     mega_buffer pending; /* bytes of an incomplete UTF-8 character */
-    int32_t eod;
+    session *session;
     bool on;
     mega_status status;
 } generate_stream;
+/* Appends text as valid UTF-8, which JSON requires: each invalid byte becomes U+FFFD. A text may end inside a character,
+ * and an untrained model produces arbitrary bytes. */
+mega_status generate_append_utf8(mega_buffer *out, const char *text, size_t bytes);
 bool generate_stream_token(void *user, int row, int32_t token);
+void generate_stream_logits(void *user, int row, const float *logits, int64_t vocab);
 /* Prints and writes a finished text; if it was streamed, prints only the end of the line. */
 mega_status generate_report(session *s, const sequence *q, bool streamed);
 

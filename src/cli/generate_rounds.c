@@ -8,12 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank sends about a text: its number of tokens, whether it ended by itself, its tokens. */
-enum { TOLD_COUNT, TOLD_FINISHED, TOLD_TOKENS };
+/* What a rank sends about a text: its number of tokens, whether it ended by itself, its score (two numbers), its
+ * tokens, its log-probabilities. */
+enum { TOLD_COUNT, TOLD_FINISHED, TOLD_SCORE, TOLD_TOKENS = TOLD_SCORE + 2 };
 
 static const mega_axis *dp_of(const session *s)
 {
     return &mega_engine_layout(s->loaded.model.engine)->dp;
+}
+
+/* Memory for the texts of a beam search. */
+static mega_status open_beams(session *s)
+{
+    const int64_t most = s->loaded.model.shape.positions, width = s->beams.width;
+    if (width == 1) return MEGA_OK;
+    s->beam = mega_calloc((size_t)width, sizeof *s->beam);
+    int32_t *tokens = s->beam == NULL ? NULL : mega_calloc((size_t)(width * most), sizeof *tokens);
+    if (tokens == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for %lld beams", (long long)width);
+    for (int64_t i = 0; i < width; i++) s->beam[i].tokens = tokens + i * most;
+    return MEGA_OK;
 }
 
 mega_status generate_open_rounds(session *s)
@@ -22,10 +35,11 @@ mega_status generate_open_rounds(session *s)
     const bool is_shared = dp_of(s)->size > 1;
     s->room = batch * dp_of(s)->size;
     s->told_width = TOLD_TOKENS + (s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most);
+    if (s->cfg->generate.logprobs) s->told_width += most; /* as many as a text has tokens */
     s->round = mega_calloc((size_t)s->room, sizeof *s->round);
     s->asked = mega_calloc((size_t)batch, sizeof *s->asked);
     s->told = is_shared ? mega_calloc((size_t)(s->room * s->told_width), sizeof *s->told) : NULL;
-    if (s->round != NULL && s->asked != NULL && (s->told != NULL || !is_shared)) return MEGA_OK;
+    if (s->round != NULL && s->asked != NULL && (s->told != NULL || !is_shared)) return open_beams(s);
     return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a round of %lld texts", (long long)s->room);
 }
 
@@ -34,19 +48,22 @@ void generate_close_rounds(session *s)
     mega_free(s->round);
     mega_free(s->asked);
     mega_free(s->told);
+    if (s->beam != NULL) mega_free(s->beam[0].tokens);
+    mega_free(s->beam);
 }
 
 static mega_status encode_prompt(const session *s, const char *prompt, mega_ids *out)
 {
-    if (prompt[0] == '\0') { /* unconditional: the model starts a new document */
+    if (prompt[0] == '\0' || s->cfg->generate.add_bos) { /* unconditional: the model starts a new document */
         const int32_t eod = mega_tokenizer_eod(s->loaded.tokenizer);
         if (eod < 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "an empty prompt needs an end-of-document token, which %s has not",
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s needs an end-of-document token, which %s has not",
+                             prompt[0] == '\0' ? "an empty prompt" : "--add_BOS",
                              mega_tokenizer_type(s->loaded.tokenizer));
         MEGA_TRY(mega_ids_reserve(out, 1));
         out->id[out->count++] = eod;
-        return MEGA_OK;
     }
+    if (prompt[0] == '\0') return MEGA_OK;
     return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
 }
 
@@ -85,16 +102,26 @@ static mega_status take_prompt(const session *s, const char *prompt, sequence *q
     MEGA_TRY(encode_prompt(s, prompt, &q->ids));
     const int64_t most = most_new(s, q);
     if (most < 1) MEGA_TRY(refuse_prompt(s, q));
-    return mega_ids_reserve(&q->fresh, most < 1 ? 1 : most);
+    MEGA_TRY(mega_ids_reserve(&q->fresh, most < 1 ? 1 : most));
+    if (!s->cfg->generate.logprobs) return MEGA_OK;
+    q->logprobs = mega_calloc((size_t)(q->ids.count + (most < 1 ? 1 : most)), sizeof *q->logprobs);
+    return q->logprobs != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+}
+
+static void free_sequence(sequence *q)
+{
+    mega_ids_fini(&q->ids);
+    mega_ids_fini(&q->fresh);
+    mega_free(q->prompt);
+    mega_free(q->logprobs);
+    *q = (sequence){0};
 }
 
 static void check_prompt(session *s, const char *prompt)
 {
     sequence q = {0};
     mega_options_add_mistake(s->cfg->train.engine.options, take_prompt(s, prompt, &q));
-    mega_ids_fini(&q.ids);
-    mega_ids_fini(&q.fresh);
-    mega_free(q.prompt);
+    free_sequence(&q);
 }
 
 mega_status generate_check_prompts(session *s)
@@ -118,20 +145,29 @@ static mega_status read_round(session *s, generate_next *next, void *user, int64
 
 static void clear_round(session *s, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
-        sequence *q = &s->round[i];
-        mega_ids_fini(&q->ids);
-        mega_ids_fini(&q->fresh);
-        mega_free(q->prompt);
-        *q = (sequence){0};
+    for (int64_t i = 0; i < count; i++) free_sequence(&s->round[i]);
+}
+
+/* Searches the text of each prompt, one after the other. */
+static mega_status search_part(session *s, sequence *q, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int found = 0;
+        if (q[i].passed_over) continue;
+        MEGA_TRY(mega_generator_beams(s->generator, q[i].ids.id, q[i].ids.count, most_new(s, &q[i]), &s->beams, s->beam,
+                                      &found));
+        memcpy(q[i].fresh.id, s->beam[0].tokens, (size_t)s->beam[0].count * sizeof *q[i].fresh.id);
+        q[i].fresh.count = s->beam[0].count;
+        q[i].finished = s->beam[0].finished;
+        q[i].score = s->beam[0].score;
     }
+    return MEGA_OK;
 }
 
 /* Generates this rank's texts. If streamed, the first text is printed while it is generated. */
 static mega_status make_part(session *s, sequence *q, int count, bool streamed)
 {
-    generate_stream out = {
-        .tokenizer = s->loaded.tokenizer, .eod = mega_tokenizer_eod(s->loaded.tokenizer), .on = streamed};
+    generate_stream out = {.tokenizer = s->loaded.tokenizer, .session = s, .on = streamed};
     const uint64_t first = s->next_index + (uint64_t)(q - s->round);
     int asked = 0;
     for (int b = 0; b < count; b++) {
@@ -140,15 +176,16 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
                                               .prompt_count = q[b].ids.count,
                                               .max_new = most_new(s, &q[b]),
                                               .index = first + (uint64_t)b,
-                                              .tokens = q[b].fresh.id};
+                                              .tokens = q[b].fresh.id,
+                                              .logprobs = q[b].logprobs};
     }
     if (asked == 0) return MEGA_OK;
     if (streamed) {
         printf("%s", q[0].prompt);
         fflush(stdout);
     }
-    const mega_status st =
-        mega_generator_run(s->generator, s->asked, asked, &s->sampling, out.eod, generate_stream_token, &out);
+    s->rules.user = &out;
+    const mega_status st = mega_generator_run(s->generator, s->asked, asked, &s->rules);
     if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
     if (streamed && st != MEGA_OK) printf("\n");
     mega_buffer_fini(&out.pending);
@@ -167,7 +204,10 @@ static void tell(session *s, int64_t i)
     int32_t *to = s->told + i * s->told_width;
     to[TOLD_COUNT] = (int32_t)q->fresh.count;
     to[TOLD_FINISHED] = q->finished;
+    memcpy(to + TOLD_SCORE, &q->score, sizeof q->score);
     memcpy(to + TOLD_TOKENS, q->fresh.id, (size_t)q->fresh.count * sizeof *to);
+    to += TOLD_TOKENS + q->fresh.count;
+    if (q->logprobs != NULL) memcpy(to, q->logprobs, (size_t)(q->ids.count + q->fresh.count - 1) * sizeof *to);
 }
 
 static void rounds_hear(session *s, int64_t i)
@@ -176,7 +216,10 @@ static void rounds_hear(session *s, int64_t i)
     const int32_t *from = s->told + i * s->told_width;
     q->fresh.count = from[TOLD_COUNT];
     q->finished = from[TOLD_FINISHED] != 0;
+    memcpy(&q->score, from + TOLD_SCORE, sizeof q->score);
     memcpy(q->fresh.id, from + TOLD_TOKENS, (size_t)q->fresh.count * sizeof *from);
+    from += TOLD_TOKENS + q->fresh.count;
+    if (q->logprobs != NULL) memcpy(q->logprobs, from, (size_t)(q->ids.count + q->fresh.count - 1) * sizeof *from);
 }
 
 /* Sends the texts of each rank to all ranks. */
@@ -197,8 +240,11 @@ static mega_status run_round(session *s, int64_t count)
     const int64_t batch = s->cfg->generate.batch, first = dp_of(s)->rank * batch, left = count - first;
     const int64_t part = left <= 0 ? 0 : left < batch ? left : batch;
     /* The rank that generates the first text streams it. */
-    const bool is_streamed = count > 0 && (batch == 1 || count == 1) && !s->round[0].passed_over;
-    mega_status st = part == 0 ? MEGA_OK : make_part(s, s->round + first, (int)part, is_streamed && first == 0);
+    const bool searches = s->beams.width > 1;
+    const bool is_streamed = count > 0 && (batch == 1 || count == 1) && !s->round[0].passed_over && !searches;
+    mega_status st = MEGA_OK;
+    if (part > 0 && searches) st = search_part(s, s->round + first, (int)part);
+    if (part > 0 && !searches) st = make_part(s, s->round + first, (int)part, is_streamed && first == 0);
     MEGA_TRY(mega_cli_agree(s->world, st)); /* before ranks wait for the texts of a rank that failed */
     MEGA_TRY(exchange(s, count, first, part));
     for (int64_t i = 0; i < count && st == MEGA_OK; i++) {

@@ -81,21 +81,23 @@ static mega_status open_generator(session *s)
     if (o->batch > MEGA_CLI_MOST_BATCH)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--batch %lld: at most %d texts are made at the same time",
                          (long long)o->batch, MEGA_CLI_MOST_BATCH);
-    s->sampling = (mega_sampling){.greedy = o->greedy,
-                                  .temperature = o->temperature,
-                                  .top_k = o->top_k,
-                                  .top_p = o->top_p,
-                                  .seed = (uint32_t)s->cfg->train.engine.seed};
+    MEGA_TRY(generate_rules_make(s->cfg, &s->loaded, &s->ends, &s->rules));
+    s->rules.token = generate_stream_token;
+    if (o->return_logits != NULL) s->rules.logits = generate_stream_logits;
+    generate_beams_make(s->cfg, &s->rules, &s->ends, &s->beams);
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
-    const int64_t positions = s->loaded.model.shape.positions;
+    const int64_t positions = s->loaded.model.shape.positions, samples = o->num_beams > 1 ? o->num_beams : o->batch;
     const mega_pretrained_sizes sizes = {
         .mode = MEGA_GENERATE,
-        .samples = o->batch,
+        .samples = samples,
         .positions = positions,
-        .prefill = mega_generator_prefill(o->batch, positions, o->inference_batch_times_seqlen_threshold)};
+        .prefill = mega_generator_prefill(samples, positions, o->inference_batch_times_seqlen_threshold)};
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_conversation(s));
-    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab, .no_cache = o->recompute};
+    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
+                                      .no_cache = o->recompute,
+                                      .has_beams = o->num_beams > 1,
+                                      .tokenizer = s->loaded.tokenizer};
     MEGA_TRY(mega_generator_create(s->loaded.model.engine, &s->loaded.model.language, &g, &s->generator));
     return generate_open_rounds(s);
 }
@@ -104,11 +106,20 @@ static mega_status generate_finish(session *s)
 {
     const double seconds = mega_time_now() - s->started;
     MEGA_TRY(generate_output_close(&s->genfile, "JSON lines"));
+    if (s->logits != NULL) MEGA_TRY(generate_logits_finish(s->logits));
     if (s->next_index == 0)
         mega_warn("no prompt was read; give --prompt TEXT, a file that is not empty, or --num-samples N");
     mega_info("%lld new tokens, %.1f tokens/s", (long long)s->new_tokens,
               seconds > 0.0 ? (double)s->new_tokens / seconds : 0.0);
     return MEGA_OK;
+}
+
+static mega_status open_logits(session *s)
+{
+    const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
+    const char *path = s->cfg->generate.return_logits;
+    if (path == NULL || !is_first(s)) return MEGA_OK;
+    return generate_logits_open(&s->logits, path, known < vocab ? known : vocab);
 }
 
 static mega_status open_genfile(session *s)
@@ -143,9 +154,10 @@ static mega_status generate_run(session *s)
         return MEGA_OK;
     }
     MEGA_TRY(mega_cli_agree(s->world, open_genfile(s)));
+    MEGA_TRY(mega_cli_agree(s->world, open_logits(s)));
     s->started = mega_time_now();
     MEGA_TRY(run_mode(s));
-    return generate_finish(s);
+    return mega_cli_agree(s->world, generate_finish(s));
 }
 
 static mega_status generate_run_on(mega_world *world, mega_command_options *cfg)
@@ -154,6 +166,7 @@ static mega_status generate_run_on(mega_world *world, mega_command_options *cfg)
     const mega_status st = generate_run(&s);
     generate_output_keep(&s.genfile);
     generate_output_keep(&s.sample_file);
+    generate_logits_close(s.logits);
     generate_close_rounds(&s);
     mega_generator_destroy(s.generator);
     mega_loaded_close(&s.loaded);

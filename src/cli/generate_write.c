@@ -10,7 +10,9 @@
 bool generate_stream_token(void *user, int row, int32_t token)
 {
     generate_stream *s = user;
-    if (!s->on || row != 0 || token == s->eod) return true;
+    generate_logits *logits = s->session->logits;
+    if (logits != NULL) generate_logits_token(logits, s->session->asked[row].index, token);
+    if (!s->on || row != 0 || token == s->session->ends.stop) return true;
     s->status = mega_tokenizer_piece(s->tokenizer, token, &s->pending);
     s->on = s->status == MEGA_OK; /* on an error only the streaming ends: other ranks continue */
     if (!s->on) return true;
@@ -23,19 +25,24 @@ bool generate_stream_token(void *user, int row, int32_t token)
     return true;
 }
 
+void generate_stream_logits(void *user, int row, const float *logits, int64_t vocab)
+{
+    const generate_stream *s = user;
+    (void)row;
+    (void)vocab;
+    if (s->session->logits != NULL) generate_logits_row(s->session->logits, logits);
+}
+
 static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffer *out)
 {
-    const int64_t count = ids->count > 0 && ids->id[ids->count - 1] == mega_tokenizer_eod(s->loaded.tokenizer)
-                              ? ids->count - 1
-                              : ids->count;
+    const bool is_ended = ids->count > 0 && ids->id[ids->count - 1] == s->ends.stop;
+    const int64_t count = is_ended ? ids->count - 1 : ids->count;
     MEGA_TRY(mega_tokenizer_decode(s->loaded.tokenizer, ids->id, count, out));
     if (out->data == NULL) mega_buffer_puts(out, "");
     return mega_buffer_check(out, "generated text");
 }
 
-/* Appends text as valid UTF-8, which JSON requires: each invalid byte becomes U+FFFD. A sample may end inside a
- * character, and an untrained model produces arbitrary bytes. */
-static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
+mega_status generate_append_utf8(mega_buffer *out, const char *text, size_t bytes)
 {
     while (bytes > 0) {
         const size_t valid = mega_utf8_valid_bytes(text, bytes);
@@ -48,24 +55,48 @@ static mega_status append_utf8(mega_buffer *out, const char *text, size_t bytes)
     return mega_buffer_check(out, "generated text");
 }
 
-/* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}. */
+static mega_status put_tokens(mega_buffer *line, const sequence *q)
+{
+    const int64_t all = q->ids.count + q->fresh.count;
+    mega_buffer_puts(line, ",\"tokens\":[");
+    for (int64_t i = 0; i < all; i++)
+        mega_buffer_printf(line, "%s%d", i > 0 ? "," : "",
+                           i < q->ids.count ? q->ids.id[i] : q->fresh.id[i - q->ids.count]);
+    mega_buffer_puts(line, "],\"logprobs\":[");
+    for (int64_t i = 0; i + 1 < all; i++) {
+        if (i > 0) mega_buffer_puts(line, ",");
+        mega_buffer_json_float(line, q->logprobs[i]);
+    }
+    mega_buffer_puts(line, "]");
+    return mega_buffer_check(line, "a line of --genfile");
+}
+
+/* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}, the last member at the
+ * end (base/output.c looks for it). */
 static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text)
 {
     if (s->genfile.writer == NULL) return MEGA_OK;
-    mega_buffer whole = {0};
-    mega_status st = append_utf8(&whole, q->prompt, strlen(q->prompt));
-    if (st == MEGA_OK) st = append_utf8(&whole, text->data, text->size);
-    json_t *row = st != MEGA_OK
-                      ? NULL
-                      : json_pack("{s:s%, s:I, s:b}", "text", whole.size > 0 ? whole.data : "", whole.size, "length",
-                                  (json_int_t)(q->ids.count + q->fresh.count), "finished", q->finished);
-    char *object = row == NULL ? NULL : mega_json_dump(row, JSON_COMPACT);
-    char *line = object == NULL ? NULL : mega_format("%s\n", object);
-    if (st == MEGA_OK && line == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
-    if (st == MEGA_OK) st = generate_output_write(&s->genfile, line);
-    mega_free(line);
-    free(object);
-    json_decref(row);
+    mega_buffer whole = {0}, line = {0};
+    mega_status st = generate_append_utf8(&whole, q->prompt, strlen(q->prompt));
+    if (st == MEGA_OK) st = generate_append_utf8(&whole, text->data, text->size);
+    json_t *string = st != MEGA_OK ? NULL : json_stringn(whole.size > 0 ? whole.data : "", whole.size);
+    char *quoted = string == NULL ? NULL : mega_json_dump(string, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (st == MEGA_OK && quoted == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
+    if (st == MEGA_OK) {
+        mega_buffer_printf(&line, "{\"text\":%s,\"length\":%lld", quoted, (long long)(q->ids.count + q->fresh.count));
+        if (q->logprobs != NULL && !q->passed_over) st = put_tokens(&line, q);
+        if (s->beams.width > 1 && !q->passed_over) {
+            mega_buffer_puts(&line, ",\"score\":");
+            mega_buffer_json_double(&line, q->score);
+        }
+        mega_buffer_printf(&line, ",\"finished\":%s}\n", q->finished ? "true" : "false");
+    }
+    if (st == MEGA_OK) st = mega_buffer_check(&line, "a line of --genfile");
+    if (st == MEGA_OK) st = generate_output_write(&s->genfile, line.data);
+    free(quoted);
+    json_decref(string);
+    mega_buffer_fini(&line);
     mega_buffer_fini(&whole);
     return st;
 }

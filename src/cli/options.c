@@ -1,4 +1,5 @@
 /* The options of single commands. */
+#include "loaded.h"
 #include "options_impl.h"
 
 // clang-format off
@@ -44,12 +45,29 @@ static const mega_option_row generate_rows[] = {
     {MEGA_OPTION(mega_generate_options, "sample-input-file", sample_input_file, MEGA_OPTION_STRING), .help = "file with one prompt a line"},
     {MEGA_OPTION(mega_generate_options, "sample-output-file", sample_output_file, MEGA_OPTION_STRING), .help = "where its answers go; the input's name with .out when not given"},
     {MEGA_OPTION(mega_generate_options, "num-samples", num_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "number of texts to generate without a prompt"},
-    {MEGA_OPTION(mega_generate_options, "genfile", genfile, MEGA_OPTION_STRING), .help = "JSON lines with text, length, finished"},
+    {MEGA_OPTION(mega_generate_options, "genfile", genfile, MEGA_OPTION_STRING), .help = "JSON lines with text, length, finished; with --logprobs also tokens and logprobs, with beams also score"},
     {MEGA_OPTION(mega_generate_options, "out-seq-length", out_seq_length, MEGA_OPTION_INT), .fallback = "1024", .range = MEGA_RANGE_POSITIVE, .help = "new tokens at most"},
     {MEGA_OPTION(mega_generate_options, "temperature", temperature, MEGA_OPTION_FLOAT), .fallback = "1.0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "divides the logits"},
     {MEGA_OPTION(mega_generate_options, "greedy", greedy, MEGA_OPTION_FLAG), .help = "take the most probable token"},
     {MEGA_OPTION(mega_generate_options, "top_p", top_p, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_TOP_P, .help = "draw from the most probable tokens that have this probability together; 0 is off"},
     {MEGA_OPTION(mega_generate_options, "top_k", top_k, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "number of most probable tokens to draw from; 0 is off (--top_k 0 --top_p 0, both given, is --greedy)"},
+    {MEGA_OPTION(mega_generate_options, "top_p_decay", top_p_decay, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_FRACTION, .help = "--top_p is multiplied by it after each token of a text; 0 is off"},
+    {MEGA_OPTION(mega_generate_options, "top_p_bound", top_p_bound, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_FRACTION, .help = "--top_p does not decay below it"},
+    {MEGA_OPTION(mega_generate_options, "min_p", min_p, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_FRACTION, .help = "drop tokens less probable than this part of the most probable one; 0 is off"},
+    {MEGA_OPTION(mega_generate_options, "repetition_penalty", repetition_penalty, MEGA_OPTION_FLOAT), .fallback = "1.0", .range = MEGA_RANGE_POSITIVE, .help = "logits of tokens that the text contains are divided by it if positive, else multiplied; 1 is off"},
+    {MEGA_OPTION(mega_generate_options, "add_BOS", add_bos, MEGA_OPTION_FLAG), .help = "begin each prompt with the end-of-document id, which Megatron uses as the first id of a text"},
+    {MEGA_OPTION(mega_generate_options, "stop", stop, MEGA_OPTION_APPEND), .help = "text that ends a generated text, which includes it; may be given several times"},
+    {MEGA_OPTION(mega_generate_options, "stop_token", stop_token, MEGA_OPTION_INT), .fallback = "-1", .help = "id that ends a text; -1 is the end of document"},
+    {MEGA_OPTION(mega_generate_options, "stop_on_eol", stop_on_eol, MEGA_OPTION_FLAG), .help = "a token of one or two line ends ends a text"},
+    {MEGA_OPTION(mega_generate_options, "stop_on_double_eol", stop_on_double_eol, MEGA_OPTION_FLAG), .help = "two line ends, as one token or two, end a text"},
+    {MEGA_OPTION(mega_generate_options, "prevent_newline_after_colon", prevent_newline_after_colon, MEGA_OPTION_FLAG), .help = "the token of a line end does not follow that of a colon"},
+    {MEGA_OPTION(mega_generate_options, "logprobs", logprobs, MEGA_OPTION_FLAG), .help = "write to --genfile the ids of each text, and the logarithm of the probability of each after the first; prompts are then read one token at a time"},
+    {MEGA_OPTION(mega_generate_options, "num_beams", num_beams, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .most = MEGA_CLI_MOST_BATCH, .help = "open beams of a beam search, which finds the text with the best score; 1: none"},
+    {ALIAS("beam_width", MEGA_OPTION_INT, "num_beams")},
+    {MEGA_OPTION(mega_generate_options, "length_penalty", length_penalty, MEGA_OPTION_FLOAT), .fallback = "1.0", .help = "the score of a text is the sum of the logarithms of its probabilities, divided by its number of new tokens to this power"},
+    {MEGA_OPTION(mega_generate_options, "beam_rules", beam_rules, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|transformers", .help = "whose rules end a search, and what happens to texts that reach the greatest length"},
+    {MEGA_OPTION(mega_generate_options, "early_stopping", early_stopping, MEGA_OPTION_CHOICE), .fallback = "false", .choices = "false|true|never", .help = "with --beam-rules transformers: true ends a search once as many texts as beams have ended; never goes on while a longer text could be better"},
+    {MEGA_OPTION(mega_generate_options, "return_logits", return_logits, MEGA_OPTION_STRING), .help = "FILE.npy or FILE.safetensors for the logits of each new token, float32 [tokens, vocabulary] in the order of the texts"},
     {MEGA_OPTION(mega_generate_options, "recompute", recompute, MEGA_OPTION_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
     {MEGA_OPTION(mega_generate_options, "batch", batch, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "texts made at the same time"},
     {MEGA_OPTION(mega_generate_options, "inference-batch-times-seqlen-threshold", inference_batch_times_seqlen_threshold, MEGA_OPTION_INT), .fallback = "512", .range = MEGA_RANGE_POSITIVE, .help = "largest number of tokens of a batch that is read from the prompts at a time (64 of one text); pipeline stages work on several such pieces at once"},

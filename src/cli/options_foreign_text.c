@@ -1,10 +1,14 @@
 /* Option names of other programs for data, tokenizers and generation (see options_foreign.c). */
 #include "options_impl.h"
 
-#define DATA_FIRST    "megalith preprocess_data makes a data set of text; give its prefix as --data-path"
-#define NO_HUB        "nothing is downloaded or uploaded; a checkpoint is a folder that Hugging Face's tools read"
-#define MADE_BEFORE   "the program of a step is made before the first one in any case"
-#define BEAMS         "beam search is not implemented; tokens are drawn, or taken by --greedy"
+#define DATA_FIRST  "megalith preprocess_data makes a data set of text; give its prefix as --data-path"
+#define NO_HUB      "nothing is downloaded or uploaded; a checkpoint is a folder that Hugging Face's tools read"
+#define MADE_BEFORE "the program of a step is made before the first one in any case"
+#define SAMPLING                                                                                              \
+    "of the rules for drawing tokens, --temperature, --top_k, --top_p, --min_p and --repetition_penalty are " \
+    "implemented; leave it out"
+#define RETURNED      "texts are returned, with --logprobs their probabilities and with --return-logits FILE.npy the logits"
+#define BEAMS         "groups of beams are not implemented; --num-beams N searches with one group"
 #define DRAWN_ONE     "tokens are drawn one after the other, by the model itself; leave it out"
 #define PIPELINE_TOOL "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
 
@@ -108,24 +112,16 @@ static const mega_option_row foreign_generation_rows[] = {
     {LATER("length", MEGA_OPTION_INT, NULL, "use --out-seq-length N, new tokens")},
     {LATER("min_length", MEGA_OPTION_INT, "0", "a text ends where the model ends it; leave it out")},
     {LATER("min_new_tokens", MEGA_OPTION_INT, "0", "a text ends where the model ends it; leave it out")},
-    {LATER("beam_width", MEGA_OPTION_INT, "1", BEAMS)},
-    {LATER("num_beams", MEGA_OPTION_INT, "1", BEAMS)},
     {LATER("num_beam_groups", MEGA_OPTION_INT, "1", BEAMS)},
-    {LATER("length_penalty", MEGA_OPTION_FLOAT, "1", BEAMS)},
-    {LATER("early_stopping", MEGA_OPTION_BOOL, NULL, BEAMS)},
     {LATER("diversity_penalty", MEGA_OPTION_FLOAT, "0", BEAMS)},
-    {LATER("repetition_penalty", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("encoder_repetition_penalty", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("typical_p", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("no_repeat_ngram_size", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("presence_penalty", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("frequency_penalty", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("min_p", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("epsilon_cutoff", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("eta_cutoff", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("top_p_decay", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("top_p_bound", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
-    {LATER("penalty_alpha", MEGA_OPTION_FLOAT, "0", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("encoder_repetition_penalty", MEGA_OPTION_FLOAT, "1", SAMPLING)},
+    {LATER("typical_p", MEGA_OPTION_FLOAT, "1", SAMPLING)},
+    {LATER("no_repeat_ngram_size", MEGA_OPTION_FLOAT, "0", SAMPLING)},
+    {LATER("presence_penalty", MEGA_OPTION_FLOAT, "0", SAMPLING)},
+    {LATER("frequency_penalty", MEGA_OPTION_FLOAT, "0", SAMPLING)},
+    {LATER("epsilon_cutoff", MEGA_OPTION_FLOAT, "0", SAMPLING)},
+    {LATER("eta_cutoff", MEGA_OPTION_FLOAT, "0", SAMPLING)},
+    {LATER("penalty_alpha", MEGA_OPTION_FLOAT, "0", SAMPLING)},
     {BY_VALUE("do_sample", MEGA_OPTION_BOOL, "True:|true:|1:|False:greedy=1|false:greedy=1|0:greedy=1", "tokens are drawn; False is --greedy")},
     {LATER("num_return_sequences", MEGA_OPTION_INT, "1", "give the prompt as often: --prompt TEXT --prompt TEXT")},
     {ALIAS("prompts", MEGA_OPTION_APPEND, "prompt")},
@@ -138,21 +134,13 @@ static const mega_option_row foreign_generation_rows[] = {
     {ALIAS("random_seed", MEGA_OPTION_INT, "seed")},
     {ALIAS("max_batch_size", MEGA_OPTION_INT, "batch")},
     {ALIAS("generation_batch_size", MEGA_OPTION_INT, "batch")},
-    {LATER("add_BOS", MEGA_OPTION_FLAG, NULL, "the prompt is taken as it is; begin it with <|endoftext|>")},
-    {LATER("return_logits", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("return_log_probs", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("return_logprobs", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("logprobs", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("output_scores", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
+    {ALIAS("return_log_probs", MEGA_OPTION_BOOL, "logprobs")},
+    {ALIAS("return_logprobs", MEGA_OPTION_BOOL, "logprobs")},
+    {LATER("output_scores", MEGA_OPTION_BOOL, NULL, RETURNED)},
     {LATER("echo", MEGA_OPTION_BOOL, "true|True|1", "texts begin with their prompt, on standard output and in --genfile; leave it out (--sample-output-file keeps both apart)")},
-    {LATER("stop_on_eol", MEGA_OPTION_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("stop_on_double_eol", MEGA_OPTION_BOOL, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("prevent_newline_after_colon", MEGA_OPTION_BOOL, NULL, "every token may be drawn; leave it out")},
-    {LATER("stop_token", MEGA_OPTION_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("stop", MEGA_OPTION_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("eos_token_id", MEGA_OPTION_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
+    {ALIAS("eos_token_id", MEGA_OPTION_INT, "stop_token")},
     {LATER("forced_eos_token_id", MEGA_OPTION_STRING, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("bos_token_id", MEGA_OPTION_STRING, NULL, "the prompt is taken as it is; begin it with <|endoftext|>")},
+    {LATER("bos_token_id", MEGA_OPTION_STRING, NULL, "--add_BOS begins each prompt with the end-of-document id")},
     {LATER("bad_words_ids", MEGA_OPTION_STRING, NULL, "every token may be drawn; leave it out")},
     {IDLE("pad_token_id", MEGA_OPTION_INT, NULL, "nothing is padded")},
     {BY_VALUE("use_cache", MEGA_OPTION_BOOL, "True:|true:|1:|False:recompute=1|false:recompute=1|0:recompute=1", "False is --recompute")},
@@ -162,10 +150,10 @@ static const mega_option_row foreign_generation_rows[] = {
     {LATER("host", MEGA_OPTION_STRING, NULL, "there is no server; --interactive reads prompts from standard input")},
     {LATER("server", MEGA_OPTION_STRING, NULL, "there is no server; --interactive reads prompts from standard input")},
     {LATER("max_time", MEGA_OPTION_FLOAT, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("stop_strings", MEGA_OPTION_LIST, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("stop_words", MEGA_OPTION_LIST, NULL, "a text ends at the end of document or at --out-seq-length")},
+    {ALIAS("stop_strings", MEGA_OPTION_APPEND, "stop")},
+    {ALIAS("stop_words", MEGA_OPTION_APPEND, "stop")},
     {IDLE("termination_id", MEGA_OPTION_INT, NULL, "a text ends at the end of document or at --out-seq-length")},
-    {LATER("forced_bos_token_id", MEGA_OPTION_INT, NULL, "the prompt is taken as it is; begin it with <|endoftext|>")},
+    {LATER("forced_bos_token_id", MEGA_OPTION_INT, NULL, "--add_BOS begins each prompt with the end-of-document id")},
     {IDLE("cache_implementation", MEGA_OPTION_STRING, NULL, "keys and values are kept in memory that is planned before")},
     {IDLE("remove_invalid_values", MEGA_OPTION_BOOL, NULL, "logits that are not finite end the run")},
     {IDLE("renormalize_logits", MEGA_OPTION_BOOL, NULL, "probabilities add up to 1 in any case")},
@@ -173,14 +161,14 @@ static const mega_option_row foreign_generation_rows[] = {
     {LATER("begin_suppress_tokens", MEGA_OPTION_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("sequence_bias", MEGA_OPTION_LIST, NULL, "every token may be drawn; leave it out")},
     {LATER("token_healing", MEGA_OPTION_BOOL, NULL, "the prompt is taken as it is")},
-    {LATER("guidance_scale", MEGA_OPTION_FLOAT, "1", "only --temperature, --top_k and --top_p are implemented; leave it out")},
+    {LATER("guidance_scale", MEGA_OPTION_FLOAT, "1", SAMPLING)},
     {LATER("watermarking_config", MEGA_OPTION_STRING, NULL, "texts are not marked; leave it out")},
-    {LATER("output_attentions", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("output_hidden_states", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("output_logits", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("return_dict_in_generate", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("return_segments", MEGA_OPTION_BOOL, NULL, "text alone is returned; megalith tasks measures losses")},
-    {LATER("top_n_tokens", MEGA_OPTION_INT, "0", "text alone is returned; megalith tasks measures losses")},
+    {LATER("output_attentions", MEGA_OPTION_BOOL, NULL, RETURNED)},
+    {LATER("output_hidden_states", MEGA_OPTION_BOOL, NULL, RETURNED)},
+    {LATER("output_logits", MEGA_OPTION_BOOL, NULL, "use --return-logits FILE.npy")},
+    {LATER("return_dict_in_generate", MEGA_OPTION_BOOL, NULL, RETURNED)},
+    {LATER("return_segments", MEGA_OPTION_BOOL, NULL, RETURNED)},
+    {LATER("top_n_tokens", MEGA_OPTION_INT, "0", RETURNED)},
     {LATER("num_assistant_tokens", MEGA_OPTION_INT, NULL, DRAWN_ONE)},
     {LATER("assistant_early_exit", MEGA_OPTION_INT, NULL, DRAWN_ONE)},
     {ALIAS("k", MEGA_OPTION_INT, "top_k")},

@@ -116,6 +116,76 @@ static void rule_generation(mega_command_options *cfg)
                              mega_options_origin(cfg->train.engine.options, "temperature"));
 }
 
+static bool has_ending(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+/* Options that say how tokens are drawn, or what is written about them. */
+static void rule_drawing(mega_command_options *cfg)
+{
+    const mega_generate_options *g = &cfg->generate;
+    mega_options *o = cfg->train.engine.options;
+    const char *file = g->return_logits;
+    if (g->top_p_decay > 0 && g->top_p == 0)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --top_p P, the probability that decays",
+                             mega_options_origin(o, "top_p_decay"));
+    if (g->top_p_bound > g->top_p)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: --top_p does not decay below it, so it is at most --top_p (%g)",
+                             mega_options_origin(o, "top_p_bound"), g->top_p);
+    if (g->logprobs && g->genfile == NULL)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --genfile FILE, where they are written",
+                             mega_options_origin(o, "logprobs"));
+    if (file != NULL && !has_ending(file, ".npy") && !has_ending(file, ".safetensors"))
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy or .safetensors",
+                             mega_options_origin(o, "return_logits"));
+    if (file != NULL && cfg->train.engine.data_parallel_size > 1)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "%s: %lld data-parallel ranks were started, and the logits of one copy of the model are "
+                             "written; start only its %lld ranks",
+                             mega_options_origin(o, "return_logits"), (long long)cfg->train.engine.data_parallel_size,
+                             (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
+}
+
+/* Options that a beam search does not follow. */
+static void rule_beams(mega_command_options *cfg)
+{
+    const mega_generate_options *g = &cfg->generate;
+    mega_options *o = cfg->train.engine.options;
+    const struct {
+        const char *dest;
+        bool on;
+    } rows[] = {{"batch", g->batch > 1},
+                {"repetition_penalty", g->repetition_penalty != 1},
+                {"stop", g->stop.count > 0},
+                {"stop_on_eol", g->stop_on_eol},
+                {"stop_on_double_eol", g->stop_on_double_eol},
+                {"logprobs", g->logprobs},
+                {"return_logits", g->return_logits != NULL}},
+      idle[] = {{"temperature", g->temperature != 1},
+                {"top_k", g->top_k > 1},
+                {"top_p", g->top_p != 0},
+                {"min_p", g->min_p != 0}};
+    if (g->num_beams == 1) {
+        if (g->beam_rules == 0 && g->early_stopping != 0)
+            mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --num-beams N --beam-rules transformers",
+                                 mega_options_origin(o, "early_stopping"));
+        return;
+    }
+    for (size_t i = 0; i < MEGA_COUNT(rows); i++)
+        if (rows[i].on)
+            mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
+                                 "%s: a beam search (%s) does not follow it; leave one of them out",
+                                 mega_options_origin(o, rows[i].dest), mega_options_origin(o, "num_beams"));
+    if (g->beam_rules == 0 && g->early_stopping != 0)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --beam-rules transformers",
+                             mega_options_origin(o, "early_stopping"));
+    for (size_t i = 0; i < MEGA_COUNT(idle); i++)
+        if (idle[i].on)
+            mega_warn("%s has no effect beside --num-beams: nothing is drawn", mega_options_origin(o, idle[i].dest));
+}
+
 static void rule_greedy(mega_command_options *cfg)
 {
     const struct {
@@ -123,7 +193,8 @@ static void rule_greedy(mega_command_options *cfg)
         bool draws; /* differs from the value that has no effect */
     } idle[] = {{"temperature", cfg->generate.temperature != 1},
                 {"top_k", cfg->generate.top_k != 0},
-                {"top_p", cfg->generate.top_p != 0}};
+                {"top_p", cfg->generate.top_p != 0},
+                {"min_p", cfg->generate.min_p != 0}};
     for (size_t i = 0; cfg->generate.greedy && i < MEGA_COUNT(idle); i++)
         if (idle[i].draws && mega_options_is_given(cfg->train.engine.options, idle[i].dest))
             mega_warn("%s has no effect beside --greedy", mega_options_origin(cfg->train.engine.options, idle[i].dest));
@@ -167,9 +238,10 @@ static void rules_check_outputs(mega_command_options *cfg)
         bool read;
     } file[] = {{"sample_input_file", cfg->generate.sample_input_file, true},
                 {"sample_output_file", cfg->generate.sample_output_file, false},
-                {"genfile", cfg->generate.genfile, false}};
-    for (size_t a = 0; a < 3; a++) {
-        for (size_t b = a + 1; b < 3; b++) {
+                {"genfile", cfg->generate.genfile, false},
+                {"return_logits", cfg->generate.return_logits, false}};
+    for (size_t a = 0; a < MEGA_COUNT(file); a++) {
+        for (size_t b = a + 1; b < MEGA_COUNT(file); b++) {
             if (file[a].path == NULL || file[b].path == NULL || !mega_file_same(file[a].path, file[b].path)) continue;
             mega_options_problem(
                 cfg->train.engine.options, MEGA_ERR_USAGE, "%s and %s are the same file, which %s; give another name",
@@ -249,6 +321,7 @@ static void rule_outputs(mega_command_options *cfg)
     mega_train_check_in_folder(&cfg->train, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
     mega_train_check_in_folder(&cfg->train, "sample-output-file", cfg->generate.sample_output_file,
                                MEGA_OUTPUT_SAMPLES);
+    mega_train_check_in_folder(&cfg->train, "return-logits", cfg->generate.return_logits, MEGA_OUTPUT_LOGITS);
     if (!replaces_metrics(cfg, "svg", cfg->plot.svg, "drawing", "svg"))
         mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
     mega_train_check_output(&cfg->train, "output", cfg->train_tokenizer.output, MEGA_OUTPUT_TOKENIZER);
@@ -311,6 +384,8 @@ static const rule_row rules[] = {
     {FOR_TRAIN_TOKENIZER, false, .command = rule_tokenizer_training},
     {FOR_PREPROCESS, false, .command = rule_preprocessing},
     {FOR_GENERATE, false, .command = rule_generation},
+    {FOR_GENERATE, false, .command = rule_drawing},
+    {FOR_GENERATE, false, .command = rule_beams},
     {FOR_GENERATE, false, .command = rule_greedy},
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_PLOT, false, .command = rule_plot},

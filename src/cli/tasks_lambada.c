@@ -54,8 +54,8 @@ static mega_status measure(lambada *t, const mega_ids *ids, int64_t context)
     mega_ids made = {0};
     MEGA_TRY(mega_ids_reserve(&made, label));
     mega_generation g = {.prompt = ids->id + context - kept, .prompt_count = kept, .max_new = label, .tokens = made.id};
-    const mega_sampling greedy = {.greedy = true};
-    const mega_status st = mega_generator_run(t->generator, &g, 1, &greedy, -1, NULL, NULL);
+    const mega_generation_rules greedy = {.sampling.greedy = true};
+    const mega_status st = mega_generator_run(t->generator, &g, 1, &greedy);
     if (st == MEGA_OK && memcmp(made.id, ids->id + context, (size_t)label * sizeof *made.id) == 0) t->correct++;
     mega_ids_fini(&made);
     return st;

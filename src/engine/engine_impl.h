@@ -92,6 +92,7 @@ typedef struct engine_runs {
     engine_stage stage[ENGINE_KINDS]; /* for ENGINE_PREFILL and ENGINE_DECODE */
     mega_batch *batch[ENGINE_KINDS];  /* for ENGINE_PREFILL and ENGINE_DECODE */
     int32_t *filled;                  /* [micro_batch] filled positions of each sample's cache; NULL: no cache */
+    char *space;                      /* one position of a cache of all samples, while caches are moved */
     mega_error_record failed;         /* first error of this rank since the last wait */
 } engine_runs;
 
@@ -317,5 +318,6 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
 /* run.c. Prepares the programs that mega_engine_run runs, once the programs are allocated. */
 mega_status engine_open_runs(mega_engine *e);
 void engine_close_runs(mega_engine *e);
+mega_status engine_open_caches(mega_engine *e); /* caches.c; run.c closes them */
 
 #endif

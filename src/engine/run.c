@@ -26,7 +26,7 @@ mega_status engine_open_runs(mega_engine *e)
         for (int c = 0; c < e->chunks; c++)
             mega_program_step(engine_program_of(&e->chunk[c], k))->kv_length = r->filled;
     }
-    return MEGA_OK;
+    return engine_open_caches(e);
 }
 
 void engine_close_runs(mega_engine *e)
@@ -36,6 +36,7 @@ void engine_close_runs(mega_engine *e)
         mega_batch_destroy(e->runs.batch[k]);
     }
     mega_free(e->runs.filled);
+    mega_free(e->runs.space);
 }
 
 /* ---- checks ---- */

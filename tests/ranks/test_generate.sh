@@ -59,6 +59,9 @@ same batch "$all tp2pp2dp2 pp2tp2i" --prompt "line 1" --prompt "line 22 of a" --
 same again "pp2 dp2 pp2i" --prompt "line 1" --greedy --recompute
 same free "tp2dp2 pp2dp2" --num-samples 5 --batch 2 --top_p 0.9
 same pieces "pp2 pp2i" --prompt "$long" --prompt "line" --batch 2 --inference-batch-times-seqlen-threshold 32
+same beams "tp2pp2 pp2i dp2" --prompt "line 1" --prompt "$long" --num-beams 5 --length-penalty 1.5
+same "beams to the end" "pp2dp2" --prompt "line 2" --num-beams 3 --beam-rules transformers --early-stopping never
+same rules "tp2 pp2i" --prompt "line 1" --prompt "$long" --batch 2 --top_p 0.9 --top_p_decay 0.9 --repetition_penalty 1.2 --min_p 0.01 --stop xt
 same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
 same conversation "tp2 pp2" --interactive
@@ -100,6 +103,20 @@ for task in "LM_LOSS text.txt tp2 dp2 pp2 tp2pp2 pp2dp2 pp2i" "WIKITEXT103 text.
         [ "$(figures one.txt)" = "$(figures many.txt)" ] || fail "$name, $layout: $(figures one.txt) became $(figures many.txt)"
     done
 done
+# Log-probabilities and logits reach the first rank from the last stage.
+"$MEGALITH" generate_samples_gpt --load model --out-seq-length 6 --prompt "line 1" --prompt "of a" --batch 2 --logprobs --genfile one.json --overwrite \
+    --return-logits one.npy >one.txt 2>&1 || fail "logits: $(cat one.txt)"
+for layout in tp2 pp2 pp2i; do
+    on "$layout" generate_samples_gpt --load model --out-seq-length 6 --prompt "line 1" --prompt "of a" --batch 2 --logprobs --genfile many.json --overwrite \
+        --return-logits "$layout.npy" >many.txt 2>&1 <input || fail "logits, $layout: $(cat many.txt)"
+    [ "$(stat -c %s one.npy)" = "$(stat -c %s "$layout.npy")" ] && [ "$(cut -d '[' -f 1,2 one.json)" = "$(cut -d '[' -f 1,2 many.json)" ] ||
+        fail "logits, $layout: $(cat many.json)"
+done
+for layout in pp2 pp2i; do cmp -s one.npy $layout.npy && cmp -s one.json many.json || fail "logits, $layout: other numbers"; done
+on dp2 generate_samples_gpt --load model --out-seq-length 6 --prompt "line 1" --prompt "of a" --logprobs --genfile many.json --overwrite >many.txt 2>&1 <input ||
+    fail "log-probabilities, dp2: $(cat many.txt)"
+"$MEGALITH" generate_samples_gpt --load model --out-seq-length 6 --prompt "line 1" --prompt "of a" --logprobs --genfile one.json --overwrite >one.txt 2>&1 || fail "$(cat one.txt)"
+cmp -s one.json many.json || fail "log-probabilities, dp2: $(diff one.json many.json)"
 ranks 2 "$MEGALITH" tasks --task LM_LOSS --load model --valid-data text.txt --seq-length 32 --tensor-model-parallel-size 2 --sequence-parallel >many.txt 2>&1 <input ||
     fail "evaluation under sequence parallelism: $(cat many.txt)"
 "$MEGALITH" tasks --task LM_LOSS --load model --valid-data text.txt --seq-length 32 >one.txt 2>&1

@@ -56,7 +56,7 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
         const int32_t prompt = VOCAB - 1 - i; /* a prompt may contain any id of the model */
         mega_generation text = {
             .prompt = &prompt, .prompt_count = 1, .max_new = NEW, .index = (uint64_t)i, .tokens = tokens};
-        must(mega_generator_run(g, &text, 1, sampling, -1, NULL, NULL));
+        must(mega_generator_run(g, &text, 1, &(mega_generation_rules){.sampling = *sampling}));
         assert_int_equal(text.count, NEW);
         for (int t = 0; t < NEW; t++) most = tokens[t] > most ? tokens[t] : most;
     }
@@ -105,12 +105,13 @@ static void a_signal_stops_behind_the_token(void **state)
     model_open(&m, team);
     const mega_generator_options o = {.no_cache = false};
     must(mega_generator_create(m.engine, &m.language, &o, &g));
-    const mega_sampling greedy = {.greedy = true};
+    const mega_generation_rules greedy = {.sampling.greedy = true};
+    const mega_generation_rules stopped = {.sampling.greedy = true, .token = stop_at_third, .user = &told};
     mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
-    assert_int_equal(mega_generator_run(g, &text, 1, &greedy, -1, stop_at_third, &told), MEGA_ERR_INTERRUPTED);
+    assert_int_equal(mega_generator_run(g, &text, 1, &stopped), MEGA_ERR_INTERRUPTED);
     assert_int_equal(text.count, 3);
     stop = 0;
-    must(mega_generator_run(g, &text, 1, &greedy, -1, NULL, NULL));
+    must(mega_generator_run(g, &text, 1, &greedy));
     assert_int_equal(text.count, NEW);
     mega_generator_destroy(g);
     model_close(&m);

@@ -16,6 +16,7 @@ typedef enum mega_output_kind {
     MEGA_OUTPUT_TRACE,    /* --profile-trace */
     MEGA_OUTPUT_TEXTS,    /* --genfile */
     MEGA_OUTPUT_SAMPLES,  /* --sample-output-file */
+    MEGA_OUTPUT_LOGITS,   /* --return-logits; a .npy file has no place for a mark, so it is never recognised */
     MEGA_OUTPUT_INDEX,    /* .idx of preprocess_data, data merge, and of Megatron */
     MEGA_OUTPUT_ABOUT,    /* what a training writes about itself beside --metrics-file */
     MEGA_OUTPUT_REPORT,   /* HTML of megalith report */
@@ -31,6 +32,7 @@ typedef enum mega_output_kind {
 #define MEGA_OUTPUT_REPORT_MARK   "<meta name=\"generator\" content=\"megalith report\">"
 #define MEGA_OUTPUT_FLOPS_MARK \
     "-------------------------- DeepSpeed Flops Profiler --------------------------\nProfile Summary at step "
+#define MEGA_OUTPUT_LOGITS_KEY "megalith_logits" /* in the metadata of a safetensors file */
 #define MEGA_OUTPUT_TRACE_MARK "\"otherData\":{\"writer\":\"megalith\"}"
 
 /* Returns whether writing to this path destroys nothing but an earlier output of this kind: the path is missing, an

@@ -63,6 +63,16 @@ typedef struct mega_generate_options {
     /* maximum number of prompt tokens of a batch that one pass reads */
     int64_t inference_batch_times_seqlen_threshold;
     bool interactive; /* read prompts from standard input even if it is not a terminal */
+    double top_p_decay, top_p_bound, min_p, repetition_penalty;
+    bool add_bos;
+    mega_list stop;     /* texts that end a text */
+    int64_t stop_token; /* -1: end of document */
+    bool stop_on_eol, stop_on_double_eol, prevent_newline_after_colon;
+    bool logprobs;             /* in genfile */
+    const char *return_logits; /* .npy or .safetensors */
+    int64_t num_beams;         /* 1: no beam search */
+    double length_penalty;
+    int beam_rules, early_stopping; /* as mega_beam_rules, mega_early_stopping (generator.h) */
 } mega_generate_options;
 
 typedef struct mega_tasks_options {

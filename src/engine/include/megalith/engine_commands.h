@@ -101,6 +101,13 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e);
  * would wait for each other. */
 mega_status mega_engine_compare_ranks(const mega_engine *e);
 
+/* ---- generation ---- */
+
+/* Local, between mega_engine_wait and the next mega_engine_run. Replaces the keys and values of each sample b by those
+ * that sample source[b] had before the call, source [micro_batch], at positions first … end - 1 of the sequences. Nothing
+ * is allocated. Returns MEGA_ERR_USAGE if the engine does not generate or a number is out of range. */
+mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end);
+
 /* ---- evaluation by the batch ---- */
 
 /* Returns the batch for an evaluation: `rows` samples of this rank, a multiple of the micro-batch and at most the

@@ -1,0 +1,90 @@
+/* Gives each sample of a generation the key-value cache of another one, as a beam search needs. */
+#include "engine_impl.h"
+#include "megalith/memory.h"
+
+#include <string.h>
+
+/* A cache of one chunk: [samples, positions, bytes of a position]. */
+typedef struct cache {
+    char *data;
+    int64_t positions;
+    size_t bytes;
+} cache;
+
+static bool cache_of(const mega_engine *e, mega_program *p, int number, cache *out, bool *is_cache)
+{
+    mega_program_named t;
+    if (!mega_program_named_get(p, number, &t)) return false;
+    *is_cache = t.role == MEGA_PROGRAM_STATE && t.num_dims > 1 && t.dim[0] == e->options.micro_batch;
+    if (!*is_cache) return true;
+    size_t bytes = mega_dtype_size(t.dtype);
+    for (int d = 2; d < t.num_dims; d++) bytes *= (size_t)t.dim[d];
+    *out = (cache){.data = mega_program_tensor(p, t.name, 0), .positions = t.dim[1], .bytes = bytes};
+    return true;
+}
+
+/* One position at a time, so that its samples fit into a small buffer. */
+static void select_position(cache c, const int32_t *source, int64_t samples, int64_t position, char *space)
+{
+    const size_t stride = (size_t)c.positions * c.bytes, at = (size_t)position * c.bytes;
+    for (int64_t b = 0; b < samples; b++)
+        if (source[b] != b) memcpy(space + (size_t)b * c.bytes, c.data + (size_t)source[b] * stride + at, c.bytes);
+    for (int64_t b = 0; b < samples; b++)
+        if (source[b] != b) memcpy(c.data + (size_t)b * stride + at, space + (size_t)b * c.bytes, c.bytes);
+}
+
+/* Positions of a sequence longer than the cache are in it as in a ring; then all of its positions are copied. */
+static void select_cache(cache c, const int32_t *source, int64_t samples, const int64_t range[2], char *space)
+{
+    const bool is_ring = range[1] > c.positions;
+    const int64_t first = is_ring ? 0 : range[0], end = is_ring ? c.positions : range[1];
+    for (int64_t i = first; i < end; i++) select_position(c, source, samples, i, space);
+}
+
+static mega_status check_selection(const mega_engine *e, const int32_t *source, int64_t first, int64_t end)
+{
+    static const char call[] = "mega_engine_select_caches";
+    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(engine_check_allocated(e, call));
+    MEGA_TRY(engine_check_given(e, call, "source", source));
+    if (!e->options.generate)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no caches; create one in mode MEGA_GENERATE", call);
+    if (first < 0 || end < first || end > e->options.seq)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: positions %lld to %lld; expected a range within 0 to %lld", call,
+                         (long long)first, (long long)end, (long long)e->options.seq);
+    for (int64_t b = 0; b < e->options.micro_batch; b++)
+        if (source[b] < 0 || source[b] >= e->options.micro_batch)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample %lld is to get the cache of sample %d; expected 0 to %lld",
+                             call, (long long)b, source[b], (long long)e->options.micro_batch - 1);
+    return MEGA_OK;
+}
+
+mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end)
+{
+    MEGA_TRY(check_selection(e, source, first, end));
+    const int64_t range[2] = {first, end};
+    for (int c = 0; c < e->chunks; c++) {
+        cache found;
+        bool is_cache;
+        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_PREFILL);
+        for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
+            if (is_cache) select_cache(found, source, e->options.micro_batch, range, e->runs.space);
+    }
+    return MEGA_OK;
+}
+
+mega_status engine_open_caches(mega_engine *e)
+{
+    size_t most = 1;
+    for (int c = 0; c < e->chunks; c++) {
+        cache found;
+        bool is_cache;
+        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_PREFILL);
+        for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
+            if (is_cache && found.bytes > most) most = found.bytes;
+    }
+    e->runs.space = mega_malloc((size_t)e->options.micro_batch * most);
+    if (e->runs.space != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory to move the caches of %lld samples",
+                     (long long)e->options.micro_batch);
+}

@@ -1,0 +1,118 @@
+/* Beam search with the programs of an engine: each open beam is a sequence of the batch. */
+#include "infer_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+static mega_status check_beams(const mega_generator *g, const mega_generation *text, const mega_beam_options *o)
+{
+    if (g->beams == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: the generator was made without beams (has_beams)");
+    if (o->width < 1 || o->width > g->batch)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: %d beams; expected 1 to %lld, for which the generator was made",
+                         o->width, (long long)g->batch);
+    if (2 * (int64_t)o->width > g->options.draw_vocab)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "beam search: %d beams, and a vocabulary of %lld ids; expected at most half as many beams",
+                         o->width, (long long)g->options.draw_vocab);
+    if (!isfinite(o->length_penalty))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: length_penalty %g; expected a number", o->length_penalty);
+    if (o->stop < -1 || o->stop >= g->m.vocab)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: stop %d; expected an id below %lld, or -1: none", o->stop,
+                         (long long)g->m.vocab);
+    if (text->max_new < 1)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: max_new %lld; expected 1 or more", (long long)text->max_new);
+    return generator_check_text(g, text, 0);
+}
+
+static void begin_sequences(mega_generator *g, const mega_generation *text)
+{
+    g->count = 0;
+    g->reads_singly = false;
+    for (int64_t b = 0; b < g->batch; b++) {
+        g->filled[b] = 0;
+        g->active[b] = b < g->beams->options.width;
+        g->length[b] = g->active[b] ? text->prompt_count : 0;
+        if (g->active[b])
+            memcpy(g->history + b * g->capacity, text->prompt, (size_t)text->prompt_count * sizeof *text->prompt);
+    }
+}
+
+/* Reads the pending tokens of all open beams, of which each has as many. */
+static mega_status read_pending(mega_generator *g, mega_run *program)
+{
+    while (generator_most_pending(g) > 0) {
+        MEGA_TRY(generator_run_rows(g, program));
+        for (int64_t b = 0; b < g->batch; b++) g->filled[b] += (int32_t)g->taken[b];
+    }
+    return mega_engine_wait(g->engine);
+}
+
+/* What beams_rank reads. */
+typedef struct ranked {
+    mega_generator *g;
+    mega_run_value logits;
+} ranked;
+
+static const float *logits_of(void *user, int beam)
+{
+    ranked *r = user;
+    return generator_row_logits(r->g, &r->logits, beam);
+}
+
+static int32_t last_of(void *user, int beam)
+{
+    const mega_generator *g = ((ranked *)user)->g;
+    return g->history[beam * g->capacity + g->length[beam] - 1];
+}
+
+/* The last stage ranks the candidates and sends them to all stages. */
+static mega_status rank_candidates(mega_generator *g, mega_run program)
+{
+    const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
+    beams *b = g->beams;
+    ranked r = {.g = g};
+    if (mega_engine_run_output(g->engine, program, "logits", &r.logits))
+        beams_rank(b, g->options.draw_vocab, logits_of, last_of, &r);
+    return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * 2 * b->options.width,
+                               pp->size - 1);
+}
+
+/* Gives each sequence the tokens and the cache of the beam that it continues. */
+static mega_status continue_beams(mega_generator *g, int64_t prompt)
+{
+    beams *b = g->beams;
+    const int64_t filled = g->filled[0];
+    for (int64_t i = b->options.width; i < g->batch; i++) b->source[i] = (int32_t)i;
+    if (!g->options.no_cache && filled > prompt)
+        MEGA_TRY(mega_engine_select_caches(g->engine, b->source, prompt, filled));
+    for (int i = 0; i < b->options.width; i++) {
+        memcpy(g->history + i * g->capacity + prompt, b->open.token + i * b->most, (size_t)b->made * sizeof(int32_t));
+        g->length[i] = prompt + b->made;
+        if (g->options.no_cache) g->filled[i] = 0;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64_t prompt_count, int64_t max_new,
+                                 const mega_beam_options *options, mega_beam_text *texts, int *count)
+{
+    if (g == NULL || options == NULL || texts == NULL || count == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_beams: the generator, the options, texts or count are NULL");
+    const mega_generation text = {.prompt = prompt, .prompt_count = prompt_count, .max_new = max_new};
+    MEGA_TRY(check_beams(g, &text, options));
+    beams_begin(g->beams, options, max_new);
+    begin_sequences(g, &text);
+    bool is_done = false;
+    while (g->beams->made < max_new) {
+        mega_run program = MEGA_RUN_DECODE;
+        MEGA_TRY(read_pending(g, &program));
+        MEGA_TRY(rank_candidates(g, program));
+        is_done = beams_step(g->beams, 2 * options->width);
+        if (is_done) break;
+        MEGA_TRY(continue_beams(g, prompt_count));
+        if (options->step != NULL && !options->step(options->user)) break;
+    }
+    *count = beams_finish(g->beams, is_done, texts);
+    return MEGA_OK;
+}

@@ -1,0 +1,56 @@
+/* One run of an engine's program for a generator: which tokens it reads, and the logits that it leaves. */
+#include "infer_impl.h"
+#include "megalith/batch.h"
+
+/* Fills the rows of the next run: the tokens of each active sequence that are not in its cache yet, as far as they fit.
+ * The first pipeline stage reads these tokens; the last one needs the position of the last of them. */
+static void fill_inputs(mega_generator *g, mega_run program)
+{
+    mega_batch *batch = mega_engine_run_batch(g->engine, program);
+    const int64_t rows = mega_engine_run_rows(g->engine, program);
+    for (int64_t b = 0; b < g->batch; b++) {
+        mega_sample *sample = mega_batch_sample(batch, b);
+        int32_t *tokens = mega_sample_i32(sample, "tokens", rows);
+        int32_t *positions = mega_sample_i32(sample, "position_ids", rows);
+        int32_t *last_row = mega_sample_i32(sample, "last_rows", 1);
+        const int64_t pending = g->active[b] ? g->length[b] - g->filled[b] : 0;
+        const int64_t n = pending < rows ? pending : rows;
+        const int32_t *from = g->history + b * g->capacity + g->filled[b];
+        for (int64_t r = 0; r < rows && tokens != NULL; r++) tokens[r] = r < n ? from[r] : 0;
+        for (int64_t r = 0; r < rows && positions != NULL; r++) {
+            const int64_t position = g->filled[b] + r;
+            positions[r] = (int32_t)(position < g->m.positions ? position : g->m.positions - 1);
+        }
+        if (last_row != NULL) *last_row = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
+        g->taken[b] = n;
+    }
+}
+
+int64_t generator_most_pending(const mega_generator *g)
+{
+    int64_t most = 0;
+    for (int64_t b = 0; b < g->batch; b++) {
+        const int64_t pending = g->active[b] ? g->length[b] - g->filled[b] : 0;
+        if (pending > most) most = pending;
+    }
+    return most;
+}
+
+mega_status generator_run_rows(mega_generator *g, mega_run *out)
+{
+    *out = generator_most_pending(g) > 1 && !g->reads_singly ? MEGA_RUN_PREFILL : MEGA_RUN_DECODE;
+    fill_inputs(g, *out);
+    return mega_engine_run(g->engine, *out, g->filled);
+}
+
+const float *generator_row_logits(mega_generator *g, const mega_run_value *all, int64_t b)
+{
+    const bool is_float = all->dtype == MEGA_F32;
+    const int64_t ranks = mega_engine_layout(g->engine)->tp.size, part = g->m.padded_vocab / ranks;
+    if (is_float && ranks == 1) return (const float *)all->data + b * part;
+    for (int64_t v = 0; v < g->m.vocab; v++) {
+        const int64_t at = (v / part * g->batch + b) * part + v % part;
+        g->logits[v] = is_float ? ((const float *)all->data)[at] : (float)((const double *)all->data)[at];
+    }
+    return g->logits;
+}

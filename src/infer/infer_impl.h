@@ -1,0 +1,55 @@
+/* Shared by the files that generate: the generator, and the parts of a run. */
+#ifndef MEGALITH_INFER_IMPL_H
+#define MEGALITH_INFER_IMPL_H
+
+#include "beam.h"
+#include "megalith/generate.h"
+
+/* What the last stage says about a sequence after a run: the token drawn for it, or the next one of its prompt, and the
+ * logarithm of its probability. */
+typedef struct generator_told {
+    int32_t token;
+    float logprob;
+} generator_told;
+
+struct mega_generator {
+    mega_language_model m;
+    mega_generator_options options;
+    mega_engine *engine;
+    int64_t batch, capacity; /* number of sequences; most tokens of a sequence */
+    int32_t *filled;         /* [batch] rows of each cache that are filled */
+    int32_t *history;        /* [batch, capacity] prompt, followed by new tokens */
+    int64_t *length;         /* [batch] tokens in history */
+    int64_t *taken;          /* [batch] rows given to the run in progress */
+    bool *active;            /* [batch] */
+    generator_told *told;    /* [batch] */
+    mega_candidate *scratch; /* [vocab] */
+    float *logits;           /* [vocab], float for any compute type */
+    mega_buffer *tail;       /* [batch] the last bytes of each text, while texts end it */
+    beams *beams;            /* NULL: the generator searches no beams */
+    /* the run in progress: its texts and rules, borrowed */
+    mega_generation *text;
+    int count;
+    const mega_generation_rules *rules;
+    bool reads_singly; /* prompts are read one token at a time */
+};
+
+/* generate_rows.c: one run of a program, and what the last stage reads from its logits. */
+
+/* The largest number of tokens that are not yet in the cache of their sequence; 0: no sequence is active. */
+int64_t generator_most_pending(const mega_generator *g);
+/* Runs all layers on the pending tokens of each active sequence, as many as fit, and fills `taken`. *out: the program that
+ * ran. */
+mega_status generator_run_rows(mega_generator *g, mega_run *out);
+/* Logits of sequence b, in float. Each rank of tp has computed those of a part of the vocabulary. Valid until the next
+ * call. */
+const float *generator_row_logits(mega_generator *g, const mega_run_value *all, int64_t b);
+
+/* generate.c: whether a text is one that g can generate; b is its number, for messages. */
+mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b);
+
+/* generate_end.c: whether the last token of sequence b ends it. */
+mega_status generator_ends_begin(mega_generator *g);
+mega_status generator_ends(mega_generator *g, int b, bool *out);
+
+#endif
