@@ -14,10 +14,6 @@
  * of a, of at most STAYING_BYTES, stays in the second level. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
-/* Panels of rows of a symmetric product that are computed together, up to the panel of columns that holds the last
- * diagonal element: fewer would pack b's panels less often into registers, more would compute more above the diagonal. */
-enum { LOWER_PANELS = 8 };
-
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS } gemm_way;
 
 static bool few_rows(const mega_gemm_args *a)
@@ -147,11 +143,8 @@ static void panels_work(void *user, int thread, int64_t first, int64_t last)
     }
     float *pa = (float *)(void *)(job->thread_scratch + job->walk->block * (size_t)thread);
     const bool lower = job->block.args->lower;
-    const int64_t step =
-        lower ? gemm_least(job->walk->block_rows, LOWER_PANELS * (int64_t)job->bodies->gemm_rows_of_panel)
-              : job->walk->block_rows;
-    for (; row < row_end; row += step) {
-        const int64_t rows = gemm_least(row_end - row, step);
+    for (; row < row_end; row += job->walk->block_rows) {
+        const int64_t rows = gemm_least(row_end - row, job->walk->block_rows);
         gemm_block b = job->block;
         const int64_t wanted = panels_of(row + rows - b.n, job->bodies->gemm_columns_of_panel);
         const int64_t stop = lower && wanted < end ? wanted : end;
@@ -201,7 +194,7 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
             else if (job.by_columns)
                 mega_team_for(all, panels, 1, panels_work, &job);
             else
-                mega_team_for(all, a->m, height, panels_work, &job);
+                mega_team_for(all, a->m, a->lower ? 4 * height : height, panels_work, &job);
         }
     }
 }

@@ -375,6 +375,13 @@ ALWAYS bool gemm_reads_in_place(const mega_gemm_args *a, int64_t columns)
     return a->head.dtype == MEGA_F32 && !a->trans_a && columns <= GEMM_IN_PLACE_COLUMNS && a->lda % 1024 != 0;
 }
 
+/* Returns the first tile below `row` that reaches the diagonal in this column or to its right: those above are not wanted
+ * of a symmetric product. */
+ALWAYS int64_t gemm_first_lower(int64_t row, int64_t column)
+{
+    return column <= row ? 0 : (column - row) / GEMM_MR * GEMM_MR;
+}
+
 /* Computes rows [row, row + rows) from panels [begin, end) of packed b; pa is this thread's buffer for a block of a. */
 static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64_t begin, int64_t end, float *pa)
 {
@@ -386,7 +393,7 @@ static void gemm_block_run(const gemm_block *b, int64_t row, int64_t rows, int64
     for (int64_t p = begin; p < end; p++) {
         const float *pb = b->packed + (p * b->panel_depth + (b->k - b->panel_k)) * GEMM_NR;
         const char *next = (const char *)(pb + b->panel_depth * GEMM_NR);
-        for (int64_t i = 0; i < rows; i += GEMM_MR) {
+        for (int64_t i = a->lower ? gemm_first_lower(row, b->n + p * GEMM_NR) : 0; i < rows; i += GEMM_MR) {
             const int64_t height = rows - i < GEMM_MR ? rows - i : GEMM_MR;
             const gemm_wish wish = {.ahead = next + i / GEMM_MR * lines * 64, .lines = p + 1 < end ? lines : 0};
             if (i < in_place) {
