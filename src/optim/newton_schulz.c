@@ -2,8 +2,15 @@
  * |in|, then some times X = (a I + b A + c A^2) X with A = XX', which brings all singular values near 1. The shorter
  * dimension is that of A; with A = X'X the product is X (a I + b A + c A^2), the same matrix.
  *
- * A and A^2 are symmetric: their products compute the lower half. Under tp each rank has some rows or columns of X, A is
- * the sum of the A of all ranks, and nothing else is exchanged but one number for the norm. */
+ * For a matrix that is much longer than wide most of the time would go into products with X. A short run of steps then
+ * works on A alone (Gram Newton-Schulz): with S = a I + b A + c A^2, the next A is S A S and the product of all S is Q,
+ * all of them of the size of A, and only the last step of the run computes Q X. All of these matrices commute and are
+ * symmetric. A rounding error of A grows up to a^2 times in a step. A run therefore ends before the errors grow more than
+ * MOST_GROWTH times, which leaves 2^-8 of the smallest singular values in fp32; the next run begins with an A computed
+ * from X. In bf16, as others compute it, these lose more.
+ *
+ * Products that are symmetric compute the lower half. Under tp each rank has some rows or columns of X, A is the sum of
+ * the A of all ranks, and nothing else is exchanged but one number for the norm. */
 #include "megalith/kernels.h"
 #include "muon.h"
 
@@ -14,7 +21,7 @@ typedef struct coefficient_set {
     double a, b, c;
 } coefficient_set;
 
-enum { MOST_SETS = 8, NORM_CHUNK = 16384, TILE = 32 };
+enum { MOST_SETS = 8, NORM_CHUNK = 16384, TILE = 32, GRAMS = 4, MOST_GROWTH = 1 << 16 };
 
 /* As in Megatron-LM's (Emerging-Optimizers) tables of these names: after the last set of polar_express and cans it is
  * used again, after the others the first one. */
@@ -92,9 +99,10 @@ static int64_t norm_chunks(const newton_schulz *n)
     return (n->rows * n->cols + NORM_CHUNK - 1) / NORM_CHUNK;
 }
 
-typedef enum product { GRAM, SQUARE, STEP } product;
+typedef enum product { GRAM, SMALL, STEP } product;
 
-/* The products of one step: gram = XX' or X'X, square = gram gram, and x[to] = square x or x square. */
+/* GRAM: XX' or X'X. SMALL: a product of two matrices of that size, which is symmetric. STEP: the next X, a matrix of
+ * that size times x, or x times it. */
 static mega_gemm_args product_args(const newton_schulz *n, product which)
 {
     const int64_t size = gram_size(n);
@@ -135,7 +143,7 @@ static size_t product_bytes(const newton_schulz *n)
 
 size_t newton_schulz_scratch(const newton_schulz *n)
 {
-    return 2 * matrix_bytes(n) + 2 * gram_bytes(n) + product_bytes(n);
+    return 2 * matrix_bytes(n) + GRAMS * gram_bytes(n) + product_bytes(n);
 }
 
 void *newton_schulz_matrix(const newton_schulz *n)
@@ -143,22 +151,53 @@ void *newton_schulz_matrix(const newton_schulz *n)
     return n->scratch + matrix_bytes(n);
 }
 
-double newton_schulz_flops(const newton_schulz *n)
+/* Multiply-adds of a run of `steps` steps: its Gram matrix, its last product, and what lies between. The last step needs
+ * no next A, and the first one no product of S with earlier ones. */
+static double run_work(const newton_schulz *n, int64_t steps)
 {
     const double size = (double)gram_size(n), all = (double)(n->rows * n->cols);
-    return (double)n->steps * (size * all + size * size * size + 2 * size * all);
+    const double small = (double)(steps + 2 * (steps - 1) + (steps - 1)) / 2;
+    return size * all / 2 + small * size * size * size + size * all;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The steps of the run that begins with step number `begin`: as many as rounding errors allow, or 1 where that takes
+ * less work. */
+static int64_t run_steps(const newton_schulz *n, int64_t begin)
+{
+    int64_t steps = 0;
+    for (double growth = 1; begin + steps < n->steps && growth <= MOST_GROWTH; steps++) {
+        const double a = set_of(n->coefficients, begin + steps).a;
+        growth *= a * a;
+    }
+    return run_work(n, steps) < (double)steps * run_work(n, 1) ? steps : 1;
+}
+
+double newton_schulz_flops(const newton_schulz *n)
+{
+    double work = 0;
+    for (int64_t i = 0; i < n->steps; i += run_steps(n, i)) work += run_work(n, run_steps(n, i));
+    return 2 * work;
 }
 
 /* ---- work of the team ---- */
 
+enum { A, S, Q, FREE }; /* the matrices of the size of A */
+
 typedef struct schulz_job {
     const newton_schulz *n;
     const void *in;
-    void *gram, *square, *out;
+    void *gram[GRAMS], *out;
+    void *half; /* the symmetric matrix whose lower half is known: `mirrored` and `polynomial` complete it */
     double *chunk;
     double factor;
     coefficient_set k;
-    int64_t size; /* of gram and square */
+    int64_t size; /* of each gram */
+    void *scratch;
 } schulz_job;
 
 #define REAL    float
@@ -191,48 +230,78 @@ static mega_status normalize(schulz_job *job)
     return MEGA_OK;
 }
 
-static void multiply(const newton_schulz *n, product which, const void *a, const void *b, void *c, void *scratch)
+static void multiply(const schulz_job *job, product which, const void *a, const void *b, void *c)
 {
+    const newton_schulz *n = job->n;
     mega_gemm_args args = product_args(n, which);
-    args.head.scratch = scratch;
+    args.head.scratch = job->scratch;
     args.a = a;
     args.b = b;
     args.c = c;
     product_kernel(n)->run(n->team, &args);
 }
 
-/* One step from `from` to `to`. */
-static mega_status iterate(schulz_job *job, const void *from, void *to, void *scratch)
+static void multiply_symmetric(schulz_job *job, product which, const void *a, const void *b, void *c)
+{
+    multiply(job, which, a, b, c);
+    job->half = c;
+    run_part(job, job->size, TILE, mirrored_f32, mirrored_f64);
+}
+
+static void swap(schulz_job *job, int i, int j)
+{
+    void *kept = job->gram[i];
+    job->gram[i] = job->gram[j];
+    job->gram[j] = kept;
+}
+
+/* Makes S of step number i from A, multiplies Q by it, and replaces A by S A S unless this is the last step of a run. */
+static void step_of_run(schulz_job *job, int64_t i, bool is_first, bool is_last)
+{
+    void **g = job->gram;
+    job->k = set_of(job->n->coefficients, i);
+    multiply(job, SMALL, g[A], g[A], g[S]);
+    job->half = g[S];
+    run_part(job, job->size, TILE, polynomial_f32, polynomial_f64);
+    if (!is_last) {
+        multiply_symmetric(job, SMALL, g[S], g[A], g[FREE]);
+        multiply_symmetric(job, SMALL, g[S], g[FREE], g[A]);
+    }
+    if (is_first) {
+        swap(job, S, Q);
+        return;
+    }
+    multiply_symmetric(job, SMALL, g[S], g[Q], g[FREE]);
+    swap(job, Q, FREE);
+}
+
+/* Steps [begin, end), from `from` to `to`. */
+static mega_status run_of_steps(schulz_job *job, int64_t begin, int64_t end, const void *from, void *to)
 {
     const newton_schulz *n = job->n;
-    multiply(n, GRAM, from, from, job->gram, scratch);
-    run_part(job, job->size, TILE, mirrored_f32, mirrored_f64);
+    void **g = job->gram;
+    multiply_symmetric(job, GRAM, from, from, g[A]);
     if (n->sums != NULL)
-        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "products of a matrix", job->gram, job->size * job->size, n->acc,
+        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "products of a matrix", g[A], job->size * job->size, n->acc,
                                       MEGA_REDUCE_SUM));
-    multiply(n, SQUARE, job->gram, job->gram, job->square, scratch);
-    run_part(job, job->size, TILE, polynomial_f32, polynomial_f64);
-    multiply(n, STEP, n->by_columns ? from : job->square, n->by_columns ? job->square : from, to, scratch);
+    for (int64_t i = begin; i < end; i++) step_of_run(job, i, i == begin, i + 1 == end);
+    multiply(job, STEP, n->by_columns ? from : g[Q], n->by_columns ? g[Q] : from, to);
     return MEGA_OK;
 }
 
 mega_status newton_schulz_run(const newton_schulz *n, const void *in, void **out)
 {
     char *x[2] = {n->scratch, n->scratch + matrix_bytes(n)}, *gram = x[1] + matrix_bytes(n);
-    char *scratch = gram + 2 * gram_bytes(n);
-    schulz_job job = {.n = n,
-                      .in = in,
-                      .gram = gram,
-                      .square = gram + gram_bytes(n),
-                      .out = x[0],
-                      .chunk = (double *)(void *)scratch,
-                      .size = gram_size(n)};
+    char *scratch = gram + GRAMS * gram_bytes(n);
+    schulz_job job = {
+        .n = n, .in = in, .out = x[0], .chunk = (double *)(void *)scratch, .size = gram_size(n), .scratch = scratch};
+    for (int i = 0; i < GRAMS; i++) job.gram[i] = gram + (size_t)i * gram_bytes(n);
     MEGA_TRY(normalize(&job));
     void *from = x[0];
-    for (int64_t i = 0; i < n->steps; i++) {
-        void *to = i + 1 == n->steps && *out != NULL ? *out : from == x[0] ? x[1] : x[0];
-        job.k = set_of(n->coefficients, i);
-        MEGA_TRY(iterate(&job, from, to, scratch));
+    for (int64_t begin = 0, end; begin < n->steps; begin = end) {
+        end = begin + run_steps(n, begin);
+        void *to = end == n->steps && *out != NULL ? *out : from == x[0] ? x[1] : x[0];
+        MEGA_TRY(run_of_steps(&job, begin, end, from, to));
         from = to;
     }
     *out = from;

@@ -27,33 +27,49 @@ static void NAME(scaled)(void *user, int thread, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) out[i] = x[i] * factor;
 }
 
-/* Copies the lower half of gram to the upper half; begin and end are rows. */
+/* Writes a tile and its transpose; `left` <= `top`, and on the diagonal only the lower half of the tile is read. */
+static void NAME(put_tile)(REAL *s, int64_t n, int64_t top, int64_t left, int64_t rows, int64_t cols,
+                           REAL (*tile)[TILE])
+{
+    if (top == left)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = i + 1; j < cols; j++) tile[i][j] = tile[j][i];
+    for (int64_t i = 0; i < rows; i++) memcpy(s + (top + i) * n + left, tile[i], (size_t)cols * sizeof(REAL));
+    if (top == left) return;
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < rows; i++) s[(left + j) * n + top + i] = tile[i][j];
+}
+
+/* Copies the lower half of `half` to the upper half, tile by tile; begin and end are rows. */
 static void NAME(mirrored)(void *user, int thread, int64_t begin, int64_t end)
 {
     const schulz_job *job = user;
     const int64_t n = job->size;
-    REAL *g = job->gram;
+    REAL *s = job->half, tile[TILE][TILE];
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
-        for (int64_t left = 0; left < end && left <= top; left += TILE)
-            for (int64_t i = top; i < end && i < top + TILE; i++)
-                for (int64_t j = left; j < i && j < left + TILE; j++) g[j * n + i] = g[i * n + j];
+        for (int64_t left = 0; left <= top; left += TILE) {
+            const int64_t rows = least(end - top, TILE), cols = least(n - left, TILE);
+            for (int64_t i = 0; i < rows; i++) memcpy(tile[i], s + (top + i) * n + left, (size_t)cols * sizeof(REAL));
+            NAME(put_tile)(s, n, top, left, rows, cols, tile);
+        }
 }
 
-/* square = a I + b gram + c square, of which the lower half is known. */
+/* half = a I + b A + c half, of which the lower half is known. */
 static void NAME(polynomial)(void *user, int thread, int64_t begin, int64_t end)
 {
     const schulz_job *job = user;
     const int64_t n = job->size;
-    const REAL a = (REAL)job->k.a, b = (REAL)job->k.b, c = (REAL)job->k.c, *g = job->gram;
-    REAL *s = job->square;
+    const REAL a = (REAL)job->k.a, b = (REAL)job->k.b, c = (REAL)job->k.c, *g = job->gram[A];
+    REAL *s = job->half, tile[TILE][TILE];
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
-        for (int64_t left = 0; left < end && left <= top; left += TILE)
-            for (int64_t i = top; i < end && i < top + TILE; i++)
-                for (int64_t j = left; j <= i && j < left + TILE; j++) {
-                    const REAL x = b * g[i * n + j] + c * s[i * n + j] + (i == j ? a : 0);
-                    s[i * n + j] = x;
-                    s[j * n + i] = x;
-                }
+        for (int64_t left = 0; left <= top; left += TILE) {
+            const int64_t rows = least(end - top, TILE), cols = least(n - left, TILE);
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0, at = (top + i) * n + left; j < cols; j++)
+                    tile[i][j] = b * g[at + j] + c * s[at + j];
+            for (int64_t i = 0; i < rows && top == left; i++) tile[i][i] += a;
+            NAME(put_tile)(s, n, top, left, rows, cols, tile);
+        }
 }

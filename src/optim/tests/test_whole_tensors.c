@@ -231,6 +231,38 @@ static void singular_values_become_one(void **state)
     }
 }
 
+/* A long matrix takes several steps on its Gram matrix alone, where rounding errors grow. For singular values down to
+ * 1e-4 of the largest, fp32 stays near float64. */
+static void long_matrices_keep_small_singular_values(void **state)
+{
+    enum { ROWS = 5, COLS = 40 };
+    (void)state;
+    for (mega_muon_coefficients kind = MEGA_MUON_SIMPLE; kind <= MEGA_MUON_CANS; kind++) {
+        double x[ROWS * COLS];
+        float narrow[ROWS * COLS];
+        _Alignas(64) char scratch[1 << 16];
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLS; j++) {
+                x[i * COLS + j] = pow(0.1, i) * (entry(i, j) + (i == j));
+                narrow[i * COLS + j] = (float)x[i * COLS + j];
+            }
+        for (int is_double = 0; is_double < 2; is_double++) {
+            newton_schulz n =
+                newton_schulz_of(&(whole_tensor){.rows = ROWS, .cols = COLS}, NULL, is_double ? MEGA_F64 : MEGA_F32);
+            n.steps = 9;
+            n.coefficients = kind;
+            n.scratch = scratch;
+            assert_true(newton_schulz_scratch(&n) <= sizeof scratch);
+            void *out = is_double ? (void *)x : (void *)narrow;
+            need(newton_schulz_run(&n, out, &out));
+        }
+        for (int i = 0; i < ROWS * COLS; i++)
+            if (!(fabs(x[i] - (double)narrow[i]) < 0.01))
+                fail_msg("coefficients %d: element %d is %g in fp32 and %g in f64", (int)kind, i, (double)narrow[i],
+                         x[i]);
+    }
+}
+
 static void scales(void **state)
 {
     (void)state;
@@ -376,6 +408,7 @@ int main(void)
         cmocka_unit_test(matrices_are_dealt_evenly),
         cmocka_unit_test(iteration_agrees_with_its_formula),
         cmocka_unit_test(singular_values_become_one),
+        cmocka_unit_test(long_matrices_keep_small_singular_values),
         cmocka_unit_test(scales),
         cmocka_unit_test(lamb_without_a_norm),
         cmocka_unit_test(muons_states),
