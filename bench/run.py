@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
-usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate dropout optimizer memory
+usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate fp16 dropout optimizer memory
                                    tokenizer train_tokenizer preprocess start llmc scale
                                    (scale_dp, scale_tp, ...) comm deepspeed layouts
                                    noise (noise_t64 noise_t256 noise_small noise_ranks noise_before), and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
@@ -339,6 +339,16 @@ def accumulate():
     record("step_124m_accumulate8_of_single", statistics.median(ratios), "", "bf16, B=4, T=1024" + disturbed_text(disturbed), ratios)
 
 
+def fp16():
+    """On processors that convert fp16 in hardware (F16C) and compute in fp32."""
+    for positions in 64, 1024:
+        words = ["124m", f"T={positions}"]
+        rounds, disturbed = two_of_ours([*words, "f16"], [*words, "f32"], 3 if positions == 64 else 1)
+        ratios = [r[1] / r[0] for r in rounds]
+        record(f"step_124m_t{positions}_fp16_of_fp32", statistics.median(ratios), "", f"speed of the fp16 step, B=4, T={positions}, target 0.90" +
+               disturbed_text(disturbed), ratios)
+
+
 def dropout():
     rounds, disturbed = two_of_ours(["124m", "T=1024", "bf16"], ["124m", "T=1024", "bf16", "dropout=0.1"], 1)
     costs = [100 * (r[1] / r[0] - 1) for r in rounds]
@@ -444,6 +454,7 @@ STEPS = {"step_small": (step_small, ["step_small_of_torch"]),
          "step_bf16": (lambda: step_t1024("bf16"), ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
 GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
           "dropout": (dropout, ["step_124m_dropout_cost_percent"]),
+          "fp16": (fp16, ["step_124m_t64_fp16_of_fp32", "step_124m_t1024_fp16_of_fp32"]),
           "optimizer": (optimizer, ["step_124m_muon_of_adamw", "step_124m_muon_of_adamw_dp2"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GPT-2 124M under DeepSpeed on the CPU, started by torchrun: stage=N [tuned]. The first rank prints a JSON line.
+"""GPT-2 124M under DeepSpeed on the CPU, started by torchrun: stage=N bf16|f32 [tuned]. The first rank prints a JSON line.
 
 The model, its random tokens and the optimizer's settings are those of torch_step.py; `tuned` compiles the model and takes
 DeepSpeed's own CPU Adam where it can be built.
@@ -34,19 +34,21 @@ def weights(layers, width):
     return {name: t if t.ndim == 1 else 0.02 * t for name, t in found.items()}
 
 
-def configuration(stage, tuned):
+def configuration(stage, dtype, tuned):
     optimizer = {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}
     if not tuned:
         optimizer["torch_adam"] = True
     return {"train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 1, "gradient_clipping": 1.0,
-            "bf16": {"enabled": True}, "zero_optimization": {"stage": stage}, "optimizer": {"type": "AdamW", "params": optimizer}}
+            "bf16": {"enabled": dtype == "bf16"}, "zero_optimization": {"stage": stage}, "optimizer": {"type": "AdamW", "params": optimizer}}
 
 
 def main():
-    stage, tuned = int(sys.argv[1].split("=")[1]), "tuned" in sys.argv
+    stage, dtype, tuned = int(sys.argv[1].split("=")[1]), sys.argv[2], "tuned" in sys.argv
     torch.manual_seed(1234)
-    model = GPT(weights(12, 768), 12).bfloat16()
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=configuration(stage, tuned))
+    model = GPT(weights(12, 768), 12)
+    if dtype == "bf16":
+        model = model.bfloat16()
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=configuration(stage, dtype, tuned))
     if tuned:
         engine.compile()
     ids = torch.randint(0, VOCABULARY, (BATCH, SEQ))
