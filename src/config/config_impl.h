@@ -151,6 +151,9 @@ bool mega_json_key_has_below(const option_table *t, uint32_t command, const char
 /* Returns a text like '; did you mean "a.b"?', or "": it names the nearest key in the same object as `path`, or the
  * same key at another level. */
 const char *mega_key_near(mega_options *o, const json_key_walk *of, const char *path);
+/* json_group.c: the text of an option for a group of parameters that is given as an object; NULL: it has no "params". */
+struct json_t;
+const char *json_group_text(mega_options *o, const struct json_t *group);
 #define JSON_OWN "megalith" /* the JSON object whose keys are the options under their own names */
 /* environment.c */
 void options_note_environment_typos(void);

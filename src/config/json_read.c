@@ -119,8 +119,8 @@ static const char *expected_kind(mega_option_kind kind)
     case MEGA_OPTION_FLOAT: return "a number";
     case MEGA_OPTION_BYTES: return "a size in bytes";
     case MEGA_OPTION_INT3: return "three whole numbers in brackets";
-    case MEGA_OPTION_LIST:
-    case MEGA_OPTION_APPEND: return "a list of strings";
+    case MEGA_OPTION_LIST: return "a list of strings";
+    case MEGA_OPTION_APPEND: return "a list of strings, or of objects with \"params\"";
     default: return "a string";
     }
 }
@@ -146,6 +146,9 @@ static size_t list_texts(mega_options *o, mega_option_kind kind, const json_t *a
     if (!json_is_array(array) || (kind == MEGA_OPTION_INT3 && count != 3)) return 0;
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(array, i);
+        const bool is_group = kind == MEGA_OPTION_APPEND && json_is_object(item);
+        if (is_group && (out[i] = json_group_text(o, item)) == NULL) return 0;
+        if (is_group) continue;
         if (!json_is_number(item) && (kind == MEGA_OPTION_INT3 || !json_is_string(item))) return 0;
         out[i] = json_is_number(item) ? number_text(o, item) : mega_options_text(o, "%s", json_string_value(item));
     }

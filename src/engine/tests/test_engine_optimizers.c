@@ -204,11 +204,22 @@ static void parameter_groups(void **state)
         const double moved = (double)whole[i] - (double)start[i], own = (double)half[i] - (double)start[i];
         if (!(fabs(own - 0.5 * moved) < 1e-6)) fail_msg("%d: moved by %g, in its group by %g", i, moved, own);
     }
-    mega_engine *json =
-        open_engine("{\"megalith\": {\"parameter_group\": [\"*wte*:lr_scale=0.5\", \"re:\\\\.up\\\\.:frozen\"]}}", sgd);
-    steps(json, 1);
-    same_weights(e, json, "the groups of a JSON");
-    mega_engine_destroy(json);
+    static const char *const same[] = {
+        "{\"megalith\": {\"parameter_group\": [\"*wte*:lr_scale=0.5\", \"re:\\\\.up\\\\.:frozen\"]}}",
+        "{\"megalith\": {\"parameter_group\": [{\"params\": \"*wte*\", \"lr\": 5e-3},\n {\"frozen\": true, \"params\": "
+        "\"re:\\\\.up\\\\.\"}]}}",
+    };
+    for (size_t i = 0; i < MEGA_COUNT(same); i++) {
+        mega_engine *json = open_engine(same[i], sgd);
+        steps(json, 1);
+        same_weights(e, json, "the groups of a JSON");
+        mega_engine_destroy(json);
+    }
+    assert_int_equal(try_open(&e, "{\"megalith\": {\"parameter_group\": [{\"lr\": 5e-3}]}}", sgd), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "a list of strings, or of objects with \"params\""));
+    assert_int_equal(try_open(&e, "{\"megalith\": {\"parameter_group\": [{\"params\": \"*\", \"lrate\": 5e-3}]}}", sgd),
+                     MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "found lrate=0.005"));
     mega_engine_destroy(e);
     snprintf(line, sizeof line, "%s --parameter-group *wte*:frozen", sgd);
     e = open_engine(NULL, line);
