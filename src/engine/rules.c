@@ -77,9 +77,29 @@ void mega_engine_rule_drop_last(mega_engine_settings *s)
             mega_options_origin(s->options, "rampup_batch_size"));
 }
 
+/* Two sources may name different precisions. The stronger source counts, as it does with a single option. */
+static void keep_stronger_precision(mega_engine_settings *s)
+{
+    static const char *const dest[] = {"fp64", "fp16", "bf16"};
+    mega_options *o = s->options;
+    for (size_t i = 0; i < MEGA_COUNT(dest); i++) {
+        for (size_t k = 0; k < MEGA_COUNT(dest); k++) {
+            const bool on[] = {s->backend.fp64, s->backend.fp16, s->backend.bf16};
+            const mega_option_source by = mega_options_set_by(o, dest[i]), weaker = mega_options_set_by(o, dest[k]);
+            if (!on[i] || !on[k] || weaker >= by || weaker < MEGA_SET_BY_YAML) continue;
+            if (s->rank == 0)
+                mega_warn("%s counts; %s does not: a run has one precision", mega_options_origin(o, dest[i]),
+                          mega_options_origin(o, dest[k]));
+            const mega_status st = mega_options_set(o, dest[k], "false", MEGA_SET_BY_DERIVATION);
+            if (st != MEGA_OK) mega_options_problem(o, st, "%s", mega_error_message());
+        }
+    }
+}
+
 void mega_engine_rule_precision(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
+    keep_stronger_precision(s);
     if (b->bf16 + b->fp64 + b->fp16 > 1)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
                              mega_options_origin(s->options, b->bf16 ? "bf16" : "fp16"),

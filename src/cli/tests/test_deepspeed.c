@@ -71,6 +71,10 @@ static void options_count_first(void **state)
     kit_assert_has(kit_notes, "--zero-stage 1 (argument 12) counts; \"zero_optimization.stage\" 2 (");
     kit_assert_has(kit_notes, "ds.json, line 1) does not");
     mega_command_options_fini(&c);
+    kit_accept(&c, "plan", with("{\"bf16\": {\"enabled\": true}, \"train_micro_batch_size_per_gpu\": 2}", "--fp16"));
+    assert_true(c.train.engine.backend.fp16 && !c.train.engine.backend.bf16);
+    kit_assert_has(kit_notes, "--fp16 True (argument 12) counts; \"bf16.enabled\" true (");
+    mega_command_options_fini(&c);
     kit_accept(&c, "plan", with(json, "--micro-batch-size 4"));
     assert_int_equal(c.train.engine.optim.micro_batch_size, 4);
     kit_assert_has(kit_notes, "--micro-batch-size 4 (argument 12) counts; \"train_micro_batch_size_per_gpu\" 2 (");
