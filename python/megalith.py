@@ -1331,6 +1331,8 @@ mega_engine_evaluate = _function(
     POINTER(mega_step_result))
 mega_engine_write_event = _function(
     "mega_engine_write_event", _checked, POINTER(mega_engine), _text, c_double)
+mega_engine_log_exchanges = _function(
+    "mega_engine_log_exchanges", _checked, POINTER(mega_engine), c_bool)
 mega_run = c_int
 MEGA_RUN_EVALUATE = 0
 MEGA_RUN_PREFILL = 1
@@ -1872,6 +1874,10 @@ class _EngineCalls:
         value)"""
         return mega_engine_write_event(self._handle, name, value)
 
+    def log_exchanges(self, stragglers: bool):
+        """engine.h: mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)"""
+        return mega_engine_log_exchanges(self._handle, stragglers)
+
     def run_rows(self, program):
         """engine.h: int64_t mega_engine_run_rows(const mega_engine *e, mega_run program)"""
         return mega_engine_run_rows(self._handle, program)
@@ -2194,6 +2200,10 @@ class Engine(_EngineCalls):
     def write_event(self, name: str, value: float) -> None:
         """Gives a value to the monitors that the options enable, at the number of samples so far."""
         self._call(mega_engine_write_event, self._handle, name, value)
+
+    def log_exchanges(self, stragglers: bool = False) -> None:
+        """Logs the table of exchanges so far: DeepSpeed's log_summary(show_straggler)."""
+        self._call(mega_engine_log_exchanges, self._handle, stragglers)
 
     def forward(self) -> float:
         """The forward pass of one micro-batch; returns its loss on this rank."""

@@ -314,6 +314,10 @@ class Engine(_EngineCalls):
         """Gives a value to the monitors that the options enable, at the number of samples so far."""
         self._call(mega_engine_write_event, self._handle, name, value)
 
+    def log_exchanges(self, stragglers: bool = False) -> None:
+        """Logs the table of exchanges so far: DeepSpeed's log_summary(show_straggler)."""
+        self._call(mega_engine_log_exchanges, self._handle, stragglers)
+
     def forward(self) -> float:
         """The forward pass of one micro-batch; returns its loss on this rank."""
         loss = c_double()

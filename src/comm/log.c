@@ -1,33 +1,12 @@
 /* Counts exchanges, and writes them in the form of DeepSpeed's comms logger. */
 #include "megalith/log.h"
-#include "comm_impl.h"
-#include "megalith/comm_log.h"
+#include "log_lines.h"
 #include "megalith/threads.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The mean leaves out the slowest and fastest tenth of the last RECENT exchanges of a line, as DeepSpeed does of all. */
-enum { LINES = 256, RECENT = 256 };
-
-typedef struct log_line {
-    comm_kind kind;
-    int64_t bytes;
-    int ranks;        /* of the group */
-    const char *name; /* NULL: of any name */
-    int64_t count;
-    double total_s, exposed_s;
-    float recent_s[RECENT];
-} log_line;
-
-struct comm_log {
-    mega_comm_log_options options;
-    log_line *line;
-    int lines;
-    int64_t lost; /* exchanges for which there was no line */
-};
 
 /* A status that ranks agree on is a reduction of one number. */
 static comm_kind counted_as(comm_kind kind)
@@ -55,7 +34,7 @@ mega_status mega_comm_log_start(mega_world *world, const mega_comm_log_options *
     if (world == NULL || world->size == 1) return MEGA_OK;
     mega_comm_log_stop(world);
     struct comm_log *l = mega_calloc(1, sizeof *l);
-    if (l != NULL) l->line = mega_calloc(LINES, sizeof *l->line);
+    if (l != NULL) l->line = mega_calloc(COMM_LOG_LINES, sizeof *l->line);
     if (l == NULL || l->line == NULL) {
         mega_free(l);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "comms logger: no memory for its counts");
@@ -90,7 +69,7 @@ static log_speed speed_of(comm_kind kind, int64_t bytes, int ranks, double secon
     }
 }
 
-static const char *size_text(char out[24], int64_t bytes)
+const char *comm_log_size_text(char out[24], int64_t bytes)
 {
     static const char *const unit[] = {"B", "KB", "MB", "GB", "TB"};
     double x = (double)bytes;
@@ -100,21 +79,22 @@ static const char *size_text(char out[24], int64_t bytes)
     return out;
 }
 
-static log_line *find_line(struct comm_log *l, comm_kind kind, const comm_op *op, int64_t bytes)
+static comm_log_line *find_line(struct comm_log *l, comm_kind kind, const comm_op *op, int64_t bytes)
 {
     const char *name = l->options.named ? op->name : NULL;
     for (int i = 0; i < l->lines; i++) {
-        log_line *x = &l->line[i];
-        const bool is_same = x->kind == kind && x->bytes == bytes && x->ranks == op->comm->size;
+        comm_log_line *x = &l->line[i];
+        const bool is_same = x->kind == kind && x->bytes == bytes && x->comm == op->comm;
         if (is_same && (name == NULL || strcmp(x->name, name) == 0)) return x;
     }
-    if (l->lines == LINES) return NULL;
-    log_line *x = &l->line[l->lines++];
-    *x = (log_line){.kind = kind, .bytes = bytes, .ranks = op->comm->size, .name = name};
+    if (l->lines == COMM_LOG_LINES) return NULL;
+    comm_log_line *x = &l->line[l->lines++];
+    *x = (comm_log_line){.kind = kind, .bytes = bytes, .comm = op->comm, .ranks = op->comm->size, .name = name};
+    memcpy(x->group, op->comm->name, sizeof x->group);
     return x;
 }
 
-static const char *kind_text(char out[80], comm_kind kind, const char *name)
+const char *comm_log_kind_text(char out[80], comm_kind kind, const char *name)
 {
     const char *text = kind == COMM_RECEIVE ? "recv" : comm_kind_name(kind);
     if (name == NULL) snprintf(out, 80, "%s", text);
@@ -131,18 +111,19 @@ void comm_log_add(const comm_op *op, double waited)
     const double seconds = op->moved > op->began ? op->moved - op->began : 0;
     char size[24], what[80];
     if (op->began == 0 || !is_wanted(l, kind)) return; /* 0: it was started before counting */
-    log_line *x = find_line(l, kind, op, bytes);
+    comm_log_line *x = find_line(l, kind, op, bytes);
     if (x == NULL) {
         l->lost++;
         return;
     }
-    x->recent_s[x->count++ % RECENT] = (float)seconds;
+    x->recent_s[x->count++ % COMM_LOG_RECENT] = (float)seconds;
     x->total_s += seconds;
     x->exposed_s += waited;
     if (!l->options.verbose || op->comm->world->rank != 0) return;
     const log_speed v = speed_of(kind, bytes, x->ranks, seconds);
     mega_info("comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f",
-              kind_text(what, kind, x->name), seconds * 1e3, size_text(size, bytes), v.algorithm, v.bus);
+              comm_log_kind_text(what, kind, x->name), seconds * 1e3, comm_log_size_text(size, bytes), v.algorithm,
+              v.bus);
 }
 
 /* ---- the table ---- */
@@ -153,51 +134,67 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double trimmed_mean(const log_line *x)
+double comm_log_trimmed_mean(const float *value, int count)
 {
-    float sorted[RECENT];
-    const int n = (int)(x->count < RECENT ? x->count : RECENT), cut = (int)lround(n * 0.1);
+    float sorted[COMM_LOG_RECENT];
+    const int cut = (int)lround(count * 0.1);
     double sum = 0;
-    memcpy(sorted, x->recent_s, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_time);
-    for (int i = cut; i < n - cut; i++) sum += (double)sorted[i];
-    return sum / (n - 2 * cut);
+    memcpy(sorted, value, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_time);
+    for (int i = cut; i < count - cut; i++) sum += (double)sorted[i];
+    return sum / (count - 2 * cut);
+}
+
+int comm_log_recent(const comm_log_line *x)
+{
+    return (int)(x->count < COMM_LOG_RECENT ? x->count : COMM_LOG_RECENT);
 }
 
 static int by_kind_and_size(const void *a, const void *b)
 {
-    const log_line *x = *(const log_line *const *)a, *y = *(const log_line *const *)b;
+    const comm_log_line *x = *(const comm_log_line *const *)a, *y = *(const comm_log_line *const *)b;
     if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
     const int names = x->name != NULL && y->name != NULL ? strcmp(x->name, y->name) : 0;
     if (names != 0) return names;
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return strcmp(x->group, y->group);
 }
 
-static void put_line(const log_line *x, mega_buffer *out)
+void comm_log_sorted(const struct comm_log *l, const comm_log_line *out[COMM_LOG_LINES])
+{
+    for (int i = 0; i < l->lines; i++) out[i] = &l->line[i];
+    qsort(out, (size_t)l->lines, sizeof *out, by_kind_and_size);
+}
+
+void comm_log_put_kind(const comm_log_line *x, const comm_log_line *before, mega_buffer *out)
+{
+    char what[80];
+    const bool is_new =
+        before == NULL || before->kind != x->kind || (x->name != NULL && strcmp(before->name, x->name) != 0);
+    if (is_new) mega_buffer_printf(out, "%s\n", comm_log_kind_text(what, x->kind, x->name));
+}
+
+static void put_line(const comm_log_line *x, mega_buffer *out)
 {
     char size[24];
-    const double mean = trimmed_mean(x);
+    const double mean = comm_log_trimmed_mean(x->recent_s, comm_log_recent(x));
     const log_speed v = speed_of(x->kind, x->bytes, x->ranks, mean);
-    mega_buffer_printf(out, "%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f\n", "", size_text(size, x->bytes),
-                       (long long)x->count, x->total_s * 1e3, mean * 1e3, v.algorithm, v.bus, x->exposed_s * 1e3);
+    mega_buffer_printf(out, "  %-18.17s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f\n", x->group,
+                       comm_log_size_text(size, x->bytes), (long long)x->count, x->total_s * 1e3, mean * 1e3,
+                       v.algorithm, v.bus, x->exposed_s * 1e3);
 }
 
 void mega_comm_log_table(const mega_world *world, mega_buffer *out)
 {
     const struct comm_log *l = world != NULL ? world->log : NULL;
-    const log_line *sorted[LINES];
+    const comm_log_line *sorted[COMM_LOG_LINES];
     if (l == NULL || l->lines == 0) return;
-    for (int i = 0; i < l->lines; i++) sorted[i] = &l->line[i];
-    qsort(sorted, (size_t)l->lines, sizeof(const log_line *), by_kind_and_size);
+    comm_log_sorted(l, sorted);
     mega_buffer_printf(out, "%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s\n", "Comm. Op", "Message Size", "Count",
                        "Total Latency(ms)", "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)", "Exposed(ms)");
     for (int i = 0; i < l->lines; i++) {
-        const log_line *x = sorted[i], *before = i > 0 ? sorted[i - 1] : NULL;
-        const bool is_new =
-            before == NULL || before->kind != x->kind || (x->name != NULL && strcmp(before->name, x->name) != 0);
-        char what[80];
-        if (is_new) mega_buffer_printf(out, "%s\n", kind_text(what, x->kind, x->name));
-        put_line(x, out);
+        comm_log_put_kind(sorted[i], i > 0 ? sorted[i - 1] : NULL, out);
+        put_line(sorted[i], out);
     }
     if (l->lost > 0)
         mega_buffer_printf(out, "%lld exchanges of other kinds and sizes were not counted\n", (long long)l->lost);

@@ -19,6 +19,7 @@ struct engine_monitor {
     mega_profile *profile;        /* of the flops profiler; NULL: it is not recording */
     int64_t micro_batches;        /* of the step on this rank */
     bool has_flops;               /* its report was written */
+    bool has_told;                /* the caller has had exchanges logged: mega_engine_log_exchanges */
 };
 
 static bool wants_something(const mega_monitor_options *o)
@@ -365,13 +366,37 @@ mega_status mega_engine_write_event(mega_engine *e, const char *name, double val
     return MEGA_OK;
 }
 
+static mega_status check_counts(const mega_engine *e, const char *call)
+{
+    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(engine_check_allocated(e, call));
+    if (e->monitor != NULL && e->monitor->monitor.comms_logger) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: exchanges are not counted; give \"comms_logger\": {\"enabled\": true}", call);
+}
+
+mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
+{
+    static const char call[] = "mega_engine_log_exchanges";
+    mega_buffer table = {0};
+    if (e == NULL) return check_counts(e, call);
+    MEGA_TRY(engine_begin_call(e, check_counts(e, call)));
+    mega_comm_log_table(e->options.world, &table);
+    mega_comm *const group[] = {e->layout->world.comm, e->layout->dp.comm, e->layout->tp.comm, e->layout->pp.comm};
+    mega_status st = MEGA_OK;
+    if (stragglers) st = mega_comm_log_stragglers(e->options.world, group, (int)MEGA_COUNT(group), &table);
+    if (st == MEGA_OK && e->layout->world.rank == 0 && table.size > 0 && !table.failed) log_lines(table.data);
+    mega_buffer_fini(&table);
+    e->monitor->has_told = true;
+    return st;
+}
+
 void engine_monitor_close(mega_engine *e)
 {
     engine_monitor *m = e->monitor;
     mega_buffer table = {0};
     if (m == NULL) return;
     if (m->monitor.comms_logger) {
-        mega_comm_log_table(e->options.world, &table);
+        if (!m->has_told) mega_comm_log_table(e->options.world, &table);
         if (e->layout->world.rank == 0 && table.size > 0 && !table.failed) log_lines(table.data);
         mega_comm_log_stop(e->options.world);
     }

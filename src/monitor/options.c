@@ -30,6 +30,7 @@ static const mega_option_row monitor_rows[] = {
     {ROW("comms-logger-verbose", comms_logger_verbose, MEGA_OPTION_FLAG), .json = "comms_logger.verbose", .help = "with it, log each exchange too"},
     {ROW("no-comms-logger-all", comms_logger_all, MEGA_OPTION_OFF), .json = "comms_logger.prof_all", .help = "count only the exchanges that --comms-logger-ops names"},
     {ROW("comms-logger-ops", comms_logger_ops, MEGA_OPTION_LIST), .json = "comms_logger.prof_ops", .choices = "all_reduce|reduce_scatter|reduce_scatter_tensor|all_gather|all_gather_into_tensor|all_to_all|all_to_all_single|broadcast|barrier|send|isend|recv|irecv", .help = "kinds of exchanges to count"},
+    {ROW("comms-logger-stragglers", comms_logger_stragglers, MEGA_OPTION_FLAG), .help = "with it, log too which part of the time the first rank waited for slower ranks; a C program calls mega_engine_log_exchanges"},
     {ROW("comms-logger-debug", comms_logger_debug, MEGA_OPTION_FLAG), .json = "comms_logger.debug", .help = "add to the kind what was exchanged"},
 };
 // clang-format on

@@ -2,9 +2,11 @@
  * integers computed from world rank and position, so every sum is exact in every type. Collectives run one after the
  * other, and also many at once. Usage: ranks_comm TP CP PP EP */
 #include "megalith/comm.h"
+#include "megalith/comm_log.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -444,6 +446,43 @@ static void check_table(const group *g)
     mega_error_clear();
 }
 
+/* The row of the exchanges "late" in a table; "": there is none. */
+static const char *late_row(const mega_buffer *table)
+{
+    const char *at = table->data != NULL ? strstr(table->data, "| [late]\n") : NULL;
+    return at != NULL ? at : "";
+}
+
+/* The time of an exchange is that of the rank that needed least; beyond it a rank waits for one that comes late. */
+static void check_stragglers(mega_world *world, mega_comm *comm)
+{
+    enum { ROUNDS = 3, LATE_US = 20000, NUMBERS = 8 };
+    const bool is_late = mega_comm_rank(comm) == mega_comm_size(comm) - 1;
+    mega_comm *const compared_in[] = {comm};
+    mega_buffer table = {0}, out = {0};
+    double x[NUMBERS] = {0}, total = 0, exchange = 0, waited = 0;
+    int counted = 0, compared = 0;
+    if (mega_comm_size(comm) == 1) return;
+    need(mega_comm_log_start(world, &(mega_comm_log_options){.named = true}));
+    for (int i = 0; i < ROUNDS; i++) {
+        if (is_late) usleep(LATE_US);
+        need(mega_comm_all_reduce(comm, "late", x, NUMBERS, MEGA_F64, MEGA_REDUCE_SUM));
+    }
+    mega_comm_log_table(world, &table);
+    need(mega_comm_log_stragglers(world, compared_in, 1, &out));
+    mega_comm_log_stop(world);
+    expect(sscanf(late_row(&table), "| [late]\n%*s 64 B %d %lf", &counted, &total) == 2, "the table of exchanges: %s",
+           table.data);
+    expect(sscanf(late_row(&out), "| [late]\n%*s 64 B %d %lf %lf", &compared, &exchange, &waited) == 3,
+           "the table of stragglers: %s", out.data);
+    expect(counted == ROUNDS && compared == ROUNDS, "%d and %d exchanges", counted, compared);
+    expect(fabs(exchange + waited - total) < 0.03, "%.2f ms and %.2f ms are not %.2f ms", exchange, waited, total);
+    /* the late rank alone knows that it came late: the others waited, at least once */
+    if (!is_late) expect(waited > 0.2e-3 * LATE_US, "waited %.2f ms for a late rank", waited);
+    mega_buffer_fini(&table);
+    mega_buffer_fini(&out);
+}
+
 /* Signals the last rank: ranks of its host that share memory see it without a message. */
 static void check_stops(mega_world *world)
 {
@@ -504,6 +543,7 @@ int main(int argc, char **argv)
     check_late_reader(world);
     check_large_gathers(world);
     check_ways(world, group_of);
+    check_stragglers(world, l->world.comm);
     check_stops(world);
     check_processes(world);
     need(mega_comm_agree(l->world.comm, failures == 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_COMM, "%d failures", failures)));

@@ -158,6 +158,7 @@ static const struct {
     {"comms_logger_verbose", "comms-logger-verbose", NULL, "false"},
     {"comms_logger_all", "no-comms-logger-all", NULL, "true"},
     {"comms_logger_ops", "comms-logger-ops", "all_reduce", "[\"all_gather\"]"},
+    {"comms_logger_stragglers", "comms-logger-stragglers", NULL, "false"},
     {"comms_logger_debug", "comms-logger-debug", NULL, "false"},
     {"recompute_granularity", "recompute-granularity", "full", "\"selective\""},
     {"recompute_method", "recompute-method", "uniform", "\"block\""},

@@ -240,6 +240,9 @@ CALL(event_null, mega_engine_write_event(NULL, "a", 1))
 CALL(event_early, mega_engine_write_event(s->raw.engine, "a", 1))
 CALL(event_nameless, mega_engine_write_event(s->ready.engine, NULL, 1))
 CALL(event_with_comma, mega_engine_write_event(s->ready.engine, "a,b", 1))
+CALL(exchanges_null, mega_engine_log_exchanges(NULL, true))
+CALL(exchanges_early, mega_engine_log_exchanges(s->raw.engine, true))
+CALL(exchanges_not_counted, mega_engine_log_exchanges(s->ready.engine, true))
 CALL(part_null, mega_engine_evaluate_part(NULL, &(mega_dataset){.count = 1}, 0, 2, &sums))
 CALL(part_early, mega_engine_evaluate_part(s->raw.engine, &(mega_dataset){.count = 1}, 0, 2, &sums))
 CALL(part_of_nothing, mega_engine_evaluate_part(s->ready.engine, NULL, 0, 2, &sums))
@@ -389,6 +392,9 @@ static const struct {
     ROW(event_early, "call mega_engine_allocate first"),
     ROW(event_nameless, "argument name is NULL"),
     ROW(event_with_comma, "name \"a,b\"; expected a name without commas"),
+    ROW(exchanges_null, "the engine is NULL"),
+    ROW(exchanges_early, "call mega_engine_allocate first"),
+    ROW(exchanges_not_counted, "exchanges are not counted; give"),
     ROW(part_null, "the engine is NULL"),
     ROW(part_early, "call mega_engine_allocate first"),
     ROW(part_of_nothing, "argument dataset is NULL"),

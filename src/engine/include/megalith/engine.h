@@ -296,6 +296,11 @@ MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_da
  * ends; a file that cannot be written is only a warning. Local. */
 MEGA_CHECK_RESULT mega_status mega_engine_write_event(mega_engine *e, const char *name, double value);
 
+/* Collective over the world; all ranks give the same `stragglers`. Logs the table of exchanges so far of the option
+ * comms_logger, which the engine otherwise logs when it is destroyed: DeepSpeed's log_summary. stragglers: also which part of
+ * the time the first rank spent waiting for slower ranks. Returns MEGA_ERR_USAGE without comms_logger. */
+MEGA_CHECK_RESULT mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers);
+
 /* ---- one program at a time, forward only: generation, and evaluation by a rule of the caller's ----
  *
  * An engine in MEGA_GENERATE has two programs that share a key-value cache: PREFILL, which reads mega_engine_run_rows

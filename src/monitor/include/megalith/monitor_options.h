@@ -23,7 +23,7 @@ typedef struct mega_monitor_options {
     bool flops_profiler_detail;
     double flops_profiler_recompute;   /* forward passes that the backward pass repeats: 1 with full recomputation */
     const char *flops_profiler_output; /* file of the report; NULL: the log */
-    bool comms_logger, comms_logger_verbose, comms_logger_all, comms_logger_debug;
+    bool comms_logger, comms_logger_verbose, comms_logger_all, comms_logger_debug, comms_logger_stragglers;
     mega_list comms_logger_ops; /* operations to log if not all */
 } mega_monitor_options;
 
