@@ -215,6 +215,31 @@ static mega_status memory_scalars(const trainer *t)
     return plain_scalar(t, "mem-allocated-count", (double)mega_alloc_count());
 }
 
+/* Megatron-DeepSpeed's names, by iteration and by tokens. */
+static mega_status state_scalars(const trainer *t)
+{
+    static const char *const name[MEGA_STATE_KINDS] = {"variance", "variance_sqrt", "momentum", "weight"};
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const int64_t tokens = p->consumed_samples * t->cfg->seq_length;
+    const double now = mega_tensorboard_now();
+    const struct {
+        const char *norm;
+        const double *value;
+    } of[] = {{"l2", t->states.l2}, {"l1", t->states.l1}, {"abs_max", t->states.abs_max}};
+    for (size_t i = 0; i < MEGA_COUNT(of); i++) {
+        for (int k = 0; k < MEGA_STATE_KINDS; k++) {
+            char tag[64], twin[80];
+            if (!mega_optimizer_has_state(mega_engine_optimizer(t->engine), k)) continue;
+            snprintf(tag, sizeof tag, "optimizer/%s_%s", name[k], of[i].norm);
+            snprintf(twin, sizeof twin, "%s vs tokens", tag);
+            MEGA_TRY(plain_scalar(t, tag, of[i].value[k]));
+            if (t->monitor->board == NULL) continue;
+            MEGA_TRY(mega_tensorboard_scalar(t->monitor->board, twin, tokens, of[i].value[k], now));
+        }
+    }
+    return MEGA_OK;
+}
+
 static mega_status step_scalars(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     const mega_train_options *cfg = t->cfg;
@@ -231,6 +256,7 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     if (cfg->log_params_norm) MEGA_TRY(scalar(t, "params-norm", params_norm));
     if (cfg->log_memory_to_tensorboard) MEGA_TRY(memory_scalars(t));
     if (cfg->log_timers_to_tensorboard) MEGA_TRY(plain_scalar(t, "iteration-time", step_s));
+    if (cfg->log_optimizer_states_to_tensorboard) MEGA_TRY(state_scalars(t));
     if (!cfg->log_throughput) return MEGA_OK;
     const double flops = train_token_flops(t, NULL) * (double)s->tokens / step_s;
     return plain_scalar(t, "throughput", flops * 1e-12);
@@ -250,6 +276,11 @@ static void flush_values(train_monitor *m, mega_status st)
     }
 }
 
+bool train_monitor_is_due(const trainer *t)
+{
+    return mega_engine_progress_get(t->engine)->iteration % t->cfg->tensorboard_log_interval == 0;
+}
+
 void train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     train_monitor *m = t->monitor;
@@ -259,7 +290,7 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
     t->is_load_new = false;
     if (m->board == NULL && m->wandb == NULL) return;
     if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);
-    if (iteration % t->cfg->tensorboard_log_interval == 0) st = step_scalars(t, s, params_norm, step_s);
+    if (train_monitor_is_due(t)) st = step_scalars(t, s, params_norm, step_s);
     if (st != MEGA_OK || mega_time_now() - m->last_flush >= FLUSH_S) flush_values(m, st);
 }
 

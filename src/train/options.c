@@ -82,6 +82,7 @@ static const mega_option_row logging_rows[] = {
     {ROW("log-validation-ppl-to-tensorboard", log_validation_ppl_to_tensorboard, MEGA_OPTION_FLAG), .help = "validation perplexity in TensorBoard"},
     {ROW("log-memory-to-tensorboard", log_memory_to_tensorboard, MEGA_OPTION_FLAG), .help = "memory in TensorBoard"},
     {ROW("log-world-size-to-tensorboard", log_world_size_to_tensorboard, MEGA_OPTION_FLAG), .help = "world-size in TensorBoard"},
+    {ROW("log-optimizer-states-to-tensorboard", log_optimizer_states_to_tensorboard, MEGA_OPTION_FLAG), .help = "norms of the weights and of the optimizer's moments in TensorBoard"},
 };
 const mega_option_section mega_train_logging_section = MEGA_SECTION("logging", logging_rows);
 

@@ -95,6 +95,8 @@ static mega_status iterate(trainer *t)
     const double step_s = ended.at - began.at;
     if (profiled) MEGA_TRY(train_profile_end(t, began, ended));
     if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
+    if (t->cfg->log_optimizer_states_to_tensorboard && train_monitor_is_due(t))
+        MEGA_TRY(mega_optimizer_state_norms(mega_engine_optimizer(t->engine), &t->states));
     if (!r.skipped) {
         t->last_loss = r.loss;
         if (train_has_epochs(t)) {
@@ -253,6 +255,8 @@ static mega_status training_run(trainer *t)
     MEGA_TRY(training_train(t, &left));
     MEGA_TRY(train_profile_close(t));
     if (!left && !train_has_epochs(t)) MEGA_TRY(evaluate_at_end(t));
+    if (t->cfg->engine.monitor.comms_logger && t->cfg->engine.monitor.comms_logger_stragglers)
+        MEGA_TRY(mega_engine_log_exchanges(t->engine, true));
     if (t->io->status != NULL) t->io->status(t->io->user, "");
     train_curve_draw(t);
     say_result(t);

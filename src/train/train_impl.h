@@ -102,10 +102,11 @@ typedef struct trainer {
     /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
     char run_id[MEGA_TOKEN_BYTES];
     train_monitor *monitor;
-    train_curve *curve;    /* NULL without a terminal */
-    mega_profile *profile; /* NULL without --profile-trace and --profile-table */
-    bool profiled;         /* the profile was written */
-    mega_buffer trace;     /* trace that could not be written yet; only on the first rank */
+    mega_state_norms states; /* with --log-optimizer-states-to-tensorboard: those of the last logged iteration */
+    train_curve *curve;      /* NULL without a terminal */
+    mega_profile *profile;   /* NULL without --profile-trace and --profile-table */
+    bool profiled;           /* the profile was written */
+    mega_buffer trace;       /* trace that could not be written yet; only on the first rank */
     bool trace_failed;
 } trainer;
 
@@ -310,6 +311,7 @@ void train_warn_of_newer(const trainer *t);
 
 /* monitor.c: only opening can fail; later write errors are logged as warnings. */
 mega_status train_monitor_open(trainer *t);
+bool train_monitor_is_due(const trainer *t); /* whether TensorBoard gets the numbers of this iteration */
 void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
 void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
 void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss);

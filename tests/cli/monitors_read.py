@@ -30,6 +30,14 @@ else:
     assert settings["num_layers"].number_value == 2 and settings["lr"].number_value == 1e-3
     assert settings["monitor_csv"].bool_value and settings["optimizer"].string_value == "adam"
     board, settings = load("board/megatron")
+    norms = {(x, n): board.Scalars(f"optimizer/{x}_{n}") for x in ("variance", "variance_sqrt", "momentum", "weight") for n in ("l2", "l1", "abs_max")}
+    assert all([e.step for e in values] == [3, 6] for values in norms.values()), norms
+    assert all(e.step == 16 * 2 * k for k, e in zip((3, 6), board.Scalars("optimizer/weight_l2 vs tokens")))
+    for k in (0, 1):  # what holds between norms of the same numbers
+        value = {of: values[k].value for of, values in norms.items()}
+        assert abs(value["variance_sqrt", "l2"] ** 2 / value["variance", "l1"] - 1) < 1e-5, value
+        assert abs(value["variance_sqrt", "abs_max"] ** 2 / value["variance", "abs_max"] - 1) < 1e-5, value
+        assert all(value[x, "abs_max"] < value[x, "l2"] < value[x, "l1"] for x, _ in value), value
     assert "lm loss" in board.Tags()["scalars"] and settings["wandb_project"].string_value == "verses"
 
 try:

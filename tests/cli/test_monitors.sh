@@ -65,7 +65,8 @@ rm flops.txt
 
 # --- Megatron's options for wandb
 "$MEGALITH" "${base[@]}" --micro-batch-size 2 --wandb-project verses --wandb-exp-name first --wandb-save-dir far \
-    --tensorboard-dir board/megatron >log 2>&1 || fail "--wandb-project"
+    --tensorboard-dir board/megatron --tensorboard-log-interval 3 --log-optimizer-states-to-tensorboard >log 2>&1 || fail "--wandb-project"
+grep -aq "optimizer/variance_sqrt_abs_max vs tokens" board/megatron/*tfevents* || note "no norms of the optimizer's states"
 has "--wandb-project" "wandb: far/wandb/offline-run-" log
 "$MEGALITH" "${base[@]}" --micro-batch-size 2 --wandb-project "" --train-iters 1 >log 2>&1 || fail "an empty --wandb-project"
 refuses "a run without a name" "missing: --wandb-exp-name NAME, the name of the run of --wandb-project x" \
@@ -80,12 +81,15 @@ if "$MEGALITH" doctor | grep -qE '^  MPI  .*none'; then
 else
     sed -i 's/"csv", "job_name": "first"/"csv", "job_name": "two"/' ds.json
     "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --deepspeed_config ds.json --zero-stage 2 --profile-table --profile-step-start 3 \
-        --profile-step-end 5 --metrics-file two.jsonl >out 2>&1 || fail "two ranks"
+        --profile-step-end 5 --comms-logger-stragglers --metrics-file two.jsonl >out 2>&1 || fail "two ranks"
     [ "$(wc -l <csv/two/Train_Samples_train_loss.csv)" = 9 ] || note "two ranks wrote one file"
     grep -qE 'Comm. Op +Message Size +Count +Total Latency\(ms\) +Avg Latency\(ms\) +tput_avg \(Gbps\) +busbw_avg \(Gbps\) +Exposed\(ms\)' out ||
         note "no table of exchanges"
     grep -qE '^(\[0\] )?reduce_scatter' out || note "no reduce_scatter in the table"
     grep -qE '^(\[0\] )?all_gather *$' out && note "prof_ops did not name all_gather"
+    [ "$(grep -cE '^(\[0\] )?Comm. Op ' out)" = 2 ] || note "not one table of exchanges and one of stragglers"
+    sed -n '/Breakdown with straggler effect/,$p' out | grep -qE '^(\[0\] )?  dp +[0-9.]+ [KMG]?B +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ *$' ||
+        note "no stragglers: $(grep -A20 'Breakdown' out)"
     for row in grads_reduced loss_sum "all exchanges"; do
         sed -n '/exposed exchanges/,$p' out | grep -qE "^(\[0\] )? *$row +[0-9.]+ +[0-9.]+" || note "no exposed time of $row"
     done

@@ -287,6 +287,39 @@ static void compare(const rank *r, const model *m, const settings *s, int held[P
     }
 }
 
+/* Joins the norms of the states of this rank with those of the ranks before. */
+static void join_norms(const rank *r, mega_state_norms *all)
+{
+    mega_state_norms own;
+    need(mega_optimizer_state_norms(r->optimizer, &own));
+    for (int k = 0; k < MEGA_STATE_KINDS; k++) {
+        all->l2[k] = hypot(all->l2[k], own.l2[k]);
+        all->l1[k] += own.l1[k];
+        all->abs_max[k] = fmax(all->abs_max[k], own.abs_max[k]);
+    }
+}
+
+static void compare_norms(const mega_state_norms *found, const model *m, const settings *s)
+{
+    for (int kind = 0; kind < MEGA_STATE_KINDS; kind++) {
+        const double(*of)[MOST] = kind == MEGA_STATE_WEIGHT ? m->master : m->moment[kind != MEGA_STATE_MOMENTUM];
+        double squares = 0, sizes = 0, most = 0;
+        for (int i = 0; i < PARAMS; i++)
+            for (int64_t k = 0; k < elements(i); k++) {
+                const double size = kind == MEGA_STATE_VARIANCE_SQRT ? sqrt(of[i][k]) : fabs(of[i][k]);
+                squares += size * size;
+                sizes += size;
+                most = fmax(most, size);
+            }
+        const double got[] = {found->l2[kind], found->l1[kind], found->abs_max[kind]};
+        const double expected[] = {sqrt(squares), sizes, most};
+        for (int i = 0; i < 3; i++)
+            if (!(fabs(got[i] / expected[i] - 1) < 1e-5))
+                fail_msg("ZeRO %d, tp %d, dp %d: norm %d of state %d is %.12g, expected %.12g", s->zero, s->tp, s->dp,
+                         i, kind, got[i], expected[i]);
+    }
+}
+
 /* Runs every rank of a layout in turn. Sums the squares of their norms here, as ranks would. */
 static void train_all_ranks(const settings *s)
 {
@@ -294,6 +327,7 @@ static void train_all_ranks(const settings *s)
     static int held[PARAMS][MOST];
     double squares[STEPS + 1] = {0}, factor[STEPS + 1];
     int64_t zeros = 0;
+    mega_state_norms norms = {{0}, {0}, {0}};
     memset(held, 0, sizeof held);
     for (int step = 1; step <= STEPS; step++) factor[step] = mega_clip_factor(norm_by_formula(step), s->clip);
     for (int n = 0; n < s->tp * s->dp; n++) {
@@ -315,6 +349,7 @@ static void train_all_ranks(const settings *s)
         }
         assert_int_equal(mega_optimizer_updates(r.optimizer), STEPS);
         compare(&r, &expected, s, held);
+        if (s->kind == MEGA_OPTIMIZER_ADAM && (s->zero > 0 || n / s->tp == 0)) join_norms(&r, &norms);
         rank_close(&r);
     }
     for (int step = 1; step <= STEPS; step++) {
@@ -323,6 +358,7 @@ static void train_all_ranks(const settings *s)
             fail_msg("ZeRO %d, tp %d, dp %d: the norm of all ranks is %.12g, expected %.12g", s->zero, s->tp, s->dp,
                      norm, norm_by_formula(step));
     }
+    if (s->kind == MEGA_OPTIMIZER_ADAM) compare_norms(&norms, &expected, s);
     assert_int_equal(zeros, 0); /* padding is not counted */
     for (int i = 0; i < PARAMS; i++) {
         const int copies = (records[i].is_cut ? 1 : s->tp) * (s->zero > 0 ? 1 : s->dp);

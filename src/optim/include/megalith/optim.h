@@ -117,6 +117,22 @@ typedef struct mega_norm_result {
 } mega_norm_result;
 /* Computes the norm of the masters. Collective over tp and pp, with ZeRO also over dp. */
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
+/* Norms of the states over the whole model, each element counted once: what --log-optimizer-states-to-tensorboard
+ * writes. The variance is exp_avg_sq, the momentum exp_avg, of a matrix with Muon and with SGD momentum_buffer; the weights
+ * are the masters. */
+typedef enum mega_state_kind {
+    MEGA_STATE_VARIANCE,
+    MEGA_STATE_VARIANCE_SQRT,
+    MEGA_STATE_MOMENTUM,
+    MEGA_STATE_WEIGHT,
+    MEGA_STATE_KINDS
+} mega_state_kind;
+typedef struct mega_state_norms {
+    double l2[MEGA_STATE_KINDS], l1[MEGA_STATE_KINDS], abs_max[MEGA_STATE_KINDS];
+} mega_state_norms;
+bool mega_optimizer_has_state(const mega_optimizer *o, mega_state_kind kind);
+/* Collective over tp and pp, with ZeRO also over dp. Weights and moments must be allocated. */
+mega_status mega_optimizer_state_norms(mega_optimizer *o, mega_state_norms *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
 int mega_optimizer_find_nonfinite(mega_optimizer *o);
 /* The norm of `count` elements of one tensor of this rank: of its masters, gradients or moments. */

@@ -33,7 +33,9 @@ typedef struct mega_clm_options {
     const char *text_column_name;
     int64_t validation_split_percentage;
     bool no_keep_linebreaks;
+    int64_t max_train_samples, max_eval_samples; /* blocks; 0: all */
     const char *config_name, *tokenizer_name, *model_name_or_path;
+    const char *model_type, *config_overrides;
     int64_t num_train_epochs;
     const char *checkpointing_steps;
     bool with_tracking;
@@ -83,7 +85,7 @@ typedef struct mega_train_options {
     int64_t tensorboard_log_interval;
     bool log_timers_to_tensorboard, log_batch_size_to_tensorboard, log_learning_rate_to_tensorboard;
     bool log_loss_scale_to_tensorboard, log_validation_ppl_to_tensorboard, log_memory_to_tensorboard;
-    bool log_world_size_to_tensorboard;
+    bool log_world_size_to_tensorboard, log_optimizer_states_to_tensorboard;
     bool profile;              /* --profile: sets the next two */
     const char *profile_trace; /* Chrome trace of the profiled steps */
     bool profile_table;
