@@ -2,8 +2,7 @@
  * train/clm_options.c. */
 #include "options_impl.h"
 
-#define SAME_LOSS  "an evaluation computes micro-batches of the training's size; the loss is the same for any size"
-#define WHAT_SHAPE "--num-layers, --hidden-size, --num-attention-heads and --block_size win over --config_name"
+#define SAME_LOSS "an evaluation computes micro-batches of the training's size; the loss is the same for any size"
 
 // clang-format off
 static const mega_option_row clm_rows[] = {
@@ -17,9 +16,8 @@ static const mega_option_row clm_rows[] = {
     {IDLE("preprocessing_num_workers", MEGA_OPTION_INT, NULL, "the threads of the training tokenize")},
     {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "overwrite", "it is --overwrite: the files of another model in --output_dir may be replaced")},
     {RENAMED("initial_megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
-    {LATER("config_overrides", MEGA_OPTION_STRING, NULL, WHAT_SHAPE)},
-    {LATER("max_eval_samples", MEGA_OPTION_INT, NULL, "give a shorter --validation_file")},
-    {LATER("max_train_samples", MEGA_OPTION_INT, NULL, "give a shorter --train_file, or --max_train_steps")},
+    {RENAMED("megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
+    {LATER("streaming", MEGA_OPTION_BOOL, NULL, "all texts are tokenized before the first step; leave it out")},
 };
 // clang-format on
 const mega_option_section cli_clm_section = MEGA_SECTION("causal language modeling", clm_rows);

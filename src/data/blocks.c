@@ -49,15 +49,17 @@ static int64_t tokens_before(const mega_blocks_text *t, int64_t text)
     return text > 0 ? t->end[text - 1] : 0;
 }
 
-/* Returns the number of blocks; start (NULL: only count) receives the first token of each. */
-static int64_t cut(const mega_blocks_text *t, blocks_range r, int64_t length, int64_t *start)
+/* Returns the number of blocks, at most `most` (0: all); start (NULL: only count) receives the first token of each. */
+static int64_t cut(const mega_blocks_text *t, blocks_range r, int64_t length, int64_t most, int64_t *start)
 {
     int64_t count = 0;
     for (int64_t first = r.first; first < r.end; first += MEGA_BLOCKS_TEXTS) {
         const int64_t last = first + MEGA_BLOCKS_TEXTS < r.end ? first + MEGA_BLOCKS_TEXTS : r.end;
         const int64_t end = tokens_before(t, last);
-        for (int64_t at = tokens_before(t, first); end - at >= length; at += length, count++)
+        for (int64_t at = tokens_before(t, first); end - at >= length; at += length, count++) {
+            if (most > 0 && count == most) return count;
             if (start != NULL) start[count] = at;
+        }
     }
     return count;
 }
@@ -99,15 +101,16 @@ static mega_status fill(const mega_blocks_options *o, const mega_blocks_text *t,
     h->tokens = t->ids.count;
     for (int s = 0; s < SPLITS; s++) {
         h->texts[s] = range[s].end - range[s].first;
-        h->count[s] = cut(t, range[s], o->length, NULL);
+        const int64_t most = s == MEGA_SPLIT_TRAIN ? o->most_train : o->most_validation;
+        h->count[s] = cut(t, range[s], o->length, most, NULL);
         if (h->count[s] == 0) MEGA_TRY(need_blocks(o, t, range[s], s));
     }
     MEGA_TRY(mega_gpt_block_make(o->share, HEAD_KEY, sizeof *h, "the head of blocks", &b->head_block));
     MEGA_TRY(mega_gpt_block_make(o->share, BODY_KEY, body_bytes(h), "blocks of tokens", &b->body_block));
     set_arrays(b);
     int64_t *start = b->body_block.data;
-    cut(t, range[MEGA_SPLIT_TRAIN], o->length, start);
-    cut(t, range[MEGA_SPLIT_VALID], o->length, start + h->count[MEGA_SPLIT_TRAIN]);
+    cut(t, range[MEGA_SPLIT_TRAIN], o->length, o->most_train, start);
+    cut(t, range[MEGA_SPLIT_VALID], o->length, o->most_validation, start + h->count[MEGA_SPLIT_TRAIN]);
     memcpy(start + h->count[0] + h->count[1], t->ids.id, (size_t)h->tokens * sizeof(int32_t));
     for (int s = 0; s < SPLITS; s++) h->hash[s] = hash_of(b, s);
     memcpy(b->head_block.data, h, sizeof *h);

@@ -1,5 +1,6 @@
-/* Reads the texts of files, lines or JSON records, and tokenizes each by itself. One thread reads; a portion of texts is then
+/* Reads the texts of files, lines, JSON records or a column of CSV, and tokenizes each by itself. One thread reads; a portion of texts is then
  * tokenized by all threads of the team, and the tokens are joined in the order of the texts. */
+#include "blocks_csv.h"
 #include "data_impl.h"
 #include "megalith/blocks.h"
 #include "megalith/documents.h"
@@ -27,6 +28,7 @@ typedef struct blocks_reader {
     int64_t texts, capacity;
     blocks_share *share;
     int shares;
+    blocks_csv *csv; /* of the file that is read; NULL: it is no CSV file */
 } blocks_reader;
 
 /* ---- tokenizing a portion ---- */
@@ -110,8 +112,14 @@ static mega_status blocks_add_line(blocks_reader *r, const char *text, size_t by
     return blocks_end_text(r);
 }
 
+static mega_status add_csv_text(void *user, const char *text, size_t bytes)
+{
+    return blocks_add_text(user, text, bytes);
+}
+
 static mega_status blocks_end_file(blocks_reader *r)
 {
+    if (r->csv != NULL) return blocks_csv_end(r->csv, add_csv_text, r);
     return r->line.size > 0 ? blocks_add_line(r, "", 0) : MEGA_OK;
 }
 
@@ -134,6 +142,9 @@ static mega_status blocks_add_record(blocks_reader *r, const mega_document_chunk
 {
     mega_document_text text;
     mega_document_fault fault;
+    if (r->csv != NULL)
+        return blocks_csv_read(r->csv, chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size,
+                               add_csv_text, r);
     if (chunk->format == MEGA_DOCUMENT_TEXT) {
         if (!chunk->record[record].continues) MEGA_TRY(blocks_end_file(r));
         return blocks_add_lines(r, chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size);
@@ -191,25 +202,35 @@ static void blocks_reader_fini(blocks_reader *r)
     mega_buffer_fini(&r->line);
 }
 
-/* The ending of its name says that a file is plain text, whatever it contains, as in the original. */
-static mega_document_format format_of(const char *path)
+/* The ending of its name says what a file is, whatever it contains, as in the original. */
+static bool has_ending(const char *path, const char *const *ending)
 {
-    static const char *const text[] = {".txt", ".text", ".raw", ".tokens", ".txt.gz", ".txt.zst"};
     const size_t n = strlen(path);
-    for (size_t i = 0; i < MEGA_COUNT(text); i++) {
-        const size_t m = strlen(text[i]);
-        if (n > m && strcmp(path + n - m, text[i]) == 0) return MEGA_DOCUMENT_TEXT;
+    for (; *ending != NULL; ending++) {
+        const size_t m = strlen(*ending);
+        if (n > m && strcmp(path + n - m, *ending) == 0) return true;
     }
-    return MEGA_DOCUMENT_AUTO;
+    return false;
 }
 
 static mega_status blocks_read_file(blocks_reader *r, const char *const *path)
 {
-    const mega_documents_options d = {
-        .inputs = path, .num_inputs = 1, .format = format_of(*path), .cut_files = true, .stop = r->o->stop};
+    static const char *const text[] = {".txt", ".text", ".raw", ".tokens", ".txt.gz", ".txt.zst", NULL},
+                             *const table[] = {".csv", ".csv.gz", ".csv.zst", NULL};
+    const bool is_csv = has_ending(*path, table), is_text = is_csv || has_ending(*path, text);
+    const mega_documents_options d = {.inputs = path,
+                                      .num_inputs = 1,
+                                      .format = is_text ? MEGA_DOCUMENT_TEXT : MEGA_DOCUMENT_AUTO,
+                                      .cut_files = true,
+                                      .stop = r->o->stop};
     mega_documents *documents;
+    blocks_csv csv;
     MEGA_TRY(mega_documents_open(&d, &documents));
+    blocks_csv_begin(&csv, *path, r->o->key, r->o->any_column);
+    r->csv = is_csv ? &csv : NULL;
     const mega_status st = blocks_read_files(r, documents);
+    blocks_csv_fini(&csv);
+    r->csv = NULL;
     mega_documents_close(documents);
     return st;
 }

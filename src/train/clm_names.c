@@ -58,8 +58,9 @@ static bool has_any(const char *name, const char *const *words)
 
 static bool is_text(const char *name)
 {
-    static const char *const endings[] = {".txt",    ".text",   ".raw",     ".tokens",   ".json",    ".jsonl",
-                                          ".ndjson", ".txt.gz", ".json.gz", ".jsonl.gz", ".txt.zst", ".jsonl.zst"};
+    static const char *const endings[] = {".txt",    ".text",    ".raw",      ".tokens",  ".json",
+                                          ".jsonl",  ".csv",     ".csv.gz",   ".csv.zst", ".ndjson",
+                                          ".txt.gz", ".json.gz", ".jsonl.gz", ".txt.zst", ".jsonl.zst"};
     const size_t n = strlen(name);
     for (size_t i = 0; i < MEGA_COUNT(endings); i++) {
         const size_t m = strlen(endings[i]);
@@ -107,7 +108,7 @@ static void take_files(mega_train_options *cfg, const char *folder)
     mega_names_fini(&names);
     if (c->train.count > 0) return;
     mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
-                         "--dataset_name %s: %s holds no text file (.txt, .raw, .json, .jsonl, also .gz) of the "
+                         "--dataset_name %s: %s holds no text file (.txt, .raw, .json, .jsonl, .csv, also .gz) of the "
                          "training, such as train.txt; expected files whose names say train and validation",
                          c->dataset_name, folder);
 }

@@ -10,14 +10,18 @@
 // clang-format off
 #define ROW(name_, field_, kind_) MEGA_OPTION(mega_clm_options, name_, field_, kind_)
 static const mega_option_row clm_rows[] = {
-    {ROW("train_file", train_file, MEGA_OPTION_LIST), .help = "text files, of which each line is a text, or JSON lines"},
+    {ROW("train_file", train_file, MEGA_OPTION_LIST), .help = "text files, of which each line is a text, JSON lines, or CSV"},
     {ROW("validation_file", validation_file, MEGA_OPTION_LIST), .help = "the same for the evaluation after each epoch"},
     {ROW("dataset_name", dataset_name, MEGA_OPTION_STRING), .help = "folder NAME or data/NAME with train.txt and validation.txt, or .jsonl; instead of the files"},
     {ROW("dataset_config_name", dataset_config_name, MEGA_OPTION_STRING), .help = "folder in that folder"},
-    {ROW("text_column_name", text_column_name, MEGA_OPTION_STRING), .fallback = "text", .help = "key of the text in JSON lines"},
+    {ROW("text_column_name", text_column_name, MEGA_OPTION_STRING), .fallback = "text", .help = "key of the text in JSON lines; its column in CSV, where without a column text the first is read"},
     {ROW("validation_split_percentage", validation_split_percentage, MEGA_OPTION_INT), .fallback = "5", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 99, .help = "without files for it: percent of the training's texts, the first ones, that are evaluated"},
+    {ROW("max_train_samples", max_train_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "blocks that are trained on, the first ones; 0: all"},
+    {ROW("max_eval_samples", max_eval_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "blocks that are evaluated, the first ones; 0: all"},
     {ROW("no_keep_linebreaks", no_keep_linebreaks, MEGA_OPTION_FLAG), .help = "text files: leave the newlines out"},
     {ROW("config_name", config_name, MEGA_OPTION_STRING), .help = "shape of a new model: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with config.json"},
+    {ROW("model_type", model_type, MEGA_OPTION_STRING), .help = "gpt2: a new model of transformers' GPT2Config, the shape of gpt2"},
+    {ROW("config_overrides", config_overrides, MEGA_OPTION_STRING), .help = "changes to it, such as n_embd=1024,n_head=16,n_layer=48", .value = "KEY=VALUE,…"},
     {ROW("tokenizer_name", tokenizer_name, MEGA_OPTION_STRING), .help = "folder with tokenizer.json, or vocab.json and merges.txt; else that of the model"},
     {ROW("model_name_or_path", model_name_or_path, MEGA_OPTION_STRING), .help = "folder of a trained model whose weights are trained further"},
     {ROW("num_train_epochs", num_train_epochs, MEGA_OPTION_INT), .fallback = "3", .range = MEGA_RANGE_POSITIVE, .most = 1 << 20, .help = "times that all blocks are read; --max_train_steps counts instead if it is given"},
@@ -169,6 +173,7 @@ void mega_train_apply_clm(mega_train_options *cfg)
     if (cfg->engine.optim.scheduler.kind == MEGA_SCHEDULER_NONE) give(cfg, "lr", "5e-5");
     give(cfg, "weight_decay", "0");
     if (cfg->clm.config_name != NULL) find_config(cfg);
+    train_clm_take_type(cfg);
     if (cfg->clm.tokenizer_name != NULL) find_tokenizer(cfg);
     find_model(cfg);
     take_checkpointing(cfg);
@@ -229,25 +234,14 @@ void mega_train_rule_clm(mega_train_options *cfg)
     if (cfg->save == NULL) mega_warn("no --output_dir: the trained weights will not be kept");
 }
 
-static bool is_csv(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".csv") == 0;
-}
-
 void mega_train_rule_clm_files(mega_train_options *cfg)
 {
     const mega_clm_options *c = &cfg->clm;
     const mega_list *list[] = {&c->train_file, &c->validation_file};
     static const char *const option[] = {"--train_file", "--validation_file"};
     for (int k = 0; k < 2; k++) {
-        for (size_t i = 0; i < list[k]->count; i++) {
-            mega_train_check_file(cfg, option[k], list[k]->item[i], "a text file, or JSON lines");
-            if (is_csv(list[k]->item[i]))
-                mega_options_problem(cfg->engine.options, MEGA_ERR_UNSUPPORTED,
-                                     "%s %s: CSV is not read; write its texts as JSON lines, {\"text\": …}", option[k],
-                                     list[k]->item[i]);
-        }
+        for (size_t i = 0; i < list[k]->count; i++)
+            mega_train_check_file(cfg, option[k], list[k]->item[i], "a text file, JSON lines or CSV");
     }
 }
 

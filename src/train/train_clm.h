@@ -1,4 +1,4 @@
-/* Shared by clm_names.c and clm_options.c. */
+/* Shared by clm_names.c, clm_options.c and clm_overrides.c. */
 #ifndef MEGALITH_TRAIN_CLM_H
 #define MEGALITH_TRAIN_CLM_H
 
@@ -10,5 +10,7 @@
 const char *train_clm_folder(mega_train_options *cfg, const char *name, const char *sub, mega_buffer *looked);
 bool train_clm_has(mega_train_options *cfg, const char *folder, const char *file);
 void train_clm_find_data(mega_train_options *cfg); /* sets cfg->clm.train and .validation */
+
+void train_clm_take_type(mega_train_options *cfg); /* clm_overrides.c: --model_type, --config_overrides */
 
 #endif

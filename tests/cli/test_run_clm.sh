@@ -73,6 +73,16 @@ cp validation.txt data/own/first/own.valid.txt
 clm named --dataset_name own --dataset_config_name first --max_train_steps 2
 says named 'epoch 0: perplexity'
 
+# A new model by its type, changes to it, a table, the first blocks of it: the same weights as from options and lines.
+awk 'BEGIN { print "id,text" } { gsub(/"/, "\"\""); printf "%d,\"%s\n\"\n", NR, $0 }' train.txt >table.csv
+"$MEGALITH" run_clm --model_type gpt2 --config_overrides="n_embd=32,n_layer=2,n_head=2,n_positions=32,resid_pdrop=0.05,embd_pdrop=0.05,use_cache=false" \
+    --tokenizer_name tokenizer --train_file table.csv --max_train_samples 40 --max_eval_samples 2 --learning_rate 1e-3 \
+    --lr_scheduler_type cosine_with_restarts --max_train_steps 4 --output_dir typed >typed.log 2>&1 </dev/null || { cp typed.log out; note "--model_type"; }
+says typed 'Num examples = 40$'
+clm lines --train_file train.txt --max_train_samples 40 --max_eval_samples 2 --hidden-dropout 0.05 --lr-decay-style cosine --max_train_steps 4 --output_dir lines
+cmp -s typed/model.safetensors lines/model.safetensors || note "--model_type and CSV: other weights than options and lines"
+cmp -s typed/all_results.json lines/all_results.json || note "--model_type and CSV: other results: $(cat typed/all_results.json lines/all_results.json)"
+
 clm wandb --train_file train.txt --max_train_steps 2 --with_tracking --report_to wandb --output_dir tracked
 ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wandb: $(ls tracked tracked/wandb)"
 [ -e tracked/clm_no_trainer ] && note "--report_to wandb writes TensorBoard events"
@@ -115,8 +125,14 @@ refuses "no such names" "--config_name nix: no such folder|--tokenizer_name nix:
 refuses "options of other commands" "--split 9,1 (argument|give --validation_split_percentage|--train-samples 5|--eval-interval 3" run_clm "${small[@]}" "${files[@]}" \
     --split 9,1 --train-samples 5 --eval-interval 3
 refuses "too long a block" "no block of 30000 tokens|a smaller --block_size" run_clm "${small[@]}" --train_file validation.txt --block_size 30000 --max-position-embeddings 30000
-echo 'a,b' >table.csv
-refuses "CSV" "CSV is not read" run_clm "${small[@]}" --train_file table.csv
+echo 'a,b' >head.csv
+refuses "a table without its column" "head.csv: the first line names no column body, but a, b; give --text_column_name" run_clm "${small[@]}" --train_file head.csv \
+    --text_column_name body
+refuses "changes to another configuration" "--config_overrides changes the configuration of --model_type gpt2; leave it or --config_name gpt2 (argument" \
+    run_clm "${small[@]}" --train_file train.txt --config_overrides n_embd=64
+refuses "keys of a configuration" "n_width=3: GPT2Config has no such key|scale_attn_weights=false: not implemented yet; only true is|resid_pdrop is 0.2 and embd_pdrop 0.1" \
+    run_clm --model_type gpt2 --config_overrides n_width=3,scale_attn_weights=false,resid_pdrop=0.2 --tokenizer_name tokenizer --train_file train.txt
+refuses "another type" "--model_type bloom is not implemented yet; gpt2 is" run_clm --model_type bloom --tokenizer_name tokenizer --train_file train.txt
 refuses "another's tracker" '--report_to: "comet_ml" is not implemented yet' run_clm "${small[@]}" "${files[@]}" --report_to comet_ml
 mkdir model
 echo '{}' >model/config.json

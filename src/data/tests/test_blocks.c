@@ -96,6 +96,79 @@ static void records_are_texts_without_line_ends(void **state)
     mega_blocks_destroy(b);
 }
 
+/* A table as RFC 4180 has it: quotation marks around commas, line ends and quotation marks, CR LF, an empty line, a byte order
+ * mark, no end of the last line. */
+static void a_column_of_a_table_is_read(void **state)
+{
+    (void)state;
+    source train;
+    mega_blocks *b;
+    write_source(&train, "t.csv",
+                 "\xef\xbb\xbf\"id\",text,\"note\"\r\n1,ab,x\r\n\r\n2,\"c,\r\nd\"\"e\",\"\"\r\n3,f\"g,\"y\"\n4,\"\","
+                 "\n5,\"h\"i,z");
+    mega_blocks_options o = options(&train, NULL);
+    must(mega_blocks_build(&o, &b));
+    assert_int_equal(mega_blocks_texts(b, MEGA_SPLIT_TRAIN), 5);
+    assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 3);
+    assert_block(b, MEGA_SPLIT_TRAIN, 0, "abc,");
+    assert_block(b, MEGA_SPLIT_TRAIN, 1, "\r\nd\"");
+    assert_block(b, MEGA_SPLIT_TRAIN, 2, "ef\"g");
+    mega_blocks_destroy(b);
+    o.key = "body";
+    assert_int_equal(mega_blocks_build(&o, &b), MEGA_ERR_FORMAT);
+    assert_non_null(strstr(mega_error_message(), "t.csv: the first line names no column body, but id, text, note"));
+    o.any_column = true; /* the first */
+    o.length = 5;
+    must(mega_blocks_build(&o, &b));
+    assert_block(b, MEGA_SPLIT_TRAIN, 0, "12345");
+    mega_blocks_destroy(b);
+}
+
+static void damaged_tables_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *table, *message;
+    } wrong[] = {
+        {"text,b\nab,1\n\"c\nd\",2\nef\n", "line 5: expected 2 fields, as in the first line, but found 1"},
+        {"text\nab\nc,d\n", "line 3: expected 1 fields, as in the first line, but found 2"},
+        {"text\nab\n\"cd\nef\n", "line 3: a field in quotation marks does not end"},
+        {"\n\n", "found no line"},
+        {"", "found no line"},
+    };
+    for (size_t i = 0; i < MEGA_COUNT(wrong); i++) {
+        source train;
+        mega_blocks *b = NULL;
+        write_source(&train, "wrong.csv", wrong[i].table);
+        const mega_blocks_options o = options(&train, NULL);
+        assert_int_equal(mega_blocks_build(&o, &b), MEGA_ERR_FORMAT);
+        if (strstr(mega_error_message(), wrong[i].message) == NULL)
+            fail_msg("\"%s\" is not in: %s", wrong[i].message, mega_error_message());
+    }
+}
+
+static void the_first_blocks_are_kept(void **state)
+{
+    (void)state;
+    source train, validation;
+    mega_blocks *b;
+    write_source(&train, "t.txt", "abcdefghijklmnop");
+    write_source(&validation, "v.txt", "abcdefgh");
+    mega_blocks_options o = options(&train, &validation);
+    o.most_train = 3;
+    o.most_validation = 1;
+    must(mega_blocks_build(&o, &b));
+    assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 3);
+    assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_VALID), 1);
+    assert_block(b, MEGA_SPLIT_TRAIN, 2, "ijkl");
+    assert_block(b, MEGA_SPLIT_VALID, 0, "abcd");
+    mega_blocks_destroy(b);
+    o.most_train = 5;
+    must(mega_blocks_build(&o, &b));
+    assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 4);
+    mega_blocks_destroy(b);
+}
+
 /* Writes `count` lines "x\n", two tokens each. */
 static void write_lines(source *s, int count)
 {
@@ -273,6 +346,9 @@ int main(void)
         cmocka_unit_test(lines_are_joined_and_the_rest_is_dropped),
         cmocka_unit_test(a_text_file_may_look_like_json),
         cmocka_unit_test(records_are_texts_without_line_ends),
+        cmocka_unit_test(a_column_of_a_table_is_read),
+        cmocka_unit_test(damaged_tables_are_refused),
+        cmocka_unit_test(the_first_blocks_are_kept),
         cmocka_unit_test(a_thousand_texts_are_cut_by_themselves),
         cmocka_unit_test(validation_is_the_first_share_of_texts),
         cmocka_unit_test(too_little_text_is_refused),

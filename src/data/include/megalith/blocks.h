@@ -1,6 +1,6 @@
 /* Blocks of text, as transformers' script run_clm.py makes them: texts are tokenized one by one, 1,000 texts are joined, and
  * what they hold is cut into blocks of equal length; a last block that is not full is dropped. A text is a line of a plain
- * text file, or a record of JSON lines. */
+ * text file, a record of JSON lines, or a record of a CSV file. */
 #ifndef MEGALITH_BLOCKS_H
 #define MEGALITH_BLOCKS_H
 
@@ -21,9 +21,11 @@ typedef struct mega_blocks_options {
     const mega_list *train, *validation; /* files; a list may be empty */
     /* without files for validation: the first texts of the training, in percent; 0: there is no validation */
     int64_t validation_percent;
-    const char *key;      /* of the text in JSON lines */
-    bool drops_line_ends; /* plain text: without the newline that ends a line */
-    int64_t length;       /* tokens of a block, 2 or more */
+    const char *key;                     /* of the text in JSON lines; its column in CSV */
+    bool any_column;                     /* CSV: without such a column the first is read */
+    int64_t most_train, most_validation; /* blocks that are kept, the first ones; 0: all */
+    bool drops_line_ends;                /* plain text: without the newline that ends a line */
+    int64_t length;                      /* tokens of a block, 2 or more */
     const mega_tokenizer *tokenizer;
     mega_team *team; /* threads that tokenize; NULL: only the caller */
     /* borrowed; the rank that created it stores the blocks in it, and one that opened it from an offer finds them there and
