@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const mega_command commands[] = {
-    {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core", "trains a GPT", NULL,
-     "train|train_gpt|train_gpt2"},
+    {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt", "trains a GPT",
+     NULL, "train|train_gpt|train_gpt2"},
     {"run_clm", FOR_CLM, "run_clm_no_trainer|megatron_lm_gpt_pretraining",
      "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL},
     {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL},

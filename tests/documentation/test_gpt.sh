@@ -4,6 +4,7 @@
 # options that make the sizes small come after those of the block. The head of a block says:
 #
 #   # from: where it stands
+#   # body: BLOCK           its commands are those of another block, with what `set` changes; not run by slow builds
 #   # set: SED              numbers of ranks, and names that the reader has to fill in
 #   # before: COMMAND       what the reader has done by then
 #   # small: KIND OPTIONS   options that come last (below)
@@ -15,9 +16,10 @@ command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none' || 
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 
 # The first words: what python is given goes to megalith as it stands, with the small sizes behind it.
-for word in python python3 torchrun deepspeed accelerate; do
+for word in python python3 torchrun deepspeed deepspeed.pt accelerate; do
     case $word in
     python*) first='' ;;
+    deepspeed*) first=deepspeed ;;
     *) first=$word ;;
     esac
     # shellcheck disable=SC2016,SC2086  # for the script itself
@@ -58,15 +60,17 @@ chmod +x bin/nvidia-smi bin/ds_ssh
 blocks=$MEGA_SOURCE/tests/documentation/blocks
 head_of() { sed -n "s/^# $1: *//p" "$2"; }
 run_block() { # FILE
-    local name expect set small kind status
+    local name expect set small kind body status
     name=$(basename "$1" .block)
     expect=$(head_of expect "$1") set=$(head_of 'set' "$1") small=$(head_of small "$1")
-    kind=${small%% *}
+    kind=${small%% *} body=$(head_of body "$1")
+    [ -z "$body" ] || [ "${MEGA_MATRIX:-full}" = full ] || return
     SMALL=$(sizes_of "$kind" | tr '\n' ' ')
     [ "$kind" = "$small" ] || SMALL="$SMALL ${small#* }"
     export SMALL
     (eval "$(head_of before "$1")") >out 2>&1 || note "$name: what comes before it"
-    sed -e '/^# /d' -e "$set" "$1" >"$name.sh"
+    [ -z "$body" ] && body=$name
+    sed -e '/^# /d' -e "$set" "$blocks/$body.block" >"$name.sh"
     bash "$name.sh" >out 2>&1 </dev/null
     status=$?
     if [ -n "$expect" ]; then
