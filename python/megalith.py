@@ -583,6 +583,7 @@ class mega_builder(_Builder):
         ("samples", c_int64),
         ("positions", c_int64),
         ("cache", c_int64),
+        ("length", c_int64),
         ("index", c_int),
         ("path", c_char * 96),
     ]
@@ -822,6 +823,7 @@ class mega_param_options(_Struct):
         ("padding_rows", c_int64),
         ("file_dims", c_int),
         ("file_dim", c_int64 * 4),
+        ("partial_gradients", c_bool),
         ("is_frozen", c_bool),
         ("is_buffer", c_bool),
         ("buffer_momentum", c_double),
@@ -1644,8 +1646,21 @@ mega_position_embedding = _function(
     POINTER(mega_param_options))
 mega_norm_kind = c_int
 MEGA_LAYER_NORM = 0
+MEGA_RMS_NORM = 1
 mega_norm = _function(
     "mega_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_norm_kind, c_double)
+
+
+class mega_norm_options(_Struct):
+    _fields_ = [
+        ("kind", mega_norm_kind),
+        ("epsilon", c_double),
+        ("no_bias", c_bool),
+        ("no_weight", c_bool),
+        ("weight_plus_one", c_bool),
+    ]
+
+
 mega_activation = _function(
     "mega_activation", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind)
 mega_add = _function("mega_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
@@ -1663,17 +1678,69 @@ mega_dropout = _function(
 mega_dropout_add = _function(
     "mega_dropout_add", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
     c_double)
+mega_rope_scaling = c_int
+MEGA_ROPE_NONE = 0
+MEGA_ROPE_LINEAR = 1
+MEGA_ROPE_DYNAMIC = 2
+MEGA_ROPE_YARN = 3
+MEGA_ROPE_LLAMA3 = 4
+MEGA_ROPE_LONGROPE = 5
+
+
+class mega_rope(_Struct):
+    _fields_ = [
+        ("theta", c_double),
+        ("fraction", c_double),
+        ("interleaved", c_bool),
+        ("scaling", mega_rope_scaling),
+        ("factor", c_double),
+        ("beta_fast", c_double),
+        ("beta_slow", c_double),
+        ("attention_factor", c_double),
+        ("mscale", c_double),
+        ("mscale_all_dim", c_double),
+        ("low_freq_factor", c_double),
+        ("high_freq_factor", c_double),
+        ("no_truncate", c_bool),
+        ("original_positions", c_int64),
+        ("max_positions", c_int64),
+        ("long_factor", POINTER(c_double)),
+        ("short_factor", POINTER(c_double)),
+    ]
+
+
+mega_rope_frequencies = _function(
+    "mega_rope_frequencies", mega_status, POINTER(mega_rope), c_int64, c_int64, POINTER(c_float),
+    POINTER(c_double))
+mega_qk_norm = c_int
+MEGA_QK_NORM_NONE = 0
+MEGA_QK_NORM_HEAD = 1
+MEGA_QK_NORM_ALL = 2
 
 
 class mega_attention_options(_Struct):
     _fields_ = [
         ("num_heads", c_int64),
+        ("num_kv_heads", c_int64),
         ("head_dim", c_int64),
+        ("scale", c_double),
+        ("softcap", c_double),
         ("is_causal", c_bool),
+        ("has_window", c_bool),
+        ("window_left", c_int64),
+        ("window_right", c_int64),
+        ("alibi", c_bool),
+        ("rope", POINTER(mega_rope)),
+        ("qk_norm", mega_qk_norm),
+        ("qk_norm_options", mega_norm_options),
+        ("q_norm_name", c_char_p),
+        ("k_norm_name", c_char_p),
         ("dropout", c_double),
         ("recompute_core", c_bool),
         ("qkv", POINTER(mega_linear_options)),
         ("out", POINTER(mega_linear_options)),
+        ("qkv_name", c_char_p),
+        ("out_name", c_char_p),
     ]
 
 

@@ -34,7 +34,8 @@ static mega_status describe_generation(mega_engine *e, const mega_model *model, 
     const mega_model_sizes what = {.mode = MEGA_GENERATE,
                                    .samples = o->micro_batch,
                                    .positions = kind == ENGINE_PREFILL ? o->prefill : 1,
-                                   .cache = o->seq + o->prefill};
+                                   .cache = o->seq + o->prefill,
+                                   .length = o->seq};
     mega_model cut = *model;
     int *first = mega_calloc((size_t)parts, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the boundaries of %d parts", parts);

@@ -12,7 +12,8 @@ mega_builder parts_builder(const mega_model_parts *p, mega_mode mode, mega_graph
                           .mode = mode,
                           .samples = p->sizes.samples,
                           .positions = p->sizes.positions,
-                          .cache = p->sizes.cache};
+                          .cache = p->sizes.cache,
+                          .length = p->sizes.length};
 }
 
 const char *mega_border_name(mega_border kind, int value)

@@ -20,15 +20,21 @@ static uint64_t hash_custom(uint64_t hash, const mega_custom_op *c)
 }
 
 /* Hashes each member separately, because padding bytes are undefined. Members that depend on the rank are left out:
- * begin and valid (of a slice of a vocabulary), attention.head_begin, axis.rank and axis.comm. */
+ * begin and valid (of a slice of a vocabulary), attention.head_begin and .rules.group_begin, axis.rank and axis.comm. */
 static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
 {
     const mega_windows *w = &a->windows;
     const mega_attention_shape *s = &a->attention;
-    const int64_t number[] = {a->site,     a->tanh_form, a->activation, a->wide,    a->rows,      a->group, w->height,
-                              w->width,    w->size,      w->stride,     w->padding, s->batch,     s->seq,   s->heads,
-                              s->kv_heads, s->head_dim,  s->site,       s->causal,  a->axis.size, a->reduce};
-    const double real[] = {a->eps, a->p, a->factor, s->scale, s->dropout};
+    const mega_attention_rules *u = &s->rules;
+    const mega_rope_shape *r = &a->rope;
+    const int64_t number[] = {a->site,       a->tanh_form,   a->activation,   a->wide,        a->rows,
+                              a->group,      w->height,      w->width,        w->size,        w->stride,
+                              w->padding,    s->batch,       s->seq,          s->heads,       s->kv_heads,
+                              s->head_dim,   s->site,        s->causal,       a->axis.size,   a->reduce,
+                              u->has_window, u->window_left, u->window_right, u->alibi_heads, u->group,
+                              r->heads,      r->head_dim,    r->rotated,      r->interleaved, r->inverse};
+    const double real[] = {a->eps, a->p, a->factor, s->scale, s->dropout, u->softcap, (double)r->factor};
+    if (r->frequency != NULL) hash = mega_hash64(hash, r->frequency, (size_t)(r->rotated / 2) * sizeof *r->frequency);
     hash = mega_hash64(hash, number, sizeof number);
     return mega_hash64(hash, real, sizeof real);
 }

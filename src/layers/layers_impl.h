@@ -9,6 +9,28 @@
 mega_tensor layer_param(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
                         const mega_param_options *options);
 
+/* Returns the named input with one number for each row of the micro-batch, of all tp ranks. */
+mega_tensor layer_row_input(const mega_builder *b, const char *name);
+
+/* Input of a GEMM with sharded weights: gives every rank all tokens. Each rank computes a partial sum of their
+ * gradient. */
+mega_tensor layer_to_cut_weights(const mega_builder *b, mega_tensor x);
+/* Output of a GEMM with sharded weights: adds the partial sums of the ranks. Each rank gets the sum for all tokens or,
+ * with sequence parallelism, for its own tokens. */
+mega_tensor layer_from_cut_weights(const mega_builder *b, mega_tensor x);
+
+typedef struct layer_linear {
+    mega_tensor weight, bias;
+} layer_linear;
+/* Declares weight and bias. `weight` describes how the weight is sharded; the bias is sharded like the rows of the
+ * weight. `in` and `out` are the channels of the whole model. */
+layer_linear layer_request_linear(const mega_builder *b, const char *name, int64_t out, int64_t in,
+                                  const mega_param_options *weight, bool no_bias);
+mega_tensor layer_add_bias(const mega_builder *b, mega_tensor x, mega_tensor bias); /* bias: mega_none() for none */
+
+/* rope.c: returns how many channels of a head are rotated. */
+int64_t layer_rope_channels(const mega_rope *rope, int64_t head_dim);
+
 /* Returns whether sequence parallelism is on, so that this rank of tp holds only a slab of the rows. */
 bool layer_has_slab(const mega_builder *b);
 /* Returns whether this rank has all rows of a sample, which `layer` needs; if not, records MEGA_ERR_UNSUPPORTED. */

@@ -26,6 +26,23 @@ static void check_activation_grad(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* Heads of 8 and of 70 channels, all or a part of them rotated, and further channels; also in place. */
+static void check_rope(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 8; form++) {
+        const int64_t head_dim = form % 2 == 0 ? 8 : 70, rotated = form % 2 == 0 ? 6 : 70;
+        check k = check_begin("rope", type, "%lld rows, form %d", (long long)rows, form);
+        mega_rope_args a = {.rows = rows, .heads = 1 + cols % 3, .head_dim = head_dim, .rotated = rotated};
+        a.cols = a.heads * head_dim + cols % 40;
+        a.interleaved = (form & 2) != 0, a.inverse = (form & 4) != 0, a.factor = form == 3 ? 1.25f : 1.0f;
+        a.positions = integers(&k, rows, 0, 5000);
+        a.frequency = check_input(&k, MEGA_F32, rotated / 2);
+        a.out = check_output_add(&k, "out", type, rows * a.cols);
+        a.x = rows % 3 == 2 ? a.out : check_input(&k, type, rows * a.cols);
+        check_run(&k, &mega_plain_rope, &mega_cpu_rope, &a, &a.head);
+    }
+}
+
 static void check_mul(mega_dtype type, int64_t rows, int64_t cols)
 {
     check k = check_begin("mul", type, "%lld", (long long)(rows * cols));

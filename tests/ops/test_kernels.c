@@ -409,13 +409,37 @@ typedef struct attention_case {
     int64_t batch, seq, heads, kv_heads, head_dim;
     bool causal, segments;
     double dropout;
+    mega_attention_rules rules;
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    {0, 8, 2, 2, 8, true, false, 0.0},    {1, 1, 1, 1, 1, true, false, 0.0},     {2, 5, 2, 1, 3, true, true, 0.2},
-    {1, 49, 2, 2, 16, true, false, 0.1},  {2, 64, 4, 2, 32, true, false, 0.0},   {1, 131, 3, 3, 20, true, true, 0.0},
-    {1, 300, 2, 1, 64, true, true, 0.15}, {2, 70, 2, 2, 40, false, false, 0.1},  {1, 129, 1, 1, 64, false, true, 0.0},
-    {1, 500, 3, 3, 16, true, false, 0.0}, {1, 450, 1, 1, 24, false, false, 0.1}, /* cut among threads */
+    {0, 8, 2, 2, 8, true, false, 0.0},
+    {1, 1, 1, 1, 1, true, false, 0.0},
+    {2, 5, 2, 1, 3, true, true, 0.2},
+    {1, 49, 2, 2, 16, true, false, 0.1},
+    {2, 64, 4, 2, 32, true, false, 0.0},
+    {1, 131, 3, 3, 20, true, true, 0.0},
+    {1, 300, 2, 1, 64, true, true, 0.15},
+    {2, 70, 2, 2, 40, false, false, 0.1},
+    {1, 129, 1, 1, 64, false, true, 0.0},
+    {1, 500, 3, 3, 16, true, false, 0.0},
+    {1, 450, 1, 1, 24, false, false, 0.1}, /* cut among threads */
+    /* windows: over several blocks, within one, open on one side, of non-causal attention, cut among threads */
+    {1, 300, 2, 1, 64, true, false, 0.0, {.has_window = true, .window_left = 70}},
+    {2, 131, 3, 3, 20, true, true, 0.1, {.has_window = true, .window_left = 5, .window_right = -1}},
+    {1, 200, 2, 2, 16, false, false, 0.0, {.has_window = true, .window_left = 65, .window_right = 3}},
+    {1, 450, 1, 1, 24, false, false, 0.1, {.has_window = true, .window_left = -1, .window_right = 130}},
+    {1, 450, 1, 1, 24, false, false, 0.0, {.has_window = true, .window_left = 64, .window_right = -1}},
+    {1, 700, 1, 1, 16, true, false, 0.0, {.has_window = true, .window_left = 100}},
+    {1, 90, 1, 1, 8, true, false, 0.0, {.has_window = true}}, /* each query sees itself alone */
+    {1, 129, 2, 2, 32, true, true, 0.0, {.softcap = 2.0}},
+    {2, 70, 2, 1, 40, false, false, 0.1, {.softcap = 0.7}},
+    {1, 200, 2, 2, 16, true, false, 0.0, {.alibi_heads = 12}},
+    {1, 150, 2, 2, 20, false, true, 0.1, {.alibi_heads = 8}},
+    {1, 260, 4, 2, 24, true, true, 0.1, {.has_window = true, .window_left = 90, .softcap = 3.0, .alibi_heads = 7}},
+    /* heads 3, 4 and 5 of groups of two: key/value heads 1, 2, 2; no head reads 0 and 3 */
+    {1, 131, 3, 4, 16, true, false, 0.0, {.group = 2, .group_begin = 3}},
+    {1, 200, 2, 1, 16, true, false, 0.1, {.group = 6, .group_begin = 4}},
 };
 
 /* Fills the arguments over one tensor [T, (H + 2G) D], as models pass them. */
@@ -440,14 +464,20 @@ static void attention_arguments(check *k, const attention_case *s, mega_attentio
     }
     a->sample_id = sample;
     a->segment_start = s->segments ? start : NULL;
+    a->rules = s->rules;
     a->head = (mega_kernel_head){.dtype = k->type, .step = &step_block};
 }
 
 static check attention_begin(const char *name, mega_dtype type, const attention_case *s)
 {
-    return check_begin(name, type, "batch %lld, seq %lld, heads %lld/%lld x %lld, causal %d, segments %d, dropout %g",
+    const mega_attention_rules *r = &s->rules;
+    return check_begin(name, type,
+                       "batch %lld, seq %lld, heads %lld/%lld x %lld, causal %d, segments %d, dropout %g, window %d "
+                       "(%lld, %lld), cap %g, alibi %lld, group %lld",
                        (long long)s->batch, (long long)s->seq, (long long)s->heads, (long long)s->kv_heads,
-                       (long long)s->head_dim, s->causal, s->segments, s->dropout);
+                       (long long)s->head_dim, s->causal, s->segments, s->dropout, r->has_window,
+                       (long long)r->window_left, (long long)r->window_right, r->softcap, (long long)r->alibi_heads,
+                       (long long)r->group);
 }
 
 static void check_attention(mega_dtype type, int64_t rows, int64_t cols)
@@ -489,12 +519,21 @@ static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
 
 static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
 {
+    static const mega_attention_rules rules[] = {
+        {.has_window = false},
+        {.has_window = true, .window_left = 6, .window_right = -1},
+        {.softcap = 1.5},
+        {.alibi_heads = 6, .has_window = true, .window_left = 20},
+        {.group = 3, .group_begin = 2},
+    };
     static const int32_t lengths[] = {0, 7, 38};
-    for (int64_t n = 1; n <= 5 && rows == 1 && cols == 1; n += 4) {
-        check k = check_begin("attention_cached", type, "%lld rows", (long long)n);
+    for (int64_t i = 0; i < 2 * COUNT(rules) && rows == 1 && cols == 1; i++) {
+        const int64_t n = i % 2 == 0 ? 1 : 5;
+        check k = check_begin("attention_cached", type, "%lld rows, rules %lld", (long long)n, (long long)i / 2);
         enum { B = 3, CAPACITY = 40, H = 4, G = 2, D = 20 };
         mega_attention_cached_args a = {.batch = B, .rows = n, .capacity = CAPACITY, .heads = H, .kv_heads = G};
         a.head_dim = D, a.ld_q = H * D + 1, a.ld_kv = G * D + 2, a.ld_out = H * D + 3, a.scale = 0.3;
+        a.head_begin = 1, a.rules = rules[i / 2];
         a.q = check_input(&k, type, B * n * a.ld_q);
         a.k = check_input(&k, type, B * n * a.ld_kv), a.v = check_input(&k, type, B * n * a.ld_kv);
         a.out = check_output_add(&k, "out", type, B * n * a.ld_out);

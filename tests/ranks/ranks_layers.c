@@ -39,6 +39,46 @@ static mega_tensor attention(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &o);
 }
 
+static const double long_factor[] = {1, 2}, short_factor[] = {1, 1};
+static const mega_rope rotary = {.theta = 100,
+                                 .scaling = MEGA_ROPE_LONGROPE,
+                                 .original_positions = 4,
+                                 .max_positions = 16,
+                                 .long_factor = long_factor,
+                                 .short_factor = short_factor};
+
+/* Options that matter to the cut by heads: some key/value heads, ALiBi by the number of a head, a window, and
+ * dropout. */
+static mega_tensor grouped(const mega_builder *b, mega_tensor x, int64_t kv_heads)
+{
+    const mega_linear_options qkv = {.weight = {.num_parts = 3,
+                                                .part = {{.file = "q_proj.weight", .rows = C},
+                                                         {.file = "k_proj.weight", .rows = kv_heads * C / HEADS},
+                                                         {.file = "v_proj.weight", .rows = kv_heads * C / HEADS}}}};
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .num_kv_heads = kv_heads,
+                                      .is_causal = true,
+                                      .softcap = 0.8,
+                                      .has_window = true,
+                                      .window_left = 4,
+                                      .alibi = true,
+                                      .dropout = 0.3,
+                                      .rope = &rotary,
+                                      .qkv = &qkv};
+    return mega_self_attention(b, "attn", x, &o);
+}
+
+/* Two key/value heads: two ranks of tp have one each, four ranks have both. */
+static mega_tensor grouped_attention(const mega_builder *b, mega_tensor x)
+{
+    return grouped(b, x, 2);
+}
+
+static mega_tensor multi_query(const mega_builder *b, mega_tensor x)
+{
+    return grouped(b, x, 1);
+}
+
 static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 {
     return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3);
@@ -72,6 +112,8 @@ static const struct {
 } layers[] = {{"column and row linear", column_and_row, false},
               {"linear", linear, false},
               {"self attention", attention, false},
+              {"grouped attention", grouped_attention, false},
+              {"multi-query attention", multi_query, false},
               {"norm and dropout", norm_and_dropout, false},
               {"embeddings", embeddings, false},
               {"head", head, true}};
@@ -89,26 +131,37 @@ static double number(uint32_t what, int64_t i)
     return (double)r.v[0] / 4294967296.0 - 0.5;
 }
 
-/* Writes the row and column, in the whole tensor, of element k of this rank's part of a parameter. */
-static void place_of(const run *r, const mega_param *p, int64_t k, int64_t at[2])
+/* Finds the tensor of the file, and the element of it, that holds element k of this rank's part of a parameter. Layouts
+ * may divide the tensors of a file among other parameters, but not change the tensors. */
+static const char *place_of(const run *r, const mega_param *p, int64_t k, int64_t *element)
 {
-    at[0] = k / p->local_shape[1];
-    at[1] = k % p->local_shape[1];
-    if (p->axis != MEGA_AXIS_TP) return;
-    const int64_t part = p->local_shape[p->cut_dim] / p->num_parts, i = at[p->cut_dim];
-    at[p->cut_dim] = (i / part * r->layout->tp.size + r->layout->tp.rank) * part + i % part;
+    mega_param_stretch stretch[MEGA_PARAM_PARTS];
+    const int count = mega_param_stretches(p, mega_params_cut(r->params, p), stretch);
+    const bool by_columns = p->cut_dim == 1 && p->axis == MEGA_AXIS_TP;
+    int64_t at[2] = {k / p->local_shape[1], k % p->local_shape[1]}, shape[2];
+    for (int i = 0; i < count; i++) {
+        const mega_param_stretch *s = &stretch[i];
+        const int64_t along = at[by_columns] - s->local;
+        if (along < 0 || along >= s->rows * s->runs) continue;
+        at[by_columns] = s->file + (s->runs > 1 ? along / s->rows * s->stride + along % s->rows : along);
+        mega_param_file_shape(p, s->tensor, shape);
+        *element = at[0] < shape[0] ? at[0] * shape[1] + at[1] : -1; /* -1: padding, which the file does not have */
+        return mega_param_file_name(p, s->tensor);
+    }
+    fprintf(stderr, "%s: element %lld is in no part\n", p->name, (long long)k);
+    exit(1);
 }
 
-/* Sets every parameter, including biases, to random values that depend on the position in the whole tensor. */
+/* Sets every parameter, including biases, to random values that depend on the position in the file. */
 static void set_parameters(const run *r)
 {
     for (int i = 0; i < mega_params_count(r->params); i++) {
         const mega_param *p = mega_params_get(r->params, i);
         double *w = mega_params_master(r->params, i);
         for (int64_t k = 0; k < p->count; k++) {
-            int64_t at[2];
-            place_of(r, p, k, at);
-            w[k] = at[0] < p->true_shape[0] ? number(100 + (uint32_t)i, at[0] * p->shape[1] + at[1]) : 0;
+            int64_t at;
+            const char *name = place_of(r, p, k, &at);
+            w[k] = at >= 0 ? number(mega_name_hash(name), at) : 0;
         }
     }
 }
@@ -195,19 +248,33 @@ static int compare_rows(const run *many, const run *one, const char *layer, cons
     return differs(many, layer, name, apart, size);
 }
 
+/* Returns the gradient of an element of a tensor of the file on one rank. */
+static double gradient_of(const run *one, const char *name, int64_t element)
+{
+    int file;
+    const int index = mega_params_find_file(one->params, name, &file);
+    const mega_param *p = mega_params_get(one->params, index);
+    for (int64_t k = 0; k < p->count; k++) {
+        int64_t at;
+        if (strcmp(place_of(one, p, k, &at), name) == 0 && at == element)
+            return ((const double *)mega_params_grad(one->params, index))[k];
+    }
+    fprintf(stderr, "%s: element %lld is in no parameter\n", name, (long long)element);
+    exit(1);
+}
+
 static int compare_gradients(const run *many, const run *one, const char *layer)
 {
     int failures = 0;
     for (int i = 0; i < mega_params_count(many->params); i++) {
         const mega_param *p = mega_params_get(many->params, i);
         double *a = mega_params_grad(many->params, i), apart = 0, size = 0;
-        const double *b = mega_params_grad(one->params, i);
         if (p->grads_are_partial)
             need(mega_comm_all_reduce(many->layout->tp.comm, p->name, a, p->count, MEGA_F64, MEGA_REDUCE_SUM));
         for (int64_t k = 0; k < p->count; k++) {
-            int64_t at[2];
-            place_of(many, p, k, at);
-            const double expected = b[at[0] * p->shape[1] + at[1]];
+            int64_t at;
+            const char *name = place_of(many, p, k, &at);
+            const double expected = at >= 0 ? gradient_of(one, name, at) : 0;
             apart += (a[k] - expected) * (a[k] - expected);
             size += expected * expected;
         }

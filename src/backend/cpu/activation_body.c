@@ -11,21 +11,6 @@ ALWAYS vf act_logistic(mega_dtype type, vf x)
     return vlogistic2(type == MEGA_BF16, x * -LOG2_E);
 }
 
-/* Below 0.75 an odd polynomial fitted to a relative error of 4e-8 is used, because 1 - 2 logistic(-2|x|) loses digits
- * near 0. */
-ALWAYS vf act_tanh(vf x)
-{
-    const vf z = x * x, size = act_absolute(x);
-    vf q = vset(-0.00480235f);
-    q = q * z + 0.01971116f;
-    q = q * z + -0.0534129f;
-    q = q * z + 0.13326965f;
-    q = q * z + -0.33333096f;
-    const vf large = 1.0f - 2.0f * vlogistic2(false, size * (2.0f * LOG2_E));
-    const vf signed_large = (vf)((vi)large | ((vi)x & ~0x7fffffff));
-    return vselect(size < 0.75f, x + x * (z * q), signed_large);
-}
-
 /* `kind` is a constant after inlining. vmax returns its second argument for NaN. */
 ALWAYS vf act_value(mega_dtype type, mega_activation_kind kind, vf x)
 {
@@ -34,7 +19,7 @@ ALWAYS vf act_value(mega_dtype type, mega_activation_kind kind, vf x)
     case MEGA_ACT_RELU: return positive;
     case MEGA_ACT_RELU_SQUARED: return positive * positive;
     case MEGA_ACT_SILU: return x * act_logistic(type, x);
-    case MEGA_ACT_TANH: return act_tanh(x);
+    case MEGA_ACT_TANH: return vtanh(x);
     default: return act_logistic(type, x);
     }
 }

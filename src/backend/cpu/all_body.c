@@ -14,6 +14,7 @@
 #include "cpu/gemm/gemm_panels_body.c"
 #include "cpu/layer_norm_body.c"
 #include "cpu/optimizer_body.c"
+#include "cpu/rope_body.c"
 #include "cpu/xent_body.c"
 
 #include "cpu/attention/attention_fma.h"
@@ -35,5 +36,5 @@
         .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,       \
         .gemm_block = gemm_block_run, .gemm_pack_a = gemm_pack_a, .gemm_columns = gemm_columns_run,                   \
         .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR, .activation = activation_range,              \
-        .activation_grad = activation_grad_range, .spin_fma = spin_fma                                                \
+        .activation_grad = activation_grad_range, .rope = rope_rows, .spin_fma = spin_fma                             \
     }

@@ -62,6 +62,9 @@ typedef struct cpu_bodies {
     void (*attention_grad)(const mega_attention_grad_args *a, int64_t item, const attention_part *part, float *scratch);
     void (*attention_cached)(const mega_attention_cached_args *a, int64_t begin, int64_t end, float *scratch);
 
+    /* `cosines` and `sines` are buffers for those of a row, rounded up to 16 floats. */
+    void (*rope)(const mega_rope_args *a, int64_t begin, int64_t end, float *cosines, float *sines);
+
     /* c = op(a) op(b) for m <= MEGA_GEMV_ROWS, a not transposed, b transposed; columns [begin, end). */
     void (*gemm_rows)(const mega_gemm_args *a, int64_t begin, int64_t end);
     /* Packs panels [begin, end) of the block's columns from op(b). */

@@ -1,20 +1,26 @@
 /* Attention: plain kernel (ops_attention.h). Computes one query row at a time; its probabilities are in scratch [S]
  * double. */
+#include "attention_rules.h"
 #include "backend_impl.h"
 #include <math.h>
 
 static void attention_query(const mega_attention_args *a, double *p, int64_t b, int64_t i, int64_t h)
 {
     const mega_dtype t = a->head.dtype;
-    const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = h * a->kv_heads / a->heads;
-    const int64_t begin = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
-    const int64_t end = a->causal ? i + 1 : S;
+    const mega_attention_rules *r = &a->rules;
+    const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = rules_kv_head(r, a->heads, a->kv_heads, h);
+    const int64_t segment = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
+    const int64_t first = rules_first_key(r, i), begin = first > segment ? first : segment;
+    const int64_t end = rules_end_key(r, a->causal, i, S);
+    const double slope = rules_slope(r, a->head_begin + h);
     double max = -INFINITY, sum = 0.0;
     for (int64_t j = begin; j < end; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
             dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, (b * S + j) * a->ld_kv + g * D + d);
         p[j] = dot * a->scale;
+        if (r->softcap > 0.0) p[j] = r->softcap * tanh(p[j] / r->softcap);
+        p[j] += slope * (double)(j - i);
         max = fmax(max, p[j]);
     }
     for (int64_t j = begin; j < end; j++) {

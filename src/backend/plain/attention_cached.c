@@ -1,4 +1,5 @@
 /* Attention of new rows over a key/value cache: plain kernel (ops_attention.h). Scratch: scores [capacity] double. */
+#include "attention_rules.h"
 #include "backend_impl.h"
 #include <math.h>
 
@@ -6,23 +7,28 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
                                    int64_t keys)
 {
     const mega_dtype t = a->head.dtype;
-    const int64_t D = a->head_dim, row = b * a->rows + i, g = h * a->kv_heads / a->heads;
+    const mega_attention_rules *r = &a->rules;
+    const int64_t D = a->head_dim, row = b * a->rows + i, g = rules_kv_head(r, a->heads, a->kv_heads, h);
+    const int64_t first = rules_first_key(r, keys - 1);
+    const double slope = rules_slope(r, a->head_begin + h);
     const int64_t ld = a->kv_heads * D, at = b * a->capacity * ld + g * D;
     double max = -INFINITY, sum = 0.0;
-    for (int64_t j = 0; j < keys; j++) {
+    for (int64_t j = first; j < keys; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
             dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k_cache, t, at + j * ld + d);
         p[j] = dot * a->scale;
+        if (r->softcap > 0.0) p[j] = r->softcap * tanh(p[j] / r->softcap);
+        p[j] += slope * (double)(j - (keys - 1));
         max = fmax(max, p[j]);
     }
-    for (int64_t j = 0; j < keys; j++) {
+    for (int64_t j = first; j < keys; j++) {
         p[j] = exp(p[j] - max);
         sum += p[j];
     }
     for (int64_t d = 0; d < D; d++) {
         double out = 0.0;
-        for (int64_t j = 0; j < keys; j++) out += p[j] / sum * get(a->v_cache, t, at + j * ld + d);
+        for (int64_t j = first; j < keys; j++) out += p[j] / sum * get(a->v_cache, t, at + j * ld + d);
         put(a->out, t, row * a->ld_out + h * D + d, out);
     }
 }

@@ -1,5 +1,5 @@
 /* Attention over the heads of this rank. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
- * through row strides. Their gradients are written the same way, so that nothing is copied. */
+ * through row strides, or three tensors. Their gradients are written the same way, so that nothing is copied. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -9,40 +9,106 @@ enum {
     ATTENTION_GRAD_OUT,
     ATTENTION_GRAD_LSE,
     ATTENTION_GRAD_SEGMENT_START,
-    ATTENTION_GRAD_SAMPLE_ID
+    ATTENTION_GRAD_SAMPLE_ID,
+    ATTENTION_GRAD_K,
+    ATTENTION_GRAD_V
 };
-enum { ATTENTION_CACHED_QKV, ATTENTION_CACHED_K_CACHE, ATTENTION_CACHED_V_CACHE };
+enum { ATTENTION_GRAD_DQKV, ATTENTION_GRAD_DK, ATTENTION_GRAD_DV };
+enum {
+    ATTENTION_CACHED_QKV,
+    ATTENTION_CACHED_K_CACHE,
+    ATTENTION_CACHED_V_CACHE,
+    ATTENTION_CACHED_K,
+    ATTENTION_CACHED_V
+};
+
+static int64_t q_width(const mega_attention_shape *s)
+{
+    return mega_extent_mul(s->heads, s->head_dim);
+}
+
+static int64_t kv_width(const mega_attention_shape *s)
+{
+    return mega_extent_mul(s->kv_heads, s->head_dim);
+}
 
 static int64_t qkv_width(const mega_attention_shape *s)
 {
     return mega_extent_mul(mega_extent_add(s->heads, mega_extent_mul(2, s->kv_heads)), s->head_dim);
 }
 
+/* Checks Q, K and V, which are operands `q`, `k` and `v` of the op. */
+static mega_status expect_qkv(const mega_graph *g, const instruction *op, int q, int k, int v)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const int64_t rows = mega_extent_mul(s->batch, s->seq);
+    if (op->in[k] == 0 && op->in[v] == 0)
+        return mega_op_expect(g, op, q, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s)));
+    if (op->in[k] == 0 || op->in[v] == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": one of keys and values is missing; give both, or neither",
+                         mega_op_table[op->kind]->name, op->scope);
+    MEGA_TRY(mega_op_expect(g, op, q, "q", mega_shape_2d(g->dtype, rows, q_width(s))));
+    MEGA_TRY(mega_op_expect(g, op, k, "k", mega_shape_2d(g->dtype, rows, kv_width(s))));
+    return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, rows, kv_width(s)));
+}
+
+static mega_status check_rules(const instruction *op)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const mega_attention_rules *r = &s->rules;
+    const char *name = mega_op_table[op->kind]->name;
+    const int64_t most = INT32_MAX;
+    if (r->has_window &&
+        (r->window_left < -1 || r->window_right < -1 || r->window_left > most || r->window_right > most))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op %s in \"%s\": a window of %lld keys to the left and %lld to the right; expected -1 (no "
+                         "limit) to %lld",
+                         name, op->scope, (long long)r->window_left, (long long)r->window_right, (long long)most);
+    if (!(r->softcap >= 0.0 && r->softcap <= 1e30))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": soft-cap %g; expected a number above 0, or 0 for none", name,
+                         op->scope, r->softcap);
+    const bool is_alibi_right = r->alibi_heads == 0 || r->alibi_heads >= mega_extent_add(s->head_begin, s->heads);
+    if (!is_alibi_right)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": ALiBi over %lld heads, the last of which is head %lld", name,
+                         op->scope, (long long)r->alibi_heads, (long long)(mega_extent_add(s->head_begin, s->heads) - 1));
+    if (r->group == 0 ? s->heads % s->kv_heads == 0 && r->group_begin == 0
+                      : r->group > 0 && r->group_begin >= 0 && (mega_extent_add(r->group_begin, s->heads) - 1) / r->group < s->kv_heads)
+        return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "op %s in \"%s\": %lld heads over %lld key/value heads, groups of %lld from %lld; expected heads "
+                     "to be a multiple of key/value heads, or groups that have one for each head",
+                     name, op->scope, (long long)s->heads, (long long)s->kv_heads, (long long)r->group,
+                     (long long)r->group_begin);
+}
+
 static mega_status attention_check_shape(const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
     const char *name = mega_op_table[op->kind]->name;
-    if (s->batch < 1 || s->seq < 1 || s->heads < 1 || s->kv_heads < 1 || s->head_dim < 1 || s->heads % s->kv_heads != 0)
+    if (s->batch < 1 || s->seq < 1 || s->heads < 1 || s->kv_heads < 1 || s->head_dim < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "op %s in \"%s\": batch %lld, sequence %lld, heads %lld of size %lld over %lld key/value "
-                         "heads; expected all at least 1 and heads a multiple of key/value heads",
+                         "heads; expected all at least 1",
                          name, op->scope, (long long)s->batch, (long long)s->seq, (long long)s->heads,
                          (long long)s->head_dim, (long long)s->kv_heads);
     if (!(s->dropout >= 0.0 && s->dropout < 1.0))
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope,
                          s->dropout);
-    return MEGA_OK;
+    return check_rules(op);
 }
 
-/* ---- attention: in qkv, segment_start [T] or none, sample_id [T] or none; out [T, H D], lse [H, T] acc ---- */
+/* ---- attention: in qkv (or q), segment_start [T] or none, sample_id [T] or none, k and v or none; out [T, H D],
+ *      lse [H, T] acc ---- */
 
-mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
+mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_tensor segment_start, mega_tensor sample_id,
                               const mega_attention_shape *s)
 {
     instruction op = {.kind = OP_ATTENTION,
-                      .in = {[ATTENTION_QKV] = qkv.id,
+                      .in = {[ATTENTION_QKV] = qkv.q.id,
                              [ATTENTION_SEGMENT_START] = segment_start.id,
-                             [ATTENTION_SAMPLE_ID] = sample_id.id},
+                             [ATTENTION_SAMPLE_ID] = sample_id.id,
+                             [ATTENTION_K] = qkv.k.id,
+                             [ATTENTION_V] = qkv.v.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -57,12 +123,19 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
                          "op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
                          "by them",
                          op->scope);
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(expect_qkv(g, op, ATTENTION_QKV, ATTENTION_K, ATTENTION_V));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
     return MEGA_OK;
+}
+
+/* Returns a new value with the shape of operand `in`, for the gradient of it. */
+static int32_t gradient_like(mega_graph *g, const instruction *op, int in)
+{
+    const graph_tensor t = {.role = ROLE_VALUE, .shape = *mega_op_in(g, op, in), .name = g->tensor[op->in[in]].name};
+    return op->in[in] == 0 ? 0 : mega_graph_tensor_add(g, &t);
 }
 
 static void attention_gradient(mega_graph *g, const instruction *op)
@@ -73,18 +146,37 @@ static void attention_gradient(mega_graph *g, const instruction *op)
                             [ATTENTION_GRAD_OUT] = op->out[ATTENTION_OUT],
                             [ATTENTION_GRAD_LSE] = op->out[ATTENTION_LSE],
                             [ATTENTION_GRAD_SEGMENT_START] = op->in[ATTENTION_SEGMENT_START],
-                            [ATTENTION_GRAD_SAMPLE_ID] = op->in[ATTENTION_SAMPLE_ID]},
+                            [ATTENTION_GRAD_SAMPLE_ID] = op->in[ATTENTION_SAMPLE_ID],
+                            [ATTENTION_GRAD_K] = op->in[ATTENTION_K],
+                            [ATTENTION_GRAD_V] = op->in[ATTENTION_V]},
+                     .out = {[ATTENTION_GRAD_DK] = gradient_like(g, op, ATTENTION_K),
+                             [ATTENTION_GRAD_DV] = gradient_like(g, op, ATTENTION_V)},
                      .attr = op->attr};
     mega_graph_gradient_add(g, op->in[ATTENTION_QKV], mega_graph_emit(g, &d).id);
+    if (op->in[ATTENTION_K] == 0) return;
+    mega_graph_gradient_add(g, op->in[ATTENTION_K], d.out[ATTENTION_GRAD_DK]);
+    mega_graph_gradient_add(g, op->in[ATTENTION_V], d.out[ATTENTION_GRAD_DV]);
 }
 
-/* Counts two matrix products forward and four backward over the (query, key) pairs that the mask leaves; causal: half
- * of them. Products that a kernel recomputes are not counted. */
+double mega_attention_seen(const mega_attention_shape *s)
+{
+    const mega_attention_rules *r = &s->rules;
+    double pairs = 0.0;
+    if (!r->has_window) return s->causal ? 0.5 : 1.0;
+    for (int64_t i = 0; i < s->seq; i++) {
+        const int64_t begin = r->window_left >= 0 && i > r->window_left ? i - r->window_left : 0;
+        const int64_t open = s->causal ? i + 1 : s->seq, cut = i + r->window_right + 1;
+        pairs += (double)((r->window_right >= 0 && cut < open ? cut : open) - begin);
+    }
+    return pairs / ((double)s->seq * (double)s->seq);
+}
+
+/* Counts two matrix products forward and four backward over the (query, key) pairs that causal mask and window leave.
+ * Products that a kernel recomputes are not counted. */
 static op_cost attention_cost(const mega_graph *g, const instruction *op, double products)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const double pairs =
-        (double)s->batch * (double)s->heads * (double)s->seq * (double)s->seq * (s->causal ? 0.5 : 1.0);
+    const double pairs = (double)s->batch * (double)s->heads * (double)s->seq * (double)s->seq * mega_attention_seen(s);
     double bytes = 0.0;
     for (int i = 0; i < OP_MAX_IN; i++)
         if (op->in[i] != 0) bytes += (double)mega_shape_bytes(mega_op_in(g, op, i));
@@ -103,47 +195,75 @@ static op_cost attention_grad_cost(const mega_graph *g, const instruction *op)
     return attention_cost(g, op, 4.0);
 }
 
-/* Returns the address of column `col` of row 0. */
-static void *attention_column(const op_binder *b, int32_t tensor, int64_t col)
+/* Q, K and V, or their gradients: addresses of row 0 and row strides. */
+typedef struct qkv_columns {
+    void *q, *k, *v;
+    int64_t ld_q, ld_kv;
+} qkv_columns;
+
+static qkv_columns columns_of(const op_binder *b, const mega_attention_shape *s, int32_t q, int32_t k, int32_t v)
 {
-    return (char *)b->address(b, tensor) + (size_t)col * mega_dtype_size(b->g->dtype);
+    const size_t element = mega_dtype_size(b->g->dtype);
+    char *const first = b->address(b, q);
+    if (k != 0)
+        return (qkv_columns){
+            .q = first, .k = b->address(b, k), .v = b->address(b, v), .ld_q = q_width(s), .ld_kv = kv_width(s)};
+    return (qkv_columns){.q = first,
+                         .k = first + (size_t)q_width(s) * element,
+                         .v = first + (size_t)(q_width(s) + kv_width(s)) * element,
+                         .ld_q = qkv_width(s),
+                         .ld_kv = qkv_width(s)};
 }
 
-static void fill_attention(const op_binder *b, mega_attention_args *a, const op_attr *attr, int32_t qkv, int32_t out,
-                           int32_t lse, int32_t segment_start, int32_t sample_id)
+/* The tensors of a forward call. */
+typedef struct attention_tensors {
+    int32_t q, k, v, out, lse, segment_start, sample_id;
+} attention_tensors;
+
+static void fill_attention(const op_binder *b, mega_attention_args *a, const mega_attention_shape *s,
+                           const attention_tensors *t)
 {
-    const mega_attention_shape *s = &attr->attention;
-    a->out = b->address(b, out);
-    a->lse = b->address(b, lse);
-    a->q = attention_column(b, qkv, 0);
-    a->k = attention_column(b, qkv, s->heads * s->head_dim);
-    a->v = attention_column(b, qkv, (s->heads + s->kv_heads) * s->head_dim);
-    a->segment_start = b->address(b, segment_start);
-    a->sample_id = b->address(b, sample_id);
+    const qkv_columns x = columns_of(b, s, t->q, t->k, t->v);
+    a->out = b->address(b, t->out);
+    a->lse = b->address(b, t->lse);
+    a->q = x.q;
+    a->k = x.k;
+    a->v = x.v;
+    a->segment_start = b->address(b, t->segment_start);
+    a->sample_id = b->address(b, t->sample_id);
     a->batch = s->batch;
     a->seq = s->seq;
     a->heads = s->heads;
     a->kv_heads = s->kv_heads;
     a->head_dim = s->head_dim;
     a->head_begin = s->head_begin;
-    a->ld_q = a->ld_kv = qkv_width(s);
-    a->ld_out = s->heads * s->head_dim;
+    a->ld_q = x.ld_q;
+    a->ld_kv = x.ld_kv;
+    a->ld_out = q_width(s);
     a->scale = s->scale;
     a->dropout = s->dropout;
     a->site = s->site;
     a->causal = s->causal;
+    a->rules = s->rules;
 }
 
 static void attention_bind(const op_binder *b, const instruction *op, void *args)
 {
-    fill_attention(b, args, &op->attr, op->in[ATTENTION_QKV], op->out[ATTENTION_OUT], op->out[ATTENTION_LSE],
-                   op->in[ATTENTION_SEGMENT_START], op->in[ATTENTION_SAMPLE_ID]);
+    const attention_tensors t = {.q = op->in[ATTENTION_QKV],
+                                 .k = op->in[ATTENTION_K],
+                                 .v = op->in[ATTENTION_V],
+                                 .out = op->out[ATTENTION_OUT],
+                                 .lse = op->out[ATTENTION_LSE],
+                                 .segment_start = op->in[ATTENTION_SEGMENT_START],
+                                 .sample_id = op->in[ATTENTION_SAMPLE_ID]};
+    fill_attention(b, args, &op->attr.attention, &t);
 }
 
 const op_row mega_op_row_attention = {.name = "attention",
-                                      .num_in = 3,
+                                      .num_in = 5,
                                       .num_out = 2,
-                                      .optional_in = 1u << ATTENTION_SEGMENT_START | 1u << ATTENTION_SAMPLE_ID,
+                                      .optional_in = 1u << ATTENTION_SEGMENT_START | 1u << ATTENTION_SAMPLE_ID |
+                                                     1u << ATTENTION_K | 1u << ATTENTION_V,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
@@ -151,7 +271,8 @@ const op_row mega_op_row_attention = {.name = "attention",
                                       .plain = &mega_plain_attention,
                                       .cpu = &mega_cpu_attention};
 
-/* ---- attention_grad: in dout, qkv, out, lse, segment_start or none, sample_id or none; out dqkv ---- */
+/* ---- attention_grad: in dout, qkv (or q), out, lse, segment_start or none, sample_id or none, k and v or none;
+ *      out dqkv (or dq), dk and dv or none ---- */
 
 static mega_status attention_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -160,12 +281,13 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
     MEGA_TRY(attention_check_shape(op));
     const tensor_shape o = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_DOUT, "dout", o));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(expect_qkv(g, op, ATTENTION_GRAD_QKV, ATTENTION_GRAD_K, ATTENTION_GRAD_V));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_OUT, "out", o));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    out[0] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
+    out[ATTENTION_GRAD_DQKV] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
+    out[ATTENTION_GRAD_DK] = out[ATTENTION_GRAD_DV] = mega_shape_2d(g->dtype, rows, kv_width(s));
     return MEGA_OK;
 }
 
@@ -173,38 +295,51 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
 {
     mega_attention_grad_args *a = args;
     const mega_attention_shape *s = &op->attr.attention;
-    fill_attention(b, &a->forward, &op->attr, op->in[ATTENTION_GRAD_QKV], op->in[ATTENTION_GRAD_OUT],
-                   op->in[ATTENTION_GRAD_LSE], op->in[ATTENTION_GRAD_SEGMENT_START], op->in[ATTENTION_GRAD_SAMPLE_ID]);
+    const attention_tensors t = {.q = op->in[ATTENTION_GRAD_QKV],
+                                 .k = op->in[ATTENTION_GRAD_K],
+                                 .v = op->in[ATTENTION_GRAD_V],
+                                 .out = op->in[ATTENTION_GRAD_OUT],
+                                 .lse = op->in[ATTENTION_GRAD_LSE],
+                                 .segment_start = op->in[ATTENTION_GRAD_SEGMENT_START],
+                                 .sample_id = op->in[ATTENTION_GRAD_SAMPLE_ID]};
+    const qkv_columns d =
+        columns_of(b, s, op->out[ATTENTION_GRAD_DQKV], op->out[ATTENTION_GRAD_DK], op->out[ATTENTION_GRAD_DV]);
+    fill_attention(b, &a->forward, s, &t);
     a->forward.head = a->head;
     a->dout = b->address(b, op->in[ATTENTION_GRAD_DOUT]);
-    a->dq = attention_column(b, op->out[0], 0);
-    a->dk = attention_column(b, op->out[0], s->heads * s->head_dim);
-    a->dv = attention_column(b, op->out[0], (s->heads + s->kv_heads) * s->head_dim);
-    a->ld_dq = a->ld_dkv = qkv_width(s);
-    a->ld_dout = s->heads * s->head_dim;
+    a->dq = d.q;
+    a->dk = d.k;
+    a->dv = d.v;
+    a->ld_dq = d.ld_q;
+    a->ld_dkv = d.ld_kv;
+    a->ld_dout = q_width(s);
 }
 
 const op_row mega_op_row_attention_grad = {.name = "attention_grad",
-                                           .num_in = 6,
-                                           .num_out = 1,
-                                           .optional_in =
-                                               1u << ATTENTION_GRAD_SEGMENT_START | 1u << ATTENTION_GRAD_SAMPLE_ID,
+                                           .num_in = 8,
+                                           .num_out = 3,
+                                           .optional_in = 1u << ATTENTION_GRAD_SEGMENT_START |
+                                                          1u << ATTENTION_GRAD_SAMPLE_ID | 1u << ATTENTION_GRAD_K |
+                                                          1u << ATTENTION_GRAD_V,
+                                           .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV,
                                            .shape = attention_grad_shape,
                                            .cost = attention_grad_cost,
                                            .bind = attention_grad_bind,
                                            .plain = &mega_plain_attention_grad,
                                            .cpu = &mega_cpu_attention_grad};
 
-/* ---- attention_cached: in qkv, k_cache, v_cache (states, appended to); out [T, H D]; for generation: no
- *      gradient ---- */
+/* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none; out [T, H D]; for
+ *      generation: no gradient ---- */
 
-mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
+mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s)
 {
     instruction op = {.kind = OP_ATTENTION_CACHED,
-                      .in = {[ATTENTION_CACHED_QKV] = qkv.id,
+                      .in = {[ATTENTION_CACHED_QKV] = qkv.q.id,
                              [ATTENTION_CACHED_K_CACHE] = k_cache.id,
-                             [ATTENTION_CACHED_V_CACHE] = v_cache.id},
+                             [ATTENTION_CACHED_V_CACHE] = v_cache.id,
+                             [ATTENTION_CACHED_K] = qkv.k.id,
+                             [ATTENTION_CACHED_V] = qkv.v.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -218,7 +353,7 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
                          "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
                          s->dropout, s->causal ? "causal" : "not causal");
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_QKV, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s))));
+    MEGA_TRY(expect_qkv(g, op, ATTENTION_CACHED_QKV, ATTENTION_CACHED_K, ATTENTION_CACHED_V));
     MEGA_TRY(mega_op_expect_dims(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", g->dtype, 3));
     const tensor_shape cache = {
         g->dtype, 3, {s->batch, mega_op_in_dim(g, op, ATTENTION_CACHED_K_CACHE, 1), s->kv_heads * s->head_dim, 0}};
@@ -235,18 +370,23 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->out = b->address(b, op->out[0]);
     a->k_cache = b->address(b, op->in[ATTENTION_CACHED_K_CACHE]);
     a->v_cache = b->address(b, op->in[ATTENTION_CACHED_V_CACHE]);
-    a->q = attention_column(b, op->in[ATTENTION_CACHED_QKV], 0);
-    a->k = attention_column(b, op->in[ATTENTION_CACHED_QKV], s->heads * s->head_dim);
-    a->v = attention_column(b, op->in[ATTENTION_CACHED_QKV], (s->heads + s->kv_heads) * s->head_dim);
+    const qkv_columns x =
+        columns_of(b, s, op->in[ATTENTION_CACHED_QKV], op->in[ATTENTION_CACHED_K], op->in[ATTENTION_CACHED_V]);
+    a->q = x.q;
+    a->k = x.k;
+    a->v = x.v;
     a->batch = s->batch;
     a->rows = s->seq;
     a->capacity = mega_op_in_dim(b->g, op, ATTENTION_CACHED_K_CACHE, 1);
     a->heads = s->heads;
     a->kv_heads = s->kv_heads;
     a->head_dim = s->head_dim;
-    a->ld_q = a->ld_kv = qkv_width(s);
-    a->ld_out = s->heads * s->head_dim;
+    a->head_begin = s->head_begin;
+    a->ld_q = x.ld_q;
+    a->ld_kv = x.ld_kv;
+    a->ld_out = q_width(s);
     a->scale = s->scale;
+    a->rules = s->rules;
 }
 
 /* Counts the cost for a full cache. */
@@ -259,8 +399,9 @@ static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_attention_cached = {.name = "attention_cached",
-                                             .num_in = 3,
+                                             .num_in = 5,
                                              .num_out = 1,
+                                             .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V,
                                              .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
                                              .shape = attention_cached_shape,
                                              .cost = attention_cached_cost,

@@ -10,7 +10,7 @@
 
 /* Operands `in` of custom: the inputs; of custom_grad: gradients of the outputs (0: none), then the inputs, then the
  * outputs. */
-enum { CUSTOM_IN = 3, CUSTOM_OUT = 2, CUSTOM_ALL = CUSTOM_IN + CUSTOM_OUT };
+enum { CUSTOM_IN = 3, CUSTOM_OUT = 2, CUSTOM_ALL = CUSTOM_IN + CUSTOM_OUT, CUSTOM_GRAD_IN = 6 };
 
 typedef struct custom_failure {
     atomic_flag busy;
@@ -47,12 +47,12 @@ static mega_status check_custom(const mega_builder *b, const mega_custom_op *op,
             "of them",
             b->path, name);
     if (op->num_in < 1 || op->num_in > CUSTOM_IN || op->num_out < 1 || op->num_out > CUSTOM_OUT ||
-        op->num_in + 2 * op->num_out > OP_MAX_IN)
+        op->num_in + 2 * op->num_out > CUSTOM_GRAD_IN)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
             "layer \"%s\", custom op \"%s\": %d inputs and %d outputs; expected 1 to %d inputs and 1 output, "
             "or 1 to %d inputs and 2 outputs; divide the op, or join its inputs by rows of more channels",
-            b->path, name, op->num_in, op->num_out, CUSTOM_IN, OP_MAX_IN - 2 * CUSTOM_OUT);
+            b->path, name, op->num_in, op->num_out, CUSTOM_IN, CUSTOM_GRAD_IN - 2 * CUSTOM_OUT);
     for (int i = 0; i < op->num_in; i++) {
         const tensor_shape *s = &g->tensor[in[i].id > 0 && in[i].id < g->num_tensors ? in[i].id : 0].shape;
         const bool is_float = s->dtype == g->dtype || s->dtype == g->acc || s->dtype == MEGA_F32;
@@ -362,9 +362,9 @@ const op_row mega_op_row_custom = {.name = "custom",
  *      needed) ---- */
 
 const op_row mega_op_row_custom_grad = {.name = "custom_grad",
-                                        .num_in = OP_MAX_IN,
+                                        .num_in = CUSTOM_GRAD_IN,
                                         .num_out = CUSTOM_IN,
-                                        .optional_in = (1u << OP_MAX_IN) - 1,
+                                        .optional_in = (1u << CUSTOM_GRAD_IN) - 1,
                                         .optional_out = (1u << CUSTOM_IN) - 1,
                                         .shape = custom_grad_shapes,
                                         .cost = custom_cost,

@@ -17,7 +17,7 @@ static void attention_cached(sketch *k)
     const mega_tensor keys = mega_graph_state(k->g, "keys", k->g->dtype, 3, dim);
     const mega_tensor values = mega_graph_state(k->g, "values", k->g->dtype, 3, dim);
     const mega_tensor t = input_2d(k, "qkv", k->g->dtype, k->s.T, (a.heads + 2 * a.kv_heads) * a.head_dim);
-    mega_graph_output(k->g, mega_op_attention_cached(k->g, t, keys, values, &a), "y");
+    mega_graph_output(k->g, mega_op_attention_cached(k->g, (mega_attention_qkv){.q = t}, keys, values, &a), "y");
 }
 
 /* Returns whether an op is for generation, evaluation or metrics only, so that no loss depends on it. */

@@ -154,14 +154,62 @@ static mega_tensor qkv(const sketch *k, const mega_attention_shape *a)
 static void attention(sketch *k)
 {
     const mega_attention_shape a = attention_shape(k, 0.0);
-    result(k, mega_op_attention(k->g, qkv(k, &a), (mega_tensor){0}, (mega_tensor){0}, &a));
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, (mega_tensor){0}, (mega_tensor){0}, &a));
 }
 
 static void attention_segments_dropout(sketch *k)
 {
     const mega_attention_shape a = attention_shape(k, 0.25);
     const mega_tensor start = input_1d(k, "segment_start", MEGA_I32, k->s.T);
-    result(k, mega_op_attention(k->g, qkv(k, &a), start, k->sample_id, &a));
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, start, k->sample_id, &a));
+}
+
+/* A window, a soft-cap and ALiBi together, of attention that is not causal. */
+static void attention_rules(sketch *k)
+{
+    mega_attention_shape a = attention_shape(k, 0.0);
+    a.causal = false;
+    a.rules = (mega_attention_rules){
+        .has_window = true, .window_left = 3, .window_right = 1, .softcap = 0.9, .alibi_heads = 7};
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, (mega_tensor){0}, (mega_tensor){0}, &a));
+}
+
+static mega_tensor differentiable(const sketch *k, const char *name, const char *gradient, int64_t cols)
+{
+    const mega_tensor t = input_2d(k, name, k->g->dtype, k->s.T, cols);
+    mega_graph_want_gradient(k->g, t, gradient);
+    return t;
+}
+
+/* Queries, keys and values in a tensor each; of several heads, the first reads another key/value head than the rest. */
+static void attention_apart(sketch *k)
+{
+    mega_attention_shape a = attention_shape(k, 0.1);
+    a.rules.group = a.heads > 1 ? 3 : 1;
+    a.rules.group_begin = a.heads > 1 ? 2 : 0;
+    const mega_attention_qkv x = {differentiable(k, "qkv", "d_qkv", a.heads * a.head_dim),
+                                  differentiable(k, "k", "d_k", a.kv_heads * a.head_dim),
+                                  differentiable(k, "v", "d_v", a.kv_heads * a.head_dim)};
+    result(k, mega_op_attention(k->g, x, input_1d(k, "segment_start", MEGA_I32, k->s.T), k->sample_id, &a));
+}
+
+/* Three heads of eight channels, six of which are rotated, and five more channels. */
+static void rope_of(sketch *k, bool interleaved)
+{
+    static const float frequency[] = {1.0f, 0.3f, 0.01f};
+    const mega_rope_shape s = {
+        .frequency = frequency, .heads = 3, .head_dim = 8, .rotated = 6, .factor = 1.5f, .interleaved = interleaved};
+    result(k, mega_op_rope(k->g, differentiable(k, "qkv", "d_qkv", 3 * 8 + 5), k->seq_position, &s));
+}
+
+static void rope(sketch *k)
+{
+    rope_of(k, false);
+}
+
+static void rope_interleaved(sketch *k)
+{
+    rope_of(k, true);
 }
 
 static void collectives(sketch *k)

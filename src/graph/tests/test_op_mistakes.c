@@ -214,7 +214,54 @@ static void attention_too_large(const operands *o)
 {
     const mega_attention_shape s = {
         .batch = INT64_MAX, .seq = 2, .heads = INT64_MAX, .kv_heads = 1, .head_dim = INT64_MAX, .causal = true};
-    mega_op_attention(o->g, o->x, (mega_tensor){0}, (mega_tensor){0}, &s);
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+}
+
+static void attention_with(const operands *o, int64_t kv_heads, mega_attention_rules rules)
+{
+    const mega_attention_shape s = {
+        .batch = 1, .seq = 12, .heads = 1, .kv_heads = kv_heads, .head_dim = 1, .rules = rules};
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+}
+
+static void attention_of_negative_window(const operands *o)
+{
+    attention_with(o, 1, (mega_attention_rules){.has_window = true, .window_left = -2});
+}
+
+static void attention_of_negative_cap(const operands *o)
+{
+    attention_with(o, 1, (mega_attention_rules){.softcap = -1.0});
+}
+
+static void attention_of_uneven_heads(const operands *o)
+{
+    attention_with(o, 2, (mega_attention_rules){.softcap = 0.0});
+}
+
+static void attention_of_groups_beyond(const operands *o)
+{
+    attention_with(o, 1, (mega_attention_rules){.group = 2, .group_begin = 2});
+}
+
+static void attention_without_values(const operands *o)
+{
+    const mega_attention_shape s = {.batch = 1, .seq = 12, .heads = 3, .kv_heads = 3, .head_dim = 1};
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x, .k = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+}
+
+static void rope_of_odd_channels(const operands *o)
+{
+    static const float frequency[2] = {1, 1};
+    const mega_rope_shape s = {.frequency = frequency, .heads = 1, .head_dim = 3, .rotated = 3, .factor = 1};
+    mega_op_rope(o->g, o->x, o->labels, &s);
+}
+
+static void rope_of_other_rows(const operands *o)
+{
+    static const float frequency[1] = {1};
+    const mega_rope_shape s = {.frequency = frequency, .heads = 1, .head_dim = 2, .rotated = 2, .factor = 1};
+    mega_op_rope(o->g, o->square, o->labels, &s);
 }
 
 static void rows_past_the_end(const operands *o)
@@ -265,6 +312,14 @@ static const struct mistake {
     {"results_too_large", results_too_large, "conv2d would be [9223372036854775807, 1] f32, more than"},
     {"filter_too_large", filter_too_large, "expected [5, 9223372036854775807] f32"},
     {"attention_too_large", attention_too_large, "expected [9223372036854775807, 9223372036854775807] f32"},
+    {"attention_of_negative_window", attention_of_negative_window,
+     "a window of -2 keys to the left and 0 to the right"},
+    {"attention_of_negative_cap", attention_of_negative_cap, "soft-cap -1; expected a number above 0"},
+    {"attention_of_uneven_heads", attention_of_uneven_heads, "1 heads over 2 key/value heads"},
+    {"attention_of_groups_beyond", attention_of_groups_beyond, "groups of 2 from 2; expected"},
+    {"attention_without_values", attention_without_values, "one of keys and values is missing"},
+    {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
+    {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},
 };
 

@@ -36,6 +36,10 @@ static const op_case cases[] = {
     {"rows_and_parameters", rows_and_parameters, true, false, true, false},
     {"attention", attention, true, false, false, false},
     {"attention_segments_dropout", attention_segments_dropout, true, false, false, false},
+    {"attention_rules", attention_rules, true, false, false, false},
+    {"attention_apart", attention_apart, true, false, false, false},
+    {"rope", rope, true, false, false, false},
+    {"rope_interleaved", rope_interleaved, true, false, false, false},
     {"collectives", collectives, true, false, true, false},
     {"head_in_chunks", head_in_chunks, true, true, true, false},
     {"head_per_token", head_per_token, true, true, true, false},
@@ -297,7 +301,8 @@ static void check_gradient_of(bench *b, const char *what, double *x, const doubl
 
 static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *reached)
 {
-    static const char *const wanted[][2] = {{"x", "d_x"}, {"other", "d_other"}, {"qkv", "d_qkv"}, {"image", "d_image"}};
+    static const char *const wanted[][2] = {{"x", "d_x"},         {"other", "d_other"}, {"qkv", "d_qkv"},
+                                            {"image", "d_image"}, {"k", "d_k"},         {"v", "d_v"}};
     bench *b = bench_make(c, s, MEGA_F64, MEGA_PROGRAM_PLAIN, no_fusion);
     bench_fill(b);
     must(mega_program_forward(b->program, 0));

@@ -440,7 +440,7 @@ static mega_program *state_program(sketch *k, const char *name, int64_t capacity
     const mega_attention_shape a = {
         .batch = 2, .seq = 2, .heads = 1, .kv_heads = 1, .head_dim = 8, .scale = 1.0, .causal = true};
     const mega_tensor x = mega_graph_input(g, "qkv", MEGA_F32, 2, qkv);
-    mega_graph_output(g, mega_op_attention_cached(g, x, keys, values, &a), "y");
+    mega_graph_output(g, mega_op_attention_cached(g, (mega_attention_qkv){.q = x}, keys, values, &a), "y");
     mega_program *p = NULL;
     const mega_program_options o = {.name = name, .states_of = states_of};
     assert_int_equal(mega_program_build(g, &o, &p), expected);

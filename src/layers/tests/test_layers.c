@@ -333,6 +333,39 @@ static mega_tensor negative_head_dim(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .head_dim = -3});
 }
 
+static mega_tensor uneven_kv_heads(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 3});
+}
+
+/* One key/value head, whose rows are in one tensor with those of the queries. */
+static mega_tensor multi_query(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 1});
+}
+
+static mega_tensor negative_window(const mega_builder *b, mega_tensor x)
+{
+    const mega_attention_options o = {.num_heads = HEADS, .has_window = true, .window_left = 3, .window_right = -2};
+    return mega_self_attention(b, "attn", x, &o);
+}
+
+static mega_tensor negative_softcap(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .softcap = -5});
+}
+
+static mega_tensor negative_scale(const mega_builder *b, mega_tensor x)
+{
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .scale = -0.5});
+}
+
+static mega_tensor rope_of_odd_heads(const mega_builder *b, mega_tensor x)
+{
+    const mega_rope rope = {.theta = 1e4, .fraction = 0.75};
+    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .rope = &rope});
+}
+
 static mega_tensor attention_dropout(const mega_builder *b, mega_tensor x)
 {
     return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .dropout = -0.5});
@@ -423,6 +456,14 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(negative_heads, 1, "layer \"m\", attn: -4 attention heads over 1 ranks of tp");
     expect_mistake(negative_head_dim, 1, "layer \"m\", attn: head_dim -3; expected 1 or more");
     expect_mistake(attention_dropout, 1, "layer \"m\", attn: dropout -0.5 of attention; expected 0 <= p < 1");
+    expect_mistake(uneven_kv_heads, 1,
+                   "layer \"m\", attn: 3 key/value heads for 4 attention heads; expected a divisor");
+    expect_mistake(multi_query, 2, "1 key/value heads over 2 ranks of tp, and Q, K and V share a tensor of the file");
+    expect_mistake(negative_window, 1, "a window of 3 positions to the left and -2 to the right; expected 0 or more");
+    expect_mistake(negative_softcap, 1,
+                   "layer \"m\", attn: soft-cap -5 of attention; expected a finite number above 0");
+    expect_mistake(negative_scale, 1, "layer \"m\", attn: scale -0.5 of attention; expected a finite number above 0");
+    expect_mistake(rope_of_odd_heads, 1, "layer \"m\", attn: rope: 3 channels of a head are rotated");
     expect_mistake(negative_dropout, 1, "layer \"m\", dropout \"drop\": probability -0.5; expected 0 <= p < 1");
     expect_mistake(nan_dropout, 1, "layer \"m\", dropout \"drop\": probability nan; expected 0 <= p < 1");
     expect_mistake(dropout_of_all, 1, "layer \"m\", dropout \"drop\": probability 1; expected 0 <= p < 1");
@@ -506,7 +547,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     assert_int_equal(bias->part[0].rows, 2 * C);
     in.weight.part[0].rows = 2 * C;
     mega_self_attention(&b, "fewer", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
-    expect_told(&b, MEGA_ERR_UNSUPPORTED, "K and V of fewer heads than Q are not implemented yet");
+    expect_told(&b, MEGA_ERR_USAGE, "the weight of qkv has 3 parts; expected 3, Q of 16 rows, K and V of 16 each");
     mega_graph_destroy(b.graph);
     b = builder_of(MEGA_F32, params, one);
     in.weight = (mega_param_options){.num_parts = 1, .part = {{.file = "table", .rows = C}}};

@@ -4,18 +4,24 @@
 #include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
-/* Returns the number of pairs of a query block and a key block before query block `block` of a head: a measure of
- * work. */
-static int64_t pairs_before(const mega_attention_args *a, int64_t block)
+/* Returns the number of pairs of query block `block` and a key block: a measure of work. */
+static int64_t pairs_of(const mega_attention_args *a, int64_t block)
 {
-    return a->causal ? block * (block + 1) / 2 : block;
+    return attention_end_keys(a, block) - attention_first_keys(a, block);
+}
+
+static int64_t pairs_of_head(const mega_attention_args *a)
+{
+    int64_t pairs = 0;
+    for (int64_t block = 0; block < attention_blocks(a); block++) pairs += pairs_of(a, block);
+    return pairs;
 }
 
 /* Returns the first query block of a head that has at least `pairs` before it. */
 static int64_t block_at(const mega_attention_args *a, int64_t pairs, int64_t blocks)
 {
     int64_t block = 0;
-    while (block < blocks && pairs_before(a, block) < pairs) block++;
+    for (int64_t before = 0; block < blocks && before < pairs; block++) before += pairs_of(a, block);
     return block;
 }
 
@@ -24,7 +30,7 @@ static void cpu_attention_work(void *user, int thread, int64_t begin, int64_t en
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
     float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
-    const int64_t blocks = attention_blocks(a), pairs = pairs_before(a, blocks);
+    const int64_t blocks = attention_blocks(a), pairs = pairs_of_head(a);
     const attention_pairs *by_pairs = attention_pairs_get(a->head.dtype);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
         const int64_t from = begin - item * pairs, to = end - item * pairs;
@@ -46,8 +52,7 @@ static void cpu_attention_run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
-    cpu_job_run(team, cpu_attention_work, args, items * pairs_before(a, attention_blocks(a)), 1,
-                items * a->seq * a->seq);
+    cpu_job_run(team, cpu_attention_work, args, items * pairs_of_head(a), 1, items * a->seq * a->seq);
 }
 
 static size_t cpu_attention_scratch(const void *args, int threads)

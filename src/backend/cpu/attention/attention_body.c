@@ -9,6 +9,9 @@ typedef struct attention_head {
     dropout_key key;
     int64_t b, h, g;
     int64_t words, depth; /* words of a packed row of the head; words that a product over the head size reads */
+    bool is_cut;          /* more than the causal mask hides keys */
+    bool is_bent;         /* soft-cap or ALiBi: bend_pair turns q.k into scores */
+    float scale;          /* of the scores, in powers of 2 */
 } attention_head;
 
 /* A block of queries and a block of keys; their sizes `queries` and `keys` are padded to strips. */
@@ -21,6 +24,9 @@ ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b,
 {
     attention_head w = {.a = a, .b = b, .g = g, .words = attention_round(a->head_dim, GRAIN) / PER_WORD};
     w.depth = PAIRS ? w.words : a->head_dim;
+    w.is_cut = (a->causal && a->segment_start != NULL) || a->rules.has_window;
+    w.is_bent = a->rules.softcap > 0.0 || a->rules.alibi_heads > 0;
+    w.scale = w.is_bent ? LOG2_E : (float)(a->scale * 1.4426950408889634);
     if (a->dropout > 0.0) w.key = dropout_key_of(a->head.step, a->site, a->dropout);
     return w;
 }
@@ -32,11 +38,18 @@ ALWAYS head_rows head_rows_of(const attention_head *w, const void *x, int64_t ld
     return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype};
 }
 
-/* Returns the first key that query i sees. */
+/* Return the first key that query i sees, and one past the last. */
 ALWAYS int64_t key_begin(const attention_head *w, int64_t i)
 {
-    const bool cut = w->a->causal && w->a->segment_start != NULL;
-    return cut ? w->a->segment_start[w->b * w->a->seq + i] : 0;
+    const mega_attention_args *a = w->a;
+    const int64_t segment = a->causal && a->segment_start != NULL ? a->segment_start[w->b * a->seq + i] : 0;
+    const int64_t first = rules_first_key(&a->rules, i);
+    return first > segment ? first : segment;
+}
+
+ALWAYS int64_t key_end(const attention_head *w, int64_t i)
+{
+    return rules_end_key(&w->a->rules, w->a->causal, i, w->a->seq);
 }
 
 /* Returns the first position of the block that has the first key seen by queries [i, i + rows). */
@@ -53,8 +66,8 @@ static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int
     attention_pair p = {i0, j0, attention_round(rows, QUERY_GRAIN), attention_round(n, QUERY_GRAIN), false, false};
     p.diagonal = w->a->causal && i0 == j0;
     p.masked = p.diagonal || n != p.keys;
-    if (w->a->causal && w->a->segment_start != NULL)
-        for (int64_t r = 0; r < rows; r++) p.masked |= key_begin(w, i0 + r) > j0;
+    for (int64_t r = 0; r < rows && w->is_cut; r++)
+        p.masked |= key_begin(w, i0 + r) > j0 || key_end(w, i0 + r) < j0 + n;
     return p;
 }
 
@@ -106,14 +119,37 @@ static void mask_pair(const attention_head *w, const attention_pair *p, float *s
         for (int64_t l = 0; l < VL; l++) {
             const int64_t i = p->i0 + c + l;
             begin[l] = i < a->seq ? (int32_t)(key_begin(w, i) - p->j0) : 0;
-            end[l] = (int32_t)((a->causal && i < a->seq ? i + 1 : a->seq) - p->j0);
+            end[l] = (int32_t)((i < a->seq ? key_end(w, i) : a->seq) - p->j0);
         }
         vi from, to;
         memcpy(&from, begin, sizeof from);
         memcpy(&to, end, sizeof to);
-        for (int64_t r = p->diagonal && a->segment_start == NULL ? c / STRIP * STRIP : 0; r < last_row(p, c); r++) {
+        for (int64_t r = p->diagonal && !w->is_cut ? c / STRIP * STRIP : 0; r < last_row(p, c); r++) {
             const vi row = (vi){0} + (int32_t)r;
             vstore(s + r * BLOCK + c, vselect((row >= from) & (row < to), vload(s + r * BLOCK + c), vset(rest)));
+        }
+    }
+}
+
+/* Replaces q.k by scores: the soft-cap, whose derivative goes to `slopes` unless it is NULL, then the bias of ALiBi. */
+static void bend_pair(const attention_head *w, const attention_pair *p, float *s, float *slopes)
+{
+    const mega_attention_rules *r = &w->a->rules;
+    const float cap = (float)r->softcap, into = (float)(cap > 0.0f ? w->a->scale / r->softcap : w->a->scale);
+    const float slope = (float)rules_slope(r, w->a->head_begin + w->h);
+    for (int64_t c = 0; c < p->queries; c += VL) {
+        float query[VL];
+        for (int64_t l = 0; l < VL; l++) query[l] = (float)(p->i0 + c + l - p->j0);
+        const vf queries = vload(query);
+        for (int64_t row = 0; row < last_row(p, c); row++) {
+            float *at = s + row * BLOCK + c;
+            vf x = vload(at) * into;
+            if (cap > 0.0f) {
+                x = vtanh(x);
+                if (slopes != NULL) vstore(slopes + row * BLOCK + c, 1.0f - x * x);
+                x *= cap;
+            }
+            vstore(at, x + slope * ((float)row - queries));
         }
     }
 }
@@ -188,7 +224,7 @@ ALWAYS void softmax_column(const bool drop, const attention_pair *p, softmax_sta
 static void softmax_pair(const attention_head *w, const attention_pair *p, softmax_state *t, const float *s, float *to,
                          float *factors)
 {
-    const float scale = (float)(w->a->scale * 1.4426950408889634);
+    const float scale = w->scale;
     if (w->a->dropout > 0.0) {
         drop_pair(w, p, factors);
         for (int64_t c = 0; c < p->queries; c += VL) softmax_column(true, p, t, s, to, factors, c, scale);
@@ -247,12 +283,12 @@ ALWAYS int64_t rows_at(const mega_attention_args *a, int64_t i)
 static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
 {
     const mega_attention_args *a = w->a;
-    const int64_t per_group = a->heads / a->kv_heads;
+    const int64_t g = rules_kv_head(&a->rules, a->heads, a->kv_heads, w->h);
     t->left = rows_at(a, i);
     ahead_add(t, head_rows_of(w, a->q, a->ld_q, w->h, i));
-    if (w->h % per_group != 0) return;
-    ahead_add(t, head_rows_of(w, a->k, a->ld_kv, w->h / per_group, i));
-    ahead_add(t, head_rows_of(w, a->v, a->ld_kv, w->h / per_group, i));
+    if (w->h != attention_first_head(a, g)) return;
+    ahead_add(t, head_rows_of(w, a->k, a->ld_kv, g, i));
+    ahead_add(t, head_rows_of(w, a->v, a->ld_kv, g, i));
 }
 
 #define ASK_MOST 4
@@ -270,7 +306,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
 {
     const mega_attention_args *a = w->a;
     const int64_t block = attention_block_words(a), first = first_keys(w, i0, rows);
-    const int64_t stop = a->causal ? i0 + rows : a->seq;
+    const int64_t stop = key_end(w, i0 + rows - 1);
     const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
     attention_head next = *w;
     int64_t next_i = i0;
@@ -284,6 +320,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     for (int64_t j = first; j < stop; j += BLOCK) {
         const attention_pair p = attention_pair_of(w, i0, rows, j);
         score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt, &ahead);
+        if (w->is_bent) bend_pair(w, &p, t->s, NULL);
         if (p.masked) mask_pair(w, &p, t->s, -INFINITY);
         softmax_pair(w, &p, &state, t->s, t->p, t->factors);
         if (j > first) shrink_outputs(w, &state, t->ot, p.queries);
@@ -311,14 +348,13 @@ static void pack_keys(const attention_head *w, const attention_scratch *t, int64
  * when a query first needs them. */
 static void attention_item(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch)
 {
-    const int64_t per_group = a->heads / a->kv_heads, blocks = attention_blocks(a);
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
     const attention_scratch t = attention_scratch_of(a, scratch);
-    int64_t packed = 0;
+    int64_t packed = attention_first_keys(a, begin);
     products_begin();
-    for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
+    for (w.h = attention_first_head(a, w.g); w.h < attention_end_head(a, w.g); w.h++)
         for (int64_t i = begin; i < end; i++) {
-            for (; packed < (a->causal ? i + 1 : blocks); packed++) pack_keys(&w, &t, packed);
+            for (; packed < attention_end_keys(a, i); packed++) pack_keys(&w, &t, packed);
             attention_queries(&w, &t, i * BLOCK, rows_at(a, i * BLOCK));
         }
     products_end();

@@ -8,13 +8,31 @@ ALWAYS float dot_typed(mega_dtype type, const void *x, int64_t x_at, const void 
     return vsum(sum);
 }
 
-/* One query over the first `keys` keys at `at` in the caches. p is a buffer for `capacity` scores, rounded up to VL. */
+/* Applies soft-cap and ALiBi to the scores of `keys` consecutive keys, the last of which is the position of the
+ * query. */
+static void bend_scores(const mega_attention_cached_args *a, float *p, int64_t h, int64_t keys)
+{
+    const float cap = (float)a->rules.softcap, slope = (float)rules_slope(&a->rules, a->head_begin + h);
+    for (int64_t j = 0; j < keys; j += VL) {
+        float behind[VL];
+        for (int64_t l = 0; l < VL; l++) behind[l] = (float)(keys - 1 - (j + l));
+        vf x = vload(p + j);
+        if (cap > 0.0f) x = vtanh(x / cap) * cap;
+        vstore(p + j, x - slope * vload(behind));
+    }
+}
+
+/* One query over `keys` keys at `at` in the caches. p is a buffer for `capacity` scores, rounded up to VL. */
 ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h,
                          int64_t at, int64_t keys)
 {
     const int64_t D = a->head_dim, ld = a->kv_heads * D, padded = (keys + VL - 1) / VL * VL;
     for (int64_t j = 0; j < keys; j++)
         p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, at + j * ld, D) * (float)a->scale;
+    if (a->rules.softcap > 0.0 || a->rules.alibi_heads > 0) {
+        for (int64_t j = keys; j < padded; j++) p[j] = 0.0f;
+        bend_scores(a, p, h, keys);
+    }
     for (int64_t j = keys; j < padded; j++) p[j] = -INFINITY;
     vf max = vload(p), sum = vset(0.0f);
     for (int64_t j = VL; j < padded; j += VL) max = vmax(max, vload(p + j));
@@ -35,7 +53,8 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
 ALWAYS void cached_items_typed(mega_dtype type, const mega_attention_cached_args *a, int64_t begin, int64_t end,
                                float *p)
 {
-    const int64_t D = a->head_dim, G = a->kv_heads, per_group = a->heads / G;
+    const int64_t D = a->head_dim, G = a->kv_heads, group = rules_group(&a->rules, a->heads, G);
+    const int64_t begin_head = a->rules.group_begin;
     const size_t element = (size_t)vsize(type), width = (size_t)D * element;
     for (int64_t item = begin; item < end; item++) {
         const int64_t b = item / G, g = item % G, at = (b * a->capacity * G + g) * D;
@@ -47,8 +66,10 @@ ALWAYS void cached_items_typed(mega_dtype type, const mega_attention_cached_args
                 memcpy((char *)a->k_cache + to, (const char *)a->k + from, width);
                 memcpy((char *)a->v_cache + to, (const char *)a->v + from, width);
             }
-            for (int64_t h = g * per_group; h < (g + 1) * per_group; h++) {
-                if (position < a->capacity) cached_query(type, a, p, row, h, at, position + 1);
+            const int64_t first = rules_first_key(&a->rules, position);
+            for (int64_t h = g * group > begin_head ? g * group - begin_head : 0;
+                 h < a->heads && h + begin_head < (g + 1) * group; h++) {
+                if (position < a->capacity) cached_query(type, a, p, row, h, at + first * G * D, position + 1 - first);
                 else
                     memset((char *)a->out + (size_t)(row * a->ld_out + h * D) * element, 0, width);
             }

@@ -11,17 +11,22 @@
 #define QUERIES_COST 3
 #define CUT_COST     (KEYS_COST + QUERIES_COST)
 
-/* pairs_of_queries returns the pairs of blocks of the first n query blocks of a head, pairs_of_keys those of its first
- * n key blocks. */
+/* pairs_of_queries returns the pairs of blocks of query block n of a head, pairs_of_keys those of key block n. */
 static int64_t pairs_of_queries(const mega_attention_args *a, int64_t n)
 {
-    return a->causal ? n * (n + 1) / 2 : n * attention_blocks(a);
+    return attention_end_keys(a, n) - attention_first_keys(a, n);
 }
 
 static int64_t pairs_of_keys(const mega_attention_args *a, int64_t n)
 {
-    const int64_t blocks = attention_blocks(a);
-    return a->causal ? n * blocks - n * (n - 1) / 2 : n * blocks;
+    return attention_end_queries(a, n) - attention_first_queries(a, n);
+}
+
+static int64_t pairs_of_head(const mega_attention_args *a)
+{
+    int64_t pairs = 0;
+    for (int64_t n = 0; n < attention_blocks(a); n++) pairs += pairs_of_queries(a, n);
+    return pairs;
 }
 
 /* Returns the smallest number of blocks that together have at least `pairs` pairs: 0 if `pairs` is not positive, at
@@ -30,7 +35,7 @@ static int64_t blocks_before(const mega_attention_args *a, int64_t (*count)(cons
                              int64_t pairs)
 {
     int64_t n = 0;
-    while (n < attention_blocks(a) && count(a, n) < pairs) n++;
+    for (int64_t before = 0; n < attention_blocks(a) && before < pairs; n++) before += count(a, n);
     return n;
 }
 
@@ -41,12 +46,15 @@ static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t
                      float *scratch)
 {
     const mega_attention_args *a = &g->forward;
-    const int64_t blocks = attention_blocks(a), keys = KEYS_COST * pairs_of_keys(a, blocks);
-    attention_part part = {.query_end = blocks, .keys = true};
+    const int64_t blocks = attention_blocks(a), keys = KEYS_COST * pairs_of_head(a);
+    attention_part part = {.keys = true};
     part.key_begin = blocks_before(a, pairs_of_keys, begin / KEYS_COST);
     part.key_end = blocks_before(a, pairs_of_keys, end / KEYS_COST);
-    part.query_begin = a->causal ? part.key_begin : 0;
-    if (part.key_begin < part.key_end) body(g, item, &part, scratch);
+    if (part.key_begin < part.key_end) {
+        part.query_begin = attention_first_queries(a, part.key_begin);
+        part.query_end = attention_end_queries(a, part.key_end - 1);
+        body(g, item, &part, scratch);
+    }
     part = (attention_part){.key_end = blocks, .queries = true};
     part.query_begin = blocks_before(a, pairs_of_queries, (begin - keys) / QUERIES_COST);
     part.query_end = blocks_before(a, pairs_of_queries, (end - keys) / QUERIES_COST);
@@ -98,7 +106,7 @@ static void cpu_attention_grad_run(mega_team *team, const void *args)
     if (items == 0 || a->seq == 0) return;
     mega_team *const all = items * a->seq * a->seq < CPU_SMALL_JOB ? NULL : team;
     const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
-    const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_queries(a, attention_blocks(a));
+    const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_head(a);
     grad_job job = {.args = g,
                     .body = pairs != NULL ? pairs->attention_grad : mega_cpu_bodies_get()->attention_grad,
                     .whole = items - cut,

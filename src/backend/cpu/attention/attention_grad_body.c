@@ -5,11 +5,11 @@
 /* The buffers of one thread's scratch, in blocks of positions. For all keys: k and v along their elements, kt along the
  * keys, dk and dv as panels. For a block of queries: q and dout as columns and as panels, dq as columns. For a pair of
  * blocks: p and ds as rows along queries (the left operands of dv and dk), ds as the right operand of dq, scores, dout
- * v^T and dropout factors. */
+ * v^T, dropout factors and derivatives of the soft-cap. */
 typedef struct grad_scratch {
     float *k, *v, *kt, *dk, *dv;
     float *qt, *dot, *q, *dout, *dq;
-    float *p, *ds, *ds_keys, *s, *dp, *factors;
+    float *p, *ds, *ds_keys, *s, *dp, *factors, *slopes;
     float lse[BLOCK], delta[BLOCK];
 } grad_scratch;
 
@@ -33,6 +33,7 @@ static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch
     t.p = PAIRS ? t.factors + pair : t.s;
     t.ds = PAIRS ? t.p + pair : t.dp;
     t.ds_keys = PAIRS ? t.ds + pair : t.dp;
+    t.slopes = a->rules.softcap > 0.0 ? t.factors + 4 * pair : NULL;
     return t;
 }
 
@@ -54,7 +55,8 @@ ALWAYS void put_rows(float *to, float *keys, int64_t r, int64_t c, vf x, vf y)
 }
 
 /* Replaces the scores and dout v^T of columns [c, c + VL) by the probabilities after dropout and dS. */
-ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scratch *t, int64_t c, float scale)
+ALWAYS void grad_column(const bool drop, const bool capped, const attention_pair *p, const grad_scratch *t, int64_t c,
+                        float scale)
 {
     const vf lse = vload(t->lse + c), delta = vload(t->delta + c);
     for (int64_t r = 0; r < last_row(p, c); r += 2) {
@@ -69,6 +71,7 @@ ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scr
                 e[l] *= f;
             } else
                 ds[l] = e[l] * (dp - delta);
+            if (capped) ds[l] *= vload(t->slopes + at);
         }
         put_rows(t->p, NULL, r, c, e[0], e[1]);
         put_rows(t->ds, t->ds_keys, r, c, ds[0], ds[1]);
@@ -77,12 +80,18 @@ ALWAYS void grad_column(const bool drop, const attention_pair *p, const grad_scr
 
 static void grad_pair(const attention_head *w, const attention_pair *p, const grad_scratch *t)
 {
-    const float scale = (float)(w->a->scale * 1.4426950408889634);
-    if (w->a->dropout > 0.0) {
-        drop_pair(w, p, t->factors);
-        for (int64_t c = 0; c < p->queries; c += VL) grad_column(true, p, t, c, scale);
-    } else
-        for (int64_t c = 0; c < p->queries; c += VL) grad_column(false, p, t, c, scale);
+    const float scale = w->scale;
+    const bool drop = w->a->dropout > 0.0, capped = t->slopes != NULL;
+    if (drop) drop_pair(w, p, t->factors);
+    for (int64_t c = 0; c < p->queries; c += VL) {
+        if (drop && capped) grad_column(true, true, p, t, c, scale);
+        else if (drop)
+            grad_column(true, false, p, t, c, scale);
+        else if (capped)
+            grad_column(false, true, p, t, c, scale);
+        else
+            grad_column(false, false, p, t, c, scale);
+    }
     clear_strips(p, t->ds_keys);
 #if PAIRS
     if (!p->diagonal) return;
@@ -162,10 +171,11 @@ static void grad_products(const attention_head *w, const attention_part *part, c
     const int64_t block = attention_block_words(a), panel = attention_panel_words(a), at = p->j0 / BLOCK;
     score_product(w, p, t->s, t->k + at * block, t->qt, ahead);
     score_product(w, p, t->dp, t->v + at * block, t->dot, ahead);
+    if (w->is_bent) bend_pair(w, p, t->s, t->slopes);
     if (p->masked) mask_pair(w, p, t->s, -INFINITY);
     grad_pair(w, p, t);
     if (part->keys) {
-        const bool begin = w->h % (a->heads / a->kv_heads) == 0 && (a->causal ? p->diagonal : p->i0 == 0);
+        const bool begin = w->h == attention_first_head(a, w->g) && p->i0 / BLOCK == attention_first_queries(a, at);
         key_product(w, p, t->dv + at * panel, t->p, t->dout, !begin, ahead);
         key_product(w, p, t->dk + at * panel, t->ds, t->q, !begin, ahead);
     }
@@ -194,7 +204,7 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     const mega_attention_args *a = w->a;
     const int64_t rows = rows_at(a, i0), first = first_keys(w, i0, rows), end = part->key_end * BLOCK;
     const int64_t begin = first > part->key_begin * BLOCK ? first : part->key_begin * BLOCK;
-    const int64_t seen = a->causal ? i0 + rows : a->seq, stop = seen < end ? seen : end;
+    const int64_t seen = key_end(w, i0 + rows - 1), stop = seen < end ? seen : end;
     if (begin >= stop) return;
     const head_rows dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
     attention_head next = *w;
@@ -221,14 +231,20 @@ static void attention_grad_item(const mega_attention_grad_args *g, int64_t item,
                                 float *scratch)
 {
     const mega_attention_args *a = &g->forward;
-    const int64_t per_group = a->heads / a->kv_heads;
+    const int64_t seen = attention_first_keys(a, part->query_begin), panel = attention_panel_words(a);
     grad_scratch t = grad_scratch_of(a, scratch);
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
-    int64_t packed = part->key_begin;
+    const int64_t first = attention_first_head(a, w.g), end = attention_end_head(a, w.g);
+    int64_t packed = seen > part->key_begin ? seen : part->key_begin;
+    for (int64_t j = part->key_begin; part->keys && first >= end && j < part->key_end; j++) {
+        memset(t.dk + j * panel, 0, (size_t)panel * sizeof(float)); /* no head reads this one: its gradient is 0 */
+        memset(t.dv + j * panel, 0, (size_t)panel * sizeof(float));
+    }
     products_begin();
-    for (w.h = w.g * per_group; w.h < (w.g + 1) * per_group; w.h++)
+    for (w.h = first; w.h < end; w.h++)
         for (int64_t i = part->query_begin; i < part->query_end; i++) {
-            const int64_t needed = a->causal && i + 1 < part->key_end ? i + 1 : part->key_end;
+            const int64_t seen_end = attention_end_keys(a, i);
+            const int64_t needed = seen_end < part->key_end ? seen_end : part->key_end;
             for (; packed < needed; packed++) grad_pack_keys(&w, part, &t, packed);
             grad_queries(g, &w, part, &t, i * BLOCK);
         }

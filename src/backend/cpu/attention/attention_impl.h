@@ -2,6 +2,7 @@
 #ifndef MEGA_CPU_ATTENTION_IMPL_H
 #define MEGA_CPU_ATTENTION_IMPL_H
 
+#include "attention_rules.h"
 #include "cpu/bodies.h"
 #include "megalith/kernels.h"
 #include "megalith/threads.h"
@@ -40,6 +41,51 @@ static inline int64_t attention_blocks(const mega_attention_args *a)
     return (a->seq + MEGA_ATTENTION_BLOCK - 1) / MEGA_ATTENTION_BLOCK;
 }
 
+/* Blocks of queries and of keys of which a query may see a key by the causal mask and the window: those of keys for a
+ * block of queries, [attention_first_keys, attention_end_keys), and those of queries for a block of keys. Numbers of
+ * blocks. Documents may hide some of them. */
+static inline int64_t attention_first_keys(const mega_attention_args *a, int64_t queries)
+{
+    return rules_first_key(&a->rules, queries * MEGA_ATTENTION_BLOCK) / MEGA_ATTENTION_BLOCK;
+}
+
+static inline int64_t attention_end_keys(const mega_attention_args *a, int64_t queries)
+{
+    const int64_t end = (queries + 1) * MEGA_ATTENTION_BLOCK, last = (end < a->seq ? end : a->seq) - 1;
+    return attention_round(rules_end_key(&a->rules, a->causal, last, a->seq), MEGA_ATTENTION_BLOCK) /
+           MEGA_ATTENTION_BLOCK;
+}
+
+static inline int64_t attention_first_queries(const mega_attention_args *a, int64_t keys)
+{
+    const mega_attention_rules *r = &a->rules;
+    if (a->causal) return keys;
+    if (!r->has_window || r->window_right < 0) return 0;
+    const int64_t first = keys * MEGA_ATTENTION_BLOCK - r->window_right;
+    return first > 0 ? first / MEGA_ATTENTION_BLOCK : 0;
+}
+
+static inline int64_t attention_end_queries(const mega_attention_args *a, int64_t keys)
+{
+    const mega_attention_rules *r = &a->rules;
+    if (!r->has_window || r->window_left < 0) return attention_blocks(a);
+    const int64_t end = (keys + 1) * MEGA_ATTENTION_BLOCK, last = (end < a->seq ? end : a->seq) - 1 + r->window_left;
+    return (last < a->seq ? last : a->seq - 1) / MEGA_ATTENTION_BLOCK + 1;
+}
+
+/* Query heads [attention_first_head, attention_end_head) read key/value head g. */
+static inline int64_t attention_first_head(const mega_attention_args *a, int64_t g)
+{
+    const int64_t first = g * rules_group(&a->rules, a->heads, a->kv_heads) - a->rules.group_begin;
+    return first > 0 ? first : 0;
+}
+
+static inline int64_t attention_end_head(const mega_attention_args *a, int64_t g)
+{
+    const int64_t end = (g + 1) * rules_group(&a->rules, a->heads, a->kv_heads) - a->rules.group_begin;
+    return end < a->heads ? end : a->heads;
+}
+
 /* Returns the words of scratch per thread, as laid out in attention_body.c and attention_grad_body.c. */
 static inline int64_t attention_scratch_words(const mega_attention_args *a)
 {
@@ -51,7 +97,7 @@ static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
 {
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
     return 3 * (attention_blocks(a) + 1) * attention_block_words(a) +
-           2 * (attention_blocks(a) + 1) * attention_panel_words(a) + 6 * pair;
+           2 * (attention_blocks(a) + 1) * attention_panel_words(a) + (a->rules.softcap > 0.0 ? 7 : 6) * pair;
 }
 
 /* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. */

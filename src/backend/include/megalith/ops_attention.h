@@ -18,13 +18,30 @@ extern "C" {
     X(ATTENTION_GRAD, attention_grad) \
     X(ATTENTION_CACHED, attention_cached)
 
+/* Which keys a query sees besides the causal mask, what is done with scores, and which key/value head a query head
+ * reads. All zero: nothing more. */
+typedef struct mega_attention_rules {
+    bool has_window; /* query i sees only keys i - window_left <= j <= i + window_right; -1: no limit on this side */
+    int64_t window_left, window_right;
+    double softcap;      /* c > 0: a score s = scale q.k becomes c tanh(s / c) */
+    int64_t alibi_heads; /* heads of the whole model; > 0: mega_alibi_slope * (j - i) is added to the score, after the
+                            cap */
+    int64_t group, group_begin; /* head h reads key/value head (group_begin + h) / group; group 0: heads / kv_heads, and
+                                   group_begin 0 */
+} mega_attention_rules;
+
+/* Returns the slope of head `head` of a model of `heads` heads, 2^(-8 (head + 1) / heads) if heads is a power of 2 (Press
+ * et al. 2022); otherwise the slopes of the next lower power of 2, then every second slope of the next higher. */
+double mega_alibi_slope(int64_t head, int64_t heads);
+
 /* Attention over the heads of this rank: softmax(scale q k^T) v, computed as in FlashAttention (Dao et al. 2022),
  * without an [S, S] matrix in memory. Position i of sequence b is row t = b*S + i. If causal, query i sees keys j with
- * segment_start[t] <= j <= i (NULL means 0); else it sees all keys of its sequence.
+ * segment_start[t] <= j <= i (NULL means 0); else it sees all keys of its sequence. `rules` may restrict this.
  *   q [T, H*D] with row stride ld_q; k, v [T, G*D] with ld_kv; out [T, H*D] with ld_out; lse [H, T] acc, natural log of
- *   the softmax denominator. Head h reads key/value head h*G/H.
+ *   the softmax denominator.
  * Dropout of the probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
- * (mega_dropout_block_of_keys). lse does not include dropout. */
+ * (mega_dropout_block_of_keys). lse does not include dropout. head_begin is the number of the first head in the whole
+ * model. */
 typedef struct mega_attention_args {
     mega_kernel_head head;
     void *out, *lse;
@@ -35,9 +52,11 @@ typedef struct mega_attention_args {
     double scale, dropout;
     uint32_t site;
     bool causal;
+    mega_attention_rules rules;
 } mega_attention_args;
 
-/* dq, dk, dv are overwritten; their strides are ld_dq and ld_dkv. forward has the arguments of the forward call,
+/* dq, dk, dv are overwritten, also for key/value heads that no query head reads; their strides are ld_dq and ld_dkv.
+ * forward has the arguments of the forward call,
  * including its results out and lse. */
 typedef struct mega_attention_grad_args {
     mega_kernel_head head;
@@ -48,7 +67,8 @@ typedef struct mega_attention_grad_args {
 } mega_attention_grad_args;
 
 /* Attention for generation. For each sequence b, appends the `rows` new keys and values to the step->kv_length[b] rows
- * in the cache. New query i, at position kv_length[b] + i, then sees all keys up to and including its own position.
+ * in the cache. New query i, at position kv_length[b] + i, then sees all keys up to and including its own position that
+ * `rules` leave.
  * Rows at positions beyond the capacity (padding of a last chunk) are not copied, and their out is 0.
  *   q [B*rows, H*D] with row stride ld_q; k, v [B*rows, G*D] with ld_kv; k_cache, v_cache [B, capacity, G*D];
  *   out [B*rows, H*D] with ld_out */
@@ -58,6 +78,8 @@ typedef struct mega_attention_cached_args {
     const void *q, *k, *v;
     int64_t batch, rows, capacity, heads, kv_heads, head_dim, ld_q, ld_kv, ld_out;
     double scale;
+    int64_t head_begin;
+    mega_attention_rules rules;
 } mega_attention_cached_args;
 
 typedef struct mega_attention_shape {
@@ -65,13 +87,20 @@ typedef struct mega_attention_shape {
     double scale, dropout;
     uint32_t site;
     bool causal;
+    mega_attention_rules rules;
 } mega_attention_shape;
-/* qkv [T, (H+2G)*D]: Q heads, then K heads, then V heads. */
-mega_tensor mega_op_attention(mega_graph *g, mega_tensor qkv, mega_tensor segment_start, mega_tensor sample_id,
+
+/* Queries, keys and values: either all in q, [T, (H+2G)*D]: Q heads, then K heads, then V heads, with k and v none; or
+ * in a tensor each, q [T, H*D] and k, v [T, G*D]. */
+typedef struct mega_attention_qkv {
+    mega_tensor q, k, v;
+} mega_attention_qkv;
+
+mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_tensor segment_start, mega_tensor sample_id,
                               const mega_attention_shape *s);
 /* Attention for generation. s->seq is the number of new rows per sequence (1 for decode); caches are [B, capacity,
  * G*D]. */
-mega_tensor mega_op_attention_cached(mega_graph *g, mega_tensor qkv, mega_tensor k_cache, mega_tensor v_cache,
+mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s);
 
 #ifdef __cplusplus

@@ -47,6 +47,7 @@ typedef struct mega_builder {
     int64_t samples;      /* samples per micro-batch */
     int64_t positions;    /* positions per sample in this program */
     int64_t cache;        /* MEGA_GENERATE: positions that the cache holds per sample */
+    int64_t length;       /* MEGA_GENERATE: positions of a prompt and its continuation, at most `cache`; 0: `cache` */
     int index;            /* number 0, 1, ... of a copy of a repeated layer */
     char path[MEGA_PATH]; /* prefix of parameter names, such as "transformer.h.3" */
 } mega_builder;
@@ -102,6 +103,8 @@ typedef struct mega_param_options {
     int file_dims;          /* dimensions in the file, such as 4 for a convolution [out, in, height, width]; 0: those of
                                rows and columns */
     int64_t file_dim[4];    /* shape in the file: the same elements in the same order */
+    bool partial_gradients; /* replicated, but each rank of tp uses it for a part of the work only, such as its heads:
+                               its gradients are summed over tp */
     bool is_frozen;         /* not trained: no update, no optimizer state, left out of norms and clipping */
     bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; it has no gradient */
     double buffer_momentum; /* running statistics: the fraction that each group of buffer_samples samples replaces */

@@ -23,6 +23,7 @@ typedef struct mega_model_sizes {
     mega_mode mode;
     int64_t samples, positions;
     int64_t cache;             /* MEGA_GENERATE: positions of the key-value cache */
+    int64_t length;            /* MEGA_GENERATE: positions of a prompt and its continuation; 0: those of the cache */
     mega_param_groups *groups; /* borrowed; NULL: none */
 } mega_model_sizes;
 

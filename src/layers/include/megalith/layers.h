@@ -57,9 +57,18 @@ mega_tensor mega_position_embedding(const mega_builder *b, const char *name, meg
 
 /* ---- norm, activation and arithmetic, dropout ---- */
 
-typedef enum mega_norm_kind { MEGA_LAYER_NORM } mega_norm_kind;
+typedef enum mega_norm_kind {
+    MEGA_LAYER_NORM,
+    MEGA_RMS_NORM /* without mean and bias: x / sqrt(mean of x^2 + epsilon) */
+} mega_norm_kind;
 /* Normalizes each row over its channels. */
 mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, mega_norm_kind kind, double epsilon);
+typedef struct mega_norm_options {
+    mega_norm_kind kind;
+    double epsilon;
+    bool no_bias, no_weight; /* RMS norm never has a bias */
+    bool weight_plus_one;    /* the factor is 1 + NAME.weight, which starts at 0 */
+} mega_norm_options;
 
 /* Applies the activation to each element; x may be sharded. */
 mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind);
@@ -90,20 +99,75 @@ mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tenso
 
 /* ---- attention ---- */
 
+/* How the angles of rotary position embedding change for sequences that are longer than those of the pretraining. The
+ * names are those of rope_scaling in a configuration of transformers. */
+typedef enum mega_rope_scaling {
+    MEGA_ROPE_NONE,
+    MEGA_ROPE_LINEAR,  /* factor */
+    MEGA_ROPE_DYNAMIC, /* factor, max_positions */
+    MEGA_ROPE_YARN,    /* factor or max_positions, original_positions, attention_factor, beta_fast, beta_slow, mscale,
+                          mscale_all_dim, no_truncate */
+    MEGA_ROPE_LLAMA3,  /* factor, low_freq_factor, high_freq_factor, original_positions */
+    MEGA_ROPE_LONGROPE /* factor or max_positions, original_positions, attention_factor, long_factor, short_factor */
+} mega_rope_scaling;
+
+/* Rotary position embedding (Su et al. 2021): pair k of R rotated channels of a head turns by position * theta^(-2k/R).
+ * The position is that of the input "position_ids". Frequencies and angles are float32. Numbers of the scaling that are
+ * 0 have the defaults of transformers. What DYNAMIC and LONGROPE choose by the length of the sequence, they choose by
+ * the number of positions for which the program is built: its positions or, in MEGA_GENERATE, those of a prompt
+ * with its continuation. */
+typedef struct mega_rope {
+    double theta;     /* base of the wavelengths, such as 10000; 0: no rotation */
+    double fraction;  /* of the channels of a head, from the first, that are rotated; 0: all */
+    bool interleaved; /* a pair is channels 2k and 2k + 1; else k and k + R/2 */
+    mega_rope_scaling scaling;
+    double factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, low_freq_factor, high_freq_factor;
+    bool no_truncate;
+    int64_t original_positions, max_positions;
+    const double *long_factor, *short_factor; /* R/2 numbers each */
+} mega_rope;
+
+/* Writes the R/2 frequencies for heads of head_dim channels and sequences of `positions`, and the factor on cosines and
+ * sines. Returns MEGA_ERR_USAGE for a mistake in `rope`. */
+mega_status mega_rope_frequencies(const mega_rope *rope, int64_t head_dim, int64_t positions, float *out,
+                                  double *out_factor);
+
+typedef enum mega_qk_norm {
+    MEGA_QK_NORM_NONE,
+    MEGA_QK_NORM_HEAD, /* over the channels of each head; the heads share one weight */
+    MEGA_QK_NORM_ALL   /* over all heads together, of all ranks of tp */
+} mega_qk_norm;
+
 typedef struct mega_attention_options {
-    int64_t num_heads; /* number of heads of the whole model */
-    int64_t head_dim;  /* 0 means C / num_heads */
+    int64_t num_heads;    /* number of heads of the whole model */
+    int64_t num_kv_heads; /* of the whole model, a divisor of num_heads; 0 means num_heads */
+    int64_t head_dim;     /* 0 means C / num_heads */
+    double scale;         /* of the scores; 0 means 1 / sqrt(head_dim) */
+    double softcap;       /* c > 0: a score s becomes c tanh(s / c) */
     bool is_causal;
-    double dropout;                       /* of the probabilities, in MEGA_TRAIN, 0 <= p < 1; its path is PATH.NAME */
-    bool recompute_core;                  /* keep only q, k and v; the backward recomputes scores and context */
-    const mega_linear_options *qkv, *out; /* options of the two projections; the parts of qkv are Q, K and V
-                                             in this order, num_heads * head_dim rows each */
+    bool has_window; /* position i sees positions i - window_left to i + window_right; -1: no limit on this side */
+    int64_t window_left, window_right;
+    bool alibi;            /* adds slope * (j - i) to the score of positions i, j (Press et al. 2022) */
+    const mega_rope *rope; /* rotates queries and keys; NULL: no rotation */
+    mega_qk_norm qk_norm;  /* normalizes queries and keys before the rotation; the parameters are Q_NORM_NAME.weight and
+                             K_NORM_NAME.weight, and .bias if there is one, under the path of the builder */
+    mega_norm_options qk_norm_options;
+    const char *q_norm_name, *k_norm_name; /* NULL means NAME.q_norm and NAME.k_norm */
+    double dropout;                        /* of the probabilities, in MEGA_TRAIN, 0 <= p < 1; its path is PATH.NAME */
+    bool recompute_core;                   /* keep only q, k and v; the backward recomputes scores and context */
+    const mega_linear_options *qkv, *out;  /* options of the two projections; the parts of qkv are Q, K and V in this
+                                             order: num_heads * head_dim rows, then twice num_kv_heads * head_dim */
+    const char *qkv_name, *out_name;       /* NULL means NAME.c_attn and NAME.c_proj */
 } mega_attention_options;
 
 /* Multi-head self-attention including both projections, with heads sharded over tp: [T, C] -> [T, C]. The parameters
- * are NAME.c_attn and NAME.c_proj. Reads the inputs "segment_start" (the position in the sample at which the text of
- * a row begins) and "sample_id". In MEGA_GENERATE it reads neither input and keeps keys and values in the states
- * SCOPE.k_cache and SCOPE.v_cache. */
+ * are QKV_NAME and OUT_NAME. Reads the inputs "segment_start" (the position in the sample at which the text of a row
+ * begins), "sample_id", and "position_ids" with a rope. In MEGA_GENERATE it reads neither of the first two, and keeps
+ * keys and values in the states SCOPE.k_cache and SCOPE.v_cache.
+ *
+ * tp must divide num_heads. If it does not divide num_kv_heads, every rank holds all key/value heads, and their
+ * gradients are summed over tp. In this case, and with qk_norm, Q, K and V are three parameters, QKV_NAME_q, QKV_NAME_k
+ * and QKV_NAME_v, so that the parts of qkv must name a tensor for each. */
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options);
 

@@ -1,0 +1,294 @@
+/* Attention with its two projections. The heads are cut over tp: a rank computes some of them completely, and the
+ * projection after them adds the parts of all ranks. */
+#include "layers_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- the options, completed ---- */
+
+/* The numbers of one layer. */
+typedef struct attention_plan {
+    const mega_attention_options *o;
+    const char *name;
+    char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
+    int64_t channels, head_dim, heads, kv_heads; /* of the whole model */
+    bool is_apart;                               /* Q, K and V are parameters of their own */
+    bool holds_all_kv;                           /* tp does not divide the key/value heads: each rank has all of them */
+    mega_linear_options qkv;
+    mega_attention_shape shape; /* of this rank */
+} attention_plan;
+
+/* Returns a message of its own for each wrong number of heads. */
+static mega_status check_heads(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    const char *path = b->path, *name = p->name;
+    if (o->num_heads == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: mega_self_attention without num_heads; give the number of heads of the "
+                         "whole model in its options",
+                         path, name);
+    if (o->head_dim < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: head_dim %lld; expected 1 or more, or 0 for the channels over the heads",
+                         path, name, (long long)o->head_dim);
+    if (o->num_heads < 1 || o->num_heads % b->layout->tp.size != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\", %s: %lld attention heads over %d ranks of tp; expected a multiple of the ranks, at "
+            "least 1",
+            path, name, (long long)o->num_heads, b->layout->tp.size);
+    if (o->num_kv_heads < 0 || (o->num_kv_heads > 0 && o->num_heads % o->num_kv_heads != 0))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: %lld key/value heads for %lld attention heads; expected a divisor of the "
+                         "attention heads, or 0 for as many",
+                         path, name, (long long)o->num_kv_heads, (long long)o->num_heads);
+    if (o->head_dim == 0 && p->channels % o->num_heads != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\", %s: %lld channels in %lld attention heads; expected a multiple of the heads, or "
+            "give head_dim",
+            path, name, (long long)p->channels, (long long)o->num_heads);
+    return MEGA_OK;
+}
+
+static mega_status check_scores(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    const char *path = b->path, *name = p->name;
+    if (!(o->dropout >= 0.0 && o->dropout < 1.0))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: dropout %g of attention; expected 0 <= p < 1", path, name,
+                         isnan(o->dropout) ? fabs(o->dropout) : o->dropout);
+    if (!(o->scale >= 0.0 && isfinite(o->scale)))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: scale %g of attention; expected a finite number above 0, or 0 for "
+                         "1 / sqrt(head_dim)",
+                         path, name, isnan(o->scale) ? fabs(o->scale) : o->scale);
+    if (!(o->softcap >= 0.0 && isfinite(o->softcap)))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: soft-cap %g of attention; expected a finite number above 0, or 0 for none",
+                         path, name, isnan(o->softcap) ? fabs(o->softcap) : o->softcap);
+    if (o->has_window && (o->window_left < -1 || o->window_right < -1))
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\", %s: a window of %lld positions to the left and %lld to the right; expected 0 or "
+            "more, or -1 for no limit",
+            path, name, (long long)o->window_left, (long long)o->window_right);
+    if (o->qk_norm != MEGA_QK_NORM_NONE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", %s: norms of queries and keys are not implemented yet; choose "
+                         "MEGA_QK_NORM_NONE",
+                         path, name);
+    return MEGA_OK;
+}
+
+/* Checks the parts by which the caller names the tensors of Q, K and V in the file. */
+static mega_status check_parts(const mega_builder *b, const attention_plan *p)
+{
+    const mega_param_options *w = &p->qkv.weight;
+    const int64_t rows[3] = {p->heads * p->head_dim, p->kv_heads * p->head_dim, p->kv_heads * p->head_dim};
+    bool is_right = w->num_parts == 0 || w->num_parts == 3;
+    for (int i = 0; i < 3 && is_right && w->num_parts == 3; i++) is_right = w->part[i].rows == rows[i];
+    if (!is_right)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: the weight of qkv has %d parts; expected 3, Q of %lld rows, K and V of "
+                         "%lld each",
+                         b->path, p->name, w->num_parts, (long long)rows[0], (long long)rows[1]);
+    return MEGA_OK;
+}
+
+/* If Q, K and V have to be parameters of their own, each needs a tensor of its own in the file. */
+static mega_status check_apart(const mega_builder *b, const attention_plan *p)
+{
+    const mega_param_options *w = &p->qkv.weight;
+    bool is_right = !p->is_apart || w->num_parts == 3;
+    for (int i = 0; i < 3 && is_right && p->is_apart; i++)
+        is_right = w->part[i].file != NULL && w->part[i].first == 0 && w->part[i].block == 0;
+    if (!is_right)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "layer \"%s\", %s: %lld key/value heads over %d ranks of tp, and Q, K and V share a tensor of "
+            "the file; with one tensor for all three, tp must divide the key/value heads (parts that every "
+            "rank holds whole are not implemented yet)",
+            b->path, p->name, (long long)p->kv_heads, b->layout->tp.size);
+    return MEGA_OK;
+}
+
+static mega_attention_rules rules_of(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    mega_attention_rules r = {.has_window = o->has_window,
+                              .window_left = o->has_window ? o->window_left : 0,
+                              .window_right = o->has_window ? o->window_right : 0,
+                              .softcap = o->softcap,
+                              .alibi_heads = o->alibi ? p->heads : 0};
+    if (!p->holds_all_kv) return r;
+    r.group = p->heads / p->kv_heads;
+    r.group_begin = p->heads / b->layout->tp.size * b->layout->tp.rank;
+    return r;
+}
+
+/* Returns the shape of attention over the heads of this rank. */
+static mega_attention_shape local_heads(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    const double dropout = b->mode == MEGA_TRAIN ? o->dropout : 0.0;
+    const int64_t heads = p->heads / b->layout->tp.size;
+    return (mega_attention_shape){.batch = b->samples,
+                                  .seq = b->positions,
+                                  .heads = heads,
+                                  .kv_heads = p->holds_all_kv ? p->kv_heads : p->kv_heads / b->layout->tp.size,
+                                  .head_dim = p->head_dim,
+                                  .head_begin = heads * b->layout->tp.rank,
+                                  .scale = o->scale > 0.0 ? o->scale : 1.0 / sqrt((double)p->head_dim),
+                                  .dropout = dropout,
+                                  .site = dropout > 0.0 ? mega_builder_dropout_site(b, p->name) : 0,
+                                  .causal = o->is_causal,
+                                  .rules = rules_of(b, p)};
+}
+
+static mega_status make_plan(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels,
+                             attention_plan *p)
+{
+    *p = (attention_plan){.o = o, .name = name, .channels = channels};
+    if (name == NULL || name[0] == '\0')
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a layer mega_self_attention has no name; give it one", b->path);
+    MEGA_TRY(check_heads(b, p));
+    MEGA_TRY(check_scores(b, p));
+    p->heads = o->num_heads;
+    p->kv_heads = o->num_kv_heads > 0 ? o->num_kv_heads : o->num_heads;
+    p->head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
+    p->holds_all_kv = p->kv_heads % b->layout->tp.size != 0;
+    p->is_apart = p->holds_all_kv;
+    if (o->qkv != NULL) p->qkv = *o->qkv;
+    MEGA_TRY(check_parts(b, p));
+    MEGA_TRY(check_apart(b, p));
+    if (o->qkv_name != NULL) snprintf(p->qkv_name, sizeof p->qkv_name, "%s", o->qkv_name);
+    else
+        snprintf(p->qkv_name, sizeof p->qkv_name, "%s.c_attn", name);
+    if (o->out_name != NULL) snprintf(p->out_name, sizeof p->out_name, "%s", o->out_name);
+    else
+        snprintf(p->out_name, sizeof p->out_name, "%s.c_proj", name);
+    return MEGA_OK;
+}
+
+/* ---- queries, keys and values ---- */
+
+/* One projection, whose rows in the file are consecutive: Q, then K, then V. */
+static mega_attention_qkv project_together(const mega_builder *b, const attention_plan *p, mega_tensor x)
+{
+    mega_linear_options in = p->qkv;
+    const int64_t q = p->heads * p->head_dim, kv = p->kv_heads * p->head_dim;
+    if (in.weight.num_parts == 0 && p->kv_heads == p->heads) in.weight.blocks = 3;
+    else if (in.weight.num_parts == 0) {
+        in.weight.blocks = 0;
+        in.weight.num_parts = 3;
+        in.weight.part[0] = (mega_param_part){.rows = q};
+        in.weight.part[1] = (mega_param_part){.rows = kv, .first = q};
+        in.weight.part[2] = (mega_param_part){.rows = kv, .first = q + kv};
+    }
+    return (mega_attention_qkv){.q = mega_column_linear(b, p->qkv_name, x, q + 2 * kv, &in)};
+}
+
+/* Three projections of one input. Keys and values that every rank holds whole are read by the heads of all ranks, so
+ * that each rank computes a part of their gradients. */
+static mega_attention_qkv project_apart(const mega_builder *b, const attention_plan *p, mega_tensor x)
+{
+    static const char suffix[] = "qkv";
+    mega_graph *g = b->graph;
+    layer_linear w[3];
+    mega_tensor y[3];
+    for (int i = 0; i < 3; i++) {
+        char name[MEGA_PATH + 2];
+        mega_param_options options = p->qkv.weight;
+        snprintf(name, sizeof name, "%s_%c", p->qkv_name, suffix[i]);
+        options.num_parts = 1;
+        options.part[0] = p->qkv.weight.part[i];
+        options.part[1] = options.part[2] = (mega_param_part){0};
+        options.partial_gradients = i > 0 && p->holds_all_kv;
+        options.shard_rows = !options.partial_gradients;
+        w[i] = layer_request_linear(b, name, options.part[0].rows, p->channels, &options, p->qkv.no_bias);
+    }
+    const mega_scope s = mega_scope_enter(g, "%s", p->qkv_name);
+    const bool again = layer_has_slab(b) && !mega_graph_region_is_open(g); /* as in mega_column_linear */
+    if (again) mega_graph_region_begin(g);
+    x = layer_to_cut_weights(b, x);
+    for (int i = 0; i < 3; i++) y[i] = layer_add_bias(b, mega_op_linear(g, x, w[i].weight), w[i].bias);
+    if (again) mega_graph_region_end(g);
+    mega_scope_leave(g, s);
+    return (mega_attention_qkv){y[0], y[1], y[2]};
+}
+
+/* ---- rotation ---- */
+
+static mega_attention_qkv rotate(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
+{
+    const mega_rope *rope = p->o->rope;
+    const int64_t generated = b->length > 0 ? b->length : b->cache;
+    const int64_t positions = b->mode == MEGA_GENERATE ? generated : b->positions;
+    double factor = 1.0;
+    if (rope == NULL || rope->theta == 0.0 || mega_graph_status(b->graph) != MEGA_OK) return x;
+    float *frequency = mega_calloc((size_t)p->head_dim, sizeof *frequency);
+    mega_status st = frequency != NULL ? mega_rope_frequencies(rope, p->head_dim, positions, frequency, &factor)
+                                       : MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the frequencies of a rope");
+    if (st != MEGA_OK) {
+        mega_error_prepend("layer \"%s\", %s", b->path, p->name);
+        mega_builder_fail(b, st);
+    } else {
+        const mega_tensor at = layer_row_input(b, "position_ids");
+        const mega_attention_shape *a = &p->shape;
+        mega_rope_shape s = {.frequency = frequency,
+                             .heads = p->is_apart ? a->heads : a->heads + a->kv_heads,
+                             .head_dim = p->head_dim,
+                             .rotated = layer_rope_channels(rope, p->head_dim),
+                             .factor = (float)factor,
+                             .interleaved = rope->interleaved};
+        const mega_scope scope = mega_scope_enter(b->graph, "%s.rope", p->name);
+        x.q = mega_op_rope(b->graph, x.q, at, &s);
+        s.heads = a->kv_heads;
+        if (p->is_apart) x.k = mega_op_rope(b->graph, x.k, at, &s);
+        mega_scope_leave(b->graph, scope);
+    }
+    mega_free(frequency);
+    return x;
+}
+
+/* ---- attention ---- */
+
+/* Attention over the sequence or, in MEGA_GENERATE, over the keys and values so far. */
+static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
+{
+    mega_graph *g = b->graph;
+    if (b->mode == MEGA_GENERATE) {
+        const int64_t dims[3] = {b->samples, b->cache, p->shape.kv_heads * p->head_dim};
+        const mega_tensor keys = mega_graph_state(g, "k_cache", mega_graph_dtype(g), 3, dims);
+        const mega_tensor values = mega_graph_state(g, "v_cache", mega_graph_dtype(g), 3, dims);
+        const mega_scope s = mega_scope_enter(g, "%s", p->name);
+        const mega_tensor context = mega_op_attention_cached(g, x, keys, values, &p->shape);
+        mega_scope_leave(g, s);
+        return context;
+    }
+    const mega_tensor segment_start = layer_row_input(b, "segment_start"), sample_id = layer_row_input(b, "sample_id");
+    const mega_scope s = mega_scope_enter(g, "%s", p->name);
+    if (p->o->recompute_core) mega_recompute_begin(b);
+    const mega_tensor context = mega_op_attention(g, x, segment_start, sample_id, &p->shape);
+    if (p->o->recompute_core) mega_recompute_end(b);
+    mega_scope_leave(g, s);
+    return context;
+}
+
+mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
+                                const mega_attention_options *options)
+{
+    static const mega_attention_options none = {.num_heads = 0};
+    const mega_attention_options *o = options != NULL ? options : &none;
+    const int64_t channels = mega_tensor_channels(b, x);
+    attention_plan p;
+    if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    mega_builder_fail(b, make_plan(b, name, o, channels, &p));
+    if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    p.shape = local_heads(b, &p);
+    const mega_attention_qkv qkv = p.is_apart ? project_apart(b, &p, x) : project_together(b, &p, x);
+    return mega_row_linear(b, p.out_name, attend(b, &p, rotate(b, &p, qkv)), channels, o->out);
+}
