@@ -11,6 +11,8 @@
  *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy metric
  *   losses   two vocabulary losses with coefficients, one of them in the middle of the model; dropout
  *   custom   a custom op with two inputs and two outputs
+ *   decoder  attention with one or two key/value heads, of which tp 2 divides only two, rotary positions, windows, a
+ *            soft-cap, ALiBi and dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
@@ -90,6 +92,36 @@ static void block(const mega_builder *b, const void *self, mega_flow *flow)
     (void)self;
     const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", x, 2 * C, &random_weights), MEGA_ACT_SILU);
     flow->x = mega_dropout_add(b, "drop", mega_row_linear(b, "down", up, C, &random_weights), flow->x, 0.1);
+}
+
+/* Blocks of even number have one key/value head and see everything, those of odd number have two and a window. */
+static void decoded(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    enum { HEADS = 4, D = 6 };
+    static const mega_rope rope = {.theta = 50, .fraction = 0.7};
+    const bool is_even = b->index % 2 == 0;
+    const int64_t kv = is_even ? 1 : 2;
+    const mega_linear_options qkv = {.weight = {.init = MEGA_INIT_NORMAL,
+                                                .init_std = 0.5,
+                                                .num_parts = 3,
+                                                .part = {{.file = "q_proj.weight", .rows = HEADS * D},
+                                                         {.file = "k_proj.weight", .rows = kv * D},
+                                                         {.file = "v_proj.weight", .rows = kv * D}}}};
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .num_kv_heads = kv,
+                                      .head_dim = D,
+                                      .is_causal = true,
+                                      .softcap = is_even ? 0 : 2,
+                                      .has_window = !is_even,
+                                      .window_left = 2,
+                                      .alibi = is_even,
+                                      .rope = &rope,
+                                      .dropout = 0.1,
+                                      .qkv = &qkv,
+                                      .out = &random_weights};
+    (void)self;
+    const mega_tensor x = mega_norm(b, "norm", flow->x, MEGA_LAYER_NORM, 1e-5);
+    flow->x = mega_dropout_add(b, "drop", mega_self_attention(b, "attn", x, &o), flow->x, 0.1);
 }
 
 static void add_loss(const mega_builder *b, const char *table, mega_tensor x, const char *name, double coefficient)
@@ -192,6 +224,9 @@ static const mega_layer losses[] = {{"", embedded, NULL, 1, "begin"},
 static const mega_layer custom[] = {
     {"", embedded, NULL, 1, "begin"}, {"block.%d", gated, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
 
+static const mega_layer decoder[] = {
+    {"", embedded, NULL, 1, "begin"}, {"block.%d", decoded, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
+
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
     const char *name;
@@ -201,7 +236,8 @@ static const struct {
 } models[] = {{"gpt", NULL, 0, false},
               {"conv", ROWS(conv), true},
               {"losses", ROWS(losses), false},
-              {"custom", ROWS(custom), false}};
+              {"custom", ROWS(custom), false},
+              {"decoder", ROWS(decoder), false}};
 
 /* ---- settings ---- */
 
@@ -265,8 +301,8 @@ static int choice(const char *text, const char *const *names, int count)
 
 static int model_of(const char *name)
 {
-    const char *const names[] = {models[0].name, models[1].name, models[2].name, models[3].name};
-    return choice(name, names, 4);
+    const char *const names[] = {models[0].name, models[1].name, models[2].name, models[3].name, models[4].name};
+    return choice(name, names, 5);
 }
 
 static setting read_setting(int argc, char **argv)
@@ -349,7 +385,12 @@ static void fill(mega_batch *b, const setting *s)
             need(mega_sample_set_f32(sample, "pixels", value, T));
             need(mega_sample_set_i32(sample, "label", row, 1));
         } else {
-            for (int k = 0; k < T; k++) value[k] = 1;
+            int32_t zero[T] = {0}, position[T];
+            for (int k = 0; k < T; k++) value[k] = 1, position[k] = k;
+            if (models[s->model].layer == decoder) {
+                need(mega_sample_set_i32(sample, "segment_start", zero, T));
+                need(mega_sample_set_i32(sample, "position_ids", position, T));
+            }
             need(mega_sample_set_i32(sample, "tokens", row, T));
             need(mega_sample_set_i32(sample, "labels", row + 1, T));
             need(mega_sample_set_f32(sample, "weights", value, T));
