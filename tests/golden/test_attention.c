@@ -366,6 +366,7 @@ static void layers_agree(void **state)
         for (size_t k = 0; k < 6; k++)
             *size[k] = json_integer_value(json_array_get(json_object_get(l.row, "shape"), k));
         l.rope = rope_named(text(l.row, "rope"));
+        l.rope.rope.interleaved = json_is_true(json_object_get(l.row, "interleaved"));
         open_layer(&l);
         run_sequence(&l);
         check_weights(&l);

@@ -413,17 +413,17 @@ typedef struct attention_case {
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    {0, 8, 2, 2, 8, true, false, 0.0},
-    {1, 1, 1, 1, 1, true, false, 0.0},
-    {2, 5, 2, 1, 3, true, true, 0.2},
-    {1, 49, 2, 2, 16, true, false, 0.1},
-    {2, 64, 4, 2, 32, true, false, 0.0},
-    {1, 131, 3, 3, 20, true, true, 0.0},
-    {1, 300, 2, 1, 64, true, true, 0.15},
-    {2, 70, 2, 2, 40, false, false, 0.1},
-    {1, 129, 1, 1, 64, false, true, 0.0},
-    {1, 500, 3, 3, 16, true, false, 0.0},
-    {1, 450, 1, 1, 24, false, false, 0.1}, /* cut among threads */
+    {0, 8, 2, 2, 8, true, false, 0.0, {.group = 0}},
+    {1, 1, 1, 1, 1, true, false, 0.0, {.group = 0}},
+    {2, 5, 2, 1, 3, true, true, 0.2, {.group = 0}},
+    {1, 49, 2, 2, 16, true, false, 0.1, {.group = 0}},
+    {2, 64, 4, 2, 32, true, false, 0.0, {.group = 0}},
+    {1, 131, 3, 3, 20, true, true, 0.0, {.group = 0}},
+    {1, 300, 2, 1, 64, true, true, 0.15, {.group = 0}},
+    {2, 70, 2, 2, 40, false, false, 0.1, {.group = 0}},
+    {1, 129, 1, 1, 64, false, true, 0.0, {.group = 0}},
+    {1, 500, 3, 3, 16, true, false, 0.0, {.group = 0}},
+    {1, 450, 1, 1, 24, false, false, 0.1, {.group = 0}}, /* cut among threads */
     /* windows: over several blocks, within one, open on one side, of non-causal attention, cut among threads */
     {1, 300, 2, 1, 64, true, false, 0.0, {.has_window = true, .window_left = 70}},
     {2, 131, 3, 3, 20, true, true, 0.1, {.has_window = true, .window_left = 5, .window_right = -1}},

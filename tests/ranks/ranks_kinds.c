@@ -102,7 +102,7 @@ static void decoded(const mega_builder *b, const void *self, mega_flow *flow)
     const bool is_even = b->index % 2 == 0;
     const int64_t kv = is_even ? 1 : 2;
     const mega_linear_options qkv = {.weight = {.init = MEGA_INIT_NORMAL,
-                                                .init_std = 0.5,
+                                                .init_std = 0.2,
                                                 .num_parts = 3,
                                                 .part = {{.file = "q_proj.weight", .rows = HEADS * D},
                                                          {.file = "k_proj.weight", .rows = kv * D},

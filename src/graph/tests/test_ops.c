@@ -399,8 +399,10 @@ static void fast_kernels_match_plain_ones(void **state)
     bool reached[OP_COUNT] = {false};
     for (size_t i = 0; i < NUM_CASES; i++)
         for (size_t s = 0; s < sizeof all_sizes / sizeof *all_sizes; s++) {
-            /* With one column a normalized value is zero up to rounding, so that a relative error is meaningless. */
+            /* With one column a normalized value is zero up to rounding, as is the gradient of a query that sees one
+             * key, so that a relative error is meaningless. */
             if (all_sizes[s].C == 1 && strncmp(cases[i].name, "layer_norm", 10) == 0) continue;
+            if (all_sizes[s].T == 1 && strcmp(cases[i].name, "attention_apart") == 0) continue;
             compare(&cases[i], all_sizes[s], MEGA_F32, reached);
             compare(&cases[i], all_sizes[s], MEGA_BF16, reached);
             compare(&cases[i], all_sizes[s], MEGA_F16, reached);
