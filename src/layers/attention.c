@@ -77,9 +77,8 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
             path, name, (long long)o->window_left, (long long)o->window_right);
     if (o->qk_norm != MEGA_QK_NORM_NONE)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", %s: norms of queries and keys are not implemented yet; choose "
-                         "MEGA_QK_NORM_NONE",
-                         path, name);
+                         "layer \"%s\", %s: norms of queries and keys are not implemented yet; leave qk_norm out", path,
+                         name);
     return MEGA_OK;
 }
 
