@@ -70,9 +70,11 @@ static mega_status check_rules(const instruction *op)
     const bool is_alibi_right = r->alibi_heads == 0 || r->alibi_heads >= mega_extent_add(s->head_begin, s->heads);
     if (!is_alibi_right)
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": ALiBi over %lld heads, the last of which is head %lld", name,
-                         op->scope, (long long)r->alibi_heads, (long long)(mega_extent_add(s->head_begin, s->heads) - 1));
+                         op->scope, (long long)r->alibi_heads,
+                         (long long)(mega_extent_add(s->head_begin, s->heads) - 1));
     if (r->group == 0 ? s->heads % s->kv_heads == 0 && r->group_begin == 0
-                      : r->group > 0 && r->group_begin >= 0 && (mega_extent_add(r->group_begin, s->heads) - 1) / r->group < s->kv_heads)
+                      : r->group > 0 && r->group_begin >= 0 &&
+                            (mega_extent_add(r->group_begin, s->heads) - 1) / r->group < s->kv_heads)
         return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "op %s in \"%s\": %lld heads over %lld key/value heads, groups of %lld from %lld; expected heads "
