@@ -30,7 +30,11 @@ typedef struct newton_schulz {
 
 newton_schulz newton_schulz_of(const whole_tensor *t, const mega_layout *layout, mega_dtype acc);
 size_t newton_schulz_scratch(const newton_schulz *n);
-double newton_schulz_flops(const newton_schulz *n); /* of the products */
+/* Of the products; elements that are read and written; elements that are summed over tp. */
+typedef struct newton_schulz_cost {
+    double flops, elements, summed;
+} newton_schulz_cost;
+newton_schulz_cost newton_schulz_cost_of(const newton_schulz *n);
 /* The matrix in the scratch that may be `in`: a caller puts the pieces of other ranks together there. */
 void *newton_schulz_matrix(const newton_schulz *n);
 /* Collective over `sums`. Writes an approximation of U V' to *out, where in = U S V'; in and *out may be the same

@@ -151,13 +151,18 @@ void *newton_schulz_matrix(const newton_schulz *n)
     return n->scratch + matrix_bytes(n);
 }
 
-/* Multiply-adds of a run of `steps` steps: its Gram matrix, its last product, and what lies between. The last step needs
- * no next A, and the first one no product of S with earlier ones. */
+/* Products of the size of A in a run of `steps` steps: the squares, the next A after each step but the last, and the
+ * product of S with earlier ones in each step but the first. */
+static double run_products(int64_t steps)
+{
+    return (double)(steps + 2 * (steps - 1) + (steps - 1));
+}
+
+/* Multiply-adds of a run: its Gram matrix, its last product, and what lies between. */
 static double run_work(const newton_schulz *n, int64_t steps)
 {
     const double size = (double)gram_size(n), all = (double)(n->rows * n->cols);
-    const double small = (double)(steps + 2 * (steps - 1) + (steps - 1)) / 2;
-    return size * all / 2 + small * size * size * size + size * all;
+    return size * all / 2 + run_products(steps) / 2 * size * size * size + size * all;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -177,11 +182,17 @@ static int64_t run_steps(const newton_schulz *n, int64_t begin)
     return run_work(n, steps) < (double)steps * run_work(n, 1) ? steps : 1;
 }
 
-double newton_schulz_flops(const newton_schulz *n)
+newton_schulz_cost newton_schulz_cost_of(const newton_schulz *n)
 {
-    double work = 0;
-    for (int64_t i = 0; i < n->steps; i += run_steps(n, i)) work += run_work(n, run_steps(n, i));
-    return 2 * work;
+    const double size = (double)gram_size(n), gram = size * size, all = (double)(n->rows * n->cols);
+    newton_schulz_cost c = {0};
+    for (int64_t i = 0, steps; i < n->steps; i += steps) {
+        steps = run_steps(n, i);
+        c.flops += 2 * run_work(n, steps);
+        c.elements += 3 * all + 3 * (1 + run_products(steps)) * gram;
+        c.summed += n->sums != NULL ? gram : 0;
+    }
+    return c;
 }
 
 /* ---- work of the team ---- */

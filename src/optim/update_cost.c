@@ -50,16 +50,12 @@ static double prepare_traffic(const mega_update *u)
     return (optimizer_reach_of(u->optimizer) == REACH_NORM ? 6 : 4) * acc_bytes(u);
 }
 
-/* Each step reads the matrix twice and writes it, and reads or writes two Gram matrices six times. */
 static mega_update_cost orthogonalize_cost(const mega_update *u, const update_instruction *x)
 {
-    const whole_tensor *t = &u->optimizer->tensor[x->number];
-    const bool by_columns = t->is_cut ? t->cut_dim == 0 : t->rows > t->cols;
-    const double size = (double)(by_columns ? t->cols : t->rows), gram = size * size * acc_bytes(u);
-    const double steps = u->optimizer->option[MUON_STEPS];
-    return (mega_update_cost){.bytes = steps * (3 * (double)x->count * acc_bytes(u) + 6 * gram),
-                              .sent = x->axis != NULL ? steps * sent_by_sum(gram, x->axis->size) : 0,
-                              .flops = update_flops(u, x)};
+    const newton_schulz_cost c = update_whole_cost(u, x);
+    return (mega_update_cost){.bytes = c.elements * acc_bytes(u),
+                              .sent = x->axis != NULL ? sent_by_sum(c.summed * acc_bytes(u), x->axis->size) : 0,
+                              .flops = c.flops};
 }
 
 /* With ZeRO each rank needs only the sum of its slices. A sum in another type than the gradients rounds and widens them. */

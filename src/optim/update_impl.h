@@ -4,6 +4,7 @@
 
 #include "megalith/compressed.h"
 #include "megalith/update.h"
+#include "muon.h"
 #include "optimizer_impl.h"
 
 /* In the order in which they run, except that each bucket is updated and published before the next. */
@@ -75,7 +76,7 @@ mega_range update_tied_range(const mega_update *u, int param);
 /* update_whole.c: the instructions of optimizers that need whole tensors. */
 bool update_exchanges_pieces(const mega_update *u); /* ranks hold slices of the gradients of matrices */
 size_t update_whole_scratch(const mega_update *u, const update_instruction *x);
-double update_flops(const mega_update *u, const update_instruction *x);
+newton_schulz_cost update_whole_cost(const mega_update *u, const update_instruction *x); /* of an orthogonalization */
 /* Elements that this rank sends in the instruction. */
 double update_pieces_sent(const mega_update *u, const update_instruction *x);
 mega_status update_run_prepare(mega_update *u, const update_instruction *x);

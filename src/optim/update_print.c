@@ -90,7 +90,7 @@ static void print_matrix(const mega_update *u, const update_instruction *x, mega
     const whole_tensor *t = &u->optimizer->tensor[x->number];
     print_params(u, x, out);
     mega_buffer_printf(out, ", %lld x %lld, %.3f GFLOP", (long long)t->rows, (long long)t->cols,
-                       update_flops(u, x) * 1e-9);
+                       update_whole_cost(u, x).flops * 1e-9);
 }
 
 static void print_details(const mega_update *u, const update_instruction *x, mega_buffer *out)

@@ -45,10 +45,10 @@ size_t update_whole_scratch(const mega_update *u, const update_instruction *x)
     return newton_schulz_scratch(&n);
 }
 
-double update_flops(const mega_update *u, const update_instruction *x)
+newton_schulz_cost update_whole_cost(const mega_update *u, const update_instruction *x)
 {
     const newton_schulz n = schulz_of(u, tensor_at(u, x->number));
-    return newton_schulz_flops(&n);
+    return newton_schulz_cost_of(&n);
 }
 
 static void *gradient_at(const mega_update *u, const whole_tensor *t, int64_t element)
