@@ -59,7 +59,7 @@ set_target_properties(megalith_archive megalith_shared PROPERTIES OUTPUT_NAME me
 # Before version 1.0 a new minor version may change any function or struct, so each minor version has its own soname.
 set_target_properties(megalith_shared PROPERTIES VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-target_link_libraries(megalith_shared PRIVATE mega_flags mega_packed mega_mpi mega_jansson mega_zlib mega_zstd Threads::Threads m)
+target_link_libraries(megalith_shared PRIVATE mega_flags mega_packed mega_mpi mega_jansson mega_zlib mega_zstd mega_pcre2 mega_utf8proc Threads::Threads m)
 if(NOT MEGA_SANITIZE) # whose functions are in the program
     target_link_options(megalith_shared PRIVATE -Wl,--no-undefined)
 endif()

@@ -73,12 +73,3 @@ foreach(name ranks_test_parity ranks_test_comm ranks_test_signals ranks_test_lau
         ranks_test_kinds cli_test_signals cli_test_docs_c cli_test_recipes fault_test_damage ops_test_kernels)
     set_tests_properties(${name} PROPERTIES COST 60)
 endforeach()
-
-# Only one test uses PCRE2, as a second implementation of a pattern; without it that test is skipped.
-find_path(MEGA_PCRE2_INCLUDE pcre2.h)
-find_library(MEGA_PCRE2_LIBRARY pcre2-8)
-if(MEGA_PCRE2_INCLUDE AND MEGA_PCRE2_LIBRARY AND TARGET unit_test_pretokenize)
-    target_compile_definitions(unit_test_pretokenize PRIVATE MEGA_HAVE_PCRE2=1)
-    target_include_directories(unit_test_pretokenize SYSTEM PRIVATE ${MEGA_PCRE2_INCLUDE})
-    target_link_libraries(unit_test_pretokenize PRIVATE ${MEGA_PCRE2_LIBRARY})
-endif()

@@ -7,9 +7,9 @@
 # and names what it cannot do without.
 set -u
 
-build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libyaml-dev libopenmpi-dev openmpi-bin"
+build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libyaml-dev libpcre2-dev libutf8proc-dev libopenmpi-dev openmpi-bin"
 demo="bible-kjv"
-check="libcmocka-dev valgrind libpcre2-dev unicode-data python3-numpy"
+check="libcmocka-dev valgrind unicode-data python3-numpy"
 fuzz="clang libclang-rt-14-dev"
 mpich="mpich libmpich-dev" # beside Open MPI, which stays what mpirun and mpicc mean (update-alternatives)
 develop="clang clang-format clang-tidy ccache gdb"

@@ -1,4 +1,5 @@
 /* megalith doctor: reports what this program found on this machine and what it will use. */
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include "cli.h"
 #include "commands.h"
 #include "megalith/assert.h"
@@ -14,12 +15,14 @@
 #include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
+#include <pcre2.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <utf8proc.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -154,6 +157,10 @@ static void show_libraries(void)
 {
     printf("\nlibraries\n");
     row("jansson", "%s", jansson_version_str());
+    char pcre2[64] = "";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
+    row("PCRE2", "%s", pcre2);
+    row("utf8proc", "%s", utf8proc_version());
     row("zlib", "%s", zlibVersion());
     row("zstd", "%s", ZSTD_versionString());
     char mpi[160];

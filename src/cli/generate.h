@@ -112,7 +112,8 @@ void generate_logits_close(generate_logits *l); /* removes what is not finished;
 /* generate_write.c: prints text on the terminal while it is generated; passed as `user` to the token callback. */
 typedef struct generate_stream {
     const mega_tokenizer *tokenizer;
-    mega_buffer pending; /* bytes of an incomplete UTF-8 character */
+    mega_decoder *decoder; /* NULL before the first token */
+    mega_buffer pending;   /* bytes of an incomplete UTF-8 character */
     session *session;
     bool on;
     mega_status status;

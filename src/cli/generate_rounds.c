@@ -186,6 +186,8 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
     }
     s->rules.user = &out;
     const mega_status st = mega_generator_run(s->generator, s->asked, asked, &s->rules);
+    if (out.decoder != NULL && out.status == MEGA_OK) out.status = mega_decoder_finish(out.decoder, &out.pending);
+    mega_decoder_destroy(out.decoder);
     if (streamed && out.pending.size > 0) fwrite(out.pending.data, 1, out.pending.size, stdout);
     if (streamed && st != MEGA_OK) printf("\n");
     mega_buffer_fini(&out.pending);

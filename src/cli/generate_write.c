@@ -13,7 +13,8 @@ bool generate_stream_token(void *user, int row, int32_t token)
     generate_logits *logits = s->session->logits;
     if (logits != NULL) generate_logits_token(logits, s->session->asked[row].index, token);
     if (!s->on || row != 0 || token == s->session->ends.stop) return true;
-    s->status = mega_tokenizer_piece(s->tokenizer, token, &s->pending);
+    s->status = s->decoder == NULL ? mega_decoder_create(s->tokenizer, true, &s->decoder) : MEGA_OK;
+    if (s->status == MEGA_OK) s->status = mega_decoder_add(s->decoder, token, &s->pending);
     s->on = s->status == MEGA_OK; /* on an error only the streaming ends: other ranks continue */
     if (!s->on) return true;
     const size_t rest = mega_utf8_incomplete(s->pending.data, s->pending.size);
@@ -37,7 +38,7 @@ static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffe
 {
     const bool is_ended = ids->count > 0 && ids->id[ids->count - 1] == s->ends.stop;
     const int64_t count = is_ended ? ids->count - 1 : ids->count;
-    MEGA_TRY(mega_tokenizer_decode(s->loaded.tokenizer, ids->id, count, out));
+    MEGA_TRY(mega_tokenizer_decode_more(s->loaded.tokenizer, ids->id, count, out));
     if (out->data == NULL) mega_buffer_puts(out, "");
     return mega_buffer_check(out, "generated text");
 }

@@ -35,26 +35,22 @@ static void check_shape(mega_buffer *wrong, mega_command_options *cfg, const meg
 
 static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, mega_buffer *wrong)
 {
+    const bool names_files = mega_text_names_files(&cfg->train.text);
     l->tokenizer = l->model.tokenizer;
-    if (l->tokenizer != NULL && mega_options_was_set(cfg->train.engine.options, "tokenizer_type") &&
+    if (l->tokenizer != NULL && !mega_tokenizer_needs_model(cfg->train.text.tokenizer_type) &&
+        mega_options_was_set(cfg->train.engine.options, "tokenizer_type") &&
         strcmp(cfg->train.text.tokenizer_type, mega_tokenizer_type(l->tokenizer)) != 0) {
         mega_buffer_printf(wrong, "\n  %s: the model's is a %s; leave the option out",
                            mega_options_origin(cfg->train.engine.options, "tokenizer_type"),
                            mega_tokenizer_type(l->tokenizer));
         return MEGA_OK;
     }
-    if (l->tokenizer != NULL && cfg->train.text.vocab_file == NULL)
-        mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
-    if (cfg->train.text.vocab_file == NULL && (l->tokenizer != NULL || cfg->train.text.tokenizer_type == NULL))
-        return MEGA_OK;
-    if (l->tokenizer == NULL && cfg->train.text.vocab_file == NULL &&
-        !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
+    if (l->tokenizer != NULL && !names_files) mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
+    if (!names_files && (l->tokenizer != NULL || cfg->train.text.tokenizer_type == NULL)) return MEGA_OK;
+    if (l->tokenizer == NULL && !names_files && !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
         return MEGA_OK;
     mega_tokenizer *given = NULL;
-    const mega_tokenizer_options o = {.type = cfg->train.text.tokenizer_type,
-                                      .vocab_file = cfg->train.text.vocab_file,
-                                      .merge_file = cfg->train.text.merge_file,
-                                      .vocab_size = cfg->train.text.vocab_size};
+    const mega_tokenizer_options o = mega_text_tokenizer(&cfg->train.text);
     MEGA_TRY(mega_tokenizer_create(&o, &given));
     if (l->tokenizer == NULL) {
         l->tokenizer = given;
@@ -66,9 +62,9 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
         return MEGA_OK;
     }
     if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
-        mega_buffer_printf(
-            wrong, "\n  %s: another tokenizer than the one in the folder; leave --vocab-file and --merge-file out",
-            mega_options_origin(cfg->train.engine.options, "vocab_file"));
+        mega_buffer_printf(wrong, "\n  %s: another tokenizer than the one in the folder; leave its files out",
+                           mega_options_origin(cfg->train.engine.options,
+                                               cfg->train.text.vocab_file != NULL ? "vocab_file" : "tokenizer_model"));
     mega_tokenizer_destroy(given);
     return MEGA_OK;
 }

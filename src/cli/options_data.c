@@ -2,25 +2,22 @@
  * not implemented. */
 #include "options_impl.h"
 
-#define THREADS_READ  "files are mapped, and a thread reads them ahead; there are no loader processes"
-#define OTHER_DATA    "it belongs to BERT and T5 data, and a GPT does not read it"
-#define RETRIEVAL     "it belongs to retrieval models, and a GPT does not read it"
-#define VISION        "it belongs to vision models, and a GPT does not read it"
-#define NO_RETRO      "it belongs to RETRO, and --retro-add-retriever is off"
-#define WEIGHTED      "use --train-data-path, --valid-data-path and --test-data-path"
-#define OWN_INDEX     "index files are found by what they depend on; --data-cache-path says where they lie"
-#define OWN_TOKENIZER "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
-#define SERVER_ONLY   "it belongs to the generation server"
-#define DISTILL       "training from a teacher is not implemented; leave it out"
-#define NO_TEACHER    "it only matters with --mos or --kd"
+#define THREADS_READ "files are mapped, and a thread reads them ahead; there are no loader processes"
+#define OTHER_DATA   "it belongs to BERT and T5 data, and a GPT does not read it"
+#define RETRIEVAL    "it belongs to retrieval models, and a GPT does not read it"
+#define VISION       "it belongs to vision models, and a GPT does not read it"
+#define NO_RETRO     "it belongs to RETRO, and --retro-add-retriever is off"
+#define WEIGHTED     "use --train-data-path, --valid-data-path and --test-data-path"
+#define OWN_INDEX    "index files are found by what they depend on; --data-cache-path says where they lie"
+#define SERVER_ONLY  "it belongs to the generation server"
+#define DISTILL      "training from a teacher is not implemented; leave it out"
+#define NO_TEACHER   "it only matters with --mos or --kd"
 
 // clang-format off
 static const mega_option_row data_rows[] = {
     {RENAMED("vocab", MEGA_OPTION_STRING, "vocab-file", "it is --vocab-file"), .commands = FOR_TEXT},
-    {LATER("tokenizer-model", MEGA_OPTION_STRING, NULL, "SentencePiece models are not read; " OWN_TOKENIZER), .commands = FOR_TEXT},
-    {LATER("tokenizer-name-or-path", MEGA_OPTION_STRING, NULL, OWN_TOKENIZER), .commands = FOR_TEXT},
+    {RENAMED("tokenizer-name-or-path", MEGA_OPTION_STRING, "tokenizer-model", "it is --tokenizer-model, with --tokenizer-type HuggingFaceTokenizer"), .commands = FOR_TEXT},
     {IDLE("trust-remote-code", MEGA_OPTION_FLAG, NULL, "no code is loaded"), .commands = FOR_TEXT},
-    {IDLE("vocab-extra-ids", MEGA_OPTION_INT, "0", "sentinel ids belong to BERT and T5 tokenizers")},
     {RENAMED("encoder-seq-length", MEGA_OPTION_INT, "seq-length", "for a GPT it is --seq-length")},
     {LATER("decoder-seq-length", MEGA_OPTION_INT, NULL, "it belongs to T5; a GPT takes --seq-length")},
     {IDLE("retriever-seq-length", MEGA_OPTION_INT, "256", RETRIEVAL)},

@@ -10,7 +10,7 @@
 #define RETURNED      "texts are returned, with --logprobs their probabilities and with --return-logits FILE.npy the logits"
 #define BEAMS         "groups of beams are not implemented; --num-beams N searches with one group"
 #define DRAWN_ONE     "tokens are drawn one after the other, by the model itself; leave it out"
-#define PIPELINE_TOOL "give its files: --vocab-file and --merge-file, or its tokenizer.json as --vocab-file"
+#define PIPELINE_TOOL "give its folder: --tokenizer-type HuggingFaceTokenizer --tokenizer-model FOLDER"
 
 // clang-format off
 static const mega_option_row foreign_data_rows[] = {

@@ -259,7 +259,6 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("renormalize-blend-weights", MEGA_OPTION_FLAG, NULL, "weights of a blend are always taken by their share of the sum")},
     {LATER("fim-data", MEGA_OPTION_FLAG, NULL, "filling in the middle is not implemented; leave it out")},
     {IDLE("fim-*", MEGA_OPTION_ANY, NULL, "it only matters with --fim-data")},
-    {IDLE("tiktoken-*", MEGA_OPTION_ANY, NULL, "it only matters with --tokenizer-type TikTokenizer")},
     {LATER("padded-vocab-size", MEGA_OPTION_INT, NULL, "use --make-vocab-size-divisible-by N")},
     {LATER("tokenizer-metadata", MEGA_OPTION_STRING, NULL, "give its files: --vocab-file and --merge-file")},
     {IDLE("legacy-tokenizer", MEGA_OPTION_FLAG, NULL, "there is one tokenizer of each type")},

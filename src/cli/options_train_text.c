@@ -43,6 +43,8 @@ static const char *prefix_of(mega_command_options *cfg, const char *file)
     hash = mega_hash64(hash, t->tokenizer_type, strlen(t->tokenizer_type));
     hash = mega_hash64(hash, &t->vocab_size, sizeof t->vocab_size);
     hash = hash_file(hash_file(hash, t->vocab_file), t->merge_file);
+    if (t->tokenizer_model != NULL)
+        hash = hash_file(mega_hash64(hash, t->tokenizer_model, strlen(t->tokenizer_model)), t->tokenizer_model);
     if (folder == NULL) folder = slash != NULL ? mega_options_text(o, "%.*s", (int)(slash - file), file) : ".";
     return mega_options_text(o, "%s/%s-%08x", folder, slash != NULL ? slash + 1 : file, (unsigned)(hash & 0xffffffff));
 }

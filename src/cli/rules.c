@@ -56,6 +56,10 @@ static void rule_tokenizer_training(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
                              mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
+    } else if (mega_tokenizer_needs_model(cfg->train.text.tokenizer_type)) {
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "%s is read from the files of others; use GPT2BPETokenizer or CharTokenizer",
+                             mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
     } else if (!characters && o->vocab_size == 0 && !mega_options_is_given(cfg->train.engine.options, "vocab_size")) {
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");

@@ -6,15 +6,7 @@
 
 static mega_status load_tokenizer(mega_pretrained *m)
 {
-    static const char *const files[] = {"tokenizer.json", "vocab.json"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *path = mega_path_join(m->folder, files[i]);
-        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model %s: no memory for a path", m->folder);
-        found = found || mega_file_exists(path);
-        mega_free(path);
-    }
-    return found ? mega_tokenizer_load(m->folder, &m->tokenizer) : MEGA_OK;
+    return mega_tokenizer_is_in(m->folder) ? mega_tokenizer_load(m->folder, &m->tokenizer) : MEGA_OK;
 }
 
 /* Describes the model without its weights. */

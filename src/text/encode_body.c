@@ -134,6 +134,18 @@ static inline void find_words(found_words *f, const uint8_t *text, const uint8_t
     f->count = count;
 }
 
+/* The same for words that are found one by one. */
+static inline void find_words_singly(mega_encoder *e, found_words *f, const uint8_t *text, const uint8_t *p, size_t n)
+{
+    int count = 0;
+    f->at[0] = p;
+    while (count < BATCH && p < text + n) {
+        p = text + mega_encoder_word_end(e, text, (size_t)(p - text), n);
+        f->at[++count] = p;
+    }
+    f->count = count;
+}
+
 /* Computes the key of a word that ends at or before `last`. */
 static inline void cache_make_key(uint64_t key[2], const uint8_t *word, size_t n, const uint8_t *last)
 {
@@ -235,11 +247,18 @@ static inline void add_job(mega_encoder *e, batch *b, int i, size_t n)
     __builtin_prefetch(mega_word_cache_line(&e->cache, key), 1);
 }
 
+/* With `ignore_merges` a word that is in the vocabulary is its token, whatever the merges would make of it. */
+static __attribute__((noinline)) int32_t whole_word(const mega_encoder *e, const uint8_t *word, size_t n)
+{
+    return mega_vocabulary_find(&e->tokenizer->vocabulary, (const char *)word, n, false);
+}
+
 /* Writes the ids of the found words to `to`, which has room for as many ids as they have bytes, and 4 more. */
 static inline mega_status encode_found(mega_encoder *e, const found_words *f, const uint8_t *text, size_t begin,
                                        int32_t **out)
 {
-    const bool together = e->tokenizer->pairs.slot != NULL;
+    const mega_tokenizer *t = e->tokenizer;
+    const bool together = t->pairs.slot != NULL, whole_words = t->pipe != NULL && t->pipe->ignore_merges;
     int32_t *to = *out;
     batch b;
     b.found = f;
@@ -249,6 +268,14 @@ static inline mega_status encode_found(mega_encoder *e, const found_words *f, co
         const uint8_t *word = f->at[i];
         const size_t n = (size_t)(f->at[i + 1] - word);
         if (__builtin_expect(look_up(e, f->key[i], word, n, &b.ids[i]), 1)) continue;
+        const int32_t whole = whole_words ? whole_word(e, word, n) : -1;
+        if (whole >= 0) {
+            to = write_ids(e, &b, i, to);
+            *to++ = whole;
+            mega_word_cache_put(&e->cache, f->key[i], word, n, &whole, 1);
+            b.written = i + 1;
+            continue;
+        }
         if (together && n <= LANE_BYTES) {
             add_job(e, &b, i, n);
             continue;
@@ -267,7 +294,9 @@ mega_status encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t 
 {
     found_words found;
     for (const uint8_t *p = text; p < text + n; p = found.at[found.count]) {
-        find_words(&found, text, p, n);
+        if (e->finder == MEGA_FIND_SPLIT && e->split == MEGA_SPLIT_GPT2) find_words(&found, text, p, n);
+        else
+            find_words_singly(e, &found, text, p, n);
         ask_for_words(e, &found, text + n);
         /* there are never more ids than bytes */
         MEGA_TRY(mega_ids_reserve(out, found.at[found.count] - p + 4));

@@ -20,12 +20,27 @@ typedef struct mega_symbols16 {
 
 typedef mega_status mega_encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
 
+/* How the words of a text are found. */
+typedef enum mega_finder {
+    MEGA_FIND_SPLIT,  /* by a public pattern */
+    MEGA_FIND_PIECES, /* they were found before, by a pipeline */
+    MEGA_FIND_MARKS,  /* a word begins at U+2581 after another character */
+} mega_finder;
+
 struct mega_encoder {
     const mega_tokenizer *tokenizer;
+    mega_finder finder;
+    mega_split split;
     mega_word_cache cache;   /* empty for kinds without merges */
     mega_symbols16 *symbols; /* NULL if the tokenizer has no table of pairs */
     mega_encode_words *words;
     mega_bpe bpe;
+    /* of a pipeline */
+    mega_regex_match *match; /* NULL: no step has an expression */
+    mega_buffer normal[2], splitted[2];
+    mega_pieces pieces[2];
+    const mega_piece *next_piece; /* FIND_PIECES: the next word; its places count from piece_base */
+    size_t piece_base;
 };
 
 /* Writes where the next words end, up to `max` of them; the first begins at `at` < n. Returns their number.
@@ -45,6 +60,9 @@ mega_encode_set mega_encode_set_for(mega_isa isa);
 /* The definition of the functions above: one word after the other, without a cache. */
 mega_encode_words mega_encode_words_plain;
 
+/* Returns the end of the word at `at`, as e->finder says. */
+size_t mega_encoder_word_end(mega_encoder *e, const uint8_t *text, size_t at, size_t n);
+
 /* Merges one word of any length and leaves the ids in e->bpe.symbol. */
 mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int64_t *count);
 
@@ -52,5 +70,10 @@ mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, s
 mega_status mega_encoder_bpe(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
 mega_status mega_encoder_chars(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
 mega_status mega_encoder_numbers(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
+/* Normalized text, by the steps of a pipeline. first: the user's text begins with it. */
+mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, bool first,
+                                mega_ids *out);
+/* Writes the ids of a word's characters to e->bpe.symbol, which has room for one per byte; returns their number. */
+int64_t mega_encoder_symbols(mega_encoder *e, const uint8_t *word, size_t n);
 
 #endif

@@ -14,19 +14,34 @@ static mega_status no_byte(const mega_encoder *e, const uint8_t *word, size_t at
 
 mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, size_t begin, int64_t *count)
 {
-    MEGA_TRY(mega_bpe_reserve(&e->bpe, (int64_t)n));
-    for (size_t i = 0; i < n; i++) {
+    const mega_pipeline *pipe = e->tokenizer->pipe;
+    const bool characters = pipe != NULL && !pipe->byte_level;
+    int64_t symbols = (int64_t)n;
+    MEGA_TRY(mega_bpe_reserve(&e->bpe, symbols));
+    for (size_t i = 0; i < n && !characters; i++) {
         e->bpe.symbol[i] = e->tokenizer->byte_id[word[i]];
         if (e->bpe.symbol[i] < 0) return no_byte(e, word, i, begin);
     }
-    *count = mega_bpe_merge(&e->bpe, &e->tokenizer->merges, (int64_t)n);
+    if (characters) symbols = mega_encoder_symbols(e, word, n);
+    *count = mega_bpe_merge(&e->bpe, &e->tokenizer->merges, symbols);
     return *count < 0 ? MEGA_ERR_MEMORY : MEGA_OK;
+}
+
+size_t mega_encoder_word_end(mega_encoder *e, const uint8_t *text, size_t at, size_t n)
+{
+    if (e->finder == MEGA_FIND_SPLIT) return mega_split_end(e->split, text, at, n);
+    if (e->finder == MEGA_FIND_PIECES) return e->next_piece++->end - e->piece_base;
+    for (size_t i = at + 1; i + 2 < n; i++)
+        if (text[i] == 0xE2 && text[i + 1] == 0x96 && text[i + 2] == 0x81 &&
+            (i < at + 3 || memcmp(text + i - 3, "\xE2\x96\x81", 3) != 0))
+            return i;
+    return n;
 }
 
 mega_status mega_encode_words_plain(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     for (size_t at = 0, end; at < n; at = end) {
-        end = mega_word_end(text, at, n);
+        end = mega_encoder_word_end(e, text, at, n);
         int64_t count;
         MEGA_TRY(mega_encoder_merge(e, text + at, end - at, begin + at, &count));
         MEGA_TRY(mega_ids_reserve(out, count));

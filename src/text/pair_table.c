@@ -1,16 +1,18 @@
 #include "pair_table.h"
 #include <string.h>
 
-enum { HUGE_PAGE = 1 << 21 };
+enum { HUGE_PAGE = 1 << 21, MOST_MERGES = 1 << 18 };
 
 /* Ids must stay below 0xFFFF, so that no key has all bits set. */
 static bool table_fits(const mega_merges *m, const int32_t byte_id[256])
 {
-    if (m->count == 0 || m->count >= MEGA_NO_RANK) return false;
+    if (m->count == 0 || m->count >= MOST_MERGES) return false;
     for (int b = 0; b < 256; b++)
         if (byte_id[b] < 0 || byte_id[b] >= 0xFFFF) return false;
     for (int64_t i = 0; i < m->count; i++)
-        if (m->list[i].left >= 0xFFFF || m->list[i].right >= 0xFFFF || m->list[i].id >= 0xFFFF) return false;
+        if (m->list[i].left >= 0xFFFF || m->list[i].right >= 0xFFFF || m->list[i].id >= 0xFFFF ||
+            m->list[i].rank >= MEGA_NO_RANK)
+            return false;
     return true;
 }
 

@@ -1,9 +1,7 @@
-/* Creates and queries tokenizers, and decodes ids. Reading files: tokenizer_files.c, tokenizer_json.c; text to ids:
- * encoder.c. */
+/* Makes and queries tokenizers. What options and folders name: tokenizer_create.c; text to ids: encoder.c; ids to text:
+ * decoder.c. */
 #include "megalith/tokenizer.h"
-#include "megalith/file.h"
 #include "megalith/hash.h"
-#include "megalith/log.h"
 #include "tokenizer_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +12,17 @@ static const char *const kind_names[] = {
     [MEGA_KIND_BYTE] = "ByteTokenizer",
     [MEGA_KIND_CHAR] = "CharTokenizer",
     [MEGA_KIND_NULL] = "NullTokenizer",
+    [MEGA_KIND_HUGGINGFACE] = "HuggingFaceTokenizer",
+    [MEGA_KIND_SENTENCEPIECE] = "SentencePieceTokenizer",
+    [MEGA_KIND_GPT_SENTENCEPIECE] = "GPTSentencePieceTokenizer",
+    [MEGA_KIND_LLAMA2] = "Llama2Tokenizer",
+    [MEGA_KIND_TIKTOKEN] = "TikTokenizer",
 };
+
+const char *mega_tokenizer_kind_name(mega_tokenizer_kind kind)
+{
+    return kind_names[kind];
+}
 
 mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, mega_tokenizer **out)
 {
@@ -38,8 +46,12 @@ void mega_tokenizer_destroy(mega_tokenizer *t)
     mega_vocabulary_fini(&t->vocabulary);
     mega_merges_fini(&t->merges);
     mega_pair_table_fini(&t->pairs);
-    for (int i = 0; i < t->num_added; i++) mega_free(t->added[i].content);
+    for (int i = 0; i < t->num_added; i++) {
+        mega_free(t->added[i].content);
+        mega_free(t->added[i].pattern.data);
+    }
     mega_free(t->added);
+    mega_pipeline_destroy(t->pipe);
     mega_free(t->name);
     mega_free(t);
 }
@@ -48,7 +60,8 @@ size_t mega_tokenizer_bytes(const mega_tokenizer *t)
 {
     if (t == NULL) return 0;
     size_t bytes = sizeof *t + mega_vocabulary_bytes(&t->vocabulary) + mega_merges_bytes(&t->merges) +
-                   mega_pair_table_bytes(&t->pairs) + (size_t)t->num_added * sizeof *t->added;
+                   mega_pair_table_bytes(&t->pairs) + (size_t)t->num_added * sizeof *t->added +
+                   mega_pipeline_bytes(t->pipe);
     for (int i = 0; i < t->num_added; i++) bytes += t->added[i].size + 1;
     return bytes;
 }
@@ -65,6 +78,7 @@ mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, siz
         (mega_added_token){.content = copy, .size = n, .id = id, .special = special, .normalized = normalized};
     if (special) t->vocabulary.token[id].flags |= MEGA_TOKEN_SPECIAL;
     t->has_plain_added = t->has_plain_added || !special;
+    if (n > 0) t->added_begins[normalized][(uint8_t)content[0]] = true;
     return MEGA_OK;
 }
 
@@ -102,7 +116,7 @@ uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
         hash = hash_number(hash, t->added[i].id);
         hash = hash_number(hash, t->added[i].special);
     }
-    return hash;
+    return t->pipe == NULL ? hash : hash_number(hash, (int64_t)t->pipe->fingerprint);
 }
 
 mega_status mega_tokenizer_finish(mega_tokenizer *t)
@@ -133,134 +147,6 @@ mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);
-    return st;
-}
-
-static mega_status make_null(int64_t vocab_size, mega_tokenizer **out)
-{
-    if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
-                         MEGA_MAX_VOCABULARY - 1);
-    mega_tokenizer *t = NULL;
-    MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_NULL, "NullTokenizer", &t));
-    t->eod = (int32_t)vocab_size;
-    t->size = vocab_size + 1;
-    const mega_status st = mega_tokenizer_finish(t);
-    if (st == MEGA_OK) *out = t;
-    else
-        mega_tokenizer_destroy(t);
-    return st;
-}
-
-static mega_status create_bpe(const mega_tokenizer_options *o, mega_tokenizer **out)
-{
-    if (o->vocab_file == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "GPT2BPETokenizer: --vocab-file is missing; give --vocab-file vocab.json --merge-file merges.txt, "
-            "or --vocab-file tokenizer.json");
-    bool is_json;
-    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
-    if (!is_json && o->merge_file == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "GPT2BPETokenizer: --merge-file is missing, and %s contains no merges; give the merges.txt that "
-            "belongs to it",
-            o->vocab_file);
-    if (is_json && o->merge_file != NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, but --merge-file %s "
-            "is given too; drop --merge-file or give a vocab.json",
-            o->vocab_file, o->merge_file);
-    return is_json ? mega_tokenizer_read_json(o->vocab_file, out)
-                   : mega_tokenizer_read_bpe(o->vocab_file, o->merge_file, out);
-}
-
-static mega_status create_char(const mega_tokenizer_options *o, mega_tokenizer **out)
-{
-    if (o->vocab_file == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "CharTokenizer: --vocab-file is missing; create one with: megalith train_tokenizer "
-                         "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
-    bool is_json;
-    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
-    return is_json ? mega_tokenizer_read_json(o->vocab_file, out) : mega_tokenizer_read_char(o->vocab_file, out);
-}
-
-void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size)
-{
-    const int64_t used = t->kind == MEGA_KIND_NULL ? t->size - 1 : t->size;
-    if (vocab_size == 0 || vocab_size == used) return;
-    mega_warn("--vocab-size %lld has no effect: the %s has %lld ids; leave the option out", (long long)vocab_size,
-              kind_names[t->kind], (long long)used);
-}
-
-mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
-{
-    static const char *const later[] = {"BertWordPieceLowerCase",    "BertWordPieceCase", "SentencePieceTokenizer",
-                                        "GPTSentencePieceTokenizer", "Llama2Tokenizer",   "HFTokenizer",
-                                        "HuggingFaceTokenizer",      "TikTokenizer",      "PretrainedFromHF"};
-    const char *known = "expected GPT2BPETokenizer, ByteTokenizer, CharTokenizer or NullTokenizer";
-    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
-    mega_tokenizer *t = NULL;
-    if (strcmp(o->type, kind_names[MEGA_KIND_BPE]) == 0) {
-        const mega_status st = create_bpe(o, &t);
-        if (st == MEGA_ERR_FORMAT)
-            MEGA_CONTEXT("GPT2BPETokenizer takes --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
-                         "tokenizer.json");
-        MEGA_TRY(st);
-    } else if (strcmp(o->type, kind_names[MEGA_KIND_BYTE]) == 0) {
-        MEGA_TRY(mega_tokenizer_make_bytes(&t));
-    } else if (strcmp(o->type, kind_names[MEGA_KIND_CHAR]) == 0) {
-        const mega_status st = create_char(o, &t);
-        if (st == MEGA_ERR_FORMAT)
-            MEGA_CONTEXT(
-                "CharTokenizer takes --vocab-file with a JSON list of characters, as train_tokenizer writes it");
-        MEGA_TRY(st);
-    } else if (strcmp(o->type, kind_names[MEGA_KIND_NULL]) == 0) {
-        MEGA_TRY(make_null(o->vocab_size, &t));
-    } else {
-        for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
-            if (strcmp(o->type, later[i]) == 0)
-                return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type,
-                                 known);
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
-    }
-    if (strcmp(o->type, kind_names[t->kind]) != 0) {
-        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s, but --tokenizer-type is %s",
-                                         o->vocab_file, kind_names[t->kind], o->type);
-        mega_tokenizer_destroy(t);
-        return st;
-    }
-    mega_tokenizer_check_vocab_size(t, o->vocab_size);
-    *out = t;
-    return MEGA_OK;
-}
-
-static mega_status load_folder(const char *folder, const char *json, const char *vocab, const char *merges,
-                               mega_tokenizer **out)
-{
-    if (json == NULL || vocab == NULL || merges == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
-    if (mega_file_exists(json)) return mega_tokenizer_read_json(json, out);
-    if (mega_file_exists(vocab) && mega_file_exists(merges)) return mega_tokenizer_read_bpe(vocab, merges, out);
-    return MEGA_FAIL(
-        MEGA_ERR_NOT_FOUND,
-        "tokenizer folder %s: it contains neither tokenizer.json nor vocab.json with merges.txt; copy them there "
-        "or name the folder that has them",
-        folder);
-}
-
-mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
-{
-    if (!mega_folder_exists(path)) return mega_tokenizer_read_json(path, out);
-    char *json = mega_path_join(path, "tokenizer.json"), *vocab = mega_path_join(path, "vocab.json");
-    char *merges = mega_path_join(path, "merges.txt");
-    const mega_status st = load_folder(path, json, vocab, merges, out);
-    mega_free(json);
-    mega_free(vocab);
-    mega_free(merges);
     return st;
 }
 
@@ -299,35 +185,6 @@ bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id)
     if (t->kind == MEGA_KIND_NULL) return id == t->eod;
     const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
     return token != NULL && (token->flags & MEGA_TOKEN_SPECIAL) != 0;
-}
-
-static mega_status append_piece(const mega_tokenizer *t, int32_t id, int64_t index, mega_buffer *out)
-{
-    if (id < 0 || id >= t->size)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is not in the vocabulary of %s; its ids are 0 to %lld",
-                         id, (long long)index, t->name, (long long)t->size - 1);
-    if (t->kind == MEGA_KIND_NULL) {
-        mega_buffer_printf(out, index == 0 ? "%d" : " %d", id);
-        return MEGA_OK;
-    }
-    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
-    if (token == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is a gap in the vocabulary of %s: no token has this id",
-                         id, (long long)index, t->name);
-    mega_buffer_append(out, mega_token_bytes(&t->vocabulary, token), token->size);
-    return MEGA_OK;
-}
-
-mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out)
-{
-    for (int64_t i = 0; i < count; i++) MEGA_TRY(append_piece(t, ids[i], i, out));
-    return mega_buffer_check(out, "decoded text");
-}
-
-mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out)
-{
-    MEGA_TRY(append_piece(t, id, 0, out));
-    return mega_buffer_check(out, "decoded token");
 }
 
 mega_status mega_ids_reserve(mega_ids *ids, int64_t more)

@@ -6,9 +6,16 @@
 #include "tokenizer_impl.h"
 #include <string.h>
 
+/* Whether its files write bytes in the alphabet of GPT-2. */
+static bool uses_symbols(const mega_tokenizer *t)
+{
+    return t->pipe != NULL ? t->pipe->byte_level : t->kind == MEGA_KIND_BPE || t->kind == MEGA_KIND_BYTE;
+}
+
 mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n,
                                        int64_t id)
 {
+    if (!uses_symbols(t)) return mega_vocabulary_add(&t->vocabulary, symbols, n, id, 0);
     scratch->size = 0;
     const bool raw = !mega_symbols_read(scratch, symbols, n);
     MEGA_TRY(mega_buffer_check(scratch, t->name));
@@ -18,6 +25,7 @@ mega_status mega_tokenizer_add_symbols(mega_tokenizer *t, mega_buffer *scratch, 
 
 int32_t mega_tokenizer_find_symbols(const mega_tokenizer *t, mega_buffer *scratch, const char *symbols, size_t n)
 {
+    if (!uses_symbols(t)) return mega_vocabulary_find(&t->vocabulary, symbols, n, false);
     scratch->size = 0;
     const bool raw = !mega_symbols_read(scratch, symbols, n);
     return raw ? mega_vocabulary_find(&t->vocabulary, symbols, n, true)
@@ -40,10 +48,16 @@ static mega_status no_merge(const mega_tokenizer *t, mega_buffer *scratch, const
 mega_status mega_tokenizer_add_merge(mega_tokenizer *t, mega_buffer *scratch, const char *left, size_t left_size,
                                      const char *right, size_t right_size)
 {
+    const bool symbols = uses_symbols(t);
     scratch->size = 0;
-    if (!mega_symbols_read(scratch, left, left_size)) return no_merge(t, scratch, left, left_size, right, right_size);
+    if (!symbols) mega_buffer_append(scratch, left, left_size);
+    else if (!mega_symbols_read(scratch, left, left_size))
+        return no_merge(t, scratch, left, left_size, right, right_size);
     const size_t cut = scratch->size;
-    if (!mega_symbols_read(scratch, right, right_size)) return no_merge(t, scratch, left, left_size, right, right_size);
+    if (!symbols) mega_buffer_append(scratch, right, right_size);
+    else if (!mega_symbols_read(scratch, right, right_size))
+        return no_merge(t, scratch, left, left_size, right, right_size);
+    MEGA_TRY(mega_buffer_check(scratch, t->name));
     const mega_vocabulary *v = &t->vocabulary;
     const mega_merges *m = &t->merges;
     const char *bytes = scratch->data;

@@ -4,19 +4,35 @@
 
 #include "megalith/tokenizer.h"
 #include "pair_table.h"
+#include "pipeline.h"
 #include "vocabulary.h"
 
-#define MEGA_END_OF_TEXT "<|endoftext|>"
+#define MEGA_END_OF_TEXT   "<|endoftext|>"
+#define MEGA_TIKTOKEN_FILE "tokenizer.tiktoken.json" /* in a folder that we save */
 
-typedef enum mega_tokenizer_kind { MEGA_KIND_BPE, MEGA_KIND_BYTE, MEGA_KIND_CHAR, MEGA_KIND_NULL } mega_tokenizer_kind;
+/* The kinds after NULL have a pipeline. */
+typedef enum mega_tokenizer_kind {
+    MEGA_KIND_BPE,
+    MEGA_KIND_BYTE,
+    MEGA_KIND_CHAR,
+    MEGA_KIND_NULL,
+    MEGA_KIND_HUGGINGFACE,
+    MEGA_KIND_SENTENCEPIECE,     /* with Megatron's own special tokens */
+    MEGA_KIND_GPT_SENTENCEPIECE, /* as the model says */
+    MEGA_KIND_LLAMA2,            /* the same, and BOS in front */
+    MEGA_KIND_TIKTOKEN,
+} mega_tokenizer_kind;
 
 /* A token that is searched for in the text itself, before the text is split into words. */
 typedef struct mega_added_token {
     char *content;
     size_t size;
     int32_t id;
-    bool special;    /* found only by mega_encoder_encode_special */
-    bool normalized; /* searched for in a second pass, in the text between the others */
+    bool special;        /* found only by mega_encoder_encode_special */
+    bool normalized;     /* searched for in a second pass, in the text between the others */
+    bool lstrip, rstrip; /* takes the white space before it, after it */
+    bool single_word;    /* only if no character of a word touches it */
+    mega_text pattern;   /* what is searched for, if it is not the content: its normal form */
 } mega_added_token;
 
 struct mega_tokenizer {
@@ -29,7 +45,10 @@ struct mega_tokenizer {
     int32_t byte_id[256];
     mega_added_token *added;
     int num_added;
-    bool has_plain_added; /* some added token is not special */
+    bool has_plain_added;      /* some added token is not special */
+    bool added_begins[2][256]; /* by pass: whether an added token begins with this byte */
+    bool special_in_data;      /* special tokens are recognised in data, too, as in prompts */
+    mega_pipeline *pipe;       /* NULL: words by GPT-2's pattern, and nothing else */
     int32_t eod;
     int64_t size;
 };
@@ -39,6 +58,10 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
 /* Appends to the list of added tokens; its id must be in the vocabulary. */
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized);
+/* Returns where the next added token of a pass is: the index of it in the list, or -1. It is at text[*begin..*end), with
+ * the white space that it takes, and the search goes on at *next. `special`: special tokens count. */
+int mega_added_find(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t from, size_t done, int pass,
+                    bool special, size_t *begin, size_t *end, size_t *next);
 /* If the vocabulary has the token <|endoftext|>, makes it special and the end of a document. */
 mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
 /* Computes derived fields: byte_id, size, end of document, tables. The tokenizer does not change afterwards. */
@@ -49,6 +72,12 @@ mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_fi
 mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
+/* A SentencePiece model of byte-pair encoding, as one of its three kinds. extra_ids: <extra_id_N> at the end. */
+mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
+                                              mega_tokenizer **out);
+mega_status mega_tokenizer_read_tiktoken(const mega_tokenizer_options *options, mega_tokenizer **out);
+/* Creates what the options name; tokenizer_create.c. */
+const char *mega_tokenizer_kind_name(mega_tokenizer_kind kind);
 /* *out: whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
 mega_status mega_tokenizer_is_json(bool *out, const char *path);
 

@@ -1,23 +1,16 @@
 /* Reads tokenizer.json of Hugging Face `tokenizers`, if it describes one of our kinds:
  *   model BPE       + pre_tokenizer ByteLevel        GPT2BPETokenizer, ByteTokenizer
+ *   model BPE       + anything of pipeline_json.c    HuggingFaceTokenizer
  *   model WordLevel + pre_tokenizer Split [\s\S]     CharTokenizer
  *   model WordLevel + pre_tokenizer WhitespaceSplit  NullTokenizer
  * Any other setting that would change ids is refused with a message that names it. Truncation and padding describe
  * batches, not text, and are ignored. */
-#include "json_cursor.h"
+#include "tokenizer_json.h"
 #include "megalith/file.h"
-#include "tokenizer_impl.h"
 #include <stdio.h>
 #include <string.h>
 
 #define CHAR_PATTERN "[\\s\\S]"
-
-/* Offsets of the values that we read; 0: missing. */
-typedef struct json_layout {
-    size_t added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model;
-    size_t vocab, merges; /* inside the model */
-    char model_type[16];
-} json_layout;
 
 /* A normalizer, pre-tokenizer, post-processor or decoder, reduced to the properties that matter here. */
 typedef struct json_component {
@@ -98,8 +91,7 @@ static mega_status read_component(mega_cursor *c, size_t at, json_component *out
     }
 }
 
-/* Finds the offset of the value of each key in `keys`; *place is 0 if it is missing or null. */
-static mega_status find_members(mega_cursor *c, const char *const *keys, size_t *const *places, int count)
+mega_status mega_json_members(mega_cursor *c, const char *const *keys, size_t *const *places, int count)
 {
     MEGA_TRY(mega_cursor_open(c, '{'));
     for (bool first = true, more;;) {
@@ -114,8 +106,8 @@ static mega_status find_members(mega_cursor *c, const char *const *keys, size_t 
     }
 }
 
-/* Settings of a model that change ids must have the values with which BPE is GPT-2's. */
-static mega_status check_model_settings(mega_cursor *c, size_t model)
+/* Whether the settings of a model that change ids have the values with which BPE is GPT-2's. */
+static mega_status has_plain_settings(mega_cursor *c, size_t model, bool *plain)
 {
     static const struct {
         const char *key, *neutral; /* neutral: the accepted value besides null and "" */
@@ -130,12 +122,9 @@ static mega_status check_model_settings(mega_cursor *c, size_t model)
         MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
         if (!more) return MEGA_OK;
         MEGA_TRY(mega_cursor_key(c));
-        const char *neutral = NULL, *key = NULL;
+        const char *neutral = NULL;
         for (size_t i = 0; i < sizeof setting / sizeof setting[0]; i++)
-            if (mega_cursor_string_is(c, setting[i].key)) {
-                neutral = setting[i].neutral;
-                key = setting[i].key;
-            }
+            if (mega_cursor_string_is(c, setting[i].key)) neutral = setting[i].neutral;
         mega_cursor_peek(c);
         const size_t begin = c->at;
         MEGA_TRY(mega_cursor_skip(c));
@@ -145,8 +134,7 @@ static mega_status check_model_settings(mega_cursor *c, size_t model)
             (n >= strlen(neutral) && strlen(neutral) > 0 && memcmp(value, neutral, strlen(neutral)) == 0 &&
              strspn(value + strlen(neutral), ".0") >= n - strlen(neutral)))
             continue;
-        return mega_cursor_fail(c, begin, "model has %s %.*s; only byte-level BPE as in GPT-2 is supported", key,
-                                n > 40 ? 40 : (int)n, value);
+        *plain = false;
     }
 }
 
@@ -157,14 +145,14 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     size_t *const top_place[] = {&l->added_tokens,   &l->normalizer, &l->pre_tokenizer,
                                  &l->post_processor, &l->decoder,    &l->model};
     *l = (json_layout){0};
-    MEGA_TRY(find_members(c, top, top_place, 6));
+    MEGA_TRY(mega_json_members(c, top, top_place, 6));
     MEGA_TRY(mega_cursor_end(c));
     if (l->model == 0) return mega_cursor_fail(c, 0, "found no \"model\": this is not a tokenizer.json");
     size_t type = 0;
     static const char *const inner[] = {"type", "vocab", "merges"};
     size_t *const inner_place[] = {&type, &l->vocab, &l->merges};
     c->at = l->model;
-    MEGA_TRY(find_members(c, inner, inner_place, 3));
+    MEGA_TRY(mega_json_members(c, inner, inner_place, 3));
     if (type != 0) {
         c->at = type;
         MEGA_TRY(mega_cursor_string(c));
@@ -185,28 +173,71 @@ static mega_status json_refuse(mega_cursor *c, size_t at, const char *what, cons
                             found->use_regex ? "" : " with use_regex false", wanted);
 }
 
-/* Determines the kind from model and pre-tokenizer; everything else must be neutral. */
-static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
+/* Whether added tokens are matched exactly, with no setting that changes what they take. */
+static mega_status has_plain_added(mega_cursor *c, size_t list, bool *plain)
+{
+    static const char *const keys[] = {"lstrip", "rstrip", "single_word"};
+    c->at = list;
+    if (list == 0) return MEGA_OK;
+    MEGA_TRY(mega_cursor_open(c, '['));
+    for (bool first = true, more;;) {
+        size_t place[3] = {0};
+        MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_json_members(c, keys, (size_t *const[]){&place[0], &place[1], &place[2]}, 3));
+        const size_t end = c->at;
+        for (int i = 0; i < 3; i++) {
+            bool flag = false;
+            c->at = place[i];
+            if (place[i] != 0) MEGA_TRY(mega_cursor_bool(c, &flag));
+            *plain = *plain && !flag;
+        }
+        c->at = end;
+    }
+}
+
+/* Whether a BPE file is GPT-2's kind: bytes, its pattern, and nothing else that changes ids. */
+static mega_status is_gpt2(mega_cursor *c, const json_layout *l, bool *plain)
 {
     json_component normalizer, pre, post, decoder;
     MEGA_TRY(read_component(c, l->normalizer, &normalizer));
     MEGA_TRY(read_component(c, l->pre_tokenizer, &pre));
     MEGA_TRY(read_component(c, l->post_processor, &post));
     MEGA_TRY(read_component(c, l->decoder, &decoder));
-    const bool bpe = strcmp(l->model_type, "BPE") == 0;
-    if (!bpe && strcmp(l->model_type, "WordLevel") != 0)
-        return mega_cursor_fail(c, l->model,
-                                "the model is of type %s; expected BPE (byte-level) or WordLevel (of characters)",
-                                l->model_type[0] == '\0' ? "unknown" : l->model_type);
+    /* transformers 5 writes a template that adds no tokens */
+    const bool plain_post = strcmp(post.type, "null") == 0 || strcmp(post.type, "ByteLevel") == 0 ||
+                            (strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens);
+    *plain = strcmp(normalizer.type, "null") == 0 && strcmp(pre.type, "ByteLevel") == 0 && !pre.add_prefix_space &&
+             pre.use_regex && plain_post &&
+             (strcmp(decoder.type, "null") == 0 || strcmp(decoder.type, "ByteLevel") == 0);
+    MEGA_TRY(has_plain_settings(c, l->model, plain));
+    return has_plain_added(c, l->added_tokens, plain);
+}
+
+/* Determines the kind from model and pre-tokenizer. */
+static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
+{
+    json_component normalizer, pre, post, decoder;
+    if (strcmp(l->model_type, "BPE") == 0) {
+        bool plain;
+        MEGA_TRY(is_gpt2(c, l, &plain));
+        *kind = plain ? MEGA_KIND_BPE : MEGA_KIND_HUGGINGFACE;
+        return MEGA_OK;
+    }
+    MEGA_TRY(read_component(c, l->normalizer, &normalizer));
+    MEGA_TRY(read_component(c, l->pre_tokenizer, &pre));
+    MEGA_TRY(read_component(c, l->post_processor, &post));
+    MEGA_TRY(read_component(c, l->decoder, &decoder));
+    if (strcmp(l->model_type, "WordLevel") != 0)
+        return mega_cursor_fail(c, l->model, "the model is of type %s; expected BPE, or WordLevel (of characters)%s",
+                                l->model_type[0] == '\0' ? "unknown" : l->model_type,
+                                strcmp(l->model_type, "Unigram") == 0 || strcmp(l->model_type, "WordPiece") == 0
+                                    ? ". Unigram and WordPiece belong to T5 and BERT, which are not built yet"
+                                    : "");
     if (strcmp(normalizer.type, "null") != 0)
         return json_refuse(c, l->normalizer, "normalizer", &normalizer, "only null");
-    if (bpe) {
-        if (strcmp(pre.type, "ByteLevel") != 0 || pre.add_prefix_space || !pre.use_regex)
-            return json_refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
-                               "only ByteLevel with add_prefix_space false and use_regex true");
-        *kind = MEGA_KIND_BPE;
-    } else if (strcmp(pre.type, "Split") == 0 && strcmp(pre.regex, CHAR_PATTERN) == 0 && !pre.invert &&
-               strcmp(pre.behavior, "Isolated") == 0) {
+    if (strcmp(pre.type, "Split") == 0 && strcmp(pre.regex, CHAR_PATTERN) == 0 && !pre.invert &&
+        strcmp(pre.behavior, "Isolated") == 0) {
         *kind = MEGA_KIND_CHAR;
     } else if (strcmp(pre.type, "WhitespaceSplit") == 0) {
         *kind = MEGA_KIND_NULL;
@@ -214,11 +245,10 @@ static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokeni
         return json_refuse(c, l->pre_tokenizer, "pre_tokenizer", &pre,
                            "only Split by " CHAR_PATTERN " or WhitespaceSplit");
     }
-    /* transformers 5 writes a template that adds no tokens */
     const bool plain_template = strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens;
     if (strcmp(post.type, "null") != 0 && strcmp(post.type, "ByteLevel") != 0 && !plain_template)
         return json_refuse(c, l->post_processor, "post_processor", &post, "only one that adds no tokens");
-    const char *plain = *kind == MEGA_KIND_BPE ? "ByteLevel" : *kind == MEGA_KIND_CHAR ? "Fuse" : "null";
+    const char *plain = *kind == MEGA_KIND_CHAR ? "Fuse" : "null";
     if (strcmp(decoder.type, "null") != 0 && strcmp(decoder.type, plain) != 0)
         return json_refuse(c, l->decoder, "decoder", &decoder, plain);
     return MEGA_OK;
@@ -236,9 +266,7 @@ static mega_status json_read_vocab(mega_tokenizer *t, mega_cursor *c, size_t pla
         int64_t id;
         MEGA_TRY(mega_cursor_key(c));
         MEGA_TRY(mega_cursor_int(c, &id));
-        const mega_status st = t->kind == MEGA_KIND_BPE
-                                   ? mega_tokenizer_add_symbols(t, scratch, c->string.data, c->string.size, id)
-                                   : mega_vocabulary_add(&t->vocabulary, c->string.data, c->string.size, id, 0);
+        const mega_status st = mega_tokenizer_add_symbols(t, scratch, c->string.data, c->string.size, id);
         if (st == MEGA_ERR_FORMAT) return mega_cursor_fail(c, at, "%s", mega_error_message());
         MEGA_TRY(st);
     }
@@ -292,8 +320,7 @@ static mega_status json_read_merges(mega_tokenizer *t, mega_cursor *c, size_t pl
 
 typedef struct json_added {
     int64_t id;
-    bool special, normalized, refused;
-    char refused_key[16];
+    bool special, normalized, lstrip, rstrip, single_word;
 } json_added;
 
 /* Reads one added token; its text is left in `content`. */
@@ -306,7 +333,6 @@ static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *cont
         MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
         if (!more) return mega_buffer_check(content, c->name);
         MEGA_TRY(mega_cursor_key(c));
-        bool flag = false;
         if (mega_cursor_string_is(c, "id")) {
             MEGA_TRY(mega_cursor_int(c, &out->id));
         } else if (mega_cursor_string_is(c, "content")) {
@@ -316,13 +342,12 @@ static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *cont
             MEGA_TRY(mega_cursor_bool(c, &out->special));
         } else if (mega_cursor_string_is(c, "normalized")) {
             MEGA_TRY(mega_cursor_bool(c, &out->normalized));
-        } else if (mega_cursor_string_is(c, "lstrip") || mega_cursor_string_is(c, "rstrip") ||
-                   mega_cursor_string_is(c, "single_word")) {
-            char key[16];
-            keep_string(c, key, sizeof key);
-            MEGA_TRY(mega_cursor_bool(c, &flag));
-            if (flag) memcpy(out->refused_key, key, sizeof key);
-            out->refused = out->refused || flag;
+        } else if (mega_cursor_string_is(c, "lstrip")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->lstrip));
+        } else if (mega_cursor_string_is(c, "rstrip")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->rstrip));
+        } else if (mega_cursor_string_is(c, "single_word")) {
+            MEGA_TRY(mega_cursor_bool(c, &out->single_word));
         } else {
             MEGA_TRY(mega_cursor_skip(c));
         }
@@ -335,18 +360,10 @@ static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, con
 {
     const int n = content->size > 60 ? 60 : (int)content->size;
     if (content->size == 0) return MEGA_OK;
-    if (a->refused)
-        return mega_cursor_fail(c, at,
-                                "added token '%.*s' has %s true; only tokens that are matched exactly are supported", n,
-                                content->data, a->refused_key);
-    int32_t id = t->kind == MEGA_KIND_BPE ? mega_tokenizer_find_symbols(t, scratch, content->data, content->size)
-                                          : mega_vocabulary_find(&t->vocabulary, content->data, content->size, false);
+    int32_t id = mega_tokenizer_find_symbols(t, scratch, content->data, content->size);
     if (id < 0) {
         id = (int32_t)t->vocabulary.size;
-        const mega_status st = t->kind == MEGA_KIND_BPE
-                                   ? mega_tokenizer_add_symbols(t, scratch, content->data, content->size, id)
-                                   : mega_vocabulary_add(&t->vocabulary, content->data, content->size, id, 0);
-        MEGA_TRY(st);
+        MEGA_TRY(mega_tokenizer_add_symbols(t, scratch, content->data, content->size, id));
     }
     if (a->id >= 0 && a->id != id)
         return mega_cursor_fail(c, at,
@@ -354,6 +371,10 @@ static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, con
                                 "the next free one); correct the file",
                                 n, content->data, (long long)a->id, id);
     MEGA_TRY(mega_tokenizer_add_token(t, content->data, content->size, id, a->special, a->normalized));
+    mega_added_token *made = &t->added[t->num_added - 1];
+    made->lstrip = a->lstrip;
+    made->rstrip = a->rstrip;
+    made->single_word = a->single_word;
     if (strcmp(content->data, MEGA_END_OF_TEXT) == 0) t->eod = id;
     return MEGA_OK;
 }
@@ -378,28 +399,32 @@ static mega_status read_added_tokens(mega_tokenizer *t, mega_cursor *c, size_t p
     return st;
 }
 
-/* If a file has no <|endoftext|>, the tokenizer_config.json beside it may name the token that ends a text. */
+/* The tokenizer_config.json beside a file may name the token that ends a text. */
 static mega_status read_eos(mega_tokenizer *t, const char *config, const char *text, size_t size)
 {
     mega_cursor c;
     mega_cursor_init(&c, config, text, size);
     static const char *const keys[] = {"eos_token"}, *const inner[] = {"content"};
     size_t eos = 0, content = 0;
-    mega_status st = find_members(&c, keys, (size_t *const[]){&eos}, 1);
+    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&eos}, 1);
     c.at = eos;
     if (st == MEGA_OK && eos != 0 && mega_cursor_peek(&c) == '{') {
-        st = find_members(&c, inner, (size_t *const[]){&content}, 1);
+        st = mega_json_members(&c, inner, (size_t *const[]){&content}, 1);
         c.at = content;
     }
     if (st == MEGA_OK && c.at != 0) st = mega_cursor_string(&c);
-    if (st == MEGA_OK && c.at != 0 && c.string.size > 0) t->eod = mega_tokenizer_find(t, c.string.data, c.string.size);
+    if (st == MEGA_OK && c.at != 0 && c.string.size > 0) {
+        const int32_t id = mega_tokenizer_find(t, c.string.data, c.string.size);
+        if (id >= 0 || t->pipe == NULL) t->eod = id;
+    }
     mega_cursor_fini(&c);
     return st;
 }
 
+/* GPT-2's kind ends a text with <|endoftext|> if it has it. The others end it as the configuration beside them says. */
 static mega_status find_eod(mega_tokenizer *t, const char *path)
 {
-    if (t->eod >= 0) return MEGA_OK;
+    if (t->eod >= 0 && t->pipe == NULL) return MEGA_OK;
     char *folder = mega_path_folder(path),
          *config = folder == NULL ? NULL : mega_path_join(folder, "tokenizer_config.json");
     char *text = NULL;
@@ -409,6 +434,7 @@ static mega_status find_eod(mega_tokenizer *t, const char *path)
     else if (mega_file_exists(config))
         st = mega_file_read(config, &text, &size);
     if (text != NULL) st = read_eos(t, config, text, size);
+    if (st == MEGA_OK && t->eod < 0 && t->pipe != NULL) t->eod = mega_tokenizer_find(t, "</s>", 4);
     mega_free(text);
     mega_free(config);
     mega_free(folder);
@@ -441,18 +467,51 @@ static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_l
     return MEGA_OK;
 }
 
-static mega_status json_fill(mega_tokenizer *t, mega_cursor *c, const json_layout *l, const char *path)
+static mega_status json_fill(json_reader *r, const char *path)
 {
+    mega_tokenizer *t = r->t;
+    const json_layout *l = r->layout;
     mega_buffer scratch = {0};
-    mega_status st = t->kind == MEGA_KIND_BPE ? check_model_settings(c, l->model) : MEGA_OK;
-    if (st == MEGA_OK) st = json_read_vocab(t, c, l->vocab, &scratch);
-    if (st == MEGA_OK) st = json_read_merges(t, c, l->merges, &scratch);
-    if (st == MEGA_OK) st = read_added_tokens(t, c, l->added_tokens, &scratch);
+    mega_status st = r->pipe != NULL ? mega_pipeline_read(r) : MEGA_OK;
+    if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_model(r);
+    if (st == MEGA_OK) st = json_read_vocab(t, r->c, l->vocab, &scratch);
+    if (st == MEGA_OK) st = json_read_merges(t, r->c, l->merges, &scratch);
+    if (st == MEGA_OK) st = read_added_tokens(t, r->c, l->added_tokens, &scratch);
+    if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_template(r);
+    if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_finish(r);
     mega_buffer_fini(&scratch);
-    if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, c, l);
+    if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, r->c, l);
     if (st == MEGA_OK && t->kind != MEGA_KIND_NULL) st = find_eod(t, path);
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE && is_byte_tokenizer(t)) t->kind = MEGA_KIND_BYTE;
     return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
+}
+
+/* Takes over the text of the file, and reads those that belong to it. */
+static mega_status keep_files(mega_pipeline *p, const char *path, char **text, size_t size)
+{
+    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
+                                         "chat_template.jinja"};
+    char *folder = mega_path_folder(path);
+    if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
+    p->files[p->num_files++] = (mega_kept_file){.name = "tokenizer.json", .bytes = *text, .size = size};
+    *text = NULL;
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0] && st == MEGA_OK; i++)
+        st = mega_pipeline_keep_file(p, folder, beside[i]);
+    mega_free(folder);
+    return st;
+}
+
+static mega_status json_read(json_reader *r, mega_tokenizer_kind kind, const char *path)
+{
+    MEGA_TRY(mega_tokenizer_begin(kind, path, &r->t));
+    mega_vocabulary_bound(&r->t->vocabulary, r->c->size);
+    if (kind == MEGA_KIND_HUGGINGFACE) {
+        r->pipe = r->t->pipe = mega_calloc(1, sizeof *r->pipe);
+        if (r->pipe == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
+        r->t->special_in_data = true;
+    }
+    return json_fill(r, path);
 }
 
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
@@ -462,19 +521,17 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
     MEGA_TRY(mega_file_read(path, &text, &size));
     mega_cursor c;
     json_layout layout;
+    json_reader r = {.c = &c, .layout = &layout};
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
-    mega_tokenizer *t = NULL;
     mega_cursor_init(&c, path, text, size);
     mega_status st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
-    if (st == MEGA_OK) st = mega_tokenizer_begin(kind, path, &t);
-    if (st == MEGA_OK) {
-        mega_vocabulary_bound(&t->vocabulary, size);
-        st = json_fill(t, &c, &layout, path);
-    }
-    if (st == MEGA_OK) *out = t;
+    if (st == MEGA_OK) st = json_read(&r, kind, path);
+    if (st == MEGA_OK && r.pipe != NULL) st = keep_files(r.pipe, path, &text, size);
+    if (st == MEGA_OK) *out = r.t;
     else
-        mega_tokenizer_destroy(t);
+        mega_tokenizer_destroy(r.t);
+    mega_buffer_fini(&r.text);
     mega_cursor_fini(&c);
     mega_free(text);
     return st;

@@ -184,8 +184,22 @@ static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)
     }
 }
 
+/* The files of a tokenizer with a pipeline are those it was read from. */
+static mega_status save_kept(const mega_pipeline *p, const char *folder)
+{
+    mega_status st = MEGA_OK;
+    for (int i = 0; i < p->num_files && st == MEGA_OK; i++) {
+        char *path = mega_path_join(folder, p->files[i].name);
+        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", folder, p->files[i].name);
+        st = mega_file_write_atomic(path, p->files[i].bytes, p->files[i].size);
+        mega_free(path);
+    }
+    return st;
+}
+
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
 {
+    if (t->pipe != NULL) return save_kept(t->pipe, folder);
     mega_buffer text = {0}, scratch = {0};
     file_set set = {.folder = folder};
     put_tokenizer_json(&text, &scratch, t);
@@ -222,7 +236,7 @@ static void put_characters(mega_buffer *out, const mega_tokenizer *t)
 
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path)
 {
-    if (t->kind == MEGA_KIND_NULL || t->kind == MEGA_KIND_BYTE)
+    if (t->kind == MEGA_KIND_NULL || t->kind == MEGA_KIND_BYTE || t->pipe != NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: a %s has no vocabulary file and needs none", path,
                          mega_tokenizer_type(t));
     mega_buffer text = {0}, scratch = {0};

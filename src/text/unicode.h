@@ -12,6 +12,12 @@ extern const uint32_t mega_unicode_limit;
 extern const uint8_t mega_unicode_block[];       /* code point / 128 -> row */
 extern const uint8_t mega_unicode_classes[][32]; /* row: 128 classes of two bits */
 
+/* The general categories of all code points, as ranges: first code point << 5 | category. A range ends where the next
+ * begins. A category is its place among these names of two letters; the last is "not assigned". */
+#define MEGA_CATEGORY_NAMES "LuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCoCn"
+extern const uint32_t mega_unicode_ranges[];
+extern const int mega_unicode_ranges_count;
+
 static inline int unicode_class(uint32_t cp)
 {
     if (cp >= mega_unicode_limit) return MEGA_CLASS_OTHER;

@@ -125,10 +125,15 @@ void mega_vocabulary_fini(mega_vocabulary *v)
 
 mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id)
 {
-    if (m->count >= MEGA_MAX_VOCABULARY * 2 ||
+    return mega_merges_add_ranked(m, left, right, id, (int32_t)m->count);
+}
+
+mega_status mega_merges_add_ranked(mega_merges *m, int32_t left, int32_t right, int32_t id, int32_t rank)
+{
+    if (m->count >= MEGA_MAX_VOCABULARY * 8LL ||
         !mega_array_reserve(&m->list, &m->capacity, m->count + 1, sizeof *m->list))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for more than %lld merges", (long long)m->count);
-    m->list[m->count] = (mega_merge){left, right, (int32_t)m->count, id};
+    m->list[m->count] = (mega_merge){left, right, rank, id};
     m->count++;
     return MEGA_OK;
 }

@@ -12,7 +12,8 @@ enum { MEGA_MAX_VOCABULARY = 1 << 24 }; /* larger ids in a file count as damage 
 enum {
     MEGA_TOKEN_PRESENT = 1, /* not set for gaps between the ids of a file */
     MEGA_TOKEN_RAW = 2,     /* its text is not in GPT-2's byte alphabet, and merges never create it */
-    MEGA_TOKEN_SPECIAL = 4
+    MEGA_TOKEN_SPECIAL = 4,
+    MEGA_TOKEN_CONTROL = 8 /* SentencePiece: not shown, and not found in text */
 };
 
 typedef struct mega_token {
@@ -52,13 +53,15 @@ typedef struct mega_merge {
 } mega_merge;
 
 typedef struct mega_merges {
-    mega_merge *list; /* by rank */
+    mega_merge *list; /* by rank, except where ranks are given */
     int64_t count, capacity;
     mega_merge *slot; /* by (left, right); built by mega_merges_seal */
     uint64_t slots;
 } mega_merges;
 
 mega_status mega_merges_add(mega_merges *m, int32_t left, int32_t right, int32_t id);
+/* The same with a rank, which several pairs may share if they become the same token. */
+mega_status mega_merges_add_ranked(mega_merges *m, int32_t left, int32_t right, int32_t id, int32_t rank);
 /* Call it after the last add. If a pair is listed twice, the later rank counts, as in the original. */
 mega_status mega_merges_seal(mega_merges *m);
 size_t mega_merges_bytes(const mega_merges *m);

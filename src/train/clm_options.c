@@ -106,7 +106,8 @@ static void find_config(mega_train_options *cfg)
 
 static bool has_tokenizer(mega_train_options *cfg, const char *folder)
 {
-    return train_clm_has(cfg, folder, "tokenizer.json") || train_clm_has(cfg, folder, "vocab.json");
+    return train_clm_has(cfg, folder, "tokenizer.json") || train_clm_has(cfg, folder, "vocab.json") ||
+           train_clm_has(cfg, folder, "tokenizer.model");
 }
 
 static void find_tokenizer(mega_train_options *cfg)

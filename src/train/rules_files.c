@@ -151,6 +151,17 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* A tokenizer that is a folder or one file. The folder of --load may contain it. */
+static void check_tokenizer_model(mega_train_options *cfg)
+{
+    const char *model = cfg->text.tokenizer_model;
+    if (model == NULL && cfg->load == NULL && !train_is(cfg, "plan"))
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: --tokenizer-model PATH, the folder or file of a %s", cfg->text.tokenizer_type);
+    if (model != NULL && !mega_folder_exists(model))
+        mega_train_check_file(cfg, "--tokenizer-model", model, "the folder or file of a tokenizer");
+}
+
 /* Checks the tokenizer files. A plan may describe only a network, so it does not require them. */
 void mega_train_rule_tokenizer_files(mega_train_options *cfg)
 {
@@ -167,6 +178,10 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     }
     if (strcmp(type, "CharTokenizer") == 0 && !train_is(cfg, "preprocess_data")) {
         mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the characters of a CharTokenizer");
+    }
+    if (mega_tokenizer_needs_model(type)) {
+        check_tokenizer_model(cfg);
+        return;
     }
     if (strcmp(type, "GPT2BPETokenizer") != 0 || cfg->clm.tokenizer_folder != NULL) return;
     /* the folder of --load may contain a tokenizer */

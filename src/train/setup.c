@@ -91,23 +91,12 @@ static bool assume_vocabulary(trainer *t)
     return true;
 }
 
-static bool has_tokenizer(const char *folder)
-{
-    static const char *const file[] = {"tokenizer.json", "vocab.json"};
-    bool found = false;
-    for (int i = 0; i < 2; i++) {
-        char *path = mega_path_join(folder, file[i]);
-        found = found || (path != NULL && mega_file_exists(path));
-        mega_free(path);
-    }
-    return found;
-}
-
 bool train_names_tokenizer(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    return cfg->clm.tokenizer_folder != NULL || cfg->text.vocab_file != NULL ||
-           (mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
+    return cfg->clm.tokenizer_folder != NULL || mega_text_names_files(&cfg->text) ||
+           (!mega_tokenizer_needs_model(cfg->text.tokenizer_type) &&
+            mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
             strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
 }
 
@@ -115,12 +104,9 @@ mega_status train_open_tokenizer(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
     if (assume_vocabulary(t)) return MEGA_OK;
-    const mega_tokenizer_options o = {.type = cfg->text.tokenizer_type,
-                                      .vocab_file = cfg->text.vocab_file,
-                                      .merge_file = cfg->text.merge_file,
-                                      .vocab_size = cfg->text.vocab_size};
+    const mega_tokenizer_options o = mega_text_tokenizer(&cfg->text);
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
-    const bool is_of_checkpoint = !train_names_tokenizer(t) && folder != NULL && has_tokenizer(folder);
+    const bool is_of_checkpoint = !train_names_tokenizer(t) && folder != NULL && mega_tokenizer_is_in(folder);
     if (cfg->clm.tokenizer_folder != NULL) {
         MEGA_TRY(mega_tokenizer_load(cfg->clm.tokenizer_folder, &t->tokenizer));
         MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),

@@ -160,10 +160,8 @@ static void neutral_values(void **state)
                "--bf16 True (argument 12) and --fp16 True (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not implemented yet");
     kit_refuse("plan", SHAPE "--muon-tp-mode blockwise", "--muon-tp-mode blockwise is not implemented yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type HFTokenizer", "\"HFTokenizer\" is not implemented yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type TikTokenizer", "\"TikTokenizer\" is not implemented yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type HuggingFaceTokenizer",
-               "\"HuggingFaceTokenizer\" is not implemented yet");
+    kit_refuse("plan", SHAPE "--tokenizer-type BertWordPieceCase", "\"BertWordPieceCase\" is not implemented yet");
+    kit_refuse("pretrain_gpt", SHAPE "--tokenizer-type TikTokenizer", "missing: --tokenizer-model PATH");
     kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not implemented yet: there is one format");
 }
 

@@ -281,27 +281,27 @@ static void refused_files(void **state)
         {"{\"a\":0,\"b\":1}", NULL, "--merge-file is missing"},
         {"{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", NULL, "of type Unigram"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}", NULL,
-         "normalizer is NFC"},
+         "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_"
          "prefix_"
          "space\":false},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<"
          "s>\"}},"
          "{\"Sequence\":{\"id\":\"A\"}}]}}",
-         NULL, "TemplateProcessing that puts special tokens around a text"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", NULL, "pre_tokenizer is null"},
+         NULL, "the template has no \"special_tokens\""},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", NULL, "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":"
          "\"ByteLevel\",\"add_prefix_space\":false}}",
-         NULL, "model has byte_fallback true"},
+         NULL, "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
          "\"add_prefix_space\":true}}",
-         NULL, "add_prefix_space true"},
+         NULL, "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]},\"pre_tokenizer\":{\"type\":"
          "\"ByteLevel\","
          "\"add_prefix_space\":false}}",
          NULL, "a merge must be two tokens"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
          "\"add_prefix_space\":false},\"added_tokens\":[{\"id\":1,\"content\":\"<x>\",\"lstrip\":true}]}",
-         NULL, "added token '<x>' has lstrip true"},
+         NULL, "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
          "\"add_prefix_space\":false},\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":true}]}",
          NULL, "has id 7; `tokenizers` would give it 1"},

@@ -1,4 +1,5 @@
-/* Compares the class table with the Unicode files from which it was made. */
+/* Compares the table with the Unicode files of this machine. Characters of a version that is newer than theirs are not in
+ * them; the others keep their category, with exceptions that are counted. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
@@ -57,19 +58,19 @@ static void classes_are_those_of_unicode(void **state)
     (void)state;
     char *data, *props;
     assert_int_equal(mega_file_read(unicode_file("PropList.txt"), &props, NULL), MEGA_OK);
-    if (strncmp(props, "# PropList-15.0.0", 17) != 0) {
-        mega_free(props);
-        mega_kit_skip("/usr/share/unicode is not of Unicode 15.0.0");
-    }
     assert_int_equal(mega_file_read(unicode_file("UnicodeData.txt"), &data, NULL), MEGA_OK);
     uint8_t *class = mega_calloc(CODE_POINTS, 1);
     mark_categories(class, data);
     mark_white_space(class, props);
     int64_t counts[4] = {0};
+    int newer = 0;
     for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
-        if (unicode_class(cp) != class[cp]) fail_msg("U+%04X: class %d, expected %d", cp, unicode_class(cp), class[cp]);
         counts[class[cp]]++;
+        if (unicode_class(cp) == class[cp]) continue;
+        if (class[cp] != MEGA_CLASS_OTHER) fail_msg("U+%04X: class %d, expected %d", cp, unicode_class(cp), class[cp]);
+        newer++;
     }
+    assert_true(newer < 20000);
     assert_int_equal(counts[MEGA_CLASS_SPACE], 25);
     assert_true(counts[MEGA_CLASS_LETTER] > 130000 && counts[MEGA_CLASS_NUMBER] > 1800);
     mega_free(class);
@@ -101,9 +102,30 @@ static void known_classes(void **state)
             fail_msg("U+%04X: class %d", rows[i].cp, unicode_class(rows[i].cp));
 }
 
+static void categories_and_classes_agree(void **state)
+{
+    (void)state;
+    static const char names[] = MEGA_CATEGORY_NAMES;
+    uint32_t next = 0;
+    for (int i = 0; i < mega_unicode_ranges_count; i++) {
+        const uint32_t first = mega_unicode_ranges[i] >> 5, category = mega_unicode_ranges[i] & 31;
+        const uint32_t end = i + 1 < mega_unicode_ranges_count ? mega_unicode_ranges[i + 1] >> 5 : CODE_POINTS;
+        assert_int_equal(first, next);
+        assert_true(end > first && category < 30);
+        for (uint32_t cp = first; cp < end; cp++) {
+            const int class = unicode_class(cp);
+            assert_int_equal(names[2 * category] == 'L', class == MEGA_CLASS_LETTER);
+            assert_int_equal(names[2 * category] == 'N', class == MEGA_CLASS_NUMBER);
+        }
+        next = end;
+    }
+    assert_int_equal(next, CODE_POINTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(categories_and_classes_agree),
         cmocka_unit_test(known_classes),
         cmocka_unit_test(classes_are_those_of_unicode),
     };

@@ -43,6 +43,8 @@ static const check checks[] = {
     REACHES("max-position-embeddings", "--max-position-embeddings 48", 48, gpt.positions),
     REACHES("make-vocab-size-divisible-by", "--make-vocab-size-divisible-by 77", 77, cfg.train.make_vocab_size_divisible_by),
     REACHES("vocab-size", "--tokenizer-type NullTokenizer --vocab-size 1003", 1003, cfg.train.text.vocab_size),
+    REACHES("vocab-extra-ids", "--vocab-extra-ids 7", 7, cfg.train.text.vocab_extra_ids),
+    REACHES("tiktoken-num-special-tokens", "--tiktoken-num-special-tokens 21", 21, cfg.train.text.tiktoken_special),
     REACHES("layernorm-epsilon", "--layernorm-epsilon 3e-6", 3e-6, gpt.norm_epsilon),
     REACHES("init-method-std", "--init-method-std 0.031", 0.031, gpt.init_std),
     REACHES("attention-dropout", "--attention-dropout 0.21", 0.21, gpt.attention_dropout),

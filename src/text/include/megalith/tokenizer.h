@@ -22,18 +22,30 @@ typedef struct mega_tokenizer mega_tokenizer;
  *   GPT2BPETokenizer  vocab_file + merge_file, or vocab_file alone if it is a tokenizer.json
  *   ByteTokenizer     no files: ids 0..255 are the bytes, 256 ends a document
  *   CharTokenizer     vocab_file: a JSON list of characters, an object character -> id, or a tokenizer.json
- *   NullTokenizer     vocab_size: text is space-separated integers below it; id vocab_size ends a document */
+ *   NullTokenizer     vocab_size: text is space-separated integers below it; id vocab_size ends a document
+ *   HuggingFaceTokenizer (HFTokenizer, PretrainedFromHF)  model: a folder with a tokenizer.json, or its path
+ *   SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer  model: a SentencePiece model of BPE
+ *   TikTokenizer      model: the JSON of Megatron-core; vocab_size, tiktoken_pattern, tiktoken_special */
 typedef struct mega_tokenizer_options {
     const char *type;
     const char *vocab_file;
     const char *merge_file;
     int64_t vocab_size;
+    const char *model;
+    const char *tiktoken_pattern; /* "v1" or "v2"; NULL: v2 */
+    int64_t tiktoken_special;     /* number of special ids; 0: 1000 */
+    int64_t extra_ids;            /* of SentencePieceTokenizer: <extra_id_0> and so on, at the end */
 } mega_tokenizer_options;
 
 mega_status mega_tokenizer_create(const mega_tokenizer_options *options, mega_tokenizer **out);
-/* Loads from a folder that holds tokenizer.json or vocab.json + merges.txt, or from the path of a tokenizer.json.
+/* Loads from a folder that holds tokenizer.json, tokenizer.model (SentencePiece, read as Llama2Tokenizer) or vocab.json +
+ * merges.txt, or from the path of a tokenizer.json or *.model.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_UNSUPPORTED or MEGA_ERR_MEMORY. */
 mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out);
+/* Whether a folder has files that mega_tokenizer_load reads. */
+bool mega_tokenizer_is_in(const char *folder);
+/* Whether a type of the command line is read from --tokenizer-model. */
+bool mega_tokenizer_needs_model(const char *type);
 void mega_tokenizer_destroy(mega_tokenizer *t);
 /* Warns if --vocab-size was given (not 0) and differs from the number of ids of the tokenizer, which its files
  * determine. mega_tokenizer_create calls it; call it for tokenizers loaded from a folder. */
@@ -60,15 +72,28 @@ mega_status mega_encoder_create(const mega_tokenizer *t, mega_encoder **out); /*
 void mega_encoder_destroy(mega_encoder *e);
 
 /* Appends the ids of text. As in Megatron's GPT2BPETokenizer, special tokens are not recognised: the characters
- * <|endoftext|> in a document are ordinary text. Use this for data. On failure out keeps its former count. Returns
- * MEGA_ERR_FORMAT if a byte or character is not in the vocabulary, or MEGA_ERR_MEMORY. */
+ * <|endoftext|> in a document are ordinary text. As in its HuggingFaceTokenizer and TikTokenizer, for these they are the
+ * token, and BOS or EOS are added where the tokenizer's template says so. Use this for data. On failure out keeps its
+ * former count. Returns MEGA_ERR_FORMAT if a byte or character is not in the vocabulary, or MEGA_ERR_MEMORY. */
 mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
+/* The same without the tokens of the template: for text that continues another. */
+mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 /* The same, but each occurrence of a special token becomes its id, as Hugging Face tokenizers do. Use this for prompts.
  */
 mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 
-/* Appends the raw bytes of ids. Returns an error that names the id and its index if it is not in the vocabulary. */
+/* Appends the text of ids; the raw bytes of a byte-level tokenizer. Returns an error that names the id and its index if it
+ * is not in the vocabulary. */
 mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
+/* The same for ids that continue a text: a blank at their begin is kept. */
+mega_status mega_tokenizer_decode_more(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
+/* Ids to text one by one: what is appended for all of them together is what mega_tokenizer_decode appends. continues: the
+ * ids continue a text, so that a blank at their begin is kept. The tokenizer is borrowed. */
+typedef struct mega_decoder mega_decoder;
+mega_status mega_decoder_create(const mega_tokenizer *t, bool continues, mega_decoder **out);
+void mega_decoder_destroy(mega_decoder *d);
+mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out);
+mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out); /* bytes that waited for others; begins anew */
 /* appends the bytes of one token */
 mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out);
 /* Returns the id of the token with these bytes, or -1. Special tokens are found by their text. */

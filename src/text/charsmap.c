@@ -1,0 +1,60 @@
+#include "charsmap.h"
+#include "megalith/memory.h"
+#include <string.h>
+
+/* Little-endian: the number of bytes of the trie, the trie, the strings. */
+mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    if (n == 0) return MEGA_OK;
+    const size_t trie = n < 4 ? 0 : (size_t)b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24;
+    if (n < 4 || trie % 4 != 0 || trie == 0 || trie > n - 4)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "the table of replacements of its normalizer is damaged (%zu bytes)", n);
+    m->units = trie / 4;
+    m->text_size = n - 4 - trie;
+    m->unit = mega_malloc(trie);
+    m->text = mega_malloc(m->text_size + 1);
+    if (m->unit == NULL || m->text == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a table of replacements of %zu bytes", n);
+    for (size_t i = 0; i < m->units; i++) {
+        const uint8_t *u = b + 4 + 4 * i;
+        m->unit[i] = (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
+    }
+    memcpy(m->text, b + 4 + trie, m->text_size);
+    m->text[m->text_size] = '\0';
+    return MEGA_OK;
+}
+
+void mega_charsmap_fini(mega_charsmap *m)
+{
+    mega_free(m->unit);
+    mega_free(m->text);
+    *m = (mega_charsmap){0};
+}
+
+/* A unit: bit 31 marks a value; bit 8 that a value follows; bits 0 to 7 its label; the others where its children are. */
+static size_t children(uint32_t unit)
+{
+    return (size_t)(unit >> 10) << ((unit & 512) >> 6);
+}
+
+size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, const char **replacement)
+{
+    size_t found = 0;
+    if (m->units == 0) return 0;
+    size_t at = children(m->unit[0]);
+    for (size_t i = 0; i < n && text[i] != 0; i++) {
+        at ^= text[i];
+        if (at >= m->units || (m->unit[at] & 0x800000FF) != text[i]) break;
+        const uint32_t unit = m->unit[at];
+        at ^= children(unit);
+        if (at >= m->units) break;
+        if ((unit & 256) != 0) {
+            const uint32_t value = m->unit[at] & 0x7FFFFFFF;
+            if (value > m->text_size) break;
+            *replacement = m->text + value;
+            found = i + 1;
+        }
+    }
+    return found;
+}

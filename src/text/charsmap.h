@@ -1,0 +1,23 @@
+/* The table of replacements in a SentencePiece model: a double-array trie of character sequences, and their normal forms. */
+#ifndef MEGALITH_TEXT_CHARSMAP_H
+#define MEGALITH_TEXT_CHARSMAP_H
+
+#include "megalith/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero-initialised is valid and has no replacements. */
+typedef struct mega_charsmap {
+    uint32_t *unit;
+    size_t units;
+    char *text; /* NUL-terminated strings, with a NUL at the end */
+    size_t text_size;
+} mega_charsmap;
+
+mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n);
+void mega_charsmap_fini(mega_charsmap *m);
+/* Finds the longest sequence at the begin of a text that is replaced. Returns its length, 0: none. */
+size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, const char **replacement);
+
+#endif

@@ -1,0 +1,186 @@
+/* The steps that change a text before it is split. */
+#include "megalith/utf8.h"
+#include "pipeline.h"
+#include "unicode.h"
+#include "unicode_forms.h"
+#include <string.h>
+
+/* U+2581, which stands for a blank in SentencePiece's pieces. */
+#define MARK "\xE2\x96\x81"
+
+static void put(mega_buffer *out, const void *bytes, size_t n)
+{
+    mega_buffer_append(out, bytes, n);
+}
+
+static void replace_string(const mega_normalize_step *s, mega_span in, mega_buffer *out)
+{
+    const uint8_t *at = in.text, *const end = in.text + in.n;
+    const size_t n = s->from.size;
+    if (n == 0) {
+        put(out, in.text, in.n);
+        return;
+    }
+    while (at < end) {
+        const uint8_t *found =
+            n == 1 ? memchr(at, s->from.data[0], (size_t)(end - at)) : memmem(at, (size_t)(end - at), s->from.data, n);
+        put(out, at, (size_t)((found != NULL ? found : end) - at));
+        if (found == NULL) break;
+        put(out, s->to.data, s->to.size);
+        at = found + n;
+    }
+}
+
+static mega_status replace_regex(const mega_normalize_step *s, mega_regex_match *match, mega_span in, mega_buffer *out)
+{
+    for (size_t at = 0; at < in.n;) {
+        const size_t valid = mega_utf8_valid_bytes((const char *)in.text + at, in.n - at);
+        const uint8_t *text = in.text + at;
+        for (size_t done = 0, from = 0; done < valid;) {
+            bool found = false;
+            size_t begin = 0, end = 0;
+            if (from <= valid) MEGA_TRY(mega_regex_find(s->regex, match, text, valid, from, &found, &begin, &end));
+            put(out, text + done, (found ? begin : valid) - done);
+            if (!found) break;
+            put(out, s->to.data, s->to.size);
+            done = end;
+            from = end > begin ? end : end + 1; /* after an empty match, the next character */
+            while (from < valid && (text[from] & 0xC0) == 0x80) from++;
+        }
+        at += valid;
+        if (at < in.n) put(out, in.text + at++, 1);
+    }
+    return MEGA_OK;
+}
+
+static mega_span strip(const mega_normalize_step *s, mega_span in)
+{
+    uint32_t cp = 0;
+    int length;
+    while (s->left && in.n > 0 && (length = mega_utf8_decode(in.text, in.n, &cp)) > 0 &&
+           unicode_class(cp) == MEGA_CLASS_SPACE) {
+        in.text += length;
+        in.n -= (size_t)length;
+    }
+    while (s->right && in.n > 0) {
+        size_t begin = in.n - 1;
+        while (begin > 0 && in.n - begin < 4 && (in.text[begin] & 0xC0) == 0x80) begin--;
+        if (mega_utf8_decode(in.text + begin, in.n - begin, &cp) != (int)(in.n - begin) ||
+            unicode_class(cp) != MEGA_CLASS_SPACE)
+            break;
+        in.n = begin;
+    }
+    return in;
+}
+
+/* Returns the length of the longest text at the begin that is left alone. */
+static size_t kept_prefix(const mega_pipeline *p, const uint8_t *text, size_t n)
+{
+    size_t longest = 0;
+    for (int i = 0; i < p->num_kept; i++) {
+        const mega_text *k = &p->kept[i];
+        if (k->size > longest && k->size <= n && memcmp(k->data, text, k->size) == 0) longest = k->size;
+    }
+    return longest;
+}
+
+/* Takes the next character of a text as SentencePiece does: its replacement, or itself, or U+FFFD for a bad byte. */
+static size_t take_prefix(const mega_pipeline *p, const uint8_t *text, size_t n, const char **to, size_t *to_size)
+{
+    uint32_t cp = 0;
+    const size_t kept = p->kept_begins[text[0]] ? kept_prefix(p, text, n) : 0;
+    if (kept > 0) {
+        *to = (const char *)text;
+        *to_size = kept;
+        return kept;
+    }
+    const size_t replaced = mega_charsmap_find(&p->charsmap, text, n, to);
+    if (replaced > 0) {
+        *to_size = strlen(*to);
+        return replaced;
+    }
+    const int length = mega_utf8_decode(text, n, &cp);
+    *to = length > 0 ? (const char *)text : "\xEF\xBF\xBD";
+    *to_size = length > 0 ? (size_t)length : 3;
+    return length > 0 ? (size_t)length : 1;
+}
+
+static void put_marked(mega_buffer *out, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const char *blank = memchr(text + i, ' ', n - i);
+        const size_t end = blank != NULL ? (size_t)(blank - text) : n;
+        put(out, text + i, end - i);
+        if (blank != NULL) put(out, MARK, 3);
+        i = end + 1;
+    }
+}
+
+static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out)
+{
+    const char *to = NULL;
+    size_t n = 0;
+    while (p->remove_extra && in.n > 0) {
+        const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
+        if (n != 1 || to[0] != ' ') break;
+        in.text += taken;
+        in.n -= taken;
+    }
+    if (in.n == 0) return;
+    if (p->dummy_prefix) put(out, MARK, 3);
+    for (bool after_blank = p->remove_extra; in.n > 0;) {
+        const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
+        while (after_blank && n > 0 && to[0] == ' ') {
+            to++;
+            n--;
+        }
+        put_marked(out, to, n);
+        if (n > 0) after_blank = p->remove_extra && to[n - 1] == ' ';
+        in.text += taken;
+        in.n -= taken;
+    }
+    while (p->remove_extra && out->size >= 3 && memcmp(out->data + out->size - 3, MARK, 3) == 0) out->size -= 3;
+}
+
+static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s, mega_regex_match *match, mega_span in,
+                            mega_buffer *out)
+{
+    switch (s->kind) {
+    case MEGA_NORMALIZE_NFC: mega_unicode_nfc(in.text, in.n, out); break;
+    case MEGA_NORMALIZE_NFD: return mega_unicode_form(MEGA_FORM_NFD, in.text, in.n, out);
+    case MEGA_NORMALIZE_NFKC: return mega_unicode_form(MEGA_FORM_NFKC, in.text, in.n, out);
+    case MEGA_NORMALIZE_NFKD: return mega_unicode_form(MEGA_FORM_NFKD, in.text, in.n, out);
+    case MEGA_NORMALIZE_LOWERCASE: mega_unicode_lower(in.text, in.n, out); break;
+    case MEGA_NORMALIZE_PREPEND:
+        put(out, s->to.data, s->to.size);
+        put(out, in.text, in.n);
+        break;
+    case MEGA_NORMALIZE_REPLACE: replace_string(s, in, out); break;
+    case MEGA_NORMALIZE_REPLACE_REGEX: return replace_regex(s, match, in, out);
+    case MEGA_NORMALIZE_SENTENCEPIECE: sentencepiece(p, in, out); break;
+    case MEGA_NORMALIZE_STRIP: break; /* makes no new text */
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *match, mega_span text,
+                                    mega_buffer buffers[2], mega_span *result)
+{
+    *result = text;
+    int next = 0;
+    for (int i = 0; i < p->num_normalize && result->n > 0; i++) {
+        const mega_normalize_step *s = &p->normalize[i];
+        if (s->kind == MEGA_NORMALIZE_STRIP) {
+            *result = strip(s, *result);
+            continue;
+        }
+        if (s->kind == MEGA_NORMALIZE_NFC && mega_unicode_is_nfc(result->text, result->n)) continue;
+        mega_buffer *out = &buffers[next];
+        next = 1 - next;
+        out->size = 0;
+        MEGA_TRY(run_step(p, s, match, *result, out));
+        MEGA_TRY(mega_buffer_check(out, "a normalized text"));
+        *result = (mega_span){(const uint8_t *)(out->size > 0 ? out->data : ""), out->size};
+    }
+    return MEGA_OK;
+}

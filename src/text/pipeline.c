@@ -1,0 +1,87 @@
+/* Makes and frees the steps of a tokenizer. */
+#include "pipeline.h"
+#include "megalith/file.h"
+#include <string.h>
+
+static void text_fini(mega_text *t)
+{
+    mega_free(t->data);
+    *t = (mega_text){0};
+}
+
+void mega_pipeline_destroy(mega_pipeline *p)
+{
+    if (p == NULL) return;
+    for (int i = 0; i < p->num_normalize; i++) {
+        text_fini(&p->normalize[i].from);
+        text_fini(&p->normalize[i].to);
+        mega_regex_destroy(p->normalize[i].regex);
+    }
+    for (int i = 0; i < p->num_pre; i++) {
+        text_fini(&p->pre[i].text);
+        mega_regex_destroy(p->pre[i].regex);
+    }
+    for (int i = 0; i < p->decoder.replacements; i++) {
+        text_fini(&p->decoder.from[i]);
+        text_fini(&p->decoder.to[i]);
+    }
+    for (int i = 0; i < p->num_files; i++) mega_free(p->files[i].bytes);
+    for (int i = 0; i < p->num_kept; i++) text_fini(&p->kept[i]);
+    mega_free(p->kept);
+    text_fini(&p->decoder.unknown);
+    mega_charsmap_fini(&p->charsmap);
+    mega_free(p->normalize);
+    mega_free(p->pre);
+    mega_free(p->prefix);
+    mega_free(p->suffix);
+    mega_free(p);
+}
+
+size_t mega_pipeline_bytes(const mega_pipeline *p)
+{
+    if (p == NULL) return 0;
+    size_t bytes = sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size;
+    for (int i = 0; i < p->num_files; i++) bytes += p->files[i].size;
+    return bytes;
+}
+
+mega_status mega_text_set(mega_text *out, const char *data, size_t n)
+{
+    char *copy = mega_strndup(n == 0 ? "" : data, n);
+    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory for a text of %zu bytes", n);
+    mega_free(out->data);
+    *out = (mega_text){copy, n};
+    return MEGA_OK;
+}
+
+static mega_status add_template_id(int32_t **list, int *count, int32_t id)
+{
+    if (!mega_array_add(list, *count, sizeof **list)) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory");
+    (*list)[(*count)++] = id;
+    return MEGA_OK;
+}
+
+mega_status mega_pipeline_add_prefix(mega_pipeline *p, int32_t id)
+{
+    return add_template_id(&p->prefix, &p->num_prefix, id);
+}
+
+mega_status mega_pipeline_add_suffix(mega_pipeline *p, int32_t id)
+{
+    return add_template_id(&p->suffix, &p->num_suffix, id);
+}
+
+mega_status mega_pipeline_keep_file(mega_pipeline *p, const char *folder, const char *name)
+{
+    char *path = mega_path_join(folder, name);
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder);
+    mega_status st = MEGA_OK;
+    if (mega_file_exists(path) && p->num_files < MEGA_KEPT_FILES) {
+        mega_kept_file *file = &p->files[p->num_files];
+        st = mega_file_read(path, &file->bytes, &file->size);
+        file->name = name;
+        if (st == MEGA_OK) p->num_files++;
+    }
+    mega_free(path);
+    return st;
+}

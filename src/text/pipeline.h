@@ -1,0 +1,147 @@
+/* What a tokenizer.json or a SentencePiece model does besides byte-pair encoding: text is normalized, split into pieces, its
+ * pieces are encoded, and the tokens of a template are put around the ids. GPT-2's own kind has none of it. */
+#ifndef MEGALITH_TEXT_PIPELINE_H
+#define MEGALITH_TEXT_PIPELINE_H
+
+#include "charsmap.h"
+#include "megalith/memory.h"
+#include "megalith/status.h"
+#include "megalith/tokenizer.h"
+#include "pretokenize.h"
+#include "regex.h"
+
+typedef struct mega_text {
+    char *data; /* owned; NUL-terminated */
+    size_t size;
+} mega_text;
+
+typedef enum mega_normalize {
+    MEGA_NORMALIZE_NFC,
+    MEGA_NORMALIZE_NFD,
+    MEGA_NORMALIZE_NFKC,
+    MEGA_NORMALIZE_NFKD,
+    MEGA_NORMALIZE_LOWERCASE,
+    MEGA_NORMALIZE_STRIP,
+    MEGA_NORMALIZE_PREPEND,
+    MEGA_NORMALIZE_REPLACE,
+    MEGA_NORMALIZE_REPLACE_REGEX,
+    MEGA_NORMALIZE_SENTENCEPIECE, /* all that a SentencePiece model does before its segmentation */
+} mega_normalize;
+
+typedef struct mega_normalize_step {
+    mega_normalize kind;
+    mega_text from, to; /* prepend: to; replace: both */
+    mega_regex *regex;
+    bool left, right; /* strip */
+} mega_normalize_step;
+
+/* What becomes of the matches of a split. */
+typedef enum mega_behavior {
+    MEGA_SPLIT_REMOVED,
+    MEGA_SPLIT_ISOLATED,
+    MEGA_SPLIT_WITH_PREVIOUS,
+    MEGA_SPLIT_WITH_NEXT,
+    MEGA_SPLIT_CONTIGUOUS,
+} mega_behavior;
+
+typedef enum mega_pre_kind {
+    MEGA_PRE_REGEX,
+    MEGA_PRE_STRING,
+    MEGA_PRE_NUMBERS,    /* matches are characters of \p{N} */
+    MEGA_PRE_PATTERN,    /* one of the public patterns, whose words cover the text */
+    MEGA_PRE_BYTE_LEVEL, /* a prefix blank, and GPT-2's pattern if use_pattern */
+    MEGA_PRE_METASPACE,
+} mega_pre_kind;
+
+typedef enum mega_prepend { MEGA_PREPEND_ALWAYS, MEGA_PREPEND_FIRST, MEGA_PREPEND_NEVER } mega_prepend;
+
+typedef struct mega_pre_step {
+    mega_pre_kind kind;
+    mega_behavior behavior;
+    bool invert;
+    bool prefix_blank, use_pattern; /* byte level; metaspace splits if use_pattern */
+    mega_prepend prepend;           /* metaspace */
+    mega_split split;
+    mega_text text; /* the string to split by; the character that metaspace writes for a blank */
+    mega_regex *regex;
+} mega_pre_step;
+
+/* How tokens become text. Applied in the order of these fields. */
+typedef struct mega_decoder_steps {
+    bool none;         /* tokens are their own bytes */
+    mega_text from[4]; /* replaced in each token */
+    mega_text to[4];
+    int replacements;
+    bool metaspace;     /* from[0] at the begin of the text is removed, not replaced */
+    bool byte_fallback; /* <0xHH> are bytes; a run of them that is not UTF-8 becomes U+FFFD for each */
+    bool sentencepiece; /* the same for each byte that is not UTF-8; control tokens are not shown; unknown as unknown */
+    uint32_t strip;     /* this character is removed from the begin of the text, */
+    int64_t strip_most; /* at most so often */
+    mega_text unknown;  /* sentencepiece */
+} mega_decoder_steps;
+
+typedef struct mega_kept_file {
+    const char *name; /* a constant */
+    char *bytes;
+    size_t size;
+} mega_kept_file;
+
+enum { MEGA_KEPT_FILES = 5 };
+
+typedef struct mega_pipeline {
+    mega_normalize_step *normalize;
+    int num_normalize;
+    mega_pre_step *pre;
+    int num_pre;
+    mega_charsmap charsmap; /* of a SentencePiece model */
+    bool dummy_prefix, remove_extra;
+    mega_text *kept; /* what its replacements leave alone */
+    int num_kept;
+    bool kept_begins[256];
+    /* the model */
+    bool byte_level; /* its symbols are bytes and not characters */
+    mega_split fast; /* byte level: the one pattern that splits it, if no other step is needed */
+    bool ignore_merges, byte_fallback, fuse_unknown;
+    bool splits_at_mark; /* characters: no merge crosses from another character to U+2581, so words begin there */
+    int32_t unknown;     /* -1: none */
+    int32_t byte_token[256];
+    /* the template */
+    int32_t *prefix, *suffix;
+    int num_prefix, num_suffix;
+    mega_decoder_steps decoder;
+    mega_kept_file files[MEGA_KEPT_FILES]; /* written unchanged where the tokenizer is saved */
+    int num_files;
+    uint64_t fingerprint; /* of everything above */
+} mega_pipeline;
+
+void mega_pipeline_destroy(mega_pipeline *p);
+size_t mega_pipeline_bytes(const mega_pipeline *p);
+/* Copies a text; returns MEGA_ERR_MEMORY. */
+mega_status mega_text_set(mega_text *out, const char *data, size_t n);
+mega_status mega_pipeline_add_prefix(mega_pipeline *p, int32_t id);
+mega_status mega_pipeline_add_suffix(mega_pipeline *p, int32_t id);
+/* Keeps the file `name` of `folder`, if it is there. `name` must be a constant. */
+mega_status mega_pipeline_keep_file(mega_pipeline *p, const char *folder, const char *name);
+
+/* Normalizes a text; *result is it, in `text` itself if nothing changes, or in one of the two buffers. */
+typedef struct mega_span {
+    const uint8_t *text;
+    size_t n;
+} mega_span;
+mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *match, mega_span text,
+                                    mega_buffer buffers[2], mega_span *result);
+
+/* A piece of a text. first: the user's text begins with it. */
+typedef struct mega_piece {
+    size_t begin, end;
+    bool first;
+} mega_piece;
+typedef struct mega_pieces {
+    mega_piece *piece;
+    int64_t count, capacity;
+} mega_pieces;
+/* Splits a text; `first` as above. Pieces are in pieces[0] and refer to *result, which is `text` or a buffer. */
+mega_status mega_pipeline_split(const mega_pipeline *p, mega_regex_match *match, mega_span text, bool first,
+                                mega_buffer buffers[2], mega_pieces pieces[2], mega_span *result);
+
+#endif

@@ -1,0 +1,269 @@
+/* Reads what a tokenizer.json says of its model and its template, and derives what encoding needs. */
+#include "megalith/hash.h"
+#include "tokenizer_json.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Settings that a BPE model may not have, and what they are without effect. */
+static mega_status check_setting(mega_cursor *c, const char *key)
+{
+    const bool text = strcmp(key, "dropout") != 0;
+    const size_t at = c->at;
+    if (mega_cursor_null(c)) return MEGA_OK;
+    MEGA_TRY(mega_cursor_skip(c));
+    const char *value = c->text + at;
+    const size_t n = c->at - at;
+    if (text ? c->string.size == 0 && value[0] == '"' : strspn(value, "0.") >= n) return MEGA_OK;
+    return mega_cursor_fail(c, at, "model has %s %.*s, which is not supported; expected null", key,
+                            n > 40 ? 40 : (int)n, value);
+}
+
+mega_status mega_pipeline_read_model(json_reader *r)
+{
+    static const char *const keys[] = {
+        "dropout",  "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges",
+        "unk_token"};
+    mega_pipeline *p = r->pipe;
+    size_t at[7] = {0};
+    bool *const flag[] = {&p->fuse_unknown, &p->byte_fallback, &p->ignore_merges};
+    r->c->at = r->layout->model;
+    MEGA_TRY(
+        mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6]}, 7));
+    for (int i = 0; i < 3; i++) {
+        r->c->at = at[i];
+        if (at[i] != 0) MEGA_TRY(check_setting(r->c, keys[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        r->c->at = at[3 + i];
+        if (at[3 + i] != 0) MEGA_TRY(mega_cursor_bool(r->c, flag[i]));
+    }
+    r->text.size = 0;
+    if (at[6] == 0) return MEGA_OK;
+    r->c->at = at[6];
+    MEGA_TRY(mega_cursor_string(r->c));
+    return mega_text_set(&p->decoder.unknown, r->c->string.data, r->c->string.size);
+}
+
+static mega_status add_around(json_reader *r, size_t at, bool before, int64_t id)
+{
+    if (mega_vocabulary_get(&r->t->vocabulary, id) == NULL)
+        return mega_cursor_fail(r->c, at, "a token of the template has id %lld, which no token has", (long long)id);
+    return before ? mega_pipeline_add_prefix(r->pipe, (int32_t)id) : mega_pipeline_add_suffix(r->pipe, (int32_t)id);
+}
+
+/* Adds the ids of a special token of a template; its name is the last string that was read. */
+static mega_status add_special(json_reader *r, size_t at, size_t table, bool before)
+{
+    static const char *const keys[] = {"ids"};
+    size_t token = 0, ids = 0;
+    r->text.size = 0;
+    mega_buffer_append(&r->text, r->c->string.data, r->c->string.size);
+    MEGA_TRY(mega_buffer_check(&r->text, r->c->name));
+    if (table == 0) return mega_cursor_fail(r->c, at, "the template has no \"special_tokens\"");
+    r->c->at = table;
+    MEGA_TRY(mega_cursor_open(r->c, '{'));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(r->c, '{', &first, &more));
+        if (!more) break;
+        MEGA_TRY(mega_cursor_key(r->c));
+        mega_cursor_peek(r->c);
+        if (r->c->string.size == r->text.size && memcmp(r->c->string.data, r->text.data, r->text.size) == 0)
+            token = r->c->at;
+        MEGA_TRY(mega_cursor_skip(r->c));
+    }
+    r->c->at = token;
+    if (token != 0) MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&ids}, 1));
+    if (ids == 0)
+        return mega_cursor_fail(r->c, at, "the template's token '%s' is not in its \"special_tokens\"", r->text.data);
+    r->c->at = ids;
+    MEGA_TRY(mega_cursor_open(r->c, '['));
+    for (bool first = true, more;;) {
+        int64_t id;
+        MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+        if (!more) return MEGA_OK;
+        MEGA_TRY(mega_cursor_int(r->c, &id));
+        MEGA_TRY(add_around(r, at, before, id));
+    }
+}
+
+/* One item of a template: the text, or a special token before or after it. */
+static mega_status read_item(json_reader *r, size_t table, bool *before)
+{
+    static const char *const keys[] = {"Sequence", "SpecialToken"}, *const inner[] = {"id"};
+    size_t place[2] = {0}, id = 0;
+    mega_cursor_peek(r->c);
+    const size_t at = r->c->at;
+    MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&place[0], &place[1]}, 2));
+    const size_t end = r->c->at;
+    r->c->at = place[0] != 0 ? place[0] : place[1];
+    if (r->c->at == 0) return mega_cursor_fail(r->c, at, "expected \"Sequence\" or \"SpecialToken\" in a template");
+    MEGA_TRY(mega_json_members(r->c, inner, (size_t *const[]){&id}, 1));
+    if (id == 0) return mega_cursor_fail(r->c, at, "an item of a template has no \"id\"");
+    r->c->at = id;
+    MEGA_TRY(mega_cursor_string(r->c));
+    if (place[1] != 0) {
+        MEGA_TRY(add_special(r, at, table, *before));
+    } else {
+        if (!*before || !mega_cursor_string_is(r->c, "A"))
+            return mega_cursor_fail(r->c, at, "a template for one text holds the text once, as \"A\"");
+        *before = false;
+    }
+    r->c->at = end;
+    return MEGA_OK;
+}
+
+static mega_status read_single(json_reader *r, size_t at)
+{
+    static const char *const keys[] = {"single", "special_tokens"};
+    size_t single = 0, table = 0;
+    bool before = true;
+    r->c->at = at;
+    MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&single, &table}, 2));
+    if (single == 0) return mega_cursor_fail(r->c, at, "TemplateProcessing without \"single\"");
+    r->c->at = single;
+    if (mega_cursor_peek(r->c) != '[')
+        return mega_cursor_fail(r->c, single, "expected the template as a list of \"Sequence\" and \"SpecialToken\"");
+    MEGA_TRY(mega_cursor_open(r->c, '['));
+    for (bool first = true, more;;) {
+        MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+        if (!more) break;
+        MEGA_TRY(read_item(r, table, &before));
+    }
+    return before ? mega_cursor_fail(r->c, single, "the template does not hold the text") : MEGA_OK;
+}
+
+/* ["</s>", 2] */
+static mega_status read_pair(json_reader *r, size_t at, const char *key, bool before)
+{
+    size_t place = 0;
+    bool first = true, more = false;
+    int64_t id = -1;
+    r->c->at = at;
+    MEGA_TRY(mega_json_members(r->c, &key, (size_t *const[]){&place}, 1));
+    if (place == 0) return mega_cursor_fail(r->c, at, "\"%s\" is missing", key);
+    r->c->at = place;
+    MEGA_TRY(mega_cursor_open(r->c, '['));
+    MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+    if (more) MEGA_TRY(mega_cursor_string(r->c));
+    if (more) MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+    if (more) MEGA_TRY(mega_cursor_int(r->c, &id));
+    return add_around(r, place, before, id);
+}
+
+static mega_status read_post(json_reader *r, size_t at, const char *type)
+{
+    const mega_pipeline *p = r->pipe;
+    if (strcmp(type, "ByteLevel") == 0) return MEGA_OK; /* it changes offsets only */
+    if (p->num_prefix + p->num_suffix > 0)
+        return mega_cursor_fail(r->c, at, "a second post_processor that adds tokens is not supported");
+    if (strcmp(type, "TemplateProcessing") == 0) return read_single(r, at);
+    if (strcmp(type, "RobertaProcessing") != 0 && strcmp(type, "BertProcessing") != 0)
+        return mega_cursor_fail(r->c, at,
+                                "post_processor %s is not supported; expected one of ByteLevel, TemplateProcessing, "
+                                "RobertaProcessing, BertProcessing, Sequence",
+                                type);
+    MEGA_TRY(read_pair(r, at, "cls", true));
+    return read_pair(r, at, "sep", false);
+}
+
+mega_status mega_pipeline_read_template(json_reader *r)
+{
+    return mega_json_steps(r, r->layout->post_processor, "processors", read_post, 0);
+}
+
+bool mega_pipeline_splits_at_mark(const mega_tokenizer *t)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    if (mega_vocabulary_find(&t->vocabulary, mark, 3, false) < 0) return false;
+    for (int64_t i = 0; i < t->merges.count; i++) {
+        const mega_token *token = mega_vocabulary_get(&t->vocabulary, t->merges.list[i].id);
+        const char *text = mega_token_bytes(&t->vocabulary, token);
+        size_t at = 0;
+        while (token->size - at >= 3 && memcmp(text + at, mark, 3) == 0) at += 3;
+        if (memmem(text + at, token->size - at, mark, 3) != NULL) return false;
+    }
+    return true;
+}
+
+bool mega_pipeline_find_bytes(const mega_tokenizer *t, mega_pipeline *p)
+{
+    bool all = true;
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", b);
+        p->byte_token[b] = mega_vocabulary_find(&t->vocabulary, name, 6, false);
+        all = all && p->byte_token[b] >= 0;
+    }
+    return all;
+}
+
+/* Hashes a value of the file without the white space between its parts. */
+static mega_status hash_value(mega_cursor *c, size_t at, uint64_t *hash)
+{
+    if (at == 0) return MEGA_OK;
+    c->at = at;
+    MEGA_TRY(mega_cursor_skip(c));
+    bool in_string = false;
+    for (size_t i = at; i < c->at; i++) {
+        const char b = c->text[i];
+        if (!in_string && (b == ' ' || b == '\n' || b == '\r' || b == '\t')) continue;
+        if (in_string && b == '\\') *hash = mega_hash64(*hash, c->text + i++, 1);
+        else if (b == '"')
+            in_string = !in_string;
+        *hash = mega_hash64(*hash, c->text + i, 1);
+    }
+    return MEGA_OK;
+}
+
+/* Added tokens that are `normalized` are searched for in normal form. */
+static mega_status normalize_added(json_reader *r)
+{
+    mega_tokenizer *t = r->t;
+    mega_buffer buffers[2] = {{0}, {0}};
+    mega_regex_match *match = NULL;
+    mega_status st = mega_regex_match_create(&match);
+    for (int i = 0; i < t->num_added && st == MEGA_OK; i++) {
+        mega_added_token *a = &t->added[i];
+        mega_span normal;
+        if (!a->normalized) continue;
+        st = mega_pipeline_normalize(r->pipe, match, (mega_span){(const uint8_t *)a->content, a->size}, buffers,
+                                     &normal);
+        if (st != MEGA_OK || (normal.n == a->size && memcmp(normal.text, a->content, a->size) == 0)) continue;
+        st = mega_text_set(&a->pattern, (const char *)normal.text, normal.n);
+        if (st == MEGA_OK && normal.n > 0) t->added_begins[1][normal.text[0]] = true;
+    }
+    mega_regex_match_destroy(match);
+    mega_buffer_fini(&buffers[0]);
+    mega_buffer_fini(&buffers[1]);
+    return st;
+}
+
+mega_status mega_pipeline_finish(json_reader *r)
+{
+    mega_tokenizer *t = r->t;
+    mega_pipeline *p = r->pipe;
+    p->unknown = -1;
+    if (p->num_normalize > 0) MEGA_TRY(normalize_added(r));
+    if (!p->byte_level) {
+        const mega_text *name = &p->decoder.unknown;
+        if (name->data != NULL) p->unknown = mega_vocabulary_find(&t->vocabulary, name->data, name->size, false);
+        if (name->data != NULL && p->unknown < 0)
+            return mega_cursor_fail(r->c, r->layout->model, "unk_token '%s' is not in the vocabulary", name->data);
+        mega_pipeline_find_bytes(t, p);
+        p->splits_at_mark = mega_pipeline_splits_at_mark(t);
+    }
+    uint64_t hash = MEGA_HASH_START;
+    const uint8_t flags[] = {p->byte_level, p->ignore_merges, p->byte_fallback, p->fuse_unknown};
+    MEGA_TRY(hash_value(r->c, r->layout->normalizer, &hash));
+    MEGA_TRY(hash_value(r->c, r->layout->pre_tokenizer, &hash));
+    MEGA_TRY(hash_value(r->c, r->layout->post_processor, &hash));
+    hash = mega_hash64(hash, flags, sizeof flags);
+    hash = mega_hash64(hash, &p->unknown, sizeof p->unknown);
+    for (int i = 0; i < t->num_added; i++) {
+        const mega_added_token *a = &t->added[i];
+        const uint8_t of[] = {a->normalized, a->lstrip, a->rstrip, a->single_word};
+        hash = mega_hash64(mega_hash64(hash, of, sizeof of), a->content, a->size);
+    }
+    p->fingerprint = hash;
+    return MEGA_OK;
+}

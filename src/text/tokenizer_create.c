@@ -1,0 +1,275 @@
+/* Creates the tokenizer that options name, or that a folder holds. */
+#include "json_cursor.h"
+#include "megalith/file.h"
+#include "megalith/log.h"
+#include "tokenizer_impl.h"
+#include "tokenizer_json.h"
+#include <stdio.h>
+#include <string.h>
+
+static mega_status make_null(int64_t vocab_size, mega_tokenizer **out)
+{
+    if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
+                         MEGA_MAX_VOCABULARY - 1);
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_NULL, "NullTokenizer", &t));
+    t->eod = (int32_t)vocab_size;
+    t->size = vocab_size + 1;
+    const mega_status st = mega_tokenizer_finish(t);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    return st;
+}
+
+static mega_status create_bpe(const mega_tokenizer_options *o, mega_tokenizer **out)
+{
+    if (o->vocab_file == NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --vocab-file is missing; give --vocab-file vocab.json --merge-file merges.txt, "
+            "or --vocab-file tokenizer.json");
+    bool is_json;
+    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
+    if (!is_json && o->merge_file == NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --merge-file is missing, and %s contains no merges; give the merges.txt that "
+            "belongs to it",
+            o->vocab_file);
+    if (is_json && o->merge_file != NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, but --merge-file %s "
+            "is given too; drop --merge-file or give a vocab.json",
+            o->vocab_file, o->merge_file);
+    return is_json ? mega_tokenizer_read_json(o->vocab_file, out)
+                   : mega_tokenizer_read_bpe(o->vocab_file, o->merge_file, out);
+}
+
+static mega_status create_char(const mega_tokenizer_options *o, mega_tokenizer **out)
+{
+    if (o->vocab_file == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "CharTokenizer: --vocab-file is missing; create one with: megalith train_tokenizer "
+                         "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
+    bool is_json;
+    MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
+    return is_json ? mega_tokenizer_read_json(o->vocab_file, out) : mega_tokenizer_read_char(o->vocab_file, out);
+}
+
+void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size)
+{
+    const int64_t used = t->kind == MEGA_KIND_NULL ? t->size - 1 : t->size;
+    if (vocab_size == 0 || vocab_size == used) return;
+    mega_warn("--vocab-size %lld has no effect: the %s has %lld ids; leave the option out", (long long)vocab_size,
+              mega_tokenizer_type(t), (long long)used);
+}
+
+static mega_status need_model(const mega_tokenizer_options *o, const char *what)
+{
+    if (o->model != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --tokenizer-model is missing; give %s", o->type, what);
+}
+
+static mega_status create_huggingface(const mega_tokenizer_options *o, mega_tokenizer **out)
+{
+    MEGA_TRY(need_model(o, "the folder with the tokenizer.json, or its path"));
+    MEGA_TRY(mega_tokenizer_load(o->model, out));
+    (*out)->special_in_data = true;
+    return MEGA_OK;
+}
+
+static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_kind kind, mega_tokenizer **out)
+{
+    mega_status st;
+    switch (kind) {
+    case MEGA_KIND_BPE:
+        st = create_bpe(o, out);
+        if (st == MEGA_ERR_FORMAT)
+            MEGA_CONTEXT("GPT2BPETokenizer takes --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
+                         "tokenizer.json");
+        return st;
+    case MEGA_KIND_CHAR:
+        st = create_char(o, out);
+        if (st == MEGA_ERR_FORMAT)
+            MEGA_CONTEXT(
+                "CharTokenizer takes --vocab-file with a JSON list of characters, as train_tokenizer writes it");
+        return st;
+    case MEGA_KIND_BYTE: return mega_tokenizer_make_bytes(out);
+    case MEGA_KIND_NULL: return make_null(o->vocab_size, out);
+    case MEGA_KIND_HUGGINGFACE: return create_huggingface(o, out);
+    case MEGA_KIND_SENTENCEPIECE:
+    case MEGA_KIND_GPT_SENTENCEPIECE:
+    case MEGA_KIND_LLAMA2:
+        MEGA_TRY(need_model(o, "the SentencePiece model, a file that ends in .model"));
+        return mega_tokenizer_read_sentencepiece(o->model, kind, o->extra_ids, out);
+    case MEGA_KIND_TIKTOKEN: break;
+    }
+    MEGA_TRY(need_model(o, "the vocabulary, a JSON list with \"rank\" and \"token_bytes\""));
+    return mega_tokenizer_read_tiktoken(o, out);
+}
+
+/* Finds the kind of a name. Three names mean a tokenizer of Hugging Face. */
+static bool find_kind(const char *type, mega_tokenizer_kind *out)
+{
+    static const char *const huggingface[] = {"HFTokenizer", "PretrainedFromHF"};
+    for (int kind = MEGA_KIND_BPE; kind <= MEGA_KIND_TIKTOKEN; kind++) {
+        *out = (mega_tokenizer_kind)kind;
+        if (strcmp(type, mega_tokenizer_kind_name(*out)) == 0) return true;
+    }
+    *out = MEGA_KIND_HUGGINGFACE;
+    return strcmp(type, huggingface[0]) == 0 || strcmp(type, huggingface[1]) == 0;
+}
+
+bool mega_tokenizer_needs_model(const char *type)
+{
+    mega_tokenizer_kind kind;
+    return find_kind(type, &kind) && kind >= MEGA_KIND_HUGGINGFACE;
+}
+
+mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
+{
+    static const char known[] = "expected GPT2BPETokenizer, ByteTokenizer, CharTokenizer, NullTokenizer, "
+                                "HuggingFaceTokenizer, SentencePieceTokenizer, GPTSentencePieceTokenizer, "
+                                "Llama2Tokenizer or TikTokenizer";
+    mega_tokenizer *t = NULL;
+    mega_tokenizer_kind kind;
+    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
+    if (!find_kind(o->type, &kind)) {
+        if (strcmp(o->type, "BertWordPieceLowerCase") == 0 || strcmp(o->type, "BertWordPieceCase") == 0)
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type, known);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
+    }
+    MEGA_TRY(create_kind(o, kind, &t));
+    if (kind != MEGA_KIND_HUGGINGFACE && kind != t->kind) {
+        const bool is_hf = t->kind == MEGA_KIND_HUGGINGFACE;
+        const mega_status st =
+            MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s, but --tokenizer-type is %s%s", o->vocab_file,
+                      mega_tokenizer_type(t), o->type,
+                      is_hf ? "; give --tokenizer-type HuggingFaceTokenizer --tokenizer-model and its "
+                              "folder"
+                            : "");
+        mega_tokenizer_destroy(t);
+        return st;
+    }
+    mega_tokenizer_check_vocab_size(t, o->vocab_size);
+    *out = t;
+    return MEGA_OK;
+}
+
+/* What a tokenizer_config.json says of a tokenizer without a tokenizer.json. */
+typedef struct folder_config {
+    char type[40], pattern[8];
+    int64_t extra_ids, special, vocab_size;
+    bool adds_bos;
+} folder_config;
+
+static mega_status config_string(mega_cursor *c, size_t at, char *out, size_t size)
+{
+    c->at = at;
+    if (at == 0 || mega_cursor_peek(c) != '"') return MEGA_OK;
+    MEGA_TRY(mega_cursor_string(c));
+    snprintf(out, size, "%s", c->string.size == 0 ? "" : c->string.data);
+    return MEGA_OK;
+}
+
+static mega_status config_int(mega_cursor *c, size_t at, int64_t *out)
+{
+    c->at = at;
+    return at == 0 ? MEGA_OK : mega_cursor_int(c, out);
+}
+
+static mega_status read_folder_config(const char *path, folder_config *out)
+{
+    static const char *const keys[] = {"megalith_tokenizer_type",     "tiktoken_pattern", "megalith_extra_ids",
+                                       "tiktoken_num_special_tokens", "vocab_size",       "add_bos_token"};
+    size_t at[6] = {0}, size;
+    char *text;
+    *out = (folder_config){.type = "", .pattern = "v2", .adds_bos = true};
+    if (!mega_file_exists(path)) return MEGA_OK;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    mega_cursor c;
+    mega_cursor_init(&c, path, text, size);
+    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&at[0], &at[1], &at[2], &at[3], &at[4], &at[5]}, 6);
+    if (st == MEGA_OK) st = config_string(&c, at[0], out->type, sizeof out->type);
+    if (st == MEGA_OK) st = config_string(&c, at[1], out->pattern, sizeof out->pattern);
+    if (st == MEGA_OK) st = config_int(&c, at[2], &out->extra_ids);
+    if (st == MEGA_OK) st = config_int(&c, at[3], &out->special);
+    if (st == MEGA_OK) st = config_int(&c, at[4], &out->vocab_size);
+    c.at = at[5];
+    if (st == MEGA_OK && at[5] != 0) st = mega_cursor_bool(&c, &out->adds_bos);
+    mega_cursor_fini(&c);
+    mega_free(text);
+    return st;
+}
+
+/* Loads a SentencePiece model as its configuration says: without one, as Llama's. */
+static mega_status load_sentencepiece(const char *model, const folder_config *config, mega_tokenizer **out)
+{
+    mega_tokenizer_kind kind = config->adds_bos ? MEGA_KIND_LLAMA2 : MEGA_KIND_GPT_SENTENCEPIECE;
+    for (int k = MEGA_KIND_SENTENCEPIECE; k <= MEGA_KIND_LLAMA2; k++)
+        if (strcmp(config->type, mega_tokenizer_kind_name((mega_tokenizer_kind)k)) == 0) kind = (mega_tokenizer_kind)k;
+    return mega_tokenizer_read_sentencepiece(model, kind, config->extra_ids, out);
+}
+
+static mega_status load_tiktoken(const char *model, const folder_config *config, mega_tokenizer **out)
+{
+    return mega_tokenizer_read_tiktoken(&(mega_tokenizer_options){.model = model,
+                                                                  .tiktoken_pattern = config->pattern,
+                                                                  .tiktoken_special = config->special,
+                                                                  .vocab_size = config->vocab_size},
+                                        out);
+}
+
+enum { HAS_JSON, HAS_VOCAB, HAS_MERGES, HAS_MODEL, HAS_TIKTOKEN, HAS_CONFIG, FOLDER_FILES };
+static const char *const folder_file[FOLDER_FILES] = {"tokenizer.json",  "vocab.json",       "merges.txt",
+                                                      "tokenizer.model", MEGA_TIKTOKEN_FILE, "tokenizer_config.json"};
+
+bool mega_tokenizer_is_in(const char *folder)
+{
+    bool found = false;
+    for (int i = 0; i < HAS_CONFIG && !found; i++) {
+        char *path = i == HAS_MERGES ? NULL : mega_path_join(folder, folder_file[i]);
+        found = path != NULL && mega_file_exists(path);
+        mega_free(path);
+    }
+    return found;
+}
+
+static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES], mega_tokenizer **out)
+{
+    folder_config config;
+    for (int i = 0; i < FOLDER_FILES; i++)
+        if (path[i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
+    if (mega_file_exists(path[HAS_JSON])) return mega_tokenizer_read_json(path[HAS_JSON], out);
+    if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES]))
+        return mega_tokenizer_read_bpe(path[HAS_VOCAB], path[HAS_MERGES], out);
+    const bool has_model = mega_file_exists(path[HAS_MODEL]);
+    if (has_model || mega_file_exists(path[HAS_TIKTOKEN])) {
+        MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
+        return has_model ? load_sentencepiece(path[HAS_MODEL], &config, out)
+                         : load_tiktoken(path[HAS_TIKTOKEN], &config, out);
+    }
+    return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                     "tokenizer folder %s: it contains neither tokenizer.json nor tokenizer.model nor vocab.json with "
+                     "merges.txt; copy "
+                     "them there or name the folder that has them",
+                     folder);
+}
+
+mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
+{
+    if (!mega_folder_exists(path)) {
+        const size_t n = strlen(path);
+        if (n > 6 && strcmp(path + n - 6, ".model") == 0)
+            return mega_tokenizer_read_sentencepiece(path, MEGA_KIND_LLAMA2, 0, out);
+        return mega_tokenizer_read_json(path, out);
+    }
+    char *file[FOLDER_FILES];
+    for (int i = 0; i < FOLDER_FILES; i++) file[i] = mega_path_join(path, folder_file[i]);
+    const mega_status st = load_folder(path, file, out);
+    for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
+    return st;
+}

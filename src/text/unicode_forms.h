@@ -1,0 +1,19 @@
+/* Normal forms of Unicode and lower case, with utf8proc. Bytes that are not UTF-8 are kept. */
+#ifndef MEGALITH_TEXT_UNICODE_FORMS_H
+#define MEGALITH_TEXT_UNICODE_FORMS_H
+
+#include "megalith/memory.h"
+#include "megalith/status.h"
+
+typedef enum mega_form { MEGA_FORM_NFC, MEGA_FORM_NFD, MEGA_FORM_NFKC, MEGA_FORM_NFKD } mega_form;
+
+/* Appends the normal form of a text. */
+mega_status mega_unicode_form(mega_form form, const uint8_t *text, size_t n, mega_buffer *out);
+/* The same for NFC, which leaves most texts as they are: only the characters that may change are looked at closer. */
+void mega_unicode_nfc(const uint8_t *text, size_t n, mega_buffer *out);
+/* Returns true if the text is in NFC for certain; false if it must be normalized to know. */
+bool mega_unicode_is_nfc(const uint8_t *text, size_t n);
+/* Appends the text in lower case, character by character. */
+void mega_unicode_lower(const uint8_t *text, size_t n, mega_buffer *out);
+
+#endif

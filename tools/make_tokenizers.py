@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Makes a small tokenizer of every kind that megalith reads, with the PyPI packages tokenizers and sentencepiece:
+
+    tools/make_tokenizers.py FOLDER [TEXT]
+
+Each becomes a folder in FOLDER with a tokenizer.json, or a tokenizer.model, or tiktoken.json. They are trained on TEXT, or on
+text made here. Tests compare them with the packages; bench/bench_tokenizer.c measures them."""
+import base64
+import json
+import os
+import random
+import sys
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+SIZE = 1200
+BYTES = [f"<0x{b:02X}>" for b in range(256)]
+GPT4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = GPT4.replace("{1,3}", "")
+GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+
+
+def made_text():
+    rng = random.Random(99)
+    words = ["".join(rng.choice("etaoinshrdlu") for _ in range(rng.randint(1, 7))) for _ in range(600)]
+    words += ["naïve", "Straße", "привет", "日本語", "東京都", "안녕", "e\u0301le\u0301gant", "don't", "we'll", "I'M", "x=1;", "#include", "αβγ"]
+    ends = [" "] * 12 + [", ", ". ", "\n", "\n\n", "  ", "\t", " - ", "; ", "! ", "(", ") ", "'s ", "123 ", "2024-", "7"]
+    return "".join(rng.choice(words) + rng.choice(ends) for _ in range(40000))
+
+
+def byte_level(text, pre, special, normalizer=None, size=SIZE, **model):
+    t = Tokenizer(models.BPE(**model))
+    t.pre_tokenizer = pre
+    if normalizer is not None:
+        t.normalizer = normalizer
+    t.train_from_iterator(text, trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False,
+                                                    initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.decoder = decoders.ByteLevel()
+    return t
+
+
+def split(pattern, behavior="isolated", invert=False):
+    return pre_tokenizers.Split(Regex(pattern), behavior, invert)
+
+
+def sequence(*steps):
+    return pre_tokenizers.Sequence(list(steps))
+
+
+def plain_bytes():
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+
+def begin(token, t):
+    return processors.TemplateProcessing(single=f"{token} $A", pair=f"{token} $A {token} $B", special_tokens=[(token, t.token_to_id(token))])
+
+
+def characters(text, special, fallback=True, size=SIZE, **model):
+    """A model of characters, as SentencePiece's: words begin with the mark, and no merge crosses to the next word."""
+    t = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=fallback, fuse_unk=True, **model))
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+    t.train_from_iterator(text, trainers.BpeTrainer(vocab_size=size, special_tokens=special + (BYTES if fallback else []),
+                                                    limit_alphabet=150, show_progress=False))
+    root = json.loads(t.to_str())
+    root["added_tokens"] = [a for a in root["added_tokens"] if a["content"] not in BYTES]
+    root["pre_tokenizer"] = None
+    return Tokenizer.from_str(json.dumps(root))
+
+
+def fallback_decoder(strip=True):
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    return decoders.Sequence(steps + ([decoders.Strip(" ", 1, 0)] if strip else []))
+
+
+def families(text):
+    t = byte_level(text, sequence(split(GPT4), plain_bytes()), ["<|begin_of_text|>", "<|end_of_text|>"], ignore_merges=True)
+    t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), begin("<|begin_of_text|>", t)])
+    yield "llama3", t, "<|end_of_text|>"
+
+    t = byte_level(text, sequence(split(QWEN2), plain_bytes()), ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], normalizers.NFC())
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    yield "qwen2", t, "<|endoftext|>"
+
+    digits = sequence(pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False))
+    yield "starcoder", byte_level(text, digits, ["<|endoftext|>", "<fim_prefix>"]), "<|endoftext|>"
+
+    yield "bloom", byte_level(text, sequence(split(BLOOM), plain_bytes()), ["<unk>", "<s>", "</s>"]), "</s>"
+    yield "gpt4o", byte_level(text, sequence(split(GPT4O), plain_bytes()), ["<|endoftext|>"]), "<|endoftext|>"
+
+    many = sequence(split(r"[\r\n]"), split(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺ]+"), split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"), split(r"\s+$"),
+                    split("[一-龥ࠀ-一가-퟿]+"), pre_tokenizers.Digits(individual_digits=False), plain_bytes())
+    yield "sequence", byte_level(text, many, ["<s>", "</s>"]), "</s>"
+
+    t = byte_level(text, pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>"], normalizers.NFC())
+    t.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)])
+    yield "neox", t, "<|endoftext|>"
+
+    t = byte_level(text, pre_tokenizers.ByteLevel(add_prefix_space=True), ["<s>", "<pad>", "</s>"])
+    t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True), AddedToken("<right>", rstrip=True, special=True)])
+    t.add_tokens([AddedToken("word", single_word=True)])
+    t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    yield "opt", t, "</s>"
+
+    t = byte_level(text, sequence(split(" ", "removed"), split(r"[aeiou]", "merged_with_previous"), split("-", "merged_with_next"),
+                                  split(r"\d", "contiguous"), split(r"[(\[]", "isolated", True), plain_bytes()), ["<s>"],
+                   normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase(), normalizers.Strip(), normalizers.Replace(Regex(r"x+"), "y"),
+                                         normalizers.Replace("ll", "L")]))
+    yield "behaviors", t, "<s>"
+
+    special = ["<unk>", "<s>", "</s>"]
+    t = characters(text, special)
+    t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    t.decoder = fallback_decoder()
+    t.post_processor = begin("<s>", t)
+    yield "llama2", t, "</s>"
+
+    t = characters(text, special)
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    t.decoder = fallback_decoder()
+    t.post_processor = begin("<s>", t)
+    yield "mistral", t, "</s>"
+
+    t = characters(text, ["<pad>", "<eos>", "<bos>", "<unk>"])
+    t.normalizer = normalizers.Replace(" ", "▁")
+    t.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    t.decoder = fallback_decoder(strip=False)
+    t.add_special_tokens(["<start_of_turn>"])
+    t.post_processor = begin("<bos>", t)
+    yield "gemma", t, "<eos>"
+
+    t = characters(text, special, fallback=False)
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+    t.decoder = decoders.Metaspace(prepend_scheme="always")
+    yield "metaspace", t, "</s>"
+
+
+def sentencepieces(folder, text):
+    import sentencepiece
+    corpus = os.path.join(folder, "corpus.txt")
+    open(corpus, "w", encoding="utf-8").write(text)
+    common = dict(input=corpus, model_type="bpe", vocab_size=SIZE, minloglevel=2, num_threads=1)
+    kinds = {
+        "sp-llama": dict(byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                         allow_whitespace_only_pieces=True, split_digits=True, character_coverage=0.998),
+        "sp-nfkc": dict(character_coverage=0.998),
+        "sp-user": dict(user_defined_symbols=["<sep>", "abc", "▁▁"], add_dummy_prefix=False, byte_fallback=True, pad_id=3),
+        "sp-crossing": dict(split_by_whitespace=False, byte_fallback=True),
+    }
+    for name, options in kinds.items():
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        sentencepiece.SentencePieceTrainer.train(model_prefix=os.path.join(folder, name, "tokenizer"), **common, **options)
+    os.remove(corpus)
+
+
+def tiktoken_json(folder, text, size=900):
+    """Tokens in order of rank: the bytes, then what a byte-level BPE learns."""
+    t = byte_level([text], sequence(split(GPT4O), plain_bytes()), [], size=size)
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    back = {chr(b): b for b in own}
+    back.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in own)})
+    learned = [bytes(back[c] for c in m[0] + m[1]) for m in map(tuple, json.loads(t.to_str())["model"]["merges"])]
+    tokens = list(dict.fromkeys([bytes([b]) for b in range(256)] + learned))
+    os.makedirs(os.path.join(folder, "tiktoken"), exist_ok=True)
+    rows = [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": b.decode(errors="replace")} for i, b in enumerate(tokens)]
+    json.dump(rows, open(os.path.join(folder, "tiktoken", "tiktoken.json"), "w"))
+
+
+def main():
+    folder = sys.argv[1]
+    text = open(sys.argv[2], encoding="utf-8", newline="").read() if len(sys.argv) > 2 else made_text()
+    lines = text.splitlines(keepends=True)
+    os.makedirs(folder, exist_ok=True)
+    for name, t, end in families(lines):
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        t.save(os.path.join(folder, name, "tokenizer.json"))
+        json.dump({"eos_token": end}, open(os.path.join(folder, name, "tokenizer_config.json"), "w"))
+    tiktoken_json(folder, text)
+    sentencepieces(folder, text)
+
+
+if __name__ == "__main__":
+    main()
