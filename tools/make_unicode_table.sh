@@ -22,7 +22,7 @@ function mark(from, to, class,    cp) {
     if (to > last) last = to
 }
 function put_range(from, category) {
-    ranges = ranges (count % 10 == 0 ? "\n    " : "") sprintf("%d,", from * 32 + (index(names, category) - 1) / 2)
+    ranges = ranges (count % 20 == 0 ? "\n    " : "") sprintf("%d,", from * 32 + (index(names, category) - 1) / 2)
     count++
 }
 # Code points between two lines of the file are not assigned.

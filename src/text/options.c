@@ -20,20 +20,3 @@ static const mega_option_row files_rows[] = {
 };
 const mega_option_section mega_text_files_section = MEGA_SECTION("data and tokenizer", files_rows);
 // clang-format on
-
-mega_tokenizer_options mega_text_tokenizer(const mega_text_options *o)
-{
-    return (mega_tokenizer_options){.type = o->tokenizer_type,
-                                    .vocab_file = o->vocab_file,
-                                    .merge_file = o->merge_file,
-                                    .vocab_size = o->vocab_size,
-                                    .model = o->tokenizer_model,
-                                    .tiktoken_pattern = o->tiktoken_pattern,
-                                    .tiktoken_special = o->tiktoken_special,
-                                    .extra_ids = o->vocab_extra_ids};
-}
-
-bool mega_text_names_files(const mega_text_options *o)
-{
-    return o->vocab_file != NULL || o->tokenizer_model != NULL;
-}

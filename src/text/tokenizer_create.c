@@ -2,6 +2,7 @@
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
+#include "megalith/text_options.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
 #include <stdio.h>
@@ -272,4 +273,21 @@ mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
     const mega_status st = load_folder(path, file, out);
     for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
     return st;
+}
+
+mega_tokenizer_options mega_text_tokenizer(const mega_text_options *o)
+{
+    return (mega_tokenizer_options){.type = o->tokenizer_type,
+                                    .vocab_file = o->vocab_file,
+                                    .merge_file = o->merge_file,
+                                    .vocab_size = o->vocab_size,
+                                    .model = o->tokenizer_model,
+                                    .tiktoken_pattern = o->tiktoken_pattern,
+                                    .tiktoken_special = o->tiktoken_special,
+                                    .extra_ids = o->vocab_extra_ids};
+}
+
+bool mega_text_names_files(const mega_text_options *o)
+{
+    return o->vocab_file != NULL || o->tokenizer_model != NULL;
 }
