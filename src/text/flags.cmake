@@ -5,3 +5,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${files}/encode_avx512.c PROPERTIES COMPILE_OPTIONS
         "-mavx2;-mbmi;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq")
 endif()
+# Readers of files, which run once: small rather than fast.
+foreach(file tokenizer_json pipeline_json pipeline_model pipeline sentencepiece tiktoken regex_translate char_set tokenizer_create tokenizer_save
+        tokenizer_files tokenizer options)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/text/${file}.c PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+endforeach()
