@@ -222,25 +222,32 @@ static void style_differs(mega_buffer *b, const char *what, const char *here, co
     if (strcmp(here, text) != 0) mega_buffer_printf(b, "\n  %s: %s here, %s in the checkpoint", what, here, text);
 }
 
+/* What Megatron's curve reads: a constant one has no end, and a schedule of DeepSpeed takes the place of the curve. So
+ * such a training can be continued for more iterations than it was begun with. */
+static void curve_differs(mega_buffer *b, const mega_lr_schedule *s, const json_t *stored)
+{
+    checkpoint_differs(b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
+    checkpoint_differs(b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
+    const json_t *style = json_object_get(stored, "lr_decay_style");
+    style_differs(b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style), style);
+    if (s->style == MEGA_LR_CONSTANT) return;
+    checkpoint_differs(b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
+    checkpoint_differs(b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
+                       real(stored, "lr_decay_steps"));
+    if (s->style != MEGA_LR_WSD) return;
+    style_differs(b, "style of the last part of WSD (--lr-wsd-decay-style)", mega_lr_wsd_style_name(s->wsd_style),
+                  json_object_get(stored, "lr_wsd_decay_style"));
+    checkpoint_differs(b, "samples of the last part of WSD (--lr-wsd-decay-iters, --lr-wsd-decay-samples)",
+                       s->wsd_decay, real(stored, "wsd_decay_steps"));
+}
+
 /* Checks that the stored schedule equals the requested one, unless an option says which of the two wins. */
 static mega_status check_schedule(const mega_lr_schedule *s, const mega_step_schedule *steps, const json_t *stored)
 {
     mega_buffer b = {0};
     checkpoint_scheduler_differs(&b, steps, stored);
     checkpoint_differs(&b, "learning rate (--lr)", s->max_lr, real(stored, "max_lr"));
-    checkpoint_differs(&b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
-    checkpoint_differs(&b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
-    checkpoint_differs(&b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
-    checkpoint_differs(&b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
-                       real(stored, "lr_decay_steps"));
-    style_differs(&b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style),
-                  json_object_get(stored, "lr_decay_style"));
-    if (s->style == MEGA_LR_WSD) {
-        style_differs(&b, "style of the last part of WSD (--lr-wsd-decay-style)", mega_lr_wsd_style_name(s->wsd_style),
-                      json_object_get(stored, "lr_wsd_decay_style"));
-        checkpoint_differs(&b, "samples of the last part of WSD (--lr-wsd-decay-iters, --lr-wsd-decay-samples)",
-                           s->wsd_decay, real(stored, "wsd_decay_steps"));
-    }
+    if (steps->kind == MEGA_SCHEDULER_NONE) curve_differs(&b, s, stored);
     checkpoint_differs(&b, "first weight decay", s->start_weight_decay, real(stored, "start_wd"));
     checkpoint_differs(&b, "last weight decay", s->end_weight_decay, real(stored, "end_wd"));
     style_differs(&b, "weight decay style", mega_weight_decay_style_name(s->decay_style),

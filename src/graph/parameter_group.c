@@ -24,69 +24,101 @@ struct mega_param_groups {
     group item[];
 };
 
-static mega_status group_fail(const char *text, const char *problem, const char *found)
+static mega_status group_fail(const char *text, const char *problems)
 {
     return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "parameter group \"%s\": %s%s; expected PATTERN:SETTING,… with lr=X, lr_scale=X, weight_decay=X, "
+                     "parameter group \"%s\": %s; expected PATTERN:SETTING,… with lr=X, lr_scale=X, weight_decay=X, "
                      "frozen or trained, such as \"*.bias:lr=1e-4,weight_decay=0\"",
-                     text, problem, found);
+                     text, problems);
 }
 
-static bool read_number(const char *text, const char *name, double least, double *out)
+/* What is wrong with a group, all of it. */
+typedef struct group_mistakes {
+    char text[512];
+} group_mistakes;
+
+static void add_mistake(group_mistakes *m, const char *problem, const char *found)
+{
+    const size_t used = strlen(m->text);
+    snprintf(m->text + used, sizeof m->text - used, "%s%s%.100s", used > 0 ? ", " : "", problem, found);
+}
+
+/* Returns whether the setting has this name; its number is then read or a mistake. */
+static bool read_number(group_mistakes *m, const char *setting, const char *name, double *out)
 {
     const size_t length = strlen(name);
     char *end;
-    if (strncmp(text, name, length) != 0 || text[length] != '=') return false;
-    const double value = strtod(text + length + 1, &end);
-    if (end == text + length + 1 || *end != '\0' || !isfinite(value) || value < least) return false;
-    *out = value;
+    if (strncmp(setting, name, length) != 0 || setting[length] != '=') return false;
+    const double value = strtod(setting + length + 1, &end);
+    const bool is_number = end != setting + length + 1 && *end == '\0' && isfinite(value) && value >= 0;
+    if (!is_number) add_mistake(m, "found ", setting);
+    else if (!isnan(*out))
+        add_mistake(m, "it is set twice: ", name);
+    else
+        *out = value;
     return true;
 }
 
-static mega_status read_setting(group *g, const char *text, const char *setting)
+static void read_setting(group *g, group_mistakes *m, const char *setting)
 {
-    if (strcmp(setting, "frozen") == 0) g->training = FROZEN;
-    else if (strcmp(setting, "trained") == 0)
-        g->training = TRAINED;
-    else if (!read_number(setting, "lr", 0, &g->lr) && !read_number(setting, "lr_scale", 0, &g->lr_scale) &&
-             !read_number(setting, "weight_decay", 0, &g->weight_decay))
-        return group_fail(text, "found ", setting);
-    if (g->lr == 0 || g->lr_scale == 0)
-        return group_fail(text, "a learning rate of 0; frozen does not train parameters: found ", setting);
-    return MEGA_OK;
+    const bool is_frozen = strcmp(setting, "frozen") == 0;
+    if (is_frozen || strcmp(setting, "trained") == 0) {
+        if (g->training != UNCHANGED) add_mistake(m, "frozen or trained is set twice", "");
+        g->training = is_frozen ? FROZEN : TRAINED;
+        return;
+    }
+    if (!read_number(m, setting, "lr", &g->lr) && !read_number(m, setting, "lr_scale", &g->lr_scale) &&
+        !read_number(m, setting, "weight_decay", &g->weight_decay))
+        add_mistake(m, "found ", setting);
 }
 
-static mega_status read_pattern(group *g, const char *text)
+static void check_settings(const group *g, group_mistakes *m)
 {
-    g->is_regex = strncmp(g->text, "re:", 3) == 0;
-    if (g->text[0] == '\0' || (g->is_regex && g->text[3] == '\0')) return group_fail(text, "it has no pattern", "");
-    if (!g->is_regex) return MEGA_OK;
-    const int failed = regcomp(&g->regex, g->text + 3, REG_EXTENDED | REG_NOSUB);
-    if (failed == 0) return MEGA_OK;
+    if (g->lr == 0 || g->lr_scale == 0)
+        add_mistake(m, "a learning rate of 0; frozen does not train parameters: found ",
+                    g->lr == 0 ? "lr=0" : "lr_scale=0");
+    if (!isnan(g->lr) && !isnan(g->lr_scale)) add_mistake(m, "it has both lr and lr_scale", "");
+    if (g->training == FROZEN && !(isnan(g->lr) && isnan(g->lr_scale) && isnan(g->weight_decay)))
+        add_mistake(m, "frozen parameters have no learning rate and no weight decay", "");
+}
+
+static void read_pattern(group *g, group_mistakes *m)
+{
     char why[128];
+    g->is_regex = strncmp(g->text, "re:", 3) == 0;
+    if (g->text[0] == '\0' || (g->is_regex && g->text[3] == '\0')) {
+        g->is_regex = false; /* nothing to free */
+        add_mistake(m, "it has no pattern", "");
+    }
+    if (!g->is_regex) return;
+    const int failed = regcomp(&g->regex, g->text + 3, REG_EXTENDED | REG_NOSUB);
+    if (failed == 0) return;
     regerror(failed, &g->regex, why, sizeof why);
     g->is_regex = false; /* nothing to free */
-    return group_fail(text, "its regular expression has a mistake: ", why);
+    add_mistake(m, "its regular expression has a mistake: ", why);
 }
 
 /* The settings begin after the last colon, since a regular expression may contain others. */
 static mega_status read_group(group *g, const char *text)
 {
-    *g = (group){.lr = NAN, .lr_scale = NAN, .weight_decay = NAN};
+    group_mistakes m = {.text = ""};
     char *rest;
-    if (strlen(text) >= sizeof g->text) return group_fail(text, "it is too long", "");
+    *g = (group){.lr = NAN, .lr_scale = NAN, .weight_decay = NAN};
+    if (strlen(text) >= sizeof g->text) return group_fail(text, "it is too long");
     memcpy(g->text, text, strlen(text) + 1);
     char *colon = strrchr(g->text, ':');
-    if (colon == NULL || colon[1] == '\0') return group_fail(text, "it has no settings", "");
+    if (colon == NULL || colon[1] == '\0') return group_fail(text, "it has no settings");
     *colon = '\0';
     char settings[sizeof g->text];
     memcpy(settings, colon + 1, strlen(colon + 1) + 1);
     rest = settings;
-    for (char *s; (s = strsep(&rest, ",")) != NULL;) MEGA_TRY(read_setting(g, text, s));
-    if (!isnan(g->lr) && !isnan(g->lr_scale)) return group_fail(text, "it has both lr and lr_scale", "");
-    if (g->training == FROZEN && !(isnan(g->lr) && isnan(g->lr_scale) && isnan(g->weight_decay)))
-        return group_fail(text, "frozen parameters have no learning rate and no weight decay", "");
-    return read_pattern(g, text);
+    for (char *s; (s = strsep(&rest, ",")) != NULL;) read_setting(g, &m, s);
+    check_settings(g, &m);
+    read_pattern(g, &m);
+    if (m.text[0] == '\0') return MEGA_OK;
+    if (g->is_regex) regfree(&g->regex);
+    g->is_regex = false;
+    return group_fail(text, m.text);
 }
 
 static void group_free(group *g)
@@ -113,7 +145,7 @@ mega_status mega_param_groups_create(const char *const *text, size_t count, doub
         group *x = &g->item[g->count];
         st = read_group(x, text[g->count]);
         if (st != MEGA_OK || isnan(x->lr)) continue;
-        if (!(lr > 0)) st = group_fail(text[g->count], "its lr needs a learning rate of the training (--lr)", "");
+        if (!(lr > 0)) st = group_fail(text[g->count], "its lr needs a learning rate of the training (--lr)");
         x->lr_scale = x->lr / lr;
     }
     if (st == MEGA_OK) *out = g;
@@ -151,13 +183,19 @@ mega_status mega_param_groups_check(const mega_param_groups *g, const mega_param
 {
     const int count = mega_params_count(whole);
     if (g == NULL || count == 0) return MEGA_OK;
-    for (size_t i = 0; i < g->count; i++)
-        if (!g->item[i].has_matched)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter group: the pattern \"%s\" matches no parameter of the model; its %d names are "
-                             "like \"%s\" and \"%s\"",
-                             g->item[i].text, count, mega_params_get(whole, 0)->name,
-                             mega_params_get(whole, count / 2)->name);
+    char patterns[512] = "";
+    int unmatched = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        const size_t used = strlen(patterns);
+        if (g->item[i].has_matched) continue;
+        snprintf(patterns + used, sizeof patterns - used, "%s\"%.100s\"", unmatched++ > 0 ? ", " : "", g->item[i].text);
+    }
+    if (unmatched > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter group: the pattern%s %s match%s no parameter of the model; its %d names are like "
+                         "\"%s\" and \"%s\"",
+                         unmatched > 1 ? "s" : "", patterns, unmatched > 1 ? "" : "es", count,
+                         mega_params_get(whole, 0)->name, mega_params_get(whole, count / 2)->name);
     for (int i = 0; i < count; i++)
         if (mega_param_is_trained(mega_params_get(whole, i))) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "parameter groups: all parameters are frozen; leave some to train");

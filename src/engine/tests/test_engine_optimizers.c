@@ -234,6 +234,29 @@ static void parameter_groups(void **state)
     assert_non_null(strstr(mega_error_message(), "it has no settings"));
 }
 
+/* States of other parameters or of an optimizer with other settings: the message names the cause and a way on. */
+static void other_states_are_named(void **state)
+{
+    static const char *const of[][2] = {
+        {"--parameter-group *.up.*:frozen", ""}, {"", "--parameter-group *.up.*:frozen"}, {"--adam-amsgrad", ""}};
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(of); i++) {
+        const char *folder = mega_kit_temp_folder();
+        bool found;
+        mega_engine *e = open_engine(NULL, of[i][0]);
+        steps(e, 1);
+        need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+        mega_engine_destroy(e);
+        e = open_engine(NULL, of[i][1]);
+        assert_int_equal(mega_engine_load_checkpoint(e, folder, NULL, NULL, &found, NULL), MEGA_ERR_FORMAT);
+        if (strstr(mega_error_message(), "other parameters are trained (--parameter-group), or the optimizer has other "
+                                         "settings (--optimizer, --adam-amsgrad)") == NULL ||
+            strstr(mega_error_message(), "--no-load-optim") == NULL)
+            fail_msg("%s", mega_error_message());
+        mega_engine_destroy(e);
+    }
+}
+
 /* A JSON and the options that mean the same give the same bits; the values differ from all defaults. */
 static void json_and_options_agree(void **state)
 {
@@ -299,9 +322,9 @@ static void options_of_other_optimizers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(resumed_runs_have_the_same_bits),
-                                       cmocka_unit_test(schedule_free_weights), cmocka_unit_test(parameter_groups),
-                                       cmocka_unit_test(json_and_options_agree),
-                                       cmocka_unit_test(options_of_other_optimizers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resumed_runs_have_the_same_bits), cmocka_unit_test(schedule_free_weights),
+        cmocka_unit_test(other_states_are_named),          cmocka_unit_test(parameter_groups),
+        cmocka_unit_test(json_and_options_agree),          cmocka_unit_test(options_of_other_optimizers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,31 @@ static void other_schedules_are_refused(void **state)
     assert_non_null(strstr(mega_error_message(), "(--deepspeed-schedule): none here, WarmupDecayLR in the checkpoint"));
 }
 
+/* A training can be continued for longer, unless its rate falls towards the end. */
+static void longer_trainings(void **state)
+{
+    static const struct {
+        const char *schedule;
+        bool may_be_longer;
+    } of[] = {{"--deepspeed-schedule WarmupLR --warmup-max-lr 0.1", true},
+              {"--lr 0.1 --lr-decay-style constant", true},
+              {"--lr 0.1", false},
+              {"--deepspeed-schedule WarmupDecayLR --warmup-max-lr 0.1", false}};
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(of); i++) {
+        char line[160];
+        const char *folder = mega_kit_temp_folder();
+        snprintf(line, sizeof line, "%s --train-iters 2", of[i].schedule);
+        mega_engine *e = open_engine(NULL, line);
+        step(e), step(e);
+        need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+        mega_engine_destroy(e);
+        snprintf(line, sizeof line, "%s --train-iters 4", of[i].schedule);
+        if ((load_as(folder, line, false) == MEGA_OK) != of[i].may_be_longer)
+            fail_msg("%s: %s", of[i].schedule, mega_error_message());
+    }
+}
+
 /* "auto" follows Megatron's options, as the values of transformers' Trainer fill a JSON; DeepSpeed's defaults do not. */
 static void automatic_parameters(void **state)
 {
@@ -237,6 +262,7 @@ int main(void)
         cmocka_unit_test(steps_have_the_rates_of_the_schedule),
         cmocka_unit_test(one_cycle_changes_adams_betas),
         cmocka_unit_test(a_resumed_cycle_has_the_same_bits),
+        cmocka_unit_test(longer_trainings),
         cmocka_unit_test(other_schedules_are_refused),
         cmocka_unit_test(automatic_parameters),
         cmocka_unit_test(mistakes),

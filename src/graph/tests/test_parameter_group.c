@@ -97,6 +97,11 @@ static void mistakes(void **state)
         {"*:lr=1,lr_scale=2", "both lr and lr_scale"},
         {"*:frozen,lr=1", "frozen parameters have no learning rate"},
         {"re:(up:lr=1", "its regular expression has a mistake"},
+        {"*:lr=1,lr=2", "it is set twice: lr;"},
+        {"*:lr=1,weight_decay=0,lr=1", "it is set twice: lr;"},
+        {"*:frozen,trained", "frozen or trained is set twice"},
+        {"re:(up:lr=fast,rate=1,lr_scale=0", "found lr=fast, found rate=1, a learning rate of 0"}, /* all at once */
+        {"re:(up:lr=fast", "found lr=fast, its regular expression has a mistake"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -114,18 +119,21 @@ static void mistakes(void **state)
 /* A pattern that matches nothing is a mistake, and so is a model without a parameter to train. */
 static void groups_of_a_model(void **state)
 {
-    static const char *const some[] = {"a*:lr_scale=2", "typo*:frozen"}, *const frozen[] = {"*:frozen"};
-    static const char *const *const texts[] = {some, frozen};
-    static const char *const said[] = {"the pattern \"typo*\" matches no parameter of the model; its 2 names are like",
+    static const char *const some[] = {"a*:lr_scale=2", "typo*:frozen", "no:lr_scale=2"},
+                             *const one[] = {"typo*:frozen"}, *const frozen[] = {"*:frozen"};
+    static const char *const *const texts[] = {some, one, frozen};
+    static const size_t counts[] = {3, 1, 1};
+    static const char *const said[] = {"the patterns \"typo*\", \"no\" match no parameter of the model",
+                                       "the pattern \"typo*\" matches no parameter of the model; its 2 names are like",
                                        "all parameters are frozen"};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         mega_layout *layout;
         mega_params *params;
         mega_param_groups *groups;
         int index;
         const mega_param a = record("a.weight"), b = record("b.weight");
-        need(mega_param_groups_create(texts[i], i == 0 ? 2 : 1, 1, &groups));
+        need(mega_param_groups_create(texts[i], counts[i], 1, &groups));
         need(mega_layout_create(NULL, NULL, &layout));
         need(mega_params_create(layout, &params));
         mega_params_set_groups(params, groups);
