@@ -51,9 +51,24 @@ static mega_status take_count(const char *name, const char *text, int64_t most, 
 /* Refuses what the command itself says to each training, or what all of them would write to. */
 static mega_status check_word(const char *word)
 {
-    static const char *const own[] = {"--train-iters",      "--train-samples", "--eval-iters", "--log-interval",
-                                      "--metrics-file",     "--split",         "--save",       "--load",
-                                      "--deepspeed-config", "--memory-limit"};
+    static const char *const own[] = {"--train-iters",
+                                      "--train-samples",
+                                      "--eval-iters",
+                                      "--log-interval",
+                                      "--metrics-file",
+                                      "--split",
+                                      "--save",
+                                      "--load",
+                                      "--deepspeed-config",
+                                      "--memory-limit",
+                                      "--tensorboard-dir",
+                                      "--wandb-project",
+                                      "--profile",
+                                      "--profile-trace",
+                                      "--monitor-tensorboard-path",
+                                      "--monitor-csv-path",
+                                      "--monitor-wandb-path",
+                                      "--flops-profiler-output"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         size_t at = 0;
         while (own[i][at] != '\0' && own[i][at] == (word[at] == '_' ? '-' : word[at])) at++;

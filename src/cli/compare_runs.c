@@ -18,10 +18,16 @@ enum { MOST_WORDS = COMPARE_WORDS + 64, DOCUMENTS = 64, DOCUMENT_TOKENS = 1024, 
 
 /* ---- the folder and its data ---- */
 
+/* Returns what follows "--data-path", "--data_path", or "--data-path=" in the same word; NULL: it is not there. */
 static const char *word_after(const comparison *c, const char *name)
 {
-    for (int i = 0; i + 1 < c->words; i++)
-        if (strcmp(c->word[i], name) == 0) return c->word[i + 1];
+    for (int i = 0; i < c->words; i++) {
+        size_t at = 0;
+        while (name[at] != '\0' && name[at] == (c->word[i][at] == '_' ? '-' : c->word[i][at])) at++;
+        if (name[at] != '\0') continue;
+        if (c->word[i][at] == '=') return c->word[i] + at + 1;
+        if (c->word[i][at] == '\0' && i + 1 < c->words) return c->word[i + 1];
+    }
     return NULL;
 }
 
@@ -58,6 +64,7 @@ mega_status compare_open(comparison *c)
         c->folder[0] = '\0';
         return MEGA_FAIL(MEGA_ERR_IO, "%s: no temporary folder can be created: %s; set TMPDIR", parent, strerror(why));
     }
+    snprintf(c->flops, sizeof c->flops, "%s/flops.txt", c->folder);
     if (word_after(c, "--data-path") != NULL || word_after(c, "--train-data-path") != NULL) return MEGA_OK;
     c->vocab_size = word_after(c, "--vocab-size");
     if (c->vocab_size == NULL) c->vocab_size = "50257";
@@ -165,12 +172,18 @@ static void read_plan(const char *description, outcome *out)
     json_decref(run);
 }
 
+/* Adds what trainings and plans have in common. Files that a JSON asks for are written in the temporary folder, so that
+ * those of the user's runs stay as they are. */
 static void add_training(command_line *l, const comparison *c, int file)
 {
+    const char *const own[] = {"--deepspeed", "--deepspeed_config",      c->file[file], "--monitor-tensorboard-path",
+                               c->folder,     "--monitor-csv-path",      c->folder,     "--monitor-wandb-path",
+                               c->folder,     "--flops-profiler-output", c->flops};
     add_words(l, c);
-    add_word(l, "--deepspeed");
-    add_word(l, "--deepspeed_config");
-    add_word(l, c->file[file]);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) add_word(l, own[i]);
+    if (word_after(c, "--data-cache-path") != NULL) return;
+    add_word(l, "--data-cache-path");
+    add_word(l, c->folder);
 }
 
 static mega_status train(const comparison *c, int file, outcome *out)
@@ -188,8 +201,8 @@ static mega_status train(const comparison *c, int file, outcome *out)
     for (size_t i = 0; i < (c->ranks > 1 ? sizeof launch / sizeof *launch : 1); i++) add_word(&l, launch[i]);
     add_word(&l, "pretrain_gpt");
     add_training(&l, c, file);
-    const char *const own_data[] = {"--data-path",  data,          "--tokenizer-type",  "NullTokenizer",
-                                    "--vocab-size", c->vocab_size, "--data-cache-path", c->folder};
+    const char *const own_data[] = {"--data-path",   data,           "--tokenizer-type",
+                                    "NullTokenizer", "--vocab-size", c->vocab_size};
     for (size_t i = 0; c->vocab_size != NULL && i < sizeof own_data / sizeof *own_data; i++) add_word(&l, own_data[i]);
     const char *const length[] = {"--train-iters", steps,     "--eval-iters",   "0",    "--log-interval", "1",
                                   "--split",       "100,0,0", "--metrics-file", metrics};
@@ -206,40 +219,79 @@ static mega_status train(const comparison *c, int file, outcome *out)
 
 /* ---- the largest model ---- */
 
-static void read_parameters(const char *log, outcome *out)
+/* What a plan says. */
+typedef struct planned {
+    int layers;
+    bool is_whole, fits; /* is_whole: it got as far as the table of memory */
+    double total, limit; /* bytes of a rank, with three digits; limit: what it may use */
+    char parameters[32];
+} planned;
+
+static double bytes_of(double number, const char *unit)
 {
-    char line[512];
-    FILE *f = fopen(log, "r");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "parameters %31[0-9,]", out->parameters) == 1) break;
-    if (f != NULL) fclose(f);
+    static const char *const known[] = {"bytes", "kB", "MB", "GB", "TB"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++, number *= 1000)
+        if (strcmp(known[i], unit) == 0) return number;
+    return 0;
 }
 
-/* Plans the model with `layers` layers. *out_fits: no rank needs more memory than --largest-in. */
-static mega_status plan_fits(const comparison *c, int file, int layers, bool *out_fits, outcome *out)
+static void read_plan_text(const char *log, planned *p)
 {
-    char world[16], depth[16], log[128];
+    char line[512], unit[8];
+    double number;
+    FILE *f = fopen(log, "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        (void)sscanf(line, "parameters %31[0-9,]", p->parameters);
+        if (sscanf(line, " total %lf %7s", &number, unit) == 2) p->total = bytes_of(number, unit);
+        else if (sscanf(line, " may use %lf %7s", &number, unit) == 2)
+            p->limit = bytes_of(number, unit);
+    }
+    if (f != NULL) fclose(f);
+    p->is_whole = p->total > 0 && p->limit > 0;
+}
+
+/* Plans the model with out->layers layers. It fits if no rank needs more memory than --largest-in. */
+static mega_status plan_layers(const comparison *c, const char *log, int file, planned *out)
+{
+    char world[16], depth[16];
     int exit_status = 0;
     double held;
     command_line l = {.count = 0};
     snprintf(world, sizeof world, "%d", c->ranks);
-    snprintf(depth, sizeof depth, "%d", layers);
-    snprintf(log, sizeof log, "%s/%d.plan", c->folder, file);
+    snprintf(depth, sizeof depth, "%d", out->layers);
     add_word(&l, c->program);
     add_word(&l, "plan");
     add_training(&l, c, file);
-    const char *const own[] = {"--world-size", world, "--memory-limit", c->memory, "--num-layers", depth};
+    const char *const own[] = {"--no-suggestions", "--world-size", world, "--memory-limit",
+                               c->memory,          "--num-layers", depth};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) add_word(&l, own[i]);
     const char *const vocabulary[] = {"--tokenizer-type", "NullTokenizer", "--vocab-size", c->vocab_size};
     for (size_t i = 0; c->vocab_size != NULL && i < sizeof vocabulary / sizeof *vocabulary; i++)
         add_word(&l, vocabulary[i]);
     MEGA_TRY(run_process(&l, log, &exit_status, &held));
-    *out_fits = exit_status == 0;
-    if (*out_fits) {
-        out->layers = layers;
-        read_parameters(log, out);
-    }
+    read_plan_text(log, out);
+    out->fits = exit_status == 0;
     return MEGA_OK;
+}
+
+/* Numbers of layers between which the largest model is: `low` fits and `high` does not; both in steps. */
+typedef struct bracket {
+    int low, high;
+    planned last[2]; /* the two newest plans with a table of memory; layers 0: none yet */
+} bracket;
+
+/* Memory grows evenly with the layers, so that a line through two plans leads close to the limit. Every third look
+ * halves what is left, for memory that does not. */
+static int next_look(const bracket *b, int step, int looks)
+{
+    const planned *x = &b->last[0], *y = &b->last[1];
+    double next = b->low + (b->high - b->low) / 2;
+    if (b->low <= 1) next = b->low + 1;
+    else if (looks % 3 != 2 && x->layers > 0 && (y->total - x->total) * (y->layers - x->layers) > 0)
+        next = (y->layers + (y->limit - y->total) * (y->layers - x->layers) / (y->total - x->total)) / step;
+    if (next > 16.0 * b->low + 1) next = 16.0 * b->low + 1; /* a line through two small models is not exact */
+    if (next >= b->high) return b->high - 1;
+    return next <= b->low ? b->low + 1 : (int)next;
 }
 
 /* Layers are added in multiples of the pipeline stages, which divide them. */
@@ -248,19 +300,22 @@ static mega_status find_largest(const comparison *c, int file, outcome *out)
     const char *said = word_after(c, "--pipeline-model-parallel-size");
     const long stages = said != NULL ? strtol(said, NULL, 10) : 1;
     const int step = stages > 1 && stages < MOST_LAYERS ? (int)stages : 1;
-    int low = 0, high = 1; /* in steps; low fits */
-    bool fits = true;
-    while (high * step <= MOST_LAYERS) {
-        MEGA_TRY(plan_fits(c, file, high * step, &fits, out));
-        if (!fits) break;
-        low = high;
-        high *= 2;
-    }
-    while (low + 1 < high && !fits) {
-        const int middle = low + (high - low) / 2;
-        bool now;
-        MEGA_TRY(plan_fits(c, file, middle * step, &now, out));
-        *(now ? &low : &high) = middle;
+    char log[128];
+    bracket b = {.low = 0, .high = MOST_LAYERS / step + 1};
+    snprintf(log, sizeof log, "%s/%d.plan", c->folder, file);
+    for (int looks = 0; b.low + 1 < b.high; looks++) {
+        planned p = {.layers = next_look(&b, step, looks) * step};
+        MEGA_TRY(plan_layers(c, log, file, &p));
+        if (p.fits) {
+            out->layers = p.layers;
+            snprintf(out->parameters, sizeof out->parameters, "%s", p.parameters);
+        } else if (!p.is_whole) { /* it is not the memory */
+            find_error(log, 1, out->error, sizeof out->error);
+            return MEGA_OK;
+        }
+        *(p.fits ? &b.low : &b.high) = p.layers / step;
+        b.last[0] = b.last[1];
+        b.last[1] = p;
     }
     return MEGA_OK;
 }

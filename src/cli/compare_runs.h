@@ -18,6 +18,7 @@ typedef struct comparison {
     bool json;
     const char *memory; /* size in which the largest model is to fit; NULL: not asked for */
     char folder[64];    /* temporary; "": none */
+    char flops[80];     /* the report of a flops profiler, in it */
     char program[PATH_MAX];
     const char *vocab_size; /* of the random data; NULL: the caller gives data */
 } comparison;

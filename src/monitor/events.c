@@ -45,7 +45,7 @@ static mega_status open_csv(const mega_monitor_options *o, json_t *config, mega_
 
 static mega_status open_wandb(const mega_monitor_options *o, json_t *config, mega_events *e)
 {
-    const mega_wandb_run run = {.folder = "",
+    const mega_wandb_run run = {.folder = o->monitor_wandb_path,
                                 .project = o->monitor_wandb_project,
                                 .group = o->monitor_wandb_group,
                                 .team = o->monitor_wandb_team,
@@ -58,7 +58,8 @@ static mega_status open_wandb(const mega_monitor_options *o, json_t *config, meg
 
 static void open_sink(mega_events *e, int sink, const char *name, mega_status st)
 {
-    e->report[sink] = (mega_outbox_report){.option = name, .path = e->folder[sink], .what = "values"};
+    e->report[sink] =
+        (mega_outbox_report){.option = name, .path = e->folder[sink], .what = "values", .counted = "samples"};
     if (e->folder[sink] == NULL) e->report[sink].path = "";
     if (st != MEGA_OK) mega_warn("%s: %s; the training continues without it", name, mega_error_message());
     mega_error_clear();

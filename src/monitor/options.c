@@ -16,6 +16,7 @@ static const mega_option_row monitor_rows[] = {
     {ROW("monitor-csv-path", monitor_csv_path, MEGA_OPTION_STRING), .json = "csv_monitor.output_path", .fallback = "", .takes_empty = true, .help = "folder above that of --monitor-csv-job; empty: the working folder"},
     {ROW("monitor-csv-job", monitor_csv_job, MEGA_OPTION_STRING), .json = "csv_monitor.job_name", .fallback = "DeepSpeedJobName", .help = "folder of the CSV files"},
     {ROW("monitor-wandb", monitor_wandb, MEGA_OPTION_FLAG), .json = "wandb.enabled", .help = "an offline run of Weights & Biases in the folder wandb, with DeepSpeed's tags; wandb sync uploads it"},
+    {ROW("monitor-wandb-path", monitor_wandb_path, MEGA_OPTION_STRING), .fallback = "", .takes_empty = true, .help = "folder above the folder wandb; empty: the working folder"},
     {ROW("monitor-wandb-project", monitor_wandb_project, MEGA_OPTION_STRING), .json = "wandb.project", .fallback = "deepspeed", .help = "its project"},
     {ROW("monitor-wandb-group", monitor_wandb_group, MEGA_OPTION_STRING), .json = "wandb.group", .help = "its group"},
     {ROW("monitor-wandb-team", monitor_wandb_team, MEGA_OPTION_STRING), .json = "wandb.team", .help = "its team (entity)"},

@@ -133,9 +133,8 @@ mega_status train_check_memory(const trainer *t, bool is_shown)
     train_bytes(need, sizeof need, (double)total);
     train_bytes(have, sizeof have, (double)limit);
     if (is_shown)
-        return MEGA_FAIL(MEGA_ERR_MEMORY,
-                         "this run needs %s of memory and may use %s (%s); the plan lists what would make it fit", need,
-                         have, name);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "this run needs %s of memory and may use %s (%s)%s", need, have, name,
+                         t->cfg->no_suggestions ? "" : "; the plan lists what would make it fit");
     train_memory_table(t, &table);
     train_suggest(t, limit, &remedy);
     const mega_status st =

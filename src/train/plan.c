@@ -38,6 +38,10 @@ static mega_status plan_parameters(const trainer *t, mega_buffer *out)
     mega_buffer_printf(out, "  %d tensors decay (%s elements), %d do not (%s elements)\n", groups.decayed,
                        train_grouped(a, sizeof a, groups.decayed_elements), groups.not_decayed,
                        train_grouped(b, sizeof b, groups.not_decayed_elements));
+    if (train_frozen_count(t) > 0)
+        mega_buffer_printf(out,
+                           "  %s elements are frozen: no moments, no update; their gradients have a place in memory\n",
+                           train_grouped(a, sizeof a, train_frozen_count(t)));
     return MEGA_OK;
 }
 
@@ -62,7 +66,7 @@ static void plan_memory(const trainer *t, mega_buffer *out)
     }
     mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
                        fits ? "it fits" : "IT DOES NOT FIT");
-    if (fits) return;
+    if (fits || t->cfg->no_suggestions) return;
     mega_buffer_puts(out, "\n");
     train_suggest(t, limit, out);
 }
@@ -187,21 +191,37 @@ static mega_status leave_world(trainer *t)
     return train_build_engine(t);
 }
 
+/* The shown rank fits; ranks of another stage may not. */
+static mega_status check_stages(const trainer *t, const train_stage_bytes *most)
+{
+    const char *name;
+    const size_t limit = train_memory_limit(t, &name);
+    char need[32], have[32];
+    if (most->bytes <= limit) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY,
+                     "a rank of pipeline stage %d needs %s of memory and may use %s (%s); plan with --rank %d shows it",
+                     most->stage, train_bytes(need, sizeof need, (double)most->bytes),
+                     train_bytes(have, sizeof have, (double)limit), name, most->rank);
+}
+
 static mega_status plan(trainer *t, mega_buffer *out)
 {
+    train_stage_bytes most = {0};
     MEGA_TRY(train_check(t));
     if (!train_is_first(t)) return MEGA_OK;
     MEGA_TRY(leave_world(t));
     plan_head(t, out);
     train_plan_layout(t, out);
     MEGA_TRY(plan_parameters(t, out));
-    MEGA_TRY(train_plan_ranks(t, out));
+    MEGA_TRY(train_plan_ranks(t, out, &most));
     plan_memory(t, out);
     plan_cost(t, out);
     if (t->cfg->print_program) MEGA_TRY(plan_programs(t, out));
     MEGA_TRY(train_plan_schedule(t, out));
     MEGA_TRY(mega_buffer_check(out, "the plan"));
-    return t->is_plan && !is_elsewhere(t) ? train_check_memory(t, true) : MEGA_OK;
+    if (!t->is_plan || is_elsewhere(t)) return MEGA_OK;
+    MEGA_TRY(train_check_memory(t, true));
+    return check_stages(t, &most);
 }
 
 static void no_line(void *user, const char *line)

@@ -66,7 +66,7 @@ static mega_status plan_counts(const trainer *t, mega_buffer *out)
 }
 
 /* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. */
-static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
+static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_stage_bytes *most)
 {
     const mega_layout *l = mega_engine_layout(t->engine);
     mega_engine_options o;
@@ -77,8 +77,9 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
     MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));
     mega_engine_memory_get(engine, &m);
-    const size_t column[] = {
-        m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, m.total + train_held_beside(t)};
+    const size_t total = m.total + train_held_beside(t);
+    const size_t column[] = {m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, total};
+    if (total > most->bytes) *most = (train_stage_bytes){p, o.layout.planned_rank, total};
     mega_buffer_printf(out, "  %-5d", p);
     for (size_t i = 0; i < sizeof column / sizeof *column; i++) {
         char text[32];
@@ -89,7 +90,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out)
     return MEGA_OK;
 }
 
-mega_status train_plan_ranks(const trainer *t, mega_buffer *out)
+mega_status train_plan_ranks(const trainer *t, mega_buffer *out, train_stage_bytes *out_most)
 {
     static const char *const column[] = {"weights", "masters", "gradients", "optimizer", "saved", "scratch", "total"};
     const mega_layout *l = mega_engine_layout(t->engine);
@@ -99,7 +100,7 @@ mega_status train_plan_ranks(const trainer *t, mega_buffer *out)
     mega_buffer_puts(out, "\nmemory of a rank of each pipeline stage\n  stage");
     for (size_t i = 0; i < sizeof column / sizeof *column; i++) mega_buffer_printf(out, "%12s", column[i]);
     mega_buffer_puts(out, "\n");
-    for (int p = 0; p < l->pp.size; p++) MEGA_TRY(plan_stage(t, p, out));
+    for (int p = 0; p < l->pp.size; p++) MEGA_TRY(plan_stage(t, p, out, out_most));
     train_plan_balance(t, out);
     return MEGA_OK;
 }

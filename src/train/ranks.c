@@ -37,6 +37,26 @@ mega_status train_stop_check(trainer *t, const char *what)
     return train_agree(t, MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what));
 }
 
+int64_t train_frozen_count(const trainer *t)
+{
+    const mega_params *whole = mega_engine_whole(t->engine);
+    int64_t frozen = 0;
+    for (int i = 0; i < mega_params_count(whole); i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        if (p->is_frozen) frozen += p->true_shape[0] * (p->num_dims > 1 ? p->true_shape[1] : 1);
+    }
+    return frozen;
+}
+
+static void say_frozen(const trainer *t)
+{
+    char a[32], b[32];
+    const int64_t frozen = train_frozen_count(t), all = mega_params_logical_count(mega_engine_whole(t->engine));
+    if (frozen > 0)
+        train_line(t, " > trained parameters: %s of %s; the others are frozen",
+                   train_grouped(a, sizeof a, all - frozen), train_grouped(b, sizeof b, all));
+}
+
 /* Prints Megatron's line for each rank that has different parameters. */
 mega_status train_say_parameters(const trainer *t)
 {
@@ -50,6 +70,7 @@ mega_status train_say_parameters(const trainer *t)
     for (int i = 0; i < tp->size * pp->size && st == MEGA_OK; i++)
         train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld", i % tp->size,
                    i / tp->size, (long long)all[i]);
+    if (st == MEGA_OK) say_frozen(t);
     mega_free(all);
     return st;
 }

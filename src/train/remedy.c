@@ -249,24 +249,33 @@ static void drop_long_ways(search *s)
     if (few > 0) s->num_found = kept;
 }
 
+static void try_all(search *s, const mega_engine_memory *m)
+{
+    const mega_backend_options *b = &s->t->cfg->engine.backend;
+    list_batches(s);
+    for (int anew = b->no_pack_weights; anew < 1 + (m->packed > 0 || b->no_pack_weights); anew++)
+        for (int bf16 = 0; bf16 < (b->params_dtype == MEGA_F32 ? 2 : 1); bf16++) try_ways(s, bf16 == 1, anew == 1);
+    drop_long_ways(s);
+}
+
+/* If what no change makes smaller is too much, no variant is planned: for a large model that takes long. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
 {
     search s = {.t = t, .limit = limit};
     char text[32];
-    list_batches(&s);
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    for (int anew = t->cfg->engine.backend.no_pack_weights;
-         anew < 1 + (m.packed > 0 || t->cfg->engine.backend.no_pack_weights); anew++)
-        for (int bf16 = 0; bf16 < (t->cfg->engine.backend.params_dtype == MEGA_F32 ? 2 : 1); bf16++)
-            try_ways(&s, bf16 == 1, anew == 1);
-    drop_long_ways(&s);
+    const size_t states = m.weights + m.masters + m.gradients + m.moments, fixed = states + train_held_beside(t);
+    if (fixed <= limit) try_all(&s, &m);
     if (s.num_found > 0) {
         remedy_show(&s, out);
         return;
     }
     mega_buffer_puts(out, "no micro-batch, recomputation or precision makes it fit");
     if (s.least > 0) mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
+    else if (fixed > limit && states > fixed / 2)
+        mega_buffer_printf(out, " (weights, gradients and the optimizer alone take %s)",
+                           train_bytes(text, sizeof text, (double)states));
     const size_t order = train_holds_get(t).order;
     if (order > train_memory_total(t) / 2)
         mega_buffer_printf(out,

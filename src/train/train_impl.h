@@ -122,6 +122,7 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
  * leaves nothing to save. */
 mega_status train_stop_check(trainer *t, const char *what);
 mega_status train_say_parameters(const trainer *t);
+int64_t train_frozen_count(const trainer *t); /* parameters of the whole model that are not trained */
 
 /* compare_ranks.c. Collective: the world. Compare the ranks; on failure every rank has the message that names
  * the difference. */
@@ -257,7 +258,12 @@ size_t train_memory_total(const trainer *t);
 /* plan_ranks.c: what a plan prints about multiple ranks; nothing if there is only one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* parameters of the whole model */
 void train_plan_layout(const trainer *t, mega_buffer *out);
-mega_status train_plan_ranks(const trainer *t, mega_buffer *out);
+/* The pipeline stage whose ranks need most memory. */
+typedef struct train_stage_bytes {
+    int stage, rank; /* rank: its first */
+    size_t bytes;
+} train_stage_bytes;
+mega_status train_plan_ranks(const trainer *t, mega_buffer *out, train_stage_bytes *out_most);
 /* plan_balance.c: prints how balanced the pipeline stages are, and a better split. */
 void train_plan_balance(const trainer *t, mega_buffer *out);
 
@@ -291,6 +297,8 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
 bool train_has_epochs(const trainer *t);
 /* Collective: the world. Reads the texts, and sets the number of iterations. Does nothing where mistakes prevent it. */
 mega_status train_read_texts(trainer *t);
+/* Refuses a checkpoint whose steps had another number of samples. */
+mega_status train_epochs_check_batch(const trainer *t);
 void train_epochs_begin(const trainer *t);
 mega_status train_epochs_after(trainer *t); /* called after each iteration: the end of an epoch */
 mega_status train_epochs_end(trainer *t);   /* writes the final model and all_results.json */

@@ -40,7 +40,16 @@ done
 grep -q 'no file; give the DeepSpeed JSONs first' why || note "without a file: $(cat why)"
 "$MEGALITH" compare_configurations plain.json --ranks 0 2>why && note "0 ranks are accepted"
 grep -q -- '--ranks: found 0, expected a whole number from 1' why || note "0 ranks: $(cat why)"
-for words in "--largest-in 0" "--largest-in x" "--save here" "--train_iters=3" "--deepspeed_config plain.json"; do
+# Monitors of a JSON write nothing where the user's own runs write; another spelling of --data-path counts as well.
+mkdir -p here && cd here || exit 1
+echo "{$batch, \"tensorboard\": {\"enabled\": true}, \"csv_monitor\": {\"enabled\": true, \"output_path\": \"csv\"}, \"wandb\": {\"enabled\": true},
+    \"flops_profiler\": {\"enabled\": true, \"profile_step\": 1, \"output_file\": \"flops.txt\"}}" >monitors.json
+"$MEGALITH" compare_configurations monitors.json --steps 1 "${model[@]}" >out 2>&1 || note "with monitors: $(cat out)"
+[ "$(ls)" = "$(printf 'monitors.json\nout')" ] || note "written beside the JSON: $(ls)"
+"$MEGALITH" compare_configurations monitors.json --steps 1 "${model[@]}" --data_path=none >out 2>&1 && note "--data_path=none: random data instead"
+grep -q 'none.bin' out || note "--data_path=none: $(cat out)"
+cd ..
+for words in "--largest-in 0" "--largest-in x" "--save here" "--train_iters=3" "--deepspeed_config plain.json" "--tensorboard-dir x" "--monitor-csv-path=x"; do
     # shellcheck disable=SC2086  # an option and its value
     "$MEGALITH" compare_configurations plain.json $words 2>why && note "$words is accepted"
     grep -qE -- '--largest-in: found (0|x), expected a size|compare_configurations itself sets it' why || note "$words: $(cat why)"

@@ -42,4 +42,18 @@ grep -q 'does not divide the world of 8 ranks; sizes that do: ' out || fail "$(c
 # shellcheck disable=SC2086
 "$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G >out 2>&1 && fail "it fits in 100 GB"
 grep -q 'IT DOES NOT FIT' out || fail "$(cat out)"
+grep -q 'it would fit with\|makes it fit' out || fail "no suggestion: $(cat out)"
+# shellcheck disable=SC2086
+"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G --no-suggestions >out 2>&1 && fail "it fits in 100 GB"
+grep -q 'IT DOES NOT FIT' out && ! grep -q 'fit with\|makes it fit\|would make it fit' out || fail "suggestions: $(cat out)"
+# The rank that is shown fits, and those of a stage with more layers do not.
+stages="--num-layers 6 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --world-size 2 --pipeline-model-parallel-size 2
+    --tokenizer-type NullTokenizer --vocab-size 500 --decoder-first-pipeline-num-layers 1"
+# shellcheck disable=SC2086
+"$MEGALITH" plan $stages >out 2>&1 || fail "$(cat out)"
+totals() { awk '/^  stage / {rows = 1; next} rows && /^  [01] / {print $(NF - 1)}' out | tr '\n' ' '; }
+between=$(totals | awk '{printf "%.0f", ($1 + $2) / 2 * 1000}')
+# shellcheck disable=SC2086
+"$MEGALITH" plan $stages --rank "$(totals | awk '{print $1 < $2 ? 0 : 1}')" --memory-limit "${between}K" >out 2>&1 && fail "a stage that does not fit: $(totals) MB in ${between}K"
+grep -q 'a rank of pipeline stage [01] needs .* of memory and may use' out || fail "$(cat out)"
 exit 0

@@ -115,6 +115,19 @@ static void no_monitor(void **state)
     mega_events_close(NULL);
 }
 
+/* Events are counted in samples, files of a training in iterations. */
+static void what_is_lost(void **state)
+{
+    (void)state;
+    mega_outbox_report events = {.option = "\"wandb\"", .path = "x", .what = "values", .counted = "samples"},
+                       rows = {.option = "--metrics-file", .path = "y", .what = "rows"};
+    enter();
+    mega_outbox_hear(&events, MEGA_OK, (mega_missing){2, 8, 16});
+    mega_outbox_hear_end(&rows, MEGA_OK, (mega_missing){2, 1, 2});
+    assert_has(notes, "values of samples 8 to 16 are lost");
+    assert_has(notes, "rows of iterations 1 to 2 are missing");
+}
+
 /* A folder that cannot be made is a warning, and the other monitors go on. */
 static void a_monitor_that_fails(void **state)
 {
@@ -307,9 +320,13 @@ static void records_of_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csv_files),        cmocka_unit_test(csv_keeps_other_files),
-        cmocka_unit_test(no_monitor),       cmocka_unit_test(a_monitor_that_fails),
-        cmocka_unit_test(frames_of_a_log),  cmocka_unit_test(a_log_that_was_removed),
+        cmocka_unit_test(csv_files),
+        cmocka_unit_test(csv_keeps_other_files),
+        cmocka_unit_test(no_monitor),
+        cmocka_unit_test(a_monitor_that_fails),
+        cmocka_unit_test(what_is_lost),
+        cmocka_unit_test(frames_of_a_log),
+        cmocka_unit_test(a_log_that_was_removed),
         cmocka_unit_test(records_of_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@ typedef struct mega_monitor_options {
     bool monitor_csv;
     const char *monitor_csv_path, *monitor_csv_job; /* the files are in path/job */
     bool monitor_wandb;
+    const char *monitor_wandb_path;                                               /* the run is in path/wandb */
     const char *monitor_wandb_project, *monitor_wandb_group, *monitor_wandb_team; /* group, team: NULL: none */
     int64_t steps_per_print;                                                      /* 0: no such lines */
     bool wall_clock_breakdown, memory_breakdown, dump_state;

@@ -14,8 +14,9 @@ extern "C" {
 
 /* Pieces that are missing in the file. */
 typedef struct mega_missing {
-    int64_t pieces;      /* 0: none */
-    int64_t first, last; /* the first and last iteration they belong to; some in between may be in the file */
+    int64_t pieces; /* 0: none */
+    int64_t first,
+        last; /* the first and last iteration (or sample) they belong to; some in between may be in the file */
 } mega_missing;
 
 typedef struct mega_outbox mega_outbox;
@@ -38,6 +39,7 @@ mega_status mega_outbox_close(mega_outbox *o);
  * warning. */
 typedef struct mega_outbox_report {
     const char *option, *path, *what; /* "--metrics-file", its value, "rows" */
+    const char *counted;              /* what mega_missing counts: "samples"; NULL: iterations */
     bool is_failing;
     int64_t lost; /* number of records reported as lost */
 } mega_outbox_report;

@@ -94,6 +94,7 @@ typedef struct mega_train_options {
     /* options about this machine, and about plans */
     int64_t memory_limit; /* bytes; 0: the limit of the machine */
     bool dry_run, print_program, print_schedule;
+    bool no_suggestions;      /* a plan that does not fit lists no changes */
     bool overwrite;           /* allow overwriting outputs that other programs wrote */
     const char *schedule_svg; /* NULL: not drawn */
     /* for plan: the number of ranks to plan for, which need not be started (0: the ranks that run now), and the rank
