@@ -133,6 +133,21 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     return true;
 }
 
+bool mega_cli_is_in_order(const char *command, int ranks, int argc, char **argv, int *exit_status)
+{
+    mega_command_options cfg;
+    const mega_log_level most = sink.most;
+    mega_status st = mega_command_options_init(&cfg);
+    cfg.train.engine.world_size = cfg.train.engine.local_world_size = ranks;
+    sink.most = MEGA_LOG_ERROR; /* the ranks will say the rest */
+    if (st == MEGA_OK) st = mega_options_read(cfg.train.engine.options, command, argc, argv);
+    if (st == MEGA_OK) st = mega_options_report(cfg.train.engine.options);
+    sink.most = most;
+    if (st != MEGA_OK) return mega_cli_give_up(&cfg, command, st, exit_status);
+    mega_command_options_fini(&cfg);
+    return true;
+}
+
 mega_status mega_cli_team(const mega_command_options *cfg, mega_team **out)
 {
     return mega_team_create(mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)

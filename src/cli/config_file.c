@@ -2,10 +2,12 @@
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
+#include "megalith/launch.h"
 #include "megalith/log.h"
 #include "megalith/yaml.h"
 #include "options_impl.h"
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 static void add_mistake(void *o, const char *text)
@@ -42,6 +44,10 @@ static void note_type(mega_options *o, mega_command_options *cfg, const json_t *
             "%s: the key distributed_type is missing; expected NO, MULTI_CPU, MULTI_GPU, DEEPSPEED, FSDP "
             "or MEGATRON_LM",
             file);
+    const char *type = json_string_value(json_object_get(tree, "distributed_type"));
+    cfg->train.engine.yaml_scaler = type != NULL && strcmp(type, "MEGATRON_LM") == 0 ? MEGA_YAML_MEGATRON
+                                    : type != NULL && strcmp(type, "DEEPSPEED") == 0 ? MEGA_YAML_DEEPSPEED
+                                                                                     : MEGA_YAML_TORCH;
     cfg->yaml_zero_stage = mega_accelerate_zero_stage(tree, &wrong);
     if (wrong != NULL)
         mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
@@ -50,10 +56,43 @@ static void note_type(mega_options *o, mega_command_options *cfg, const json_t *
                              file, wrong);
 }
 
-/* The number of ranks is what the launcher has started; plan alone takes it from the file. */
-static void note_ranks(mega_options *o, mega_command_options *cfg, const json_t *tree, const char *file)
+/* Returns the line of a key at the top; the text of a YAML has been converted to JSON with the same lines. */
+static int line_of(const char *text, const char *key)
 {
-    const json_int_t ranks = json_integer_value(json_object_get(tree, "num_processes"));
+    char quoted[64];
+    int line = 1;
+    snprintf(quoted, sizeof quoted, "\"%s\"", key);
+    const char *at = strstr(text, quoted);
+    for (const char *c = text; at != NULL && c < at; c++) line += *c == '\n';
+    return line;
+}
+
+/* Checks num_processes, which is -1 where the launcher is to say it. */
+static bool check_ranks(mega_options *o, const mega_command_options *cfg, const json_t *value, const char *file,
+                        int line)
+{
+    const json_int_t ranks = json_integer_value(value);
+    const bool is_said = mega_launch_was_used() || cfg->train.engine.world_size > 1 ||
+                         (mega_options_command_bit(o) == FOR_PLAN && mega_options_was_set(o, "planned_world_size"));
+    if (!json_is_integer(value)) return false; /* null, or another mistake, which config/ reports */
+    if (ranks > 0 && ranks <= MEGA_LAUNCH_MOST_RANKS) return true;
+    if (ranks == -1 && is_said) return false;
+    mega_options_problem(o, MEGA_ERR_USAGE, "\"num_processes\" (%s, line %d): found %lld, expected 1 to %d%s", file,
+                         line, (long long)ranks, MEGA_LAUNCH_MOST_RANKS,
+                         ranks != -1 ? ""
+                         : mega_options_command_bit(o) == FOR_PLAN
+                             ? "; -1 leaves the number of ranks open: give --world-size N"
+                             : "; -1 leaves the number of ranks open: megalith launch --num_processes N says it");
+    return false;
+}
+
+/* The number of ranks is what the launcher has started; plan alone takes it from the file. */
+static void note_ranks(mega_options *o, mega_command_options *cfg, const json_t *tree, const char *file,
+                       const char *text)
+{
+    const json_t *value = json_object_get(tree, "num_processes");
+    const json_int_t ranks =
+        check_ranks(o, cfg, value, file, line_of(text, "num_processes")) ? json_integer_value(value) : 0;
     cfg->yaml_ranks = ranks;
     if (mega_options_command_bit(o) == FOR_PLAN || ranks <= 0 || ranks == cfg->train.engine.world_size) return;
     mega_warn("no effect here: \"num_processes\" %lld (%s): this run was started with %lld rank%s", (long long)ranks,
@@ -71,7 +110,7 @@ const char *cli_read_yaml(mega_options *o, const char **out_name)
     json_t *tree = text[0] != '\0' ? mega_json_load(text, strlen(text), 0, &error) : NULL;
     if (json_is_object(tree)) { /* otherwise config/ says what is wrong */
         note_type(o, cfg, tree, cfg->config_file);
-        note_ranks(o, cfg, tree, cfg->config_file);
+        note_ranks(o, cfg, tree, cfg->config_file, text);
     }
     json_decref(tree);
     return text;

@@ -227,8 +227,12 @@ static int show_example(const cli_row *row)
     return 2;
 }
 
-/* A command of several ranks that is started alone, with a configuration that asks for several: starts them. Returns
- * false if there is nothing to start. */
+/* More ranks on one machine are more likely a mistake: launch starts them, on several hosts if it is told to. */
+enum { MOST_OWN_RANKS = 1024 };
+
+/* A command of several ranks that is started alone, with a configuration that asks for several: starts them. Its
+ * options and the whole file are read first, so that a mistake is told before any rank runs. Returns false if there is
+ * nothing to start. */
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
@@ -236,7 +240,17 @@ static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_st
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;
     const int64_t ranks = mega_launch_config_ranks(file);
-    char **words = ranks > 1 ? mega_calloc((size_t)argc + 4, sizeof *words) : NULL;
+    if (ranks <= 1) return false;
+    if (ranks > MOST_OWN_RANKS) {
+        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE,
+                                         "\"num_processes\" %lld (%s): a command itself starts at most %d ranks; "
+                                         "megalith launch --config_file %s %s … starts more",
+                                         (long long)ranks, file, MOST_OWN_RANKS, file, row->name);
+        *exit_status = mega_cli_fail(row->name, st);
+        return true;
+    }
+    if (!mega_cli_is_in_order(row->name, (int)ranks, argc, argv, exit_status)) return true;
+    char **words = mega_calloc((size_t)argc + 4, sizeof *words);
     if (words == NULL) return false;
     char launch[] = "launch", option[] = "--config_file";
     words[0] = launch;

@@ -8,40 +8,46 @@
 
 static const mega_command commands[] = {
     {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt", "trains a GPT",
-     NULL, "train|train_gpt|train_gpt2"},
+     NULL, "train|train_gpt|train_gpt2",
+     "pretrain_gpt|pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt"},
     {"run_clm", FOR_CLM, "run_clm_no_trainer|megatron_lm_gpt_pretraining",
-     "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL},
-    {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL},
+     "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL,
+     "run_clm|run_clm_no_trainer|megatron_lm_gpt_pretraining"},
+    {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL, NULL},
     {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
-     "text from a trained GPT", NULL, "sample|run_generation|generate"},
-    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks", "evaluates a trained GPT on a text file", NULL, NULL},
-    {"preprocess_data", FOR_PREPROCESS, "preprocess", "text files to an indexed data set", NULL,
-     "prepare|prepare_data"},
-    {"train_tokenizer", FOR_TRAIN_TOKENIZER, "", "makes a vocabulary from text files", NULL, NULL},
-    {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]", NULL},
-    {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL},
-    {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL},
-    {"report", FOR_REPORT, "", "one HTML page about one training or several", "RUN…", NULL},
+     "text from a trained GPT", NULL, "sample|run_generation|generate",
+     "generate_samples_gpt|generate_samples_gpt2|generate_samples"},
+    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks", "evaluates a trained GPT on a text file", NULL, NULL,
+     "tasks/main"},
+    {"preprocess_data", FOR_PREPROCESS, "preprocess", "text files to an indexed data set", NULL, "prepare|prepare_data",
+     "preprocess_data"},
+    {"train_tokenizer", FOR_TRAIN_TOKENIZER, "", "makes a vocabulary from text files", NULL, NULL, NULL},
+    {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]", NULL, NULL},
+    {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL, NULL},
+    {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL, NULL},
+    {"report", FOR_REPORT, "", "one HTML page about one training or several", "RUN…", NULL, NULL},
     {"compare_configurations", 0, "bench_configurations",
-     "speed and memory of one model with each of several DeepSpeed JSONs", NULL, NULL},
-    {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL},
-    {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL},
-    {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL},
+     "speed and memory of one model with each of several DeepSpeed JSONs", NULL, NULL, NULL},
+    {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL, NULL},
+    {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL, NULL},
+    {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL, NULL},
     /* commands without options */
-    {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL},
-    {"version", 0, "", "the version", NULL, NULL},
-    {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL},
-    {"merge_mp_partitions", 0, "", "joins the parts of a checkpoint", NULL, NULL},
+    {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL, NULL},
+    {"version", 0, "", "the version", NULL, NULL, NULL},
+    {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL, "merge_datasets"},
+    {"merge_mp_partitions", 0, "", "joins the parts of a checkpoint", NULL, NULL, "merge_mp_partitions"},
     {"checkpoint", 0, "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util|convert",
-     "reshapes and converts checkpoints", NULL, NULL},
+     "reshapes and converts checkpoints", NULL, NULL,
+     "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util"},
     {"launch", 0,
      "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
      "accelerate.commands.launch|deepspeed.launcher.runner",
-     "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL},
-    {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL},
-    {"pretrain_t5", 0, "", "trains a T5", NULL, NULL},
+     "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL, NULL},
+    {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
+    {"pretrain_t5", 0, "", "trains a T5", NULL, NULL, "pretrain_t5"},
     {"run_text_generation_server", 0, "run_text_generation_server_345M|text_generation_server",
-     "answers prompts over HTTP", NULL, NULL},
+     "answers prompts over HTTP", NULL, NULL,
+     "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
 };
 
 // clang-format off
@@ -116,7 +122,7 @@ static const mega_option_part parts[] = {
     {&mega_graph_zero_section, FOR_TRAINING, AT(train.engine.graph)},
     {&mega_monitor_section, FOR_TRAINING, AT(train.engine.monitor)},
     {&cli_other_zero_section, FOR_TRAINING, 0},
-    {&cli_other_other_models_section, FOR_TRAINING, 0}, /* the first of the foreign parts */
+    {&cli_other_other_models_section, FOR_TRAINING, 0}, /* from here on: names of other programs */
     {&cli_other_megatron_section, FOR_TRAINING, 0},
     {&cli_other_transformers_section, FOR_TRAINING, 0},
     {&cli_other_nanogpt_section, FOR_TRAINING, 0},
@@ -124,7 +130,6 @@ static const mega_option_part parts[] = {
     {&cli_other_foreign_generation_section, FOR_GENERATE, 0},
 };
 // clang-format on
-enum { FOREIGN = 66 };
 
 static const char *program_elsewhere(mega_options *o, const char *name, size_t length)
 {
@@ -249,7 +254,7 @@ static const mega_option_section *const keys[] = {&cli_json_keys, &mega_engine_j
 const mega_composition mega_commands = {
     .part = parts,
     .parts = MEGA_COUNT(parts),
-    .foreign = FOREIGN,
+    .foreign = &cli_other_other_models_section,
     .command = commands,
     .commands = MEGA_COUNT(commands),
     .key = keys,

@@ -201,7 +201,8 @@ static void rule_greedy(mega_command_options *cfg)
                 {"min_p", cfg->generate.min_p != 0}};
     for (size_t i = 0; cfg->generate.greedy && i < MEGA_COUNT(idle); i++)
         if (idle[i].draws && mega_options_is_given(cfg->train.engine.options, idle[i].dest))
-            mega_warn("%s has no effect beside --greedy", mega_options_origin(cfg->train.engine.options, idle[i].dest));
+            mega_options_warn(cfg->train.engine.options, "%s has no effect beside --greedy",
+                              mega_options_origin(cfg->train.engine.options, idle[i].dest));
 }
 
 static void rule_tasks(mega_command_options *cfg)
@@ -373,6 +374,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, false, .engine = mega_engine_rule_amp},
     {FOR_RUN, false, .engine = mega_engine_rule_json},
     {FOR_RUN, false, .engine = mega_engine_rule_recompute},
+    {FOR_RUN, false, .engine = mega_engine_rule_without},
     {FOR_RUN, false, .train = mega_train_rule_loading},
     {FOR_RUN, false, .train = mega_train_rule_saving},
     {FOR_RUN, false, .command = rule_evaluation_alone},

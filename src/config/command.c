@@ -51,6 +51,18 @@ const char *mega_command_of_script(const mega_composition *of, const char *typed
     return NULL;
 }
 
+bool mega_command_replaces(const mega_composition *of, const char *typed)
+{
+    char plain[80], with_folder[80];
+    reduce(typed, false, plain);
+    reduce(typed, true, with_folder);
+    for (size_t i = 0; i < of->commands; i++)
+        if (mega_option_word_in(of->command[i].replaces, plain, NULL) ||
+            mega_option_word_in(of->command[i].replaces, with_folder, NULL))
+            return true;
+    return false;
+}
+
 uint32_t mega_commands_all(const mega_composition *of)
 {
     uint32_t all = 0;

@@ -38,6 +38,7 @@ void mega_options_destroy(mega_options *o)
 {
     if (o == NULL) return;
     mega_free(o->problem);
+    mega_free(o->warned);
     mega_free(o->given);
     mega_arena_fini(&o->arena);
     mega_free(o);
@@ -138,8 +139,10 @@ const char *mega_options_origin(mega_options *o, const char *dest)
         text = mega_options_text(o, "--%s %s (follows from other options)", row->name, shown);
         break;
     case MEGA_SET_BY_DEEPSPEED:
-        text = mega_options_text(o, "--%s %s (default of DeepSpeed " MEGA_DEEPSPEED_VERSION ", as %s gives none)",
-                                 row->name, shown, o->json_name);
+        text = entry->is_auto
+                   ? mega_options_text(o, "--%s %s (for \"auto\" in %s)", row->name, shown, o->json_name)
+                   : mega_options_text(o, "--%s %s (default of DeepSpeed " MEGA_DEEPSPEED_VERSION ", as %s gives none)",
+                                       row->name, shown, o->json_name);
         break;
     case MEGA_SET_BY_DEFAULT: text = mega_options_text(o, "--%s %s (default)", row->name, shown); break;
     }
@@ -154,9 +157,16 @@ const char *mega_options_spelling(mega_options *o, const char *dest)
     const mega_option_row *row = row_at(o, i);
     const option_entry *entry = &o->entry[i];
     if (entry->typed != NULL) return entry->typed;
+    if (entry->called != NULL) return entry->called;
     if (o->json_name == NULL || o->command != NULL) return mega_options_text(o, "--%s", row->name);
     if (row->json == NULL) return mega_options_text(o, "\"" JSON_OWN ".%s\"", dest);
     return mega_options_text(o, "\"%.*s\"", (int)strcspn(row->json, "|"), row->json);
+}
+
+void mega_options_call(mega_options *o, const char *dest, const char *name)
+{
+    const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));
+    if (i != SIZE_MAX) o->entry[i].called = name;
 }
 
 mega_status mega_options_set(mega_options *o, const char *dest, const char *text, mega_option_source source)
@@ -192,19 +202,22 @@ bool mega_options_set_deepspeed(mega_options *o, const char *dest, const char *t
 
 const char *mega_options_deepspeed_defaults(mega_options *o)
 {
-    const char *all = "";
+    const char *list[2] = {"", ""}; /* defaults; what "auto" stands for */
     for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+        const option_entry *entry = &o->entry[w.index];
         mega_buffer value = {0};
-        if (o->entry[w.index].source != MEGA_SET_BY_DEEPSPEED) continue;
+        if (entry->source != MEGA_SET_BY_DEEPSPEED) continue;
+        const char **all = &list[entry->is_auto];
         if (!mega_value_print(o, w.index, &value)) o->out_of_memory = true;
-        all = mega_options_text(o, "%s%s--%s %s", all, all[0] != '\0' ? ", " : "", w.row->name,
-                                value.data != NULL ? value.data : "");
+        *all = mega_options_text(o, "%s%s--%s %s", *all, (*all)[0] != '\0' ? ", " : "", w.row->name,
+                                 value.data != NULL ? value.data : "");
         mega_buffer_fini(&value);
     }
-    return all[0] != '\0'
-               ? mega_options_text(o, "%s leaves to the defaults of DeepSpeed " MEGA_DEEPSPEED_VERSION ": %s",
-                                   o->json_name, all)
-               : NULL;
+    const bool has_defaults = list[0][0] != '\0', has_auto = list[1][0] != '\0';
+    if (!has_defaults && !has_auto) return NULL;
+    return mega_options_text(o, "%s%s%s%s%s%s", o->json_name,
+                             has_defaults ? " leaves to the defaults of DeepSpeed " MEGA_DEEPSPEED_VERSION ": " : "",
+                             list[0], has_defaults && has_auto ? ";" : "", has_auto ? " \"auto\" is " : "", list[1]);
 }
 
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source)

@@ -54,8 +54,9 @@ typedef struct option_entry {
     int position; /* index in argv, or line of the JSON */
     /* its name as given: "--checkpoint-activations"; a name from a JSON includes its quotation marks */
     const char *typed;
-    const char *text; /* the last value given; values of a list are joined by spaces; NULL for flags */
-    bool is_auto;     /* the JSON says "auto": the option is not given, and follows from others */
+    const char *text;   /* the last value given; values of a list are joined by spaces; NULL for flags */
+    bool is_auto;       /* the JSON says "auto": the option is not given, and follows from others */
+    const char *called; /* what messages call it unless it was typed; NULL: --NAME */
 } option_entry;
 
 typedef struct option_problem {
@@ -77,6 +78,9 @@ struct mega_options {
     option_problem *problem;
     size_t problems;
     int64_t problem_capacity;
+    const char **warned; /* warnings of rules, each of which is given once */
+    size_t warnings;
+    int64_t warned_capacity;
     mega_status problem_status; /* MEGA_ERR_USAGE, unless every problem has another status */
     unsigned faulty;            /* bit set of topics */
     bool out_of_memory;
@@ -121,6 +125,12 @@ bool mega_value_print_double(double x, mega_buffer *out);
 
 /* json_read.c: sets options from the text of a JSON, or of a YAML that has been converted; `name`: of its file. */
 void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size);
+/* json_tree.c: returns the tree, whose members are in the order of *text; NULL with an error. If a member stands twice, that is
+ * a mistake, and *text becomes *out_copy, in which each stands once. */
+struct json_t;
+struct json_error_t;
+struct json_t *options_load_tree(mega_options *o, const char *name, const char **text, size_t *size, char **out_copy,
+                                 struct json_error_t *error);
 /* json_text.c: sets options from a JSON (a text, or a file name), except those that argv has set. */
 void options_read_json(mega_options *o, const char *json);
 /* The same for a YAML that has been converted to JSON. */

@@ -116,7 +116,8 @@ static const char introduction[] =
     "DeepSpeed " MEGA_DEEPSPEED_VERSION
     ": weight decay 0 (0.01 for AdamW with `torch_adam`), lr 0.001 (Adagrad: 0.01), "
     "momentum of SGD 0, `reduce_bucket_size` 5e8, `overlap_comm` with stage 3 alone; with fp16, a first loss scale of "
-    "2^16. The run prints the defaults that it takes. All others are those of the [options](options.md), which are "
+    "2^16. The run prints the defaults that it takes, and what `\"auto\"` stands for. All others are those of the "
+    "[options](options.md), which are "
     "equal.\n\n"
     "## Differences\n\n"
     "Where DeepSpeed's documentation and its code differ, the code of " MEGA_DEEPSPEED_VERSION " counts:\n\n"

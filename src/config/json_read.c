@@ -1,7 +1,6 @@
 /* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that jansson builds has no line numbers, so this file scans the text
  * in parallel: members of an object are in the tree in the order of the text. */
 #include "config_impl.h"
-#include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include <ctype.h>
@@ -282,8 +281,9 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         keep_other(r, item, index, value);
         return;
     }
-    *entry = (option_entry){r->source, item->line, mega_options_text(o, "\"%s\"", item->path),
-                            shown_value(o, item->value), false};
+    *entry =
+        (option_entry){r->source, item->line,   mega_options_text(o, "\"%s\"", item->path), shown_value(o, item->value),
+                       false,     entry->called};
 }
 
 /* Notes a key that changes nothing; not if it only switches something off. */
@@ -471,6 +471,9 @@ static void visit_array(json_reader *r, const json_item *array)
 {
     const size_t count = json_array_size(array->value);
     json_key_walk key;
+    char path[LONGEST_PATH];
+    snprintf(path, sizeof path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, count);
+    if (mega_key_find(&r->keys, path, &key)) wrong_kind(r, array, "more values");
     pass_mark(r, '[');
     for (size_t i = 0; i < count; i++) {
         json_item item = {.value = json_array_get(array->value, i)};
@@ -566,12 +569,11 @@ static void note_idle(json_reader *r)
     }
 }
 
-/* ---- the text ---- */
-
 void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size)
 {
     json_error_t error;
-    json_t *tree = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
+    char *copy = NULL;
+    json_t *tree = options_load_tree(o, name, &text, &size, &copy, &error);
     if (tree == NULL || !json_is_object(tree)) {
         const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
         const bool lacks_comma = tree == NULL && strncmp(error.text, "'}' expected", 12) == 0;
@@ -594,4 +596,5 @@ void options_read_text(mega_options *o, const char *name, bool is_yaml, const ch
         note_idle(&r);
     }
     json_decref(tree);
+    mega_free(copy);
 }

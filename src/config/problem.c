@@ -70,6 +70,20 @@ void mega_options_problem_at(mega_options *o, mega_status status, const char *fi
     add_problem(o, status, text, where);
 }
 
+void mega_options_warn(mega_options *o, const char *fmt, ...)
+{
+    char text[1536];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (size_t i = 0; i < o->warnings; i++)
+        if (strcmp(o->warned[i], text) == 0) return;
+    if (mega_array_reserve(&o->warned, &o->warned_capacity, (int64_t)o->warnings + 1, sizeof *o->warned))
+        o->warned[o->warnings++] = mega_options_text(o, "%s", text);
+    mega_warn("%s", text);
+}
+
 void options_problem_from_error(mega_options *o)
 {
     mega_error_record found;

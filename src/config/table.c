@@ -43,14 +43,15 @@ mega_status mega_option_table_make(option_table *out, const mega_composition *of
 {
     size_t rows = 0;
     for (size_t p = 0; p < of->parts; p++) rows += of->part[p].section->count;
+    bool is_foreign = false;
     *out = (option_table){.of = of, .line = mega_arena_alloc(arena, rows * sizeof *out->line)};
     if (out->line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the table of them");
     for (size_t p = 0; p < of->parts; p++) {
         const mega_option_part *first = &of->part[p];
+        is_foreign = is_foreign || first->section == of->foreign;
         if (is_listed(of, p)) continue;
         for (size_t q = p; q < of->parts; q++)
-            if (has_title(of, q, first->section->title))
-                table_add_part(out, &of->part[q], first->commands, p >= of->foreign);
+            if (has_title(of, q, first->section->title)) table_add_part(out, &of->part[q], first->commands, is_foreign);
     }
     return MEGA_OK;
 }

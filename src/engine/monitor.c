@@ -401,6 +401,10 @@ void engine_monitor_close(mega_engine *e)
         mega_comm_log_stop(e->options.world);
     }
     mega_buffer_fini(&table);
+    if (m->steps != NULL && m->monitor.flops_profiler && !m->has_flops)
+        mega_warn("flops profiler: there is no report: it profiles the step after step %lld, and this engine ran up to "
+                  "step %lld; profile_step (--flops-profiler-step) says which",
+                  (long long)m->monitor.flops_profiler_step, (long long)e->progress.iteration);
     mega_step_monitor_destroy(m->steps);
     mega_profile_destroy(m->profile);
     mega_free(m);

@@ -1,6 +1,5 @@
 /* Rules between options of an engine: batch, precision, ZeRO, recomputation. The ranges of single values are in the option tables. */
 #include "megalith/engine_settings.h"
-#include "megalith/log.h"
 
 void mega_engine_rule_batch_divides(mega_engine_settings *s)
 {
@@ -88,8 +87,8 @@ static void keep_stronger_precision(mega_engine_settings *s)
             const mega_option_source by = mega_options_set_by(o, dest[i]), weaker = mega_options_set_by(o, dest[k]);
             if (!on[i] || !on[k] || weaker >= by || weaker < MEGA_SET_BY_YAML) continue;
             if (s->rank == 0)
-                mega_warn("%s counts; %s does not: a run has one precision", mega_options_origin(o, dest[i]),
-                          mega_options_origin(o, dest[k]));
+                mega_options_warn(o, "%s counts; %s does not: a run has one precision", mega_options_origin(o, dest[i]),
+                                  mega_options_origin(o, dest[k]));
             const mega_status st = mega_options_set(o, dest[k], "false", MEGA_SET_BY_DERIVATION);
             if (st != MEGA_OK) mega_options_problem(o, st, "%s", mega_error_message());
         }
@@ -118,7 +117,8 @@ static void note_scale_without_fp16(mega_engine_settings *s)
         "loss_scale_window", "hysteresis",         "consecutive_hysteresis"};
     for (size_t i = 0; i < MEGA_COUNT(only); i++)
         if (mega_options_set_by(s->options, only[i]) == MEGA_SET_BY_COMMAND_LINE)
-            mega_warn("%s has no effect: only --fp16 scales the loss", mega_options_origin(s->options, only[i]));
+            mega_options_warn(s->options, "%s has no effect: only --fp16 scales the loss",
+                              mega_options_origin(s->options, only[i]));
 }
 
 void mega_engine_rule_loss_scale(mega_engine_settings *s)

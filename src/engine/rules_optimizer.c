@@ -1,6 +1,5 @@
 /* Rules for optimizers: which options each reads. */
 #include "megalith/engine_settings.h"
-#include "megalith/log.h"
 #include "megalith/parameter_group.h"
 #include <string.h>
 
@@ -59,8 +58,8 @@ static void warn_of_unread(mega_engine_settings *s)
 {
     for (size_t i = 0; i < MEGA_COUNT(read_by); i++)
         if (!is_read(s, i) && mega_options_is_given(s->options, read_by[i].dest))
-            mega_warn("%s has no effect with %s", mega_options_origin(s->options, read_by[i].dest),
-                      mega_options_origin(s->options, "optimizer"));
+            mega_options_warn(s->options, "%s has no effect with %s", mega_options_origin(s->options, read_by[i].dest),
+                              mega_options_origin(s->options, "optimizer"));
 }
 
 static void check_groups(mega_engine_settings *s)
@@ -83,8 +82,9 @@ static void check_compression(mega_engine_settings *s)
             "compressed; %s, expected stage 0",
             mega_options_origin(s->options, "optimizer"), mega_options_origin(s->options, "zero_stage"));
     if (s->graph.overlap_grad_reduce)
-        mega_warn("%s has no effect with %s", mega_options_origin(s->options, "overlap_grad_reduce"),
-                  mega_options_origin(s->options, "optimizer"));
+        mega_options_warn(s->options, "%s has no effect with %s",
+                          mega_options_origin(s->options, "overlap_grad_reduce"),
+                          mega_options_origin(s->options, "optimizer"));
 }
 
 void mega_engine_rule_optimizer(mega_engine_settings *s)
@@ -97,10 +97,10 @@ void mega_engine_rule_optimizer(mega_engine_settings *s)
     check_groups(s);
     check_compression(s);
     if (!o->decoupled_weight_decay && o->optimizer != MEGA_OPTIMIZER_ADAM && o->optimizer != MEGA_OPTIMIZER_MUON)
-        mega_warn("%s has no effect with %s, whose weight decay is %s",
-                  mega_options_origin(s->options, "decoupled_weight_decay"),
-                  mega_options_origin(s->options, "optimizer"),
-                  decouples ? "never part of the gradient" : "always part of the gradient");
+        mega_options_warn(s->options, "%s has no effect with %s, whose weight decay is %s",
+                          mega_options_origin(s->options, "decoupled_weight_decay"),
+                          mega_options_origin(s->options, "optimizer"),
+                          decouples ? "never part of the gradient" : "always part of the gradient");
     if (o->optimizer == MEGA_OPTIMIZER_LAMB && o->lamb_min_coeff > o->lamb_max_coeff)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is above %s; give a smallest ratio that is not",
                              mega_options_origin(s->options, "lamb_min_coeff"),

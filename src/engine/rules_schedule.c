@@ -1,6 +1,5 @@
 /* Rules between the options of the schedules: learning rate and weight decay. */
 #include "megalith/engine_settings.h"
-#include "megalith/log.h"
 #include <math.h>
 #include <string.h>
 
@@ -89,8 +88,8 @@ void mega_engine_rule_wsd(mega_engine_settings *s)
     }
     for (size_t i = 0; i < MEGA_COUNT(of_wsd); i++) {
         if (mega_options_is_given(s->options, of_wsd[i]))
-            mega_warn("%s has no effect without %s WSD", mega_options_origin(s->options, of_wsd[i]),
-                      mega_options_spelling(s->options, "lr_decay_style"));
+            mega_options_warn(s->options, "%s has no effect without %s WSD", mega_options_origin(s->options, of_wsd[i]),
+                              mega_options_spelling(s->options, "lr_decay_style"));
     }
 }
 

@@ -1,6 +1,5 @@
 /* Rules for DeepSpeed's schedules: which parameters each takes, needs and allows. */
 #include "megalith/engine_settings.h"
-#include "megalith/log.h"
 #include <math.h>
 #include <string.h>
 
@@ -49,8 +48,9 @@ static void check_momentum(mega_engine_settings *s, const mega_step_schedule *c)
     const int64_t last = s->optim.train_iters - 1;
     if (c->cycle_momentum && !mega_optimizer_kind_has_betas(s->optim.optimizer)) {
         if (mega_options_set_by(s->options, "cycle_momentum") == MEGA_SET_BY_JSON)
-            mega_warn("%s has no effect with %s, which has no betas", mega_options_origin(s->options, "cycle_momentum"),
-                      mega_options_origin(s->options, "optimizer"));
+            mega_options_warn(s->options, "%s has no effect with %s, which has no betas",
+                              mega_options_origin(s->options, "cycle_momentum"),
+                              mega_options_origin(s->options, "optimizer"));
         return;
     }
     if (last < 0 || !mega_step_schedule_betas(c, last, &beta1, &beta2) || beta1 < 1) return;
@@ -73,9 +73,9 @@ static void check_total(mega_engine_settings *s, const mega_step_schedule *c)
 {
     check_is_there(s, "total_num_steps", c->total_num_steps > 0);
     if (c->total_num_steps > 0 && c->total_num_steps < c->warmup_num_steps)
-        mega_warn("%s is less than %s: the rate never reaches the end of its warm-up",
-                  mega_options_origin(s->options, "total_num_steps"),
-                  mega_options_origin(s->options, "warmup_num_steps"));
+        mega_options_warn(s->options, "%s is less than %s: the rate never reaches the end of its warm-up",
+                          mega_options_origin(s->options, "total_num_steps"),
+                          mega_options_origin(s->options, "warmup_num_steps"));
 }
 
 /* Megatron's options of the curve, which the schedule replaces. */
@@ -88,8 +88,9 @@ static void warn_of_replaced(mega_engine_settings *s)
     const size_t read = mega_options_is_auto(s->options, "warmup_num_steps") ? 2 : 0; /* the last two give its value */
     for (size_t i = 0; i + read < MEGA_COUNT(replaced); i++)
         if (mega_options_is_given(s->options, replaced[i]))
-            mega_warn("%s counts; %s does not", mega_options_origin(s->options, "deepspeed_schedule"),
-                      mega_options_origin(s->options, replaced[i]));
+            mega_options_warn(s->options, "%s counts; %s does not",
+                              mega_options_origin(s->options, "deepspeed_schedule"),
+                              mega_options_origin(s->options, replaced[i]));
 }
 
 void mega_engine_rule_scheduler(mega_engine_settings *s)

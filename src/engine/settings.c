@@ -5,6 +5,7 @@
 #include "megalith/threads.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_engine_settings, name, field, kind)
@@ -157,16 +158,34 @@ static void derive_schedules(mega_engine_settings *s)
     if (derives(s, "end_weight_decay")) o->end_weight_decay = o->weight_decay;
 }
 
-/* A JSON that enables fp16 follows DeepSpeed's rules and first scale, and so does amp. */
+/* Whether fp16 comes from Accelerate: --mixed_precision, or its YAML. */
+static bool is_fp16_of_accelerate(const mega_engine_settings *s)
+{
+    const char *typed = mega_options_typed(s->options, "fp16");
+    return mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_YAML ||
+           (typed != NULL && strncmp(typed, "--mixed", 7) == 0);
+}
+
+/* What --fp16 does not say has Megatron's values. A JSON that enables fp16 follows DeepSpeed's rules and first scale,
+ * and so does amp. Accelerate leaves fp16 to DeepSpeed or Megatron where its YAML names them, else to PyTorch's scaler,
+ * which halves its scale with the first overflow. */
 static void derive_loss_scale(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
     const bool is_amp = s->apex_amp && s->apex_amp_level != MEGA_AMP_O0;
     if (is_amp && derives(s, "fp16")) s->backend.fp16 = true;
-    const bool is_json = s->backend.fp16 && (is_amp || mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON);
+    const bool is_yaml = mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_YAML;
+    const bool is_accelerate = s->backend.fp16 && !is_amp && is_fp16_of_accelerate(s);
+    const bool is_left =
+        is_accelerate && (mega_options_has_json(s->options) || (is_yaml && s->yaml_scaler == MEGA_YAML_DEEPSPEED));
+    const bool is_json =
+        s->backend.fp16 && (is_amp || is_left || mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON);
+    const bool is_torch = is_accelerate && !is_left && !(is_yaml && s->yaml_scaler == MEGA_YAML_MEGATRON);
     o->loss_scale_rules = is_json ? MEGA_SCALE_DEEPSPEED : MEGA_SCALE_MEGATRON;
-    const bool is_power = is_json || mega_options_was_set(s->options, "initial_scale_power");
+    const bool is_power = is_json || is_torch || mega_options_was_set(s->options, "initial_scale_power");
     if (is_power && derives(s, "initial_loss_scale")) o->initial_loss_scale = mega_loss_scale_of_power(o);
+    if (is_torch && derives(s, "loss_scale_window")) o->loss_scale_window = 2000;
+    if (is_torch && derives(s, "hysteresis")) o->hysteresis = 1;
 }
 
 static void derive_recompute(mega_engine_settings *s)

@@ -117,7 +117,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
         mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
-        mega_engine_rule_recompute,     mega_engine_rule_drop_last,
+        mega_engine_rule_recompute,     mega_engine_rule_drop_last,     mega_engine_rule_without,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;
@@ -142,7 +142,6 @@ static const mega_option_section *const setup_keys[] = {&mega_engine_json_keys, 
 const mega_composition mega_engine_composition = {
     .part = parts,
     .parts = MEGA_COUNT(parts),
-    .foreign = MEGA_COUNT(parts),
     .key = setup_keys,
     .keys = MEGA_COUNT(setup_keys),
     .reader = "an engine",

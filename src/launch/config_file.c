@@ -80,15 +80,16 @@ static void take_number(const config_file *c, const char *key, int64_t least, in
 {
     const json_t *value = json_object_get(c->tree, key);
     if (*field != not_given || value == NULL || json_is_null(value)) return;
-    if (json_is_integer(value) && json_integer_value(value) >= least && json_integer_value(value) <= 1 << 20)
+    if (json_is_integer(value) && json_integer_value(value) >= least &&
+        json_integer_value(value) <= MEGA_LAUNCH_MOST_RANKS)
         *field = json_integer_value(value);
     else if (json_is_integer(value) && json_integer_value(value) == -1 && strcmp(key, "num_processes") == 0)
         launch_mistake(
             c->p, "%s, line %d: num_processes is -1, which leaves the number of ranks open: give --num_processes N",
             c->p->config_file, config_line(c, key));
     else
-        launch_mistake(c->p, "%s, line %d: \"%s\": expected a whole number, at least %lld", c->p->config_file,
-                       config_line(c, key), key, (long long)least);
+        launch_mistake(c->p, "%s, line %d: \"%s\": expected a whole number, at least %lld and at most %d",
+                       c->p->config_file, config_line(c, key), key, (long long)least, MEGA_LAUNCH_MOST_RANKS);
 }
 
 static void take_word(const config_file *c, const char *block, const char *key, const char **field)
@@ -157,12 +158,22 @@ static void find_default(launch_plan *p)
     mega_free(path);
 }
 
+/* Whether a ZeRO stage follows from the file, or from a DeepSpeed JSON that it names. */
+static bool says_zero_stage(const config_file *c)
+{
+    const char *wrong = NULL;
+    const json_t *deepspeed = json_object_get(c->tree, "deepspeed_config");
+    return mega_accelerate_zero_stage(c->tree, &wrong) >= 0 || json_object_get(deepspeed, "zero_stage") != NULL ||
+           json_object_get(deepspeed, "deepspeed_config_file") != NULL;
+}
+
 void launch_config_read(launch_plan *p)
 {
     config_file c = {.p = p};
     if (p->config_file == NULL && p->is_accelerate) find_default(p);
     if (p->config_file != NULL && config_open(&c, p->config_file)) {
         config_check_top(&c);
+        p->says_zero_stage = says_zero_stage(&c);
         if (p->nproc == 0) take_number(&c, "num_processes", 1, &p->processes, 0);
         take_number(&c, "num_machines", 1, &p->nodes, 0);
         take_number(&c, "machine_rank", 0, &p->node_rank, -1);
@@ -282,7 +293,8 @@ int64_t mega_launch_config_ranks(const char *path)
     launch_plan p = {0};
     config_file c = {.p = &p};
     const bool is_open = config_open(&c, path);
-    const json_int_t ranks = is_open ? json_integer_value(json_object_get(c.tree, "num_processes")) : 0;
+    const json_int_t said = is_open ? json_integer_value(json_object_get(c.tree, "num_processes")) : 0;
+    const int64_t ranks = said > 0 && said <= MEGA_LAUNCH_MOST_RANKS ? said : 0;
     json_decref(c.tree);
     mega_buffer_fini(&p.mistakes);
     mega_arena_fini(&p.arena);

@@ -41,11 +41,14 @@ typedef struct launch_plan {
     bool dry_run, help, is_module;
     const char *config_file; /* Accelerate's YAML; NULL: none */
     bool is_accelerate;      /* started as accelerate launch */
+    bool use_deepspeed;      /* Accelerate's switch */
+    bool says_zero_stage;    /* the configuration says a ZeRO stage, or names a DeepSpeed JSON */
 
     const mega_composition *commands;
     /* the command's name here, however the user spelled it; for a user's own program, the word typed */
     const char *command;
     const char *own;        /* path of a user's program that is started instead of a command, or NULL */
+    bool is_python;         /* it runs in Python */
     launch_words own_words; /* its first words: the path, or an interpreter with its options and the script */
     int64_t attempt;        /* number of restarts so far */
     launch_words passed;    /* options of launch that become options of the command */

@@ -111,7 +111,9 @@ static const launch_option options[] = {
     {"numa_binding", IGNORED, 0, 0, OWN_CORES},
     {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on CPU cores"},
     {"gpu_ids", IGNORED, 0, 0, "ranks run on CPU cores"},
-    {"use_deepspeed|use_megatron_lm|use_parallelism_config", IGNORED_FLAG, 0, 0, "one program does all of it"},
+    {"use_deepspeed", FLAG, AT(use_deepspeed), 0,
+     "ZeRO stage 2, where no --zero_stage, configuration or DeepSpeed JSON says another (accelerate)"},
+    {"use_megatron_lm|use_parallelism_config", IGNORED_FLAG, 0, 0, "one program does all of it"},
     {"zero3_init_flag|zero3_save_16bit_model", IGNORED, 0, 0,
      "each rank creates only its shard of the weights, and a "
      "checkpoint is always whole"},
@@ -217,7 +219,7 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
             return;
         }
     }
-    if (end == value || *end != '\0' || errno != 0 || n < o->least || n > 1 << 20) {
+    if (end == value || *end != '\0' || errno != 0 || n < o->least || n > MEGA_LAUNCH_MOST_RANKS) {
         launch_mistake(p, "%s: found \"%s\", expected a whole number, at least %lld", typed, value,
                        (long long)o->least);
         return;
@@ -381,6 +383,20 @@ static void pass_config(launch_plan *p, char **words, int python)
                 p->config_file, words[0]);
 }
 
+/* Accelerate's --use_deepspeed alone means stage 2. A script in Python has no such option. */
+static void pass_default_stage(launch_plan *p, int argc, char **argv)
+{
+    static const char *const others[] = {"--zero-stage", "--deepspeed_config", "--use-distributed-optimizer"};
+    if (!p->use_deepspeed || p->says_zero_stage || p->is_python) return;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        for (int i = 0; i < argc; i++)
+            if (strncmp(argv[i], "--", 2) == 0 && launch_is_same_option(argv[i], others[k])) return;
+        for (int i = 0; i < p->passed.count; i++)
+            if (strncmp(p->passed.word[i], "--", 2) == 0 && launch_is_same_option(p->passed.word[i], others[k])) return;
+    }
+    pass_on(p, "zero-stage", "2");
+}
+
 void launch_options_read(launch_plan *p, int argc, char **argv)
 {
     int i = 1;
@@ -406,6 +422,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
         launch_mistake(p, "launch starts a command or a program, not itself");
     if (p->own == NULL && p->config_file != NULL && mega_launch_config_of(argc - i, argv + i) == NULL)
         pass_on(p, "config_file", p->config_file);
+    pass_default_stage(p, argc - i - 1, argv + i + 1);
     join_arguments(p, argc - i - 1, argv + i + 1);
 }
 

@@ -17,17 +17,20 @@ static bool is_python_file(const char *word)
     return n > 3 && strcmp(word + n - 3, ".py") == 0;
 }
 
-/* A path means a user's file; but a Python file with the name of a Megatron script means our command, because
- * Megatron's scripts lie in folders. */
-const char *launch_program_command(const launch_plan *p, const char *typed)
-{
-    return strchr(typed, '/') == NULL || is_python_file(typed) ? mega_command_name(p->commands, typed) : NULL;
-}
-
 static bool is_file(const char *path)
 {
     struct stat it;
     return stat(path, &it) == 0 && !S_ISDIR(it.st_mode);
+}
+
+/* A path means a user's file; but a Python file with the name of a script that a command replaces means the command,
+ * because such scripts lie in the folders of Megatron and transformers. A Python file with another name (run.py,
+ * plot.py, config.py) means the command of that name only where no such file is. */
+const char *launch_program_command(const launch_plan *p, const char *typed)
+{
+    if (!is_python_file(typed)) return strchr(typed, '/') == NULL ? mega_command_name(p->commands, typed) : NULL;
+    if (!mega_command_replaces(p->commands, typed) && is_file(typed)) return NULL;
+    return mega_command_name(p->commands, typed);
 }
 
 /* Writes a mistake and returns false if `path` cannot be started. */
@@ -91,6 +94,7 @@ void launch_program_read(launch_plan *p, char **words, int python, const char *t
     const char *first = python == 0 ? "" : slash != NULL ? slash + 1 : words[0];
     const bool is_python = strncmp(first, "python", 6) == 0 || is_python_file(typed);
     p->command = typed;
+    p->is_python = is_python;
     if (p->is_module && !is_python) {
         launch_mistake(p, "--module: \"%s\" is not a command; start a module of your own as python3 -m %s", typed,
                        typed);

@@ -1,5 +1,4 @@
 /* Rules between options of a run: its length, what it loads and saves, which steps are profiled. */
-#include "megalith/log.h"
 #include "train_rules.h"
 
 void mega_train_rule_length_of_training(mega_train_options *cfg)
@@ -29,7 +28,8 @@ void mega_train_rule_loading(mega_train_options *cfg)
     /* only notes: scripts pass these options even without --load */
     for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(idle_without); i++) {
         if (mega_options_is_given(cfg->engine.options, idle_without[i]))
-            mega_warn("%s has no effect without --load", mega_options_origin(cfg->engine.options, idle_without[i]));
+            mega_options_warn(cfg->engine.options, "%s has no effect without --load",
+                              mega_options_origin(cfg->engine.options, idle_without[i]));
     }
     if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s contradict each other; give one",
@@ -49,7 +49,8 @@ void mega_train_rule_saving(mega_train_options *cfg)
 {
     /* only a note: Megatron-DeepSpeed's examples give it without a folder */
     if (cfg->save == NULL && mega_options_is_given(cfg->engine.options, "save_interval"))
-        mega_warn("%s has no effect without --save FOLDER", mega_options_origin(cfg->engine.options, "save_interval"));
+        mega_options_warn(cfg->engine.options, "%s has no effect without --save FOLDER",
+                          mega_options_origin(cfg->engine.options, "save_interval"));
     if (cfg->save == NULL && cfg->save_takeover) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, the folder to take over",
                              mega_options_origin(cfg->engine.options, "save_takeover"));
@@ -59,9 +60,13 @@ void mega_train_rule_saving(mega_train_options *cfg)
                              mega_options_origin(cfg->engine.options, "log_progress"));
     }
     if (cfg->skip_train || !train_is(cfg, "pretrain_gpt")) return; /* run_clm has a rule of its own */
-    if (cfg->save == NULL) mega_warn("no --save: the trained weights will not be kept; --save FOLDER keeps them");
+    if (cfg->save == NULL)
+        mega_options_warn(cfg->engine.options,
+                          "no --save: the trained weights will not be kept; --save FOLDER keeps them");
     else if (cfg->save_interval == 0)
-        mega_warn("--save without --save-interval: a checkpoint is written at the end and on a signal, none before");
+        mega_options_warn(
+            cfg->engine.options,
+            "--save without --save-interval: a checkpoint is written at the end and on a signal, none before");
 }
 
 void mega_train_rule_profiled_steps(mega_train_options *cfg)

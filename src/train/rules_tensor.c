@@ -1,5 +1,4 @@
 /* Rules for tensor parallelism and the options that depend on it. */
-#include "megalith/log.h"
 #include "train_rules.h"
 
 static void check_tokens(mega_train_options *cfg, const char *option)
@@ -20,8 +19,10 @@ void mega_train_rule_sequence_parallel(mega_train_options *cfg)
     const int64_t tp = cfg->engine.comm.tensor_model_parallel_size;
     if (!cfg->model.sequence_parallel || tp < 1) return;
     if (tp == 1) {
-        mega_warn("--sequence-parallel is off: with --tensor-model-parallel-size 1 no other rank could take a share of "
-                  "the tokens");
+        mega_options_warn(
+            cfg->engine.options,
+            "--sequence-parallel is off: with --tensor-model-parallel-size 1 no other rank could take a share of "
+            "the tokens");
         cfg->model.sequence_parallel = false;
         return;
     }
@@ -33,8 +34,10 @@ void mega_train_rule_distribute_saved(mega_train_options *cfg)
 {
     if (!cfg->engine.graph.distribute_saved_activations || cfg->engine.comm.tensor_model_parallel_size < 1) return;
     if (cfg->engine.comm.tensor_model_parallel_size == 1) {
-        mega_warn("--distribute-saved-activations is off: with --tensor-model-parallel-size 1 no other rank could keep "
-                  "a share");
+        mega_options_warn(
+            cfg->engine.options,
+            "--distribute-saved-activations is off: with --tensor-model-parallel-size 1 no other rank could keep "
+            "a share");
         cfg->engine.graph.distribute_saved_activations = false;
         return;
     }
@@ -42,9 +45,10 @@ void mega_train_rule_distribute_saved(mega_train_options *cfg)
         cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_FULL || cfg->engine.graph.activation_budget > 0;
     const bool is_json = mega_options_set_by(cfg->engine.options, "distribute_saved_activations") == MEGA_SET_BY_JSON;
     if (is_json && (!recomputes || cfg->model.sequence_parallel)) {
-        mega_warn("%s changes nothing: %s", mega_options_origin(cfg->engine.options, "distribute_saved_activations"),
-                  recomputes ? "with --sequence-parallel a rank keeps a share of the tokens already"
-                             : "no layer is recomputed (--recompute-granularity full, --activation-budget)");
+        mega_options_warn(cfg->engine.options, "%s changes nothing: %s",
+                          mega_options_origin(cfg->engine.options, "distribute_saved_activations"),
+                          recomputes ? "with --sequence-parallel a rank keeps a share of the tokens already"
+                                     : "no layer is recomputed (--recompute-granularity full, --activation-budget)");
         cfg->engine.graph.distribute_saved_activations = false;
         return;
     }

@@ -87,6 +87,10 @@ shows 'megalith launch: --node_rank 1: node 0 (node0) starts the ranks of this h
 mkdir -p "$HOME/.cache/huggingface/accelerate" && cp own.yaml "$HOME/.cache/huggingface/accelerate/default_config.yaml"
 shows "settings of $HOME/.cache/huggingface/accelerate/default_config.yaml| 2 " accelerate launch --dry-run ./own
 "$MEGALITH" launch --dry-run ./own >out 2>&1 && ! grep -q 'zero-stage' out || note "launch alone reads no default"
+printf 'distributed_type: DEEPSPEED\nnum_processes: 1\ndeepspeed_config: {zero_stage: 3}\n' >three.yaml
+"$MEGALITH" launch --config_file three.yaml --use_deepspeed ./own >out 2>&1 || note "--use_deepspeed with a stage"
+grep -q -- '--zero-stage 3' out && ! grep -q -- '--zero-stage 2' out || note "--use_deepspeed counts before the file: $(cat out)"
+"$MEGALITH" launch --use_deepspeed python3 own.py a >out 2>&1 && has out "['own.py', 'a']" '--use_deepspeed, python' || note "--use_deepspeed, python: $(cat out)"
 shows '--deepspeed_config ds.json' launch --dry-run --deepspeed_config_file ds.json ./own
 
 # --- mistakes
@@ -102,5 +106,16 @@ refuses "wrong keys, a command" '"num_proceses" (names.yaml, line 2) is not a ke
     plan --config_file names.yaml --preset tiny --micro-batch-size 1
 printf 'distributed_type: MULTI_GPU\nnum_processes: -1\n' >open.yaml
 refuses "an open number" 'open.yaml, line 2: num_processes is -1|--num_processes N' launch --config_file open.yaml ./own
+for number in 0 -1 99999999999 4000; do
+    printf 'distributed_type: MULTI_GPU\nnum_processes: %s\n' $number >number.yaml
+    "$MEGALITH" "${train[@]}" --config_file number.yaml >out 2>&1 && note "$number ranks of a command"
+    grep -qE '"num_processes" (\(number.yaml, line 2\): found (0|-1|99999999999), expected 1 to|4000 \(number.yaml\): a command itself starts at most 1024)' out || note "$number ranks: $(cat out)"
+    grep -q 'ranks are started' out && note "$number ranks are started"
+done
+# The whole file and all options are read before any rank is started.
+printf 'distributed_type: MULTI_GPU\nnum_processes: 2\nmegatron_lm_config: {megatron_lm_tp_degre: 2}\n' >early.yaml
+refuses "a mistake in the file" '"megatron_lm_config.megatron_lm_tp_degre" (early.yaml, line 3) is not a key|--clip-grad: "x"|--micro-batch-size' pretrain_gpt --preset tiny \
+    --config_file early.yaml --clip-grad x
+grep -q 'ranks are started' <<<"$refused" && note "ranks are started despite a mistake"
 refuses "a command without it" '--config_file is an option of' launch --config_file own.yaml tokenize --text x
 finish

@@ -91,12 +91,28 @@ done <<TABLE
 -n 3 $MEGALITH pretrain_gpt --lr 1|accelerate launch --dry-run --multi_gpu --num_processes 3 --num_machines 1 pretrain_gpt.py --lr 1
 -n 6 $MEGALITH+worker-1:3|accelerate launch --dry-run --deepspeed_hostfile hostfile --num_processes 6 --num_machines 2 --machine_rank 0 pretrain_gpt.py
 pretrain_gpt --num-threads 2 --mixed-precision bf16 --zero-stage 2 --lr 1|accelerate launch --dry-run --num_cpu_threads_per_process 2 --mixed_precision bf16 --use_deepspeed --zero_stage=2 pretrain_gpt.py --lr 1
+pretrain_gpt --zero-stage 2 --lr 1|accelerate launch --dry-run --use_deepspeed pretrain_gpt.py --lr 1
+pretrain_gpt --lr 1 --deepspeed-config a.json|accelerate launch --dry-run --use_deepspeed pretrain_gpt.py --lr 1 --deepspeed-config a.json
+pretrain_gpt --deepspeed_config a.json --lr 1|accelerate launch --dry-run --use_deepspeed --deepspeed_config_file a.json pretrain_gpt.py --lr 1
+pretrain_gpt --zero_stage=1|accelerate launch --dry-run --use_deepspeed pretrain_gpt.py --zero_stage=1
 pretrain_gpt --tp_degree 2 --sequence_parallelism --lr 1|accelerate launch --dry-run --megatron_lm_tp_degree 2 --megatron_lm_sequence_parallelism True --megatron_lm_use_distributed_optimizer false pretrain_gpt.py --lr 1
 pretrain_gpt --DDP-impl FSDP|accelerate launch --dry-run --use_fsdp --dynamo_backend no pretrain_gpt.py
 usage: megalith launch|torchrun --help
 usage: megalith launch|accelerate launch --help
 usage: megalith pretrain_gpt|python pretrain_gpt.py --help
 TABLE
+# A Python file of the user's own is not taken for a command of its name, but the scripts that commands replace are.
+mkdir -p tools
+for own in run.py plot.py ./config.py tools/train_tokenizer.py; do
+    : >"$own"
+    text=$(PATH=$work/ompi4:$PATH "$MEGALITH" accelerate launch --dry-run --num_processes 2 "$own" --lr 1 </dev/null 2>err) || note "$own: $(cat err)"
+    case "$text" in *"python3 -u $own --lr 1"*) ;; *) note "$own is not started: $text" ;; esac
+    rm "$own"
+done
+: >tools/preprocess_data.py
+text=$(PATH=$work/ompi4:$PATH "$MEGALITH" launch --dry-run --nproc_per_node 2 tools/preprocess_data.py --lr 1 </dev/null 2>&1)
+case "$text" in *"$MEGALITH preprocess_data --lr 1"*) ;; *) note "tools/preprocess_data.py is not the command: $text" ;; esac
+rm tools/preprocess_data.py
 refuses 'accelerate test' 'accelerate test: only accelerate launch and accelerate config exist here' accelerate test
 refuses 'accelerate counts' 'cannot be spread evenly over 2 machines' accelerate launch --num_processes 3 --num_machines 2 pretrain_gpt
 refuses "accelerate's file" 'a.yaml: cannot open for reading' accelerate launch --config_file a.yaml pretrain_gpt

@@ -138,6 +138,54 @@ static void zero_stages(void **state)
     }
 }
 
+/* Accelerate's fp16 has the scaler of whoever trains: PyTorch's, DeepSpeed's or Megatron's. */
+static void scalers_of_fp16(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *yaml, *options;
+        double initial;
+        int window, hysteresis;
+        mega_loss_scale_rules rules;
+    } of[] = {{"distributed_type: MULTI_GPU\nmixed_precision: fp16\n", "", 65536, 2000, 1, MEGA_SCALE_MEGATRON},
+              {"distributed_type: NO\n", "--mixed_precision fp16", 65536, 2000, 1, MEGA_SCALE_MEGATRON},
+              {"distributed_type: FSDP\nmixed_precision: fp16\n", "--hysteresis 3 --initial-loss-scale 8", 8, 2000, 3,
+               MEGA_SCALE_MEGATRON},
+              {"distributed_type: DEEPSPEED\nmixed_precision: fp16\n", "", 65536, 1000, 2, MEGA_SCALE_DEEPSPEED},
+              {MEGATRON "mixed_precision: fp16\n", "", 4294967296.0, 1000, 2, MEGA_SCALE_MEGATRON},
+              {MEGATRON, "--fp16", 4294967296.0, 1000, 2, MEGA_SCALE_MEGATRON},
+              {"distributed_type: NO\n", "--fp16", 4294967296.0, 1000, 2, MEGA_SCALE_MEGATRON}};
+    for (size_t i = 0; i < MEGA_COUNT(of); i++) {
+        mega_command_options c;
+        accept_yaml(&c, of[i].yaml, of[i].options);
+        const mega_optim_options *o = &c.train.engine.optim;
+        assert_true(c.train.engine.backend.fp16);
+        if (o->initial_loss_scale != of[i].initial || o->loss_scale_window != of[i].window ||
+            o->hysteresis != of[i].hysteresis || o->loss_scale_rules != of[i].rules)
+            fail_msg("%s%s: %g, window %d, hysteresis %d, rules %d", of[i].yaml, of[i].options, o->initial_loss_scale,
+                     (int)o->loss_scale_window, (int)o->hysteresis, (int)o->loss_scale_rules);
+        mega_command_options_fini(&c);
+    }
+}
+
+/* -1 leaves the number of ranks to the launcher; no other number below 1, nor one that no machine has, is one. */
+static void numbers_of_ranks(void **state)
+{
+    (void)state;
+    mega_command_options c;
+    refuse_yaml("distributed_type: NO\nnum_processes: 0\n", "", "line 2): found 0, expected 1 to 1048576");
+    refuse_yaml("distributed_type: NO\nnum_processes: -2\n", "--world-size 2", "line 2): found -2, expected 1 to");
+    refuse_yaml("num_processes: 99999999999\ndistributed_type: NO\n", "",
+                "\"num_processes\" (PATH, line 1): found 99999999999, expected 1 to");
+    refuse_yaml("distributed_type: NO\nnum_processes: -1\n", "",
+                "-1 leaves the number of ranks open: give --world-size");
+    accept_yaml(&c, "distributed_type: NO\nnum_processes: -1\n", "--world-size 2");
+    assert_int_equal(c.train.planned_world_size, 2);
+    mega_command_options_fini(&c);
+    accept_yaml(&c, "distributed_type: NO\nnum_processes: null\n", "");
+    mega_command_options_fini(&c);
+}
+
 static void other_keys(void **state)
 {
     (void)state;
@@ -223,8 +271,9 @@ static void every_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_documentation), cmocka_unit_test(precedence), cmocka_unit_test(zero_stages),
-        cmocka_unit_test(other_keys),        cmocka_unit_test(refused),    cmocka_unit_test(every_key),
+        cmocka_unit_test(the_documentation), cmocka_unit_test(precedence),  cmocka_unit_test(scalers_of_fp16),
+        cmocka_unit_test(numbers_of_ranks),  cmocka_unit_test(zero_stages), cmocka_unit_test(other_keys),
+        cmocka_unit_test(refused),           cmocka_unit_test(every_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,11 @@ static void other_forms(void **state)
     assert_int_equal(c.train.data.data_path.count, 1);
     assert_string_equal(c.train.data.data_path.item[0], "a//b#c,}");
     mega_command_options_fini(&c);
+    /* an editor's mark of UTF-8 changes nothing, that of UTF-16 is named */
+    mega_kit_write(path, "\xef\xbb\xbf{\n\"train_batch_size\": 8,\n\"stge\": 1}\n");
+    kit_refuse("plan", given, "ds.json, line 3) is not a key");
+    mega_kit_write(path, "\xff\xfe{");
+    kit_refuse("plan", given, "the text is in UTF-16; save it as UTF-8");
 }
 
 int main(void)

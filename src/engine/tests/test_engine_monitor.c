@@ -126,6 +126,35 @@ static void files_and_lines(void **state)
     }
 }
 
+/* A profiler whose step never comes says so at the end, and a detail without what enables it at the start. */
+static void nothing_to_report(void **state)
+{
+    (void)state;
+    mega_engine *e = NULL;
+    open_engine(&e, "{\"flops_profiler\": {\"enabled\": true, \"profile_step\": 2}}");
+    for (int i = 0; i < 2; i++) (void)one_step(e, false);
+    assert_int_equal(count_of(notes, "flops profiler: "), 0);
+    mega_engine_destroy(e);
+    assert_has(notes,
+               "flops profiler: there is no report: it profiles the step after step 2, and this engine ran up to "
+               "step 2;");
+    open_engine(&e, "{\"flops_profiler\": {\"profile_step\": 2}, \"csv_monitor\": {\"job_name\": \"x\"},\n"
+                    "\"comms_logger\": {\"enabled\": false, \"debug\": true}, \"communication_data_type\": \"fp16\"}");
+    assert_has(notes, "\"flops_profiler.profile_step\" 2 (mega_setup.config, line 1) has no effect without ");
+    assert_has(notes, "\"csv_monitor.job_name\" \"x\" (mega_setup.config, line 1) has no effect without ");
+    assert_has(notes,
+               "\"communication_data_type\" \"fp16\" (mega_setup.config, line 2) has no effect: one data-parallel "
+               "rank");
+    assert_int_equal(count_of(notes, "comms_logger"), 0);
+    mega_engine_destroy(e);
+    open_engine(&e, "{\"flops_profiler\": {\"enabled\": true}, \"communication_data_type\": \"fp32\"}");
+    assert_int_equal(count_of(notes, "has no effect"), 0);
+    (void)one_step(e, false);
+    (void)one_step(e, false);
+    mega_engine_destroy(e);
+    assert_int_equal(count_of(notes, "there is no report"), 0);
+}
+
 /* The profiler reports the step after profile_step steps, once, and its parameters stand beside the work of their
  * module. */
 static void flops_of_a_step(void **state)
@@ -181,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_and_lines),
         cmocka_unit_test(flops_of_a_step),
+        cmocka_unit_test(nothing_to_report),
         cmocka_unit_test(flops_keep_other_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ typedef struct mega_command {
     const char *summary;
     const char *positional; /* how --help shows arguments without dashes; NULL: the command accepts none */
     const char *scripts;    /* scripts of other programs that do the same: "run_clm|train"; NULL: none known */
+    const char *replaces;   /* Python scripts that it takes the place of, under its own name or an alias; NULL: none */
 } mega_command;
 
 /* The result of reading: the source of each option, and the mistakes. The values are in a struct of the caller. */
@@ -55,9 +56,9 @@ typedef struct mega_composition {
     /* in the order of --help; parts with the same title are listed together, at the first of them */
     const mega_option_part *part;
     size_t parts;
-    /* index of the first part whose rows are names from other programs: these are omitted from --help, from the
-     * argument dump and from searches by destination */
-    size_t foreign;
+    /* section of the first part whose rows are names from other programs: these are omitted from --help, from the
+     * argument dump and from searches by destination; NULL: there is none */
+    const mega_option_section *foreign;
     const mega_command *command;
     size_t commands;
     /* DeepSpeed JSON keys that are not options here; only their JSON columns are used. Of two rows with one path, that
@@ -134,6 +135,8 @@ void mega_options_set_faulty(mega_options *o, unsigned topics);
 void mega_options_problem_at(mega_options *o, mega_status status, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 size_t mega_options_problems(const mega_options *o); /* the number of mistakes */
+/* Logs a warning of a rule, once: rules are checked again after a checkpoint or the data have been read. */
+void mega_options_warn(mega_options *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns a formatted string that is valid until the options are destroyed; "" if memory runs out, which
  * mega_options_report then reports. */
 const char *mega_options_text(mega_options *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -183,6 +186,8 @@ const char *mega_options_spelling(mega_options *o, const char *dest);
 /* Rewrites the message of this thread's error, whose status is st: an option named "--lr" there is spelled as the user
  * writes it. Returns st. Does nothing if o is NULL or st is MEGA_OK. */
 mega_status mega_options_respell(mega_options *o, mega_status st);
+/* Sets what messages call an option that the user did not type: "--output_dir" for save. `name` is borrowed. */
+void mega_options_call(mega_options *o, const char *dest, const char *name);
 /* Sets an option that has a field from text, as if typed, and records the source. */
 mega_status mega_options_set(mega_options *o, const char *dest, const char *text, mega_option_source source);
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source);
@@ -234,6 +239,8 @@ const char *mega_command_name(const mega_composition *of, const char *typed); /*
 /* Returns the command that does the same as a script of another program ("run_clm.py": pretrain_gpt); NULL: none
  * known. */
 const char *mega_command_of_script(const mega_composition *of, const char *typed);
+/* Whether a command takes the place of this Python script of Megatron-LM or transformers ("tools/preprocess_data.py"). */
+bool mega_command_replaces(const mega_composition *of, const char *typed);
 
 /* Appends a hint for a folder that does not exist: " (did you mean good?)", " (ck holds iterations 10, 20)", or
  * nothing. */

@@ -20,6 +20,9 @@ typedef enum mega_unknown_keys { MEGA_UNKNOWN_KEYS_ERROR, MEGA_UNKNOWN_KEYS_WARN
 /* Levels of NVIDIA's amp. */
 typedef enum mega_amp_level { MEGA_AMP_O0, MEGA_AMP_O1, MEGA_AMP_O2, MEGA_AMP_O3 } mega_amp_level;
 
+/* Whose fp16 an Accelerate YAML means: its type says which loss scaler trains. */
+typedef enum mega_yaml_scaler { MEGA_YAML_MEGATRON, MEGA_YAML_TORCH, MEGA_YAML_DEEPSPEED } mega_yaml_scaler;
+
 typedef struct mega_engine_settings {
     mega_comm_options comm;
     mega_backend_options backend;
@@ -41,6 +44,7 @@ typedef struct mega_engine_settings {
     bool needs_lr;                                          /* a rule requires --lr */
     bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
     int64_t data_parallel_size;                             /* derived */
+    mega_yaml_scaler yaml_scaler;
     bool has_told;         /* what is said once, about the defaults of DeepSpeed and about amp */
     mega_options *options; /* which source set each option, and mistakes; borrowed */
 } mega_engine_settings;
@@ -69,6 +73,7 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);
 void mega_engine_rule_json(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
+void mega_engine_rule_without(mega_engine_settings *s);
 void mega_engine_rule_drop_last(mega_engine_settings *s);
 void mega_engine_rule_recompute(mega_engine_settings *s);
 void mega_engine_rule_units_agree(mega_engine_settings *s);

@@ -25,7 +25,9 @@ int mega_launch_python_words(int argc, char **argv);
 
 /* Returns the value of the last --config_file in a command's arguments, borrowed; NULL: it is not given. */
 const char *mega_launch_config_of(int argc, char **argv);
-/* Returns the num_processes of a configuration of Accelerate; 0: it is not given, or cannot be read. */
+enum { MEGA_LAUNCH_MOST_RANKS = 1 << 20 };
+/* Returns the num_processes of a configuration of Accelerate; 0: it is not given, cannot be read, or is no number of
+ * ranks. */
 int64_t mega_launch_config_ranks(const char *path);
 /* Whether a launcher started this process, or megalith launch became it. */
 bool mega_launch_was_used(void);
