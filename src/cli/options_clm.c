@@ -6,9 +6,9 @@
 
 // clang-format off
 static const mega_option_row clm_rows[] = {
-    {IDLE("per_device_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
-    {IDLE("per_gpu_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
-    {IDLE("eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS)},
+    {IDLE("per_device_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS), .range = MEGA_RANGE_POSITIVE},
+    {IDLE("per_gpu_eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS), .range = MEGA_RANGE_POSITIVE},
+    {IDLE("eval_batch_size", MEGA_OPTION_INT, NULL, SAME_LOSS), .range = MEGA_RANGE_POSITIVE},
     {IDLE("do_train", MEGA_OPTION_BOOL, NULL, "run_clm trains and evaluates in any case")},
     {IDLE("do_eval", MEGA_OPTION_BOOL, NULL, "run_clm trains and evaluates in any case")},
     {IDLE("use_slow_tokenizer", MEGA_OPTION_FLAG, NULL, "there is one tokenizer, and it is fast")},

@@ -106,6 +106,8 @@ static int pretrain_run(mega_world *world, const char *command, int argc, char *
     mega_cli_watch(world, &cfg);
     mega_status st = cfg.train.dry_run ? MEGA_OK : cli_train_text_make(&cfg, world);
     if (st == MEGA_OK) st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
+    /* the train room names options as pretrain_gpt does */
+    if (strcmp(command, "run_clm") == 0) st = mega_options_respell(cfg.train.engine.options, st);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
     mega_command_options_fini(&cfg);
     return exit_status;

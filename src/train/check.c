@@ -53,6 +53,7 @@ static mega_status check_network(trainer *t)
     if (!passed) return MEGA_OK;
     MEGA_TRY(check_collect(t, train_check_shape(t), &fits));
     MEGA_TRY(check_collect(t, train_check_state(t), &passed));
+    MEGA_TRY(check_collect(t, train_epochs_check_batch(t), &passed));
     train_note(t, "building the model");
     MEGA_TRY(check_collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;

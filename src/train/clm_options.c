@@ -164,11 +164,29 @@ static void take_trackers(mega_train_options *cfg)
     if (cfg->save != NULL) give(cfg, "wandb_save_dir", cfg->save);
 }
 
+/* What run_clm calls options that the user has not typed. */
+static void name_options(mega_train_options *cfg)
+{
+    const char *load = cfg->clm.model_name_or_path != NULL ? "--model_name_or_path" : "--resume_from_checkpoint";
+    const struct {
+        const char *dest, *name;
+    } of[] = {{"save", "--output_dir"},
+              {"load", load},
+              {"micro_batch_size", "--per_device_train_batch_size"},
+              {"lr", "--learning_rate"},
+              {"seq_length", "--block_size"},
+              {"train_iters", "--max_train_steps"},
+              {"overwrite", "--overwrite_output_dir"}};
+    for (size_t i = 0; i < MEGA_COUNT(of); i++) mega_options_call(cfg->engine.options, of[i].dest, of[i].name);
+}
+
 void mega_train_apply_clm(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
     if (!train_is(cfg, "run_clm")) return;
     mega_options_name_preset(o, "run_clm's defaults and names");
+    name_options(cfg);
+    train_clm_find_state(cfg);
     const bool has_sizes = mega_options_is_given(o, "global_batch_size") && cfg->engine.micro_follows;
     if (!has_sizes) give(cfg, "micro_batch_size", "8");
     if (cfg->engine.optim.scheduler.kind == MEGA_SCHEDULER_NONE) give(cfg, "lr", "5e-5");
@@ -232,7 +250,8 @@ void mega_train_rule_clm(mega_train_options *cfg)
     if (cfg->save == NULL && (c->checkpointing_steps != NULL || c->with_tracking))
         mega_options_problem(o, MEGA_ERR_USAGE, "%s needs --output_dir FOLDER",
                              mega_options_origin(o, c->with_tracking ? "with_tracking" : "checkpointing_steps"));
-    if (cfg->save == NULL) mega_warn("no --output_dir: the trained weights will not be kept");
+    if (cfg->save == NULL)
+        mega_options_warn(o, "no --output_dir: the trained weights will not be kept; --output_dir FOLDER keeps them");
 }
 
 void mega_train_rule_clm_files(mega_train_options *cfg)
@@ -246,12 +265,29 @@ void mega_train_rule_clm_files(mega_train_options *cfg)
     }
 }
 
-/* The final model stands in --output_dir itself: its files must be those of an earlier run_clm, or not be there. */
+/* Whether the run goes on from a checkpoint in its own folder. */
+static bool goes_on(mega_train_options *cfg)
+{
+    if (cfg->load == NULL || cfg->finetune) return false;
+    return mega_folder_same(cfg->load, cfg->save) ||
+           mega_folder_same(mega_options_text(cfg->engine.options, "%s/..", cfg->load), cfg->save);
+}
+
+/* The final model stands in --output_dir itself: its files must not replace those of another run unasked. */
 void mega_train_rule_clm_writes(mega_train_options *cfg)
 {
     const char *save = cfg->save;
     if (save == NULL || cfg->overwrite || cfg->engine.rank != 0 || !train_clm_has(cfg, save, "config.json")) return;
-    if (train_clm_has(cfg, mega_options_text(cfg->engine.options, "%s/final", save), "state/checksums.json")) return;
+    if (train_clm_has(cfg, mega_options_text(cfg->engine.options, "%s/final", save), "state/checksums.json")) {
+        if (!goes_on(cfg))
+            mega_options_problem(
+                cfg->engine.options, MEGA_ERR_USAGE,
+                "--output_dir %s: it holds the model of a run that has ended; nothing was changed: give "
+                "another folder, --overwrite_output_dir to replace the model, or "
+                "--resume_from_checkpoint %s to go on with that run",
+                save, save);
+        return;
+    }
     mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                          "--output_dir %s: it holds a model (config.json) that run_clm did not write; nothing was "
                          "changed: give another folder, or --overwrite_output_dir to replace its files",

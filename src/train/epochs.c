@@ -2,7 +2,9 @@
  * at the start, after each epoch and at the end. */
 #include "megalith/file.h"
 #include "megalith/log.h"
+#include "megalith/run_json.h"
 #include "train_impl.h"
+#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +57,27 @@ static mega_status count_steps(trainer *t)
     t->train_iters = cfg->engine.optim.train_iters;
     train_check_options_again(t);
     return MEGA_OK;
+}
+
+/* An epoch has whole batches. With another size the steps of the checkpoint would be another number of epochs. */
+mega_status train_epochs_check_batch(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    json_t *root;
+    if (!train_has_epochs(t) || t->checkpoint == NULL || cfg->finetune) return MEGA_OK;
+    if (mega_checkpoint_run_json(t->checkpoint) == NULL) return MEGA_OK;
+    MEGA_TRY(mega_run_json(&root, t->checkpoint));
+    const json_t *stored = json_object_get(json_object_get(root, "arguments"), "global_batch_size");
+    const long long there = (long long)json_integer_value(stored),
+                    here = (long long)cfg->engine.optim.global_batch_size;
+    json_decref(root);
+    if (there <= 0 || here <= 0 || there == here) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as other "
+        "epochs; give the same batch (--per_device_train_batch_size, --gradient_accumulation_steps, the "
+        "number of ranks), or begin anew from its weights with --model_name_or_path %s",
+        cfg->load, there, here, cfg->load);
 }
 
 mega_status train_read_texts(trainer *t)

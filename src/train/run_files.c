@@ -82,6 +82,17 @@ mega_status train_check_nothing_loaded(const trainer *t)
     mega_buffer b = {0};
     if (loads_what_it_saves(cfg) && needs_checkpoint(cfg, &purpose) == NULL) return MEGA_OK;
     mega_status st = put_found(&b, cfg->load);
+    if (st == MEGA_OK && cfg->clm.model_name_or_path != NULL && cfg->finetune) {
+        const char *name = cfg->clm.model_name_or_path;
+        st = MEGA_FAIL(
+            MEGA_ERR_NOT_FOUND,
+            "--model_name_or_path %s: nothing is downloaded, and %s; expected the folder of a trained GPT-2 "
+            "(config.json, model.safetensors, tokenizer.json), as \"hf download %s --local-dir FOLDER\" makes "
+            "it of a name of the hub; --config_name %s begins with new weights",
+            name, b.data, name, name);
+        mega_buffer_fini(&b);
+        return st;
+    }
     if (st == MEGA_OK) {
         put_expected(&b, cfg);
         st = mega_buffer_check(&b, "what --load led to");

@@ -241,7 +241,8 @@ static void say_result(const trainer *t)
         train_line(t, "result: nothing was left to train; the weights are those of %s",
                    cfg->load != NULL ? cfg->load : "iteration 0");
     else
-        train_line(t, "result: the lines above; no checkpoint was saved (no --save)");
+        train_line(t, "result: the lines above; no checkpoint was saved (no %s)",
+                   train_has_epochs(t) ? "--output_dir" : "--save");
     if (cfg->metrics_file != NULL)
         train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
     if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);

@@ -57,10 +57,30 @@ megalith generate_samples_gpt --load whole --prompt "The" --out-seq-length 4 >ou
 half=$((steps + steps / 2))
 clm parts "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --checkpointing_steps $half --output_dir parts
 [ -d parts/step_$half ] || note "no step_$half"
+refuses "another batch" "its steps have 16 samples, and those of this run 8|the same batch (--per_device_train_batch_size" run_clm "${small[@]}" "${files[@]}" \
+    --num_train_epochs 2 --per_device_train_batch_size 8 --resume_from_checkpoint parts/step_$half --output_dir rest
 clm rest "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --resume_from_checkpoint parts/step_$half --output_dir rest
 says rest "^Resumed from checkpoint: parts/step_$half\$"
 cmp -s whole/model.safetensors rest/model.safetensors || note "the resumed run has other weights"
 cmp -s whole/all_results.json rest/all_results.json || note "the resumed run has other results: $(cat whole/all_results.json rest/all_results.json)"
+
+# The folder of a run that has ended leads to its newest state, not to the final model, which has weights alone; the run may be longer.
+clm longer "${files[@]}" --num_train_epochs 3 --lr-decay-style constant --override-opt_param-scheduler --per_device_train_batch_size 16 --resume_from_checkpoint whole \
+    --output_dir longer
+says longer '^Resumed from checkpoint: whole/epoch_1$'
+says longer 'epoch 2: perplexity'
+grep -qE 'epoch [01]: perplexity' longer.log && note "epochs are made again: $(grep perplexity longer.log)"
+clm bare "${files[@]}" --max_train_steps 1 --output_dir bare
+refuses "weights alone" "--resume_from_checkpoint bare: that run has ended, and kept its model alone|--model_name_or_path bare" run_clm "${small[@]}" "${files[@]}" \
+    --resume_from_checkpoint bare
+sum=$(cksum <bare/model.safetensors)
+refuses "a finished model" "--output_dir bare: it holds the model of a run that has ended|--overwrite_output_dir|--resume_from_checkpoint bare" run_clm "${small[@]}" "${files[@]}" \
+    --max_train_steps 1 --output_dir bare
+[ "$(cksum <bare/model.safetensors)" = "$sum" ] || note "the finished model was changed"
+refuses "a name of the hub" "--model_name_or_path gpt2: nothing is downloaded, and there is no such folder|hf download gpt2|--config_name gpt2" run_clm --model_name_or_path gpt2 \
+    --train_file train.txt --output_dir fresh
+refuses "names that were typed" "--output_dir train.txt: it is a file" run_clm "${small[@]}" "${files[@]}" --output_dir train.txt
+refuses "a batch of 0" '--per_device_eval_batch_size: ' run_clm "${small[@]}" "${files[@]}" --per_device_eval_batch_size 0
 
 # ---- other forms ----
 clm further --model_name_or_path whole --train_file train.txt --max_train_steps 3 --output_dir further
@@ -83,6 +103,9 @@ clm lines --train_file train.txt --max_train_samples 40 --max_eval_samples 2 --h
 cmp -s typed/model.safetensors lines/model.safetensors || note "--model_type and CSV: other weights than options and lines"
 cmp -s typed/all_results.json lines/all_results.json || note "--model_type and CSV: other results: $(cat typed/all_results.json lines/all_results.json)"
 
+[ "$(grep -c 'will not be kept' named.log)" = 1 ] || note "not one warning: $(grep 'will not be kept' named.log)"
+clm frozen --train_file train.txt --max_train_steps 1 --parameter-group '*wte*:frozen'
+says frozen '^ > trained parameters: [0-9,]+ of [0-9,]+; the others are frozen$'
 clm wandb --train_file train.txt --max_train_steps 2 --with_tracking --report_to wandb --output_dir tracked
 ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wandb: $(ls tracked tracked/wandb)"
 [ -e tracked/clm_no_trainer ] && note "--report_to wandb writes TensorBoard events"
