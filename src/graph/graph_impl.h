@@ -105,9 +105,11 @@ static inline bool mega_op_is_bucket(op_kind kind)
 /* Constants of one instruction; each op reads only the members that it needs. */
 typedef struct op_attr {
     double eps, p; /* p: dropout probability; batch_norm: momentum of the running statistics */
-    double factor; /* scale; cross-entropy, loss_seed: the coefficient of the loss */
+    double factor; /* scale; softcap: the cap; cross-entropy, loss_seed: the coefficient of the loss */
     uint32_t site;
     bool tanh_form;
+    bool plus_one;    /* norms: the factor is 1 + gain */
+    bool gate_second; /* glu: the gate is the second half of the columns */
     mega_activation_kind activation;
     mega_windows windows; /* convolution, pooling */
     bool wide;            /* linear, row_sum_grad: the result has the acc dtype */

@@ -211,30 +211,54 @@ mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_t
 mega_tensor mega_position_embedding(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                     const mega_param_options *options)
 {
+    return mega_position_embedding_after(b, name, x, max_positions, 0, options);
+}
+
+mega_tensor mega_position_embedding_after(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
+                                          int64_t skipped, const mega_param_options *options)
+{
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const mega_tensor positions = layer_own_rows(b, layer_row_input(b, "position_ids"));
-    const mega_tensor table = layer_param(b, name, "weight", max_positions, mega_tensor_channels(b, x), options);
-    x = mega_op_embedding(b->graph, positions, table, x, 0);
+    const mega_tensor table =
+        layer_param(b, name, "weight", max_positions + skipped, mega_tensor_channels(b, x), options);
+    x = mega_op_embedding(b->graph, positions, table, x, -skipped);
     mega_scope_leave(b->graph, s);
     return x;
 }
 
 /* ---- norm, activation, dropout ---- */
 
-mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, mega_norm_kind kind, double epsilon)
+mega_tensor mega_norm_with(const mega_builder *b, const char *name, mega_tensor x, const mega_norm_options *options)
 {
-    const mega_param_options ones = {.init = MEGA_INIT_ONE};
+    static const mega_norm_options none = {.kind = MEGA_LAYER_NORM};
+    const mega_norm_options *o = options != NULL ? options : &none;
+    const mega_param_options start = {.init = o->weight_plus_one ? MEGA_INIT_ZERO : MEGA_INIT_ONE};
+    const int64_t channels = mega_tensor_channels(b, x);
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
-    if (kind != MEGA_LAYER_NORM)
-        mega_builder_fail(b,
-                          MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                    "layer \"%s\", %s: norm of kind %d is not implemented yet; choose MEGA_LAYER_NORM",
-                                    b->path, name, (int)kind));
-    const mega_tensor gain = layer_param(b, name, "weight", mega_tensor_channels(b, x), 0, &ones);
-    const mega_tensor bias = layer_param(b, name, "bias", mega_tensor_channels(b, x), 0, NULL);
-    x = mega_op_layer_norm(b->graph, x, gain, bias, epsilon);
+    if (o->kind != MEGA_LAYER_NORM && o->kind != MEGA_RMS_NORM)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
+                                       "layer \"%s\", %s: norm of kind %d; expected MEGA_LAYER_NORM or MEGA_RMS_NORM",
+                                       b->path, name == NULL ? "without a name" : name, (int)o->kind));
+    mega_tensor gain = mega_none(), bias = mega_none();
+    if (!o->no_weight) gain = layer_param(b, name, "weight", channels, 0, &start);
+    if (!o->no_bias && o->kind == MEGA_LAYER_NORM) bias = layer_param(b, name, "bias", channels, 0, NULL);
+    if (o->kind == MEGA_RMS_NORM) x = mega_op_rms_norm(b->graph, x, gain, o->epsilon, o->weight_plus_one);
+    else if (o->weight_plus_one)
+        x = mega_op_layer_norm_plus_one(b->graph, x, gain, bias, o->epsilon);
+    else
+        x = mega_op_layer_norm(b->graph, x, gain, bias, o->epsilon);
     mega_scope_leave(b->graph, s);
     return x;
+}
+
+mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x, mega_norm_kind kind, double epsilon)
+{
+    return mega_norm_with(b, name, x, &(mega_norm_options){.kind = kind, .epsilon = epsilon});
+}
+
+mega_tensor mega_glu(const mega_builder *b, mega_tensor x, mega_activation_kind kind, bool gate_second)
+{
+    return mega_op_glu(b->graph, x, kind, gate_second);
 }
 
 mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind)
@@ -267,26 +291,47 @@ mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x,
 
 /* ---- losses ---- */
 
+/* Declares the table and the bias of a head, and returns which rows of the vocabulary this rank has. */
+static mega_tensor request_head(const mega_builder *b, const char *name, mega_tensor x,
+                                const mega_vocab_loss_options *o, mega_head_shape *shape)
+{
+    const mega_tensor table = vocab_table(b, name, o->vocab_size, mega_tensor_channels(b, x), &o->table);
+    const mega_param_options bias = {.shard_rows = true, .padding_rows = o->table.padding_rows};
+    const int64_t held = mega_tensor_rows(b, table), begin = first_row(b, table);
+    const int64_t real = o->vocab_size - begin;
+    *shape = (mega_head_shape){.vocab_begin = begin,
+                               .valid = real < 0      ? 0
+                                        : real < held ? real
+                                                      : held,
+                               .with_gradient = b->mode == MEGA_TRAIN,
+                               .softcap = o->softcap};
+    if (o->has_bias) shape->bias = layer_param(b, name, "bias", o->vocab_size + o->table.padding_rows, 0, &bias);
+    return table;
+}
+
+mega_tensor mega_vocab_logits_with(const mega_builder *b, const char *name, mega_tensor x,
+                                   const mega_vocab_loss_options *options)
+{
+    static const mega_vocab_loss_options none = {.vocab_size = 0};
+    mega_head_shape shape;
+    const mega_tensor table = request_head(b, name, x, options != NULL ? options : &none, &shape);
+    return mega_op_gather_from_sequence(b->graph, mega_op_head_logits(b->graph, x, table, &shape), &b->layout->tp);
+}
+
 mega_tensor mega_vocab_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t vocab_size,
                               const mega_param_options *options)
 {
-    const mega_tensor table = vocab_table(b, name, vocab_size, mega_tensor_channels(b, x), options);
-    return mega_op_gather_from_sequence(b->graph, mega_op_logits(b->graph, x, table), &b->layout->tp);
+    const mega_vocab_loss_options o = {.vocab_size = vocab_size,
+                                       .table = options != NULL ? *options : (mega_param_options){0}};
+    return mega_vocab_logits_with(b, name, x, &o);
 }
 
 mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels,
                                  mega_tensor weights, const mega_vocab_loss_options *options)
 {
     static const mega_vocab_loss_options none = {.vocab_size = 0};
-    const mega_vocab_loss_options *o = options != NULL ? options : &none;
-    const mega_tensor table = vocab_table(b, name, o->vocab_size, mega_tensor_channels(b, x), &o->table);
-    const int64_t held = mega_tensor_rows(b, table), begin = first_row(b, table);
-    const int64_t real = o->vocab_size - begin;
-    const mega_head_shape shape = {.vocab_begin = begin,
-                                   .valid = real < 0      ? 0
-                                            : real < held ? real
-                                                          : held,
-                                   .with_gradient = b->mode == MEGA_TRAIN};
+    mega_head_shape shape;
+    const mega_tensor table = request_head(b, name, x, options != NULL ? options : &none, &shape);
     const mega_scope s = mega_scope_enter(b->graph, "head");
     x = layer_to_cut_weights(b, x);
     const mega_head_result r = mega_op_lm_head_loss(b->graph, x, table, labels, weights, &shape);

@@ -43,6 +43,50 @@ static void check_rope(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+static void check_glu(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int kind = MEGA_ACT_GELU_TANH; kind <= MEGA_ACT_IDENTITY; kind++) {
+        check k = check_begin("glu", type, "%lld x %lld, kind %d", (long long)rows, (long long)cols, kind);
+        mega_glu_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind};
+        a.gate_second = kind % 2 == 1;
+        a.x = check_input(&k, type, 2 * rows * cols);
+        a.y = check_output_add(&k, "y", type, rows * cols);
+        check_run(&k, &mega_plain_glu, &mega_cpu_glu, &a, &a.head);
+    }
+}
+
+static void check_glu_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int kind = MEGA_ACT_GELU_TANH; kind <= MEGA_ACT_IDENTITY; kind++) {
+        check k = check_begin("glu_grad", type, "%lld x %lld, kind %d", (long long)rows, (long long)cols, kind);
+        mega_glu_grad_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind};
+        a.gate_second = kind % 2 == 1;
+        a.dy = check_input(&k, type, rows * cols);
+        a.dx = check_output_add(&k, "dx", type, 2 * rows * cols);
+        a.x = rows % 3 == 2 ? a.dx : check_input(&k, type, 2 * rows * cols); /* in place */
+        check_run(&k, &mega_plain_glu_grad, &mega_cpu_glu_grad, &a, &a.head);
+    }
+}
+
+static void check_softcap(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("softcap", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_softcap_args a = {.count = rows * cols, .cap = 1.5};
+    a.y = check_output_add(&k, "y", acc_type(&k), rows * cols);
+    a.x = rows % 3 == 2 ? a.y : check_input(&k, acc_type(&k), rows * cols);
+    check_run(&k, &mega_plain_softcap, &mega_cpu_softcap, &a, &a.head);
+}
+
+static void check_softcap_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("softcap_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_softcap_grad_args a = {.count = rows * cols, .cap = 2.5};
+    a.y = check_input(&k, acc_type(&k), rows * cols);
+    a.dx = check_output_add(&k, "dx", type, rows * cols);
+    a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols);
+    check_run(&k, &mega_plain_softcap_grad, &mega_cpu_softcap_grad, &a, &a.head);
+}
+
 static void check_mul(mega_dtype type, int64_t rows, int64_t cols)
 {
     check k = check_begin("mul", type, "%lld", (long long)(rows * cols));

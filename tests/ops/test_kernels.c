@@ -47,30 +47,45 @@ static void check_embedding_grad(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_embedding_grad, &mega_cpu_embedding_grad, &a, &a.head);
 }
 
+/* Forms of both norms: which operands there are. */
+static const struct norm_case {
+    const char *name;
+    bool rms, gain, bias, plus_one;
+} norm_cases[] = {{"layer norm", false, true, true, false},        {"without bias", false, true, false, false},
+                  {"without both", false, false, false, false},    {"layer norm, 1 + gain", false, true, true, true},
+                  {"rms norm", true, true, false, false},          {"rms norm, 1 + gain", true, true, false, true},
+                  {"rms norm, no gain", true, false, false, false}};
+
 static void check_layer_norm(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check k = check_begin("layer_norm", type, "%lld x %lld", (long long)rows, (long long)cols);
-    mega_layer_norm_args a = {.rows = rows, .cols = cols, .eps = 1e-5};
-    a.x = check_input(&k, type, rows * cols);
-    a.gain = check_input(&k, type, cols), a.bias = check_input(&k, type, cols);
-    a.y = check_output_add(&k, "y", type, rows * cols);
-    a.mean = check_output_add(&k, "mean", acc_type(&k), rows);
-    a.rstd = check_output_add(&k, "rstd", acc_type(&k), rows);
-    check_run(&k, &mega_plain_layer_norm, &mega_cpu_layer_norm, &a, &a.head);
+    for (int i = 0; i < COUNT(norm_cases); i++) {
+        const struct norm_case *n = &norm_cases[i];
+        check k = check_begin("layer_norm", type, "%lld x %lld, %s", (long long)rows, (long long)cols, n->name);
+        mega_layer_norm_args a = {.rows = rows, .cols = cols, .eps = 1e-5, .rms = n->rms, .plus_one = n->plus_one};
+        a.x = check_input(&k, type, rows * cols);
+        a.gain = n->gain ? check_input(&k, type, cols) : NULL, a.bias = n->bias ? check_input(&k, type, cols) : NULL;
+        a.y = check_output_add(&k, "y", type, rows * cols);
+        a.mean = n->rms ? NULL : check_output_add(&k, "mean", acc_type(&k), rows);
+        a.rstd = check_output_add(&k, "rstd", acc_type(&k), rows);
+        check_run(&k, &mega_plain_layer_norm, &mega_cpu_layer_norm, &a, &a.head);
+    }
 }
 
 static void check_layer_norm_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check k = check_begin("layer_norm_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
-    mega_layer_norm_grad_args a = {.rows = rows, .cols = cols};
-    a.x = check_input(&k, type, rows * cols), a.gain = check_input(&k, type, cols);
-    a.mean = check_input(&k, acc_type(&k), rows), a.rstd = check_input(&k, acc_type(&k), rows);
-    a.addend = rows % 2 == 1 ? check_input(&k, type, rows * cols) : NULL;
-    a.dx = check_output_add(&k, "dx", type, rows * cols);
-    a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols); /* in place */
-    a.dgain = check_output_add(&k, "dgain", acc_type(&k), cols);
-    a.dbias = check_output_add(&k, "dbias", acc_type(&k), cols);
-    check_run(&k, &mega_plain_layer_norm_grad, &mega_cpu_layer_norm_grad, &a, &a.head);
+    for (int i = 0; i < COUNT(norm_cases); i++) {
+        const struct norm_case *n = &norm_cases[i];
+        check k = check_begin("layer_norm_grad", type, "%lld x %lld, %s", (long long)rows, (long long)cols, n->name);
+        mega_layer_norm_grad_args a = {.rows = rows, .cols = cols, .rms = n->rms, .plus_one = n->plus_one};
+        a.x = check_input(&k, type, rows * cols), a.gain = n->gain ? check_input(&k, type, cols) : NULL;
+        a.mean = n->rms ? NULL : check_input(&k, acc_type(&k), rows), a.rstd = check_input(&k, acc_type(&k), rows);
+        a.addend = rows % 2 == 1 ? check_input(&k, type, rows * cols) : NULL;
+        a.dx = check_output_add(&k, "dx", type, rows * cols);
+        a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols); /* in place */
+        a.dgain = n->gain ? check_output_add(&k, "dgain", acc_type(&k), cols) : NULL;
+        a.dbias = n->bias ? check_output_add(&k, "dbias", acc_type(&k), cols) : NULL;
+        check_run(&k, &mega_plain_layer_norm_grad, &mega_cpu_layer_norm_grad, &a, &a.head);
+    }
 }
 
 static void check_gelu(mega_dtype type, int64_t rows, int64_t cols)

@@ -10,6 +10,9 @@
 #include "cpu/dropout_body.c"
 #include "cpu/embedding_body.c"
 #include "cpu/gelu_body.c"
+#include "cpu/glu_body.c"
+#include "cpu/softcap_body.c"
+
 #include "cpu/gemm/gemm_body.c"
 #include "cpu/gemm/gemm_panels_body.c"
 #include "cpu/layer_norm_body.c"
@@ -36,5 +39,6 @@
         .attention_cached = attention_cached_items, .gemm_rows = gemm_rows_columns, .gemm_pack_b = gemm_pack_b,       \
         .gemm_block = gemm_block_run, .gemm_pack_a = gemm_pack_a, .gemm_columns = gemm_columns_run,                   \
         .gemm_rows_of_panel = GEMM_MR, .gemm_columns_of_panel = GEMM_NR, .activation = activation_range,              \
-        .activation_grad = activation_grad_range, .rope = rope_rows, .spin_fma = spin_fma                             \
+        .activation_grad = activation_grad_range, .rope = rope_rows, .glu = glu_rows, .glu_grad = glu_grad_rows,      \
+        .softcap = softcap_range, .softcap_grad = softcap_grad_range, .spin_fma = spin_fma                            \
     }

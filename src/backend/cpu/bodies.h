@@ -41,6 +41,10 @@ typedef struct cpu_bodies {
     void (*layer_norm)(const mega_layer_norm_args *a, int64_t begin, int64_t end);
     void (*gelu)(const mega_gelu_args *a, int64_t begin, int64_t end);
     void (*activation)(const mega_activation_args *a, int64_t begin, int64_t end);
+    void (*glu)(const mega_glu_args *a, int64_t begin, int64_t end);
+    void (*glu_grad)(const mega_glu_grad_args *a, int64_t begin, int64_t end);
+    void (*softcap)(const mega_softcap_args *a, int64_t begin, int64_t end);
+    void (*softcap_grad)(const mega_softcap_grad_args *a, int64_t begin, int64_t end);
     void (*activation_grad)(const mega_activation_grad_args *a, int64_t begin, int64_t end);
     void (*dropout_add)(const mega_dropout_add_args *a, int64_t begin, int64_t end);
     void (*xent_max)(const mega_xent_max_args *a, int64_t begin, int64_t end);

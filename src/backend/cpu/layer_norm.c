@@ -1,4 +1,4 @@
-/* Layer norm; the threads share the rows. */
+/* Layer norm and RMS norm; the threads share the rows. */
 #include "cpu/share.h"
 
 static void cpu_layer_norm_work(void *user, int thread, int64_t begin, int64_t end)

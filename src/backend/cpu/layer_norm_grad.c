@@ -1,4 +1,4 @@
-/* Gradient of layer norm; the threads share chunks of rows, and compute the column sums for gain and bias in the same
+/* Gradient of layer norm and RMS norm; the threads share chunks of rows, and compute the column sums for gain and bias in the same
  * pass. */
 #include "cpu/share.h"
 
@@ -16,8 +16,10 @@ static void cpu_layer_norm_grad_run(mega_team *team, const void *args)
         return;
     }
     mega_cpu_chunks(team, cpu_layer_norm_grad_chunk, a, a->rows, a->cols, a->head.scratch, 2 * a->cols);
-    mega_cpu_fold(team, a->dgain, a->head.scratch, chunk_count(a->rows), 2 * a->cols, a->cols);
-    mega_cpu_fold(team, a->dbias, (const float *)a->head.scratch + a->cols, chunk_count(a->rows), 2 * a->cols, a->cols);
+    const int64_t chunks = chunk_count(a->rows);
+    const float *sums = a->head.scratch;
+    if (a->dgain != NULL) mega_cpu_fold(team, a->dgain, sums, chunks, 2 * a->cols, a->cols);
+    if (a->dbias != NULL) mega_cpu_fold(team, a->dbias, sums + a->cols, chunks, 2 * a->cols, a->cols);
 }
 
 static size_t cpu_layer_norm_grad_scratch(const void *args, int threads)

@@ -1,34 +1,5 @@
 /* Activations by kind and their gradients: plain kernel (ops_elementwise.h). */
-#include "backend_impl.h"
-#include <math.h>
-
-static double logistic(double x)
-{
-    return 1.0 / (1.0 + exp(-x));
-}
-
-static double activation_of(mega_activation_kind kind, double x)
-{
-    switch (kind) {
-    case MEGA_ACT_RELU: return x <= 0.0 ? 0.0 : x;
-    case MEGA_ACT_RELU_SQUARED: return x <= 0.0 ? 0.0 : x * x;
-    case MEGA_ACT_SILU: return x * logistic(x);
-    case MEGA_ACT_TANH: return tanh(x);
-    default: return logistic(x);
-    }
-}
-
-static double slope_of(mega_activation_kind kind, double x)
-{
-    const double s = logistic(x), t = tanh(x);
-    switch (kind) {
-    case MEGA_ACT_RELU: return x <= 0.0 ? 0.0 : x > 0.0 ? 1.0 : x;
-    case MEGA_ACT_RELU_SQUARED: return x <= 0.0 ? 0.0 : 2.0 * x;
-    case MEGA_ACT_SILU: return s + x * s * logistic(-x);
-    case MEGA_ACT_TANH: return 1.0 - t * t;
-    default: return s * logistic(-x);
-    }
-}
+#include "plain/activation_value.h"
 
 static void plain_activation_run(mega_team *team, const void *args)
 {

@@ -1,12 +1,5 @@
-/* GELU of x + bias: plain kernel (ops_elementwise.h). Hendrycks, Gimpel 2016. */
-#include "backend_impl.h"
-#include <math.h>
-
-static double gelu(double u, bool tanh_form)
-{
-    if (tanh_form) return 0.5 * u * (1.0 + tanh(0.79788456080286535588 * (u + 0.044715 * u * u * u)));
-    return 0.5 * u * (1.0 + erf(u * 0.70710678118654752440));
-}
+/* GELU of x + bias: plain kernel (ops_elementwise.h). */
+#include "plain/activation_value.h"
 
 static void plain_gelu_run(mega_team *team, const void *args)
 {

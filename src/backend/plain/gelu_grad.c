@@ -1,15 +1,5 @@
 /* Gradient of GELU: plain kernel (ops_elementwise.h). */
-#include "backend_impl.h"
-#include <math.h>
-
-static double gelu_slope(double u, bool tanh_form)
-{
-    if (tanh_form) {
-        const double k = 0.79788456080286535588, th = tanh(k * (u + 0.044715 * u * u * u));
-        return 0.5 * (1.0 + th) + 0.5 * u * (1.0 - th * th) * k * (1.0 + 3.0 * 0.044715 * u * u);
-    }
-    return 0.5 * (1.0 + erf(u * 0.70710678118654752440)) + u * 0.39894228040143267794 * exp(-0.5 * u * u);
-}
+#include "plain/activation_value.h"
 
 static void plain_gelu_grad_run(mega_team *team, const void *args)
 {

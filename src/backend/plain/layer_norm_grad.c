@@ -1,11 +1,18 @@
-/* Gradient of layer norm: plain kernel (ops_norm.h). With n = (x - mean) rstd and w = dy gain:
- * dx = rstd (w - mean(w) - n mean(w n)), means over the row. */
+/* Gradient of layer norm and RMS norm: plain kernel (ops_norm.h). With n = (x - mean) rstd and w = dy gain:
+ * dx = rstd (w - mean(w) - n mean(w n)), means over the row; in RMS norm, whose mean is 0, without mean(w). */
 #include "backend_impl.h"
 
 static double normal(const mega_layer_norm_grad_args *a, int64_t r, int64_t c)
 {
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
-    return (get(a->x, t, r * a->cols + c) - get(a->mean, acc, r)) * get(a->rstd, acc, r);
+    const double mean = a->rms ? 0.0 : get(a->mean, acc, r);
+    return (get(a->x, t, r * a->cols + c) - mean) * get(a->rstd, acc, r);
+}
+
+static double norm_factor(const mega_layer_norm_grad_args *a, int64_t c)
+{
+    if (a->gain == NULL) return 1.0;
+    return get(a->gain, a->head.dtype, c) + (a->plus_one ? 1.0 : 0.0);
 }
 
 static void plain_layer_norm_grad_run(mega_team *team, const void *args)
@@ -21,18 +28,18 @@ static void plain_layer_norm_grad_run(mega_team *team, const void *args)
             dgain += dy * normal(a, r, c);
             dbias += dy;
         }
-        put_add(a->dgain, acc, c, dgain);
-        put_add(a->dbias, acc, c, dbias);
+        if (a->dgain != NULL) put_add(a->dgain, acc, c, dgain);
+        if (a->dbias != NULL) put_add(a->dbias, acc, c, dbias);
     }
     for (int64_t r = 0; r < a->rows; r++) {
         double sum = 0.0, sum_n = 0.0;
         for (int64_t c = 0; c < C; c++) {
-            const double w = get(a->dy, t, r * C + c) * get(a->gain, t, c);
-            sum += w;
+            const double w = get(a->dy, t, r * C + c) * norm_factor(a, c);
+            sum += a->rms ? 0.0 : w;
             sum_n += w * normal(a, r, c);
         }
         for (int64_t c = 0; c < C; c++) {
-            const double w = get(a->dy, t, r * C + c) * get(a->gain, t, c);
+            const double w = get(a->dy, t, r * C + c) * norm_factor(a, c);
             double dx = get(a->rstd, acc, r) * (w - sum / (double)C - normal(a, r, c) * (sum_n / (double)C));
             if (a->addend != NULL) dx += get(a->addend, t, r * C + c);
             put(a->dx, t, r * C + c, dx);

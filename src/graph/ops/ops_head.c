@@ -197,17 +197,44 @@ static int32_t all_reduced(mega_graph *g, int32_t t, mega_reduce reduce, const c
 }
 
 typedef struct head_tensors {
-    int32_t x, table, labels, mask, denominator, dx, dtable, token_loss;
+    int32_t x, table, bias, labels, mask, denominator, dx, dtable, dbias, token_loss;
 } head_tensors;
+
+/* The logits of a chunk, before and after the cap (one of them if there is no cap). */
+static int32_t head_logits(mega_graph *g, const head_tensors *h, const mega_head_shape *s, int32_t x)
+{
+    instruction product = {.kind = OP_LINEAR,
+                           .in = {[LINEAR_X] = x, [LINEAR_WEIGHT] = h->table, [LINEAR_BIAS] = h->bias},
+                           .attr = {.wide = true, .what = "logits"}};
+    const mega_tensor logits = mega_graph_emit(g, &product);
+    return s->softcap > 0.0 ? mega_op_softcap(g, logits, s->softcap).id : logits.id;
+}
+
+/* Emits the gradients of x, of the table and of the bias from those of the logits. */
+static void head_gradients(mega_graph *g, const head_tensors *h, const mega_head_shape *s, int32_t dlogits,
+                           int32_t logits, int32_t x, int32_t out_dx)
+{
+    if (s->softcap > 0.0) {
+        instruction uncap = {.kind = OP_SOFTCAP_GRAD,
+                             .in = {[SOFTCAP_GRAD_DY] = dlogits, [SOFTCAP_GRAD_Y] = logits},
+                             .attr = {.factor = s->softcap}};
+        dlogits = mega_graph_emit(g, &uncap).id;
+    }
+    instruction dx = {.kind = OP_LINEAR_GRAD_X,
+                      .in = {[LINEAR_GRAD_X_DY] = dlogits, [LINEAR_GRAD_X_WEIGHT] = h->table},
+                      .out = {out_dx}};
+    mega_graph_emit(g, &dx);
+    instruction dw = {.kind = OP_LINEAR_GRAD_W,
+                      .in = {[LINEAR_GRAD_W_DY] = dlogits, [LINEAR_GRAD_W_X] = x},
+                      .out = {[LINEAR_GRAD_W_DWEIGHT] = h->dtable, [LINEAR_GRAD_W_DBIAS] = h->dbias}};
+    mega_graph_emit(g, &dw);
+}
 
 static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_shape *s, int64_t begin, int64_t rows)
 {
     const op_attr attr = {.begin = s->vocab_begin, .valid = s->valid, .factor = 1.0};
     const int32_t x = rows_of(g, h->x, begin, rows), labels = rows_of(g, h->labels, begin, rows);
-    instruction product = {.kind = OP_LINEAR,
-                           .in = {[LINEAR_X] = x, [LINEAR_WEIGHT] = h->table},
-                           .attr = {.wide = true, .what = "logits"}};
-    const int32_t logits = mega_graph_emit(g, &product).id;
+    const int32_t logits = head_logits(g, h, s, x);
     instruction max = {.kind = OP_XENT_MAX, .in = {logits}, .attr = attr};
     max.attr.what = "max";
     const int32_t row_max = all_reduced(g, mega_graph_emit(g, &max).id, MEGA_REDUCE_MAX, "logits max");
@@ -232,14 +259,7 @@ static void head_chunk(mega_graph *g, const head_tensors *h, const mega_head_sha
     grad.out[XENT_GRAD_DLOGITS] =
         empty_tensor(g, "dlogits", mega_shape_2d(g->dtype, rows, g->tensor[h->table].shape.dim[0]));
     const int32_t dlogits = mega_graph_emit(g, &grad).id;
-    instruction dx = {.kind = OP_LINEAR_GRAD_X,
-                      .in = {[LINEAR_GRAD_X_DY] = dlogits, [LINEAR_GRAD_X_WEIGHT] = h->table},
-                      .out = {rows_of(g, h->dx, begin, rows)}};
-    mega_graph_emit(g, &dx);
-    instruction dw = {.kind = OP_LINEAR_GRAD_W,
-                      .in = {[LINEAR_GRAD_W_DY] = dlogits, [LINEAR_GRAD_W_X] = x},
-                      .out = {[LINEAR_GRAD_W_DWEIGHT] = h->dtable}};
-    mega_graph_emit(g, &dw);
+    head_gradients(g, h, s, dlogits, logits, x, rows_of(g, h->dx, begin, rows));
 }
 
 static mega_status check_rows(const mega_graph *g, const char *what, mega_tensor t, mega_dtype dtype, int64_t rows)
@@ -254,6 +274,14 @@ static mega_status check_rows(const mega_graph *g, const char *what, mega_tensor
 static bool are_tensors(const mega_graph *g, mega_tensor a, mega_tensor b)
 {
     return a.id >= 0 && a.id < g->num_tensors && b.id >= 0 && b.id < g->num_tensors;
+}
+
+/* The logits of all rows with bias and cap, for generation. */
+mega_tensor mega_op_head_logits(mega_graph *g, mega_tensor x, mega_tensor table, const mega_head_shape *s)
+{
+    const head_tensors h = {.table = table.id, .bias = s->bias.id};
+    mega_graph_note_table(g, table);
+    return (mega_tensor){head_logits(g, &h, s, x.id)};
 }
 
 static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor table, const mega_head_shape *s)
@@ -294,7 +322,8 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h)
 {
     for (int i = h->first_op; i < h->end_op; i++) {
         instruction *op = &g->op[i];
-        if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W) mega_edit_remove(g, i);
+        if (op->kind == OP_LINEAR_GRAD_X || op->kind == OP_LINEAR_GRAD_W || op->kind == OP_SOFTCAP_GRAD)
+            mega_edit_remove(g, i);
         if (op->kind == OP_XENT_GRAD)
             op->in[XENT_GRAD_LOSS_MASK] = op->in[XENT_GRAD_DENOMINATOR] = op->out[XENT_GRAD_DLOGITS] = 0;
     }
@@ -334,12 +363,13 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
     graph_head made = {.x = x.id, .first_op = g->num_ops};
     mega_graph_limit_rows(g, labels, table);
     r.loss.weight = masked_sum(g, loss_mask, 0);
-    head_tensors h = {.x = x.id, .table = table.id, .labels = labels.id, .mask = loss_mask.id};
+    head_tensors h = {.x = x.id, .table = table.id, .bias = s->bias.id, .labels = labels.id, .mask = loss_mask.id};
     h.denominator = r.loss.weight.id;
     h.token_loss = empty_tensor(g, "token_loss", mega_shape_1d(g->acc, rows));
     if (s->with_gradient) {
         made.dx = h.dx = empty_tensor(g, "dx", xs);
         h.dtable = mega_graph_gradient_tensor(g, table.id);
+        h.dbias = s->bias.id != 0 ? mega_graph_gradient_tensor(g, s->bias.id) : 0;
     }
     for (int64_t begin = 0; begin < rows; begin += chunk)
         head_chunk(g, &h, s, begin, rows - begin < chunk ? rows - begin : chunk);

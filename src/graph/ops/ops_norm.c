@@ -1,18 +1,29 @@
-/* Layer norm and its gradient. */
+/* Layer norm and RMS norm, and their gradients. Both norms have the same kernels and operands; RMS norm has no mean. */
 #include "graph_impl.h"
 
 /* Operands. */
 enum { LAYER_NORM_X, LAYER_NORM_GAIN, LAYER_NORM_BIAS };
 enum { LAYER_NORM_Y, LAYER_NORM_MEAN, LAYER_NORM_RSTD };
 
-/* ---- layer_norm: in x [T, C], gain [C], bias [C]; out y [T, C], mean [T] acc, rstd [T] acc ---- */
+/* ---- layer_norm: in x [T, C], gain [C] or none, bias [C] or none; out y [T, C], mean [T] acc, rstd [T] acc ---- */
+
+static mega_tensor norm_emit(mega_graph *g, op_kind kind, mega_tensor x, mega_tensor gain, mega_tensor bias,
+                             op_attr attr)
+{
+    instruction op = {.kind = kind,
+                      .in = {[LAYER_NORM_X] = x.id, [LAYER_NORM_GAIN] = gain.id, [LAYER_NORM_BIAS] = bias.id},
+                      .attr = attr};
+    return mega_graph_emit(g, &op);
+}
 
 mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps)
 {
-    instruction op = {.kind = OP_LAYER_NORM,
-                      .in = {[LAYER_NORM_X] = x.id, [LAYER_NORM_GAIN] = gain.id, [LAYER_NORM_BIAS] = bias.id},
-                      .attr = {.eps = eps}};
-    return mega_graph_emit(g, &op);
+    return norm_emit(g, OP_LAYER_NORM, x, gain, bias, (op_attr){.eps = eps});
+}
+
+mega_tensor mega_op_layer_norm_plus_one(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps)
+{
+    return norm_emit(g, OP_LAYER_NORM, x, gain, bias, (op_attr){.eps = eps, .plus_one = true});
 }
 
 static mega_status layer_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -27,18 +38,29 @@ static mega_status layer_norm_shape(const mega_graph *g, const instruction *op, 
     return MEGA_OK;
 }
 
-static void layer_norm_gradient(mega_graph *g, const instruction *op)
+static int32_t norm_parameter_gradient(mega_graph *g, int32_t parameter)
 {
-    instruction d = {.kind = OP_LAYER_NORM_GRAD,
+    return parameter != 0 ? mega_graph_gradient_tensor(g, parameter) : 0;
+}
+
+static void norm_gradient(mega_graph *g, const instruction *op, op_kind kind)
+{
+    instruction d = {.kind = kind,
                      .in = {[LAYER_NORM_GRAD_DY] = mega_graph_arrived(g, op, LAYER_NORM_Y),
                             [LAYER_NORM_GRAD_X] = op->in[LAYER_NORM_X],
                             [LAYER_NORM_GRAD_MEAN] = op->out[LAYER_NORM_MEAN],
                             [LAYER_NORM_GRAD_RSTD] = op->out[LAYER_NORM_RSTD],
                             [LAYER_NORM_GRAD_GAIN] = op->in[LAYER_NORM_GAIN]},
-                     .out = {[LAYER_NORM_GRAD_DGAIN] = mega_graph_gradient_tensor(g, op->in[LAYER_NORM_GAIN]),
-                             [LAYER_NORM_GRAD_DBIAS] = mega_graph_gradient_tensor(g, op->in[LAYER_NORM_BIAS])}};
+                     .out = {[LAYER_NORM_GRAD_DGAIN] = norm_parameter_gradient(g, op->in[LAYER_NORM_GAIN]),
+                             [LAYER_NORM_GRAD_DBIAS] = norm_parameter_gradient(g, op->in[LAYER_NORM_BIAS])},
+                     .attr = {.plus_one = op->attr.plus_one}};
     const mega_tensor dx = mega_graph_emit(g, &d);
     mega_graph_gradient_add(g, op->in[LAYER_NORM_X], dx.id);
+}
+
+static void layer_norm_gradient(mega_graph *g, const instruction *op)
+{
+    norm_gradient(g, op, OP_LAYER_NORM_GRAD);
 }
 
 static void layer_norm_bind(const op_binder *b, const instruction *op, void *args)
@@ -53,18 +75,22 @@ static void layer_norm_bind(const op_binder *b, const instruction *op, void *arg
     a->rows = mega_op_in_dim(b->g, op, LAYER_NORM_X, 0);
     a->cols = mega_op_in_dim(b->g, op, LAYER_NORM_X, 1);
     a->eps = op->attr.eps;
+    a->rms = op->kind == OP_RMS_NORM;
+    a->plus_one = op->attr.plus_one;
 }
 
 const op_row mega_op_row_layer_norm = {.name = "layer_norm",
                                        .num_in = 3,
                                        .num_out = 3,
+                                       .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                        .shape = layer_norm_shape,
                                        .gradient = layer_norm_gradient,
                                        .bind = layer_norm_bind,
                                        .plain = &mega_plain_layer_norm,
                                        .cpu = &mega_cpu_layer_norm};
 
-/* ---- layer_norm_grad: in dy, x, mean, rstd, gain, addend or none; out dx, dgain +=, dbias += ---- */
+/* ---- layer_norm_grad: in dy, x, mean, rstd, gain or none, addend or none; out dx, dgain += or none, dbias += or none
+ * ---- */
 
 static mega_status layer_norm_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -94,15 +120,56 @@ static void layer_norm_grad_bind(const op_binder *b, const instruction *op, void
     a->addend = b->address(b, op->in[LAYER_NORM_GRAD_ADDEND]);
     a->rows = mega_op_in_dim(b->g, op, LAYER_NORM_GRAD_X, 0);
     a->cols = mega_op_in_dim(b->g, op, LAYER_NORM_GRAD_X, 1);
+    a->rms = op->kind == OP_RMS_NORM_GRAD;
+    a->plus_one = op->attr.plus_one;
 }
 
 const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
                                             .num_in = 6,
                                             .num_out = 3,
-                                            .optional_in = 1u << LAYER_NORM_GRAD_ADDEND,
+                                            .optional_in = 1u << LAYER_NORM_GRAD_GAIN | 1u << LAYER_NORM_GRAD_ADDEND,
+                                            .optional_out = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
                                             .accumulates = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
                                             .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .shape = layer_norm_grad_shape,
                                             .bind = layer_norm_grad_bind,
                                             .plain = &mega_plain_layer_norm_grad,
                                             .cpu = &mega_cpu_layer_norm_grad};
+
+/* ---- rms_norm: in x [T, C], gain [C] or none, none; out y [T, C], none, rstd [T] acc ---- */
+
+mega_tensor mega_op_rms_norm(mega_graph *g, mega_tensor x, mega_tensor gain, double eps, bool plus_one)
+{
+    return norm_emit(g, OP_RMS_NORM, x, gain, (mega_tensor){0}, (op_attr){.eps = eps, .plus_one = plus_one});
+}
+
+static void rms_norm_gradient(mega_graph *g, const instruction *op)
+{
+    norm_gradient(g, op, OP_RMS_NORM_GRAD);
+}
+
+const op_row mega_op_row_rms_norm = {.name = "rms_norm",
+                                     .num_in = 3,
+                                     .num_out = 3,
+                                     .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
+                                     .optional_out = 1u << LAYER_NORM_MEAN,
+                                     .shape = layer_norm_shape,
+                                     .gradient = rms_norm_gradient,
+                                     .bind = layer_norm_bind,
+                                     .plain = &mega_plain_layer_norm,
+                                     .cpu = &mega_cpu_layer_norm};
+
+/* ---- rms_norm_grad: in dy, x, none, rstd, gain or none, addend or none; out dx, dgain += or none, none ---- */
+
+const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
+                                          .num_in = 6,
+                                          .num_out = 3,
+                                          .optional_in = 1u << LAYER_NORM_GRAD_MEAN | 1u << LAYER_NORM_GRAD_GAIN |
+                                                         1u << LAYER_NORM_GRAD_ADDEND,
+                                          .optional_out = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
+                                          .accumulates = 1u << LAYER_NORM_GRAD_DGAIN,
+                                          .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
+                                          .shape = layer_norm_grad_shape,
+                                          .bind = layer_norm_grad_bind,
+                                          .plain = &mega_plain_layer_norm_grad,
+                                          .cpu = &mega_cpu_layer_norm_grad};

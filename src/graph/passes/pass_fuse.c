@@ -189,6 +189,7 @@ static const fusion fusions[] = {
     {OP_DROPOUT_GRAD, OP_COLUMN_SUM, KEPT, fuse_grad_column_sum},
     {OP_COLUMN_SUM, OP_LINEAR_GRAD_W, SIBLINGS, fuse_grad_w_column_sum},
     {OP_LAYER_NORM_GRAD, OP_ADD, ALONE, fuse_norm_grad_addend},
+    {OP_RMS_NORM_GRAD, OP_ADD, ALONE, fuse_norm_grad_addend},
 };
 
 static void fuse_count(fuse *f, const instruction *op, int step)

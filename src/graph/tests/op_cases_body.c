@@ -23,7 +23,8 @@ static void attention_cached(sketch *k)
 /* Returns whether an op is for generation, evaluation or metrics only, so that no loss depends on it. */
 static bool only_forward(op_kind kind)
 {
-    return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED;
+    return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED ||
+           kind == OP_SOFTCAP;
 }
 
 static void relu(sketch *k)
@@ -138,14 +139,31 @@ static void squared_error_of_all_rows(sketch *k)
     result(k, s.sum);
 }
 
-static void head(sketch *k, double coefficient, int64_t chunk)
+static void head_of(sketch *k, double coefficient, mega_head_shape s)
 {
-    const mega_head_shape s = {.vocab_begin = 0, .valid = k->s.V - 1, .chunk_rows = chunk, .with_gradient = true};
+    s.valid = k->s.V - 1, s.with_gradient = true;
     const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
     const mega_tensor x = k->one_rank ? k->x : mega_op_copy_to_group(k->g, k->x, &k->two);
     const mega_head_result r = mega_op_lm_head_loss(k->g, x, param(k, "table"), labels, mask, &s);
     mega_graph_loss(k->g, "loss", r.loss, coefficient);
     mega_graph_output(k->g, r.token_loss, "token_loss");
+}
+
+static void head(sketch *k, double coefficient, int64_t chunk)
+{
+    head_of(k, coefficient, (mega_head_shape){.chunk_rows = chunk});
+}
+
+/* A small cap, so that the logits are in the bend of the tanh. */
+static void head_capped_with_bias(sketch *k)
+{
+    head_of(k, 1.0, (mega_head_shape){.chunk_rows = 5, .softcap = 1.5, .bias = param(k, "bias_v")});
+}
+
+static void capped_logits(sketch *k)
+{
+    const mega_head_shape s = {.softcap = 1.5, .bias = param(k, "bias_v")};
+    mega_graph_output(k->g, mega_op_head_logits(k->g, k->x, param(k, "table"), &s), "y");
 }
 
 static void head_in_chunks(sketch *k)
@@ -180,6 +198,12 @@ static void head_as_metric(sketch *k)
 {
     mega_graph_loss(k->g, "error", error_of(k, "bias", (mega_tensor){0}), 0.5);
     head(k, 0, 5);
+}
+
+static void head_capped_as_metric(sketch *k)
+{
+    mega_graph_loss(k->g, "error", error_of(k, "bias", (mega_tensor){0}), 0.5);
+    head_of(k, 0, (mega_head_shape){.chunk_rows = 5, .softcap = 1.5});
 }
 
 static void head_with_another_weight(sketch *k)

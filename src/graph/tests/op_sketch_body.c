@@ -77,6 +77,69 @@ static void layer_norm_residual(sketch *k)
     result(k, mega_op_add(k->g, x, mega_op_layer_norm(k->g, x, param(k, "gain"), param(k, "bias"), 1e-5)));
 }
 
+static void layer_norm_without_bias(sketch *k)
+{
+    result(k, mega_op_layer_norm(k->g, k->x, param(k, "gain"), mega_none(), 1e-5));
+}
+
+static void layer_norm_without_both(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "gain"));
+    result(k, mega_op_layer_norm(k->g, x, mega_none(), mega_none(), 1e-5));
+}
+
+static void layer_norm_plus_one(sketch *k)
+{
+    result(k, mega_op_layer_norm_plus_one(k->g, k->x, param(k, "gain"), param(k, "bias"), 1e-5));
+}
+
+static void rms_norm(sketch *k)
+{
+    result(k, mega_op_rms_norm(k->g, k->x, param(k, "gain"), 1e-5, false));
+}
+
+/* The add that sums the gradients of x is fused into the gradient of the norm. */
+static void rms_norm_residual(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    result(k, mega_op_add(k->g, x, mega_op_rms_norm(k->g, x, param(k, "gain"), 1e-5, false)));
+}
+
+static void rms_norm_plus_one(sketch *k)
+{
+    result(k, mega_op_rms_norm(k->g, k->x, param(k, "gain"), 1e-5, true));
+}
+
+static void rms_norm_without_gain(sketch *k)
+{
+    result(k, mega_op_rms_norm(k->g, mega_op_bias_add(k->g, k->x, param(k, "bias")), mega_none(), 1e-5, false));
+}
+
+static void gated(sketch *k, mega_activation_kind kind, bool gate_second)
+{
+    result(k, mega_op_glu(k->g, mega_op_linear(k->g, k->x, param(k, "weight_two")), kind, gate_second));
+}
+
+static void swiglu(sketch *k)
+{
+    gated(k, MEGA_ACT_SILU, false);
+}
+
+static void geglu_gate_second(sketch *k)
+{
+    gated(k, MEGA_ACT_GELU_TANH, true);
+}
+
+static void reglu(sketch *k)
+{
+    gated(k, MEGA_ACT_RELU, true);
+}
+
+static void bilinear(sketch *k)
+{
+    gated(k, MEGA_ACT_IDENTITY, false);
+}
+
 static void bias_gelu_tanh(sketch *k)
 {
     result(k, mega_op_gelu(k->g, mega_op_bias_add(k->g, k->x, param(k, "bias")), true));

@@ -474,7 +474,7 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(attention, 3, "layer \"m\", attn: 4 attention heads over 3 ranks of tp");
     expect_mistake(two_widths, 1, "parameter m.up.weight: this request is for [24, 24], but an earlier one declared");
     expect_mistake(two_dropouts, 1, "dropout \"m.drop\": dropout \"m.drop\" of this program would have the same mask");
-    expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7 is not implemented yet");
+    expect_mistake(other_norm, 1, "layer \"m\", norm: norm of kind 7; expected MEGA_LAYER_NORM or MEGA_RMS_NORM");
     expect_mistake(no_vocabulary, 1, "parameter m.wte.weight: dimension 0 has 0 elements");
 }
 

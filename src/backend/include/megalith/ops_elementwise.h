@@ -1,4 +1,4 @@
-/* Elementwise ops: activations, sums, products, dropout. (The contract of all ops is in ops.h.) */
+/* Elementwise ops: activations, gated or not, sums, products, dropout. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_ELEMENTWISE_H
 #define MEGALITH_OPS_ELEMENTWISE_H
 
@@ -13,6 +13,10 @@ extern "C" {
     X(gelu_grad)                    \
     X(activation)                   \
     X(activation_grad)              \
+    X(glu)                          \
+    X(glu_grad)                     \
+    X(softcap)                      \
+    X(softcap_grad)                 \
     X(dropout_add)                  \
     X(dropout_grad)                 \
     X(add)                          \
@@ -24,6 +28,10 @@ extern "C" {
     X(GELU_GRAD, gelu_grad)             \
     X(ACTIVATION, activation)           \
     X(ACTIVATION_GRAD, activation_grad) \
+    X(GLU, glu)                         \
+    X(GLU_GRAD, glu_grad)               \
+    X(SOFTCAP, softcap)                 \
+    X(SOFTCAP_GRAD, softcap_grad)       \
     X(ADD, add)                         \
     X(MUL, mul)                         \
     X(SCALE, scale)                     \
@@ -67,6 +75,45 @@ typedef struct mega_activation_grad_args {
     int64_t count;
     mega_activation_kind kind;
 } mega_activation_grad_args;
+
+/* y = act(gate) * up, where a row of x is [gate, up], or [up, gate] with gate_second, `cols` columns each.
+ *   y [T, F]; x [T, 2F] */
+typedef struct mega_glu_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t rows, cols;
+    mega_activation_kind kind; /* all kinds */
+    bool gate_second;
+} mega_glu_args;
+
+/* dx has the columns of x; it may be the same memory as x. */
+typedef struct mega_glu_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy, *x;
+    int64_t rows, cols;
+    mega_activation_kind kind;
+    bool gate_second;
+} mega_glu_grad_args;
+
+/* y = cap * tanh(x / cap), which bounds logits. x, y acc; y may be the same memory as x. */
+typedef struct mega_softcap_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t count;
+    double cap;
+} mega_softcap_args;
+
+/* dx = dy * (1 - (y / cap)^2), from the result y, acc. dx may be the same memory as dy. */
+typedef struct mega_softcap_grad_args {
+    mega_kernel_head head;
+    void *dx;
+    const void *dy, *y;
+    int64_t count;
+    double cap;
+} mega_softcap_grad_args;
 
 /* y = residual + dropout(x + bias). The dropout mask is that of element seq_position[t]*C + c of sample sample_id[t] at
  * `site`; kept values are multiplied by 1/(1-p). y may be the same memory as x or residual. If p is 0, sample_id and
@@ -122,6 +169,9 @@ typedef struct mega_convert_args {
 
 mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
 mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
+/* x [T, 2F] -> act(gate) * up [T, F]; gate is the first half of the columns, or the second. */
+mega_tensor mega_op_glu(mega_graph *g, mega_tensor x, mega_activation_kind kind, bool gate_second);
+mega_tensor mega_op_softcap(mega_graph *g, mega_tensor x, double cap); /* x [T, C] acc; without a gradient rule */
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
 mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* elementwise */
 mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);

@@ -183,7 +183,11 @@ typedef struct mega_head_shape {
     int64_t vocab_begin, valid; /* first id on this rank; real rows on this rank */
     int64_t chunk_rows;         /* rows of a chunk; 0: chosen automatically */
     bool with_gradient;         /* the forward program also computes the gradients (training) */
+    mega_tensor bias;           /* [V], added to the logits; mega_none(): none */
+    double softcap;             /* logits become softcap * tanh(logits / softcap); 0: as they are */
 } mega_head_shape;
+/* Returns the logits [T, V] acc of all rows, with the bias and the cap of the shape, for generation. */
+mega_tensor mega_op_head_logits(mega_graph *g, mega_tensor x, mega_tensor table, const mega_head_shape *s);
 /* LM head with cross-entropy, computed by chunks of rows so that memory never holds all logits. x [T, C], table [V, C].
  * Results: token_loss [T] acc (not masked), and a loss with the sums of token_loss * loss_mask and of loss_mask. In
  * training `loss` is declared with mega_loss_add. */

@@ -1,4 +1,4 @@
-/* Normalization: layer norm, batch norm. (The contract of all ops is in ops.h.) */
+/* Normalization: layer norm, RMS norm, batch norm. (The contract of all ops is in ops.h.) */
 #ifndef MEGALITH_OPS_NORM_H
 #define MEGALITH_OPS_NORM_H
 
@@ -19,30 +19,41 @@ extern "C" {
 #define MEGA_OPS_NORM(X)                  \
     X(LAYER_NORM, layer_norm)             \
     X(LAYER_NORM_GRAD, layer_norm_grad)   \
+    X(RMS_NORM, rms_norm)                 \
+    X(RMS_NORM_GRAD, rms_norm_grad)       \
     X(BATCH_NORM, batch_norm)             \
     X(BATCH_NORM_GRAD, batch_norm_grad)   \
     X(BATCH_NORM_FIXED, batch_norm_fixed) \
     X(BATCH_NORM_UPDATE, batch_norm_update)
 
-/* y = (x - mean) * rstd * gain + bias per row (Ba, Kiros, Hinton 2016), rstd = 1/sqrt(var + eps), biased variance.
+/* y = (x - mean) * rstd * gain + bias per row (Ba, Kiros, Hinton 2016), rstd = 1/sqrt(var + eps), biased variance. With
+ * rms the mean is taken as 0, so that var is the mean of the squares (Zhang, Sennrich 2019). With plus_one the factor is
+ * 1 + gain.
  *   x, y [T, C]; gain, bias [C]; mean, rstd [T] acc, saved for the gradient */
 typedef struct mega_layer_norm_args {
     mega_kernel_head head;
-    void *y, *mean, *rstd;
-    const void *x, *gain, *bias;
+    void *y, *mean /* NULL with rms */, *rstd;
+    const void *x, *gain /* or NULL */, *bias /* or NULL */;
     int64_t rows, cols;
     double eps;
+    bool rms, plus_one;
 } mega_layer_norm_args;
 
 /* dx = (layer norm gradient) (+ addend); dgain += , dbias += [C] acc. dx may be the same memory as dy or addend. */
 typedef struct mega_layer_norm_grad_args {
     mega_kernel_head head;
-    void *dx, *dgain, *dbias;
-    const void *dy, *x, *mean, *rstd, *gain, *addend /* or NULL */;
+    void *dx, *dgain /* or NULL */, *dbias /* or NULL */;
+    const void *dy, *x, *mean /* NULL with rms */, *rstd, *gain /* or NULL */, *addend /* or NULL */;
     int64_t rows, cols;
+    bool rms, plus_one;
 } mega_layer_norm_grad_args;
 
+/* gain and bias may be mega_none(): a factor of 1, nothing added. */
 mega_tensor mega_op_layer_norm(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps);
+/* Like mega_op_layer_norm with the factor 1 + gain (Megatron's --apply-layernorm-1p). */
+mega_tensor mega_op_layer_norm_plus_one(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, double eps);
+/* x / sqrt(mean of x^2 + eps) * gain per row, or * (1 + gain); gain may be mega_none(). */
+mega_tensor mega_op_rms_norm(mega_graph *g, mega_tensor x, mega_tensor gain, double eps, bool plus_one);
 
 /* Batch norm over groups of consecutive rows: y = (x - mean) / sqrt(var + eps) * gain + bias per column. mean and var
  * (biased) are over the `rows` rows of a group.

@@ -34,7 +34,8 @@ typedef enum mega_activation_kind {
     MEGA_ACT_RELU_SQUARED, /* max(x, 0)^2 */
     MEGA_ACT_SILU,         /* x / (1 + e^-x) */
     MEGA_ACT_TANH,
-    MEGA_ACT_SIGMOID /* 1 / (1 + e^-x) */
+    MEGA_ACT_SIGMOID, /* 1 / (1 + e^-x) */
+    MEGA_ACT_IDENTITY /* x; only of a gated activation, which then multiplies its two halves */
 } mega_activation_kind;
 
 #ifdef __cplusplus

@@ -54,6 +54,9 @@ mega_tensor mega_vocab_embedding(const mega_builder *b, const char *name, mega_t
 /* Adds a row of the table NAME.weight [max_positions, C] to each row of x; the input "position_ids" selects the row. */
 mega_tensor mega_position_embedding(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                     const mega_param_options *options);
+/* The same with `skipped` rows before that of position 0, which are in the table but never read. */
+mega_tensor mega_position_embedding_after(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
+                                          int64_t skipped, const mega_param_options *options);
 
 /* ---- norm, activation and arithmetic, dropout ---- */
 
@@ -69,9 +72,14 @@ typedef struct mega_norm_options {
     bool no_bias, no_weight; /* RMS norm never has a bias */
     bool weight_plus_one;    /* the factor is 1 + NAME.weight, which starts at 0 */
 } mega_norm_options;
+mega_tensor mega_norm_with(const mega_builder *b, const char *name, mega_tensor x, const mega_norm_options *options);
 
 /* Applies the activation to each element; x may be sharded. */
 mega_tensor mega_activation(const mega_builder *b, mega_tensor x, mega_activation_kind kind);
+/* A gated activation: [T, 2F/tp] -> act(gate) * up [T, F/tp]. x is sharded by channels and consists of this rank's part
+ * of the gate and of up, in this order, or in the other one with gate_second. A mega_column_linear with two row parts
+ * computes such an x. */
+mega_tensor mega_glu(const mega_builder *b, mega_tensor x, mega_activation_kind kind, bool gate_second);
 
 /* Elementwise arithmetic on x and y of the same shape. The arguments of mega_mul must not be partial sums. */
 mega_tensor mega_add(const mega_builder *b, mega_tensor x, mega_tensor y);
@@ -245,6 +253,8 @@ mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor l
 typedef struct mega_vocab_loss_options {
     int64_t vocab_size;
     mega_param_options table;
+    bool has_bias;  /* NAME.bias [vocab_size + padding] is added to the logits */
+    double softcap; /* logits become softcap * tanh(logits / softcap); 0: as they are */
 } mega_vocab_loss_options;
 
 /* Cross-entropy of the logits, which are x [T, C] times the transposed table NAME.weight [vocab_size + padding, C],
@@ -257,6 +267,9 @@ mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_t
  * all T rows of the second rank's columns, and so on. For generation. */
 mega_tensor mega_vocab_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t vocab_size,
                               const mega_param_options *options);
+/* The same with bias and cap. */
+mega_tensor mega_vocab_logits_with(const mega_builder *b, const char *name, mega_tensor x,
+                                   const mega_vocab_loss_options *options);
 
 #ifdef __cplusplus
 }

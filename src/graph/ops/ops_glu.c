@@ -1,0 +1,88 @@
+/* Gated activations: one GEMM computes gate and up, this op act(gate) * up (Shazeer 2020). */
+#include "graph_impl.h"
+
+/* Operands. */
+enum { GLU_GRAD_DY, GLU_GRAD_X };
+
+/* ---- glu: in x [T, 2F]; out act(gate) * up [T, F] ---- */
+
+mega_tensor mega_op_glu(mega_graph *g, mega_tensor x, mega_activation_kind kind, bool gate_second)
+{
+    instruction op = {.kind = OP_GLU, .in = {x.id}, .attr = {.activation = kind, .gate_second = gate_second}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status glu_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    if (op->attr.activation < MEGA_ACT_GELU_TANH || op->attr.activation > MEGA_ACT_IDENTITY)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "op glu in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d",
+                         op->scope, (int)op->attr.activation, (int)MEGA_ACT_IDENTITY);
+    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
+    if (cols % 2 != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op glu in \"%s\": x has %lld columns; expected an even number, gate and up of equal width",
+                         op->scope, (long long)cols);
+    out[0] = mega_shape_2d(g->dtype, rows, cols / 2);
+    return MEGA_OK;
+}
+
+static void glu_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_GLU_GRAD,
+                     .in = {[GLU_GRAD_DY] = mega_graph_arrived(g, op, 0), [GLU_GRAD_X] = op->in[0]},
+                     .attr = op->attr};
+    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
+}
+
+static void glu_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_glu_args *a = args;
+    a->y = b->address(b, op->out[0]);
+    a->x = b->address(b, op->in[0]);
+    a->rows = mega_op_in_dim(b->g, op, 0, 0);
+    a->cols = mega_op_in_dim(b->g, op, 0, 1) / 2;
+    a->kind = op->attr.activation;
+    a->gate_second = op->attr.gate_second;
+}
+
+const op_row mega_op_row_glu = {.name = "glu",
+                                .num_in = 1,
+                                .num_out = 1,
+                                .shape = glu_shape,
+                                .gradient = glu_gradient,
+                                .bind = glu_bind,
+                                .plain = &mega_plain_glu,
+                                .cpu = &mega_cpu_glu};
+
+/* ---- glu_grad: in dy [T, F], x [T, 2F]; out dx [T, 2F] ---- */
+
+static mega_status glu_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_expect_dims(g, op, GLU_GRAD_DY, "dy", g->dtype, 2));
+    const tensor_shape *dy = mega_op_in(g, op, GLU_GRAD_DY);
+    MEGA_TRY(mega_op_expect(g, op, GLU_GRAD_X, "x", mega_shape_2d(g->dtype, dy->dim[0], 2 * dy->dim[1])));
+    out[0] = *mega_op_in(g, op, GLU_GRAD_X);
+    return MEGA_OK;
+}
+
+static void glu_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_glu_grad_args *a = args;
+    a->dx = b->address(b, op->out[0]);
+    a->dy = b->address(b, op->in[GLU_GRAD_DY]);
+    a->x = b->address(b, op->in[GLU_GRAD_X]);
+    a->rows = mega_op_in_dim(b->g, op, GLU_GRAD_DY, 0);
+    a->cols = mega_op_in_dim(b->g, op, GLU_GRAD_DY, 1);
+    a->kind = op->attr.activation;
+    a->gate_second = op->attr.gate_second;
+}
+
+const op_row mega_op_row_glu_grad = {.name = "glu_grad",
+                                     .num_in = 2,
+                                     .num_out = 1,
+                                     .overlays = 1u << GLU_GRAD_X,
+                                     .shape = glu_grad_shape,
+                                     .bind = glu_grad_bind,
+                                     .plain = &mega_plain_glu_grad,
+                                     .cpu = &mega_cpu_glu_grad};
