@@ -103,7 +103,6 @@ static void save(const network *n, const char *folder)
                                            .vocab = VOCAB,
                                            .norm_epsilon = 1e-5,
                                            .init_std = 0.02,
-                                           .tanh_gelu = true,
                                            .eos = 50256};
     const mega_checkpoint_save v = {.folder = folder,
                                     .iteration = 1,

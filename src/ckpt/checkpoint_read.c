@@ -12,23 +12,26 @@ typedef struct report {
     int missing, extra, other;
 } report;
 
-/* Where tensors are looked up: weights of GPT-2 by its naming rules; other weights and state by exact name. */
+/* Where tensors are looked up: weights of a Hugging Face family by its naming rules; other weights and state by exact name. */
 typedef struct source {
     const mega_checkpoint *checkpoint;
     const mega_safetensors *file; /* a file of state/; NULL: the weights of the folder */
     const char *what;             /* the folder or file, for messages */
 } source;
 
-static bool is_gpt2(const source *s)
+/* NULL: by exact name. */
+static const mega_family *family_of(const source *s)
 {
-    return s->file == NULL && mega_checkpoint_shape(s->checkpoint) != NULL;
+    const mega_model_shape *shape = mega_checkpoint_shape(s->checkpoint);
+    return s->file == NULL && shape != NULL ? mega_family_of(&shape->net) : NULL;
 }
 
 static const mega_safetensor *read_find(const source *s, const char *name)
 {
     const mega_hf_weights *weights = &s->checkpoint->weights;
     if (s->file != NULL) return mega_safetensors_find(s->file, name);
-    return is_gpt2(s) ? mega_hf_weights_find(weights, name) : mega_hf_weights_find_exact(weights, name);
+    const mega_family *f = family_of(s);
+    return f != NULL ? mega_hf_weights_find(weights, f, name) : mega_hf_weights_find_exact(weights, name);
 }
 
 static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_safetensor *found)
@@ -62,7 +65,7 @@ static void note_extra(report *r, const source *s, const mega_safetensors *file,
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
-        if (!taken && !(is_gpt2(s) && mega_hf_gpt2_may_ignore(t->name)))
+        if (!taken && !(family_of(s) != NULL && mega_hf_may_ignore(family_of(s), t->name)))
             read_note(r, &r->extra, "not part of this model", t->name);
     }
 }

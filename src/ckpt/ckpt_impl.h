@@ -3,6 +3,7 @@
 #define MEGALITH_CKPT_IMPL_H
 
 #include "megalith/checkpoint.h"
+#include "megalith/family.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/hf_config.h"
@@ -11,7 +12,7 @@
 #include "megalith/safetensors.h"
 #include "megalith/threads.h"
 
-/* hf_config.c: config.json and generation_config.json of GPT-2, and config.json of a model that is not a Hugging Face
+/* hf_config.c: config.json and generation_config.json of all families, and config.json of a model that is not a Hugging Face
  * family: pass shape NULL to write one. */
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
 mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
@@ -24,13 +25,13 @@ typedef struct mega_hf_weights {
 } mega_hf_weights; /* zero-initialised is valid and empty */
 mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out);
 void mega_hf_weights_close(mega_hf_weights *w);
-/* Finds a tensor by its exact name or, failing that, with "transformer." added or removed, or lm_head for wte. NULL:
- * none. */
-const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name);
+/* Finds a tensor by its exact name or, failing that, with a prefix such as "transformer." added or removed, or the table
+ * of tokens under the name of the head. NULL: none. */
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_family *f, const char *name);
 /* by the exact name only */
 const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name);
-/* Returns whether GPT-2 folders may contain this tensor although no parameter needs it. */
-bool mega_hf_gpt2_may_ignore(const char *name);
+/* Returns whether folders of the family may contain this tensor although no parameter needs it. */
+bool mega_hf_may_ignore(const mega_family *f, const char *name);
 
 /* state_tensor.c: moves a tensor between memory (acc type, [out, in], padded) and file (any float type, file
  * orientation, true size). */

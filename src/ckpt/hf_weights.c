@@ -1,13 +1,12 @@
 /* The weight files of a Hugging Face folder: model.safetensors, or shards listed in model.safetensors.index.json. */
 #include "ckpt_impl.h"
 
+#include "megalith/family.h"
 #include "megalith/json.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PREFIX "transformer."
 
 static mega_status open_one(mega_hf_weights *w, const char *folder, const char *name)
 {
@@ -179,39 +178,56 @@ void mega_hf_weights_close(mega_hf_weights *w)
     *w = (mega_hf_weights){0};
 }
 
-static const char *without_prefix(const char *name)
-{
-    const size_t n = sizeof PREFIX - 1;
-    return strncmp(name, PREFIX, n) == 0 ? name + n : name;
-}
-
 const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name)
 {
     size_t shard = 0;
     return find_in(w, name, &shard);
 }
 
-/* A tied embedding may have been saved under either of its names. */
-const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const char *name)
+/* Some folders leave out the first part of names, the part that transformers adds to the body of a model; others have
+ * it although we do not expect it. */
+static const mega_safetensor *find_other_prefix(const mega_hf_weights *w, const char *name)
 {
+    static const char *const prefix[] = {"transformer.", "model.", "gpt_neox."};
+    const mega_safetensor *t = NULL;
     size_t shard = 0;
-    const mega_safetensor *t = find_in(w, name, &shard);
-    const char *bare = without_prefix(name);
-    if (t == NULL && bare != name) t = find_in(w, bare, &shard);
     char full[256];
-    if (t == NULL && bare == name && snprintf(full, sizeof full, PREFIX "%s", name) < (int)sizeof full)
-        t = find_in(w, full, &shard);
-    if (t == NULL && strcmp(bare, "wte.weight") == 0) t = find_in(w, "lm_head.weight", &shard);
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix && t == NULL; i++) {
+        const size_t n = strlen(prefix[i]);
+        if (strncmp(name, prefix[i], n) == 0) t = find_in(w, name + n, &shard);
+        else if (snprintf(full, sizeof full, "%s%s", prefix[i], name) < (int)sizeof full)
+            t = find_in(w, full, &shard);
+    }
     return t;
 }
 
-bool mega_hf_gpt2_may_ignore(const char *name)
+/* Whether this is the table of tokens, which a folder may hold under the name of the tied head. */
+static bool is_token_table(const mega_family *f, const char *name)
 {
-    if (strcmp(name, "lm_head.weight") == 0) return true;
-    const char *bare = without_prefix(name);
-    if (strncmp(bare, "h.", 2) != 0) return false;
-    bare += 2;
-    const size_t digits = strspn(bare, "0123456789");
-    bare += digits;
-    return digits > 0 && (strcmp(bare, ".attn.bias") == 0 || strcmp(bare, ".attn.masked_bias") == 0);
+    char full[256];
+    const int n = snprintf(full, sizeof full, "%s%s%s.weight", f->names->root, f->names->root[0] != '\0' ? "." : "",
+                           f->names->tokens);
+    const char *bare = n < (int)sizeof full ? strrchr(full, '.') - strlen(f->names->tokens) : full;
+    return n < (int)sizeof full && (strcmp(name, full) == 0 || strcmp(name, bare) == 0);
+}
+
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_family *f, const char *name)
+{
+    size_t shard = 0;
+    const mega_safetensor *t = find_in(w, name, &shard);
+    if (t == NULL) t = find_other_prefix(w, name);
+    if (t == NULL && is_token_table(f, name)) {
+        char head[256];
+        const char *of_head = f->names->head != NULL ? f->names->head : "lm_head";
+        snprintf(head, sizeof head, "%s.weight", of_head);
+        t = find_in(w, head, &shard);
+    }
+    return t;
+}
+
+bool mega_hf_may_ignore(const mega_family *f, const char *name)
+{
+    for (int i = 0; f->ignored[i] != NULL; i++)
+        if (mega_family_matches(f->ignored[i], name)) return true;
+    return false;
 }

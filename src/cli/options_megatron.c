@@ -2,22 +2,19 @@
  * and later. A family of options without effect is one row. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL                                                                                            \
-    "only GPT-2's network is implemented: LayerNorm before each block, learned positions, GELU, tied embeddings; " \
-    "leave "                                                                                                       \
-    "it out"
-#define NO_ROTATION   "positions are learned, nothing is rotated"
-#define ONLY_MLA      "it only matters with --multi-latent-attention"
-#define NO_MAMBA      "every layer is attention and an MLP; leave it out"
-#define NO_MAMBA_IDLE "every layer is attention and an MLP"
-#define ONLY_MOE      "it only matters to a mixture of experts, and --num-experts is 1"
-#define NO_DEVICE     "everything is computed on the processor"
-#define FUSED         "kernels are fused by the program's own passes, which change no result"
-#define IN_MEMORY     "everything is in the host's memory already"
-#define NO_FP8        "nothing is computed in FP8"
-#define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
-#define OVER_MPI      "ranks communicate over MPI"
-#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
+#define USE_LATER_MODEL "no family of docs/families.md has it; leave it out"
+#define NO_ROTATION     "it only matters with --rope-type yarn"
+#define ONLY_MLA        "it only matters with --multi-latent-attention"
+#define NO_MAMBA        "every layer is attention and an MLP; leave it out"
+#define NO_MAMBA_IDLE   "every layer is attention and an MLP"
+#define ONLY_MOE        "it only matters to a mixture of experts, and --num-experts is 1"
+#define NO_DEVICE       "everything is computed on the processor"
+#define FUSED           "kernels are fused by the program's own passes, which change no result"
+#define IN_MEMORY       "everything is in the host's memory already"
+#define NO_FP8          "nothing is computed in FP8"
+#define ONE_FORMAT      "there is one format, the Hugging Face folder; leave it out"
+#define OVER_MPI        "ranks communicate over MPI"
+#define REPORTS         "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off
 static const mega_option_row megatron_rows[] = {
@@ -25,10 +22,8 @@ static const mega_option_row megatron_rows[] = {
     {LATER("rope-type", MEGA_OPTION_STRING, NULL, USE_LATER_MODEL)},
     {LATER("window-attn-skip-freq", MEGA_OPTION_STRING, NULL, "attention looks at all that came before; leave it out")},
     {LATER("linear-attention-freq", MEGA_OPTION_STRING, NULL, "attention looks at all that came before; leave it out")},
-    {IDLE("use-rope-scaling", MEGA_OPTION_FLAG, NULL, NO_ROTATION)},
     {IDLE("yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, NO_ROTATION)},
     {IDLE("no-yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, NO_ROTATION)},
-    {IDLE("rope-scaling-factor", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
     {IDLE("rotary-scaling-factor", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
     {IDLE("yarn-beta-fast", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
     {IDLE("yarn-beta-slow", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},

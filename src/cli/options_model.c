@@ -2,12 +2,9 @@
  * FP8. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL                                                                                            \
-    "only GPT-2's network is implemented: LayerNorm before each block, learned positions, GELU, tied embeddings; " \
-    "leave "                                                                                                       \
-    "it out"
-#define OTHER_MODEL "it belongs to BERT and T5, and a GPT does not read it"
-#define ONLY_MOE    "it only matters to a mixture of experts, and --num-experts is 1"
+#define USE_LATER_MODEL "no family of docs/families.md has it; leave it out"
+#define OTHER_MODEL     "it belongs to BERT and T5, and a GPT does not read it"
+#define ONLY_MOE        "it only matters to a mixture of experts, and --num-experts is 1"
 #define SOFTMAX_F32 \
     "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
 #define NO_FP8 "leave it out: --bf16 is the smallest number type implemented"
@@ -16,44 +13,24 @@
 static const mega_option_row model_rows[] = {
     {RENAMED("encoder-num-layers", MEGA_OPTION_INT, "num-layers", "for a GPT it is --num-layers")},
     {LATER("decoder-num-layers", MEGA_OPTION_INT, NULL, "it belongs to T5; a GPT takes --num-layers")},
-    {LATER("attention-head-type", MEGA_OPTION_STRING, "multihead", "every head has its own keys and values; leave it out")},
-    {LATER("use-rotary-position-embeddings", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {IDLE("rotary-percent", MEGA_OPTION_FLOAT, "1.0", "positions are learned, nothing is rotated")},
-    {LATER("no-position-embedding", MEGA_OPTION_OFF, NULL, USE_LATER_MODEL), .dest = "add_position_embedding"},
     {RENAMED("norm-epsilon", MEGA_OPTION_FLOAT, "layernorm-epsilon", "it is --layernorm-epsilon")},
-    {LATER("apply-layernorm-1p", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("apply-residual-connection-post-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {IDLE("openai-gelu", MEGA_OPTION_FLAG, NULL, "GELU is computed by its tanh form in any case")},
-    {LATER("squared-relu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {LATER("swiglu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("onnx-safe", MEGA_OPTION_BOOL, "false|False|0", "GELU is computed by its tanh form; leave it out")},
     {IDLE("bert-no-binary-head", MEGA_OPTION_OFF, NULL, OTHER_MODEL), .dest = "bert_binary_head"},
     {LATER("num-experts", MEGA_OPTION_LIST, "1", "a mixture of experts needs expert layers; train the dense model")},
-    {LATER("untie-embeddings-and-output-weights", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {IDLE("embedding-weights-in-fp32", MEGA_OPTION_FLAG, NULL, "a lookup copies rows, and their gradients are summed in fp32 in any case")},
-    {LATER("group-query-attention", MEGA_OPTION_FLAG, NULL, "every head has its own keys and values; leave it out")},
-    {IDLE("num-query-groups", MEGA_OPTION_INT, "1", "it only matters with --group-query-attention")},
-    {LATER("position-embedding-type", MEGA_OPTION_STRING, "learned_absolute|absolute", USE_LATER_MODEL)},
+    {ALIAS("rotary-position-embeddings-theta", MEGA_OPTION_FLOAT, "rotary-base")},
     {LATER("rotary-interleaved", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {LATER("rotary-seq-len-interpolation-factor", MEGA_OPTION_INT, "1", USE_LATER_MODEL)},
-    {IDLE("rotary-position-embeddings-theta", MEGA_OPTION_FLOAT, "10000", "positions are learned, nothing is rotated"), .dest = "rope_theta"},
-    {IDLE("rotary-base", MEGA_OPTION_FLOAT, "10000", "positions are learned, nothing is rotated")},
-    {LATER("normalization", MEGA_OPTION_STRING, "LayerNorm|layernorm", USE_LATER_MODEL)},
-    {LATER("qk-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {LATER("window-size", MEGA_OPTION_LIST, NULL, "attention looks at all that came before; leave it out")},
+    {LATER("apply-layernorm-1p", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("multi-latent-attention", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {IDLE("q-lora-rank", MEGA_OPTION_INT, NULL, "it only matters with --multi-latent-attention")},
     {IDLE("kv-lora-rank", MEGA_OPTION_INT, "32", "it only matters with --multi-latent-attention")},
     {LATER("mlp-type", MEGA_OPTION_STRING, "standard", "a residual mixture of experts needs expert layers; leave it out")},
     {IDLE("topk", MEGA_OPTION_INT, "1", ONLY_MOE)},
     {IDLE("expert-interval", MEGA_OPTION_INT, "2", ONLY_MOE)},
-    {LATER("num-key-value-heads", MEGA_OPTION_INT, "=num-attention-heads", "every head has its own keys and values; leave it out, or give it the value of --num-attention-heads")},
     {IDLE("disable-mem-efficient-ln", MEGA_OPTION_OFF, NULL, "there is one layer norm, and it keeps two numbers a row"), .dest = "mem_efficient_ln"},
     {LATER("num-experts-switch", MEGA_OPTION_INT, "1", "a mixture of experts needs expert layers; train the dense model")},
-    {LATER("embed-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {LATER("glu-activation", MEGA_OPTION_STRING, NULL, USE_LATER_MODEL)},
-    {LATER("disable-bias-linear", MEGA_OPTION_OFF, NULL, USE_LATER_MODEL), .dest = "add_bias_linear"},
-    {LATER("add-qkv-bias", MEGA_OPTION_FLAG, NULL, "every linear layer has its bias, these too; leave it out")},
     {LATER("pad-vocab-size-to", MEGA_OPTION_INT, NULL, "padding never enters a loss or a checkpoint; use --make-vocab-size-divisible-by N"), .commands = FOR_TRAINING},
     {IDLE("sync-tp-duplicated-parameters", MEGA_OPTION_FLAG, NULL, "ranks that hold the same parameter make the same update of it")},
     {LATER("kill-switch-file", MEGA_OPTION_STRING, NULL, "send the process SIGTERM: it saves and leaves")},

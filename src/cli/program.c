@@ -69,6 +69,7 @@ static const mega_option_part parts[] = {
     {&mega_train_clm_section, FOR_CLM, AT(train.clm)},
     {&cli_clm_section, FOR_CLM, 0},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
+    {&mega_model_kind_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
     {&cli_other_model_section, FOR_TRAINING, 0},
     {&mega_model_regularization_section, FOR_TRAINING, AT(train.model)},

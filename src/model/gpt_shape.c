@@ -3,14 +3,9 @@
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 
-mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, mega_gpt *out)
+mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
+                                  mega_gpt *out)
 {
-    if (o->num_attention_heads * o->kv_channels != o->hidden_size)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--kv-channels %lld with --num-attention-heads %lld: heads of a GPT-2 are hidden-size / "
-                         "num-attention-heads = %lld wide together %lld; leave --kv-channels out",
-                         (long long)o->kv_channels, (long long)o->num_attention_heads,
-                         (long long)(o->hidden_size / o->num_attention_heads), (long long)o->hidden_size);
     *out = (mega_gpt){
         .num_layers = o->num_layers,
         .hidden = o->hidden_size,
@@ -31,6 +26,12 @@ mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, me
         .last_stage_layers = o->decoder_last_pipeline_num_layers,
         .stage_chunks = o->num_virtual_stages_per_pipeline_rank,
     };
+    if (net != NULL) {
+        out->net = *net;
+        return MEGA_OK;
+    }
+    MEGA_TRY(mega_network_from_options(o, &out->net));
+    MEGA_TRY(mega_network_find_family(out, &out->net));
     return MEGA_OK;
 }
 
@@ -90,13 +91,13 @@ void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, 
                       .hidden = shape->hidden,
                       .ffn_hidden = shape->ffn_hidden,
                       .heads = shape->heads,
-                      .head_dim = shape->hidden / shape->heads,
+                      .head_dim = shape->net.head_dim > 0 ? shape->net.head_dim : shape->hidden / shape->heads,
                       .positions = shape->positions,
                       .vocab = shape->vocab,
                       .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
                       .norm_epsilon = shape->norm_epsilon,
                       .init_std = shape->init_std,
-                      .erf_gelu = !shape->tanh_gelu};
+                      .net = shape->net};
 }
 
 void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out)
@@ -111,6 +112,7 @@ void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out)
                               .attention_dropout = m->attention_dropout,
                               .hidden_dropout = m->hidden_dropout,
                               .init_std = m->init_std,
-                              .tanh_gelu = !m->erf_gelu,
-                              .eos = eos};
+                              .eos = eos,
+                              .net = m->net};
+    out->net.head_dim = m->head_dim;
 }

@@ -13,7 +13,7 @@ static const mega_option_row distributed_rows[] = {
 const mega_option_section mega_model_distributed_section = MEGA_SECTION("distributed", distributed_rows);
 
 static const mega_option_row network_rows[] = {
-    {ROW("preset", preset, MEGA_OPTION_STRING), .choices = "gpt2|gpt2-medium|gpt2-large|gpt2-xl|tiny", .help = "shape of a known model: layers, width, heads, sequence length; options given with it win"},
+    {ROW("preset", preset, MEGA_OPTION_STRING), .choices = "gpt2|gpt2-medium|gpt2-large|gpt2-xl|tiny|llama-2-7b|tinyllama-1.1b|llama-3.1-8b|llama-3.2-1b|llama-3.2-3b|smollm2-135m|smollm2-360m|mistral-7b|qwen2.5-0.5b|qwen3-0.6b|qwen3-1.7b|bloom-560m|starcoderbase-1b", .help = "shape of a known model: layers, width, heads, sequence length; options given with it win"},
     {ROW("num-layers", num_layers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 14, .help = "transformer layers"},
     {ROW("hidden-size", hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 20, .help = "width of the model"},
     {ROW("ffn-hidden-size", ffn_hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 23, .help = "width inside the MLP; 4 times the hidden size when not given"},
@@ -23,6 +23,32 @@ static const mega_option_row network_rows[] = {
     {ROW("layernorm-epsilon", layernorm_epsilon, MEGA_OPTION_FLOAT), .fallback = "1e-05", .range = MEGA_RANGE_POSITIVE, .help = "epsilon of the layer norms"},
 };
 const mega_option_section mega_model_network_section = MEGA_SECTION("network size", network_rows);
+
+static const mega_option_row kind_rows[] = {
+    {ROW("position-embedding-type", position_embedding_type, MEGA_OPTION_STRING), .choices = "learned_absolute|absolute|rope|rotary|alibi|none", .fallback = "learned_absolute", .help = "how attention knows positions: a learned table, a rotation of queries and keys, slopes by distance, or not at all"},
+    {ROW("use-rotary-position-embeddings", use_rotary_position_embeddings, MEGA_OPTION_FLAG), .help = "the same as --position-embedding-type rope"},
+    {ROW("no-position-embedding", add_position_embedding, MEGA_OPTION_OFF), .help = "no learned table of positions"},
+    {ROW("rotary-percent", rotary_percent, MEGA_OPTION_FLOAT), .fallback = "1.0", .range = MEGA_RANGE_POSITIVE, .help = "share of the channels of a head that is rotated"},
+    {ROW("rotary-base", rotary_base, MEGA_OPTION_FLOAT), .fallback = "10000", .range = MEGA_RANGE_POSITIVE, .help = "base of the wavelengths of the rotation (theta)"},
+    {ROW("rotary-seq-len-interpolation-factor", rotary_seq_len_interpolation_factor, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_POSITIVE, .help = "divide positions by this before the rotation, for sequences longer than those of an earlier training"},
+    {ROW("use-rope-scaling", use_rope_scaling, MEGA_OPTION_FLAG), .help = "lengthen the long wavelengths of the rotation as Llama 3.1 does, for sequences beyond 8,192 positions"},
+    {ROW("rope-scaling-factor", rope_scaling_factor, MEGA_OPTION_FLOAT), .fallback = "8.0", .range = MEGA_RANGE_POSITIVE, .help = "with --use-rope-scaling: how many times longer"},
+    {ROW("group-query-attention", group_query_attention, MEGA_OPTION_FLAG), .help = "groups of --num-query-groups heads share keys and values"},
+    {ROW("num-query-groups", num_query_groups, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .most = 1 << 16, .help = "with --group-query-attention: heads of keys and values, a divisor of --num-attention-heads"},
+    {ROW("num-key-value-heads", num_key_value_heads, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 16, .help = "heads of keys and values, a divisor of --num-attention-heads; as many as those when not given"},
+    {ROW("attention-head-type", attention_head_type, MEGA_OPTION_STRING), .choices = "multihead|multiquery", .fallback = "multihead", .help = "multiquery: all heads share one head of keys and values"},
+    {ROW("normalization", normalization, MEGA_OPTION_STRING), .choices = "LayerNorm|layernorm|RMSNorm|rmsnorm", .fallback = "LayerNorm", .help = "kind of the norms"},
+    {ROW("swiglu", swiglu, MEGA_OPTION_FLAG), .help = "gated MLP with SiLU; the FFN is then two thirds as wide unless --ffn-hidden-size says otherwise"},
+    {ROW("glu-activation", glu_activation, MEGA_OPTION_STRING), .choices = "geglu|liglu|reglu|swiglu", .help = "gated MLP with this activation of the second half of the first product"},
+    {ROW("squared-relu", squared_relu, MEGA_OPTION_FLAG), .help = "the square of ReLU instead of GELU"},
+    {ROW("untie-embeddings-and-output-weights", untie_embeddings_and_output_weights, MEGA_OPTION_FLAG), .help = "the head has a table of its own instead of that of the embedding"},
+    {ROW("disable-bias-linear", add_bias_linear, MEGA_OPTION_OFF), .help = "no biases in the linear layers"},
+    {ROW("add-qkv-bias", add_qkv_bias, MEGA_OPTION_FLAG), .help = "biases of queries, keys and values, also with --disable-bias-linear"},
+    {ROW("qk-layernorm", qk_layernorm, MEGA_OPTION_FLAG), .help = "normalize the queries and keys of each head"},
+    {ROW("window-size", window_size, MEGA_OPTION_STRING), .help = "L,R: a position sees L positions before it and R after it (-1: all); attention is causal, so that R changes nothing"},
+    {ROW("embed-layernorm", embed_layernorm, MEGA_OPTION_FLAG), .help = "normalize the embedding"},
+};
+const mega_option_section mega_model_kind_section = MEGA_SECTION("network kind", kind_rows);
 
 static const mega_option_row regularization_rows[] = {
     {ROW("attention-dropout", attention_dropout, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "dropout of attention probabilities"},

@@ -57,7 +57,7 @@ static void take_config(mega_train_options *cfg, const char *folder)
 {
     mega_model_shape s;
     const mega_status st = mega_hf_config_read(mega_options_text(cfg->engine.options, "%s/config.json", folder), &s);
-    if (st != MEGA_OK || s.num_layers == 0 || !s.tanh_gelu) {
+    if (st != MEGA_OK || s.num_layers == 0 || s.net.family != NULL || s.net.activation != MEGA_ACT_GELU_TANH) {
         mega_options_problem(cfg->engine.options, st != MEGA_OK ? st : MEGA_ERR_UNSUPPORTED, "--config_name %s: %s",
                              cfg->clm.config_name,
                              st != MEGA_OK       ? mega_error_message()

@@ -5,7 +5,9 @@
 static void derive_shape(mega_train_options *cfg)
 {
     const int64_t h = cfg->model.hidden_size, heads = cfg->model.num_attention_heads;
-    if (h > 0 && mega_options_derives(cfg->engine.options, "ffn_hidden_size")) cfg->model.ffn_hidden_size = 4 * h;
+    /* --swiglu: about as many weights as without a gate, in multiples of 64 (Megatron's rule) */
+    if (h > 0 && mega_options_derives(cfg->engine.options, "ffn_hidden_size"))
+        cfg->model.ffn_hidden_size = cfg->model.swiglu ? 4 * h * 2 / 3 / 64 * 64 : 4 * h;
     if (h > 0 && heads > 0 && h % heads == 0 && mega_options_derives(cfg->engine.options, "kv_channels"))
         cfg->model.kv_channels = h / heads;
     if (cfg->seq_length > 0 && mega_options_derives(cfg->engine.options, "max_position_embeddings"))

@@ -5,21 +5,57 @@
 typedef struct preset_row {
     const char *name;
     int64_t num_layers, hidden_size, num_attention_heads, seq_length, max_position_embeddings;
+    const char *more; /* further options, "dest=value" with blanks between; NULL: none, a GPT-2 */
 } preset_row;
 
+#define LLAMA                                                                                                   \
+    "position_embedding_type=rope normalization=RMSNorm swiglu=true add_bias_linear=false attention_dropout=0 " \
+    "hidden_dropout=0 "
+#define UNTIED "untie_embeddings_and_output_weights=true "
+
+// clang-format off
 static const preset_row presets[] = {
-    {"gpt2", 12, 768, 12, 1024, 1024},         /* 124 M parameters */
-    {"gpt2-medium", 24, 1024, 16, 1024, 1024}, /* 355 M */
-    {"gpt2-large", 36, 1280, 20, 1024, 1024},  /* 774 M */
-    {"gpt2-xl", 48, 1600, 25, 1024, 1024},     /* 1.56 G */
-    {"tiny", 4, 128, 4, 128, 128},             /* for a first run on a laptop */
+    {"gpt2", 12, 768, 12, 1024, 1024, NULL},         /* 124 M parameters */
+    {"gpt2-medium", 24, 1024, 16, 1024, 1024, NULL}, /* 355 M */
+    {"gpt2-large", 36, 1280, 20, 1024, 1024, NULL},  /* 774 M */
+    {"gpt2-xl", 48, 1600, 25, 1024, 1024, NULL},     /* 1.56 G */
+    {"tiny", 4, 128, 4, 128, 128, NULL},             /* for a first run on a laptop */
+    {"llama-2-7b", 32, 4096, 32, 4096, 4096, LLAMA UNTIED "ffn_hidden_size=11008"},
+    {"tinyllama-1.1b", 22, 2048, 32, 2048, 2048, LLAMA UNTIED "ffn_hidden_size=5632 num_key_value_heads=4"},
+    {"llama-3.1-8b", 32, 4096, 32, 4096, 131072, LLAMA UNTIED "ffn_hidden_size=14336 num_key_value_heads=8 rotary_base=500000 use_rope_scaling=true rope_scaling_factor=8"},
+    {"llama-3.2-1b", 16, 2048, 32, 4096, 131072, LLAMA "ffn_hidden_size=8192 num_key_value_heads=8 rotary_base=500000 use_rope_scaling=true rope_scaling_factor=32"},
+    {"llama-3.2-3b", 28, 3072, 24, 4096, 131072, LLAMA "ffn_hidden_size=8192 num_key_value_heads=8 rotary_base=500000 use_rope_scaling=true rope_scaling_factor=32"},
+    {"smollm2-135m", 30, 576, 9, 2048, 8192, LLAMA "ffn_hidden_size=1536 num_key_value_heads=3 rotary_base=100000"},
+    {"smollm2-360m", 32, 960, 15, 2048, 8192, LLAMA "ffn_hidden_size=2560 num_key_value_heads=5 rotary_base=100000"},
+    {"mistral-7b", 32, 4096, 32, 4096, 32768, LLAMA UNTIED "ffn_hidden_size=14336 num_key_value_heads=8 window_size=4095,0"},
+    {"qwen2.5-0.5b", 24, 896, 14, 4096, 32768, LLAMA "ffn_hidden_size=4864 num_key_value_heads=2 rotary_base=1000000 layernorm_epsilon=1e-6 add_qkv_bias=true"},
+    {"qwen3-0.6b", 28, 1024, 16, 4096, 40960, LLAMA "ffn_hidden_size=3072 num_key_value_heads=8 kv_channels=128 rotary_base=1000000 layernorm_epsilon=1e-6 qk_layernorm=true"},
+    {"qwen3-1.7b", 28, 2048, 16, 4096, 40960, LLAMA "ffn_hidden_size=6144 num_key_value_heads=8 kv_channels=128 rotary_base=1000000 layernorm_epsilon=1e-6 qk_layernorm=true"},
+    {"bloom-560m", 24, 1024, 16, 2048, 2048, "position_embedding_type=alibi embed_layernorm=true attention_dropout=0 hidden_dropout=0"},
+    {"starcoderbase-1b", 24, 2048, 16, 2048, 8192, "attention_head_type=multiquery"},
 };
+// clang-format on
+
+static void fill_text(mega_train_options *cfg, const char *dest, const char *value)
+{
+    if (mega_options_is_given(cfg->engine.options, dest)) return;
+    const mega_status st = mega_options_set(cfg->engine.options, dest, value, MEGA_SET_BY_PRESET);
+    if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
+}
 
 static void fill(mega_train_options *cfg, const char *dest, int64_t value)
 {
-    if (mega_options_is_given(cfg->engine.options, dest)) return;
-    const mega_status st = mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_PRESET);
-    if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
+    fill_text(cfg, dest, mega_options_text(cfg->engine.options, "%lld", (long long)value));
+}
+
+static void fill_more(mega_train_options *cfg, const char *more)
+{
+    while (more != NULL && *more != '\0') {
+        const size_t length = strcspn(more, " "), name = strcspn(more, "=");
+        const char *dest = mega_options_text(cfg->engine.options, "%.*s", (int)name, more);
+        fill_text(cfg, dest, mega_options_text(cfg->engine.options, "%.*s", (int)(length - name - 1), more + name + 1));
+        more += length + strspn(more + length, " ");
+    }
 }
 
 void mega_train_apply_preset(mega_train_options *cfg)
@@ -38,5 +74,6 @@ void mega_train_apply_preset(mega_train_options *cfg)
         const int64_t rows =
             cfg->seq_length > p->max_position_embeddings ? cfg->seq_length : p->max_position_embeddings;
         fill(cfg, "max_position_embeddings", rows);
+        fill_more(cfg, p->more);
     }
 }

@@ -36,12 +36,15 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
                              "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
                              mega_options_origin(cfg->engine.options, "num_attention_heads"),
                              mega_options_origin(cfg->engine.options, "hidden_size"), valid, (long long)next);
-    } else if (cfg->model.kv_channels * heads != h) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_UNSUPPORTED,
-                             "%s: heads of another width than %s / %s are not implemented yet; leave it out",
-                             mega_options_origin(cfg->engine.options, "kv_channels"),
-                             mega_options_origin(cfg->engine.options, "hidden_size"),
-                             mega_options_origin(cfg->engine.options, "num_attention_heads"));
+    } else if (cfg->model.kv_channels * heads != h && !cfg->model.use_rotary_position_embeddings &&
+               strncmp(cfg->model.position_embedding_type, "ro", 2) != 0 &&
+               mega_options_set_by(cfg->engine.options, "kv_channels") != MEGA_SET_BY_CHECKPOINT) {
+        mega_options_problem(
+            cfg->engine.options, MEGA_ERR_UNSUPPORTED,
+            "%s: heads of another width than %s / %s need --position-embedding-type rope; leave it out",
+            mega_options_origin(cfg->engine.options, "kv_channels"),
+            mega_options_origin(cfg->engine.options, "hidden_size"),
+            mega_options_origin(cfg->engine.options, "num_attention_heads"));
     }
 }
 

@@ -1,5 +1,6 @@
 /* pretrain_gpt and run_clm: the task rows of GPT-2 (model/gpt.c), with the command-line names of its options. */
 #include "task_gpt.h"
+#include "megalith/family.h"
 #include "megalith/gpt.h"
 #include "megalith/log.h"
 
@@ -39,16 +40,30 @@ static mega_status take(mega_train_options *cfg, const char *dest, int64_t value
     return mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_CHECKPOINT);
 }
 
+/* A folder of another family than GPT-2 says which dropout belongs to it, and how its weights began. */
+static void take_dropout(mega_train_options *cfg, const mega_model_shape *stored)
+{
+    if (stored->net.family == NULL) return;
+    if (stored->init_std > 0.0 && !mega_options_was_set(cfg->engine.options, "init_method_std"))
+        cfg->model.init_method_std = stored->init_std;
+    if (!mega_options_was_set(cfg->engine.options, "attention_dropout"))
+        cfg->model.attention_dropout = stored->attention_dropout;
+    if (!mega_options_was_set(cfg->engine.options, "hidden_dropout"))
+        cfg->model.hidden_dropout = stored->hidden_dropout;
+}
+
 /* Sets options from what every checkpoint contains. The checkpoint's epsilon wins unless the command line gives one. */
 static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
     if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
         cfg->model.layernorm_epsilon = stored->norm_epsilon;
+    take_dropout(cfg, stored);
     if (!is_open) return MEGA_OK;
     MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
     MEGA_TRY(take(cfg, "hidden_size", stored->hidden));
     MEGA_TRY(take(cfg, "ffn_hidden_size", stored->ffn_hidden));
     MEGA_TRY(take(cfg, "num_attention_heads", stored->heads));
+    if (stored->net.head_dim > 0) MEGA_TRY(take(cfg, "kv_channels", stored->net.head_dim));
     MEGA_TRY(take(cfg, "max_position_embeddings", stored->positions));
     if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", stored->positions));
     return MEGA_OK;
@@ -108,12 +123,10 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, &n->gpt));
+    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, o->stored != NULL ? &o->stored->net : NULL, &n->gpt));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
         n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
-    /* there is no option for it: a model that was trained with the exact gelu keeps using it */
-    if (o->stored != NULL) n->gpt.erf_gelu = !o->stored->tanh_gelu;
     MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));
     out->model = mega_gpt_model(&n->list);
     out->stage_programs = (int)n->gpt.stage_chunks;
@@ -140,8 +153,9 @@ static void describe(const mega_task_model *m, mega_buffer *out)
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     const mega_gpt *g = gpt_of(m);
-    mega_buffer_puts(
-        out, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- gpt2\n- megalith\n---\n\n");
+    mega_buffer_printf(
+        out, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- %s\n- megalith\n---\n\n",
+        mega_family_of(&g->net)->model_type);
     mega_buffer_puts(out, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
     mega_buffer_printf(out, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)g->num_layers,
                        (long long)g->hidden, (long long)g->heads);

@@ -38,7 +38,7 @@ static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
     assert_int_equal(s->eos, 256);
     assert_true(s->norm_epsilon == 1e-5 && s->attention_dropout == 0.1 && s->hidden_dropout == 0.0 &&
                 s->init_std == 0.02);
-    assert_true(s->tanh_gelu);
+    assert_true(s->net.activation == MEGA_ACT_GELU_TANH);
     tiny_ok(mega_checkpoint_read_weights(c, got.weight, TINY_TENSORS, acc));
     const bool exact = moments || acc == save_dtype;
     assert_int_equal(tiny_equal(m.weight, got.weight, TINY_TENSORS, acc), exact);

@@ -19,7 +19,7 @@ static void config_defaults_and_aliases(void **state)
     mega_model_shape s;
     tiny_ok(read_config("{\"model_type\": \"gpt2\"}", &s));
     assert_true(s.num_layers == 12 && s.hidden == 768 && s.heads == 12 && s.positions == 1024 && s.vocab == 50257);
-    assert_true(s.ffn_hidden == 3072 && s.eos == 50256 && s.tanh_gelu);
+    assert_true(s.ffn_hidden == 3072 && s.eos == 50256 && s.net.activation == MEGA_ACT_GELU_TANH);
     assert_true(s.norm_epsilon == 1e-5 && s.init_std == 0.02 && s.attention_dropout == 0.1 && s.hidden_dropout == 0.1);
     tiny_ok(read_config("{\"architectures\": [\"GPT2LMHeadModel\"], \"hidden_size\": 8, \"num_hidden_layers\": 3,"
                         "\"num_attention_heads\": 2, \"max_position_embeddings\": 16, \"n_ctx\": 99, \"n_inner\": null,"
@@ -27,7 +27,7 @@ static void config_defaults_and_aliases(void **state)
                         "\"embd_pdrop\": 0.25, \"activation_function\": \"gelu\", \"dtype\": \"bfloat16\"}",
                         &s));
     assert_true(s.num_layers == 3 && s.hidden == 8 && s.heads == 2 && s.positions == 16 && s.vocab == 20);
-    assert_true(s.ffn_hidden == 32 && s.eos == 7 && !s.tanh_gelu && s.attention_dropout == 0.0 &&
+    assert_true(s.ffn_hidden == 32 && s.eos == 7 && s.net.activation == MEGA_ACT_GELU && s.attention_dropout == 0.0 &&
                 s.hidden_dropout == 0.25);
     tiny_ok(
         read_config("{\"n_embd\": 8, \"n_head\": 2, \"n_inner\": 5, \"eos_token_id\": null, \"vocab_size\": 9}", &s));
@@ -44,18 +44,22 @@ static void config_refusals(void **state)
 {
     (void)state;
     mega_model_shape s;
-    TINY_SAID(
-        read_config("{\"model_type\": \"llama\", \"activation_function\": \"relu\", \"scale_attn_weights\": false,"
-                    "\"scale_attn_by_inverse_layer_idx\": true, \"add_cross_attention\": true,"
-                    "\"tie_word_embeddings\": false, \"n_layer\": -1, \"n_head\": 7, \"n_inner\": 1.5,"
-                    "\"resid_pdrop\": 2, \"quantization_config\": {\"bits\": 4}}",
-                    &s),
-        MEGA_ERR_UNSUPPORTED, "config.json: 11 settings", "model_type: found \"llama\", expected \"gpt2\"",
-        "activation_function: found \"relu\", expected gelu_new", "scale_attn_weights: found false, expected true",
-        "scale_attn_by_inverse_layer_idx: found true, expected false", "add_cross_attention: found true",
-        "tie_word_embeddings: found false, expected true", "n_layer: found -1, expected a whole number",
-        "n_inner: found 1.5", "resid_pdrop: found 2, expected a number from 0 to 1",
-        "n_head: found 7, expected a divisor", "quantization_config: found {\"bits\":4}");
+    TINY_SAID(read_config("{\"model_type\": \"falcon\"}", &s), MEGA_ERR_UNSUPPORTED, "config.json: 1 setting that",
+              "model_type: found \"falcon\", expected \"gpt2\", \"llama\"", "Falcon");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"rope_theta\": 10000.0}", &s), MEGA_ERR_UNSUPPORTED,
+              "rope_theta: found 10000.0, expected no such key in a folder of model_type gpt2");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"activation_function\": \"mish\", \"scale_attn_weights\": false,"
+                          "\"scale_attn_by_inverse_layer_idx\": true, \"add_cross_attention\": true,"
+                          "\"tie_word_embeddings\": false, \"n_layer\": -1, \"n_head\": 7, \"n_inner\": 1.5,"
+                          "\"resid_pdrop\": 2, \"quantization_config\": {\"bits\": 4}}",
+                          &s),
+              MEGA_ERR_UNSUPPORTED, "config.json: 10 settings",
+              "activation_function: found \"mish\", expected gelu_new",
+              "scale_attn_weights: found false, expected true",
+              "scale_attn_by_inverse_layer_idx: found true, expected false", "add_cross_attention: found true",
+              "tie_word_embeddings: found false, expected true", "n_layer: found -1, expected a whole number",
+              "n_inner: found 1.5", "resid_pdrop: found 2, expected a number from 0 to 1",
+              "n_head: found 7, expected a divisor", "quantization_config: found {\"bits\":4}");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\",\n \"n_layer\": }", &s), MEGA_ERR_FORMAT, "config.json: line 2");
     TINY_SAID(read_config("[]", &s), MEGA_ERR_UNSUPPORTED, "one JSON object");
     TINY_SAID(read_config("{}", &s), MEGA_ERR_UNSUPPORTED, "model_type: found nothing");
@@ -77,11 +81,11 @@ static void config_text(void **state)
     mega_buffer_fini(&again);
     b.size = 0;
     s.eos = -1;
-    s.tanh_gelu = false;
+    s.net.activation = MEGA_ACT_GELU;
     s.ffn_hidden = 4 * s.hidden;
     tiny_ok(mega_hf_config_text(&b, &s, MEGA_F32));
     tiny_ok(read_config(b.data, &got));
-    assert_true(got.eos == -1 && !got.tanh_gelu && got.ffn_hidden == 4 * s.hidden);
+    assert_true(got.eos == -1 && got.net.activation == MEGA_ACT_GELU && got.ffn_hidden == 4 * s.hidden);
     mega_buffer_fini(&b);
 }
 

@@ -38,7 +38,6 @@ static const mega_model_shape tiny_shape = {.num_layers = 1,
                                             .attention_dropout = 0.1,
                                             .hidden_dropout = 0.0,
                                             .init_std = 0.02,
-                                            .tanh_gelu = true,
                                             .eos = 256};
 
 static inline int64_t tiny_elements(const mega_param *p)

@@ -114,8 +114,6 @@ static void names_that_are_refused(void **state)
          "--mixed_precision int4 is not implemented yet; known are bf16, no"},
         {"plan", PLAN BATCH "--offload_optimizer_device nvme", "known are none, cpu ("},
         {"plan", PLAN BATCH "--init_from resume", "(resume is --load FOLDER, gpt2 is --load FOLDER --finetune)"},
-        {"plan", PLAN BATCH "--attention-head-type multiquery",
-         "--attention-head-type multiquery is not implemented yet"},
         {"plan", PLAN BATCH "--gradient_checkpointing maybe", "\"maybe\" is neither true nor false"},
         {"plan", PLAN BATCH "--do_eval", "here that is --skip-train"},
         {"plan", PLAN BATCH "--per_device_eval_batch_size 8",

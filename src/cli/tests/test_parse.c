@@ -154,11 +154,10 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
                "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");
-    kit_refuse("plan", SHAPE "--num-key-value-heads 2", "--num-key-value-heads 2 is not implemented yet");
-    kit_refuse("plan", SHAPE "--normalization RMSNorm", "--normalization RMSNorm is not implemented yet");
+    kit_refuse("plan", SHAPE "--softmax-type learnable", "--softmax-type learnable is not implemented yet");
     kit_refuse("plan", SHAPE "--fp16 --bf16",
                "--bf16 True (argument 12) and --fp16 True (argument 11): a run has one precision");
-    kit_refuse("plan", SHAPE "--swiglu", "--swiglu is not implemented yet");
+    kit_refuse("plan", SHAPE "--quick-geglu", "--quick-geglu is not implemented yet");
     kit_refuse("plan", SHAPE "--muon-tp-mode blockwise", "--muon-tp-mode blockwise is not implemented yet");
     kit_refuse("plan", SHAPE "--tokenizer-type BertWordPieceCase", "\"BertWordPieceCase\" is not implemented yet");
     kit_refuse("pretrain_gpt", SHAPE "--tokenizer-type TikTokenizer", "missing: --tokenizer-model PATH");
@@ -208,11 +207,11 @@ static void mistakes_are_collected(void **state)
     const mega_status st =
         kit_parse(&c, "plan",
                   "--num-layers two --hidden-size 64 --num-attention-heads 5 --seq-length 32 --micro-batch-size 4 "
-                  "--hiden-size 3 4 5 --swiglu --global-batch-size 6");
+                  "--hiden-size 3 4 5 --quick-geglu --global-batch-size 6");
     assert_int_equal(st, MEGA_ERR_USAGE);
     const char *text = mega_error_message();
     kit_assert_has(text, "5 mistakes:\n  1. --num-layers: \"two\" is not a whole number\n  2. --hiden-size");
-    kit_assert_has(text, "3. --swiglu is not implemented yet");
+    kit_assert_has(text, "3. --quick-geglu is not implemented yet");
     kit_assert_has(text, "--num-attention-heads 5 (argument 5) does not divide --hidden-size 64 (argument 3); heads "
                          "that do: 1, 2, 4, 8");
     kit_assert_has(text, "--global-batch-size 6 (argument 16) is not a multiple of --micro-batch-size 4");
@@ -338,7 +337,7 @@ static void memory_may_be_short(void **state)
     assert_true(mega_kit_fail_each_allocation((mega_kit_attempt *)attempt, good) > 2);
     static char bad[] =
         SHAPE "--lr x --num-attention-heads 5 --hiden-size 3 --tokenizer-type None --data-path nowhere --split a "
-              "--load x --fp16 --swiglu --num-layer 1 --optimizer lion --encoder-seq-length 7 --batch-size 5";
+              "--load x --fp16 --quick-geglu --num-layer 1 --optimizer lion --encoder-seq-length 7 --batch-size 5";
     assert_true(mega_kit_fail_each_allocation((mega_kit_attempt *)attempt_refused, bad) > 2);
 }
 

@@ -77,7 +77,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
 {
     mega_engine_options o;
     parse(&r->cfg, of->options);
-    need(mega_gpt_from_options(&r->cfg.train.model, VOCAB, &r->gpt));
+    need(mega_gpt_from_options(&r->cfg.train.model, VOCAB, NULL, &r->gpt));
     need(mega_train_engine_options(&r->cfg.train, &o));
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;

@@ -188,13 +188,13 @@ static void the_form_of_gelu_follows_the_folder(void **state)
     mega_gpt m = gpt_run_tiny(), back;
     mega_model_shape shape;
     const double tanh_loss = run_once(&m, &train_f64, NULL, NULL);
-    m.erf_gelu = true;
+    m.net.activation = MEGA_ACT_GELU;
     const double erf_loss = run_once(&m, &train_f64, NULL, NULL);
     assert_true(erf_loss != tanh_loss && fabs(erf_loss - tanh_loss) < 1e-2);
     mega_gpt_to_shape(&m, 0, &shape);
-    assert_false(shape.tanh_gelu);
+    assert_int_equal(shape.net.activation, MEGA_ACT_GELU);
     mega_gpt_from_shape(&shape, 1, &back);
-    assert_true(back.erf_gelu);
+    assert_int_equal(back.net.activation, MEGA_ACT_GELU);
 }
 
 static void slots_hold_a_micro_batch_each(void **state)

@@ -32,6 +32,8 @@ typedef struct check {
 
 #define STAGES "--world-size 4 --pipeline-model-parallel-size 2 --num-layers 8 --global-batch-size 16 "
 #define BY_SAMPLES "--train-samples 3000 "
+#define ROPE "--position-embedding-type rope "
+#define LLAMA ROPE "--disable-bias-linear --swiglu "
 
 static const check checks[] = {
     /* network */
@@ -59,6 +61,29 @@ static const check checks[] = {
     REACHES("decoder-last-pipeline-num-layers", STAGES "--decoder-last-pipeline-num-layers 2", 2, gpt.last_stage_layers),
     REACHES("num-layers-per-virtual-pipeline-stage", STAGES "--num-layers-per-virtual-pipeline-stage 2", 2, gpt.stage_chunks),
     REACHES("num-virtual-stages-per-pipeline-rank", STAGES "--num-virtual-stages-per-pipeline-rank 4", 4, gpt.stage_chunks),
+    /* the kind of network: each with what makes a model of some family of it */
+    REACHES("position-embedding-type", ROPE, MEGA_POSITIONS_ROPE, gpt.net.positions),
+    REACHES("use-rotary-position-embeddings", "--use-rotary-position-embeddings", MEGA_POSITIONS_ROPE, gpt.net.positions),
+    REACHES("rotary-percent", ROPE "--rotary-percent 0.25", 0.25, gpt.net.rope.fraction),
+    REACHES("rotary-base", ROPE "--rotary-base 5000", 5000, gpt.net.rope.theta),
+    REACHES("rotary-seq-len-interpolation-factor", ROPE "--rotary-seq-len-interpolation-factor 3", 3, gpt.net.rope.factor),
+    REACHES("use-rope-scaling", ROPE "--use-rope-scaling", 8192, gpt.net.rope.original_positions),
+    REACHES("rope-scaling-factor", ROPE "--use-rope-scaling --rope-scaling-factor 16", 16, gpt.net.rope.factor),
+    REACHES("num-query-groups", ROPE "--group-query-attention --num-query-groups 2", 2, gpt.net.kv_heads),
+    REACHES("group-query-attention", ROPE "--group-query-attention", 1, gpt.net.kv_heads),
+    REACHES("num-key-value-heads", ROPE "--num-key-value-heads 2", 2, gpt.net.kv_heads),
+    REACHES("attention-head-type", "--attention-head-type multiquery", 1, gpt.net.kv_heads),
+    REACHES("normalization", LLAMA "--normalization RMSNorm", 1, gpt.net.rms),
+    REACHES("swiglu", LLAMA "--normalization RMSNorm --swiglu", 1, gpt.net.gated),
+    REACHES("swiglu", LLAMA "--normalization RMSNorm --swiglu", 128, gpt.ffn_hidden), /* 4 * 64 * 2/3 in steps of 64 */
+    REACHES("glu-activation", ROPE "--normalization RMSNorm --disable-bias-linear --glu-activation reglu", MEGA_ACT_RELU, gpt.net.activation),
+    REACHES("squared-relu", "--squared-relu", MEGA_ACT_RELU_SQUARED, gpt.net.activation),
+    REACHES("untie-embeddings-and-output-weights", ROPE "--untie-embeddings-and-output-weights", 1, gpt.net.untied),
+    REACHES("disable-bias-linear", ROPE "--num-key-value-heads 2 --disable-bias-linear", 1, gpt.net.no_mlp_bias),
+    REACHES("add-qkv-bias", LLAMA "--normalization RMSNorm --add-qkv-bias", 1, gpt.net.no_out_bias),
+    REACHES("qk-layernorm", LLAMA "--normalization RMSNorm --qk-layernorm", MEGA_QUERY_NORM_HEAD, gpt.net.query_norm),
+    REACHES("window-size", LLAMA "--normalization RMSNorm --window-size 9,0", 9, gpt.net.window_left),
+    REACHES("embed-layernorm", "--position-embedding-type alibi --embed-layernorm", 1, gpt.net.embedding_norm),
     REACHES("init-method-xavier-uniform", "--init-method-xavier-uniform", 1, gpt.init_xavier),
     REACHES("calculate-per-token-loss", "--calculate-per-token-loss", 1, engine.per_token_loss),
     REACHES("sequence-parallel", "--world-size 2 --tensor-model-parallel-size 2 --sequence-parallel", 1, gpt.sequence_parallel),
@@ -273,7 +298,7 @@ static void reach(reached *r, const char *words)
         fail_msg("%s: %s", words, mega_error_message());
     r->cfg.train.model.padded_vocab_size = 384;
     if (mega_train_engine_options(&r->cfg.train, &r->engine) != MEGA_OK ||
-        mega_gpt_from_options(&r->cfg.train.model, 300, &r->gpt) != MEGA_OK)
+        mega_gpt_from_options(&r->cfg.train.model, 300, NULL, &r->gpt) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
 }
 

@@ -94,13 +94,13 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     train_task_gpt.free_model(&m);
 
     /* A model trained with the exact gelu keeps using it; the command line overrides the checkpoint's other values. */
-    stored.tanh_gelu = false;
+    stored.net.activation = MEGA_ACT_GELU;
     stored.norm_epsilon = 1e-6;
     ok(train_task_gpt.take_shape(&cfg.train, &stored, true));
     assert_int_equal(cfg.train.model.num_layers, 4);
     assert_true(cfg.train.model.layernorm_epsilon == 1e-6);
     ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 101, .stored = &stored}, &m));
-    assert_false(train_task_gpt.shape(&m, 3).tanh_gelu);
+    assert_int_equal(train_task_gpt.shape(&m, 3).net.activation, MEGA_ACT_GELU);
     train_task_gpt.free_model(&m);
     mega_command_options_fini(&cfg);
 }

@@ -9,6 +9,7 @@
 
 #include "megalith/client_array.h"
 #include "megalith/lock.h"
+#include "megalith/model_shape.h"
 #include "megalith/parameter.h"
 #include "megalith/process.h"
 #include "megalith/status.h"
@@ -35,14 +36,6 @@ typedef struct mega_state_tensor {
 /* Returns tensor `file` of the weights of p, a parameter of the whole model, whose data this rank holds as parameter
  * `own` of `held`; own -1: not held, like those of other pipeline stages. */
 mega_state_tensor mega_state_tensor_of(const mega_param *p, int file, mega_params *held, int own);
-
-/* The shape of a GPT-2 model, from config.json of its folder. */
-typedef struct mega_model_shape {
-    int64_t num_layers, hidden, ffn_hidden, heads, positions, vocab;
-    double norm_epsilon, attention_dropout, hidden_dropout, init_std;
-    bool tanh_gelu;
-    int64_t eos;
-} mega_model_shape;
 
 /* longest tag in bytes, without the NUL */
 enum { MEGA_CHECKPOINT_TAG = 200 };

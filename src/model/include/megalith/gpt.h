@@ -1,5 +1,6 @@
-/* GPT-2 as Megatron trains it (Radford et al. 2019): learned positions, pre-norm layers, tanh gelu, tied embeddings.
- * Parameter names and file orientation are Hugging Face's GPT2LMHeadModel. */
+/* Decoder-only language models. The columns of `net` say how one differs from GPT-2 as Megatron trains it (Radford et al.
+ * 2019), which has learned positions, pre-norm layers, tanh gelu and tied embeddings. Parameter names and file
+ * orientation are those of the family's class in transformers. */
 #ifndef MEGALITH_GPT_H
 #define MEGALITH_GPT_H
 
@@ -30,12 +31,12 @@ typedef struct mega_gpt {
     int64_t recompute_layers;
     bool distribute_saved; /* with FULL, without sequence_parallel: each rank of tp keeps a share of a group's input */
     bool init_xavier;
-    bool erf_gelu; /* exact gelu, which some checkpoints use; else the tanh form */
+    mega_network_shape net;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
 } mega_gpt;
 
-/* GPT as a list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
+/* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
  * segment_start i32. The output is token_loss [T] acc, and the loss is "lm loss". In MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
@@ -58,8 +59,16 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
 /* Returns MEGA_ERR_USAGE, with the numbers that would work, if the layers do not divide evenly over the stages. */
 mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
 
-/* o->padded_vocab_size must be set; vocab is the number of ids of the tokenizer. */
-mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, mega_gpt *out);
+/* o->padded_vocab_size must be set; vocab is the number of ids of the tokenizer. net: what a checkpoint says beside the
+ * sizes; NULL: the options say it. */
+mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
+                                  mega_gpt *out);
+/* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that do
+ * not fit. */
+mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out);
+/* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
+ * MEGA_ERR_UNSUPPORTED if none can. */
+mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net);
 /* Convert between a GPT and the shape that a model folder describes. */
 void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out);
 void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out);

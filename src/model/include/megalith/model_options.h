@@ -13,6 +13,15 @@ typedef struct mega_model_options {
     const char *preset; /* such as "gpt2"; NULL without a preset */
     int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels, max_position_embeddings;
     int64_t padded_vocab_size; /* set once the tokenizer is known */
+
+    /* What kind of network it is: mega_network_from_options reads these. */
+    const char *position_embedding_type, *normalization, *glu_activation, *attention_head_type, *window_size;
+    bool add_position_embedding, use_rotary_position_embeddings, use_rope_scaling;
+    double rotary_percent, rotary_base, rotary_seq_len_interpolation_factor, rope_scaling_factor;
+    bool group_query_attention;
+    int64_t num_query_groups, num_key_value_heads;
+    bool swiglu, squared_relu, untie_embeddings_and_output_weights;
+    bool add_bias_linear, add_qkv_bias, qk_layernorm, embed_layernorm;
     double layernorm_epsilon, attention_dropout, hidden_dropout;
     double init_method_std;
     bool init_method_xavier_uniform;
@@ -24,6 +33,7 @@ typedef struct mega_model_options {
 } mega_model_options;
 
 /* The option tables, one per title of --help. */
+extern const mega_option_section mega_model_kind_section;
 extern const mega_option_section mega_model_distributed_section, mega_model_network_section,
     mega_model_regularization_section, mega_model_initialization_section, mega_model_training_section;
 #ifdef __cplusplus

@@ -1,0 +1,36 @@
+/* The list of families. */
+#include "families.h"
+
+#include <string.h>
+
+#define MEGA_FAMILY_ENTRY(name) &mega_family_##name,
+const mega_family *const mega_families[] = {MEGA_FAMILY_LIST(MEGA_FAMILY_ENTRY) NULL};
+#undef MEGA_FAMILY_ENTRY
+
+const mega_family *mega_family_find(const char *model_type)
+{
+    for (int i = 0; model_type != NULL && mega_families[i] != NULL; i++)
+        if (strcmp(mega_families[i]->model_type, model_type) == 0) return mega_families[i];
+    return NULL;
+}
+
+const mega_family *mega_family_of(const mega_network_shape *net)
+{
+    return net->family != NULL ? net->family : &mega_family_gpt2;
+}
+
+bool mega_family_matches(const char *pattern, const char *text)
+{
+    if (*pattern == '\0') return *text == '\0';
+    if (*pattern == '*') {
+        for (const char *t = text;; t++) {
+            if (mega_family_matches(pattern + 1, t)) return true;
+            if (*t == '\0') return false;
+        }
+    }
+    if (*pattern == '#') {
+        const size_t digits = strspn(text, "0123456789");
+        return digits > 0 && mega_family_matches(pattern + 1, text + digits);
+    }
+    return *pattern == *text && mega_family_matches(pattern + 1, text + 1);
+}

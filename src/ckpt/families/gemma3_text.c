@@ -1,0 +1,96 @@
+/* Gemma 3 (Kamath et al. 2025), the text part: Gemma 2 without caps, with norms of queries and keys and two thetas. */
+#include "hf_impl.h"
+#include <math.h>
+
+static const mega_family_key rows[] = {
+    {HF_INT("vocab_size", vocab, "262208")},
+    {HF_INT("hidden_size", hidden, "2304")},
+    {HF_INT("intermediate_size", ffn_hidden, "9216")},
+    {HF_INT("num_hidden_layers", num_layers, "26")},
+    {HF_INT("num_attention_heads", heads, "8")},
+    {HF_INT("max_position_embeddings", positions, "131072")},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("rms_norm_eps", norm_epsilon, "1e-06"), .high = 1.0},
+    {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+    {HF_INT("num_key_value_heads", net.kv_heads, "4"), .derive = hf_derive_kv_heads},
+    {HF_INT("head_dim", net.head_dim, "256"), .derive = hf_derive_head_dim},
+    {HF_ACTIVATION("hidden_activation", net.activation, "\"gelu_pytorch_tanh\"")},
+    {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
+    {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
+    {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "null"), .high = 1e6, .is_zero = true},
+    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "null"), .high = 1e6, .is_zero = true},
+    {.key = NULL}};
+static const mega_family_key *const keys[] = {rows, NULL};
+static const char *const architecture[] = {"Gemma3ForCausalLM", "Gemma3TextModel", NULL};
+static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+
+static const mega_family_names names = {.root = "model",
+                                        .block = "model.layers.%d",
+                                        .end = "",
+                                        .tokens = "embed_tokens",
+                                        .final_norm = "model.norm",
+                                        .head = "lm_head",
+                                        .tied = "model.embed_tokens",
+                                        .norm_1 = "input_layernorm",
+                                        .norm_2 = "pre_feedforward_layernorm",
+                                        .attention = "self_attn",
+                                        .qkv = "qkv_proj",
+                                        .out = "o_proj",
+                                        .qkv_order = MEGA_QKV_THREE,
+                                        .q = "self_attn.q_proj",
+                                        .k = "self_attn.k_proj",
+                                        .v = "self_attn.v_proj",
+                                        .up = "mlp.gate_up_proj",
+                                        .down = "mlp.down_proj",
+                                        .gate_file = "mlp.gate_proj",
+                                        .up_file = "mlp.up_proj",
+                                        .after_1 = "post_attention_layernorm",
+                                        .after_2 = "post_feedforward_layernorm",
+                                        .q_norm = "q_norm",
+                                        .k_norm = "k_norm"};
+
+/* One layer of `first_full` has no window. */
+static bool has_window(const mega_model_shape *s, int64_t layer)
+{
+    return s->net.has_window && (layer + 1) % s->net.first_full != 0;
+}
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    const json_t *both = hf_take(r, "use_bidirectional_attention");
+    if (json_is_true(both)) hf_refuse(r, "use_bidirectional_attention", both, "false");
+    s->net.embedding_scale = (double)sqrtf((float)s->hidden); /* a float32 there */
+    s->net.no_out_bias = s->net.no_qkv_bias;
+    const int64_t pattern = hf_take_int(r, "_sliding_window_pattern", 6);
+    s->net.first_full = hf_take_int(r, "sliding_window_pattern", pattern);
+    s->net.attention_scale = 1.0 / sqrt(hf_take_float(r, "query_pre_attn_scalar", 256.0));
+    hf_take_window(r, s, 4096);
+    hf_take_layer_types(r, s, has_window);
+    if (!s->net.has_window) hf_clear_windows(s);
+}
+
+static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+{
+    const double scalar =
+        s->net.attention_scale > 0.0 ? 1.0 / (s->net.attention_scale * s->net.attention_scale) : 256.0;
+    hf_put_whole_or_float(user, put, "query_pre_attn_scalar", scalar);
+    hf_put_window(s, user, put);
+    hf_put_layer_types(s, user, put);
+}
+
+const mega_family mega_family_gemma3_text = {.model_type = "gemma3_text",
+                                             .architecture = architecture,
+                                             .keys = keys,
+                                             .net = {.positions = MEGA_POSITIONS_ROPE,
+                                                     .rms = true,
+                                                     .norm_plus_one = true,
+                                                     .gated = true,
+                                                     .no_mlp_bias = true,
+                                                     .norm_place = MEGA_NORM_BOTH,
+                                                     .query_norm = MEGA_QUERY_NORM_HEAD},
+                                             .names = &names,
+                                             .rope_keys = " rope_local_base_freq ",
+                                             .theta = 1000000.0,
+                                             .ignored = ignored,
+                                             .finish = finish,
+                                             .write = write_rest};

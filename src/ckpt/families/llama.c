@@ -1,0 +1,60 @@
+/* Llama 1 to 3 and the models that use its class (Touvron et al. 2023). */
+#include "hf_impl.h"
+
+static const mega_family_key rows[] = {
+    {HF_INT("vocab_size", vocab, "32000")},
+    {HF_INT("hidden_size", hidden, "4096")},
+    {HF_INT("intermediate_size", ffn_hidden, "11008")},
+    {HF_INT("num_hidden_layers", num_layers, "32")},
+    {HF_INT("num_attention_heads", heads, "32")},
+    {HF_INT("max_position_embeddings", positions, "2048")},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("rms_norm_eps", norm_epsilon, "1e-06"), .high = 1.0},
+    {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+    {HF_INT("num_key_value_heads", net.kv_heads, "null"), .derive = hf_derive_kv_heads},
+    {HF_INT("head_dim", net.head_dim, "null"), .derive = hf_derive_head_dim},
+    {HF_ACTIVATION("hidden_act", net.activation, "\"silu\"")},
+    {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
+    {HF_BOOL("mlp_bias", net.no_mlp_bias, "false"), .negated = true},
+    {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+    {.key = NULL}};
+static const mega_family_key *const keys[] = {rows, NULL};
+static const char *const architecture[] = {"LlamaForCausalLM", "LlamaModel", NULL};
+static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+
+static const mega_family_names names = {.root = "model",
+                                        .block = "model.layers.%d",
+                                        .end = "",
+                                        .tokens = "embed_tokens",
+                                        .final_norm = "model.norm",
+                                        .head = "lm_head",
+                                        .tied = "model.embed_tokens",
+                                        .norm_1 = "input_layernorm",
+                                        .norm_2 = "post_attention_layernorm",
+                                        .attention = "self_attn",
+                                        .qkv = "qkv_proj",
+                                        .out = "o_proj",
+                                        .qkv_order = MEGA_QKV_THREE,
+                                        .q = "self_attn.q_proj",
+                                        .k = "self_attn.k_proj",
+                                        .v = "self_attn.v_proj",
+                                        .up = "mlp.gate_up_proj",
+                                        .down = "mlp.down_proj",
+                                        .gate_file = "mlp.gate_proj",
+                                        .up_file = "mlp.up_proj"};
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    (void)r;
+    s->net.no_out_bias = s->net.no_qkv_bias; /* attention_bias is that of all four */
+}
+
+const mega_family mega_family_llama = {.model_type = "llama",
+                                       .architecture = architecture,
+                                       .keys = keys,
+                                       .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
+                                       .names = &names,
+                                       .rope_keys = " partial_rotary_factor ",
+                                       .theta = 10000.0,
+                                       .ignored = ignored,
+                                       .finish = finish};

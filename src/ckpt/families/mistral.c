@@ -1,0 +1,62 @@
+/* Mistral (Jiang et al. 2023): Llama with a window. */
+#include "hf_impl.h"
+
+static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "32000")},
+                                       {HF_INT("hidden_size", hidden, "4096")},
+                                       {HF_INT("intermediate_size", ffn_hidden, "14336")},
+                                       {HF_INT("num_hidden_layers", num_layers, "32")},
+                                       {HF_INT("num_attention_heads", heads, "32")},
+                                       {HF_INT("max_position_embeddings", positions, "131072")},
+                                       {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+                                       {HF_FLOAT("rms_norm_eps", norm_epsilon, "1e-06"), .high = 1.0},
+                                       {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+                                       {HF_INT("num_key_value_heads", net.kv_heads, "8"), .derive = hf_derive_kv_heads},
+                                       {HF_INT("head_dim", net.head_dim, "null"), .derive = hf_derive_head_dim},
+                                       {HF_ACTIVATION("hidden_act", net.activation, "\"silu\"")},
+                                       {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+                                       {.key = NULL}};
+static const mega_family_key *const keys[] = {rows, NULL};
+static const char *const architecture[] = {"MistralForCausalLM", "MistralModel", NULL};
+static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+
+static const mega_family_names names = {.root = "model",
+                                        .block = "model.layers.%d",
+                                        .end = "",
+                                        .tokens = "embed_tokens",
+                                        .final_norm = "model.norm",
+                                        .head = "lm_head",
+                                        .tied = "model.embed_tokens",
+                                        .norm_1 = "input_layernorm",
+                                        .norm_2 = "post_attention_layernorm",
+                                        .attention = "self_attn",
+                                        .qkv = "qkv_proj",
+                                        .out = "o_proj",
+                                        .qkv_order = MEGA_QKV_THREE,
+                                        .q = "self_attn.q_proj",
+                                        .k = "self_attn.k_proj",
+                                        .v = "self_attn.v_proj",
+                                        .up = "mlp.gate_up_proj",
+                                        .down = "mlp.down_proj",
+                                        .gate_file = "mlp.gate_proj",
+                                        .up_file = "mlp.up_proj"};
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    hf_take_window(r, s, 4096);
+}
+
+const mega_family mega_family_mistral = {.model_type = "mistral",
+                                         .architecture = architecture,
+                                         .keys = keys,
+                                         .net = {.positions = MEGA_POSITIONS_ROPE,
+                                                 .rms = true,
+                                                 .gated = true,
+                                                 .no_qkv_bias = true,
+                                                 .no_out_bias = true,
+                                                 .no_mlp_bias = true},
+                                         .names = &names,
+                                         .rope_keys = " ",
+                                         .theta = 10000.0,
+                                         .ignored = ignored,
+                                         .finish = finish,
+                                         .write = hf_put_window};

@@ -1,0 +1,66 @@
+/* OLMo 2 (OLMo team 2024): norms of the outputs of both branches, and of all queries and keys. */
+#include "hf_impl.h"
+
+static const mega_family_key rows[] = {
+    {HF_INT("vocab_size", vocab, "50304")},
+    {HF_INT("hidden_size", hidden, "4096")},
+    {HF_INT("intermediate_size", ffn_hidden, "11008")},
+    {HF_INT("num_hidden_layers", num_layers, "32")},
+    {HF_INT("num_attention_heads", heads, "32")},
+    {HF_INT("max_position_embeddings", positions, "2048")},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("rms_norm_eps", norm_epsilon, "1e-05"), .high = 1.0},
+    {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+    {HF_INT("num_key_value_heads", net.kv_heads, "null"), .derive = hf_derive_kv_heads},
+    {HF_INT("head_dim", net.head_dim, "null"), .derive = hf_derive_head_dim},
+    {HF_ACTIVATION("hidden_act", net.activation, "\"silu\"")},
+    {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
+    {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+    {.key = NULL}};
+static const mega_family_key *const keys[] = {rows, NULL};
+static const char *const architecture[] = {"Olmo2ForCausalLM", "Olmo2Model", NULL};
+static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+
+static const mega_family_names names = {.root = "model",
+                                        .block = "model.layers.%d",
+                                        .end = "",
+                                        .tokens = "embed_tokens",
+                                        .final_norm = "model.norm",
+                                        .head = "lm_head",
+                                        .tied = "model.embed_tokens",
+                                        .attention = "self_attn",
+                                        .qkv = "qkv_proj",
+                                        .out = "o_proj",
+                                        .qkv_order = MEGA_QKV_THREE,
+                                        .q = "self_attn.q_proj",
+                                        .k = "self_attn.k_proj",
+                                        .v = "self_attn.v_proj",
+                                        .up = "mlp.gate_up_proj",
+                                        .down = "mlp.down_proj",
+                                        .gate_file = "mlp.gate_proj",
+                                        .up_file = "mlp.up_proj",
+                                        .after_1 = "post_attention_layernorm",
+                                        .after_2 = "post_feedforward_layernorm",
+                                        .q_norm = "q_norm",
+                                        .k_norm = "k_norm"};
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    (void)r;
+    s->net.no_out_bias = s->net.no_qkv_bias;
+}
+
+const mega_family mega_family_olmo2 = {.model_type = "olmo2",
+                                       .architecture = architecture,
+                                       .keys = keys,
+                                       .net = {.positions = MEGA_POSITIONS_ROPE,
+                                               .rms = true,
+                                               .gated = true,
+                                               .no_mlp_bias = true,
+                                               .norm_place = MEGA_NORM_AFTER,
+                                               .query_norm = MEGA_QUERY_NORM_ALL},
+                                       .names = &names,
+                                       .rope_keys = " ",
+                                       .theta = 10000.0,
+                                       .ignored = ignored,
+                                       .finish = finish};

@@ -1,0 +1,67 @@
+/* StarCoder2 (Lozhkov et al. 2024): layer norms with biases, rotation, grouped heads. */
+#include "hf_impl.h"
+
+static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "49152")},
+                                       {HF_INT("hidden_size", hidden, "3072")},
+                                       {HF_INT("intermediate_size", ffn_hidden, "12288")},
+                                       {HF_INT("num_hidden_layers", num_layers, "30")},
+                                       {HF_INT("num_attention_heads", heads, "24")},
+                                       {HF_INT("max_position_embeddings", positions, "4096")},
+                                       {HF_FLOAT("initializer_range", init_std, "0.018042"), .high = 1.0},
+                                       {HF_FLOAT("norm_epsilon", norm_epsilon, "1e-05"), .high = 1.0},
+                                       {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+                                       {HF_FLOAT("residual_dropout", hidden_dropout, "0.0"), .high = 1.0},
+                                       {HF_INT("num_key_value_heads", net.kv_heads, "2"), .derive = hf_derive_kv_heads},
+                                       {HF_INT("head_dim", net.head_dim, "null"), .derive = hf_derive_head_dim},
+                                       {HF_ACTIVATION("hidden_act", net.activation, "\"gelu_pytorch_tanh\"")},
+                                       {HF_BOOL("use_bias", net.no_qkv_bias, "true"), .negated = true},
+                                       {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
+                                       {.key = NULL}};
+static const mega_family_key *const keys[] = {rows, NULL};
+static const char *const architecture[] = {"Starcoder2ForCausalLM", "Starcoder2Model", NULL};
+static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+
+static const mega_family_names names = {.root = "model",
+                                        .block = "model.layers.%d",
+                                        .end = "",
+                                        .tokens = "embed_tokens",
+                                        .final_norm = "model.norm",
+                                        .head = "lm_head",
+                                        .tied = "model.embed_tokens",
+                                        .norm_1 = "input_layernorm",
+                                        .norm_2 = "post_attention_layernorm",
+                                        .attention = "self_attn",
+                                        .qkv = "qkv_proj",
+                                        .out = "o_proj",
+                                        .qkv_order = MEGA_QKV_THREE,
+                                        .q = "self_attn.q_proj",
+                                        .k = "self_attn.k_proj",
+                                        .v = "self_attn.v_proj",
+                                        .up = "mlp.c_fc",
+                                        .down = "mlp.c_proj"};
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    hf_take_float(r, "embedding_dropout", 0.0); /* ours is that of the branches */
+    hf_take_window(r, s, 0);
+    s->net.no_out_bias = s->net.no_mlp_bias = s->net.no_qkv_bias;
+}
+
+static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+{
+    mega_buffer b = {0};
+    mega_buffer_json_double(&b, s->hidden_dropout);
+    hf_put_text(user, put, "embedding_dropout", &b);
+    hf_put_window(s, user, put);
+}
+
+const mega_family mega_family_starcoder2 = {.model_type = "starcoder2",
+                                            .architecture = architecture,
+                                            .keys = keys,
+                                            .net = {.positions = MEGA_POSITIONS_ROPE},
+                                            .names = &names,
+                                            .rope_keys = " ",
+                                            .theta = 10000.0,
+                                            .ignored = ignored,
+                                            .finish = finish,
+                                            .write = write_rest};

@@ -1,0 +1,76 @@
+/* Reading and writing config.json, for the files of families. */
+#ifndef MEGALITH_HF_IMPL_H
+#define MEGALITH_HF_IMPL_H
+
+#include "families.h"
+#include "megalith/memory.h"
+
+#include <jansson.h>
+
+enum { HF_TAKEN = 96 };
+
+struct hf_reader {
+    const json_t *json;
+    const mega_family *family;
+    const char *taken[HF_TAKEN]; /* the keys that were looked at */
+    int num_taken;
+    bool no_memory;
+    mega_buffer wrong; /* one line for each setting that cannot be used */
+    int count;
+};
+
+/* Passes a key and its JSON to the writer; NULL: there is no memory for it. */
+typedef void hf_put(void *user, const char *key, const char *json);
+
+/* hf_keys.c */
+/* The beginnings of rows: the key, the member of mega_model_shape, and the class default of transformers as JSON. */
+#define HF_ROW(name, type, member, value) \
+    .key = (name), .kind = (type), .field = offsetof(mega_model_shape, member), .fallback = (value)
+#define HF_INT(name, member, value)        HF_ROW(name, MEGA_KEY_INT, member, value)
+#define HF_FLOAT(name, member, value)      HF_ROW(name, MEGA_KEY_FLOAT, member, value)
+#define HF_BOOL(name, member, value)       HF_ROW(name, MEGA_KEY_BOOL, member, value)
+#define HF_ACTIVATION(name, member, value) HF_ROW(name, MEGA_KEY_ACTIVATION, member, value)
+#define HF_FIXED(name, value)              .key = (name), .kind = MEGA_KEY_FIXED, .fallback = (value)
+/* Returns the value of a key, or NULL if it is missing; from now on the key counts as known. */
+const json_t *hf_take(hf_reader *r, const char *key);
+int64_t hf_take_int(hf_reader *r, const char *key, int64_t fallback);   /* missing or null: fallback */
+int64_t hf_take_whole(hf_reader *r, const char *key, int64_t fallback); /* also 0 */
+bool hf_take_bool(hf_reader *r, const char *key, bool fallback);
+double hf_take_float(hf_reader *r, const char *key, double fallback);
+/* Reports that the value of a key cannot be used. */
+void hf_refuse(hf_reader *r, const char *key, const json_t *found, const char *expected);
+void hf_take_keys(hf_reader *r, mega_model_shape *shape);
+void hf_take_ids(hf_reader *r, mega_model_shape *shape); /* bos, eos, pad */
+void hf_refuse_unknown(hf_reader *r);
+void hf_put_keys(const mega_model_shape *shape, void *user, hf_put *put);
+
+/* hf_config.c: reads the text of the file `path`. */
+mega_status hf_config_parse(const char *path, const char *text, size_t size, mega_model_shape *out);
+
+/* hf_rope.c */
+void hf_take_rope(hf_reader *r, mega_model_shape *shape);
+void hf_put_rope(const mega_model_shape *shape, void *user, hf_put *put);
+
+/* hf_windows.c: windows and rotation by layer. */
+/* sliding_window, for all layers. */
+void hf_take_window(hf_reader *r, mega_model_shape *shape, int64_t fallback);
+void hf_put_window(const mega_model_shape *shape, void *user, hf_put *put);
+/* layer_types: which layers have the window; where the key is missing those i for which has_window(shape, i). */
+void hf_take_layer_types(hf_reader *r, mega_model_shape *shape, bool (*has_window)(const mega_model_shape *, int64_t));
+void hf_put_layer_types(const mega_model_shape *shape, void *user, hf_put *put);
+/* no_rope_layers and no_rope_layer_interval. */
+void hf_take_no_rope(hf_reader *r, mega_model_shape *shape, int64_t interval);
+void hf_clear_windows(mega_model_shape *shape); /* layers have none although a list says so */
+void hf_put_no_rope(const mega_model_shape *shape, void *user, hf_put *put);
+/* Puts and releases the text of a buffer. */
+void hf_put_text(void *user, hf_put *put, const char *key, mega_buffer *text);
+void hf_put_int(void *user, hf_put *put, const char *key, int64_t value);
+/* A number that is an integer in files where it is whole. */
+void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double value);
+
+/* keys.c in families/ */
+int64_t hf_derive_kv_heads(const mega_model_shape *shape);
+int64_t hf_derive_head_dim(const mega_model_shape *shape);
+int64_t hf_derive_ffn(const mega_model_shape *shape); /* 4 * hidden */
+
+#endif

@@ -1,0 +1,116 @@
+/* The shape of a decoder-only language model, as config.json of its folder and options describe it. A plain value; a
+ * zero-initialized mega_network_shape is that of GPT-2. */
+#ifndef MEGALITH_MODEL_SHAPE_H
+#define MEGALITH_MODEL_SHAPE_H
+
+#include "megalith/builder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mega_family;
+
+enum {
+    MEGA_SHAPE_LAYERS = 512,  /* layers that can differ in window and rotation */
+    MEGA_SHAPE_FACTORS = 128, /* pairs of channels of a head that longrope scales */
+    MEGA_SHAPE_EOS = 8        /* ids that end a text */
+};
+
+typedef enum mega_position_kind {
+    MEGA_POSITIONS_TABLE, /* a learned table */
+    MEGA_POSITIONS_ROPE,  /* rotation of queries and keys */
+    MEGA_POSITIONS_ALIBI, /* slopes added to scores */
+    MEGA_POSITIONS_NONE
+} mega_position_kind;
+
+/* How long positions are brought into the range of training. The numbers of the other members are those of
+ * transformers' rope_parameters; which of them count depends on the kind. */
+typedef enum mega_rope_change {
+    MEGA_SHAPE_ROPE_AS_TRAINED,
+    MEGA_SHAPE_ROPE_LINEAR,
+    MEGA_SHAPE_ROPE_DYNAMIC,
+    MEGA_SHAPE_ROPE_YARN,
+    MEGA_SHAPE_ROPE_LLAMA3,
+    MEGA_SHAPE_ROPE_LONGROPE
+} mega_rope_change;
+
+typedef struct mega_rope_settings {
+    double theta, fraction; /* fraction: share of the channels of a head that is rotated; 0: all */
+    bool interleaved;       /* pairs are neighbours; else a channel and the one half a head further */
+    mega_rope_change change;
+    double factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, low_freq_factor, high_freq_factor;
+    bool no_truncate;
+    int64_t original_positions;
+    int num_factors; /* longrope */
+    double short_factor[MEGA_SHAPE_FACTORS], long_factor[MEGA_SHAPE_FACTORS];
+} mega_rope_settings;
+
+/* Where a branch is normalized. */
+typedef enum mega_norm_place {
+    MEGA_NORM_BEFORE,   /* its input */
+    MEGA_NORM_AFTER,    /* its output, before the sum */
+    MEGA_NORM_BOTH,     /* both */
+    MEGA_NORM_AFTER_SUM /* the sum (post-norm) */
+} mega_norm_place;
+
+typedef enum mega_query_norm { MEGA_QUERY_NORM_NONE, MEGA_QUERY_NORM_HEAD, MEGA_QUERY_NORM_ALL } mega_query_norm;
+
+typedef struct mega_network_shape {
+    const struct mega_family *family; /* names of the tensors; NULL: gpt2 */
+
+    mega_position_kind positions;
+    int64_t skipped_positions; /* rows of the table before that of position 0 */
+    mega_rope_settings rope;
+    double window_theta;                      /* theta of the layers with a window; 0: as the others */
+    uint64_t no_rope[MEGA_SHAPE_LAYERS / 64]; /* bit i: layer i is not rotated */
+    bool has_window, window_by_layer;         /* window_by_layer: only the layers of `windowed` have it */
+    int64_t window_left, window_right;        /* position i sees i - left to i + right; -1: no limit */
+    uint64_t windowed[MEGA_SHAPE_LAYERS / 64];
+    int64_t first_full; /* as in config.json: max_window_layers, which counts where there is no list */
+
+    int64_t kv_heads, head_dim;              /* 0: as many as heads; hidden / heads */
+    double attention_scale;                  /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap, logit_softcap; /* 0: none */
+    mega_query_norm query_norm;
+    bool no_qkv_bias, no_out_bias, no_mlp_bias;
+
+    bool rms, norm_plus_one, norm_no_bias, norm_no_weight;
+    mega_norm_place norm_place;
+    bool embedding_norm, no_final_norm;
+    bool parallel, shared_norm; /* parallel: both branches read the input of the layer; shared_norm: after one norm */
+
+    mega_activation_kind activation;
+    bool gated, gate_second;
+
+    bool untied, head_bias;
+    double embedding_scale, residual_scale, logit_scale; /* 0: 1 */
+
+    bool has_ids;                          /* the members below are from a folder */
+    int64_t bos, pad, eos[MEGA_SHAPE_EOS]; /* bos, pad: -1: none */
+    int num_eos;
+} mega_network_shape;
+
+/* From config.json of a folder. */
+typedef struct mega_model_shape {
+    int64_t num_layers, hidden, ffn_hidden, heads, positions, vocab;
+    double norm_epsilon, attention_dropout, hidden_dropout, init_std;
+    int64_t eos; /* -1: none */
+    mega_network_shape net;
+} mega_model_shape;
+
+static inline bool mega_shape_bit(const uint64_t *bits, int64_t i)
+{
+    return i < MEGA_SHAPE_LAYERS && (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static inline void mega_shape_set_bit(uint64_t *bits, int64_t i)
+{
+    if (i < MEGA_SHAPE_LAYERS) bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

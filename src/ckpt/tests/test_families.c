@@ -1,0 +1,226 @@
+/* The tables of families: the class defaults of transformers, every key changed in turn, keys that are refused, and which
+ * family holds a model that options describe. */
+#include "ckpt_impl.h"
+#include "hf_impl.h"
+#include "tiny.h"
+
+#include "megalith/json.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static mega_status parse(const char *text, mega_model_shape *out)
+{
+    return hf_config_parse("config.json", text, strlen(text), out);
+}
+
+static char *text_of(const mega_model_shape *s)
+{
+    mega_buffer b = {0};
+    tiny_ok(mega_hf_config_text(&b, s, MEGA_F32));
+    return b.data;
+}
+
+/* A small model of the family: its defaults, with sizes that fit each other. */
+static json_t *small(const mega_family *f)
+{
+    static const struct {
+        const char *key;
+        int value;
+    } sizes[] = {{"vocab_size", 40},
+                 {"hidden_size", 96},
+                 {"n_embd", 96},
+                 {"num_hidden_layers", 6},
+                 {"n_layer", 6},
+                 {"num_attention_heads", 6},
+                 {"n_head", 6},
+                 {"num_key_value_heads", 2},
+                 {"max_position_embeddings", 64},
+                 {"n_positions", 64},
+                 {"head_dim", 8},
+                 {"intermediate_size", 32},
+                 {"ffn_dim", 32},
+                 {"original_max_position_embeddings", 64}};
+    json_t *json = json_object();
+    json_object_set_new(json, "model_type", json_string(f->model_type));
+    json_object_set_new(json, "eos_token_id", json_integer(3));
+    for (int t = 0; f->keys[t] != NULL; t++)
+        for (const mega_family_key *k = f->keys[t]; k->key != NULL; k++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                if (strcmp(k->key, sizes[i].key) == 0) json_object_set_new(json, k->key, json_integer(sizes[i].value));
+    return json;
+}
+
+static mega_status parse_json(const json_t *json, mega_model_shape *out)
+{
+    char *text = json_dumps(json, 0);
+    const mega_status st = parse(text, out);
+    free(text);
+    return st;
+}
+
+/* What is read is written, and reading that again gives the same. */
+static void every_family_is_written_as_it_was_read(void **state)
+{
+    (void)state;
+    for (int i = 0; mega_families[i] != NULL; i++) {
+        mega_model_shape s, again;
+        json_t *json = small(mega_families[i]);
+        tiny_ok(parse_json(json, &s));
+        assert_ptr_equal(mega_family_of(&s.net), mega_families[i]);
+        char *text = text_of(&s);
+        tiny_ok(parse(text, &again));
+        char *same = text_of(&again);
+        assert_string_equal(text, same);
+        mega_free(same);
+        mega_free(text);
+        json_decref(json);
+    }
+}
+
+/* A value other than the one found: the model that is written follows, or the folder is refused naming the key. */
+static json_t *another(const mega_family_key *k)
+{
+    switch (k->kind) {
+    case MEGA_KEY_INT:
+        return json_integer(strcmp(k->key, "hidden_size") == 0 ? 192 : strcmp(k->key, "head_dim") == 0 ? 16 : 12);
+    case MEGA_KEY_FLOAT: return json_real(0.125);
+    case MEGA_KEY_ACTIVATION: return json_string("sigmoid");
+    case MEGA_KEY_BOOL: return NULL;
+    case MEGA_KEY_FIXED: return json_integer(77);
+    }
+    return NULL;
+}
+
+static void every_key_counts(void **state)
+{
+    (void)state;
+    for (int i = 0; mega_families[i] != NULL; i++) {
+        const mega_family *f = mega_families[i];
+        mega_model_shape before, after;
+        json_t *json = small(f);
+        tiny_ok(parse_json(json, &before));
+        char *text = text_of(&before);
+        for (int t = 0; f->keys[t] != NULL; t++)
+            for (const mega_family_key *k = f->keys[t]; k->key != NULL; k++) {
+                json_t *changed = json_deep_copy(json), *value = another(k);
+                if (value == NULL) {
+                    const bool is_on = *(const bool *)(const void *)((const char *)&before + k->field) != k->negated;
+                    value = json_boolean(!is_on);
+                }
+                json_object_set_new(changed, k->key, value);
+                if (parse_json(changed, &after) == MEGA_OK) {
+                    char *other = text_of(&after);
+                    if (k->kind == MEGA_KEY_FIXED || strcmp(text, other) == 0)
+                        fail_msg("%s: a change of %s is not seen", f->model_type, k->key);
+                    mega_free(other);
+                } else if (strstr(mega_error_message(), k->key) == NULL) {
+                    fail_msg("%s: %s is not named in: %s", f->model_type, k->key, mega_error_message());
+                }
+                json_decref(changed);
+            }
+        mega_free(text);
+        json_decref(json);
+    }
+}
+
+static void unknown_keys_are_refused_by_name(void **state)
+{
+    (void)state;
+    for (int i = 0; mega_families[i] != NULL; i++) {
+        mega_model_shape s;
+        json_t *json = small(mega_families[i]);
+        json_object_set_new(json, "task_specific_params", json_object());
+        tiny_ok(parse_json(json, &s));
+        json_object_set_new(json, "mixture_of_depths", json_true());
+        TINY_SAID(parse_json(json, &s), MEGA_ERR_UNSUPPORTED, "1 setting that", "mixture_of_depths: found true");
+        json_object_del(json, "mixture_of_depths");
+        json_object_set_new(json, "quantization_config", json_pack("{s:i}", "bits", 4));
+        TINY_SAID(parse_json(json, &s), MEGA_ERR_UNSUPPORTED, "quantization_config: found {\"bits\":4}");
+        json_decref(json);
+    }
+}
+
+/* Both spellings of the rotation, and what is refused in it. */
+static void rotations(void **state)
+{
+    (void)state;
+    mega_model_shape s, t;
+#define LLAMA "{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+    tiny_ok(parse(LLAMA "\"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
+                        "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                        "\"original_max_position_embeddings\": 8192}}",
+                  &s));
+    assert_true(s.net.rope.theta == 500000.0 && s.net.rope.change == MEGA_SHAPE_ROPE_LLAMA3);
+    assert_true(s.net.rope.factor == 8.0 && s.net.rope.original_positions == 8192 && s.net.head_dim == 16);
+    tiny_ok(parse(LLAMA "\"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"llama3\", \"factor\": 8.0, "
+                        "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                        "\"original_max_position_embeddings\": 8192}}",
+                  &t));
+    char *a = text_of(&s), *b = text_of(&t);
+    assert_string_equal(a, b);
+    mega_free(a);
+    mega_free(b);
+    TINY_SAID(parse(LLAMA "\"rope_scaling\": {\"type\": \"proportional\", \"factor\": 2.0}}", &s), MEGA_ERR_UNSUPPORTED,
+              "rope_scaling.rope_type: found \"proportional\", expected default, linear");
+    TINY_SAID(parse(LLAMA "\"rope_scaling\": {\"type\": \"linear\"}}", &s), MEGA_ERR_UNSUPPORTED,
+              "rope_scaling.factor: found nothing");
+    TINY_SAID(parse(LLAMA "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0, \"beta_fast\": 3.0}}", &s),
+              MEGA_ERR_UNSUPPORTED, "rope_scaling.beta_fast: found 3.0, expected no such member with rope_type linear");
+#undef LLAMA
+}
+
+/* Options describe a kind of network; the family follows. */
+static void the_family_that_can_hold_a_shape(void **state)
+{
+    (void)state;
+    mega_model_shape s = {.num_layers = 2, .hidden = 48, .ffn_hidden = 32, .heads = 6, .positions = 64, .vocab = 40};
+    s.norm_epsilon = 1e-5, s.init_std = 0.02, s.eos = -1;
+    s.net = (mega_network_shape){.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true, .kv_heads = 2};
+    s.net.rope.theta = 10000.0;
+    s.net.activation = MEGA_ACT_SILU;
+    s.net.no_qkv_bias = s.net.no_out_bias = s.net.no_mlp_bias = true;
+    assert_string_equal(mega_family_for(&s)->model_type, "llama");
+    s.net.no_qkv_bias = false;
+    assert_string_equal(mega_family_for(&s)->model_type, "qwen2");
+    s.net.no_qkv_bias = true;
+    s.net.query_norm = MEGA_QUERY_NORM_HEAD;
+    assert_string_equal(mega_family_for(&s)->model_type, "qwen3");
+    s.net.query_norm = MEGA_QUERY_NORM_NONE;
+    s.net.has_window = true, s.net.window_left = 9;
+    assert_string_equal(mega_family_for(&s)->model_type, "mistral");
+    s.net.rope.interleaved = true;
+    assert_null(mega_family_for(&s));
+    s.net = (mega_network_shape){.kv_heads = 1};
+    s.ffn_hidden = 192;
+    assert_string_equal(mega_family_for(&s)->model_type, "gpt_bigcode");
+    s.net = (mega_network_shape){.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true};
+    assert_string_equal(mega_family_for(&s)->model_type, "bloom");
+    s.net = (mega_network_shape){.positions = MEGA_POSITIONS_ROPE, .rope = {.theta = 10000.0, .fraction = 0.25}};
+    s.net.untied = true;
+    assert_string_equal(mega_family_for(&s)->model_type, "gpt_neox");
+    s.net = (mega_network_shape){.kv_heads = 0};
+    assert_string_equal(mega_family_for(&s)->model_type, "gpt2");
+}
+
+static void patterns(void **state)
+{
+    (void)state;
+    assert_true(mega_family_matches("*.attn.bias", "h.0.attn.bias"));
+    assert_true(mega_family_matches("transformer.h.#.attn.bias", "transformer.h.10.attn.bias"));
+    assert_false(mega_family_matches("h.#.attn.bias", "h.x.attn.bias"));
+    assert_false(mega_family_matches("*.attn.bias", "h.0.attn.bias2"));
+    assert_true(mega_family_matches("lm_head.weight", "lm_head.weight"));
+    assert_false(mega_family_matches("lm_head.weight", "x.lm_head.weight"));
+    assert_true(mega_family_matches("*", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family_is_written_as_it_was_read), cmocka_unit_test(every_key_counts),
+        cmocka_unit_test(unknown_keys_are_refused_by_name),       cmocka_unit_test(rotations),
+        cmocka_unit_test(the_family_that_can_hold_a_shape),       cmocka_unit_test(patterns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

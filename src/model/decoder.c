@@ -1,0 +1,290 @@
+/* The layers of a decoder-only language model: one function for the embedding, one for all blocks, one for the head.
+ * What differs between families is in the shape (mega_network_shape), and the names of parameters in the family. The
+ * layers that are called here shard the model over ranks. */
+#include "decoder.h"
+#include "megalith/family.h"
+#include "megalith/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const mega_family_names *names_of(const mega_gpt *m)
+{
+    return mega_family_of(&m->net)->names;
+}
+
+static mega_linear_options linear_of(const mega_gpt *m, double init_std, bool no_bias)
+{
+    return (mega_linear_options){.no_bias = no_bias,
+                                 .weight = {.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
+                                            .init_std = init_std,
+                                            .transposed_in_file = names_of(m)->transposed}};
+}
+
+static mega_linear_options from_residual(const mega_gpt *m, bool no_bias)
+{
+    return linear_of(m, m->init_std, no_bias);
+}
+
+/* Projections back into the residual stream get a smaller initial standard deviation, by 1/sqrt(2 layers) (Radford et
+ * al. 2019, section 2.3). */
+static mega_linear_options into_residual(const mega_gpt *m, bool no_bias)
+{
+    return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers), no_bias);
+}
+
+/* Returns the options of the token table, which the embedding and a tied head both declare. */
+static mega_param_options table_of(const mega_gpt *m)
+{
+    return (mega_param_options){.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
+                                .init_std = m->init_std,
+                                .padding_rows = m->padded_vocab - m->vocab};
+}
+
+static mega_norm_options norm_of(const mega_gpt *m)
+{
+    return (mega_norm_options){.kind = m->net.rms ? MEGA_RMS_NORM : MEGA_LAYER_NORM,
+                               .epsilon = m->norm_epsilon,
+                               .no_bias = m->net.norm_no_bias,
+                               .no_weight = m->net.norm_no_weight,
+                               .weight_plus_one = m->net.norm_plus_one};
+}
+
+static mega_tensor norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x)
+{
+    const mega_norm_options o = norm_of(m);
+    return mega_norm_with(b, name, x, &o);
+}
+
+static mega_tensor scaled(const mega_builder *b, mega_tensor x, double factor)
+{
+    return factor == 0.0 || factor == 1.0 ? x : mega_scale(b, x, factor);
+}
+
+/* Declares the inputs that several layers read, so that every program has them in the same order. */
+static void request_rows(const mega_builder *b)
+{
+    static const char *const name[] = {"sample_id", "seq_position", "segment_start"};
+    if (b->mode == MEGA_GENERATE) return;
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
+}
+
+/* ---- attention ---- */
+
+static mega_rope rope_of(const mega_gpt *m)
+{
+    static const mega_rope_scaling scaling[] = {
+        [MEGA_SHAPE_ROPE_AS_TRAINED] = MEGA_ROPE_NONE, [MEGA_SHAPE_ROPE_LINEAR] = MEGA_ROPE_LINEAR,
+        [MEGA_SHAPE_ROPE_DYNAMIC] = MEGA_ROPE_DYNAMIC, [MEGA_SHAPE_ROPE_YARN] = MEGA_ROPE_YARN,
+        [MEGA_SHAPE_ROPE_LLAMA3] = MEGA_ROPE_LLAMA3,   [MEGA_SHAPE_ROPE_LONGROPE] = MEGA_ROPE_LONGROPE};
+    const mega_rope_settings *r = &m->net.rope;
+    return (mega_rope){.theta = r->theta,
+                       .fraction = r->fraction,
+                       .interleaved = r->interleaved,
+                       .scaling = scaling[r->change],
+                       .factor = r->factor,
+                       .beta_fast = r->beta_fast,
+                       .beta_slow = r->beta_slow,
+                       .attention_factor = r->attention_factor,
+                       .mscale = r->mscale,
+                       .mscale_all_dim = r->mscale_all_dim,
+                       .low_freq_factor = r->low_freq_factor,
+                       .high_freq_factor = r->high_freq_factor,
+                       .no_truncate = r->no_truncate,
+                       .original_positions = r->original_positions,
+                       .max_positions = m->positions,
+                       .long_factor = r->num_factors > 0 ? r->long_factor : NULL,
+                       .short_factor = r->num_factors > 0 ? r->short_factor : NULL};
+}
+
+/* Names of the tensors of Q, K and V, for as long as the options are used. */
+typedef struct qkv_files {
+    char name[3][MEGA_PATH];
+} qkv_files;
+
+/* Says how the rows of Q, K and V lie in files. */
+static void place_qkv(const mega_gpt *m, mega_param_options *weight, qkv_files *files)
+{
+    const mega_family_names *n = names_of(m);
+    const int64_t kv_heads = m->net.kv_heads > 0 ? m->net.kv_heads : m->heads;
+    const char *const file[] = {n->q, n->k, n->v};
+    const bool by_head = n->qkv_order == MEGA_QKV_BY_HEAD || (n->qkv_order == MEGA_QKV_EITHER && kv_heads == m->heads);
+    if (!by_head && n->qkv_order != MEGA_QKV_THREE) return;
+    weight->num_parts = 3;
+    for (int i = 0; i < 3; i++) {
+        weight->part[i].rows = (i == 0 ? m->heads : kv_heads) * m->head_dim;
+        if (by_head) {
+            weight->part[i].first = i * m->head_dim;
+            weight->part[i].block = m->head_dim;
+            weight->part[i].stride = 3 * m->head_dim;
+            continue;
+        }
+        snprintf(files->name[i], MEGA_PATH, "%s.weight", file[i]);
+        weight->part[i].file = files->name[i];
+    }
+}
+
+static mega_qk_norm query_norm_of(const mega_gpt *m)
+{
+    static const mega_qk_norm kind[] = {[MEGA_QUERY_NORM_NONE] = MEGA_QK_NORM_NONE,
+                                        [MEGA_QUERY_NORM_HEAD] = MEGA_QK_NORM_HEAD,
+                                        [MEGA_QUERY_NORM_ALL] = MEGA_QK_NORM_ALL};
+    return kind[m->net.query_norm];
+}
+
+static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_network_shape *net = &m->net;
+    const mega_family_names *n = names_of(m);
+    const bool has_window = net->has_window && (!net->window_by_layer || mega_shape_bit(net->windowed, b->index));
+    const bool is_rotated = net->positions == MEGA_POSITIONS_ROPE && !mega_shape_bit(net->no_rope, b->index);
+    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = into_residual(m, net->no_out_bias);
+    qkv_files files;
+    char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
+    mega_rope rope = rope_of(m);
+    place_qkv(m, &qkv.weight, &files);
+    snprintf(qkv_name, sizeof qkv_name, "%s.%s", n->attention, n->qkv);
+    snprintf(out_name, sizeof out_name, "%s.%s", n->attention, n->out);
+    if (has_window && net->window_theta > 0.0) { /* layers with a window have a rotation of their own */
+        rope = (mega_rope){.theta = net->window_theta, .fraction = rope.fraction, .interleaved = rope.interleaved};
+    }
+    const mega_attention_options o = {.num_heads = m->heads,
+                                      .num_kv_heads = net->kv_heads,
+                                      .head_dim = m->head_dim,
+                                      .scale = net->attention_scale,
+                                      .softcap = net->attention_softcap,
+                                      .is_causal = true,
+                                      .has_window = has_window,
+                                      .window_left = net->window_left,
+                                      .window_right = net->window_right,
+                                      .alibi = net->positions == MEGA_POSITIONS_ALIBI,
+                                      .rope = is_rotated ? &rope : NULL,
+                                      .qk_norm = query_norm_of(m),
+                                      .qk_norm_options = norm_of(m),
+                                      .dropout = m->attention_dropout,
+                                      .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
+                                      .qkv = &qkv,
+                                      .out = &out,
+                                      .qkv_name = qkv_name,
+                                      .out_name = out_name};
+    return mega_self_attention(b, n->attention, x, &o);
+}
+
+/* ---- MLP ---- */
+
+/* Gate and up are one product. Where the gate is the second half, its rows are the second part. */
+static void place_gate(const mega_gpt *m, mega_param_options *weight, char file[2][MEGA_PATH])
+{
+    const mega_family_names *n = names_of(m);
+    if (n->gate_file == NULL) {
+        weight->blocks = 2;
+        return;
+    }
+    snprintf(file[0], MEGA_PATH, "%s.weight", m->net.gate_second ? n->up_file : n->gate_file);
+    snprintf(file[1], MEGA_PATH, "%s.weight", m->net.gate_second ? n->gate_file : n->up_file);
+    weight->num_parts = 2;
+    for (int i = 0; i < 2; i++) weight->part[i] = (mega_param_part){.file = file[i], .rows = m->ffn_hidden};
+}
+
+static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_family_names *n = names_of(m);
+    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = into_residual(m, m->net.no_mlp_bias);
+    char file[2][MEGA_PATH];
+    if (m->net.gated) place_gate(m, &up.weight, file);
+    x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * m->ffn_hidden, &up);
+    const mega_scope s = mega_scope_enter(b->graph, "mlp.act");
+    x = m->net.gated ? mega_glu(b, x, m->net.activation, m->net.gate_second) : mega_activation(b, x, m->net.activation);
+    mega_scope_leave(b->graph, s);
+    return mega_row_linear(b, n->down, x, m->hidden, &down);
+}
+
+/* ---- the layers ---- */
+
+void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_family_names *n = names_of(m);
+    const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
+    request_rows(b);
+    const mega_tensor ids = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
+    mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &table);
+    x = scaled(b, x, m->net.embedding_scale);
+    if (m->net.positions == MEGA_POSITIONS_TABLE)
+        x = mega_position_embedding_after(b, n->positions, x, m->positions, m->net.skipped_positions, &positions);
+    if (m->net.embedding_norm) x = norm(b, m, n->embedding_norm, x);
+    flow->x = mega_dropout(b, "drop", x, m->hidden_dropout);
+}
+
+/* The outputs of attention and of the MLP, with the norms before and after them. */
+static mega_tensor attention_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_family_names *n = names_of(m);
+    const mega_norm_place place = m->net.norm_place;
+    x = attention(b, m, x);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = norm(b, m, n->after_1, x);
+    return scaled(b, x, m->net.residual_scale);
+}
+
+static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_family_names *n = names_of(m);
+    const mega_norm_place place = m->net.norm_place;
+    x = mlp(b, m, x);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = norm(b, m, n->after_2, x);
+    return scaled(b, x, m->net.residual_scale);
+}
+
+/* One layer. x is [T, C]. */
+void decoder_block(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_family_names *n = names_of(m);
+    const mega_norm_place place = m->net.norm_place;
+    const bool before = place == MEGA_NORM_BEFORE || place == MEGA_NORM_BOTH;
+    mega_tensor x = flow->x;
+    request_rows(b);
+    const mega_tensor read = before ? norm(b, m, n->norm_1, x) : x;
+    const mega_tensor a = attention_branch(b, m, read);
+    if (m->net.parallel) {
+        const mega_tensor again = m->net.shared_norm || !before ? read : norm(b, m, n->norm_2, x);
+        const mega_tensor h = mlp_branch(b, m, again);
+        x = mega_dropout_add(b, "attn.drop", a, x, m->hidden_dropout);
+        flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
+        return;
+    }
+    x = mega_dropout_add(b, "attn.drop", a, x, m->hidden_dropout);
+    if (place == MEGA_NORM_AFTER_SUM) x = norm(b, m, n->norm_1, x);
+    const mega_tensor h = mlp_branch(b, m, before ? norm(b, m, n->norm_2, x) : x);
+    x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
+    flow->x = place == MEGA_NORM_AFTER_SUM ? norm(b, m, n->norm_2, x) : x;
+}
+
+static mega_tensor last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    if (!m->net.no_final_norm) x = norm(b, m, names_of(m)->final_norm, x);
+    return scaled(b, x, m->net.logit_scale);
+}
+
+/* The last norm and the loss. A tied head has the name of the table of tokens. In generation, the logits of the last row
+ * of each sequence. */
+void decoder_head(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const char *name = m->net.untied ? names_of(m)->head : names_of(m)->tied;
+    const mega_vocab_loss_options options = {
+        .vocab_size = m->vocab, .table = table_of(m), .has_bias = m->net.head_bias, .softcap = m->net.logit_softcap};
+    request_rows(b);
+    if (b->mode == MEGA_GENERATE) {
+        mega_tensor x = mega_op_take_rows(b->graph, flow->x, mega_input(b, "last_rows", MEGA_I32, 1, 0));
+        x = last_norm(b, m, x);
+        mega_graph_output(b->graph, mega_vocab_logits_with(b, name, x, &options), "logits");
+        return;
+    }
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
+    const mega_tensor x = last_norm(b, m, flow->x);
+    const mega_head_result loss = mega_vocab_loss(b, name, x, labels, loss_mask, &options);
+    mega_graph_output(b->graph, loss.token_loss, "token_loss");
+    mega_loss_add(b, "lm loss", loss.loss, 1.0);
+}

@@ -1,0 +1,123 @@
+/* The kind of network that options describe (Megatron's names), and the family whose folders can hold it. */
+#include "megalith/family.h"
+#include "megalith/gpt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_one_of(const char *text, const char *a, const char *b)
+{
+    return text != NULL && (strcmp(text, a) == 0 || strcmp(text, b) == 0);
+}
+
+static mega_position_kind positions_of(const mega_model_options *o)
+{
+    const char *type = o->position_embedding_type;
+    if (o->use_rotary_position_embeddings || is_one_of(type, "rope", "rotary")) return MEGA_POSITIONS_ROPE;
+    if (is_one_of(type, "alibi", "alibi")) return MEGA_POSITIONS_ALIBI;
+    return is_one_of(type, "none", "none") || !o->add_position_embedding ? MEGA_POSITIONS_NONE : MEGA_POSITIONS_TABLE;
+}
+
+/* Llama 3.1's numbers, as Megatron has them. */
+static mega_rope_settings rotation_of(const mega_model_options *o)
+{
+    mega_rope_settings r = {.theta = o->rotary_base, .fraction = o->rotary_percent == 1.0 ? 0.0 : o->rotary_percent};
+    if (o->use_rope_scaling) {
+        r.change = MEGA_SHAPE_ROPE_LLAMA3;
+        r.factor = o->rope_scaling_factor;
+        r.low_freq_factor = 1.0;
+        r.high_freq_factor = 4.0;
+        r.original_positions = 8192;
+    } else if (o->rotary_seq_len_interpolation_factor > 0.0 && o->rotary_seq_len_interpolation_factor != 1.0) {
+        r.change = MEGA_SHAPE_ROPE_LINEAR;
+        r.factor = o->rotary_seq_len_interpolation_factor;
+    }
+    return r;
+}
+
+static int64_t kv_heads_of(const mega_model_options *o)
+{
+    if (is_one_of(o->attention_head_type, "multiquery", "multiquery")) return 1;
+    if (o->group_query_attention) return o->num_query_groups;
+    return o->num_key_value_heads;
+}
+
+static void set_activation(const mega_model_options *o, mega_network_shape *net)
+{
+    const char *glu = o->glu_activation;
+    if (o->squared_relu) net->activation = MEGA_ACT_RELU_SQUARED;
+    net->gated = o->swiglu || glu != NULL;
+    if (!net->gated) return;
+    net->gate_second = !o->swiglu; /* --swiglu gates by the first half, --glu-activation by the second */
+    net->activation = o->swiglu || is_one_of(glu, "swiglu", "swiglu") ? MEGA_ACT_SILU
+                      : is_one_of(glu, "geglu", "geglu")              ? MEGA_ACT_GELU
+                      : is_one_of(glu, "reglu", "reglu")              ? MEGA_ACT_RELU
+                                                                      : MEGA_ACT_IDENTITY;
+}
+
+/* "L,R" or "(L,R)". Attention is causal, so that what a position might see after it does not count. */
+static mega_status set_window(const mega_model_options *o, mega_network_shape *net)
+{
+    long long left = 0, right = 0;
+    char rest = '\0';
+    const char *text = o->window_size;
+    if (text == NULL) return MEGA_OK;
+    const int count = text[0] == '(' ? sscanf(text, "(%lld,%lld)%c", &left, &right, &rest)
+                                     : sscanf(text, "%lld,%lld%c", &left, &right, &rest);
+    if (count != 2 || left < -1 || right < -1)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--window-size %s: expected L,R: numbers of positions before and after, -1 for all of them",
+                         text);
+    net->has_window = left >= 0;
+    net->window_left = left >= 0 ? left : 0;
+    return MEGA_OK;
+}
+
+mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out)
+{
+    mega_network_shape net = {.positions = positions_of(o)};
+    if (net.positions == MEGA_POSITIONS_ROPE) net.rope = rotation_of(o);
+    net.kv_heads = kv_heads_of(o);
+    if (net.kv_heads == o->num_attention_heads) net.kv_heads = 0;
+    if (net.kv_heads > 0 && o->num_attention_heads % net.kv_heads != 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%lld heads of keys and values with --num-attention-heads %lld: expected a divisor of it",
+                         (long long)net.kv_heads, (long long)o->num_attention_heads);
+    if (o->num_attention_heads * o->kv_channels != o->hidden_size) net.head_dim = o->kv_channels;
+    net.rms = is_one_of(o->normalization, "RMSNorm", "rmsnorm");
+    set_activation(o, &net);
+    MEGA_TRY(set_window(o, &net));
+    net.untied = o->untie_embeddings_and_output_weights;
+    net.no_qkv_bias = !o->add_bias_linear && !o->add_qkv_bias;
+    net.no_out_bias = net.no_mlp_bias = !o->add_bias_linear;
+    net.query_norm = o->qk_layernorm ? MEGA_QUERY_NORM_HEAD : MEGA_QUERY_NORM_NONE;
+    net.embedding_norm = o->embed_layernorm;
+    *out = net;
+    return MEGA_OK;
+}
+
+static bool is_gpt2(const mega_network_shape *n)
+{
+    return n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 && n->head_dim == 0 && !n->rms &&
+           !n->norm_plus_one && !n->gated && n->activation == MEGA_ACT_GELU_TANH && !n->has_window && !n->untied &&
+           !n->no_qkv_bias && !n->no_mlp_bias && n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
+}
+
+mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net)
+{
+    mega_model_shape shape;
+    net->family = NULL;
+    if (is_gpt2(net)) return MEGA_OK;
+    mega_gpt_to_shape(m, -1, &shape);
+    shape.net = *net;
+    const mega_family *f = mega_family_for(&shape);
+    if (f == NULL)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "no model of transformers has this combination of options of the network, so that its checkpoints could be "
+            "read by nothing else: docs/families.md lists the options of each family (Llama: "
+            "--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear "
+            "--untie-embeddings-and-output-weights)");
+    net->family = strcmp(f->model_type, "gpt2") == 0 ? NULL : f;
+    return MEGA_OK;
+}

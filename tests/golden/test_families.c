@@ -1,0 +1,202 @@
+/* Compares a small random model of each family with transformers (tools/make_family_golden.py, which runs here): the loss
+ * of every position and every gradient, in float64 with the plain kernels and in float32 with the fast ones. A tensor's
+ * error is its largest difference over its largest element. MEGA_FAMILY=NAME compares one model. */
+#include "gpt_run.h"
+#include "megalith/checkpoint.h"
+#include "megalith/file.h"
+#include "megalith/hf_config.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *folder; /* of the models */
+
+typedef struct expected {
+    int64_t batch, length;
+    int32_t *token, *label;
+    double *loss;
+} expected;
+
+static expected read_expected(const char *path)
+{
+    expected e = {0};
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    long long batch = 0, length = 0;
+    assert_int_equal(fscanf(f, "%lld %lld", &batch, &length), 2);
+    e.batch = batch, e.length = length;
+    const size_t n = (size_t)(batch * length);
+    e.token = calloc(n, sizeof *e.token), e.label = calloc(n, sizeof *e.label), e.loss = calloc(n, sizeof *e.loss);
+    for (size_t i = 0; i < n; i++) assert_int_equal(fscanf(f, "%d %d %lf", &e.token[i], &e.label[i], &e.loss[i]), 3);
+    fclose(f);
+    return e;
+}
+
+static void free_expected(expected *e)
+{
+    free(e->token);
+    free(e->label);
+    free(e->loss);
+}
+
+/* Reads the tensors of a folder into masters. */
+static void read_params(const char *path, mega_params *p)
+{
+    mega_checkpoint *c = NULL;
+    GPT_RUN_OK(mega_checkpoint_open(path, false, &c));
+    GPT_RUN_OK(mega_checkpoint_read_params(c, p, p));
+    mega_checkpoint_close(c);
+}
+
+static void fill_i32(const gpt_run *r, const char *name, const int32_t *from, int64_t n)
+{
+    int32_t *to = mega_program_tensor(r->program, name, 0);
+    if (to == NULL) return;
+    mega_error_clear();
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from != NULL ? from[i] : strcmp(name, "position_ids") == 0 ? (int32_t)(i % r->seq) : 0;
+}
+
+static void fill_inputs(const gpt_run *r, const expected *e)
+{
+    const int64_t n = e->batch * e->length;
+    fill_i32(r, "tokens", e->token, n);
+    fill_i32(r, "labels", e->label, n);
+    fill_i32(r, "position_ids", NULL, n);
+    fill_i32(r, "segment_start", NULL, n);
+    float *mask = mega_program_tensor(r->program, "loss_mask", 0);
+    for (int64_t i = 0; i < n; i++) mask[i] = 1.0f;
+}
+
+static double worst_of(const gpt_run *r, const void *got, const void *wanted, int64_t n)
+{
+    double worst = 0.0, most = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double a = gpt_run_number(r, got, i), b = gpt_run_number(r, wanted, i);
+        if (!isfinite(a)) return INFINITY;
+        worst = fmax(worst, fabs(a - b));
+        most = fmax(most, fabs(b));
+    }
+    return most > 0.0 ? worst / most : worst;
+}
+
+static void compare_losses(const char *name, const gpt_run *r, const expected *e, double tolerance)
+{
+    const void *got = mega_program_tensor(r->program, "token_loss", 0);
+    double worst = 0.0, most = 0.0;
+    for (int64_t i = 0; i < e->batch * e->length; i++) {
+        const double d = fabs(gpt_run_number(r, got, i) - e->loss[i]);
+        worst = d > worst || isnan(d) ? d : worst;
+        most = fmax(most, fabs(e->loss[i]));
+    }
+    if (!(worst <= tolerance * most)) fail_msg("%s: losses of positions differ by %.3g of %.3g", name, worst, most);
+}
+
+static void compare(const char *name, mega_dtype dtype, mega_program_backend backend, double tolerance)
+{
+    const char *path = mega_kit_path(folder, name);
+    mega_checkpoint *c = NULL;
+    mega_gpt m;
+    expected e = read_expected(mega_kit_path(path, "expected.txt"));
+    GPT_RUN_OK(mega_checkpoint_open(path, false, &c));
+    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    mega_checkpoint_close(c);
+    gpt_run r =
+        gpt_run_make(&m, &(gpt_run_options){.dtype = dtype, .backend = backend, .batch = e.batch, .seq = e.length});
+    gpt_run gradients =
+        gpt_run_make(&m, &(gpt_run_options){.dtype = dtype, .backend = backend, .batch = e.batch, .seq = e.length});
+    read_params(path, r.params);
+    GPT_RUN_OK(mega_params_publish(r.params));
+    read_params(mega_kit_path(path, "grads"), gradients.params);
+    fill_inputs(&r, &e);
+    gpt_run_zero_gradients(&r);
+    GPT_RUN_OK(mega_program_forward(r.program, 0));
+    compare_losses(name, &r, &e, tolerance);
+    GPT_RUN_OK(mega_program_backward(r.program, 0));
+    double worst = 0.0;
+    for (int i = 0; i < mega_params_count(r.params); i++) {
+        const mega_param *p = mega_params_get(r.params, i);
+        const double d = worst_of(&r, mega_params_grad(r.params, i), mega_params_master(gradients.params, i), p->count);
+        if (!(d <= tolerance))
+            fail_msg("%s: the gradient of %s differs by %.3g of its largest element", name, p->name, d);
+        worst = fmax(worst, d);
+    }
+    print_message("%-20s %s: worst gradient differs by %.2g\n", name, mega_dtype_name(dtype), worst);
+    gpt_run_free(&gradients);
+    gpt_run_free(&r);
+    free_expected(&e);
+}
+
+/* bloom rounds sqrt(2/pi) in its gelu to eight digits. */
+static double tolerance_of(const char *name, double tolerance)
+{
+    return strncmp(name, "bloom", 5) == 0 && tolerance < 1e-8 ? 1e-8 : tolerance;
+}
+
+typedef void of_model(const char *name);
+
+static void for_each_model(of_model *f)
+{
+    const char *only = getenv("MEGA_FAMILY");
+    struct dirent **entry = NULL;
+    const int n = scandir(folder, &entry, NULL, alphasort);
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (entry[i]->d_name[0] != '.' && (only == NULL || strcmp(only, entry[i]->d_name) == 0)) {
+            f(entry[i]->d_name);
+            count++;
+        }
+        free(entry[i]);
+    }
+    free(entry);
+    assert_true(count > 0);
+}
+
+static void make_models(void)
+{
+    char command[4096];
+    const char *python = mega_kit_need_peers(), *given = getenv("MEGA_FAMILY_FOLDER");
+    if (folder == NULL) folder = given;
+    if (folder != NULL) return;
+    folder = mega_kit_temp_folder();
+    const char *only = getenv("MEGA_FAMILY");
+    snprintf(command, sizeof command, "'%s' '%s' '%s' %s >'%s/.log' 2>&1", python,
+             mega_kit_source("tools/make_family_golden.py"), folder, only != NULL ? only : "", folder);
+    if (system(command) != 0) fail_msg("%s failed, see the end of %s/.log", command, folder);
+}
+
+static void in_float64(const char *name)
+{
+    compare(name, MEGA_F64, MEGA_PROGRAM_PLAIN, tolerance_of(name, 1e-9));
+}
+
+static void in_float32(const char *name)
+{
+    compare(name, MEGA_F32, MEGA_PROGRAM_CPU, 1e-5);
+}
+
+static void losses_and_gradients_in_float64(void **state)
+{
+    (void)state;
+    make_models();
+    for_each_model(in_float64);
+}
+
+static void losses_and_gradients_in_float32(void **state)
+{
+    (void)state;
+    make_models();
+    for_each_model(in_float32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_and_gradients_in_float64),
+        cmocka_unit_test(losses_and_gradients_in_float32),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Makes small random models of every family with transformers, and what they compute in float64: golden_test_families compares.
+
+    make_family_golden.py FOLDER [NAME...]
+
+FOLDER/NAME gets config.json and model.safetensors as save_pretrained writes them, FOLDER/NAME/grads the same config.json with the gradients
+as tensors (F64) under the same names, and FOLDER/NAME/expected.txt: batch and length, then for each position a token, its label and the loss.
+Every weight is drawn with standard deviation 0.2 (weights of norms around their neutral value), so that a feature that is left out is seen.
+Everything is computed in float64, except the angles of rotations, which transformers has in float32."""
+import json
+import os
+import shutil
+import sys
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+import importlib
+
+import safetensors.torch
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+SIZES = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+             max_position_embeddings=64)
+LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 1000.0}
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1000.0}
+YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16, "beta_fast": 16.0, "beta_slow": 2.0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+          "rope_theta": 1000.0}
+
+
+def longrope(original):
+    return {"rope_type": "longrope", "rope_theta": 1000.0, "short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [2.0, 3.0, 5.0, 9.0],
+            "original_max_position_embeddings": original}
+
+
+# name: (model_type, keys of the configuration beside the sizes)
+CASES = {
+    "gpt2": ("gpt2", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
+    "llama": ("llama", {}),
+    "llama-tied": ("llama", dict(tie_word_embeddings=True, num_key_value_heads=6)),
+    "llama-biases": ("llama", dict(attention_bias=True, mlp_bias=True, head_dim=12, num_attention_heads=6, num_key_value_heads=3)),
+    "llama-linear": ("llama", dict(rope_parameters=LINEAR)),
+    "llama-dynamic": ("llama", dict(rope_parameters=DYNAMIC, max_position_embeddings=16)),
+    "llama-yarn": ("llama", dict(rope_parameters=YARN)),
+    "llama-llama3": ("llama", dict(rope_parameters=LLAMA3)),
+    "mistral": ("mistral", dict(sliding_window=7)),
+    "mistral-whole": ("mistral", dict(sliding_window=None, head_dim=16)),
+    "qwen2": ("qwen2", dict(tie_word_embeddings=True)),
+    "qwen2-window": ("qwen2", dict(use_sliding_window=True, sliding_window=5, max_window_layers=1)),
+    "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
+    "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
+    "gpt_neox-sequential": ("gpt_neox", dict(use_parallel_residual=False, rope_parameters={"rope_theta": 1000.0, "rope_type": "default",
+                                                                                           "partial_rotary_factor": 1.0})),
+    "bloom": ("bloom", dict(n_layer=3, n_head=6)),
+    "opt": ("opt", dict(ffn_dim=40, word_embed_proj_dim=48)),
+    "opt-post": ("opt", dict(ffn_dim=40, word_embed_proj_dim=48, do_layer_norm_before=False, activation_function="gelu")),
+    "phi": ("phi", dict(num_key_value_heads=6)),
+    "phi3": ("phi3", dict(num_key_value_heads=6)),
+    "phi3-window": ("phi3", dict(sliding_window=6)),
+    "phi3-short": ("phi3", dict(num_key_value_heads=6, rope_parameters=longrope(32), original_max_position_embeddings=32)),
+    "phi3-long": ("phi3", dict(num_key_value_heads=6, rope_parameters=longrope(16), original_max_position_embeddings=16)),
+    "starcoder2": ("starcoder2", dict(sliding_window=9)),
+    "gpt_bigcode": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
+    "gpt_bigcode-heads": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61, multi_query=False)),
+    "gemma": ("gemma", dict(head_dim=16)),
+    "gemma2": ("gemma2", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
+}
+
+
+class Float64Torch:
+    """torch, where float32 is float64: for modules of models, which compute some things in float32 whatever the type of the model."""
+
+    float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+to_float, cos, sin, in_rotation = torch.Tensor.float, torch.Tensor.cos, torch.Tensor.sin, False
+torch.Tensor.float = lambda t, *a, **k: t if t.dtype == torch.float64 and not in_rotation else to_float(t, *a, **k)
+# The float32 cosine nearest to the exact one of the float32 angle: torch's own differs from it in the last bit.
+torch.Tensor.cos = lambda t: cos(t.double()).to(t.dtype)
+torch.Tensor.sin = lambda t: sin(t.double()).to(t.dtype)
+
+
+def rotation_in_float32(forward):
+    def wrapped(*args, **kwargs):
+        global in_rotation
+        in_rotation = True
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            in_rotation = False
+
+    return wrapped
+
+
+def make(folder, name):
+    model_type, keys = CASES[name]
+    torch.manual_seed(11)
+    drops = {"gpt2": SIZES, "gpt_bigcode": SIZES, "gpt_neox": ("num_key_value_heads",), "opt": ("num_key_value_heads", "intermediate_size"),
+             "bloom": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")}
+    own = {key: value for key, value in SIZES.items() if key not in drops.get(model_type, ())}
+    # Without a pad token: transformers leaves the gradient of its row of the table out.
+    config = AutoConfig.for_model(model_type, **{**own, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2, **keys})
+    config._attn_implementation = "eager"
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    for module in {type(m).__module__ for m in model.modules()}:
+        if module.startswith("transformers.models."):
+            importlib.import_module(module).torch = Float64Torch()
+    for m in model.modules():
+        if type(m).__name__.endswith("RotaryEmbedding"):
+            m.forward = rotation_in_float32(m.forward)
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            drawn = 0.2 * torch.randn_like(p)
+            p.copy_(p + drawn if p.dim() == 1 and key.endswith("weight") else drawn)
+    where = os.path.join(folder, name)
+    shutil.rmtree(where, ignore_errors=True)
+    model.save_pretrained(where)
+    model.double()
+    batch, length = 2, 24
+    tokens = torch.randint(0, config.vocab_size, (batch, length))
+    labels = torch.randint(0, config.vocab_size, (batch, length))
+    logits = model(input_ids=tokens, use_cache=False).logits
+    assert logits.dtype == torch.float64, logits.dtype
+    losses = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), labels.reshape(-1), reduction="none")
+    losses.mean().backward()
+    os.makedirs(os.path.join(where, "grads"))
+    saved = safetensors.torch.load_file(os.path.join(where, "model.safetensors"))
+    grads = {key: p.grad.contiguous() for key, p in model.named_parameters()}
+    if model_type == "gpt_neox":  # whose files keep the old name
+        grads["embed_out.weight"] = grads.pop("lm_head.weight")
+    assert set(grads) == set(saved), set(grads) ^ set(saved)
+    safetensors.torch.save_file(grads, os.path.join(where, "grads", "model.safetensors"), metadata={"format": "pt"})
+    shutil.copy(os.path.join(where, "config.json"), os.path.join(where, "grads"))
+    with open(os.path.join(where, "expected.txt"), "w") as out:
+        out.write(f"{batch} {length}\n")
+        for token, label, loss in zip(tokens.reshape(-1), labels.reshape(-1), losses):
+            out.write(f"{token} {label} {loss:.17g}\n")
+
+
+def main():
+    folder, names = sys.argv[1], sys.argv[2:] or list(CASES)
+    os.makedirs(folder, exist_ok=True)
+    for name in names:
+        make(folder, name)
+        print(name, flush=True)
+
+
+main()
