@@ -215,6 +215,14 @@ static int command_help(int argc, char **argv)
         mega_buffer_fini(&page);
         return 0;
     }
+    if (strcmp(argv[1], "presets") == 0) {
+        mega_buffer list = {0};
+        mega_train_presets_text(&list);
+        const mega_status st = mega_buffer_check(&list, "the list of presets");
+        if (st == MEGA_OK) fputs(list.data, stdout);
+        mega_buffer_fini(&list);
+        return st == MEGA_OK ? 0 : mega_cli_fail("help", st);
+    }
     const char *name = mega_command_name(&mega_commands, argv[1]);
     if (name == NULL) return unknown_command(argv[1]);
     return show_help(find_row(name));

@@ -32,7 +32,7 @@ static const mega_command commands[] = {
     {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL, NULL},
     {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL, NULL},
     /* commands without options */
-    {"help", 0, "", "the commands; help COMMAND shows one", NULL, NULL, NULL},
+    {"help", 0, "", "the commands; help COMMAND shows one, help presets the shapes", NULL, NULL, NULL},
     {"version", 0, "", "the version", NULL, NULL, NULL},
     {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL, "merge_datasets"},
     {"merge_mp_partitions", 0, "", "joins the parts of a checkpoint", NULL, NULL, "merge_mp_partitions"},

@@ -58,6 +58,19 @@ static void fill_more(mega_train_options *cfg, const char *more)
     }
 }
 
+void mega_train_presets_text(mega_buffer *out)
+{
+    mega_buffer_puts(out, "--preset NAME: options given with it win\n\n");
+    for (size_t i = 0; i < MEGA_COUNT(presets); i++) {
+        const preset_row *p = &presets[i];
+        mega_buffer_printf(out, "%-18s %3lld layers, hidden %4lld, %2lld heads, sequences of %lld, %lld positions\n",
+                           p->name, (long long)p->num_layers, (long long)p->hidden_size,
+                           (long long)p->num_attention_heads, (long long)p->seq_length,
+                           (long long)p->max_position_embeddings);
+        if (p->more != NULL) mega_buffer_printf(out, "%18s %s\n", "", p->more);
+    }
+}
+
 void mega_train_apply_preset(mega_train_options *cfg)
 {
     for (size_t i = 0; cfg->model.preset != NULL && i < MEGA_COUNT(presets); i++) {

@@ -145,9 +145,13 @@ static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 static void describe(const mega_task_model *m, mega_buffer *out)
 {
     const mega_gpt *g = gpt_of(m);
-    mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld\n",
+    mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld",
                        (long long)g->num_layers, (long long)g->hidden, (long long)g->heads, (long long)g->head_dim,
                        (long long)g->ffn_hidden, (long long)g->positions);
+    if (g->net.kv_heads > 0 && g->net.kv_heads != g->heads)
+        mega_buffer_printf(out, ", %lld key/value heads", (long long)g->net.kv_heads);
+    if (g->net.family != NULL) mega_buffer_printf(out, ", %s", g->net.family->model_type);
+    mega_buffer_puts(out, "\n");
 }
 
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)

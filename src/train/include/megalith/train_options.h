@@ -6,6 +6,7 @@
 #include "megalith/data_options.h"
 #include "megalith/engine_commands.h"
 #include "megalith/engine_settings.h"
+#include "megalith/memory.h"
 #include "megalith/model_options.h"
 #include "megalith/option.h"
 #include "megalith/output.h"
@@ -120,6 +121,8 @@ typedef enum mega_train_topic {
 } mega_train_topic;
 
 void mega_train_apply_preset(mega_train_options *cfg);   /* sets options that were not given */
+/* Appends the list of presets, for `megalith help presets`. */
+void mega_train_presets_text(mega_buffer *out);
 void mega_train_apply_clm(mega_train_options *cfg);      /* the same for run_clm, and finds what its names lead to */
 void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
 /* Fills in the options for creating this run's engine; `team` and `world` stay NULL. */
