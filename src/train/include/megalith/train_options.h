@@ -120,7 +120,7 @@ typedef enum mega_train_topic {
     MEGA_TOPIC_WRITTEN = 1 << 4    /* files and folders that the command writes */
 } mega_train_topic;
 
-void mega_train_apply_preset(mega_train_options *cfg);   /* sets options that were not given */
+void mega_train_apply_preset(mega_train_options *cfg); /* sets options that were not given */
 /* Appends the list of presets, for `megalith help presets`. */
 void mega_train_presets_text(mega_buffer *out);
 void mega_train_apply_clm(mega_train_options *cfg);      /* the same for run_clm, and finds what its names lead to */
