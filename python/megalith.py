@@ -1478,6 +1478,141 @@ mega_path_follow = _function("mega_path_follow", POINTER(c_char), _text)
 mega_path_base = _function("mega_path_base", _text, _text)
 mega_path_folder = _function("mega_path_folder", POINTER(c_char), _text)
 
+# ---- generator.h ----
+
+
+class mega_sampling(_Struct):
+    _fields_ = [
+        ("greedy", c_bool),
+        ("temperature", c_double),
+        ("top_p", c_double),
+        ("top_k", c_int64),
+        ("seed", c_uint32),
+        ("top_p_decay", c_double),
+        ("top_p_bound", c_double),
+        ("min_p", c_double),
+        ("repetition_penalty", c_double),
+        ("forbids", c_bool),
+        ("forbidden", c_int32),
+        ("forbidden_after", c_int32),
+    ]
+
+
+class mega_generator(Structure):
+    pass
+
+
+class mega_generator_setup(_Struct):
+    _fields_ = [
+        ("folder", c_char_p),
+        ("compute", mega_dtype),
+        ("texts", c_int64),
+        ("positions", c_int64),
+        ("has_beams", c_bool),
+        ("no_cache", c_bool),
+        ("threads", c_int64),
+        ("tp", c_int),
+        ("pp", c_int),
+        ("world", POINTER(mega_world)),
+        ("team", POINTER(mega_team)),
+    ]
+
+
+mega_generator_open = _function(
+    "mega_generator_open", _checked, POINTER(mega_generator_setup),
+    POINTER(POINTER(mega_generator)))
+mega_generator_encode = _function(
+    "mega_generator_encode", _checked, POINTER(mega_generator), _text, POINTER(c_int32), c_int64,
+    POINTER(c_int64))
+mega_generator_decode = _function(
+    "mega_generator_decode", _checked, POINTER(mega_generator), POINTER(c_int32), c_int64,
+    POINTER(mega_buffer))
+mega_generator_vocab = _function("mega_generator_vocab", c_int64, POINTER(mega_generator))
+mega_generator_positions = _function("mega_generator_positions", c_int64, POINTER(mega_generator))
+mega_generator_end = _function("mega_generator_end", c_int32, POINTER(mega_generator))
+
+
+class mega_generation(_Struct):
+    _fields_ = [
+        ("prompt", POINTER(c_int32)),
+        ("prompt_count", c_int64),
+        ("max_new", c_int64),
+        ("index", c_uint64),
+        ("drawn", c_int64),
+        ("tokens", POINTER(c_int32)),
+        ("logprobs", POINTER(c_float)),
+        ("count", c_int64),
+        ("finished", c_bool),
+    ]
+
+
+class mega_id_sequence(_Struct):
+    _fields_ = [
+        ("id", POINTER(c_int32)),
+        ("count", c_int),
+    ]
+
+
+mega_token_sink = _callback(c_bool, c_void_p, c_int, c_int32)
+mega_logits_sink = _callback(None, c_void_p, c_int, POINTER(c_float), c_int64)
+
+
+class mega_generation_rules(_Struct):
+    _fields_ = [
+        ("sampling", mega_sampling),
+        ("end", POINTER(mega_id_sequence)),
+        ("num_ends", c_int),
+        ("stop", POINTER(c_char_p)),
+        ("num_stops", c_int),
+        ("token", mega_token_sink),
+        ("logits", mega_logits_sink),
+        ("user", c_void_p),
+    ]
+
+
+MEGA_LONGEST_STOP = 256
+mega_generator_run = _function(
+    "mega_generator_run", _checked, POINTER(mega_generator), POINTER(mega_generation), c_int,
+    POINTER(mega_generation_rules))
+mega_early_stopping = c_int
+MEGA_EARLY_STOPPING_FALSE = 0
+MEGA_EARLY_STOPPING_TRUE = 1
+MEGA_EARLY_STOPPING_NEVER = 2
+mega_beam_rules = c_int
+MEGA_BEAMS_MEGATRON = 0
+MEGA_BEAMS_TRANSFORMERS = 1
+mega_beam_options_step_function = _callback(c_bool, c_void_p)
+
+
+class mega_beam_options(_Struct):
+    _fields_ = [
+        ("width", c_int),
+        ("length_penalty", c_double),
+        ("stop", c_int32),
+        ("rules", mega_beam_rules),
+        ("early_stopping", mega_early_stopping),
+        ("forbids", c_bool),
+        ("forbidden", c_int32),
+        ("forbidden_after", c_int32),
+        ("step", mega_beam_options_step_function),
+        ("user", c_void_p),
+    ]
+
+
+class mega_beam_text(_Struct):
+    _fields_ = [
+        ("tokens", POINTER(c_int32)),
+        ("count", c_int64),
+        ("score", c_double),
+        ("finished", c_bool),
+    ]
+
+
+mega_generator_beams = _function(
+    "mega_generator_beams", _checked, POINTER(mega_generator), POINTER(c_int32), c_int64, c_int64,
+    POINTER(mega_beam_options), POINTER(mega_beam_text), POINTER(c_int))
+mega_generator_destroy = _function("mega_generator_destroy", None, POINTER(mega_generator))
+
 # ---- gpt_data.h ----
 
 MEGA_SPLIT_TRAIN = 0

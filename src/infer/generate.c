@@ -76,12 +76,13 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g->told);
     mega_free(g->scratch);
     mega_free(g->logits);
+    generator_owned_destroy(g->owned);
     mega_free(g);
 }
 
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b)
 {
-    if (s->prompt_count < 1)
+    if (s->prompt_count < 1 || s->prompt == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d is empty; give it at least one token", b);
     if (s->max_new < 0 || s->prompt_count + s->max_new > g->capacity)
         return MEGA_FAIL(
@@ -103,7 +104,11 @@ static mega_status generator_check_sequences(const mega_generator *g, const mega
     if (count < 1 || count > g->batch)
         return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences given, the generator was made for 1 to %lld", count,
                          (long long)g->batch);
-    for (int b = 0; b < count; b++) MEGA_TRY(generator_check_text(g, &s[b], b));
+    for (int b = 0; b < count; b++) {
+        MEGA_TRY(generator_check_text(g, &s[b], b));
+        if (s[b].max_new > 0 && s[b].tokens == NULL)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "generation: text %d has no place for its tokens (tokens is NULL)", b);
+    }
     return MEGA_OK;
 }
 

@@ -101,6 +101,9 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_beams: the generator, the options, texts or count are NULL");
     const mega_generation text = {.prompt = prompt, .prompt_count = prompt_count, .max_new = max_new};
     MEGA_TRY(check_beams(g, &text, options));
+    for (int i = 0; i < options->width; i++)
+        if (texts[i].tokens == NULL)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: text %d has no place for its tokens (tokens is NULL)", i);
     beams_begin(g->beams, options, max_new);
     begin_sequences(g, &text);
     bool is_done = false;

@@ -12,6 +12,10 @@ static mega_status check_rules(const mega_generator *g)
     if (r->num_stops > 0 && g->options.tokenizer == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "generation: texts that end a text (stop) need a tokenizer, which this generator has not");
+    if ((r->num_stops != 0 && r->stop == NULL) || (r->num_ends != 0 && r->end == NULL) || r->num_stops < 0 ||
+        r->num_ends < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences and %d texts that end a text, and a list is NULL",
+                         r->num_ends, r->num_stops);
     for (int i = 0; i < r->num_stops; i++)
         if (r->stop[i][0] == '\0' || strlen(r->stop[i]) > MEGA_LONGEST_STOP)
             return MEGA_FAIL(MEGA_ERR_USAGE,

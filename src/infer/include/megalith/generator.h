@@ -1,10 +1,22 @@
-/* Text generation: how tokens are drawn, when a text ends, and what is reported about it.
+/* Text generation with a model folder: how tokens are drawn, when a text ends, beams, and what is reported.
  *
- * A generator holds the texts that are being generated. */
+ *     mega_generator *g;
+ *     mega_generator_open(&(mega_generator_setup){.folder = "gpt2"}, &g);
+ *     mega_generator_encode(g, "In the beginning", prompt, 64, &count);
+ *     mega_generation text = {.prompt = prompt, .prompt_count = count, .max_new = 32, .tokens = tokens};
+ *     mega_generator_run(g, &text, 1, &(mega_generation_rules){.sampling.greedy = true});
+ *     mega_generator_decode(g, text.tokens, text.count, &buffer);
+ *     mega_generator_destroy(g);
+ *
+ * Ranks that share the model make the same calls with the same arguments and get the same tokens. */
 #ifndef MEGALITH_GENERATOR_H
 #define MEGALITH_GENERATOR_H
 
+#include "megalith/comm.h"
+#include "megalith/dtype.h"
+#include "megalith/memory.h"
 #include "megalith/status.h"
+#include "megalith/threads.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +44,35 @@ typedef struct mega_sampling {
 } mega_sampling;
 
 typedef struct mega_generator mega_generator;
+
+/* Arguments of mega_generator_open. A zero-initialized member means "not given". */
+typedef struct mega_generator_setup {
+    const char *folder; /* required: a Hugging Face model folder, or a folder in which a training saved */
+    mega_dtype compute; /* MEGA_F32, MEGA_BF16 or MEGA_F16 */
+    int64_t texts;      /* texts generated side by side, or open beams; 0: 1 */
+    int64_t positions;  /* of a text at most, prompt included, for which caches are made; 0: as many as the model has */
+    bool has_beams;     /* mega_generator_beams will be called */
+    bool no_cache;      /* keep no keys and values: read the whole text again for each token */
+    int64_t threads;    /* 0: all cores */
+    int tp, pp;         /* ranks that share the model; 0: 1 */
+    mega_world *world;  /* borrowed until destroy; NULL: created, of the ranks that were started */
+    mega_team *team;    /* borrowed until destroy; NULL: created, of `threads` */
+} mega_generator_setup;
+
+/* Collective over the world. Reads a model with its tokenizer and makes a generator, which mega_generator_destroy frees.
+ * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT or MEGA_ERR_UNSUPPORTED for the folder, MEGA_ERR_USAGE for a wrong setup,
+ * MEGA_ERR_MEMORY. */
+MEGA_CHECK_RESULT mega_status mega_generator_open(const mega_generator_setup *setup, mega_generator **out);
+/* Writes the ids of a text to ids [capacity], special tokens included, and their number to *count. Returns MEGA_ERR_USAGE
+ * if they do not fit; *count is set then too. */
+MEGA_CHECK_RESULT mega_status mega_generator_encode(mega_generator *g, const char *text, int32_t *ids, int64_t capacity,
+                                                    int64_t *count);
+/* Appends the bytes of ids, which may end inside a character of UTF-8. */
+MEGA_CHECK_RESULT mega_status mega_generator_decode(const mega_generator *g, const int32_t *ids, int64_t count,
+                                                    mega_buffer *out);
+int64_t mega_generator_vocab(const mega_generator *g);     /* ids below it are drawn; -1 for NULL */
+int64_t mega_generator_positions(const mega_generator *g); /* of a text at most; -1 for NULL */
+int32_t mega_generator_end(const mega_generator *g);       /* the id that ends a document; -1: none */
 
 typedef struct mega_generation {
     const int32_t *prompt; /* at least one token */
