@@ -21,6 +21,7 @@ mega_library(mega_zstd zstd.h zstd libzstd-dev)
 mega_library(mega_pcre2 pcre2.h pcre2-8 libpcre2-dev)
 mega_library(mega_utf8proc utf8proc.h utf8proc libutf8proc-dev)
 mega_library(mega_libyaml yaml.h yaml libyaml-dev) # of the program alone; the library needs none
+mega_library(mega_microhttpd microhttpd.h microhttpd libmicrohttpd-dev) # as libyaml
 if(MEGA_MISSING)
     message(FATAL_ERROR "libraries are missing; tools/install_packages.sh installs them, or: apt-get install${MEGA_MISSING}")
 endif()

@@ -7,7 +7,7 @@
 # and names what it cannot do without.
 set -u
 
-build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libyaml-dev libpcre2-dev libutf8proc-dev libopenmpi-dev openmpi-bin"
+build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libyaml-dev libmicrohttpd-dev libpcre2-dev libutf8proc-dev libopenmpi-dev openmpi-bin"
 demo="bible-kjv"
 check="libcmocka-dev valgrind unicode-data python3-numpy"
 fuzz="clang libclang-rt-14-dev"

@@ -53,6 +53,8 @@ static const cli_row commands[] = {
     {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
     {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
      "megalith generate_samples_gpt --load checkpoints --prompt 'In the beginning' --out-seq-length 64", NULL},
+    {"run_text_generation_server", mega_command_run_text_generation_server, false, false,
+     "megalith run_text_generation_server --load checkpoints --port 5000", NULL},
     {"tasks", mega_command_tasks, false, false, "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt",
      NULL},
     {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
@@ -71,7 +73,6 @@ static const cli_row commands[] = {
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
     {"pretrain_bert", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
     {"pretrain_t5", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
-    {"run_text_generation_server", NULL, false, false, NULL, "use megalith generate_samples_gpt"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -101,7 +102,7 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
                              row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
-                             plans_another;
+                             row->run == mega_command_run_text_generation_server || plans_another;
     return argc == 1 || !is_of_ranks;
 }
 
@@ -244,7 +245,8 @@ enum { MOST_OWN_RANKS = 1024 };
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
-                             row->run == mega_command_tasks || row->run == mega_command_run_clm;
+                             row->run == mega_command_tasks || row->run == mega_command_run_clm ||
+                             row->run == mega_command_run_text_generation_server;
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;
     const int64_t ranks = mega_launch_config_ranks(file);

@@ -17,6 +17,9 @@ static const mega_command commands[] = {
     {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
      "text from a trained GPT", NULL, "sample|run_generation|generate",
      "generate_samples_gpt|generate_samples_gpt2|generate_samples"},
+    {"run_text_generation_server", FOR_SERVER, "run_text_generation_server_345M|text_generation_server",
+     "answers prompts over HTTP", NULL, "serve|server",
+     "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
     {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks", "evaluates a trained GPT on a text file", NULL, NULL,
      "tasks/main"},
     {"preprocess_data", FOR_PREPROCESS, "preprocess", "text files to an indexed data set", NULL, "prepare|prepare_data",
@@ -45,9 +48,6 @@ static const mega_command commands[] = {
      "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL, NULL},
     {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
     {"pretrain_t5", 0, "", "trains a T5", NULL, NULL, "pretrain_t5"},
-    {"run_text_generation_server", 0, "run_text_generation_server_345M|text_generation_server",
-     "answers prompts over HTTP", NULL, NULL,
-     "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
 };
 
 // clang-format off
@@ -58,7 +58,8 @@ static const mega_option_part parts[] = {
     {&cli_train_tokenizer_section, FOR_TRAIN_TOKENIZER, AT(train_tokenizer)},
     {&cli_other_train_tokenizer_section, FOR_TRAIN_TOKENIZER, 0},
     {&cli_tokenize_section, FOR_TOKENIZE, AT(tokenize)},
-    {&cli_generate_section, FOR_GENERATE, AT(generate)},
+    {&cli_generate_section, FOR_GENERATE | FOR_SERVER, AT(generate)},
+    {&cli_server_section, FOR_SERVER, AT(server)},
     {&cli_tasks_section, FOR_TASKS, AT(tasks)},
     {&cli_other_tasks_section, FOR_TASKS, 0},
     {&cli_data_section, FOR_DATA, AT(data)},

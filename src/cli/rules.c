@@ -205,6 +205,12 @@ static void rule_greedy(mega_command_options *cfg)
                               mega_options_origin(cfg->train.engine.options, idle[i].dest));
 }
 
+static void rule_server(mega_command_options *cfg)
+{
+    if (cfg->train.load == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+}
+
 static void rule_tasks(mega_command_options *cfg)
 {
     if (cfg->train.load == NULL)
@@ -393,6 +399,7 @@ static const rule_row rules[] = {
     {FOR_GENERATE, false, .command = rule_drawing},
     {FOR_GENERATE, false, .command = rule_beams},
     {FOR_GENERATE, false, .command = rule_greedy},
+    {FOR_SERVER, false, .command = rule_server},
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_PLOT, false, .command = rule_plot},
     {FOR_REPORT, false, .command = rule_report},
@@ -409,7 +416,7 @@ static const struct {
     {FOR_RUN, MEGA_TOPIC_DATA, .train = mega_train_rule_data_paths},
     {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
-    {FOR_GENERATE | FOR_TASKS, MEGA_TOPIC_READ, .command = rule_reads},
+    {FOR_GENERATE | FOR_TASKS | FOR_SERVER, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
     {FOR_CLM, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_clm_writes},

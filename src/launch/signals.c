@@ -114,7 +114,7 @@ void mega_signals_watch(const char *command, int rank, const char *effect)
     mega_launch_rank_mark(mark, MEGA_MARK_SIGNAL);
     if (rank > 0) snprintf(name, sizeof name, "rank %d: ", rank);
     state.is_marked = mark[0] != '\0';
-    snprintf(state.prefix, sizeof state.prefix, "%smegalith %.20s: %s", mark, command, name);
+    snprintf(state.prefix, sizeof state.prefix, "%smegalith %.28s: %s", mark, command, name);
     state.rank = rank;
     mega_streams_guard(&state.stop);
     mega_signals_promise(effect);

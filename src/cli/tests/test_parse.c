@@ -188,7 +188,8 @@ static void unknown_options(void **state)
     kit_refuse("plan", SHAPE "--sede 3",
                "did you mean --seed?"); /* two swapped letters count as one edit; two edits would be too many */
     kit_refuse("plan", SHAPE "--workers 3", "--workers is an option of preprocess_data, train_tokenizer, not of plan");
-    kit_refuse("plan", SHAPE "--num-beams 3", "--num-beams is an option of generate_samples_gpt, not of plan");
+    kit_refuse("plan", SHAPE "--num-beams 3",
+               "--num-beams is an option of generate_samples_gpt, run_text_generation_server, not of plan");
     assert_null(strstr(mega_error_message(), "did you mean")); /* it is not a misspelling of --num-heads */
     kit_refuse("plan", SHAPE "--deepspeed_hostfile h", "it is an option of megalith launch: put it before plan");
     kit_refuse("plan", SHAPE "--dynamo-backend no", "it is an option of megalith launch");

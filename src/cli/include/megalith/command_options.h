@@ -75,6 +75,12 @@ typedef struct mega_generate_options {
     int beam_rules, early_stopping; /* as mega_beam_rules, mega_early_stopping (generator.h) */
 } mega_generate_options;
 
+typedef struct mega_server_options {
+    const char *host;
+    int64_t port; /* 0: any free one */
+    int64_t max_request_bytes, max_request_seconds, max_waiting_requests;
+} mega_server_options;
+
 typedef struct mega_tasks_options {
     const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", … as given, upper case */
     mega_list valid_data;
@@ -124,6 +130,7 @@ typedef struct mega_command_options {
     mega_train_tokenizer_options train_tokenizer;
     mega_tokenize_options tokenize;
     mega_generate_options generate;
+    mega_server_options server;
     mega_tasks_options tasks;
     mega_data_command_options data;
     mega_plot_options plot;

@@ -1,0 +1,150 @@
+"""Asks a running text generation server, as clients that are right, wrong, many, or gone. Used by test_server.sh of tests/cli and
+tests/ranks.
+
+usage: server_client.py PORT ask [field=json ...]      prints the answer of one request, its texts one a line
+       server_client.py PORT clients EXPECTED.json     many clients at once: {"prompt": "text", ...}, the texts that are right
+       server_client.py PORT mistakes                  requests that are refused, and those of clients that are gone
+"""
+
+import http.client
+import json
+import socket
+import sys
+import threading
+
+
+def ask(port, body, method="PUT", path="/api", timeout=60):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        c.request(method, path, body, {"Content-Type": "application/json"})
+        r = c.getresponse()
+        return r.status, r.read().decode()
+    finally:
+        c.close()
+
+
+def answer_of(port, **fields):
+    status, text = ask(port, json.dumps(fields))
+    if status != 200:
+        raise SystemExit("status %d: %s" % (status, text))
+    return json.loads(text)
+
+
+def clients(port, expected):
+    wrong, busy = [], []
+
+    def client(number):
+        prompts = sorted(expected)
+        for k in range(3):
+            prompt = prompts[(number + k) % len(prompts)]
+            status, text = ask(port, json.dumps({"prompts": [prompt], "tokens_to_generate": 12, "top_k": 1}))
+            if status == 503:
+                busy.append(number)
+            elif status != 200 or json.loads(text)["text"] != [expected[prompt]]:
+                wrong.append((status, text))
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(12)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if wrong:
+        raise SystemExit("wrong answers: %s" % wrong[:3])
+    print("%d of 36 requests were refused because others waited" % len(busy))
+
+
+def hang_up(port, data):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        s.sendall(data)
+
+
+def mistakes(port):
+    right = {"prompts": ["ab"], "tokens_to_generate": 3, "top_k": 1}
+    for change, status, part in (
+        ({"prompts": None}, 400, "prompts"),
+        ({"max_len": 5}, 400, "tokens_to_generate"),
+        ({"sentences": ["a"]}, 400, "prompts"),
+        ({"prompts": "ab"}, 400, "1 to 128"),
+        ({"prompts": []}, 400, "1 to 128"),
+        ({"prompts": ["a"] * 129}, 400, "1 to 128"),
+        ({"prompts": [5]}, 400, "texts alone"),
+        ({"prompts": ["a\0b"]}, 400, "no JSON"),
+        ({"prompts": [""]}, 200, "add_BOS"),
+        ({"tokens_to_generate": -1}, 200, "tokens_to_generate"),
+        ({"tokens_to_generate": 1.5}, 200, "tokens_to_generate"),
+        ({"tokens_to_generate": 0}, 200, "logprobs"),
+        ({"tokens_to_generate": 100000}, 200, "positions"),
+        ({"logprobs": 1}, 200, "logprobs"),
+        ({"temperature": 0}, 200, "temperature"),
+        ({"temperature": 101}, 200, "temperature"),
+        ({"top_k": 1001}, 200, "top_k"),
+        ({"top_p": 0.5}, 200, "top_k"),
+        ({"top_k": 0, "top_p": 1.5}, 200, "top_p"),
+        ({"top_p_decay": 0.5}, 200, "top_p"),
+        ({"top_k": 0, "top_p": 0.5, "top_p_bound": 0.6}, 200, "top_p_bound"),
+        ({"add_BOS": "yes"}, 200, "add_BOS"),
+        ({"random_seed": -1}, 200, "random_seed"),
+        ({"beam_width": 0}, 200, "beam_width"),
+        ({"beam_width": 2, "prompts": ["a", "b"]}, 200, "one prompt"),
+        ({"beam_width": 200}, 200, "--num-beams"),
+        ({"beam_width": 2, "length_penalty": "1"}, 200, "length_penalty"),
+    ):
+        got, text = ask(port, json.dumps({**right, **change}))
+        if got != status or not isinstance(json.loads(text), str) or part not in text:
+            raise SystemExit("%s: status %d, %s" % (change, got, text))
+    for body, method, path, status in (
+        ("{", "PUT", "/api", 400),
+        ("", "PUT", "/api", 400),
+        ("[1]", "PUT", "/api", 400),
+        ('{"prompts": ["\\ud800"]}', "PUT", "/api", 400),
+        (b'{"prompts": ["\xff\xfe"]}', "PUT", "/api", 400),
+        ("[" * 100000, "PUT", "/api", 400),
+        ("x" * 3000000, "PUT", "/api", 413),
+        (iter([b"x" * 1000000] * 3), "PUT", "/api", 413),
+        ("{}", "GET", "/api", 405),
+        ("{}", "DELETE", "/api", 405),
+        ("{}", "PUT", "/other", 404),
+        (None, "GET", "/../../etc/passwd", 404),
+    ):
+        try:
+            got, text = ask(port, body, method, path)
+        except (BrokenPipeError, ConnectionResetError):
+            got = 413  # the server has closed before all was sent
+        if got != status:
+            raise SystemExit("%s %s: status %d, expected %d" % (method, path, got, status))
+    got, page = ask(port, None, "GET", "/")
+    if got != 200 or "<form>" not in page:
+        raise SystemExit("the page: %d" % got)
+    whole = json.dumps({"prompts": ["abc"], "tokens_to_generate": 12}).encode()
+    head = b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(whole)
+    for data in (b"", b"PUT /a", b"\x00\x01\x02\r\n\r\n", head, head + whole[:9], head + whole, head + whole, b"A" * 100000):
+        try:
+            hang_up(port, data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    answer = answer_of(port, **right)
+    if len(answer["text"]) != 1 or answer["logprobs"] is not None:
+        raise SystemExit("after these: %s" % answer)
+    print("all refused, and the next request is answered")
+
+
+def main():
+    port, what = int(sys.argv[1]), sys.argv[2]
+    if what == "ask":
+        answer = answer_of(port, **{f.split("=", 1)[0]: json.loads(f.split("=", 1)[1]) for f in sys.argv[3:]})
+        if isinstance(answer, str):
+            raise SystemExit(answer)
+        for text, segments in zip(answer["text"], answer["segments"]):
+            if "\ufffd" not in text and "".join(segments) != text:
+                raise SystemExit("segments %s of %s" % (segments, text))
+            print(json.dumps(text, ensure_ascii=False))
+        for key in ("logprobs", "scores"):
+            if answer.get(key):
+                print(key, json.dumps(answer[key]), [len(s) for s in answer["segments"]])
+    elif what == "clients":
+        clients(port, json.load(open(sys.argv[3])))
+    else:
+        mistakes(port)
+
+
+main()
