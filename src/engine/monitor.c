@@ -380,6 +380,11 @@ mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
     mega_buffer table = {0};
     if (e == NULL) return check_counts(e, call);
     MEGA_TRY(engine_begin_call(e, check_counts(e, call)));
+    double least[2] = {stragglers, -(double)stragglers};
+    MEGA_TRY(mega_comm_all_reduce(e->layout->world.comm, call, least, 2, MEGA_F64, MEGA_REDUCE_MIN));
+    if (least[0] != -least[1])
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: stragglers is true on some ranks and false on others; give all the same",
+                         call);
     mega_comm_log_table(e->options.world, &table);
     mega_comm *const group[] = {e->layout->world.comm, e->layout->dp.comm, e->layout->tp.comm, e->layout->pp.comm};
     mega_status st = MEGA_OK;

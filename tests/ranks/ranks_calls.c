@@ -95,6 +95,7 @@ CALL(save_a_name_of_ours, save(s->ready, s->folder, s->is_wrong ? "{\"iteration\
 CALL(load_nothing, mega_engine_load(s->ready, NULL, &(mega_engine_load_options){0}, &loaded))
 CALL(load_nowhere, mega_engine_load(s->ready, NULL, s->is_wrong ? NULL : &(mega_engine_load_options){0}, &loaded))
 CALL(load_early, mega_engine_load(s->raw, NULL, &(mega_engine_load_options){0}, &loaded))
+CALL(exchanges_not_counted, mega_engine_log_exchanges(s->ready, true))
 
 static const struct {
     const char *name;
@@ -127,6 +128,7 @@ static const struct {
     BOTH(load_nothing, "the checkpoint is NULL"),
     BOTH(load_nowhere, "NULL"),
     BOTH(load_early, "NULL"),
+    BOTH(exchanges_not_counted, "exchanges are not counted"),
 };
 
 static void call(scene *s, size_t i)
