@@ -17,6 +17,11 @@ static const mega_option_row clm_rows[] = {
     {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "overwrite", "it is --overwrite: the files of another model in --output_dir may be replaced")},
     {RENAMED("initial_megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
     {RENAMED("megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
+    {BY_VALUE("keep_linebreaks", MEGA_OPTION_STRING, "True:|true:|1:|False:no_keep_linebreaks=1|false:no_keep_linebreaks=1|0:no_keep_linebreaks=1", "without line ends it is --no_keep_linebreaks")},
+    {BY_VALUE("evaluation_strategy", MEGA_OPTION_STRING, "epoch:", "the validation data are evaluated after each epoch")},
+    {BY_VALUE("eval_strategy", MEGA_OPTION_STRING, "epoch:", "the validation data are evaluated after each epoch")},
+    {BY_VALUE("save_strategy", MEGA_OPTION_STRING, "epoch:checkpointing_steps=epoch|steps:|no:", "it is --checkpointing_steps; the final model is saved in any case")},
+    {BY_VALUE("logging_strategy", MEGA_OPTION_STRING, "steps:|epoch:|no:", "lines come every --log-interval steps and after each epoch in any case")},
     {LATER("streaming", MEGA_OPTION_BOOL, NULL, "all texts are tokenized before the first step; leave it out")},
 };
 // clang-format on

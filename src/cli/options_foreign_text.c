@@ -36,7 +36,7 @@ static const mega_option_row foreign_data_rows[] = {
     {IDLE("lazy_loader", MEGA_OPTION_FLAG, NULL, "files are mapped and never read whole")},
     {IDLE("resume_dataloader", MEGA_OPTION_FLAG, NULL, "a resumed run takes up the data where it stopped in any case")},
     {LATER("validation_split_percentage", MEGA_OPTION_FLOAT, NULL, "use --split 95,5,0"), .commands = FOR_MEGATRON},
-    {IDLE("keep_linebreaks", MEGA_OPTION_BOOL, NULL, "text is kept as it is")},
+    {IDLE("keep_linebreaks", MEGA_OPTION_BOOL, NULL, "text is kept as it is"), .commands = FOR_MEGATRON},
     {LATER("streaming", MEGA_OPTION_BOOL, NULL, DATA_FIRST), .commands = FOR_MEGATRON},
     {LATER("shuffle", MEGA_OPTION_BOOL, "true|True|1", "samples always come in the seeded order of --seed; leave it out")},
     {LATER("presplit_sentences", MEGA_OPTION_FLAG, NULL, "it belongs to BERT; leave it out")},

@@ -360,6 +360,29 @@ static void take_positional(parser *p, const char *word)
     o->positional = (mega_list){items, o->positional.count + 1};
 }
 
+/* Returns the word behind a switch that belongs to it: a truth value, as programs of transformers take one, or a value of the
+ * option that the row names; NULL: there is none. */
+static const char *word_of_switch(const parser *p, const mega_option_row *row, const char *equals)
+{
+    const char *word = equals != NULL ? equals + 1 : p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
+    const bool takes_words = p->o->command != NULL && p->o->command->positional != NULL;
+    const bool has_effect = row->answer == MEGA_ANSWER_WORKS;
+    if (word == NULL || (!has_effect && row->answer != MEGA_ANSWER_NO_EFFECT)) return NULL;
+    if (mega_option_word_in("true|false|True|False", word, NULL)) return word;
+    return has_effect && row->successor != NULL && equals == NULL && !takes_words && !is_option(word) ? word : NULL;
+}
+
+static void take_switch(parser *p, size_t index, const char *typed, const char *word, int position)
+{
+    const mega_option_row *row = row_at(p->o, index);
+    const bool is_no = mega_option_word_in("false|False", word, NULL);
+    const char *const one[1] = {!is_no ? word : row->kind == MEGA_OPTION_OFF ? "true" : "false"};
+    if (is_no && row->answer == MEGA_ANSWER_NO_EFFECT) return;
+    apply(p, index, typed, is_no ? one : NULL, is_no ? 1 : 0, position);
+    if (!is_no && !mega_option_word_in("true|True", word, NULL))
+        apply_parts(p, row->successor, typed, one, 1, position);
+}
+
 static void take_option(parser *p, char *word)
 {
     const int position = p->at;
@@ -378,6 +401,12 @@ static void take_option(parser *p, char *word)
     const mega_option_row *row = row_at(p->o, index);
     const bool flag = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF;
     const char *one[1] = {equals != NULL ? equals + 1 : "true"};
+    const char *behind = flag ? word_of_switch(p, row, equals) : NULL;
+    if (behind != NULL) {
+        p->at += equals == NULL;
+        take_switch(p, index, typed, behind, position);
+        return;
+    }
     size_t count = equals != NULL || flag ? 0 : values_after(p, p->at + 1, row->kind);
     if (flag && equals != NULL) {
         mega_options_problem(p->o, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);

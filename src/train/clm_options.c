@@ -189,7 +189,8 @@ void mega_train_apply_clm(mega_train_options *cfg)
     train_clm_find_state(cfg);
     const bool has_sizes = mega_options_is_given(o, "global_batch_size") && cfg->engine.micro_follows;
     if (!has_sizes) give(cfg, "micro_batch_size", "8");
-    if (cfg->engine.optim.scheduler.kind == MEGA_SCHEDULER_NONE) give(cfg, "lr", "5e-5");
+    if (cfg->engine.optim.scheduler.kind == MEGA_SCHEDULER_NONE || mega_options_is_auto(o, "lr"))
+        give(cfg, "lr", "5e-5");
     give(cfg, "weight_decay", "0");
     if (cfg->clm.config_name != NULL) find_config(cfg);
     train_clm_take_type(cfg);

@@ -106,6 +106,18 @@ cmp -s typed/all_results.json lines/all_results.json || note "--model_type and C
 [ "$(grep -c 'will not be kept' named.log)" = 1 ] || note "not one warning: $(grep 'will not be kept' named.log)"
 clm frozen --train_file train.txt --max_train_steps 1 --parameter-group '*wte*:frozen'
 says frozen '^ > trained parameters: [0-9,]+ of [0-9,]+; the others are frozen$'
+# As transformers' Trainer is called: truth values behind switches, strategies, a JSON whose "auto" is what the options say.
+cat >ds.json <<'JSON'
+{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+ "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 1},
+ "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+ "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}}}
+JSON
+clm trainer --train_file train.txt --do_train True --do_eval True --keep_linebreaks False --eval_strategy epoch --save_strategy no --logging_strategy steps \
+    --bf16 False --deepspeed ds.json --max_train_steps 3 --output_dir trainer
+says trainer '^  zero_stage \.+ 1$'
+[ "$(sed -n 's/.*Num examples = //p' trainer.log)" -lt "$(sed -n 's/.*Num examples = //p' whole.log)" ] || note "--keep_linebreaks False keeps them"
+
 clm wandb --train_file train.txt --max_train_steps 2 --with_tracking --report_to wandb --output_dir tracked
 ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wandb: $(ls tracked tracked/wandb)"
 [ -e tracked/clm_no_trainer ] && note "--report_to wandb writes TensorBoard events"
