@@ -107,6 +107,50 @@ static void warn_of_epsilon(const mega_task_model *m, mega_train_options *cfg, c
               folder, stored->norm_epsilon, mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
 }
 
+/* Options of the kind of network that were given although a folder says it: they must agree with it. */
+static mega_status check_kind(const mega_train_options *cfg, const mega_model_shape *stored)
+{
+    mega_network_shape said;
+    const mega_network_shape *is = &stored->net;
+    MEGA_TRY(mega_network_from_options(&cfg->model, &said));
+    const int64_t heads = stored->heads, kv_heads = is->kv_heads > 0 ? is->kv_heads : heads;
+    const bool rope = said.positions == is->positions, scaled = rope && said.rope.factor == is->rope.factor;
+    const bool same_kv = (said.kv_heads > 0 ? said.kv_heads : heads) == kv_heads;
+    const bool act = said.gated == is->gated && said.activation == is->activation;
+    const bool bias = said.no_qkv_bias == is->no_qkv_bias && said.no_mlp_bias == is->no_mlp_bias;
+    const struct {
+        const char *dest;
+        bool agrees;
+    } options[] = {{"position_embedding_type", rope},
+                   {"use_rotary_position_embeddings", rope},
+                   {"rotary_percent", rope && said.rope.fraction == is->rope.fraction},
+                   {"rotary_base", rope && said.rope.theta == is->rope.theta},
+                   {"rotary_seq_len_interpolation_factor", scaled},
+                   {"use_rope_scaling", scaled},
+                   {"rope_scaling_factor", scaled},
+                   {"group_query_attention", same_kv},
+                   {"num_query_groups", same_kv},
+                   {"num_key_value_heads", same_kv},
+                   {"attention_head_type", same_kv},
+                   {"normalization", said.rms == is->rms},
+                   {"swiglu", act},
+                   {"glu_activation", act},
+                   {"squared_relu", act},
+                   {"untie_embeddings_and_output_weights", said.untied == is->untied},
+                   {"add_bias_linear", bias},
+                   {"add_qkv_bias", bias},
+                   {"qk_layernorm", said.query_norm == is->query_norm},
+                   {"window_size", said.has_window == is->has_window && said.window_left == is->window_left},
+                   {"embed_layernorm", said.embedding_norm == is->embedding_norm}};
+    for (size_t i = 0; i < MEGA_COUNT(options); i++)
+        if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "%s: the folder of --load, a %s, has another kind of network; leave the option out, or "
+                             "load another folder",
+                             mega_options_origin(cfg->engine.options, options[i].dest), mega_family_of(is)->model_type);
+    return MEGA_OK;
+}
+
 /* ---- the model ---- */
 
 static void free_model(mega_task_model *m)
@@ -123,6 +167,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
+    if (o->stored != NULL) MEGA_TRY(check_kind(o->cfg, o->stored));
     MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, o->stored != NULL ? &o->stored->net : NULL, &n->gpt));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
