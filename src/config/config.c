@@ -121,7 +121,10 @@ const char *mega_options_origin(mega_options *o, const char *dest)
     const char *text = NULL;
     switch (entry->source) {
     case MEGA_SET_BY_COMMAND_LINE:
-        text = mega_options_text(o, "%s %s (argument %d)", entry->typed, shown, entry->position);
+        if (row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF) /* typed without a value */
+            text = mega_options_text(o, "%s (argument %d)", entry->typed, entry->position);
+        else
+            text = mega_options_text(o, "%s %s (argument %d)", entry->typed, shown, entry->position);
         break;
     case MEGA_SET_BY_JSON:
         text = mega_options_text(o, "%s %s (%s, line %d)", entry->typed, entry->text, o->json_name, entry->position);

@@ -155,8 +155,7 @@ static void neutral_values(void **state)
                "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");
     kit_refuse("plan", SHAPE "--softmax-type learnable", "--softmax-type learnable is not implemented yet");
-    kit_refuse("plan", SHAPE "--fp16 --bf16",
-               "--bf16 True (argument 12) and --fp16 True (argument 11): a run has one precision");
+    kit_refuse("plan", SHAPE "--fp16 --bf16", "--bf16 (argument 12) and --fp16 (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--quick-geglu", "--quick-geglu is not implemented yet");
     kit_refuse("plan", SHAPE "--muon-tp-mode blockwise", "--muon-tp-mode blockwise is not implemented yet");
     kit_refuse("plan", SHAPE "--tokenizer-type BertWordPieceCase", "\"BertWordPieceCase\" is not implemented yet");

@@ -51,7 +51,7 @@ static void zero(void **state)
     accept("plan", SHAPE "--use-distributed-optimizer --zero-stage 1");
     kit_refuse(
         "plan", SHAPE "--use-distributed-optimizer --zero-stage 2",
-        "--use-distributed-optimizer True (argument 11) and --zero-stage 2 (argument 12): the distributed optimizer is "
+        "--use-distributed-optimizer (argument 11) and --zero-stage 2 (argument 12): the distributed optimizer is "
         "ZeRO stage 1");
     kit_refuse("plan", SHAPE "--zero-stage 4", "expected 0, 1, 2 or 3");
     static const char *const fsdp[] = {SHAPE "--DDP-impl FSDP", SHAPE "--world-size 4 --DDP-impl FSDP",
@@ -217,7 +217,7 @@ static void precision_and_recompute(void **state)
 static void checkpoints(void **state)
 {
     (void)state;
-    kit_refuse("plan", TRAIN "--use-checkpoint-args", "--use-checkpoint-args True (argument 13) needs --load FOLDER");
+    kit_refuse("plan", TRAIN "--use-checkpoint-args", "--use-checkpoint-args (argument 13) needs --load FOLDER");
     kit_refuse("plan", TRAIN "--exit-on-missing-checkpoint", "needs --load FOLDER");
     kit_refuse("plan", TRAIN "--log-progress", "needs --save FOLDER");
     mega_command_options c;
