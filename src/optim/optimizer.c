@@ -59,8 +59,9 @@ static mega_status choose_row(mega_optimizer *o)
     if (o->row != NULL) return mega_optimizer_row_check(o->row);
     o->builtin = optimizer_builtin_for(&o->options);
     if (o->builtin == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.kind %d; expected %d (Adam) or %d (SGD)",
-                         (int)o->options.kind, MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_SGD);
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_optimizer_create: optimizer.kind %d; expected a value of mega_optimizer_kind, 0 to %d",
+                         (int)o->options.kind, MEGA_OPTIMIZER_KINDS - 1);
     o->row = &o->builtin->row;
     return optimizer_builtin_options(o->builtin, &o->options, o->option);
 }

@@ -79,7 +79,7 @@ CREATE_WITH(create_with_clip_minus_1, o.clip_grad = -1)
 CREATE_WITH(create_with_nan_rate, o.schedule.max_lr = NAN)
 CREATE_WITH(create_with_scheduler_99, o.step_schedule.kind = (mega_scheduler_kind)99)
 CREATE_WITH(create_with_style_99, o.schedule.style = (mega_lr_style)99)
-CREATE_WITH(create_with_kind_9, o.optimizer.kind = (mega_optimizer_kind)9)
+CREATE_WITH(create_with_unknown_kind, o.optimizer.kind = MEGA_OPTIMIZER_KINDS)
 CREATE_WITH(create_with_beta_1, o.optimizer.beta1 = 1)
 CREATE_WITH(create_with_buckets_of_minus_7, o.bucket_elements = -7)
 CREATE_WITH(create_with_sums_of_minus_9, o.tp_sum_elements = -9)
@@ -107,7 +107,7 @@ static const struct {
     ROW(create_with_nan_rate, "mega_engine_create: schedule.max_lr nan"),
     ROW(create_with_scheduler_99, "mega_engine_create: schedule.kind 99"),
     ROW(create_with_style_99, "mega_engine_create: schedule.style 99"),
-    ROW(create_with_kind_9, "optimizer.kind 9"),
+    ROW(create_with_unknown_kind, "expected a value of mega_optimizer_kind"),
     ROW(create_with_beta_1, "optimizer.beta1 1"),
     ROW(create_with_buckets_of_minus_7, "bucket_elements -7; expected at least 0"),
     ROW(create_with_sums_of_minus_9, "tp_sum_elements -9; expected at least 0"),

@@ -320,11 +320,42 @@ static void options_of_other_optimizers(void **state)
     mega_engine_destroy(e);
 }
 
+/* The rule that warns of options which an optimizer does not read has a line for each kind: of all these options every
+ * kind reads at least one, and the betas where it has betas. */
+static void every_kind_reads_an_option(void **state)
+{
+    static const char *const given[] = {
+        "--adam-beta1 0.5",   "--adam-eps 1e-3",       "--sgd-momentum 0.5",           "--adagrad-lr-decay 0.5",
+        "--ademamix-alpha 2", "--schedule-free-r 0.5", "--one-bit-adam-freeze-step 2", "--lamb-max-coeff 2.5",
+        "--muon-momentum 0.5"};
+    (void)state;
+    for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
+        char line[400], says[80];
+        const char *name = mega_optimizer_kind_name(kind);
+        int used = snprintf(line, sizeof line, "--optimizer %s", name), idle = 0;
+        for (size_t i = 0; i < MEGA_COUNT(given); i++)
+            used += snprintf(line + used, sizeof line - (size_t)used, " %s", given[i]);
+        mega_engine *e = open_engine(NULL, line);
+        for (size_t i = 0; i < MEGA_COUNT(given); i++) {
+            snprintf(says, sizeof says, "(argument %d) has no effect", 11 + 2 * (int)i);
+            idle += strstr(notes, says) != NULL;
+        }
+        const bool no_betas = strstr(notes, "(argument 11) has no effect") != NULL;
+        if (idle == 0 || idle == (int)MEGA_COUNT(given) || no_betas == mega_optimizer_kind_has_betas(kind))
+            fail_msg(
+                "%s: add it to `read_by` in engine/rules_optimizer.c, for each option that it reads, and one of them "
+                "to `given` here; the notes are:\n%s",
+                name, notes);
+        mega_engine_destroy(e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumed_runs_have_the_same_bits), cmocka_unit_test(schedule_free_weights),
         cmocka_unit_test(other_states_are_named),          cmocka_unit_test(parameter_groups),
-        cmocka_unit_test(json_and_options_agree),          cmocka_unit_test(options_of_other_optimizers)};
+        cmocka_unit_test(json_and_options_agree),          cmocka_unit_test(every_kind_reads_an_option),
+        cmocka_unit_test(options_of_other_optimizers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,20 @@ static char *read_all(const char *path)
     return text;
 }
 
+/* Fails with the first line that differs: a message has no room for all lines. */
+static void compare(const char *expected, const char *found)
+{
+    for (int line = 1; *expected != '\0' || *found != '\0'; line++) {
+        const size_t wide = strcspn(expected, "\n"), new_wide = strcspn(found, "\n");
+        if (wide != new_wide || memcmp(expected, found, wide) != 0)
+            fail_msg("tests/golden/update_programs.txt, line %d: \"%.*s\"; now \"%.*s\". If it changed on purpose: "
+                     "MEGA_WRITE_GOLDEN=tests/golden/update_programs.txt build/tests/unit_test_update_program",
+                     line, (int)wide, expected, (int)new_wide, found);
+        expected += wide + (expected[wide] == '\n');
+        found += new_wide + (found[new_wide] == '\n');
+    }
+}
+
 static void programs_are_as_they_were(void **state)
 {
     (void)state;
@@ -82,8 +96,7 @@ static void programs_are_as_they_were(void **state)
         fclose(f);
     }
     char *golden = read_all(mega_kit_source("tests/golden/update_programs.txt"));
-    if (strcmp(golden, text.data) != 0)
-        fail_msg("the update programs differ from tests/golden/update_programs.txt; they are now:\n%s", text.data);
+    compare(golden, text.data);
     free(golden);
     mega_buffer_fini(&text);
 }

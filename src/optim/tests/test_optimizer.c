@@ -3,6 +3,7 @@
 #include "kit.h"
 #include "megalith/update.h"
 #include "optimizer_row.h"
+#include "update_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -212,7 +213,7 @@ static double sign_of(double x)
     return x > 0 ? 1 : x < 0 ? -1 : 0;
 }
 
-/* Returns whether the kind is one of these; otherwise nothing changes. */
+/* Returns whether the kind is one of these; otherwise, for Adam and SGD, nothing changes. */
 static bool other_by_formula(mega_optimizer_kind kind, double *p, double *const moment[3], double g, double lr,
                              double decay, int step)
 {
@@ -231,6 +232,8 @@ static bool other_by_formula(mega_optimizer_kind kind, double *p, double *const 
         schedule_free_by_formula(p, moment, g, lr, decay, step);
     } else if (kind == MEGA_OPTIMIZER_ONE_BIT_ADAM) {
         one_bit_by_formula(p, moment, g, lr, decay, step);
+    } else if (kind != MEGA_OPTIMIZER_ADAM && kind != MEGA_OPTIMIZER_SGD) {
+        fail_msg("%s: write its formula here, and give its options values in `betas`", mega_optimizer_kind_name(kind));
     }
     return kind != MEGA_OPTIMIZER_ADAM && kind != MEGA_OPTIMIZER_SGD;
 }
@@ -473,7 +476,7 @@ static void options_are_checked(void **state)
         mega_optimizer_options o;
         const char *said;
     } wrong[] = {
-        {{.kind = (mega_optimizer_kind)9}, "optimizer.kind 9"},
+        {{.kind = MEGA_OPTIMIZER_KINDS}, "expected a value of mega_optimizer_kind"},
         {{.beta1 = NAN}, "optimizer.beta1 nan"},
         {{.beta1 = 1}, "optimizer.beta1 1"},
         {{.beta2 = -0.5}, "optimizer.beta2 -0.5"},
@@ -493,6 +496,7 @@ static void options_are_checked(void **state)
     rank_open(&r, &s, 0, 0, MEGA_TIE_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mega_optimizer *o = NULL;
+        mega_error_clear();
         const mega_status st = mega_optimizer_create(r.params, &r.layout, &wrong[i].o, &o);
         if (st != MEGA_ERR_USAGE || o != NULL || strstr(mega_error_message(), wrong[i].said) == NULL)
             fail_msg("expected \"%s\": %s, \"%s\"", wrong[i].said, mega_status_name(st), mega_error_message());
@@ -513,9 +517,22 @@ static void rules_know_the_table(void **state)
         const char *const *option = optimizer_builtin_of(kind)->row.option;
         bool has_betas = false;
         for (; *option != NULL; option++) has_betas |= strcmp(*option, "beta1") == 0;
-        if (mega_optimizer_kind_has_betas(kind) != has_betas) fail_msg("%s", mega_optimizer_kind_name(kind));
-        assert_int_equal(mega_optimizer_kind_compresses(kind), optimizer_builtin_of(kind)->momentum != NULL);
+        if (mega_optimizer_kind_has_betas(kind) != has_betas)
+            fail_msg(
+                "%s: its row in optimizer_table.c has %s, mega_optimizer_kind_has_betas (options.c) says otherwise",
+                mega_optimizer_kind_name(kind), has_betas ? "the option beta1" : "no option beta1");
+        if (mega_optimizer_kind_compresses(kind) != (optimizer_builtin_of(kind)->momentum != NULL))
+            fail_msg("%s: mega_optimizer_kind_compresses (options.c) is not what its row in optimizer_table.c says",
+                     mega_optimizer_kind_name(kind));
     }
+}
+
+/* The names are in an array, which the compiler does not compare with the kinds. */
+static void every_instruction_has_a_name(void **state)
+{
+    (void)state;
+    for (update_kind kind = 0; kind < UPDATE_KINDS; kind++)
+        if (update_kind_name(kind) == NULL) fail_msg("update_print.c: no name for instruction %d", (int)kind);
 }
 
 int main(void)
@@ -528,6 +545,7 @@ int main(void)
         cmocka_unit_test(finds_what_is_not_finite),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(rules_know_the_table),
+        cmocka_unit_test(every_instruction_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
