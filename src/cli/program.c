@@ -96,6 +96,7 @@ static const mega_option_part parts[] = {
     {&cli_other_precision_section, FOR_TRAINING, 0},
     {&mega_backend_threads_section, FOR_ALL, AT(train.engine.backend)},
     {&mega_train_machine_section, FOR_TRAINING, AT(train)},
+    {&mega_train_program_section, FOR_PRETRAIN | FOR_CLM | FOR_PLAN, AT(train)},
     {&mega_backend_kernels_section, FOR_TRAINING, AT(train.engine.backend)},
     {&mega_train_dry_run_section, FOR_ALL, AT(train)},
     {&mega_train_overwrite_section, FOR_PRETRAIN | FOR_CLM | FOR_PLAN | FOR_GENERATE | FOR_PLOT | FOR_REPORT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA | FOR_CONFIG, AT(train)},

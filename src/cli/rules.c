@@ -342,6 +342,13 @@ static void rule_outputs(mega_command_options *cfg)
                               mega_options_text(cfg->train.engine.options, "_%s_document", keys->item[i]));
 }
 
+static void rule_print_program(mega_command_options *cfg)
+{
+    if (cfg->train.print_program && !cfg->train.dry_run)
+        mega_warn("%s has no effect on a training; add --dry-run, or give the same options to megalith plan",
+                  mega_options_origin(cfg->train.engine.options, "print_program"));
+}
+
 #define FOR_RUN (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)
 
 /* A rule; they are in the order of the report. Exactly one of general, engine, train and command is set, depending on
@@ -385,6 +392,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .train = mega_train_rule_saving},
     {FOR_RUN, false, .command = rule_evaluation_alone},
     {FOR_PRETRAIN | FOR_CLM, false, .train = mega_train_rule_profiled_steps},
+    {FOR_PRETRAIN | FOR_CLM, false, .command = rule_print_program},
     {FOR_ALL, false, .command = rule_one_rank},
     {FOR_ALL, false, .general = mega_options_rule_environment},
     {FOR_TRAINING, true, .train = mega_train_rule_layout},

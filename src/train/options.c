@@ -88,9 +88,13 @@ const mega_option_section mega_train_logging_section = MEGA_SECTION("logging", l
 
 static const mega_option_row machine_rows[] = {
     {ROW("memory-limit", memory_limit, MEGA_OPTION_BYTES), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .alike = MEGA_ALIKE_NOT_NEEDED, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
-    {ROW("print-program", print_program, MEGA_OPTION_FLAG), .help = "print the program of a step"},
 };
 const mega_option_section mega_train_machine_section = MEGA_SECTION("this machine", machine_rows);
+
+static const mega_option_row program_rows[] = {
+    {ROW("print-program", print_program, MEGA_OPTION_FLAG), .help = "megalith plan, and --dry-run: print the instructions of a step"},
+};
+const mega_option_section mega_train_program_section = MEGA_SECTION("this machine", program_rows);
 
 static const mega_option_row dry_run_rows[] = {
     {ROW("dry-run", dry_run, MEGA_OPTION_FLAG), .help = "read and check everything, say what would be done, and stop"},

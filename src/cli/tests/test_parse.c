@@ -292,6 +292,24 @@ static void origins(void **state)
     mega_command_options_fini(&c);
 }
 
+/* A training does not print its program; --dry-run and a plan do. */
+static void printed_programs(void **state)
+{
+    (void)state;
+    static const char note[] = "--print-program (argument 1) has no effect on a training";
+    mega_command_options c;
+    (void)kit_parse(&c, "pretrain_gpt", "--print-program --dry-run");
+    assert_null(strstr(kit_notes, "on a training"));
+    mega_command_options_fini(&c);
+    kit_accept(&c, "plan", SHAPE "--print-program");
+    assert_null(strstr(kit_notes, "on a training"));
+    mega_command_options_fini(&c);
+    (void)kit_parse(&c, "pretrain_gpt", "--print-program");
+    kit_assert_has(kit_notes, note);
+    mega_command_options_fini(&c);
+    kit_refuse("tasks", "--print-program", "--print-program is an option of pretrain_gpt");
+}
+
 static void commands_have_names(void **state)
 {
     (void)state;
@@ -397,6 +415,7 @@ int main(void)
         cmocka_unit_test(many_mistakes_fit),
         cmocka_unit_test(presets),
         cmocka_unit_test(origins),
+        cmocka_unit_test(printed_programs),
         cmocka_unit_test(commands_have_names),
         cmocka_unit_test(memory_may_be_short),
         cmocka_unit_test(random_words),

@@ -109,8 +109,8 @@ typedef struct mega_train_options {
 /* The option rows, one section per title of --help. */
 extern const mega_option_section mega_train_tokenizer_section, mega_train_sequence_section, mega_train_network_section,
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
-    mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_dry_run_section,
-    mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section;
+    mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_program_section,
+    mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
