@@ -102,8 +102,9 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                       .adam_lr = lr_factor(s, s->optim.adam_lr),
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
-    /* Plans and evaluations need no schedule; their options may leave the length of the training open. */
-    if (s->optim.train_iters > 0 || s->optim.train_samples > 0)
+    /* Plans and evaluations need no schedule; their options may leave open the length of the training, and --lr. */
+    const bool has_lr = s->needs_lr || !isnan(s->optim.lr);
+    if (has_lr && (s->optim.train_iters > 0 || s->optim.train_samples > 0))
         MEGA_TRY(mega_lr_schedule_from_options(&s->optim, &o.schedule));
     mega_step_schedule_from_options(&s->optim, &o.step_schedule);
     o.monitor = &s->monitor;

@@ -290,7 +290,7 @@ has samples.log 'the checkpoint is at sample 40 and --train-samples is 40: there
 
 # --- plans
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 5 --dry-run >dry.log 2>&1 || { cat dry.log; fail "--dry-run"; }
-"$MEGALITH" plan --preset gpt2 --micro-batch-size 4 --bf16 --print-program >plan.log 2>&1 || { head -40 plan.log; fail "plan"; }
+"$MEGALITH" plan --preset gpt2 --micro-batch-size 4 --bf16 --train-iters 5 --print-program >plan.log 2>&1 || { head -40 plan.log; fail "plan"; }
 has plan.log '^parameters   124,439,808 \(124,475,904 with'
 has plan.log '^  gradients +498 MB'
 has plan.log '^  optimizer +99[0-9] MB'
