@@ -97,7 +97,7 @@ typedef struct option_row {
 // clang-format on
 
 /* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member
- * that has no row above does not compile. */
+ * that has no row above does not compile. The message names the last member of the struct, whichever has no row. */
 #define ZERO(T, group, member, range, text) 0,
 #define ZEROS(T, member, ROWS)              {ROWS(ZERO, T, member)},
 static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, mega_engine_options)}) > 0,
