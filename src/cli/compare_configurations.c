@@ -20,8 +20,7 @@ static const char help[] =
     "  --ranks N            ranks to train on (default: 1)\n"
     "  --steps N            steps that are measured, after two that are not (default: 5)\n"
     "  --largest-in SIZE    also find the largest model of which no rank needs more than SIZE (8G, 512M), by the "
-    "number of "
-    "layers\n"
+    "number of layers,\n                       at most 1024\n"
     "  --json               print one JSON array instead of the table\n"
     "\n"
     "The model, and all that the JSONs leave open, is said by options of pretrain_gpt, which count before the keys of "
@@ -144,7 +143,8 @@ static void print_table(const comparison *c, const outcome *all)
         printf("%-28s %10.1f %10.0f %10s %10s", c->file[i], o->samples, o->tokens, planned, held);
         if (c->memory != NULL && o->layers == 0) printf("  none");
         else if (c->memory != NULL)
-            printf("  %d layer%s, %s parameters", o->layers, o->layers == 1 ? "" : "s", o->parameters);
+            printf("  %d layer%s%s, %s parameters", o->layers, o->layers == 1 ? "" : "s",
+                   o->layers >= COMPARE_LAYERS ? " or more" : "", o->parameters);
         printf("\n");
     }
 }

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = COMPARE_WORDS + 64, DOCUMENTS = 64, DOCUMENT_TOKENS = 1024, MOST_LAYERS = 1 << 14 };
+enum { MOST_WORDS = COMPARE_WORDS + 64, DOCUMENTS = 64, DOCUMENT_TOKENS = 1024 };
 
 /* ---- the folder and its data ---- */
 
@@ -299,9 +299,9 @@ static mega_status find_largest(const comparison *c, int file, outcome *out)
 {
     const char *said = word_after(c, "--pipeline-model-parallel-size");
     const long stages = said != NULL ? strtol(said, NULL, 10) : 1;
-    const int step = stages > 1 && stages < MOST_LAYERS ? (int)stages : 1;
+    const int step = stages > 1 && stages < COMPARE_LAYERS ? (int)stages : 1;
     char log[128];
-    bracket b = {.low = 0, .high = MOST_LAYERS / step + 1};
+    bracket b = {.low = 0, .high = COMPARE_LAYERS / step + 1};
     snprintf(log, sizeof log, "%s/%d.plan", c->folder, file);
     for (int looks = 0; b.low + 1 < b.high; looks++) {
         planned p = {.layers = next_look(&b, step, looks) * step};

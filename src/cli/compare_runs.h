@@ -7,7 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { COMPARE_FILES = 64, COMPARE_WORDS = 256, COMPARE_WARM = 2 /* steps before those that are measured */ };
+enum {
+    COMPARE_FILES = 64,
+    COMPARE_WORDS = 256,
+    COMPARE_WARM = 2,     /* steps before those that are measured */
+    COMPARE_LAYERS = 1024 /* of the largest model that is looked for; the plan of a deeper one takes long */
+};
 
 typedef struct comparison {
     const char *file[COMPARE_FILES];
@@ -27,7 +32,7 @@ typedef struct outcome {
     char error[512];        /* why it failed; "": it did not */
     double samples, tokens; /* per second */
     double planned, held;   /* bytes of a rank; held: the largest resident set of a process */
-    int layers;             /* of the largest model; 0: not even one fits */
+    int layers;             /* of the largest model; 0: not even one fits; COMPARE_LAYERS: more may fit */
     char parameters[32];
 } outcome;
 
