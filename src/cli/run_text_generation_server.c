@@ -107,6 +107,7 @@ static mega_status answer_one(server *s, server_http *http, const request_body *
     else
         free(json);
     s->requests++;
+    if (s->is_quiet) return MEGA_OK;
     mega_info("request %lld: status %d, %lld new tokens, %.3f s", (long long)s->requests, status,
               (long long)(s->tokens - before), mega_time_now() - start);
     return MEGA_OK;

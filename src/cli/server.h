@@ -60,9 +60,9 @@ typedef struct server {
     int64_t batch, positions;
     uint64_t next_index; /* number of the next text without a seed of its own */
     /* the request in progress */
-    double ends_at; /* time at which it is given up */
-    int64_t sunk;   /* tokens so far */
-    bool is_late;
+    double ends_at;           /* time at which it is given up */
+    int64_t sunk;             /* tokens so far */
+    bool is_late, is_quiet;   /* took too long; asked for no line in the log */
     int64_t requests, tokens; /* answered so far */
 } server;
 

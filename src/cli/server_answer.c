@@ -265,7 +265,7 @@ mega_status server_answer(server *s, const char *body, size_t bytes, char **json
     if (j == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a request");
     j->s = s;
     j->http = 200;
-    s->is_late = false;
+    s->is_late = s->is_quiet = false;
     s->sunk = 0;
     s->ends_at = mega_time_now() + (double)s->cfg->server.max_request_seconds;
     json_t *tree = mega_json_load(body, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -273,6 +273,7 @@ mega_status server_answer(server *s, const char *body, size_t bytes, char **json
     if (tree == NULL) refuse_job(j, 400, "the request is no JSON object");
     else
         server_request_read(tree, &j->q, &j->http, j->message, sizeof j->message);
+    s->is_quiet = j->q.no_log;
     if (j->message[0] == '\0') st = run_job(j);
     if (st == MEGA_OK) st = write_answer(j, json, http);
     json_decref(tree);

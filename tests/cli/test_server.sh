@@ -47,6 +47,9 @@ texts --prompt "li" --num-beams 3 --length-penalty 1.5 | cmp -s - <(head -n 1 a)
 # All texts of a request end at the same position.
 client ask 'prompts=["line 1: of", "li"]' tokens_to_generate=4 top_k=1 logprobs=true >a
 grep -qF '[14, 14]' a || fail "two prompts: $(cat a)"
+before=$(grep -c '^request' err)
+client ask 'prompts=["line 1"]' tokens_to_generate=2 no_log=true >a || fail "no_log: $(cat a)"
+[ "$(grep -c '^request' err)" -eq "$before" ] || fail "no_log: $(tail -n 1 err)"
 client ask 'prompts=["line 1"]' tokens_to_generate=0 logprobs=true >a
 grep -q '^logprobs' a && grep -qF '[6]' a || fail "probabilities of a prompt: $(cat a)"
 client ask 'prompts=[""]' tokens_to_generate=5 add_BOS=true top_p=0.9 top_p_decay=0.5 >a || fail "an empty prompt: $(cat a)"
