@@ -109,6 +109,13 @@ bool mega_options_was_set(const mega_options *o, const char *dest)
     return source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION && source != MEGA_SET_BY_DEEPSPEED;
 }
 
+/* A switch is typed without a value, or with "false" behind it. */
+static const char *as_typed(const mega_option_row *row, const char *shown)
+{
+    if (row->kind != MEGA_OPTION_FLAG && row->kind != MEGA_OPTION_OFF) return shown;
+    return strcmp(shown, row->kind == MEGA_OPTION_FLAG ? "True" : "False") == 0 ? "" : "False";
+}
+
 const char *mega_options_origin(mega_options *o, const char *dest)
 {
     const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));
@@ -121,10 +128,9 @@ const char *mega_options_origin(mega_options *o, const char *dest)
     const char *text = NULL;
     switch (entry->source) {
     case MEGA_SET_BY_COMMAND_LINE:
-        if (row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF) /* typed without a value */
-            text = mega_options_text(o, "%s (argument %d)", entry->typed, entry->position);
-        else
-            text = mega_options_text(o, "%s %s (argument %d)", entry->typed, shown, entry->position);
+        shown = as_typed(row, shown);
+        text = mega_options_text(o, "%s%s%s (argument %d)", entry->typed, *shown != '\0' ? " " : "", shown,
+                                 entry->position);
         break;
     case MEGA_SET_BY_JSON:
         text = mega_options_text(o, "%s %s (%s, line %d)", entry->typed, entry->text, o->json_name, entry->position);

@@ -290,6 +290,15 @@ static void origins(void **state)
     assert_string_equal(mega_options_origin(c.train.engine.options, "seed"), "--seed 1234 (default)");
     assert_string_equal(mega_options_origin(c.train.engine.options, "lr"), "--lr None (default)");
     mega_command_options_fini(&c);
+    /* switches as they were typed, also those that set a field to false, and those that are turned off again */
+    kit_accept(&c, "plan", SHAPE "--bf16 --no-decoupled-weight-decay --fp16 False --muon-no-split-qkv False");
+    assert_string_equal(mega_options_origin(c.train.engine.options, "bf16"), "--bf16 (argument 11)");
+    assert_string_equal(mega_options_origin(c.train.engine.options, "decoupled_weight_decay"),
+                        "--no-decoupled-weight-decay (argument 12)");
+    assert_string_equal(mega_options_origin(c.train.engine.options, "fp16"), "--fp16 False (argument 13)");
+    assert_string_equal(mega_options_origin(c.train.engine.options, "muon_split_qkv"),
+                        "--muon-no-split-qkv False (argument 15)");
+    mega_command_options_fini(&c);
 }
 
 /* A training does not print its program; --dry-run and a plan do. */
