@@ -134,6 +134,9 @@ CASES = [
     {"name": "long", "shape": [1, 40, 4, 2, 2, 8], "rope": "longrope_long"},
     {"name": "window_and_cap", "shape": [1, 11, 8, 4, 2, 4], "rope": "linear", "window": 4, "softcap": 0.5},
     {"name": "alibi", "shape": [1, 8, 12, 6, 3, 2], "alibi": True},
+    {"name": "norm_of_heads", "shape": [2, 5, 8, 4, 2, 4], "rope": "plain", "norm": ["rms", "head"]},
+    {"name": "layer_norm_of_heads", "shape": [2, 5, 8, 4, 2, 4], "norm": ["layer", "head"]},
+    {"name": "norm_of_all_heads", "shape": [2, 5, 8, 4, 2, 4], "rope": "plain", "norm": ["rms", "all"]},
 ]
 
 

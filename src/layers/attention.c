@@ -53,6 +53,32 @@ static mega_status check_heads(const mega_builder *b, const attention_plan *p)
     return MEGA_OK;
 }
 
+static mega_status check_norms(const mega_builder *b, const attention_plan *p)
+{
+    const mega_norm_options *n = &p->o->qk_norm_options;
+    const char *path = b->path, *name = p->name;
+    if (p->o->qk_norm == MEGA_QK_NORM_NONE) return MEGA_OK;
+    if ((unsigned)p->o->qk_norm > MEGA_QK_NORM_ALL || (unsigned)n->kind > MEGA_RMS_NORM)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "layer \"%s\", %s: norm %d of queries and keys, of kind %d; expected one of mega_qk_norm and one "
+            "of mega_norm_kind",
+            path, name, (int)p->o->qk_norm, (int)n->kind);
+    if (n->kind == MEGA_LAYER_NORM && (n->weight_plus_one || n->no_weight || n->no_bias))
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "layer \"%s\", %s: a layer norm of queries and keys without weight or bias, or with 1 + weight, "
+            "is not implemented yet; choose an RMS norm, or weight and bias",
+            path, name);
+    if (n->kind == MEGA_LAYER_NORM && p->o->qk_norm == MEGA_QK_NORM_ALL && b->layout->tp.size > 1)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "layer \"%s\", %s: a layer norm over the heads of %d ranks of tp is not implemented yet; train "
+            "without tensor parallelism, or choose an RMS norm",
+            path, name, b->layout->tp.size);
+    return MEGA_OK;
+}
+
 static mega_status check_scores(const mega_builder *b, const attention_plan *p)
 {
     const mega_attention_options *o = p->o;
@@ -75,11 +101,7 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
             "layer \"%s\", %s: a window of %lld positions to the left and %lld to the right; expected 0 or "
             "more, or -1 for no limit",
             path, name, (long long)o->window_left, (long long)o->window_right);
-    if (o->qk_norm != MEGA_QK_NORM_NONE)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", %s: norms of queries and keys are not implemented yet; leave qk_norm out", path,
-                         name);
-    return MEGA_OK;
+    return check_norms(b, p);
 }
 
 /* Checks the parts by which the caller names the tensors of Q, K and V in the file. */
@@ -97,21 +119,28 @@ static mega_status check_parts(const mega_builder *b, const attention_plan *p)
     return MEGA_OK;
 }
 
-/* If Q, K and V have to be parameters of their own, each needs a tensor of its own in the file. */
+/* If Q, K and V have to be parameters of their own, each needs a tensor of its own in the file. Without parts, that is
+ * so where they are apart in every layout. */
 static mega_status check_apart(const mega_builder *b, const attention_plan *p)
 {
     const mega_param_options *w = &p->qkv.weight;
-    bool is_right = !p->is_apart || w->num_parts == 3;
-    for (int i = 0; i < 3 && is_right && p->is_apart; i++)
+    const bool is_always = p->o->qk_norm != MEGA_QK_NORM_NONE;
+    bool is_right = !p->is_apart || w->num_parts == 3 || (is_always && w->blocks <= 1);
+    for (int i = 0; i < 3 && is_right && p->is_apart && w->num_parts == 3; i++)
         is_right = w->part[i].file != NULL && w->part[i].first == 0 && w->part[i].block == 0;
-    if (!is_right)
+    if (is_right) return MEGA_OK;
+    if (is_always)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
-            "layer \"%s\", %s: %lld key/value heads over %d ranks of tp, and Q, K and V share a tensor of "
-            "the file; with one tensor for all three, tp must divide the key/value heads (parts that every "
-            "rank holds whole are not implemented yet)",
-            b->path, p->name, (long long)p->kv_heads, b->layout->tp.size);
-    return MEGA_OK;
+            "layer \"%s\", %s: norms of queries and keys, and Q, K and V share a tensor of the file, which is "
+            "not implemented yet; name a tensor for each in the parts of qkv",
+            b->path, p->name);
+    return MEGA_FAIL(
+        MEGA_ERR_UNSUPPORTED,
+        "layer \"%s\", %s: %lld key/value heads over %d ranks of tp, and Q, K and V share a tensor of the "
+        "file; with one tensor for all three, tp must divide the key/value heads (parts that every rank holds "
+        "whole are not implemented yet)",
+        b->path, p->name, (long long)p->kv_heads, b->layout->tp.size);
 }
 
 static mega_attention_rules rules_of(const mega_builder *b, const attention_plan *p)
@@ -159,7 +188,7 @@ static mega_status make_plan(const mega_builder *b, const char *name, const mega
     p->kv_heads = o->num_kv_heads > 0 ? o->num_kv_heads : o->num_heads;
     p->head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
     p->holds_all_kv = p->kv_heads % b->layout->tp.size != 0;
-    p->is_apart = p->holds_all_kv;
+    p->is_apart = p->holds_all_kv || o->qk_norm != MEGA_QK_NORM_NONE;
     if (o->qkv != NULL) p->qkv = *o->qkv;
     MEGA_TRY(check_parts(b, p));
     MEGA_TRY(check_apart(b, p));
@@ -202,12 +231,14 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
         char name[MEGA_PATH + 2];
         mega_param_options options = p->qkv.weight;
         snprintf(name, sizeof name, "%s_%c", p->qkv_name, suffix[i]);
+        const int64_t rows = (i == 0 ? p->heads : p->kv_heads) * p->head_dim;
         options.num_parts = 1;
-        options.part[0] = p->qkv.weight.part[i];
-        options.part[1] = options.part[2] = (mega_param_part){0};
+        options.part[0] = p->qkv.weight.num_parts == 3 ? p->qkv.weight.part[i] : (mega_param_part){.rows = rows};
+        options.part[1] = options.part[2] = (mega_param_part){.rows = 0};
+        options.blocks = 0;
         options.partial_gradients = i > 0 && p->holds_all_kv;
         options.shard_rows = !options.partial_gradients;
-        w[i] = layer_request_linear(b, name, options.part[0].rows, p->channels, &options, p->qkv.no_bias);
+        w[i] = layer_request_linear(b, name, rows, p->channels, &options, p->qkv.no_bias);
     }
     const mega_scope s = mega_scope_enter(g, "%s", p->qkv_name);
     const bool again = layer_has_slab(b) && !mega_graph_region_is_open(g); /* as in mega_column_linear */
@@ -217,6 +248,55 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
     if (again) mega_graph_region_end(g);
     mega_scope_leave(g, s);
     return (mega_attention_qkv){y[0], y[1], y[2]};
+}
+
+/* ---- norms of queries and keys ---- */
+
+/* Declares weight or bias of a norm of queries or keys. Heads share them, or each rank has the part of its heads; what
+ * every rank has whole gets a part of its gradient on each. */
+static mega_tensor norm_param(const mega_builder *b, const attention_plan *p, const char *name, bool is_weight,
+                              int64_t channels, bool is_cut)
+{
+    const mega_norm_options *n = &p->o->qk_norm_options;
+    const mega_param_options o = {.init = is_weight && !n->weight_plus_one ? MEGA_INIT_ONE : MEGA_INIT_ZERO,
+                                  .shard_rows = is_cut,
+                                  .partial_gradients = !is_cut};
+    if (is_weight ? n->no_weight : n->no_bias || n->kind == MEGA_RMS_NORM) return mega_none();
+    return layer_param(b, name, is_weight ? "weight" : "bias", channels, 0, &o);
+}
+
+/* Normalizes queries or keys x [T, heads * D] of this rank, of `all` heads in the model. */
+static mega_tensor norm_heads(const mega_builder *b, const attention_plan *p, const char *name, mega_tensor x,
+                              int64_t all)
+{
+    const mega_norm_options *n = &p->o->qk_norm_options;
+    static const mega_axis one = {.size = 1};
+    const bool is_head = p->o->qk_norm == MEGA_QK_NORM_HEAD;
+    const int64_t cols = mega_tensor_channels(b, x), channels = is_head ? p->head_dim : all * p->head_dim;
+    const bool is_cut = !is_head && cols < channels;
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor weight = norm_param(b, p, name, true, channels, is_cut);
+    const mega_tensor bias = norm_param(b, p, name, false, channels, is_cut);
+    if (is_head) x = mega_reshape(b, x, p->head_dim);
+    if (n->kind == MEGA_RMS_NORM)
+        x = mega_op_rms_norm_over(b->graph, x, weight, is_cut ? &b->layout->tp : &one, n->epsilon, n->weight_plus_one);
+    else
+        x = mega_op_layer_norm(b->graph, x, weight, bias, n->epsilon);
+    mega_scope_leave(b->graph, s);
+    return is_head ? mega_reshape(b, x, cols) : x;
+}
+
+static mega_attention_qkv norm_qk(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
+{
+    char q[MEGA_PATH], k[MEGA_PATH];
+    if (p->o->qk_norm == MEGA_QK_NORM_NONE) return x;
+    snprintf(q, sizeof q, "%s%s", p->o->q_norm_name != NULL ? p->o->q_norm_name : p->name,
+             p->o->q_norm_name != NULL ? "" : ".q_norm");
+    snprintf(k, sizeof k, "%s%s", p->o->k_norm_name != NULL ? p->o->k_norm_name : p->name,
+             p->o->k_norm_name != NULL ? "" : ".k_norm");
+    x.q = norm_heads(b, p, q, x.q, p->heads);
+    x.k = norm_heads(b, p, k, x.k, p->kv_heads);
+    return x;
 }
 
 /* ---- rotation ---- */
@@ -289,5 +369,5 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     p.shape = local_heads(b, &p);
     const mega_attention_qkv qkv = p.is_apart ? project_apart(b, &p, x) : project_together(b, &p, x);
-    return mega_row_linear(b, p.out_name, attend(b, &p, rotate(b, &p, qkv)), channels, o->out);
+    return mega_row_linear(b, p.out_name, attend(b, &p, rotate(b, &p, norm_qk(b, &p, qkv))), channels, o->out);
 }

@@ -26,6 +26,61 @@ static void check_activation_grad(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+static void check_square_sum(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("square_sum", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_square_sum_args a = {.rows = rows, .cols = cols};
+    a.x = check_input(&k, type, rows * cols);
+    a.sum = check_output_add(&k, "sum", acc_type(&k), rows);
+    check_run(&k, &mega_plain_square_sum, &mega_cpu_square_sum, &a, &a.head);
+}
+
+static void check_square_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("square_sum_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_square_sum_grad_args a = {.rows = rows, .cols = cols};
+    a.x = check_input(&k, type, rows * cols), a.dsum = check_input(&k, acc_type(&k), rows);
+    a.dx = check_output_add(&k, "dx", type, rows * cols);
+    check_run(&k, &mega_plain_square_sum_grad, &mega_cpu_square_sum_grad, &a, &a.head);
+}
+
+/* Sums of squares for rows of numbers below 2, of twice as many channels. */
+static void *square_sums(check *k, int64_t rows, int64_t cols)
+{
+    float *sum = check_input(k, MEGA_F32, rows);
+    void *typed = check_bytes(k, (size_t)rows * 8);
+    for (int64_t i = 0; i < rows; i++) set_element(typed, acc_type(k), i, (0.5f + fabsf(sum[i])) * (float)cols);
+    return typed;
+}
+
+static void check_rms_scale(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 3; form++) {
+        check k = check_begin("rms_scale", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_rms_scale_args a = {.rows = rows, .cols = cols, .total = 2 * cols, .eps = 1e-6, .plus_one = form == 1};
+        a.x = check_input(&k, type, rows * cols), a.sum = square_sums(&k, rows, cols);
+        a.gain = form < 2 ? check_input(&k, type, cols) : NULL;
+        a.y = check_output_add(&k, "y", type, rows * cols);
+        check_run(&k, &mega_plain_rms_scale, &mega_cpu_rms_scale, &a, &a.head);
+    }
+}
+
+static void check_rms_scale_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 3; form++) {
+        check k = check_begin("rms_scale_grad", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, form);
+        mega_rms_scale_grad_args a = {.rows = rows, .cols = cols, .total = 2 * cols, .eps = 1e-6};
+        a.plus_one = form == 1;
+        a.x = check_input(&k, type, rows * cols), a.sum = square_sums(&k, rows, cols);
+        a.gain = form < 2 ? check_input(&k, type, cols) : NULL;
+        a.dx = check_output_add(&k, "dx", type, rows * cols);
+        a.dy = rows % 3 == 2 ? a.dx : check_input(&k, type, rows * cols);
+        a.dsum = check_output_add(&k, "dsum", acc_type(&k), rows);
+        if (form < 2) a.dgain = check_output_add(&k, "dgain", acc_type(&k), cols);
+        check_run(&k, &mega_plain_rms_scale_grad, &mega_cpu_rms_scale_grad, &a, &a.head);
+    }
+}
+
 /* Heads of 8 and of 70 channels, all or a part of them rotated, and further channels; also in place. */
 static void check_rope(mega_dtype type, int64_t rows, int64_t cols)
 {

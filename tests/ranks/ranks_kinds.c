@@ -12,7 +12,7 @@
  *   losses   two vocabulary losses with coefficients, one of them in the middle of the model; dropout
  *   custom   a custom op with two inputs and two outputs
  *   decoder  attention with one or two key/value heads, of which tp 2 divides only two, rotary positions, windows, a
- *            soft-cap, ALiBi and dropout
+ *            soft-cap, ALiBi, norms of queries and keys, and dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
@@ -115,6 +115,10 @@ static void decoded(const mega_builder *b, const void *self, mega_flow *flow)
                                       .has_window = !is_even,
                                       .window_left = 2,
                                       .alibi = is_even,
+                                      .qk_norm = b->index == 1   ? MEGA_QK_NORM_HEAD
+                                                 : b->index == 2 ? MEGA_QK_NORM_ALL
+                                                                 : MEGA_QK_NORM_NONE,
+                                      .qk_norm_options = {.kind = MEGA_RMS_NORM, .epsilon = 1e-5},
                                       .rope = &rope,
                                       .dropout = 0.1,
                                       .qkv = &qkv,

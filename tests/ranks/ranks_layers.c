@@ -49,7 +49,7 @@ static const mega_rope rotary = {.theta = 100,
 
 /* Options that matter to the cut by heads: some key/value heads, ALiBi by the number of a head, a window, and
  * dropout. */
-static mega_tensor grouped(const mega_builder *b, mega_tensor x, int64_t kv_heads)
+static mega_tensor grouped(const mega_builder *b, mega_tensor x, int64_t kv_heads, mega_qk_norm norm)
 {
     const mega_linear_options qkv = {.weight = {.num_parts = 3,
                                                 .part = {{.file = "q_proj.weight", .rows = C},
@@ -64,6 +64,8 @@ static mega_tensor grouped(const mega_builder *b, mega_tensor x, int64_t kv_head
                                       .alibi = true,
                                       .dropout = 0.3,
                                       .rope = &rotary,
+                                      .qk_norm = norm,
+                                      .qk_norm_options = {.kind = MEGA_RMS_NORM, .epsilon = 1e-6},
                                       .qkv = &qkv};
     return mega_self_attention(b, "attn", x, &o);
 }
@@ -71,12 +73,22 @@ static mega_tensor grouped(const mega_builder *b, mega_tensor x, int64_t kv_head
 /* Two key/value heads: two ranks of tp have one each, four ranks have both. */
 static mega_tensor grouped_attention(const mega_builder *b, mega_tensor x)
 {
-    return grouped(b, x, 2);
+    return grouped(b, x, 2, MEGA_QK_NORM_NONE);
 }
 
 static mega_tensor multi_query(const mega_builder *b, mega_tensor x)
 {
-    return grouped(b, x, 1);
+    return grouped(b, x, 1, MEGA_QK_NORM_NONE);
+}
+
+static mega_tensor norm_of_heads(const mega_builder *b, mega_tensor x)
+{
+    return grouped(b, x, 2, MEGA_QK_NORM_HEAD);
+}
+
+static mega_tensor norm_of_all_heads(const mega_builder *b, mega_tensor x)
+{
+    return grouped(b, x, 2, MEGA_QK_NORM_ALL);
 }
 
 static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
@@ -114,6 +126,8 @@ static const struct {
               {"self attention", attention, false},
               {"grouped attention", grouped_attention, false},
               {"multi-query attention", multi_query, false},
+              {"attention with norms of heads", norm_of_heads, false},
+              {"attention with norms of all heads", norm_of_all_heads, false},
               {"norm and dropout", norm_and_dropout, false},
               {"embeddings", embeddings, false},
               {"head", head, true}};

@@ -265,6 +265,19 @@ static void rope_of(sketch *k, bool interleaved)
     result(k, mega_op_rope(k->g, differentiable(k, "qkv", "d_qkv", 3 * 8 + 5), k->seq_position, &s));
 }
 
+/* Over an axis that claims two ranks: twice as many channels, half of which are absent. */
+static void rms_norm_over(sketch *k)
+{
+    const mega_tensor x = mega_op_bias_add(k->g, k->x, param(k, "bias"));
+    result(k, mega_op_rms_norm_over(k->g, x, param(k, "gain"), &k->two, 1e-5, false));
+}
+
+static void rms_norm_over_plus_one(sketch *k)
+{
+    const mega_tensor x = mega_op_rms_norm_over(k->g, k->x, param(k, "gain"), &k->two, 1e-5, true);
+    result(k, mega_op_rms_norm_over(k->g, x, (mega_tensor){0}, &k->two, 1e-5, false));
+}
+
 static void rope(sketch *k)
 {
     rope_of(k, false);

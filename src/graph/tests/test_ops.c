@@ -49,6 +49,8 @@ static const op_case cases[] = {
     {"attention_segments_dropout", attention_segments_dropout, true, false, false, false},
     {"attention_rules", attention_rules, true, false, false, false},
     {"attention_apart", attention_apart, true, false, false, false},
+    {"rms_norm_over", rms_norm_over, true, false, true, false},
+    {"rms_norm_over_plus_one", rms_norm_over_plus_one, true, false, true, false},
     {"rope", rope, true, false, false, false},
     {"rope_interleaved", rope_interleaved, true, false, false, false},
     {"collectives", collectives, true, false, true, false},

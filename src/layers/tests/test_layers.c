@@ -344,6 +344,12 @@ static mega_tensor multi_query(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 1});
 }
 
+static mega_tensor layer_norm_of_all_heads(const mega_builder *b, mega_tensor x)
+{
+    const mega_attention_options o = {.num_heads = HEADS, .qk_norm = MEGA_QK_NORM_ALL};
+    return mega_self_attention(b, "attn", x, &o);
+}
+
 static mega_tensor negative_window(const mega_builder *b, mega_tensor x)
 {
     const mega_attention_options o = {.num_heads = HEADS, .has_window = true, .window_left = 3, .window_right = -2};
@@ -459,6 +465,7 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(uneven_kv_heads, 1,
                    "layer \"m\", attn: 3 key/value heads for 4 attention heads; expected a divisor");
     expect_mistake(multi_query, 2, "1 key/value heads over 2 ranks of tp, and Q, K and V share a tensor of the file");
+    expect_mistake(layer_norm_of_all_heads, 2, "a layer norm over the heads of 2 ranks of tp is not implemented yet");
     expect_mistake(negative_window, 1, "a window of 3 positions to the left and -2 to the right; expected 0 or more");
     expect_mistake(negative_softcap, 1,
                    "layer \"m\", attn: soft-cap -5 of attention; expected a finite number above 0");

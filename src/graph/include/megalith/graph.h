@@ -78,6 +78,11 @@ mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_a
 mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 
+/* RMS norm of rows of which each rank of the axis has C channels: x / sqrt(mean of x^2 over the channels of all ranks +
+ * eps) * gain, or * (1 + gain); gain [C] of this rank, or mega_none(). */
+mega_tensor mega_op_rms_norm_over(mega_graph *g, mega_tensor x, mega_tensor gain, const mega_axis *axis, double eps,
+                                  bool plus_one);
+
 /* Controls where the place pass inserts collectives over dp (none with one dp rank). mega_params_shard sets what is
  * sharded. */
 typedef struct mega_place_options {
