@@ -70,12 +70,6 @@ static mega_status check_norms(const mega_builder *b, const attention_plan *p)
             "layer \"%s\", %s: a layer norm of queries and keys without weight or bias, or with 1 + weight, "
             "is not implemented yet; choose an RMS norm, or weight and bias",
             path, name);
-    if (n->kind == MEGA_LAYER_NORM && p->o->qk_norm == MEGA_QK_NORM_ALL && b->layout->tp.size > 1)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "layer \"%s\", %s: a layer norm over the heads of %d ranks of tp is not implemented yet; train "
-            "without tensor parallelism, or choose an RMS norm",
-            path, name, b->layout->tp.size);
     return MEGA_OK;
 }
 
@@ -275,6 +269,11 @@ static mega_tensor norm_heads(const mega_builder *b, const attention_plan *p, co
     const int64_t cols = mega_tensor_channels(b, x), channels = is_head ? p->head_dim : all * p->head_dim;
     const bool is_cut = !is_head && cols < channels;
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    if (is_cut && n->kind == MEGA_LAYER_NORM)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                       "layer \"%s\", %s: a layer norm over the heads of %d ranks of tp is not "
+                                       "implemented yet; train without tensor parallelism, or choose an RMS norm",
+                                       b->path, p->name, b->layout->tp.size));
     const mega_tensor weight = norm_param(b, p, name, true, channels, is_cut);
     const mega_tensor bias = norm_param(b, p, name, false, channels, is_cut);
     if (is_head) x = mega_reshape(b, x, p->head_dim);
