@@ -64,12 +64,6 @@ static mega_status check_norms(const mega_builder *b, const attention_plan *p)
             "layer \"%s\", %s: norm %d of queries and keys, of kind %d; expected one of mega_qk_norm and one "
             "of mega_norm_kind",
             path, name, (int)p->o->qk_norm, (int)n->kind);
-    if (n->kind == MEGA_LAYER_NORM && (n->weight_plus_one || n->no_weight || n->no_bias))
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "layer \"%s\", %s: a layer norm of queries and keys without weight or bias, or with 1 + weight, "
-            "is not implemented yet; choose an RMS norm, or weight and bias",
-            path, name);
     return MEGA_OK;
 }
 
@@ -264,7 +258,6 @@ static mega_tensor norm_heads(const mega_builder *b, const attention_plan *p, co
                               int64_t all)
 {
     const mega_norm_options *n = &p->o->qk_norm_options;
-    static const mega_axis one = {.size = 1};
     const bool is_head = p->o->qk_norm == MEGA_QK_NORM_HEAD;
     const int64_t cols = mega_tensor_channels(b, x), channels = is_head ? p->head_dim : all * p->head_dim;
     const bool is_cut = !is_head && cols < channels;
@@ -277,8 +270,11 @@ static mega_tensor norm_heads(const mega_builder *b, const attention_plan *p, co
     const mega_tensor weight = norm_param(b, p, name, true, channels, is_cut);
     const mega_tensor bias = norm_param(b, p, name, false, channels, is_cut);
     if (is_head) x = mega_reshape(b, x, p->head_dim);
-    if (n->kind == MEGA_RMS_NORM)
-        x = mega_op_rms_norm_over(b->graph, x, weight, is_cut ? &b->layout->tp : &one, n->epsilon, n->weight_plus_one);
+    if (is_cut) x = mega_op_rms_norm_over(b->graph, x, weight, &b->layout->tp, n->epsilon, n->weight_plus_one);
+    else if (n->kind == MEGA_RMS_NORM)
+        x = mega_op_rms_norm(b->graph, x, weight, n->epsilon, n->weight_plus_one);
+    else if (n->weight_plus_one)
+        x = mega_op_layer_norm_plus_one(b->graph, x, weight, bias, n->epsilon);
     else
         x = mega_op_layer_norm(b->graph, x, weight, bias, n->epsilon);
     mega_scope_leave(b->graph, s);

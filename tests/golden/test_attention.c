@@ -189,7 +189,7 @@ static mega_tensor describe(const golden_layer *l, const mega_builder *b, mega_t
                                                : MEGA_QK_NORM_ALL,
         .qk_norm_options = {.kind = kind != NULL && strcmp(kind, "rms") == 0 ? MEGA_RMS_NORM : MEGA_LAYER_NORM,
                             .epsilon = 1e-6,
-                            .no_bias = false},
+                            .no_bias = true},
         .q_norm_name = "q_norm",
         .k_norm_name = "k_norm",
         .qkv = &qkv,
