@@ -1,6 +1,7 @@
 /* Measures tokenizing on one thread, in MB of text per second of its CPU time. The texts are whole documents, one after
  * another. Each repeat uses a new encoder with an empty cache; the time to create it is not counted. Run by `make bench
- * only=tokenizer`. The texts and GPT-2's vocabulary come from the shared data (MEGA_TEST_DATA, else ../shared/data),
+ * only=tokenizer`. With MEGA_TOKENIZERS=FOLDER it measures the tokenizers in the folders of FOLDER, which
+ * tools/make_tokenizers.py makes; bench/tokenizers.sh does that, and measures the packages beside them. The texts and GPT-2's vocabulary come from the shared data (MEGA_TEST_DATA, else ../shared/data),
  * the code from the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
 #include "bench_kit.h"
 #include "megalith/documents.h"
@@ -81,9 +82,25 @@ static mega_status encode_all(mega_encoder *e, const corpus *c, mega_ids *ids)
     return MEGA_OK;
 }
 
-static mega_status measure(const mega_tokenizer *t, const char *name, const corpus *c)
+/* The seconds of a new encoder on all documents; `of` may be NULL. */
+static mega_status measure_once(const mega_tokenizer *of, const corpus *c, double *out)
 {
-    double cold[REPEATS], wall[REPEATS], warm[REPEATS], create[REPEATS];
+    mega_encoder *e;
+    mega_ids ids = {0};
+    if (of == NULL) return MEGA_OK;
+    MEGA_TRY(mega_encoder_create(of, &e));
+    const double begin = cpu_now();
+    const mega_status st = encode_all(e, c, &ids);
+    *out = cpu_now() - begin;
+    mega_encoder_destroy(e);
+    mega_ids_fini(&ids);
+    return st;
+}
+
+/* Measures a tokenizer, and in turn with it `beside`, if it is not NULL. */
+static mega_status measure(const mega_tokenizer *t, const mega_tokenizer *beside, const char *name, const corpus *c)
+{
+    double cold[REPEATS], wall[REPEATS], warm[REPEATS], create[REPEATS], other[REPEATS] = {0};
     mega_ids ids = {0};
     if (c->documents == 0) {
         printf("# %s: no documents\n", name);
@@ -103,7 +120,9 @@ static mega_status measure(const mega_tokenizer *t, const char *name, const corp
         MEGA_TRY(encode_all(e, c, &ids));
         warm[i] = cpu_now() - begin;
         mega_encoder_destroy(e);
+        MEGA_TRY(measure_once(beside, c, &other[i]));
     }
+    bench_sort(other, REPEATS);
     bench_sort(cold, REPEATS);
     bench_sort(wall, REPEATS);
     bench_sort(warm, REPEATS);
@@ -115,17 +134,22 @@ static mega_status measure(const mega_tokenizer *t, const char *name, const corp
            name, mb / cold[middle], mb, (long long)c->documents, (long long)ids.count,
            (unsigned long long)mega_hash64(MEGA_HASH_START, ids.id, (size_t)ids.count * sizeof *ids.id), REPEATS,
            mb / wall[middle], mb / cold[0], mb / warm[middle], 1e3 * create[middle]);
+    if (beside != NULL)
+        printf("RESULT %s_of_gpt2 %.2f of GPT-2's own rate, measured in turn: medians; %.2f least against least\n",
+               name, other[middle] / cold[middle], other[0] / cold[0]);
+    fflush(stdout);
     mega_ids_fini(&ids);
     return MEGA_OK;
 }
 
-static mega_status measure_file(const mega_tokenizer *t, const char *name, const char *file)
+static mega_status measure_file(const mega_tokenizer *t, const mega_tokenizer *beside, const char *name,
+                                const char *file)
 {
     corpus c = {0};
     char *path = data_path(file);
     const char *const inputs[] = {path};
     mega_status st = read_documents(&c, inputs, 1);
-    if (st == MEGA_OK) st = measure(t, name, &c);
+    if (st == MEGA_OK) st = measure(t, beside, name, &c);
     mega_free(path);
     mega_buffer_fini(&c.text);
     mega_free(c.end);
@@ -165,7 +189,7 @@ static mega_status measure_code(const mega_tokenizer *t, const char *name)
         if (st == MEGA_OK) st = add_document(&c, text, size);
         if (st == MEGA_OK) mega_free(text);
     }
-    if (st == MEGA_OK) st = measure(t, name, &c);
+    if (st == MEGA_OK) st = measure(t, NULL, name, &c);
     globfree(&files);
     globfree(&found);
     mega_buffer_fini(&c.text);
@@ -195,6 +219,36 @@ static mega_status measure_load(const char *vocab, const char *merges, const cha
     return MEGA_OK;
 }
 
+/* Measures every tokenizer.json and tokenizer.model one folder below `folder`. */
+static mega_status measure_folders(const char *folder, const mega_tokenizer *gpt2)
+{
+    static const char *const below[] = {"*/tokenizer.json", "*/tokenizer.model"};
+    static const char *const files[] = {"corpus/openwebtext-1000.jsonl", "corpus/multilingual.jsonl"};
+    glob_t found = {0};
+    for (int i = 0; i < 2; i++) {
+        char *pattern = mega_path_join(folder, below[i]);
+        if (pattern != NULL) glob(pattern, i > 0 ? GLOB_APPEND : 0, NULL, &found);
+        mega_free(pattern);
+    }
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < found.gl_pathc && st == MEGA_OK; i++) {
+        char name[96];
+        mega_tokenizer *t = NULL;
+        char *end = strrchr(found.gl_pathv[i], '/');
+        *end = 0;
+        const char *begin = strrchr(found.gl_pathv[i], '/');
+        st = mega_tokenizer_load(found.gl_pathv[i], &t);
+        for (int k = 0; k < 2 && st == MEGA_OK; k++) {
+            snprintf(name, sizeof name, "tokenize_%s_%s_mb_s", begin != NULL ? begin + 1 : found.gl_pathv[i],
+                     k == 0 ? "english" : "multilingual");
+            st = measure_file(t, gpt2, name, files[k]);
+        }
+        mega_tokenizer_destroy(t);
+    }
+    globfree(&found);
+    return st;
+}
+
 int main(void)
 {
     char *vocab = data_path("gpt2/vocab.json"), *merges = data_path("gpt2/merges.txt");
@@ -202,9 +256,10 @@ int main(void)
     mega_tokenizer *t = NULL;
     mega_status st = measure_load(vocab, merges, json);
     if (st == MEGA_OK) st = mega_tokenizer_load(json, &t);
-    if (st == MEGA_OK) st = measure_file(t, "tokenize_english_mb_s", "corpus/openwebtext-1000.jsonl");
-    if (st == MEGA_OK) st = measure_file(t, "tokenize_multilingual_mb_s", "corpus/multilingual.jsonl");
+    if (st == MEGA_OK) st = measure_file(t, NULL, "tokenize_english_mb_s", "corpus/openwebtext-1000.jsonl");
+    if (st == MEGA_OK) st = measure_file(t, NULL, "tokenize_multilingual_mb_s", "corpus/multilingual.jsonl");
     if (st == MEGA_OK) st = measure_code(t, "tokenize_code_mb_s");
+    if (st == MEGA_OK && getenv("MEGA_TOKENIZERS") != NULL) st = measure_folders(getenv("MEGA_TOKENIZERS"), t);
     if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
     mega_tokenizer_destroy(t);
     mega_free(vocab);

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes a small tokenizer of every kind that megalith reads, with the PyPI packages tokenizers and sentencepiece:
 
-    tools/make_tokenizers.py FOLDER [TEXT]
+    tools/make_tokenizers.py FOLDER [TEXT [SIZE [TOKENIZER_JSON]]]
 
 Each becomes a folder in FOLDER with a tokenizer.json, or a tokenizer.model, or tiktoken.json. They are trained on TEXT, or on
-text made here. Tests compare them with the packages; bench/bench_tokenizer.c measures them."""
+text made here, and have SIZE tokens (1200). With the tokenizer.json of GPT-2 there are more with its vocabulary and the
+pipelines of other families, so that only these differ. Tests compare all of them with the packages; bench/tokenizers.sh
+measures them."""
 import base64
 import json
 import os
@@ -13,7 +15,7 @@ import sys
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-SIZE = 1200
+SIZE = int(sys.argv[3]) if len(sys.argv) > 3 else 1200
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
 GPT4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = GPT4.replace("{1,3}", "")
@@ -137,6 +139,21 @@ def families(text):
     yield "metaspace", t, "</s>"
 
 
+def like_gpt2(path):
+    """The vocabulary of GPT-2 in the pipelines of others."""
+    digits = sequence(pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False))
+    for name, pre, normalizer, ignore in [("gpt2-llama3", sequence(split(GPT4), plain_bytes()), None, True),
+                                          ("gpt2-qwen2", sequence(split(QWEN2), plain_bytes()), normalizers.NFC(), False),
+                                          ("gpt2-starcoder", digits, None, False), ("gpt2-gpt4o", sequence(split(GPT4O), plain_bytes()), None, False)]:
+        root = json.load(open(path, encoding="utf-8"))
+        root["model"]["ignore_merges"] = ignore
+        t = Tokenizer.from_str(json.dumps(root))
+        t.pre_tokenizer = pre
+        if normalizer is not None:
+            t.normalizer = normalizer
+        yield name, t, "<|endoftext|>"
+
+
 def sentencepieces(folder, text):
     import sentencepiece
     corpus = os.path.join(folder, "corpus.txt")
@@ -173,7 +190,8 @@ def main():
     text = open(sys.argv[2], encoding="utf-8", newline="").read() if len(sys.argv) > 2 else made_text()
     lines = text.splitlines(keepends=True)
     os.makedirs(folder, exist_ok=True)
-    for name, t, end in families(lines):
+    more = list(like_gpt2(sys.argv[4])) if len(sys.argv) > 4 else []
+    for name, t, end in [*families(lines), *more]:
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         t.save(os.path.join(folder, name, "tokenizer.json"))
         json.dump({"eos_token": end}, open(os.path.join(folder, name, "tokenizer_config.json"), "w"))

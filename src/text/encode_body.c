@@ -14,13 +14,14 @@ enum {
 
 _Static_assert(MEGA_SCRATCH_IDS >= MOST * LANE_BYTES + 4, "the space reserved for the ids of a batch");
 
-int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
-int word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max)
+int word_ends(mega_split split, const uint8_t *text, size_t at, size_t n, size_t *end, int max);
+int word_ends(mega_split split, const uint8_t *text, size_t at, size_t n, size_t *end, int max)
 {
     int i = 0;
     while (i < max && at < n) {
-        uint64_t starts = n - at >= SCAN_BYTES ? word_starts(text + at) : last_word_starts(text + at, n - at);
-        if (starts == 0) at = end[i++] = mega_word_end(text, at, n);
+        uint64_t starts =
+            n - at >= SCAN_BYTES ? split_starts(split, text + at, false) : last_split_starts(split, text + at, n - at);
+        if (starts == 0) at = end[i++] = mega_split_end(split, text, at, n);
         const size_t begin = at;
         for (; i < max && starts != 0; starts &= starts - 1) at = end[i++] = begin + (size_t)__builtin_ctzll(starts);
     }
@@ -108,17 +109,18 @@ typedef struct found_words {
     int count;
 } found_words;
 
-/* Finds at least BATCH words from p on, if the text has that many. */
-static inline void find_words(found_words *f, const uint8_t *text, const uint8_t *p, size_t n)
+/* Finds at least BATCH words from p on, if the text has that many. Compiled for each kind of pattern. */
+static inline __attribute__((always_inline)) void find_words(mega_split split, found_words *f, const uint8_t *text,
+                                                             const uint8_t *p, size_t n)
 {
     const uint8_t *const last = text + n;
     int count = 0;
     f->at[0] = p;
     while (count < BATCH && p < last) {
         const size_t left = (size_t)(last - p);
-        uint64_t starts = left >= SCAN_BYTES ? word_starts(p) : last_word_starts(p, left);
+        uint64_t starts = left >= SCAN_BYTES ? split_starts(split, p, false) : last_split_starts(split, p, left);
         if (__builtin_expect(starts == 0, 0)) {
-            p = text + mega_word_end(text, (size_t)(p - text), n);
+            p = text + mega_split_end(split, text, (size_t)(p - text), n);
             f->at[++count] = p;
             continue;
         }
@@ -294,9 +296,13 @@ mega_status encode_words(mega_encoder *e, const uint8_t *text, size_t n, size_t 
 {
     found_words found;
     for (const uint8_t *p = text; p < text + n; p = found.at[found.count]) {
-        if (e->finder == MEGA_FIND_SPLIT && e->split == MEGA_SPLIT_GPT2) find_words(&found, text, p, n);
+        if (e->finder != MEGA_FIND_SPLIT) find_words_singly(e, &found, text, p, n);
+        else if (e->split == MEGA_SPLIT_GPT2)
+            find_words(MEGA_SPLIT_GPT2, &found, text, p, n);
+        else if (e->split == MEGA_SPLIT_DIGITS)
+            find_words(MEGA_SPLIT_DIGITS, &found, text, p, n);
         else
-            find_words_singly(e, &found, text, p, n);
+            find_words(e->split, &found, text, p, n);
         ask_for_words(e, &found, text + n);
         /* there are never more ids than bytes */
         MEGA_TRY(mega_ids_reserve(out, found.at[found.count] - p + 4));

@@ -6,9 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A bit for each of 64 bytes. `space` is ASCII white space, `blank` is ' ', `wide` is everything that is not ASCII. */
+/* A bit for each of 64 bytes. `space` is ASCII white space, `blank` is ' ', `line` is CR or LF, `wide` is everything that
+ * is not ASCII. */
 typedef struct byte_classes {
-    uint64_t letter, number, space, blank, quote, wide;
+    uint64_t letter, number, space, blank, line, quote, wide;
 } byte_classes;
 
 /* For the bytes that are not ASCII: those inside a character, those that begin one of three or more bytes, or of
@@ -30,6 +31,7 @@ static inline byte_classes classify(const uint8_t *p)
         .number = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8('0')), _mm512_set1_epi8(10)),
         .space = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(x, _mm512_set1_epi8('\t')), _mm512_set1_epi8(5)) | blank,
         .blank = blank,
+        .line = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\n')) | _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\r')),
         .quote = _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8('\'')),
         .wide = _mm512_movepi8_mask(x),
     };
@@ -68,6 +70,7 @@ static inline __m256i at_least(__m256i x, int least)
 static inline byte_classes classify(const uint8_t *p)
 {
     const __m256i a = _mm256_loadu_si256((const __m256i *)p), b = _mm256_loadu_si256((const __m256i *)(p + 32));
+    const __m256i lf = _mm256_set1_epi8('\n'), cr = _mm256_set1_epi8('\r');
     const __m256i lower = _mm256_set1_epi8(0x20), blank = _mm256_set1_epi8(' '), quote = _mm256_set1_epi8('\'');
     const uint64_t blanks = mask_of(_mm256_cmpeq_epi8(a, blank), _mm256_cmpeq_epi8(b, blank));
     return (byte_classes){
@@ -75,6 +78,8 @@ static inline byte_classes classify(const uint8_t *p)
         .number = mask_of(in_range(a, '0', 10), in_range(b, '0', 10)),
         .space = mask_of(in_range(a, '\t', 5), in_range(b, '\t', 5)) | blanks,
         .blank = blanks,
+        .line = mask_of(_mm256_or_si256(_mm256_cmpeq_epi8(a, lf), _mm256_cmpeq_epi8(a, cr)),
+                        _mm256_or_si256(_mm256_cmpeq_epi8(b, lf), _mm256_cmpeq_epi8(b, cr))),
         .quote = mask_of(_mm256_cmpeq_epi8(a, quote), _mm256_cmpeq_epi8(b, quote)),
         .wide = mask_of(a, b),
     };
@@ -100,10 +105,10 @@ static inline uint64_t bits_of(uint64_t eight, int bit)
 
 static inline byte_classes classify(const uint8_t *p)
 {
-    enum { L = 1, N = 2, S = 4, B = 12, Q = 16, W = 32 };
+    enum { L = 1, N = 2, S = 4, B = 12, Q = 16, W = 32, E = 68 };
     static const uint8_t table[256] = {
-        ['\t' ... '\r'] = S, [' '] = B,         ['\''] = Q,          ['0' ... '9'] = N,
-        ['A' ... 'Z'] = L,   ['a' ... 'z'] = L, [0x80 ... 0xFF] = W,
+        ['\t'] = S, ['\n'] = E,        ['\v' ... '\f'] = S, ['\r'] = E,        [' '] = B,
+        ['\''] = Q, ['0' ... '9'] = N, ['A' ... 'Z'] = L,   ['a' ... 'z'] = L, [0x80 ... 0xFF] = W,
     };
     byte_classes c = {0};
     for (int i = 0; i < 64; i += 8) {
@@ -115,6 +120,7 @@ static inline byte_classes classify(const uint8_t *p)
         c.blank |= bits_of(eight, 3) << i;
         c.quote |= bits_of(eight, 4) << i;
         c.wide |= bits_of(eight, 5) << i;
+        c.line |= bits_of(eight, 6) << i;
     }
     return c;
 }

@@ -44,8 +44,8 @@ struct mega_encoder {
 };
 
 /* Writes where the next words end, up to `max` of them; the first begins at `at` < n. Returns their number.
- * mega_word_end is the definition. */
-typedef int mega_word_ends(const uint8_t *text, size_t at, size_t n, size_t *end, int max);
+ * mega_split_end is the definition. */
+typedef int mega_word_ends(mega_split split, const uint8_t *text, size_t at, size_t n, size_t *end, int max);
 
 /* The same functions compiled for several instruction sets. */
 mega_encode_words mega_encode_words_avx512, mega_encode_words_avx2, mega_encode_words_portable;

@@ -57,8 +57,14 @@ mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, 
     }
     mega_span made;
     MEGA_TRY(mega_pipeline_split(p, e->match, (mega_span){text, n}, first, e->splitted, e->pieces, &made));
-    e->finder = MEGA_FIND_PIECES;
-    for (int64_t i = 0, taken; i < e->pieces[0].count; i += taken)
+    enum { LONG_PIECE = 64 };
+    const bool at_marks = p->splits_at_mark && (int64_t)(made.n / LONG_PIECE) > e->pieces[0].count;
+    e->finder = at_marks ? MEGA_FIND_MARKS : MEGA_FIND_PIECES;
+    for (int64_t i = 0; i < e->pieces[0].count && at_marks; i++) {
+        const mega_piece *one = &e->pieces[0].piece[i];
+        MEGA_TRY(e->words(e, made.text + one->begin, one->end - one->begin, begin + one->begin, out));
+    }
+    for (int64_t i = 0, taken; i < e->pieces[0].count && !at_marks; i += taken)
         MEGA_TRY(encode_stretch(e, e->pieces[0].piece + i, e->pieces[0].count - i, made.text, begin, &taken, out));
     return MEGA_OK;
 }

@@ -95,7 +95,7 @@ mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, siz
     size_t end[BATCH];
     uint64_t key[BATCH][2];
     for (size_t at = 0; at < n;) {
-        const int words = ends(bytes, at, n, end, BATCH);
+        const int words = ends(MEGA_SPLIT_GPT2, bytes, at, n, end, BATCH);
         MEGA_TRY(counts_grow(w));
         size_t begin = at;
         for (int i = 0; i < words; begin = end[i++]) {
