@@ -73,8 +73,13 @@ int mega_added_find(const mega_tokenizer *t, const uint8_t *text, size_t n, size
                     bool special, size_t *begin, size_t *end, size_t *next)
 {
     const bool *begins = t->added_begins[pass == 1];
-    for (size_t at = from; at < n;) {
-        if (!begins[text[at]]) {
+    const int only = t->added_only[pass == 1];
+    for (size_t at = from; at < n && only != -1;) {
+        if (only >= 0) {
+            const uint8_t *found = memchr(text + at, only, n - at);
+            if (found == NULL) break;
+            at = (size_t)(found - text);
+        } else if (!begins[text[at]]) {
             at++;
             continue;
         }

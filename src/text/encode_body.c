@@ -250,8 +250,10 @@ static inline void add_job(mega_encoder *e, batch *b, int i, size_t n)
 }
 
 /* With `ignore_merges` a word that is in the vocabulary is its token, whatever the merges would make of it. */
-static __attribute__((noinline)) int32_t whole_word(const mega_encoder *e, const uint8_t *word, size_t n)
+static inline int32_t whole_word(const mega_encoder *e, const uint8_t *word, size_t n)
 {
+    const unsigned bit = mega_whole_bit(word, n);
+    if ((e->tokenizer->pipe->whole[bit / 64] >> bit % 64 & 1) == 0) return -1;
     return mega_vocabulary_find(&e->tokenizer->vocabulary, (const char *)word, n, false);
 }
 

@@ -33,6 +33,29 @@ int64_t mega_encoder_symbols(mega_encoder *e, const uint8_t *word, size_t n)
     return count;
 }
 
+mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p)
+{
+    const mega_vocabulary *v = &t->vocabulary;
+    mega_encoder e = {.tokenizer = t};
+    bool any = false;
+    mega_status st = MEGA_OK;
+    for (int64_t id = 0; id < v->size && st == MEGA_OK; id++) {
+        const mega_token *token = mega_vocabulary_get(v, id);
+        if (token == NULL || token->size < 2 || (token->flags & MEGA_TOKEN_RAW) != 0) continue;
+        const uint8_t *bytes = (const uint8_t *)mega_token_bytes(v, token);
+        int64_t count = 0;
+        st = mega_encoder_merge(&e, bytes, token->size, 0, &count);
+        if (st == MEGA_ERR_FORMAT) st = MEGA_OK; /* a byte without a token: only the whole word has an id */
+        if (count == 1 && e.bpe.symbol[0] == id) continue;
+        const unsigned bit = mega_whole_bit(bytes, token->size);
+        p->whole[bit / 64] |= (uint64_t)1 << bit % 64;
+        any = true;
+    }
+    p->ignore_merges = any;
+    mega_bpe_fini(&e.bpe);
+    return st;
+}
+
 /* Encodes the pieces from `first` on that follow each other without a gap; returns how many. */
 static mega_status encode_stretch(mega_encoder *e, const mega_piece *piece, int64_t count, const uint8_t *text,
                                   size_t begin, int64_t *taken, mega_ids *out)

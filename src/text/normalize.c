@@ -116,10 +116,27 @@ static void put_marked(mega_buffer *out, const char *text, size_t n)
     }
 }
 
+/* The same for a model that only marks blanks. */
+static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
+{
+    if (p->dummy_prefix) put(out, MARK, 3);
+    for (size_t at = 0; at < in.n;) {
+        const size_t valid = mega_utf8_valid_bytes((const char *)in.text + at, in.n - at);
+        put_marked(out, (const char *)in.text + at, valid);
+        at += valid;
+        if (at < in.n) put(out, "\xEF\xBF\xBD", 3);
+        at++;
+    }
+}
+
 static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out)
 {
     const char *to = NULL;
     size_t n = 0;
+    if (p->charsmap.units == 0 && !p->remove_extra && p->num_kept == 0) {
+        mark_blanks(p, in, out);
+        return;
+    }
     while (p->remove_extra && in.n > 0) {
         const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
         if (n != 1 || to[0] != ' ') break;

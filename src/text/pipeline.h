@@ -102,6 +102,8 @@ typedef struct mega_pipeline {
     bool byte_level; /* its symbols are bytes and not characters */
     mega_split fast; /* byte level: the one pattern that splits it, if no other step is needed */
     bool ignore_merges, byte_fallback, fuse_unknown;
+    uint64_t
+        whole[64]; /* ignore_merges: a bit for each hash of a word that only the vocabulary has, by mega_whole_bit */
     bool splits_at_mark; /* characters: no merge crosses from another character to U+2581, so words begin there */
     int32_t unknown;     /* -1: none */
     int32_t byte_token[256];
@@ -113,6 +115,14 @@ typedef struct mega_pipeline {
     int num_files;
     uint64_t fingerprint; /* of everything above */
 } mega_pipeline;
+
+/* The place of a word in `whole`. */
+static inline unsigned mega_whole_bit(const uint8_t *word, size_t n)
+{
+    return ((unsigned)n * 0x9E3779B1u + word[0] * 0x85EBCA6Bu + word[n / 2] * 0xC2B2AE35u +
+            word[n - 1] * 0x27D4EB2Fu) >>
+           20;
+}
 
 void mega_pipeline_destroy(mega_pipeline *p);
 size_t mega_pipeline_bytes(const mega_pipeline *p);

@@ -119,8 +119,17 @@ uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
     return t->pipe == NULL ? hash : hash_number(hash, (int64_t)t->pipe->fingerprint);
 }
 
+static int only_byte(const bool begins[256])
+{
+    int only = -1;
+    for (int b = 0; b < 256; b++)
+        if (begins[b]) only = only == -1 ? b : -2;
+    return only;
+}
+
 mega_status mega_tokenizer_finish(mega_tokenizer *t)
 {
+    for (int pass = 0; pass < 2; pass++) t->added_only[pass] = only_byte(t->added_begins[pass]);
     MEGA_TRY(mega_merges_seal(&t->merges));
     for (int b = 0; b < 256; b++) {
         const char byte = (char)b;
@@ -128,7 +137,7 @@ mega_status mega_tokenizer_finish(mega_tokenizer *t)
     }
     MEGA_TRY(mega_pair_table_init(&t->pairs, &t->merges, t->byte_id));
     if (t->kind != MEGA_KIND_NULL) t->size = t->vocabulary.size;
-    return MEGA_OK;
+    return t->pipe != NULL && t->pipe->ignore_merges ? mega_pipeline_find_whole(t, t->pipe) : MEGA_OK;
 }
 
 /* Ids 0..255 are the bytes themselves and not GPT-2's order, so that the text is visible in a hex dump of the data. */

@@ -47,6 +47,7 @@ struct mega_tokenizer {
     int num_added;
     bool has_plain_added;      /* some added token is not special */
     bool added_begins[2][256]; /* by pass: whether an added token begins with this byte */
+    int added_only[2];         /* the only such byte; -1: there are none, -2: there are several */
     bool special_in_data;      /* special tokens are recognised in data, too, as in prompts */
     mega_pipeline *pipe;       /* NULL: words by GPT-2's pattern, and nothing else */
     int32_t eod;
@@ -66,6 +67,10 @@ int mega_added_find(const mega_tokenizer *t, const uint8_t *text, size_t n, size
 mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
 /* Computes derived fields: byte_id, size, end of document, tables. The tokenizer does not change afterwards. */
 mega_status mega_tokenizer_finish(mega_tokenizer *t);
+
+/* With `ignore_merges`: finds the tokens that merges do not make of their own bytes, and notes them in p->whole. Without any,
+ * the setting has no effect. */
+mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);
 
 /* Readers. Each creates a finished tokenizer. */
 mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out);

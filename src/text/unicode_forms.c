@@ -1,5 +1,6 @@
 #include "unicode_forms.h"
 #include "megalith/utf8.h"
+#include <string.h>
 #include <utf8proc.h>
 
 /* Appends the normal form of valid UTF-8. The library's own function would allocate with malloc. */
@@ -54,6 +55,15 @@ static size_t next_change(const uint8_t *text, size_t at, size_t n, size_t *befo
     *before = at;
     while (at < n) {
         uint32_t cp = 0;
+        uint64_t eight = 0;
+        if (n - at > 8) {
+            memcpy(&eight, text + at, 8);
+            if ((eight & 0x8080808080808080u) == 0) { /* ASCII; its last character may be in front of a mark */
+                *before = at + 7;
+                at += 8;
+                continue;
+            }
+        }
         const int length = text[at] < 0x80 ? 1 : mega_utf8_decode(text + at, n - at, &cp);
         if (text[at] >= 0xCC && length > 1 && may_change(cp)) return at; /* 0xCC begins U+0300 */
         *before = at;
