@@ -47,6 +47,7 @@ CASES = {
     "mistral-whole": ("mistral", dict(sliding_window=None, head_dim=16)),
     "qwen2": ("qwen2", dict(tie_word_embeddings=True)),
     "qwen2-window": ("qwen2", dict(use_sliding_window=True, sliding_window=5, max_window_layers=1)),
+    "qwen3": ("qwen3", dict(head_dim=16)),
     "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
     "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
     "gpt_neox-sequential": ("gpt_neox", dict(use_parallel_residual=False, rope_parameters={"rope_theta": 1000.0, "rope_type": "default",
@@ -62,7 +63,9 @@ CASES = {
     "starcoder2": ("starcoder2", dict(sliding_window=9)),
     "gpt_bigcode": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
     "gpt_bigcode-heads": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61, multi_query=False)),
+    "olmo2": ("olmo2", {}),
     "gemma": ("gemma", dict(head_dim=16)),
+    "gemma3_text": ("gemma3_text", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, sliding_window_pattern=3)),
     "gemma2": ("gemma2", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
 }
 

@@ -14,13 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_FILES = 3 };
-
 typedef struct saver {
     const mega_checkpoint_save *save;
     char *final, *temporary; /* SAVE/iter_N, SAVE/iter_N.tmp-OWNER; OWNER is the first rank's process */
     mega_checksums sums;
-    mega_tensor_file file[MOST_FILES]; /* the weights first */
+    mega_shards shards;     /* of the weights */
+    mega_tensor_file *file; /* the weights first, a file for each shard; then the states */
+    uint32_t *sum;          /* of this rank's parts of them */
     int num_files;
     bool is_shared; /* several ranks save together */
 } saver;
@@ -115,21 +115,41 @@ static mega_status write_state(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
     if (v->run_json != NULL) MEGA_TRY(write_text_file(s, "state/run.json", v->run_json, strlen(v->run_json)));
-    for (int i = 1; i < s->num_files; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
+    for (int i = s->shards.count; i < s->num_files; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
     return mega_client_arrays_write(v, s->temporary, &s->sums);
 }
 
 /* If weights are saved in a narrower type than they are trained in, resuming bit for bit needs the exact ones, which
  * are saved with the moments. */
-static void list_files(saver *s)
+static mega_status list_files(saver *s)
 {
     const mega_checkpoint_save *v = s->save;
-    const mega_tensor_file weights = {"model.safetensors", v->weights, v->num_weights, v->acc, v->save_dtype},
-                           moments = {"state/optimizer.safetensors", v->moments, v->num_moments, v->acc, v->acc},
+    const mega_tensor_file moments = {"state/optimizer.safetensors", v->moments, v->num_moments, v->acc, v->acc},
                            masters = {"state/masters.safetensors", v->weights, v->num_weights, v->acc, v->acc};
-    s->file[s->num_files++] = weights;
+    MEGA_TRY(mega_shards_make(v->weights, v->num_weights, v->save_dtype, v->max_shard_bytes, &s->shards));
+    const size_t most = (size_t)s->shards.count + 2;
+    s->file = mega_calloc(most, sizeof *s->file);
+    s->sum = mega_calloc(most, sizeof *s->sum);
+    if (s->file == NULL || s->sum == NULL) return write_no_memory(s);
+    for (int i = 0; i < s->shards.count; i++) {
+        const int first = s->shards.first[i];
+        s->file[s->num_files++] = (mega_tensor_file){s->shards.name[i], v->weights + first,
+                                                     s->shards.first[i + 1] - first, v->acc, v->save_dtype};
+    }
     if (v->num_moments > 0) s->file[s->num_files++] = moments;
     if (v->num_moments > 0 && v->save_dtype != v->acc) s->file[s->num_files++] = masters;
+    return MEGA_OK;
+}
+
+static mega_status write_weights(saver *s)
+{
+    mega_buffer index = {0};
+    for (int i = 0; i < s->shards.count; i++) MEGA_TRY(write_tensors(s, &s->file[i]));
+    if (s->shards.count == 1) return MEGA_OK;
+    mega_status st = mega_shards_index(&s->shards, s->save->weights, &index);
+    if (st == MEGA_OK) st = write_text_file(s, "model.safetensors.index.json", index.data, index.size);
+    mega_buffer_fini(&index);
+    return st;
 }
 
 static mega_status write_files(saver *s)
@@ -142,7 +162,7 @@ static mega_status write_files(saver *s)
     if (st == MEGA_OK) st = write_json(s);
     if (st == MEGA_OK && v->model_card != NULL)
         st = write_text_file(s, "README.md", v->model_card, strlen(v->model_card));
-    if (st == MEGA_OK) st = write_tensors(s, &s->file[0]);
+    if (st == MEGA_OK) st = write_weights(s);
     if (st == MEGA_OK) st = write_tokenizer(s);
     if (st == MEGA_OK) st = write_state(s);
     mega_free(state);
@@ -237,7 +257,8 @@ static mega_status write_end(const saver *s)
 
 static mega_status save_alone(saver *s)
 {
-    mega_status st = write_begin(s);
+    mega_status st = list_files(s);
+    if (st == MEGA_OK) st = write_begin(s);
     if (st == MEGA_OK) st = write_checksums(s);
     if (st != MEGA_OK) {
         write_discard(s);
@@ -266,26 +287,25 @@ static mega_status share_folder(saver *s)
     return s->temporary != NULL ? MEGA_OK : write_no_memory(s);
 }
 
-static mega_status write_parts(const saver *s, uint32_t sum[MOST_FILES])
+static mega_status write_parts(const saver *s)
 {
     const bool first = mega_comm_rank(s->save->ranks) == 0;
     for (int i = 0; i < s->num_files; i++)
-        MEGA_TRY(mega_tensor_file_write_part(&s->file[i], s->temporary, first, &sum[i]));
+        MEGA_TRY(mega_tensor_file_write_part(&s->file[i], s->temporary, first, &s->sum[i]));
     return MEGA_OK;
 }
 
 /* Combines the partial checksums of all ranks by XOR: sums each bit over the ranks and keeps its parity. */
-static mega_status join_sums(saver *s, const uint32_t sum[MOST_FILES])
+static mega_status join_sums(saver *s)
 {
-    int32_t bit[MOST_FILES][32];
-    for (int i = 0; i < MOST_FILES; i++)
-        for (int k = 0; k < 32; k++) bit[i][k] = (int32_t)(sum[i] >> k & 1);
-    MEGA_TRY(mega_comm_all_reduce(s->save->ranks, "checksums", bit, MOST_FILES * 32, MEGA_I32, MEGA_REDUCE_SUM));
     for (int i = 0; i < s->num_files; i++) {
+        int32_t bit[32];
+        for (int k = 0; k < 32; k++) bit[k] = (int32_t)(s->sum[i] >> k & 1);
+        MEGA_TRY(mega_comm_all_reduce(s->save->ranks, "checksums", bit, 32, MEGA_I32, MEGA_REDUCE_SUM));
         mega_checksum *f = mega_checksums_find(&s->sums, s->file[i].name);
         if (f == NULL) continue; /* the first rank keeps the list */
         f->crc = mega_crc32c_zeros((uint64_t)f->bytes);
-        for (int k = 0; k < 32; k++) f->crc ^= (uint32_t)(bit[i][k] & 1) << k;
+        for (int k = 0; k < 32; k++) f->crc ^= (uint32_t)(bit[k] & 1) << k;
     }
     return MEGA_OK;
 }
@@ -294,17 +314,17 @@ static mega_status join_sums(saver *s, const uint32_t sum[MOST_FILES])
  * fail. */
 static mega_status save_together(saver *s)
 {
-    uint32_t sum[MOST_FILES] = {0};
     const bool first = mega_comm_rank(s->save->ranks) == 0;
-    mega_status st = first ? write_begin(s) : MEGA_OK;
+    mega_status st = list_files(s);
+    if (st == MEGA_OK && first) st = write_begin(s);
     bool well = all_well(s, &st);
     if (well) {
         st = share_folder(s);
-        if (st == MEGA_OK) st = write_parts(s, sum);
+        if (st == MEGA_OK) st = write_parts(s);
         well = all_well(s, &st);
     }
     if (well) {
-        st = join_sums(s, sum);
+        st = join_sums(s);
         if (st == MEGA_OK && first) st = write_checksums(s);
         well = all_well(s, &st);
     }
@@ -317,7 +337,6 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
     saver s = {.save = save,
                .sums = {.iteration = save->iteration},
                .is_shared = save->ranks != NULL && mega_comm_size(save->ranks) > 1};
-    list_files(&s);
     mega_status st = s.is_shared ? save_together(&s) : save_alone(&s);
     mega_lock_let_go(save->lock);
     if (st != MEGA_OK)
@@ -327,5 +346,8 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
     mega_free(s.final);
     mega_free(s.temporary);
     mega_checksums_fini(&s.sums);
+    mega_shards_fini(&s.shards);
+    mega_free(s.file);
+    mega_free(s.sum);
     return st;
 }

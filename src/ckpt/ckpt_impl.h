@@ -74,6 +74,18 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
 /* Writes and syncs this rank's part. *sum: its contribution to the checksum, as from mega_crc32c_part. */
 mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum);
 
+/* shards.c: how weights are divided into files: in their order, a file is closed before it would exceed the limit. */
+typedef struct mega_shards {
+    int count;
+    int *first;       /* [count + 1]: the first tensor of each */
+    char (*name)[48]; /* "model.safetensors", or "model-00001-of-00003.safetensors" */
+    int64_t bytes;    /* of all tensors */
+} mega_shards;        /* zero-initialised is valid and empty */
+mega_status mega_shards_make(const mega_state_tensor *t, int count, mega_dtype file, int64_t limit, mega_shards *out);
+/* The text of model.safetensors.index.json. */
+mega_status mega_shards_index(const mega_shards *s, const mega_state_tensor *t, mega_buffer *out);
+void mega_shards_fini(mega_shards *s);
+
 /* checkpoint_commit.c: renames the temporary folder to SAVE/iter_N or SAVE/TAG, and updates the tracker. */
 mega_status mega_checkpoint_commit(const mega_checkpoint_save *save, const char *final, const char *temporary);
 mega_status mega_checkpoint_prune(const mega_checkpoint_save *save); /* --keep-checkpoints */

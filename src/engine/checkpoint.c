@@ -101,6 +101,7 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
                                        .shape = o->shape,
                                        .acc = mega_params_acc_dtype(e->params),
                                        .save_dtype = o->save_dtype,
+                                       .max_shard_bytes = o->max_shard_size,
                                        .weights = weights->item,
                                        .num_weights = weights->count,
                                        .moments = moments->item,

@@ -152,6 +152,7 @@ mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, cons
                               &(mega_engine_save_options){.folder = folder,
                                                           .tag = tag,
                                                           .save_dtype = e->save_dtype,
+                                                          .max_shard_size = e->max_shard_size,
                                                           .extra_json = members,
                                                           .client_array = client != NULL ? client->array : NULL,
                                                           .num_client_arrays = client != NULL ? client->num_arrays : 0,

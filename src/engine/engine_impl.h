@@ -139,6 +139,7 @@ struct mega_engine {
     mega_reader *reader;            /* reads training data ahead; NULL: the caller's thread reads them */
     mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
     bool initializes;               /* mega_engine_allocate initializes the weights */
+    int64_t max_shard_size;         /* bytes of a file of weights; 0: no limit */
     mega_dtype save_dtype;          /* dtype of the weights that mega_engine_save_checkpoint writes */
     int keep_checkpoints;
     mega_world *own_world; /* world and team that the engine created; NULL: the caller's */

@@ -89,6 +89,7 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
                     : of->ckpt.save_dtype == MEGA_SAVE_F16 ? MEGA_F16
                                                            : MEGA_F32;
     e->keep_checkpoints = (int)of->ckpt.keep_checkpoints;
+    e->max_shard_size = of->ckpt.max_shard_size;
     if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * of->comm.distributed_timeout_minutes);
     if (s->team == NULL) MEGA_TRY(mega_team_create((int)of->backend.num_threads, &e->own_team));
     return MEGA_OK;

@@ -135,6 +135,7 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
                                             .shape = &shape,
                                             .tokenizer = t->tokenizer,
                                             .save_dtype = saved_dtype(cfg),
+                                            .max_shard_size = cfg->engine.ckpt.max_shard_size,
                                             .no_optim = cfg->no_save_optim || !is_whole,
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,

@@ -33,7 +33,17 @@ family() {
 }
 rope=(--position-embedding-type rope)
 llama=("${rope[@]}" --normalization RMSNorm --swiglu --disable-bias-linear)
-family llama 'num_key_value_heads=2,tie_word_embeddings=false' "${llama[@]}" --num-key-value-heads 2 --untie-embeddings-and-output-weights
+family llama 'num_key_value_heads=2,tie_word_embeddings=false' "${llama[@]}" --num-key-value-heads 2 --untie-embeddings-and-output-weights \
+    --max-shard-size 20K
+[ -e llama/iter_0000002/model-00007-of-00007.safetensors ] || fail "seven files of weights: $(ls llama/iter_0000002)"
+# Four ranks write files of the same names and sizes as one, and the same index.
+"$MEGALITH" launch --nproc_per_node 4 "$MEGALITH" "${onward[@]}" --load llama --save shards --max-shard-size 20K --no-save-optim \
+    --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 >log 2>&1 || fail "saving on four ranks: $(tail -3 log)"
+"$MEGALITH" "${onward[@]}" --load llama --save alone --max-shard-size 20K --no-save-optim >log 2>&1 || fail "saving: $(tail -3 log)"
+(cd shards/iter_* && stat -c '%n %s' model* && cat model.safetensors.index.json) >four
+(cd alone/iter_* && stat -c '%n %s' model* && cat model.safetensors.index.json) >one
+cmp one four && grep -q 00002-of one || fail "files of four ranks differ from those of one: $(cat one four)"
+"$MEGALITH" generate_samples_gpt --load shards --prompt "the cat" --out-seq-length 4 --greedy >log 2>&1 || fail "shards: $(tail -3 log)"
 family llama-scaled 'rope_type=.llama3,rope_theta=5000' "${llama[@]}" --rotary-base 5000 --use-rope-scaling
 family llama-geglu 'hidden_act=.gelu' "${rope[@]}" --normalization RMSNorm --disable-bias-linear --glu-activation geglu
 family mistral 'sliding_window=6' "${llama[@]}" --window-size 5,0

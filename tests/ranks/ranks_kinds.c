@@ -14,11 +14,16 @@
  *   decoder  attention with one or two key/value heads, of which tp 2 divides only two, rotary positions, windows, a
  *            soft-cap, ALiBi, norms of queries and keys, and dropout
  *
+ *   modern   model/decoder.c with one key/value head, rotary positions, SwiGLU, RMS norms (1 + w) on both sides, norms of
+ *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
+ *   parallel model/decoder.c with ALiBi, a norm of the embedding, both branches after one norm, a bias of the head
+ *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
  * support the layout, and the engine must refuse it. */
 #include "cover.h"
 #include "engine_run.h"
+#include "megalith/family.h"
 #include "megalith/hash.h"
 #include "megalith/layers.h"
 
@@ -231,17 +236,71 @@ static const mega_layer custom[] = {
 static const mega_layer decoder[] = {
     {"", embedded, NULL, 1, "begin"}, {"block.%d", decoded, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
 
+static const mega_family_names family_names = {.root = "",
+                                               .block = "block.%d",
+                                               .end = "",
+                                               .tokens = "tokens",
+                                               .embedding_norm = "tokens_norm",
+                                               .final_norm = "last_norm",
+                                               .head = "head",
+                                               .tied = "tokens",
+                                               .norm_1 = "norm_1",
+                                               .norm_2 = "norm_2",
+                                               .after_1 = "after_1",
+                                               .after_2 = "after_2",
+                                               .attention = "attention",
+                                               .qkv = "qkv",
+                                               .out = "out",
+                                               .qkv_order = MEGA_QKV_THREE,
+                                               .q = "attention.q",
+                                               .k = "attention.k",
+                                               .v = "attention.v",
+                                               .up = "up",
+                                               .down = "down",
+                                               .gate_file = "gate",
+                                               .up_file = "upper"};
+static const mega_family family = {.model_type = "kinds", .names = &family_names};
+static const mega_network_shape modern = {.family = &family,
+                                          .positions = MEGA_POSITIONS_ROPE,
+                                          .rope = {.theta = 50, .fraction = 0.5},
+                                          .kv_heads = 1,
+                                          .has_window = true,
+                                          .window_by_layer = true,
+                                          .window_left = 3,
+                                          .windowed = {5},
+                                          .attention_softcap = 2,
+                                          .logit_softcap = 4,
+                                          .query_norm = MEGA_QUERY_NORM_HEAD,
+                                          .no_qkv_bias = true,
+                                          .no_out_bias = true,
+                                          .no_mlp_bias = true,
+                                          .rms = true,
+                                          .norm_plus_one = true,
+                                          .norm_place = MEGA_NORM_BOTH,
+                                          .activation = MEGA_ACT_SILU,
+                                          .gated = true,
+                                          .untied = true,
+                                          .embedding_scale = 2};
+static const mega_network_shape parallel = {.family = &family,
+                                            .positions = MEGA_POSITIONS_ALIBI,
+                                            .kv_heads = 2,
+                                            .embedding_norm = true,
+                                            .parallel = true,
+                                            .shared_norm = true,
+                                            .activation = MEGA_ACT_RELU_SQUARED,
+                                            .head_bias = true};
+
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
     const char *name;
     const mega_layer *layer; /* NULL: GPT */
     int num_layers;
-    bool all_rows; /* cannot use sequence parallelism */
-} models[] = {{"gpt", NULL, 0, false},
-              {"conv", ROWS(conv), true},
-              {"losses", ROWS(losses), false},
-              {"custom", ROWS(custom), false},
-              {"decoder", ROWS(decoder), false}};
+    bool all_rows;                 /* cannot use sequence parallelism */
+    const mega_network_shape *net; /* of a GPT; NULL: GPT-2's */
+} models[] = {{"gpt", NULL, 0, false, NULL},           {"conv", ROWS(conv), true, NULL},
+              {"losses", ROWS(losses), false, NULL},   {"custom", ROWS(custom), false, NULL},
+              {"decoder", ROWS(decoder), false, NULL}, {"modern", NULL, 0, false, &modern},
+              {"parallel", NULL, 0, false, &parallel}};
 
 /* ---- settings ---- */
 
@@ -305,8 +364,10 @@ static int choice(const char *text, const char *const *names, int count)
 
 static int model_of(const char *name)
 {
-    const char *const names[] = {models[0].name, models[1].name, models[2].name, models[3].name, models[4].name};
-    return choice(name, names, 5);
+    enum { MODELS = sizeof models / sizeof *models };
+    const char *names[MODELS];
+    for (int i = 0; i < MODELS; i++) names[i] = models[i].name;
+    return choice(name, names, MODELS);
 }
 
 static setting read_setting(int argc, char **argv)
@@ -357,6 +418,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     if (models[s->model].layer == NULL) {
         mega_gpt gpt = engine_run_gpt();
         gpt.num_layers = 4;
+        if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
         gpt.attention_dropout = gpt.hidden_dropout = 0.1;
         gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
         gpt.stage_chunks = o.stage_programs;

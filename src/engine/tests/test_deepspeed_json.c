@@ -118,6 +118,7 @@ static const struct {
     {"backend", "backend", "plain", "\"cpu\""},
     {"keep_checkpoints", "keep-checkpoints", "2", "3"},
     {"save_dtype", "save-dtype", "bf16", "\"fp16\""},
+    {"max_shard_size", "max-shard-size", "7M", "\"8M\""},
     {"tensor_model_parallel_size", "tensor-model-parallel-size", "2", "4"},
     {"pipeline_model_parallel_size", "pipeline-model-parallel-size", "2", "4"},
     {"distributed_timeout_minutes", "distributed-timeout-minutes", "2", "3.5"},

@@ -52,6 +52,7 @@ typedef struct mega_checkpoint_save {
      * moments are saved, the exact weights go to state/masters.safetensors, so that resuming is bit for bit; reading
      * prefers them. */
     mega_dtype acc, save_dtype;
+    int64_t max_shard_bytes; /* of the tensors in one file of weights; 0: no limit */
     const mega_state_tensor *weights, *moments;
     int num_weights, num_moments;          /* num_moments 0: no optimizer state is written */
     const mega_tokenizer *tokenizer;       /* or NULL */

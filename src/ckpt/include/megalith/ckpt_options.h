@@ -14,6 +14,7 @@ typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16 } me
 typedef struct mega_ckpt_options {
     int64_t keep_checkpoints;   /* newest kept; 0: all */
     mega_save_dtype save_dtype; /* of the weights in the folder */
+    int64_t max_shard_size;     /* bytes of a file of weights; 0: all in one */
 } mega_ckpt_options;
 
 /* Their rows, by the titles of --help. */

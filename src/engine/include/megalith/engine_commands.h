@@ -158,6 +158,7 @@ typedef struct mega_engine_save_options {
     const mega_model_shape *shape;   /* NULL: the model belongs to no Hugging Face family (checkpoint.h) */
     const mega_tokenizer *tokenizer; /* or NULL */
     mega_dtype save_dtype;           /* dtype of the weights; state/ then holds the exact masters */
+    int64_t max_shard_size;          /* bytes of the tensors in one file of weights; 0: one file */
     bool no_optim, no_rng;
     const char *extra_json; /* JSON object whose members are added to run.json, under names not used there, or NULL */
     const mega_client_array *client_array;
