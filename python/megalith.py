@@ -565,6 +565,7 @@ MEGA_ACT_RELU_SQUARED = 3
 MEGA_ACT_SILU = 4
 MEGA_ACT_TANH = 5
 MEGA_ACT_SIGMOID = 6
+MEGA_ACT_IDENTITY = 7
 
 # ---- builder.h ----
 
@@ -669,15 +670,32 @@ class mega_builder(_Builder):
         return mega_position_embedding(
             _usable(self), name, x, max_positions, _options(mega_param_options, options))
 
+    def position_embedding_after(self, name: str, x, max_positions: int, skipped: int, **options):
+        """layers.h: mega_tensor mega_position_embedding_after(const mega_builder *b, const char
+        *name, mega_tensor x, int64_t max_positions, int64_t skipped, const mega_param_options
+        *options)"""
+        return mega_position_embedding_after(
+            _usable(self), name, x, max_positions, skipped, _options(mega_param_options, options))
+
     def norm(self, name: str, x, kind, epsilon: float):
         """layers.h: mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x,
         mega_norm_kind kind, double epsilon)"""
         return mega_norm(_usable(self), name, x, kind, epsilon)
 
+    def norm_with(self, name: str, x, **options):
+        """layers.h: mega_tensor mega_norm_with(const mega_builder *b, const char *name,
+        mega_tensor x, const mega_norm_options *options)"""
+        return mega_norm_with(_usable(self), name, x, _options(mega_norm_options, options))
+
     def activation(self, x, kind):
         """layers.h: mega_tensor mega_activation(const mega_builder *b, mega_tensor x,
         mega_activation_kind kind)"""
         return mega_activation(_usable(self), x, kind)
+
+    def glu(self, x, kind, gate_second: bool):
+        """layers.h: mega_tensor mega_glu(const mega_builder *b, mega_tensor x,
+        mega_activation_kind kind, bool gate_second)"""
+        return mega_glu(_usable(self), x, kind, gate_second)
 
     def add(self, x, y):
         """layers.h: mega_tensor mega_add(const mega_builder *b, mega_tensor x, mega_tensor y)"""
@@ -783,6 +801,12 @@ class mega_builder(_Builder):
         mega_tensor x, int64_t vocab_size, const mega_param_options *options)"""
         return mega_vocab_logits(
             _usable(self), name, x, vocab_size, _options(mega_param_options, options))
+
+    def vocab_logits_with(self, name: str, x, **options):
+        """layers.h: mega_tensor mega_vocab_logits_with(const mega_builder *b, const char *name,
+        mega_tensor x, const mega_vocab_loss_options *options)"""
+        return mega_vocab_logits_with(
+            _usable(self), name, x, _options(mega_vocab_loss_options, options))
 
 
 mega_builder_at = _function("mega_builder_at", mega_builder, POINTER(mega_builder), _text)
@@ -1779,6 +1803,9 @@ mega_vocab_embedding = _function(
 mega_position_embedding = _function(
     "mega_position_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
     POINTER(mega_param_options))
+mega_position_embedding_after = _function(
+    "mega_position_embedding_after", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    c_int64, c_int64, POINTER(mega_param_options))
 mega_norm_kind = c_int
 MEGA_LAYER_NORM = 0
 MEGA_RMS_NORM = 1
@@ -1796,8 +1823,13 @@ class mega_norm_options(_Struct):
     ]
 
 
+mega_norm_with = _function(
+    "mega_norm_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    POINTER(mega_norm_options))
 mega_activation = _function(
     "mega_activation", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind)
+mega_glu = _function(
+    "mega_glu", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind, c_bool)
 mega_add = _function("mega_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
 mega_mul = _function("mega_mul", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
 mega_scale = _function("mega_scale", mega_tensor, POINTER(mega_builder), mega_tensor, c_double)
@@ -1845,7 +1877,7 @@ class mega_rope(_Struct):
 
 
 mega_rope_frequencies = _function(
-    "mega_rope_frequencies", mega_status, POINTER(mega_rope), c_int64, c_int64, POINTER(c_float),
+    "mega_rope_frequencies", _checked, POINTER(mega_rope), c_int64, c_int64, POINTER(c_float),
     POINTER(c_double))
 mega_qk_norm = c_int
 MEGA_QK_NORM_NONE = 0
@@ -1939,6 +1971,8 @@ class mega_vocab_loss_options(_Struct):
     _fields_ = [
         ("vocab_size", c_int64),
         ("table", mega_param_options),
+        ("has_bias", c_bool),
+        ("softcap", c_double),
     ]
 
 
@@ -1948,6 +1982,9 @@ mega_vocab_loss = _function(
 mega_vocab_logits = _function(
     "mega_vocab_logits", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
     POINTER(mega_param_options))
+mega_vocab_logits_with = _function(
+    "mega_vocab_logits_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    POINTER(mega_vocab_loss_options))
 
 # ---- log.h ----
 

@@ -137,8 +137,8 @@ typedef struct mega_rope {
 
 /* Writes the R/2 frequencies for heads of head_dim channels and sequences of `positions`, and the factor on cosines and
  * sines. Returns MEGA_ERR_USAGE for a mistake in `rope`. */
-mega_status mega_rope_frequencies(const mega_rope *rope, int64_t head_dim, int64_t positions, float *out,
-                                  double *out_factor);
+MEGA_CHECK_RESULT mega_status mega_rope_frequencies(const mega_rope *rope, int64_t head_dim, int64_t positions,
+                                                    float *out, double *out_factor);
 
 typedef enum mega_qk_norm {
     MEGA_QK_NORM_NONE,
