@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A folder of each family (tools/make_family_golden.py) is loaded, trained with a learning rate that changes no weight, and saved:
+# the tensors are the same, and transformers computes the same logits from both folders.
+. "${MEGA_SOURCE:?}/tests/kit/kit.sh"
+[ -x "${MEGA_PEERS:-}" ] || skip "MEGA_PEERS names no Python that has transformers"
+"$MEGA_PEERS" "$MEGA_SOURCE/tools/make_family_golden.py" models >log 2>&1 || fail "making the models: $(tail -3 log)"
+for i in $(seq 1 60); do echo "$((i * 7 % 58)) $((i * 11 % 58)) $((i * i % 58)) $i 3 1 4 1 5 9 2 6"; done | sed 's/\b59\b\|\b60\b/0/g' >ids.txt
+"$MEGALITH" preprocess_data --input ids.txt --tokenizer-type NullTokenizer --vocab-size 60 --append-eod --output-prefix ids >log 2>&1 || fail "data"
+for folder in models/*/; do
+    "$MEGALITH" pretrain_gpt --load "$folder" --finetune --tokenizer-type NullTokenizer --vocab-size 60 --data-path ids_text_document --split 100,0,0 \
+        --train-iters 1 --lr 1e-30 --min-lr 0 --weight-decay 0 --seq-length 16 --micro-batch-size 1 --global-batch-size 1 --eval-iters 0 \
+        --no-save-optim --save "saved/$(basename "$folder")" >log 2>&1 || fail "$folder: $(tail -3 log)"
+done
+cat >compare.py <<'PY'
+import glob
+import os
+import sys
+
+import safetensors.torch
+import torch
+from transformers import AutoModelForCausalLM
+
+wrong = 0
+for name in sorted(os.listdir("saved")):
+    before, after = "models/" + name, glob.glob(f"saved/{name}/iter_*")[0]
+    a, b = (safetensors.torch.load_file(folder + "/model.safetensors") for folder in (before, after))
+    same = set(a) == set(b) and all(torch.equal(a[key], b[key]) for key in a)
+    models = [AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True) for folder in (before, after)]
+    ids = torch.arange(48).reshape(2, 24)
+    with torch.no_grad():
+        logits = [model(ids).logits for model, _ in models]
+    whole = not models[1][1]["missing_keys"] and not models[1][1]["unexpected_keys"]
+    if not (same and whole and torch.equal(*logits)):
+        print(f"FAILED: {name}: tensors {same}, keys {whole}, logits differ by {(logits[0] - logits[1]).abs().max().item()}")
+        wrong += 1
+sys.exit(wrong > 0 or len(os.listdir("saved")) < 25)
+PY
+"$MEGA_PEERS" compare.py >out 2>err || fail "compared: $(grep FAILED out; tail -3 err)"
+finish
