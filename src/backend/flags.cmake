@@ -2,7 +2,8 @@
 # multiply-adds is for these files alone.
 set(common -ffp-contract=fast -fno-trapping-math)
 set(files ${CMAKE_SOURCE_DIR}/src/backend/cpu)
-set_source_files_properties(${files}/isa_portable.c PROPERTIES COMPILE_OPTIONS "${common}")
+# Processors without AVX2 are rare: there the kernels are small rather than fast.
+set_source_files_properties(${files}/isa_portable.c PROPERTIES COMPILE_OPTIONS "${common};${MEGA_SMALL}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${files}/isa_avx2.c PROPERTIES COMPILE_OPTIONS "${common};-mavx2;-mfma;-mf16c;-mbmi2")
     set(avx512 "${common};-mavx2;-mfma;-mf16c;-mbmi2;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512")

@@ -8,5 +8,5 @@ endif()
 # Readers of files, which run once: small rather than fast.
 foreach(file tokenizer_json pipeline_json pipeline_model pipeline sentencepiece tiktoken regex_translate char_set tokenizer_create tokenizer_save
         tokenizer_files tokenizer options)
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/text/${file}.c PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/text/${file}.c PROPERTIES COMPILE_OPTIONS "${MEGA_SMALL}")
 endforeach()

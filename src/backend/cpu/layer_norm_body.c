@@ -14,7 +14,6 @@ ALWAYS void norm_widen(mega_dtype type, float *dst, const void *src, int64_t at,
 /* Forms that are compiled on their own; they are constants after inlining. */
 typedef enum norm_form {
     NORM_LAYER, /* layer norm with gain and bias */
-    NORM_RMS,   /* RMS norm with gain */
     NORM_OTHER  /* all others, which look at the arguments */
 } norm_form;
 
@@ -28,7 +27,6 @@ ALWAYS vf norm_scaled(mega_dtype in, norm_form form, const mega_layer_norm_args 
                       const void *bias, int64_t c, int64_t n)
 {
     if (form == NORM_LAYER) return normal * vget_n(in, gain, c, n) + vget_n(in, bias, c, n);
-    if (form == NORM_RMS) return normal * vget_n(in, gain, c, n);
     if (gain != NULL) normal *= vget_n(in, gain, c, n) + (a->plus_one ? 1.0f : 0.0f);
     return bias != NULL ? normal + vget_n(in, bias, c, n) : normal;
 }
@@ -95,17 +93,15 @@ ALWAYS void layer_norm_typed(mega_dtype type, norm_form form, const mega_layer_n
 
 static norm_form norm_form_of(bool rms, bool has_gain, bool has_bias, bool plus_one)
 {
-    if (plus_one || !has_gain) return NORM_OTHER;
-    return rms && !has_bias ? NORM_RMS : !rms && has_bias ? NORM_LAYER : NORM_OTHER;
+    return !rms && has_gain && has_bias && !plus_one ? NORM_LAYER : NORM_OTHER;
 }
 
 static void layer_norm_rows(const mega_layer_norm_args *a, int64_t begin, int64_t end)
 {
-    switch (norm_form_of(a->rms, a->gain != NULL, a->bias != NULL, a->plus_one)) {
-    case NORM_LAYER: BY_TYPE(a->head.dtype, layer_norm_typed(type, NORM_LAYER, a, begin, end)); break;
-    case NORM_RMS: BY_TYPE(a->head.dtype, layer_norm_typed(type, NORM_RMS, a, begin, end)); break;
-    default: BY_TYPE(a->head.dtype, layer_norm_typed(type, NORM_OTHER, a, begin, end));
-    }
+    if (norm_form_of(a->rms, a->gain != NULL, a->bias != NULL, a->plus_one) == NORM_LAYER)
+        BY_TYPE(a->head.dtype, layer_norm_typed(type, NORM_LAYER, a, begin, end));
+    else
+        BY_TYPE(a->head.dtype, layer_norm_typed(type, NORM_OTHER, a, begin, end));
 }
 
 typedef struct norm_grad {
@@ -138,7 +134,7 @@ ALWAYS void norm_grad_sums(mega_dtype type, norm_form form, bool keep, const meg
     if (norm_has_mean(form, a->rms)) *sum += w;
     *sum_n += w * normal;
     vput_n(MEGA_F32, s->dgain, c, n, vget_n(MEGA_F32, s->dgain, c, n) + dy * normal);
-    if (form != NORM_RMS) vput_n(MEGA_F32, s->dbias, c, n, vget_n(MEGA_F32, s->dbias, c, n) + dy);
+    if (form == NORM_LAYER || a->dbias != NULL) vput_n(MEGA_F32, s->dbias, c, n, vget_n(MEGA_F32, s->dbias, c, n) + dy);
     if (!keep) return;
     vstore(s->w + c, w);
     vstore(s->normal + c, normal);
@@ -151,7 +147,7 @@ ALWAYS void norm_grad_put(mega_dtype type, norm_form form, bool keep, bool adds,
     if (keep) w = vload(s->w + c), normal = vload(s->normal + c);
     else
         norm_grad_factors(type, type, form, a, s, at, c, n, &dy, &w, &normal);
-    vf dx = form == NORM_RMS ? s->rstd * (w - normal * s->mean_wn) : s->rstd * (w - s->mean_w - normal * s->mean_wn);
+    vf dx = s->rstd * (w - s->mean_w - normal * s->mean_wn);
     if (adds) dx += vget_n(type, a->addend, at + c, n);
     if (n == VL) vput_stream(s->stream, type, a->dx, at + c, dx);
     else
@@ -201,11 +197,8 @@ static void layer_norm_grad_rows(const mega_layer_norm_grad_args *a, int64_t beg
 {
     set_zero(dgain, a->cols);
     set_zero(dbias, a->cols);
-    switch (norm_form_of(a->rms, a->gain != NULL, a->dbias != NULL, a->plus_one)) {
-    case NORM_LAYER:
+    if (norm_form_of(a->rms, a->gain != NULL, a->dbias != NULL, a->plus_one) == NORM_LAYER)
         BY_TYPE(a->head.dtype, layer_norm_grad_typed(type, NORM_LAYER, a, begin, end, dgain, dbias));
-        break;
-    case NORM_RMS: BY_TYPE(a->head.dtype, layer_norm_grad_typed(type, NORM_RMS, a, begin, end, dgain, dbias)); break;
-    default: BY_TYPE(a->head.dtype, layer_norm_grad_typed(type, NORM_OTHER, a, begin, end, dgain, dbias));
-    }
+    else
+        BY_TYPE(a->head.dtype, layer_norm_grad_typed(type, NORM_OTHER, a, begin, end, dgain, dbias));
 }

@@ -87,8 +87,8 @@ static void test_layer_norm(void **state)
     double *x = random_doubles(T * C, 1), *w = random_doubles(T * C, 2), *gain = random_doubles(C, 3);
     double *bias = random_doubles(C, 4), *addend = random_doubles(T * C, 5);
     double *y = zeros(T * C), *dx = zeros(T * C), *dgain = zeros(C), *dbias = zeros(C), mean[T], rstd[T];
-    mega_layer_norm_args f = {head, y, mean, rstd, x, gain, bias, T, C, 1e-5};
-    mega_layer_norm_grad_args b = {head, dx, dgain, dbias, w, x, mean, rstd, gain, addend, T, C};
+    mega_layer_norm_args f = {head, y, mean, rstd, x, gain, bias, T, C, 1e-5, false, false};
+    mega_layer_norm_grad_args b = {head, dx, dgain, dbias, w, x, mean, rstd, gain, addend, T, C, false, false};
     const probe p = {&mega_plain_layer_norm, &f, y, w, T * C};
     loss(&p);
     mega_plain_layer_norm_grad.run(NULL, &b);
