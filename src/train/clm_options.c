@@ -281,12 +281,11 @@ void mega_train_rule_clm_writes(mega_train_options *cfg)
     if (save == NULL || cfg->overwrite || cfg->engine.rank != 0 || !train_clm_has(cfg, save, "config.json")) return;
     if (train_clm_has(cfg, mega_options_text(cfg->engine.options, "%s/final", save), "state/checksums.json")) {
         if (!goes_on(cfg))
-            mega_options_problem(
-                cfg->engine.options, MEGA_ERR_USAGE,
-                "--output_dir %s: it holds the model of a run that has ended; nothing was changed: give "
-                "another folder, --overwrite_output_dir to replace the model, or "
-                "--resume_from_checkpoint %s to go on with that run",
-                save, save);
+            mega_options_warn(
+                cfg->engine.options,
+                "--output_dir %s: the model of a run that has ended is there, and will be replaced at the "
+                "end of this one; another folder keeps it",
+                save);
         return;
     }
     mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
