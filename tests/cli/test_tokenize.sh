@@ -37,6 +37,27 @@ char=(--tokenizer-type CharTokenizer --vocab-file char/vocab.json)
 equal "characters" "$("$MEGALITH" tokenize "${char[@]}" --ids "$("$MEGALITH" tokenize "${char[@]}" --ids-only --text 'The mat 7.')" --text-only)" "The mat 7."
 refuses "unknown character" "U+0078 'x' at byte 1 of the text (character 2 of it) is not in the vocabulary" tokenize "${char[@]}" --text ax
 
+# a tokenizer.json of another family: characters, blanks as U+2581, BOS in front of every text
+mkdir family
+cat >family/tokenizer.json <<'JSON'
+{"version": "1.0", "added_tokens": [{"id": 0, "content": "<s>", "special": true}, {"id": 1, "content": "</s>", "special": true}],
+ "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+ "pre_tokenizer": null, "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "Fuse"},
+ {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+ "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [0]}}},
+ "model": {"type": "BPE", "unk_token": "</s>", "vocab": {"<s>": 0, "</s>": 1, "▁": 2, "a": 3, "b": 4, "▁a": 5, "ab": 6}, "merges": ["▁ a", "a b"]}}
+JSON
+echo '{"eos_token": {"content": "</s>"}}' >family/tokenizer_config.json
+family=(--tokenizer-type HuggingFaceTokenizer --tokenizer-model family)
+equal "another family" "$("$MEGALITH" tokenize "${family[@]}" --ids-only --text 'ab ab</s>b')" "0 5 4 5 4 1 2 4"
+equal "its text" "$("$MEGALITH" tokenize "${family[@]}" --text-only --ids 5 4 2 3)" "ab a"
+printf '{"text": "ab"}\n{"text": "b"}\n' >family.jsonl
+"$MEGALITH" preprocess_data --input family.jsonl --output-prefix family "${family[@]}" --append-eod >out 2>&1 || fail "preprocess_data: $(cat out)"
+grep -q "2 documents, 8 tokens" out || fail "preprocess_data: $(cat out)"
+refuses "no folder" "missing: --tokenizer-model PATH, the folder or file of a HuggingFaceTokenizer" tokenize --tokenizer-type HuggingFaceTokenizer --text a
+sed -i 's/"Fuse"/"CTC"/' family/tokenizer.json
+refuses "a decoder" "decoder CTC is not supported" tokenize "${family[@]}" --text a
+
 refuses "two texts" "give one" tokenize "${bytes[@]}" --text a --ids 1
 refuses "no id" "'x' is not an id" tokenize "${bytes[@]}" --ids 1 x
 refuses "id too high" "id 300 at index 1 is not in the vocabulary" tokenize "${bytes[@]}" --ids 1 300

@@ -12,6 +12,11 @@ bool mega_launch_knows(const char *name, size_t length)
     return length > 8 && memcmp(name, "hostfile", 8) == 0;
 }
 
+bool mega_launch_was_used(void)
+{
+    return false;
+}
+
 /* Replaces that of graph/, for the same reason. */
 mega_status mega_param_group_check(const char *text)
 {
