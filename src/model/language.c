@@ -1,4 +1,4 @@
-/* Creates models from Hugging Face model folders. GPT-2 is the only family so far. */
+/* Creates models from Hugging Face model folders, of any family. */
 #include "megalith/language.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
