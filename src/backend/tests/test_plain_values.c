@@ -29,7 +29,7 @@ static void test_layer_norm(void **state)
     (void)state;
     const double x[4] = {1, 2, 3, 6}, gain[4] = {1, 1, 2, 1}, bias[4] = {0, 0, 0, 5};
     double y[4], mean, rstd;
-    mega_layer_norm_args a = {head, y, &mean, &rstd, x, gain, bias, 1, 4, 0.5};
+    mega_layer_norm_args a = {head, y, &mean, &rstd, x, gain, bias, 1, 4, 0.5, false, false};
     mega_plain_layer_norm.run(NULL, &a);
     near(mean, 3, 0);
     near(rstd, 0.5, 1e-16); /* variance 14/4 = 3.5, plus 0.5 */
