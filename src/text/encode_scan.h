@@ -196,7 +196,7 @@ static inline uint64_t split_starts(mega_split split, const uint8_t *p, bool who
 }
 
 /* The same for the last `left` bytes of the text, which end with a word. */
-static inline uint64_t last_split_starts(mega_split split, const uint8_t *p, size_t left)
+static __attribute__((noinline)) uint64_t last_split_starts(mega_split split, const uint8_t *p, size_t left)
 {
     uint8_t copy[SCAN_BYTES];
     memset(copy, ' ', sizeof copy); /* padding with blanks keeps white space at the end one word */

@@ -7,6 +7,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 # Readers of files, which run once: small rather than fast.
 foreach(file tokenizer_json pipeline_json pipeline_model pipeline sentencepiece tiktoken regex_translate char_set tokenizer_create tokenizer_save
-        tokenizer_files tokenizer options)
+        tokenizer_files tokenizer options json_cursor documents documents_find documents_stream encoding trainer trainer_read decoder split regex
+        pretokenize_lines detokenize)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/text/${file}.c PROPERTIES COMPILE_OPTIONS "${MEGA_SMALL}")
 endforeach()
