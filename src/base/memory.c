@@ -2,6 +2,9 @@
 #include "megalith/memory.h"
 
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -83,6 +86,13 @@ bool mega_array_add(void *array, int64_t count, size_t item_bytes)
 void mega_free(void *block)
 {
     free(block);
+}
+
+void mega_memory_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 char *mega_strdup(const char *text)

@@ -428,6 +428,7 @@ mega_status mega_engine_allocate(mega_engine *e)
     MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
     e->is_allocated = true;
+    mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
     return e->initializes ? mega_engine_initialize(e, e->options.dropout_seed) : MEGA_OK;
 }
 

@@ -79,6 +79,16 @@ static mega_status share_states(mega_program *p)
     return MEGA_OK;
 }
 
+/* Gives back what the lists of a finished graph have beyond their entries: passes let them grow. */
+static mega_status fit_lists(mega_graph *g)
+{
+    void *tensor = mega_realloc(g->tensor, (size_t)g->num_tensors * sizeof *g->tensor);
+    if (tensor != NULL) g->tensor = tensor, g->cap_tensors = g->num_tensors;
+    void *op = mega_realloc(g->op, ((size_t)g->num_ops + 1) * sizeof *g->op);
+    if (op != NULL) g->op = op, g->cap_ops = g->num_ops + 1;
+    return tensor != NULL && op != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its lists");
+}
+
 mega_status mega_program_build(mega_graph *g, const mega_program_options *options, mega_program **out)
 {
     if (out == NULL || g == NULL || options == NULL) {
@@ -117,6 +127,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     if (st == MEGA_OK) st = run_passes(g, options);
     if (st == MEGA_OK) st = share_states(p);
     if (st == MEGA_OK) st = mega_program_plan(p);
+    if (st == MEGA_OK) st = fit_lists(g);
     if (st != MEGA_OK) {
         mega_program_destroy(p);
         return st;

@@ -17,6 +17,8 @@ void *mega_malloc(size_t bytes);
 void *mega_calloc(size_t count, size_t bytes);
 void *mega_realloc(void *block, size_t bytes);
 void mega_free(void *block);
+/* Gives memory that was freed back to the system where the C library can do that. */
+void mega_memory_trim(void);
 char *mega_strdup(const char *text);
 char *mega_strndup(const char *text, size_t bytes);
 /* New string from a format; NULL when memory is short. */
