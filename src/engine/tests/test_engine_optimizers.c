@@ -215,12 +215,12 @@ static void parameter_groups(void **state)
         same_weights(e, json, "the groups of a JSON");
         mega_engine_destroy(json);
     }
+    mega_engine_destroy(e);
     assert_int_equal(try_open(&e, "{\"megalith\": {\"parameter_group\": [{\"lr\": 5e-3}]}}", sgd), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "a list of strings, or of objects with \"params\""));
     assert_int_equal(try_open(&e, "{\"megalith\": {\"parameter_group\": [{\"params\": \"*\", \"lrate\": 5e-3}]}}", sgd),
                      MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "found lrate=0.005"));
-    mega_engine_destroy(e);
     snprintf(line, sizeof line, "%s --parameter-group *wte*:frozen", sgd);
     e = open_engine(NULL, line);
     steps(e, 2);
