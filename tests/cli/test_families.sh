@@ -3,6 +3,7 @@
 # goes on from it in another layout with the same losses, and text is generated from it. Options that contradict a folder
 # are refused, and so are combinations that no family has.
 . "${MEGA_SOURCE:?}/tests/kit/kit.sh"
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # ranks under a launcher: Open MPI leaks
 for i in $(seq 1 60); do echo "the cat sat on the mat and the dog sat on the log $i"; done >text.txt
 "$MEGALITH" preprocess_data --input text.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix text >log 2>&1
 base=(pretrain_gpt --hidden-size 32 --num-layers 2 --num-attention-heads 4 --seq-length 16 --micro-batch-size 2 --global-batch-size 4
