@@ -73,4 +73,12 @@ int64_t hf_derive_kv_heads(const mega_model_shape *shape);
 int64_t hf_derive_head_dim(const mega_model_shape *shape);
 int64_t hf_derive_ffn(const mega_model_shape *shape); /* 4 * hidden */
 
+/* Names of tensors that Llama and the families after it have; a family adds to them. */
+#define HF_LLAMA_NAMES                                                                                            \
+    .root = "model", .block = "model.layers.%d", .end = "", .tokens = "embed_tokens", .final_norm = "model.norm", \
+    .head = "lm_head", .tied = "model.embed_tokens", .norm_1 = "input_layernorm",                                 \
+    .norm_2 = "post_attention_layernorm", .attention = "self_attn", .qkv = "qkv_proj", .out = "o_proj",           \
+    .qkv_order = MEGA_QKV_THREE, .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",       \
+    .up = "mlp.gate_up_proj", .down = "mlp.down_proj", .gate_file = "mlp.gate_proj", .up_file = "mlp.up_proj"
+
 #endif

@@ -20,26 +20,7 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Qwen2ForCausalLM", "Qwen2Model", NULL};
 static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
 
-static const mega_family_names names = {.root = "model",
-                                        .block = "model.layers.%d",
-                                        .end = "",
-                                        .tokens = "embed_tokens",
-                                        .final_norm = "model.norm",
-                                        .head = "lm_head",
-                                        .tied = "model.embed_tokens",
-                                        .norm_1 = "input_layernorm",
-                                        .norm_2 = "post_attention_layernorm",
-                                        .attention = "self_attn",
-                                        .qkv = "qkv_proj",
-                                        .out = "o_proj",
-                                        .qkv_order = MEGA_QKV_THREE,
-                                        .q = "self_attn.q_proj",
-                                        .k = "self_attn.k_proj",
-                                        .v = "self_attn.v_proj",
-                                        .up = "mlp.gate_up_proj",
-                                        .down = "mlp.down_proj",
-                                        .gate_file = "mlp.gate_proj",
-                                        .up_file = "mlp.up_proj"};
+static const mega_family_names names = {HF_LLAMA_NAMES};
 
 /* Without a list, layers from max_window_layers on have the window. */
 static bool has_window(const mega_model_shape *s, int64_t layer)
