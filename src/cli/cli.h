@@ -26,8 +26,8 @@ bool mega_cli_parse_checked(mega_command_options *cfg, const char *command, int 
  * together with those that it finds in files. Returns false if nothing could be read. */
 bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *command, int argc, char **argv,
                       int *exit_status);
-/* Reads the options as the first of so many ranks would, which are not started yet, and keeps warnings and notes to
- * itself. Returns false after printing the mistakes; *exit_status is then set. */
+/* Checks the options for a run of this number of ranks, before any of them is started. Prints no warnings and no notes.
+ * Returns false after printing the mistakes; *exit_status is then set. */
 bool mega_cli_is_in_order(const char *command, int ranks, int argc, char **argv, int *exit_status);
 /* The first rank prints the error; releases cfg and returns false. */
 bool mega_cli_give_up(mega_command_options *cfg, const char *command, mega_status st, int *exit_status);

@@ -102,7 +102,7 @@ mega_status generate_output_close(generate_output *o, const char *what);
 void generate_output_keep(generate_output *o);
 
 mega_status generate_logits_open(generate_logits **out, const char *path, int64_t vocab);
-/* A row of logits, and then the token drawn from it. Errors are told by generate_logits_finish. */
+/* A row of logits, and then the token drawn from it. generate_logits_finish returns the errors of writing. */
 void generate_logits_row(generate_logits *l, const float *logits);
 void generate_logits_token(generate_logits *l, uint64_t text, int32_t token);
 /* Writes the file: rows by text, and those of a text in their order. */

@@ -236,11 +236,11 @@ static int show_example(const cli_row *row)
     return 2;
 }
 
-/* More ranks on one machine are more likely a mistake: launch starts them, on several hosts if it is told to. */
+/* A larger number is probably a mistake. `megalith launch` starts more ranks, also on several hosts. */
 enum { MOST_OWN_RANKS = 1024 };
 
 /* A command of several ranks that is started alone, with a configuration that asks for several: starts them. Its
- * options and the whole file are read first, so that a mistake is told before any rank runs. Returns false if there is
+ * options and the whole file are read first, so that mistakes are reported before any rank runs. Returns false if there is
  * nothing to start. */
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {

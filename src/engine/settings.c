@@ -27,7 +27,7 @@ static const mega_option_row data_rows[] = {
 const mega_option_section mega_engine_data_section = MEGA_SECTION("data and tokenizer", data_rows);
 
 static const mega_option_row deepspeed_rows[] = {
-    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .successor = "deepspeed_config", .help = "accepted for scripts of DeepSpeed: the engine is always on; a file behind it is read as by --deepspeed_config"},
+    {ROW("deepspeed", deepspeed, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .successor = "deepspeed_config", .help = "accepted for scripts of DeepSpeed: the engine is always on. --deepspeed FILE means --deepspeed_config FILE"},
     {ROW("deepspeed-unknown-keys", deepspeed_unknown_keys, MEGA_OPTION_CHOICE), .alike = MEGA_ALIKE_NOT_NEEDED, .is_of_argv = true, .fallback = "error", .choices = "error|warn", .help = "what a key at the top of the JSON is that is not known: a mistake, or passed over as DeepSpeed does, with a warning"},
     {ROW("apex-amp", apex_amp, MEGA_OPTION_FLAG), .json = "amp.enabled", .resume = MEGA_RESUME_REPORTED, .help = "mixed precision in the words of NVIDIA's amp: --apex-amp-level says which; not together with --fp16, --bf16 or ZeRO"},
     {ROW("apex-amp-level", apex_amp_level, MEGA_OPTION_CHOICE), .json = "amp.opt_level", .fallback = "O1", .choices = "O0|O1|O2|O3", .resume = MEGA_RESUME_REPORTED, .help = "of --apex-amp: O0 is fp32; O1 and O2 are fp16 with fp32 masters and a dynamic loss scale; O3, fp16 without masters, is refused"},
