@@ -53,8 +53,10 @@ typedef struct mega_gpt_data_options {
     bool check_only;
     int64_t seq_length;
     uint32_t seed;
-    int64_t num_samples[3];            /* number requested of each split; a data set may have more */
-    mega_ltor_options ltor;            /* how mega_dataset_gpt presents a sample */
+    int64_t num_samples[3]; /* number requested of each split; a data set may have more */
+    mega_ltor_options ltor; /* how mega_dataset_gpt presents a sample */
+    /* the samples of BERT or T5 instead of a GPT's (sentence_data.h); borrowed. NULL: a GPT's */
+    const struct mega_sentence_options *sentences;
     int64_t vocab;                     /* token ids must be below this; 0: any */
     const volatile sig_atomic_t *stop; /* if not NULL: building returns MEGA_ERR_INTERRUPTED once *stop is not 0 */
 } mega_gpt_data_options;
