@@ -7,6 +7,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/indexed.h"
 #include "megalith/lock.h"
+#include "megalith/sentence_data.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,16 @@ typedef struct mega_mt19937 {
 void mega_mt19937_seed(mega_mt19937 *r, uint32_t seed);
 uint32_t mega_mt19937_u32(mega_mt19937 *r);
 uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max); /* a number from 0 to max, inclusive */
+double mega_mt19937_double(mega_mt19937 *r);                   /* from 0 to below 1, with 53 bits: NumPy's random() */
+
+/* The 64-bit Mersenne twister, C++ std::mt19937_64. */
+typedef struct mega_mt19937_64 {
+    uint64_t state[312];
+    int next;
+} mega_mt19937_64;
+void mega_mt19937_64_seed(mega_mt19937_64 *r, uint64_t seed);
+uint64_t mega_mt19937_64_u64(mega_mt19937_64 *r);
+
 /* For loops over many items: checks *stop once every 65,536 items. */
 static inline bool mega_data_is_stopped(const volatile sig_atomic_t *stop, int64_t i)
 {
@@ -116,10 +127,11 @@ void mega_blocks_text_fini(mega_blocks_text *t);
 
 typedef struct mega_gpt_index_spec {
     const mega_indexed *data;
-    int64_t begin, end; /* sequences that belong to the split */
+    int64_t begin, end; /* sequences that belong to the split; with `sentences`: documents */
     int64_t seq_length, num_samples;
     uint32_t seed;
     const volatile sig_atomic_t *stop; /* as in mega_gpt_data_options */
+    const mega_sentence_options *sentences;
 } mega_gpt_index_spec;
 
 /* Sizes that follow from a spec without building anything. */
@@ -131,10 +143,12 @@ typedef struct mega_gpt_index_plan {
     int64_t samples_previous; /* samples of the first epochs-1 epochs */
     int64_t documents;        /* entries in doc_idx */
     mega_npy_type sample_type, shuffle_type;
+    bool is_sentence_map; /* `sample` is the map of sentence_map.c, and there is no other array */
 } mega_gpt_index_plan;
 mega_status mega_gpt_index_plan_make(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out);
 
-/* doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. They point
+/* With spec->sentences the only array is `sample`: u32 [samples, 3], see sentence_map.c. Otherwise:
+ * doc_idx i32[documents]; sample_idx [samples+1, 2] of sample_type; shuffle_idx [samples] of shuffle_type. They point
  * into one block, or into mapped cache files. */
 typedef struct mega_gpt_index {
     const int32_t *doc;
@@ -151,6 +165,46 @@ mega_status mega_gpt_index_build(const mega_gpt_index_spec *spec, const mega_gpt
 bool mega_gpt_index_find(const mega_gpt_index_plan *plan, const mega_gpt_share *share, uint64_t key,
                          mega_gpt_index *out);
 void mega_gpt_index_fini(mega_gpt_index *index);
+
+/* ---- sentence_map.c: where the samples of BERT and T5 begin and end ---- */
+
+enum { MEGA_SENTENCE_MAP = 3 /* numbers of a row: first sentence, the one after the last, tokens wanted */ };
+mega_status mega_sentence_map_plan(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out);
+void mega_sentence_map_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan, uint32_t *map);
+/* tokens that a sample of this length adds to those of the text, and the least number of its sentences */
+int64_t mega_sentence_added(const mega_sentence_options *o);
+int64_t mega_sentence_least(const mega_sentence_options *o);
+
+/* ---- sentence_mask.c: which tokens of a sample are predicted ---- */
+
+/* Work space of a row, and the tokens of the sample with their masks. */
+typedef struct mega_sentence_mask {
+    int32_t *token;  /* [count] in; out: as the model reads them */
+    int32_t *label;  /* [count] out: the token that was there, -1 where it is not predicted */
+    int32_t *after;  /* [count] out: at the first token of a masked span, the position after it; 0 elsewhere */
+    int32_t *word;   /* [count] the word of a token, -1: it is never masked */
+    int32_t *begins; /* [count + 1] the first token of a word */
+    int32_t *order;  /* [count] */
+    int64_t count;
+    int64_t masked; /* out: tokens with a label */
+    int64_t spans;  /* out */
+} mega_sentence_mask;
+void mega_sentence_mask_draw(const mega_sentence_options *o, int64_t target, mega_mt19937 *random,
+                             mega_sentence_mask *m);
+
+/* ---- sentence_row.c: one sample ---- */
+
+typedef struct mega_sentence_source {
+    const mega_sentence_options *options;
+    const mega_indexed *data;
+    const uint32_t *map;
+    int64_t samples;
+    uint32_t seed;
+} mega_sentence_source;
+/* 0 <= index < samples */
+mega_status mega_sentence_read(const mega_sentence_source *source, int64_t index, mega_sentence_row *row);
+/* Fills the inputs that sentence_data.h names. */
+void mega_sentence_fill(const mega_sentence_options *o, const mega_sentence_row *row, mega_sample *sample);
 
 /* ---- gpt_cache.c ---- */
 

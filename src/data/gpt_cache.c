@@ -4,7 +4,9 @@
  *   HASH-GPTDataset-document_index.npy    HASH-GPTDataset-sample_index.npy
  *   HASH-GPTDataset-shuffle_index.npy     HASH-GPTDataset-description.txt
  *
- * The description is written last and holds the checksums of the other three, so files without a description do not
+ * The map of BERT's and T5's samples is one array, HASH-SentenceDataset-sample_map.npy, with a description of its own.
+ *
+ * The description is written last and holds the checksums of the others, so files without a description do not
  * count. If anything is wrong with the cache (truncated or damaged files, a folder that is not writable), the arrays
  * are built again and a log line says so; the run never fails. */
 #include "data_impl.h"
@@ -14,7 +16,18 @@
 #include <stdio.h>
 
 enum { ARRAYS = 3, NAME_BYTES = 32, WORTH_A_LINE = 1000000 };
-static const char *const array_name[ARRAYS] = {"document_index.npy", "sample_index.npy", "shuffle_index.npy"};
+
+/* The names of the files after HASH. */
+typedef struct cache_names {
+    const char *kind, *description, *array[ARRAYS];
+    int arrays;
+} cache_names;
+static const cache_names gpt_names = {"-GPTDataset-",
+                                      "-GPTDataset-description.txt",
+                                      {"document_index.npy", "sample_index.npy", "shuffle_index.npy"},
+                                      ARRAYS};
+static const cache_names sentence_names = {
+    "-SentenceDataset-", "-SentenceDataset-description.txt", {"sample_map.npy"}, 1};
 
 typedef struct cache_array {
     mega_npy_type type;
@@ -25,6 +38,7 @@ typedef struct cache_array {
 
 typedef struct cache_files {
     const char *folder;
+    const cache_names *names;
     char *description_path;
     mega_buffer facts; /* first part of the description: what the arrays depend on */
     cache_array array[ARRAYS];
@@ -40,13 +54,19 @@ static void cache_files_fini(cache_files *c)
 /* Lists everything that the arrays depend on and nothing else: not the prefix, so that data may be moved. */
 static void cache_describe(mega_buffer *out, const mega_gpt_index_spec *s)
 {
-    mega_buffer_printf(out, "GPT data set index, format 1\n");
+    const mega_sentence_options *o = s->sentences;
+    mega_buffer_printf(out, "%s, format 1\n", o == NULL ? "GPT data set index" : "sentence data set map");
     mega_buffer_printf(out, "data index file: %lld bytes, crc32c %08x, %lld sequences, %lld tokens\n",
                        (long long)mega_indexed_index_bytes(s->data), mega_indexed_crc32c(s->data),
                        (long long)mega_indexed_sequences(s->data), (long long)mega_indexed_tokens(s->data));
-    mega_buffer_printf(out, "sequences: %lld to %lld\n", (long long)s->begin, (long long)s->end);
+    mega_buffer_printf(out, "%s: %lld to %lld\n", o == NULL ? "sequences" : "documents", (long long)s->begin,
+                       (long long)s->end);
     mega_buffer_printf(out, "samples requested: %lld\n", (long long)s->num_samples);
-    mega_buffer_printf(out, "sequence length: %lld\n", (long long)s->seq_length);
+    mega_buffer_printf(out, "sequence length: %lld\n",
+                       (long long)(s->seq_length - (o == NULL ? 0 : mega_sentence_added(o))));
+    if (o != NULL)
+        mega_buffer_printf(out, "sentences in a sample: %lld or more\nshort sequences: %.17g\n",
+                           (long long)mega_sentence_least(o), o->short_seq_prob);
     mega_buffer_printf(out, "seed: %u\n", s->seed);
 }
 
@@ -59,20 +79,24 @@ static uint64_t key_of(const mega_buffer *facts)
 static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
                                     const char *folder)
 {
-    *c = (cache_files){.folder = folder};
-    c->array[0] = (cache_array){.type = MEGA_NPY_I4, .rows = plan->documents};
-    c->array[1] = (cache_array){.type = plan->sample_type, .rows = plan->samples + 1, .columns = 2};
-    c->array[2] = (cache_array){.type = plan->shuffle_type, .rows = plan->samples};
+    *c = (cache_files){.folder = folder, .names = plan->is_sentence_map ? &sentence_names : &gpt_names};
+    if (plan->is_sentence_map) {
+        c->array[0] = (cache_array){.type = MEGA_NPY_U4, .rows = plan->samples, .columns = MEGA_SENTENCE_MAP};
+    } else {
+        c->array[0] = (cache_array){.type = MEGA_NPY_I4, .rows = plan->documents};
+        c->array[1] = (cache_array){.type = plan->sample_type, .rows = plan->samples + 1, .columns = 2};
+        c->array[2] = (cache_array){.type = plan->shuffle_type, .rows = plan->samples};
+    }
     cache_describe(&c->facts, spec);
     bool ok = !c->facts.failed;
     if (ok && folder != NULL) {
         char hash[65];
         mega_sha256_hex(c->facts.data, c->facts.size, hash);
-        for (int i = 0; i < ARRAYS; i++) {
-            c->array[i].path = mega_format("%s/%.*s-GPTDataset-%s", folder, NAME_BYTES, hash, array_name[i]);
+        for (int i = 0; i < c->names->arrays; i++) {
+            c->array[i].path = mega_format("%s/%.*s%s%s", folder, NAME_BYTES, hash, c->names->kind, c->names->array[i]);
             ok = ok && c->array[i].path != NULL;
         }
-        c->description_path = mega_format("%s/%.*s-GPTDataset-description.txt", folder, NAME_BYTES, hash);
+        c->description_path = mega_format("%s/%.*s%s", folder, NAME_BYTES, hash, c->names->description);
         ok = ok && c->description_path != NULL;
     }
     if (ok) return MEGA_OK;
@@ -84,7 +108,8 @@ static mega_status cache_files_init(cache_files *c, const mega_gpt_index_spec *s
 static mega_status description_text(const cache_files *c, mega_buffer *out)
 {
     mega_buffer_append(out, c->facts.data, c->facts.size);
-    for (int i = 0; i < ARRAYS; i++) mega_buffer_printf(out, "%s: crc32c %08x\n", array_name[i], c->array[i].crc);
+    for (int i = 0; i < c->names->arrays; i++)
+        mega_buffer_printf(out, "%s: crc32c %08x\n", c->names->array[i], c->array[i].crc);
     return mega_buffer_check(out, "the description of an index cache");
 }
 
@@ -127,9 +152,9 @@ static bool read_description(cache_files *c)
     }
     bool ok = size > c->facts.size && memcmp(text, c->facts.data, c->facts.size) == 0;
     const char *line = text + (ok ? c->facts.size : 0);
-    for (int i = 0; ok && i < ARRAYS; i++) {
-        const size_t n = strlen(array_name[i]);
-        ok = strncmp(line, array_name[i], n) == 0 && sscanf(line + n, ": crc32c %8x", &c->array[i].crc) == 1;
+    for (int i = 0; ok && i < c->names->arrays; i++) {
+        const size_t n = strlen(c->names->array[i]);
+        ok = strncmp(line, c->names->array[i], n) == 0 && sscanf(line + n, ": crc32c %8x", &c->array[i].crc) == 1;
         line = ok ? strchr(line, '\n') : NULL;
         ok = line != NULL;
         if (ok) line++;
@@ -146,36 +171,37 @@ static bool cache_load(cache_files *c, const mega_gpt_index_plan *plan, const ch
     char reason[512];
     snprintf(reason, sizeof reason, "%s: the description does not match the file name", c->description_path);
     bool ok = read_description(c);
-    for (int i = 0; ok && i < ARRAYS; i++) ok = map_array(&c->array[i], reason, sizeof reason, &out->map[i]);
+    for (int i = 0; ok && i < c->names->arrays; i++) ok = map_array(&c->array[i], reason, sizeof reason, &out->map[i]);
     if (!ok) {
         mega_warn(" > %s: the cached index is damaged and is built again: %s", name, reason);
         mega_gpt_index_fini(out);
         return false;
     }
-    const void *data[ARRAYS];
-    for (int i = 0; i < ARRAYS; i++) {
+    const void *data[ARRAYS] = {NULL};
+    for (int i = 0; i < c->names->arrays; i++) {
         char header[MEGA_NPY_HEADER_MAX];
         data[i] = out->map[i].data + mega_npy_header(header, c->array[i].type, c->array[i].rows, c->array[i].columns);
     }
-    out->doc = data[0];
-    out->sample = data[1];
+    out->doc = plan->is_sentence_map ? NULL : data[0];
+    out->sample = data[plan->is_sentence_map ? 0 : 1];
     out->shuffle = data[2];
     return true;
 }
 
 /* Removes temporary files of any data set and run, so that a run that keeps being killed does not fill the folder. */
-static void remove_leftovers(const char *folder)
+static void remove_leftovers(const cache_files *c)
 {
-    for (int i = 0; i < ARRAYS; i++) mega_temporaries_remove(folder, "", array_name[i], false);
-    mega_temporaries_remove(folder, "", "-GPTDataset-description.txt", false);
+    for (int i = 0; i < c->names->arrays; i++) mega_temporaries_remove(c->folder, "", c->names->array[i], false);
+    mega_temporaries_remove(c->folder, "", c->names->description, false);
 }
 
 static mega_status cache_store(cache_files *c, const mega_gpt_index *index)
 {
     const void *data[ARRAYS] = {index->doc, index->sample, index->shuffle};
+    if (index->plan.is_sentence_map) data[0] = index->sample;
     MEGA_TRY(mega_folder_create(c->folder));
-    remove_leftovers(c->folder);
-    for (int i = 0; i < ARRAYS; i++) {
+    remove_leftovers(c);
+    for (int i = 0; i < c->names->arrays; i++) {
         cache_array *a = &c->array[i];
         MEGA_TRY(mega_npy_write(a->path, a->type, a->rows, a->columns, data[i], &a->crc));
     }

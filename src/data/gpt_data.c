@@ -10,11 +10,14 @@
 
 struct mega_gpt_data {
     int64_t seq_length, samples;
+    bool has_sentences;  /* samples are read with mega_sentence_sample */
     mega_gpt_rows *rows; /* NULL in members of a blend, and with check_only */
     /* either one split of one prefix … */
     mega_indexed *data;
     int64_t begin, end; /* the sequences of the split */
     mega_gpt_index index;
+    mega_sentence_options sentences;
+    uint32_t seed;
     /* … or a blend, or concatenated parts */
     int num_members;
     bool is_joined;
@@ -49,7 +52,11 @@ mega_status mega_gpt_data_join(mega_gpt_data *const *part, int count, mega_gpt_d
         mega_free(member);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for %d parts", count);
     }
-    *d = (mega_gpt_data){.seq_length = part[0]->seq_length, .num_members = count, .is_joined = true, .member = member};
+    *d = (mega_gpt_data){.seq_length = part[0]->seq_length,
+                         .has_sentences = part[0]->has_sentences,
+                         .num_members = count,
+                         .is_joined = true,
+                         .member = member};
     for (int i = 0; i < count; i++) {
         member[i] = part[i];
         d->samples += part[i]->samples;
@@ -239,8 +246,24 @@ mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t 
     if (index < 0 || index >= d->samples)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: found index %lld, expected 0 to %lld", (long long)index,
                          (long long)d->samples - 1);
+    if (d->has_sentences)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: the samples are BERT's or T5's, which "
+                                         "mega_sentence_sample makes");
     const mega_gpt_data *member = member_with(d, &index);
     return read_sample(member, index, tokens);
+}
+
+mega_status mega_sentence_sample(const mega_gpt_data *d, int64_t index, mega_sentence_row *row)
+{
+    if (index < 0 || index >= d->samples || !d->has_sentences)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "mega_sentence_sample: found index %lld, expected 0 to %lld of data built with "
+                         "sentences",
+                         (long long)index, (long long)d->samples - 1);
+    const mega_gpt_data *m = member_with(d, &index);
+    const mega_sentence_source source = {
+        .options = &m->sentences, .data = m->data, .map = m->index.sample, .samples = m->samples, .seed = m->seed};
+    return mega_sentence_read(&source, index, row);
 }
 
 const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index)
@@ -283,6 +306,7 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     if (st != MEGA_OK) return st;
     const mega_gpt_index_plan *p = &d->index.plan;
     d->samples = p->samples;
+    if (o->sentences != NULL) d->sentences = *o->sentences;
     mega_info(" > %s: %s, documents %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
               (long long)spec->begin, (long long)spec->end, (long long)p->tokens, (long long)p->epochs,
               p->epochs == 1 ? "" : "s", p->separate_last_epoch ? " (the last one shuffled separately)" : "",
@@ -295,15 +319,23 @@ static mega_status single_create(const mega_gpt_data_options *o, mega_indexed *d
                                  const int64_t bounds[MEGA_SPLIT_COUNT + 1], int64_t num_samples, mega_gpt_data **out)
 {
     *out = NULL;
-    const mega_gpt_index_spec spec = {data,    bounds[split], bounds[split + 1], o->seq_length, num_samples,
-                                      o->seed, o->stop};
+    const mega_gpt_index_spec spec = {.data = data,
+                                      .begin = bounds[split],
+                                      .end = bounds[split + 1],
+                                      .seq_length = o->seq_length,
+                                      .num_samples = num_samples,
+                                      .seed = o->seed,
+                                      .stop = o->stop,
+                                      .sentences = o->sentences};
     if (spec.begin >= spec.end || num_samples <= 0) return MEGA_OK;
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "data set %s: no memory", mega_indexed_prefix(data));
     d->seq_length = o->seq_length;
+    d->has_sentences = o->sentences != NULL;
+    d->seed = o->seed;
     d->data = data;
-    d->begin = spec.begin;
-    d->end = spec.end;
+    d->begin = d->has_sentences ? mega_indexed_document(data, spec.begin) : spec.begin;
+    d->end = d->has_sentences ? mega_indexed_document(data, spec.end) : spec.end;
     mega_indexed_retain(data);
     const mega_status st = single_load(d, o, &spec, split);
     if (st != MEGA_OK) {
@@ -322,16 +354,16 @@ static mega_status prefix_build(const mega_gpt_data_options *o, const char *pref
     MEGA_TRY(mega_indexed_open(prefix, &data));
     int64_t bounds[MEGA_SPLIT_COUNT + 1];
     mega_status st = MEGA_OK;
+    const int64_t items = o->sentences != NULL ? mega_indexed_documents(data) : mega_indexed_sequences(data);
     if (mega_indexed_tokens(data) == 0)
         st = MEGA_FAIL(MEGA_ERR_FORMAT,
                        "data set %s: its %lld documents contain no token, expected at least one; were all texts empty?",
                        prefix, (long long)mega_indexed_documents(data));
-    if (st == MEGA_OK && !whole)
-        st = mega_split_bounds(o->split != NULL ? o->split : "969, 30, 1", mega_indexed_sequences(data), bounds);
+    if (st == MEGA_OK && !whole) st = mega_split_bounds(o->split != NULL ? o->split : "969, 30, 1", items, bounds);
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (whole) {
             bounds[k] = 0;
-            bounds[k + 1] = mega_indexed_sequences(data);
+            bounds[k + 1] = items;
         }
         st = single_create(o, data, k, bounds, num_samples[k], &out[k]);
     }
@@ -430,6 +462,7 @@ static mega_status blend_create(const mega_gpt_data_options *o, const blend_list
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
     d->seq_length = o->seq_length;
+    d->has_sentences = o->sentences != NULL;
     for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(o->num_samples[split], b->weight[i]);
     d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
     mega_status st =

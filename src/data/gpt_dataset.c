@@ -11,17 +11,29 @@ struct mega_gpt_rows {
     mega_ltor_options ltor;
     int64_t vocab;
     const char *split;
-    pthread_mutex_t lock; /* protects `tokens`, a buffer, so that reading allocates nothing */
-    int32_t tokens[];     /* one sample, seq_length + 1 */
+    pthread_mutex_t lock; /* protects the buffers below, so that reading allocates nothing */
+    bool has_sentences;
+    mega_sentence_options sentences;
+    mega_sentence_row row; /* one sample of BERT or T5 */
+    int32_t tokens[];      /* one sample of a GPT, seq_length + 1 */
 };
 
 mega_status mega_gpt_rows_create(const mega_gpt_data_options *o, const char *split, mega_gpt_rows **out)
 {
+    if (o->sentences != NULL && o->sentences->vocabulary == NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_build: sentences are given without their vocabulary");
     mega_gpt_rows *r = mega_calloc(1, sizeof *r + ((size_t)o->seq_length + 1) * sizeof *r->tokens);
     if (r == NULL) return MEGA_NO_MEMORY("data set", "a row");
     r->ltor = o->ltor;
     r->vocab = o->vocab;
     r->split = split;
+    if (o->sentences != NULL) {
+        r->has_sentences = true;
+        r->sentences = *o->sentences;
+        const mega_status st = mega_sentence_row_create(o->sentences, o->seq_length, &r->row);
+        if (st != MEGA_OK) mega_free(r);
+        MEGA_TRY(st);
+    }
     pthread_mutex_init(&r->lock, NULL);
     *out = r;
     return MEGA_OK;
@@ -31,6 +43,7 @@ void mega_gpt_rows_destroy(mega_gpt_rows *r)
 {
     if (r == NULL) return;
     pthread_mutex_destroy(&r->lock);
+    mega_sentence_row_destroy(&r->row);
     mega_free(r);
 }
 
@@ -50,14 +63,27 @@ static mega_status dataset_check_ids(const mega_gpt_data *d, const mega_gpt_rows
     return MEGA_OK;
 }
 
+static mega_status read_gpt_row(const mega_gpt_data *d, mega_gpt_rows *r, int64_t index, mega_sample *sample)
+{
+    MEGA_TRY(mega_gpt_data_sample(d, index, r->tokens));
+    MEGA_TRY(dataset_check_ids(d, r, index));
+    mega_ltor_sample(sample, r->tokens, mega_gpt_data_seq_length(d), &r->ltor);
+    return MEGA_OK;
+}
+
+static mega_status read_sentence_row(const mega_gpt_data *d, mega_gpt_rows *r, int64_t index, mega_sample *sample)
+{
+    MEGA_TRY(mega_sentence_sample(d, index, &r->row));
+    mega_sentence_fill(&r->sentences, &r->row, sample);
+    return MEGA_OK;
+}
+
 static mega_status read_row(void *user, int64_t index, mega_sample *sample)
 {
     const mega_gpt_data *d = user;
     mega_gpt_rows *r = mega_gpt_data_rows(d);
     pthread_mutex_lock(&r->lock);
-    mega_status st = mega_gpt_data_sample(d, index, r->tokens);
-    if (st == MEGA_OK) st = dataset_check_ids(d, r, index);
-    if (st == MEGA_OK) mega_ltor_sample(sample, r->tokens, mega_gpt_data_seq_length(d), &r->ltor);
+    const mega_status st = (r->has_sentences ? read_sentence_row : read_gpt_row)(d, r, index, sample);
     pthread_mutex_unlock(&r->lock);
     return st;
 }
@@ -77,8 +103,15 @@ uint64_t mega_gpt_data_order_hash(const mega_gpt_data *d, int64_t samples)
     pthread_mutex_lock(&r->lock);
     /* a sample that cannot be read is reported by the step that needs it */
     for (int64_t i = 0; i < HASHED_SAMPLES; i++) {
-        MEGA_IGNORE(mega_gpt_data_sample(d, i * (samples - 1) / (HASHED_SAMPLES - 1), r->tokens));
+        const int64_t at = i * (samples - 1) / (HASHED_SAMPLES - 1);
+        if (r->has_sentences) MEGA_IGNORE(mega_sentence_sample(d, at, &r->row));
+        else
+            MEGA_IGNORE(mega_gpt_data_sample(d, at, r->tokens));
+        const mega_sentence_row *w = &r->row;
         hash = mega_hash64(hash, r->tokens, bytes);
+        if (!r->has_sentences) continue;
+        hash = mega_hash64(hash, w->tokens, (size_t)w->seq_length * sizeof *w->tokens);
+        hash = mega_hash64(hash, w->labels, (size_t)w->label_length * sizeof *w->labels);
     }
     pthread_mutex_unlock(&r->lock);
     return hash;

@@ -37,6 +37,7 @@ mega_status mega_gpt_index_plan_make(const mega_gpt_index_spec *spec, mega_gpt_i
     const int64_t count = spec->end - spec->begin;
     const int64_t L = spec->seq_length;
     const char *prefix = mega_indexed_prefix(spec->data);
+    if (spec->sentences != NULL) return mega_sentence_map_plan(spec, out);
     mega_gpt_index_plan p = {.tokens = mega_indexed_tokens_between(spec->data, spec->begin, spec->end)};
     if (p.tokens == 0)
         return MEGA_FAIL(
@@ -130,12 +131,14 @@ static void build_shuffle(void *shuffle, const mega_gpt_index_plan *plan, mega_m
 
 static size_t sample_bytes(const mega_gpt_index_plan *plan)
 {
+    if (plan->is_sentence_map) return (size_t)plan->samples * MEGA_SENTENCE_MAP * sizeof(uint32_t);
     return (size_t)(plan->samples + 1) * 2 * mega_npy_element(plan->sample_type);
 }
 
 /* Orders the arrays so that the widest possible type comes first: sample_idx, then shuffle_idx, then doc_idx. */
 size_t mega_gpt_index_bytes(const mega_gpt_index_plan *plan)
 {
+    if (plan->is_sentence_map) return sample_bytes(plan);
     return sample_bytes(plan) + (size_t)plan->samples * mega_npy_element(plan->shuffle_type) +
            (size_t)plan->documents * sizeof(int32_t);
 }
@@ -144,9 +147,20 @@ static void view_block(mega_gpt_index *index)
 {
     char *at = index->block.data;
     index->sample = at;
+    if (index->plan.is_sentence_map) return;
     index->shuffle = at += sample_bytes(&index->plan);
     at += (size_t)index->plan.samples * mega_npy_element(index->plan.shuffle_type);
     index->doc = (const int32_t *)(void *)at;
+}
+
+static void build_arrays(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan, mega_gpt_index *index)
+{
+    int32_t *doc = (int32_t *)(uintptr_t)index->doc;
+    mega_mt19937 random;
+    mega_mt19937_seed(&random, spec->seed);
+    build_documents(doc, spec, plan, &random);
+    build_samples(index->block.data, doc, spec, plan);
+    build_shuffle((void *)(uintptr_t)index->shuffle, plan, &random, spec->stop);
 }
 
 mega_status mega_gpt_index_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan,
@@ -155,12 +169,9 @@ mega_status mega_gpt_index_build(const mega_gpt_index_spec *spec, const mega_gpt
     mega_gpt_index index = {.plan = *plan};
     MEGA_TRY(mega_gpt_block_make(share, key, mega_gpt_index_bytes(plan), "order of samples", &index.block));
     view_block(&index);
-    int32_t *doc = (int32_t *)(uintptr_t)index.doc;
-    mega_mt19937 random;
-    mega_mt19937_seed(&random, spec->seed);
-    build_documents(doc, spec, plan, &random);
-    build_samples(index.block.data, doc, spec, plan);
-    build_shuffle((void *)(uintptr_t)index.shuffle, plan, &random, spec->stop);
+    if (plan->is_sentence_map) mega_sentence_map_build(spec, plan, index.block.data);
+    else
+        build_arrays(spec, plan, &index);
     if (mega_data_is_stopped(spec->stop, 0)) {
         mega_gpt_index_fini(&index);
         return mega_data_stopped("building the sample index");

@@ -59,6 +59,39 @@ uint64_t mega_mt19937_interval(mega_mt19937 *r, uint64_t max)
     return value;
 }
 
+double mega_mt19937_double(mega_mt19937 *r)
+{
+    const uint32_t high = mega_mt19937_u32(r) >> 5, low = mega_mt19937_u32(r) >> 6;
+    return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
+enum { MT64_N = 312, MT64_M = 156 };
+
+void mega_mt19937_64_seed(mega_mt19937_64 *r, uint64_t seed)
+{
+    r->state[0] = seed;
+    for (uint64_t i = 1; i < MT64_N; i++) {
+        const uint64_t before = r->state[i - 1];
+        r->state[i] = 6364136223846793005u * (before ^ (before >> 62)) + i;
+    }
+    r->next = MT64_N;
+}
+
+uint64_t mega_mt19937_64_u64(mega_mt19937_64 *r)
+{
+    uint64_t *s = r->state;
+    for (int i = 0; r->next == MT64_N && i < MT64_N; i++) {
+        const uint64_t y = (s[i] & 0xffffffff80000000u) | (s[(i + 1) % MT64_N] & 0x7fffffffu);
+        s[i] = s[(i + MT64_M) % MT64_N] ^ (y >> 1) ^ ((y & 1u) ? 0xb5026f5aa96619e9u : 0u);
+    }
+    if (r->next == MT64_N) r->next = 0;
+    uint64_t y = s[r->next++];
+    y ^= (y >> 29) & 0x5555555555555555u;
+    y ^= (y << 17) & 0x71d67fffeda60000u;
+    y ^= (y << 37) & 0xfff7eee000000000u;
+    return y ^ (y >> 43);
+}
+
 void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const volatile sig_atomic_t *stop)
 {
     for (int64_t i = n - 1; i > 0 && !mega_data_is_stopped(stop, i); i--) {

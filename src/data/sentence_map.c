@@ -1,0 +1,152 @@
+/* The map of the samples of BERT and T5: for each sample its first sentence, the sentence after its last, and how many
+ * tokens it should have. As in Megatron-LM, a walk over the documents closes a sample when it has enough tokens, whole
+ * epochs are walked until there are enough samples, and then all samples are shuffled. */
+#include "data_impl.h"
+#include <math.h>
+
+enum { LONG_SENTENCE = 512 /* documents with a sentence of more tokens are left out */, BERT_ADDED = 3, T5_ADDED = 2 };
+
+int64_t mega_sentence_added(const mega_sentence_options *o)
+{
+    return o->kind == MEGA_SENTENCES_T5 ? T5_ADDED : BERT_ADDED;
+}
+
+int64_t mega_sentence_least(const mega_sentence_options *o)
+{
+    return o->kind == MEGA_SENTENCES_BERT && o->binary_head ? 2 : 1;
+}
+
+/* ---- the walk ---- */
+
+typedef struct map_walk {
+    const mega_gpt_index_spec *spec;
+    mega_mt19937 random;
+    uint32_t longest; /* tokens that a sample has at most */
+    uint32_t one_in;  /* of so many samples one is short; 0: none */
+    int64_t least, samples;
+    uint32_t *map; /* NULL: the samples are only counted */
+} map_walk;
+
+static void walk_begin(map_walk *w, const mega_gpt_index_spec *spec, uint32_t *map)
+{
+    const mega_sentence_options *o = spec->sentences;
+    *w = (map_walk){.spec = spec,
+                    .longest = (uint32_t)(spec->seq_length - mega_sentence_added(o)),
+                    .one_in = o->short_seq_prob > 0 ? (uint32_t)round(1 / o->short_seq_prob) : 0,
+                    .least = mega_sentence_least(o),
+                    .map = map};
+    mega_mt19937_seed(&w->random, spec->seed);
+}
+
+static uint32_t draw_target(map_walk *w)
+{
+    if (w->one_in == 0) return w->longest;
+    const uint32_t u = mega_mt19937_u32(&w->random);
+    return u % w->one_in == 0 ? 2 + u % (w->longest - 1) : w->longest;
+}
+
+static bool has_long_sentence(const mega_indexed *data, int64_t begin, int64_t end)
+{
+    for (int64_t s = begin; s < end; s++)
+        if (mega_indexed_size(data, s) > LONG_SENTENCE) return true;
+    return false;
+}
+
+static void put_row(map_walk *w, int64_t begin, int64_t end, uint32_t target)
+{
+    if (w->map != NULL) {
+        uint32_t *row = w->map + MEGA_SENTENCE_MAP * w->samples;
+        row[0] = (uint32_t)begin;
+        row[1] = (uint32_t)end;
+        row[2] = target;
+    }
+    w->samples++;
+}
+
+static void walk_document(map_walk *w, int64_t document)
+{
+    const mega_indexed *data = w->spec->data;
+    const int64_t end = mega_indexed_document(data, document + 1);
+    int64_t begin = mega_indexed_document(data, document), tokens = 0;
+    if (end - begin < w->least || (end - begin > 1 && has_long_sentence(data, begin, end))) return;
+    uint32_t target = draw_target(w);
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t left = end - s - 1;
+        tokens += mega_indexed_size(data, s);
+        if (left > 0 && (tokens < target || left == 1 || s + 1 - begin < w->least)) continue;
+        put_row(w, begin, s + 1, target);
+        begin = s + 1;
+        tokens = 0;
+        target = draw_target(w); /* also after the last sample, as Megatron draws it */
+    }
+}
+
+static void walk_epoch(map_walk *w)
+{
+    for (int64_t d = w->spec->begin; d < w->spec->end && !mega_data_is_stopped(w->spec->stop, d); d++)
+        walk_document(w, d);
+}
+
+/* ---- planning and building ---- */
+
+static mega_status map_has_no_sample(const mega_gpt_index_spec *spec)
+{
+    const long long least = (long long)mega_sentence_least(spec->sentences);
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "data set %s: none of its documents %lld to %lld gives a sample; expected one with at least %lld "
+                     "sentence%s, none of them longer than %d tokens: create the data with preprocess_data "
+                     "--split-sentences%s",
+                     mega_indexed_prefix(spec->data), (long long)spec->begin, (long long)spec->end, least,
+                     least == 1 ? "" : "s", LONG_SENTENCE,
+                     least == 1 ? "" : ", or train without sentence pairs (--bert-no-binary-head)");
+}
+
+static mega_status map_too_large(const mega_gpt_index_spec *spec)
+{
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "data set %s: %lld sentences for %lld samples; expected fewer than 2^32 sentences; split the data "
+                     "into several prefixes, or request fewer samples",
+                     mega_indexed_prefix(spec->data), (long long)mega_indexed_sequences(spec->data),
+                     (long long)spec->num_samples);
+}
+
+mega_status mega_sentence_map_plan(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out)
+{
+    mega_gpt_index_plan p = {.sample_type = MEGA_NPY_U4, .is_sentence_map = true};
+    MEGA_TRY(mega_sentence_check(spec->sentences, spec->seq_length));
+    if (mega_indexed_sequences(spec->data) >= UINT32_MAX || spec->num_samples > INT64_MAX / 64)
+        return map_too_large(spec);
+    map_walk w;
+    walk_begin(&w, spec, NULL);
+    for (; w.samples < spec->num_samples && p.epochs < INT32_MAX - 1; p.epochs++) {
+        walk_epoch(&w);
+        if (mega_data_is_stopped(spec->stop, 0)) return mega_data_stopped("counting the samples");
+        if (w.samples == 0) return map_has_no_sample(spec);
+    }
+    p.samples = w.samples;
+    p.tokens = mega_indexed_tokens_between(spec->data, mega_indexed_document(spec->data, spec->begin),
+                                           mega_indexed_document(spec->data, spec->end));
+    *out = p;
+    return MEGA_OK;
+}
+
+static void shuffle_map(uint32_t *map, int64_t samples, uint32_t seed, const volatile sig_atomic_t *stop)
+{
+    mega_mt19937_64 random;
+    mega_mt19937_64_seed(&random, (uint64_t)((int64_t)(int32_t)seed + 1));
+    for (int64_t i = samples - 1; i > 0 && !mega_data_is_stopped(stop, i); i--) {
+        uint32_t kept[MEGA_SENTENCE_MAP], *a = map + MEGA_SENTENCE_MAP * i;
+        uint32_t *b = map + MEGA_SENTENCE_MAP * (int64_t)(mega_mt19937_64_u64(&random) % (uint64_t)(i + 1));
+        memcpy(kept, a, sizeof kept);
+        memmove(a, b, sizeof kept);
+        memcpy(b, kept, sizeof kept);
+    }
+}
+
+void mega_sentence_map_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan, uint32_t *map)
+{
+    map_walk w;
+    walk_begin(&w, spec, map);
+    for (int64_t epoch = 0; epoch < plan->epochs; epoch++) walk_epoch(&w);
+    shuffle_map(map, plan->samples, spec->seed, spec->stop);
+}
