@@ -11,36 +11,37 @@ ALWAYS vf gelu_share(mega_dtype type, vf u, vf square)
     return vlogistic2(type == MEGA_BF16, u * (slope + slope * GELU_CUBE * square));
 }
 
-/* Computes one vector in each of `rows` rows (a constant after inlining), which share the bias. n is VL except at the
- * end of a row. */
-ALWAYS void gelu_block(mega_dtype type, bool tanh_form, const mega_gelu_args *a, int64_t row, int rows, int64_t c,
-                       int64_t n, bool stream)
+/* Computes n lanes of one row from element `at` on. n is VL except at the end of a row. */
+ALWAYS void gelu_lanes(mega_dtype type, bool tanh_form, const mega_gelu_args *a, int64_t at, int64_t n, vf bias,
+                       bool stream)
 {
-    const vf bias = a->bias != NULL ? vget_n(type, a->bias, c, n) : vset(0.0f);
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) {
-        const int64_t at = (row + i) * a->cols + c;
-        const vf u = vget_n(type, a->x, at, n) + bias;
-        const vf y = u * (tanh_form ? gelu_share(type, u, u * u) : vnormal_cdf(u));
-        if (n == VL) vput_stream(stream, type, a->y, at, y);
-        else
-            vput_n(type, a->y, at, n, y);
-    }
+    const vf u = vget_n(type, a->x, at, n) + bias;
+    const vf y = u * (tanh_form ? gelu_share(type, u, u * u) : vnormal_cdf(u));
+    if (n == VL) vput_stream(stream, type, a->y, at, y);
+    else
+        vput_n(type, a->y, at, n, y);
 }
 
+/* Four rows share a vector of the bias; what is left of columns and rows takes one loop for any number of them, which is
+ * compiled once. */
 ALWAYS void gelu_typed(mega_dtype type, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
 {
     const mega_gelu_args a = *args; /* local copy, so that the compiler knows that stores do not change it */
-    const int64_t whole = a.cols - a.cols % VL;
     const bool stream = a.y != a.x && vstreams(type, a.y, a.rows, a.cols);
-    int64_t r = begin;
-    for (; r + 4 <= end; r += 4) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_block(type, tanh_form, &a, r, 4, c, VL, stream);
-        if (whole < a.cols) gelu_block(type, tanh_form, &a, r, 4, whole, a.cols - whole, stream);
-    }
-    for (; r < end; r++) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_block(type, tanh_form, &a, r, 1, c, VL, stream);
-        if (whole < a.cols) gelu_block(type, tanh_form, &a, r, 1, whole, a.cols - whole, stream);
+    for (int64_t r = begin, rows; r < end; r += rows) {
+        rows = end - r < 4 ? end - r : 4;
+        int64_t c = 0;
+        for (; rows == 4 && c + VL <= a.cols; c += VL) {
+            const vf bias = a.bias != NULL ? vget(type, a.bias, c) : vset(0.0f);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) gelu_lanes(type, tanh_form, &a, (r + i) * a.cols + c, VL, bias, stream);
+        }
+        for (; c < a.cols; c += VL) {
+            const int64_t n = a.cols - c < VL ? a.cols - c : VL;
+            const vf bias = a.bias != NULL ? vget_n(type, a.bias, c, n) : vset(0.0f);
+#pragma GCC unroll 1
+            for (int64_t i = 0; i < rows; i++) gelu_lanes(type, tanh_form, &a, (r + i) * a.cols + c, n, bias, stream);
+        }
     }
     vstream_end(stream);
 }
@@ -61,38 +62,44 @@ ALWAYS vf gelu_slope(mega_dtype type, bool tanh_form, vf u)
     return s + u * (s - s * s) * (GELU_SLOPE + 3.0f * GELU_SLOPE * GELU_CUBE * square);
 }
 
-ALWAYS void gelu_grad_block(mega_dtype type, bool tanh_form, const mega_gelu_grad_args *a, int64_t row, int rows,
-                            int64_t c, int64_t n, float *partial, bool stream)
+/* Computes n lanes of one row from element `at` on, and returns them. */
+ALWAYS vf gelu_grad_lanes(mega_dtype type, bool tanh_form, const mega_gelu_grad_args *a, int64_t at, int64_t n, vf bias,
+                          bool stream)
 {
-    const vf bias = a->bias != NULL ? vget_n(type, a->bias, c, n) : vset(0.0f);
-    vf sum = vset(0.0f);
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) {
-        const int64_t at = (row + i) * a->cols + c;
-        const vf u = vget_n(type, a->x, at, n) + bias;
-        const vf dx = vget_n(type, a->dy, at, n) * gelu_slope(type, tanh_form, u);
-        sum += dx;
-        if (n == VL) vput_stream(stream, type, a->dx, at, dx);
-        else
-            vput_n(type, a->dx, at, n, dx);
-    }
-    if (partial != NULL) vput_n(MEGA_F32, partial, c, n, vget_n(MEGA_F32, partial, c, n) + sum);
+    const vf u = vget_n(type, a->x, at, n) + bias;
+    const vf dx = vget_n(type, a->dy, at, n) * gelu_slope(type, tanh_form, u);
+    if (n == VL) vput_stream(stream, type, a->dx, at, dx);
+    else
+        vput_n(type, a->dx, at, n, dx);
+    return dx;
 }
 
+/* Adds to the sum of each column: a vector of four rows at once, otherwise a row at a time. */
 ALWAYS void gelu_grad_typed(mega_dtype type, bool tanh_form, const mega_gelu_grad_args *args, int64_t begin,
                             int64_t end, float *partial)
 {
     const mega_gelu_grad_args a = *args;
-    const int64_t whole = a.cols - a.cols % VL;
     const bool stream = a.dx != a.dy && a.dx != a.x && vstreams(type, a.dx, a.rows, a.cols);
-    int64_t r = begin;
-    for (; r + 4 <= end; r += 4) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(type, tanh_form, &a, r, 4, c, VL, partial, stream);
-        if (whole < a.cols) gelu_grad_block(type, tanh_form, &a, r, 4, whole, a.cols - whole, partial, stream);
-    }
-    for (; r < end; r++) {
-        for (int64_t c = 0; c < whole; c += VL) gelu_grad_block(type, tanh_form, &a, r, 1, c, VL, partial, stream);
-        if (whole < a.cols) gelu_grad_block(type, tanh_form, &a, r, 1, whole, a.cols - whole, partial, stream);
+    for (int64_t r = begin, rows; r < end; r += rows) {
+        rows = end - r < 4 ? 1 : 4;
+        int64_t c = 0;
+        for (; rows == 4 && c + VL <= a.cols; c += VL) {
+            const vf bias = a.bias != NULL ? vget(type, a.bias, c) : vset(0.0f);
+            vf sum = vset(0.0f);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+                sum += gelu_grad_lanes(type, tanh_form, &a, (r + i) * a.cols + c, VL, bias, stream);
+            if (partial != NULL) vstore(partial + c, vload(partial + c) + sum);
+        }
+        for (; c < a.cols; c += VL) {
+            const int64_t n = a.cols - c < VL ? a.cols - c : VL;
+            const vf bias = a.bias != NULL ? vget_n(type, a.bias, c, n) : vset(0.0f);
+            vf sum = vset(0.0f);
+#pragma GCC unroll 1
+            for (int64_t i = 0; i < rows; i++)
+                sum += gelu_grad_lanes(type, tanh_form, &a, (r + i) * a.cols + c, n, bias, stream);
+            if (partial != NULL) vput_n(MEGA_F32, partial, c, n, vget_n(MEGA_F32, partial, c, n) + sum);
+        }
     }
     vstream_end(stream);
 }

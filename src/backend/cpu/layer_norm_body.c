@@ -154,9 +154,17 @@ ALWAYS void norm_grad_put(mega_dtype type, norm_form form, bool keep, bool adds,
         vput_n(type, a->dx, at + c, n, dx);
 }
 
+ALWAYS void norm_grad_put_row(mega_dtype type, norm_form form, bool keep, bool adds, const mega_layer_norm_grad_args *a,
+                              const norm_grad *s, int64_t at)
+{
+    const int64_t C = a->cols, whole = C - C % VL, rest = C - whole;
+    for (int64_t c = 0; c < whole; c += VL) norm_grad_put(type, form, keep, adds, a, s, at, c, VL);
+    if (rest > 0) norm_grad_put(type, form, keep, adds, a, s, at, whole, rest);
+}
+
 /* plain/layer_norm_grad.c has the formula. */
-ALWAYS void layer_norm_grad_row(mega_dtype type, norm_form form, bool keep, bool adds,
-                                const mega_layer_norm_grad_args *a, int64_t r, norm_grad *s)
+ALWAYS void layer_norm_grad_row(mega_dtype type, norm_form form, bool keep, const mega_layer_norm_grad_args *a,
+                                int64_t r, norm_grad *s)
 {
     const int64_t C = a->cols, at = r * C, whole = C - C % VL, rest = C - whole;
     vf sum = vset(0.0f), sum_n = vset(0.0f);
@@ -166,8 +174,11 @@ ALWAYS void layer_norm_grad_row(mega_dtype type, norm_form form, bool keep, bool
     if (rest > 0) norm_grad_sums(type, form, keep, a, s, at, whole, rest, &sum, &sum_n);
     s->mean_w = vsum(sum) / (float)C, s->mean_wn = vsum(sum_n) / (float)C;
     const norm_grad t = *s; /* local copy, so that the compiler knows that stores do not change it */
-    for (int64_t c = 0; c < whole; c += VL) norm_grad_put(type, form, keep, adds, a, &t, at, c, VL);
-    if (rest > 0) norm_grad_put(type, form, keep, adds, a, &t, at, whole, rest);
+    if (keep && a->addend != NULL) norm_grad_put_row(type, form, true, true, a, &t, at);
+    else if (keep)
+        norm_grad_put_row(type, form, true, false, a, &t, at);
+    else
+        norm_grad_put_row(type, form, false, a->addend != NULL, a, &t, at);
 }
 
 ALWAYS void layer_norm_grad_typed(mega_dtype type, norm_form form, const mega_layer_norm_grad_args *args, int64_t begin,
@@ -183,11 +194,9 @@ ALWAYS void layer_norm_grad_typed(mega_dtype type, norm_form form, const mega_la
         s.gain = gain;
     }
     for (int64_t r = begin; r < end; r++) {
-        if (keep && a.addend != NULL) layer_norm_grad_row(type, form, true, true, &a, r, &s);
-        else if (keep)
-            layer_norm_grad_row(type, form, true, false, &a, r, &s);
+        if (keep) layer_norm_grad_row(type, form, true, &a, r, &s);
         else
-            layer_norm_grad_row(type, form, false, a.addend != NULL, &a, r, &s);
+            layer_norm_grad_row(type, form, false, &a, r, &s);
     }
     vstream_end(s.stream);
 }

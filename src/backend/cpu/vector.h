@@ -313,6 +313,19 @@ ALWAYS __mmask16 vlanes(int64_t n)
 }
 #endif
 
+#if VECTOR_BYTES < 64 || !defined(__AVX512BW__) || !defined(__AVX512VL__)
+/* The last elements of rows, in calls, because these loops are longer than what surrounds them. */
+LONG void lanes_read(mega_dtype type, float lane[VL], const void *x, int64_t i, int64_t n)
+{
+    for (int64_t l = 0; l < VL; l++) lane[l] = l < n ? get1(type, x, i + l) : 0.0f;
+}
+
+LONG void lanes_write(mega_dtype type, const float lane[VL], void *x, int64_t i, int64_t n)
+{
+    for (int64_t l = 0; l < n; l++) put1(type, x, i + l, lane[l]);
+}
+#endif
+
 /* Like vget and vput for only n < VL elements: the other lanes read as zero and are not written. */
 ALWAYS vf vget_n(mega_dtype type, const void *x, int64_t i, int64_t n)
 {
@@ -321,8 +334,8 @@ ALWAYS vf vget_n(mega_dtype type, const void *x, int64_t i, int64_t n)
     if (type != MEGA_F32) return vwiden(type, (vh)_mm256_maskz_loadu_epi16(vlanes(n), (const uint16_t *)x + i));
     return (vf)_mm512_maskz_loadu_ps(vlanes(n), (const float *)x + i);
 #else
-    float lane[VL] = {0};
-    for (int64_t l = 0; l < n; l++) lane[l] = get1(type, x, i + l);
+    float lane[VL];
+    lanes_read(type, lane, x, i, n);
     return vload(lane);
 #endif
 }
@@ -340,7 +353,7 @@ ALWAYS void vput_n(mega_dtype type, void *x, int64_t i, int64_t n, vf v)
 #else
     float lane[VL];
     vstore(lane, v);
-    for (int64_t l = 0; l < n; l++) put1(type, x, i + l, lane[l]);
+    lanes_write(type, lane, x, i, n);
 #endif
 }
 
