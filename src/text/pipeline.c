@@ -25,7 +25,6 @@ void mega_pipeline_destroy(mega_pipeline *p)
         text_fini(&p->decoder.from[i]);
         text_fini(&p->decoder.to[i]);
     }
-    for (int i = 0; i < p->num_files; i++) mega_free(p->files[i].bytes);
     for (int i = 0; i < p->num_kept; i++) text_fini(&p->kept[i]);
     mega_free(p->kept);
     text_fini(&p->decoder.unknown);
@@ -40,9 +39,7 @@ void mega_pipeline_destroy(mega_pipeline *p)
 size_t mega_pipeline_bytes(const mega_pipeline *p)
 {
     if (p == NULL) return 0;
-    size_t bytes = sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size;
-    for (int i = 0; i < p->num_files; i++) bytes += p->files[i].size;
-    return bytes;
+    return sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size;
 }
 
 mega_status mega_text_set(mega_text *out, const char *data, size_t n)
@@ -69,19 +66,4 @@ mega_status mega_pipeline_add_prefix(mega_pipeline *p, int32_t id)
 mega_status mega_pipeline_add_suffix(mega_pipeline *p, int32_t id)
 {
     return add_template_id(&p->suffix, &p->num_suffix, id);
-}
-
-mega_status mega_pipeline_keep_file(mega_pipeline *p, const char *folder, const char *name)
-{
-    char *path = mega_path_join(folder, name);
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder);
-    mega_status st = MEGA_OK;
-    if (mega_file_exists(path) && p->num_files < MEGA_KEPT_FILES) {
-        mega_kept_file *file = &p->files[p->num_files];
-        st = mega_file_read(path, &file->bytes, &file->size);
-        file->name = name;
-        if (st == MEGA_OK) p->num_files++;
-    }
-    mega_free(path);
-    return st;
 }

@@ -80,14 +80,6 @@ typedef struct mega_decoder_steps {
     mega_text unknown;  /* sentencepiece */
 } mega_decoder_steps;
 
-typedef struct mega_kept_file {
-    const char *name; /* a constant */
-    char *bytes;
-    size_t size;
-} mega_kept_file;
-
-enum { MEGA_KEPT_FILES = 5 };
-
 typedef struct mega_pipeline {
     mega_normalize_step *normalize;
     int num_normalize;
@@ -111,8 +103,6 @@ typedef struct mega_pipeline {
     int32_t *prefix, *suffix;
     int num_prefix, num_suffix;
     mega_decoder_steps decoder;
-    mega_kept_file files[MEGA_KEPT_FILES]; /* written unchanged where the tokenizer is saved */
-    int num_files;
     uint64_t fingerprint; /* of everything above */
 } mega_pipeline;
 
@@ -130,8 +120,6 @@ size_t mega_pipeline_bytes(const mega_pipeline *p);
 mega_status mega_text_set(mega_text *out, const char *data, size_t n);
 mega_status mega_pipeline_add_prefix(mega_pipeline *p, int32_t id);
 mega_status mega_pipeline_add_suffix(mega_pipeline *p, int32_t id);
-/* Keeps the file `name` of `folder`, if it is there. `name` must be a constant. */
-mega_status mega_pipeline_keep_file(mega_pipeline *p, const char *folder, const char *name);
 
 /* Normalizes a text; *result is it, in `text` itself if nothing changes, or in one of the two buffers. */
 typedef struct mega_span {

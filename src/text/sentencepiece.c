@@ -309,9 +309,8 @@ static mega_status sp_keep(sp_model *m, mega_tokenizer_kind kind, int64_t extra_
     MEGA_TRY(mega_buffer_check(&config, m->path));
     p->fingerprint = mega_hash64(MEGA_HASH_START, *text, size);
     p->fingerprint = mega_hash64(p->fingerprint, &kind, sizeof kind);
-    p->files[p->num_files++] = (mega_kept_file){.name = "tokenizer.model", .bytes = *text, .size = size};
-    p->files[p->num_files++] =
-        (mega_kept_file){.name = "tokenizer_config.json", .bytes = config.data, .size = config.size};
+    mega_tokenizer_keep(m->t, "tokenizer.model", *text, size);
+    mega_tokenizer_keep(m->t, "tokenizer_config.json", config.data, config.size);
     *text = NULL;
     return MEGA_OK;
 }

@@ -157,9 +157,8 @@ static mega_status tik_keep(mega_tokenizer *t, bool v1, int64_t special, char **
                        v1 ? "v1" : "v2", (long long)special, (long long)t->vocabulary.size);
     MEGA_TRY(mega_buffer_check(&config, t->name));
     p->fingerprint = mega_hash64(MEGA_HASH_START, &v1, sizeof v1);
-    p->files[p->num_files++] = (mega_kept_file){.name = MEGA_TIKTOKEN_FILE, .bytes = *text, .size = size};
-    p->files[p->num_files++] =
-        (mega_kept_file){.name = "tokenizer_config.json", .bytes = config.data, .size = config.size};
+    mega_tokenizer_keep(t, MEGA_TIKTOKEN_FILE, *text, size);
+    mega_tokenizer_keep(t, "tokenizer_config.json", config.data, config.size);
     *text = NULL;
     return MEGA_OK;
 }

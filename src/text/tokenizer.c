@@ -52,6 +52,7 @@ void mega_tokenizer_destroy(mega_tokenizer *t)
     }
     mega_free(t->added);
     mega_pipeline_destroy(t->pipe);
+    for (int i = 0; i < t->num_files; i++) mega_free(t->files[i].bytes);
     mega_free(t->name);
     mega_free(t);
 }
@@ -63,6 +64,7 @@ size_t mega_tokenizer_bytes(const mega_tokenizer *t)
                    mega_pair_table_bytes(&t->pairs) + (size_t)t->num_added * sizeof *t->added +
                    mega_pipeline_bytes(t->pipe);
     for (int i = 0; i < t->num_added; i++) bytes += t->added[i].size + 1;
+    for (int i = 0; i < t->num_files; i++) bytes += t->files[i].size;
     return bytes;
 }
 

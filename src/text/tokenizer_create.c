@@ -245,13 +245,16 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
     for (int i = 0; i < FOLDER_FILES; i++)
         if (path[i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
     if (mega_file_exists(path[HAS_JSON])) return mega_tokenizer_read_json(path[HAS_JSON], out);
-    if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES]))
-        return mega_tokenizer_read_bpe(path[HAS_VOCAB], path[HAS_MERGES], out);
+    if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES])) {
+        MEGA_TRY(mega_tokenizer_read_bpe(path[HAS_VOCAB], path[HAS_MERGES], out));
+        return mega_tokenizer_keep_folder(*out, folder, NULL);
+    }
     const bool has_model = mega_file_exists(path[HAS_MODEL]);
     if (has_model || mega_file_exists(path[HAS_TIKTOKEN])) {
         MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
-        return has_model ? load_sentencepiece(path[HAS_MODEL], &config, out)
-                         : load_tiktoken(path[HAS_TIKTOKEN], &config, out);
+        MEGA_TRY(has_model ? load_sentencepiece(path[HAS_MODEL], &config, out)
+                           : load_tiktoken(path[HAS_TIKTOKEN], &config, out));
+        return mega_tokenizer_keep_folder(*out, folder, has_model ? "tokenizer.model" : MEGA_TIKTOKEN_FILE);
     }
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "tokenizer folder %s: it contains neither tokenizer.json nor tokenizer.model nor vocab.json with "
@@ -270,8 +273,12 @@ mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
     }
     char *file[FOLDER_FILES];
     for (int i = 0; i < FOLDER_FILES; i++) file[i] = mega_path_join(path, folder_file[i]);
-    const mega_status st = load_folder(path, file, out);
+    mega_tokenizer *t = NULL;
+    const mega_status st = load_folder(path, file, &t);
     for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
     return st;
 }
 

@@ -35,6 +35,14 @@ typedef struct mega_added_token {
     mega_text pattern;   /* what is searched for, if it is not the content: its normal form */
 } mega_added_token;
 
+typedef struct mega_kept_file {
+    const char *name; /* a constant */
+    char *bytes;
+    size_t size;
+} mega_kept_file;
+
+enum { MEGA_KEPT_FILES = 9 };
+
 struct mega_tokenizer {
     mega_tokenizer_kind kind;
     char *name; /* the file or folder it was read from, or its type; for messages */
@@ -45,11 +53,13 @@ struct mega_tokenizer {
     int32_t byte_id[256];
     mega_added_token *added;
     int num_added;
-    bool has_plain_added;      /* some added token is not special */
-    bool added_begins[2][256]; /* by pass: whether an added token begins with this byte */
-    int added_only[2];         /* the only such byte; -1: there are none, -2: there are several */
-    bool special_in_data;      /* special tokens are recognised in data, too, as in prompts */
-    mega_pipeline *pipe;       /* NULL: words by GPT-2's pattern, and nothing else */
+    bool has_plain_added;                  /* some added token is not special */
+    bool added_begins[2][256];             /* by pass: whether an added token begins with this byte */
+    int added_only[2];                     /* the only such byte; -1: there are none, -2: there are several */
+    bool special_in_data;                  /* special tokens are recognised in data, too, as in prompts */
+    mega_pipeline *pipe;                   /* NULL: words by GPT-2's pattern, and nothing else */
+    mega_kept_file files[MEGA_KEPT_FILES]; /* written unchanged where the tokenizer is saved */
+    int num_files;
     int32_t eod;
     int64_t size;
 };
@@ -67,6 +77,11 @@ int mega_added_find(const mega_tokenizer *t, const uint8_t *text, size_t n, size
 mega_status mega_tokenizer_add_end_of_text(mega_tokenizer *t);
 /* Computes derived fields: byte_id, size, end of document, tables. The tokenizer does not change afterwards. */
 mega_status mega_tokenizer_finish(mega_tokenizer *t);
+
+/* tokenizer_save.c. Keeps a file of this name instead of one made from the tokenizer, and takes over its bytes. */
+void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_t size);
+/* Keeps all files of a tokenizer that the folder holds, but `without` (NULL: all). */
+mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without);
 
 /* With `ignore_merges`: finds the tokens that merges do not make of their own bytes, and notes them in p->whole. Without any,
  * the setting has no effect. */

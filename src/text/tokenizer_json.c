@@ -487,17 +487,13 @@ static mega_status json_fill(json_reader *r, const char *path)
 }
 
 /* Takes over the text of the file, and reads those that belong to it. */
-static mega_status keep_files(mega_pipeline *p, const char *path, char **text, size_t size)
+static mega_status keep_files(mega_tokenizer *t, const char *path, char **text, size_t size)
 {
-    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
-                                         "chat_template.jinja"};
     char *folder = mega_path_folder(path);
     if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    p->files[p->num_files++] = (mega_kept_file){.name = "tokenizer.json", .bytes = *text, .size = size};
+    mega_tokenizer_keep(t, "tokenizer.json", *text, size);
     *text = NULL;
-    mega_status st = MEGA_OK;
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0] && st == MEGA_OK; i++)
-        st = mega_pipeline_keep_file(p, folder, beside[i]);
+    const mega_status st = mega_tokenizer_keep_folder(t, folder, "tokenizer.json");
     mega_free(folder);
     return st;
 }
@@ -527,7 +523,7 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
     mega_status st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
     if (st == MEGA_OK) st = json_read(&r, kind, path);
-    if (st == MEGA_OK && r.pipe != NULL) st = keep_files(r.pipe, path, &text, size);
+    if (st == MEGA_OK) st = keep_files(r.t, path, &text, size);
     if (st == MEGA_OK) *out = r.t;
     else
         mega_tokenizer_destroy(r.t);

@@ -129,15 +129,60 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t)
 enum { TOKENIZER_JSON, CONFIG, MERGES, VOCAB, FILES }; /* in the order in which they are renamed */
 static const char *const file_name[FILES] = {"tokenizer.json", "tokenizer_config.json", "merges.txt", "vocab.json"};
 
+/* ---- files that are kept ---- */
+
+void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_t size)
+{
+    int i = 0;
+    while (i < t->num_files && strcmp(t->files[i].name, name) != 0) i++;
+    if (i == t->num_files) t->num_files++;
+    else
+        mega_free(t->files[i].bytes);
+    t->files[i] = (mega_kept_file){.name = name, .bytes = bytes, .size = size};
+}
+
+mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without)
+{
+    static const char *const names[MEGA_KEPT_FILES] = {
+        "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "tokenizer.model", MEGA_TIKTOKEN_FILE,      "chat_template.jinja",     "merges.txt",
+        "vocab.json"};
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < MEGA_KEPT_FILES && st == MEGA_OK; i++) {
+        char *bytes = NULL, *path = mega_path_join(folder, names[i]);
+        size_t size;
+        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder);
+        if (mega_file_exists(path) && (without == NULL || strcmp(names[i], without) != 0)) {
+            st = mega_file_read(path, &bytes, &size);
+            if (st == MEGA_OK) mega_tokenizer_keep(t, names[i], bytes, size);
+        }
+        mega_free(path);
+    }
+    return st;
+}
+
+static const mega_kept_file *find_kept(const mega_tokenizer *t, const char *name)
+{
+    for (int i = 0; i < t->num_files; i++)
+        if (strcmp(t->files[i].name, name) == 0) return &t->files[i];
+    return NULL;
+}
+
 /* Files of a folder that are written and synced, each under its temporary name. */
 typedef struct file_set {
     const char *folder;
+    const mega_tokenizer *tokenizer;
     char *path[FILES], *temporary[FILES]; /* NULL: this tokenizer has no such file */
 } file_set;
 
 static mega_status save_write_file(file_set *set, int which, mega_buffer *text)
 {
+    const mega_kept_file *kept = find_kept(set->tokenizer, file_name[which]);
     mega_writer *w = NULL;
+    if (kept != NULL) {
+        text->size = 0;
+        mega_buffer_append(text, kept->bytes, kept->size);
+    }
     MEGA_TRY(mega_buffer_check(text, file_name[which]));
     set->path[which] = mega_path_join(set->folder, file_name[which]);
     if (set->path[which] != NULL) set->temporary[which] = mega_temporary_path(set->path[which]);
@@ -184,14 +229,18 @@ static void put_merges_text(mega_buffer *out, const mega_tokenizer *t)
     }
 }
 
-/* The files of a tokenizer with a pipeline are those it was read from. */
-static mega_status save_kept(const mega_pipeline *p, const char *folder)
+/* The files of a tokenizer with a pipeline are those it was read from; others have files beside those that are made. */
+static mega_status save_kept(const mega_tokenizer *t, const char *folder)
 {
     mega_status st = MEGA_OK;
-    for (int i = 0; i < p->num_files && st == MEGA_OK; i++) {
-        char *path = mega_path_join(folder, p->files[i].name);
-        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", folder, p->files[i].name);
-        st = mega_file_write_atomic(path, p->files[i].bytes, p->files[i].size);
+    for (int i = 0; i < t->num_files && st == MEGA_OK; i++) {
+        const mega_kept_file *f = &t->files[i];
+        bool is_made = false;
+        for (int k = 0; k < FILES && t->pipe == NULL; k++) is_made = is_made || strcmp(f->name, file_name[k]) == 0;
+        if (is_made) continue;
+        char *path = mega_path_join(folder, f->name);
+        if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s/%s: no memory", folder, f->name);
+        st = mega_file_write_atomic(path, f->bytes, f->size);
         mega_free(path);
     }
     return st;
@@ -199,11 +248,12 @@ static mega_status save_kept(const mega_pipeline *p, const char *folder)
 
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
 {
-    if (t->pipe != NULL) return save_kept(t->pipe, folder);
+    mega_status st = save_kept(t, folder);
+    if (t->pipe != NULL || st != MEGA_OK) return st;
     mega_buffer text = {0}, scratch = {0};
-    file_set set = {.folder = folder};
+    file_set set = {.folder = folder, .tokenizer = t};
     put_tokenizer_json(&text, &scratch, t);
-    mega_status st = save_write_file(&set, TOKENIZER_JSON, &text);
+    st = save_write_file(&set, TOKENIZER_JSON, &text);
     if (st == MEGA_OK) {
         put_config(&text, t);
         st = save_write_file(&set, CONFIG, &text);

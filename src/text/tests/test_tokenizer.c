@@ -352,13 +352,55 @@ static void bytes_are_those_held(void **state)
     assert_true(mega_tokenizer_bytes(NULL) == 0);
 }
 
+static void expect_file(const char *folder, const char *name, const char *expected)
+{
+    char *text = NULL;
+    if (mega_file_read(mega_kit_path(folder, name), &text, NULL) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_string_equal(text, expected);
+    mega_free(text);
+}
+
+/* A tokenizer of GPT-2's kind could write its files itself: those of the folder it was loaded from stay as they are. */
+static void files_of_a_folder_are_kept(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"model_max_length\": 77 }", map[] = "{\"pad_token\": null}\n\n";
+    const char *from = mega_kit_temp_folder(), *to = mega_kit_path(from, "to");
+    const mega_tokenizer_options o = {.type = "ByteTokenizer"};
+    mega_tokenizer *t;
+    char *text = NULL;
+    mega_buffer spaced = {0};
+    if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(mega_tokenizer_save(t, from), MEGA_OK);
+    mega_tokenizer_destroy(t);
+    assert_int_equal(mega_file_read(mega_kit_path(from, "tokenizer.json"), &text, NULL), MEGA_OK);
+    mega_buffer_printf(&spaced, "%s  \n", text);
+    mega_kit_write(mega_kit_path(from, "tokenizer.json"), spaced.data);
+    mega_kit_write(mega_kit_path(from, "tokenizer_config.json"), config);
+    mega_kit_write(mega_kit_path(from, "special_tokens_map.json"), map);
+    if (mega_tokenizer_load(from, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(mega_folder_create(to), MEGA_OK);
+    if (mega_tokenizer_save(t, to) != MEGA_OK) fail_msg("%s", mega_error_message());
+    expect_file(to, "tokenizer.json", spaced.data);
+    expect_file(to, "tokenizer_config.json", config);
+    expect_file(to, "special_tokens_map.json", map);
+    mega_tokenizer_destroy(t);
+    mega_buffer_fini(&spaced);
+    mega_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_vocabulary),     cmocka_unit_test(splits),
-        cmocka_unit_test(byte_tokenizer),       cmocka_unit_test(char_tokenizer),
-        cmocka_unit_test(null_tokenizer),       cmocka_unit_test(vocab_size_is_checked),
-        cmocka_unit_test(bytes_are_those_held), cmocka_unit_test(refused_files),
+        cmocka_unit_test(files_of_a_folder_are_kept),
+        cmocka_unit_test(small_vocabulary),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(byte_tokenizer),
+        cmocka_unit_test(char_tokenizer),
+        cmocka_unit_test(null_tokenizer),
+        cmocka_unit_test(vocab_size_is_checked),
+        cmocka_unit_test(bytes_are_those_held),
+        cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
