@@ -350,6 +350,18 @@ bool mega_checkpoint_has_state(const mega_checkpoint *c)
     return c->moments != NULL && c->run_json != NULL;
 }
 
+mega_status mega_checkpoint_generation_config(const mega_checkpoint *c, char **out)
+{
+    static const char name[] = "generation_config.json";
+    *out = NULL;
+    if (!has_file(c->folder, name)) return MEGA_OK;
+    char *path = mega_path_join(c->folder, name);
+    if (path == NULL) return open_no_memory(c->folder);
+    const mega_status st = mega_file_read(path, out, NULL);
+    mega_free(path);
+    return st;
+}
+
 const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c)
 {
     return c->shape.num_layers > 0 ? &c->shape : NULL;

@@ -75,7 +75,10 @@ static mega_status write_json(saver *s)
     if (st == MEGA_OK) st = write_text_file(s, "config.json", text.data, text.size);
     text.size = 0;
     if (st == MEGA_OK && s->save->shape != NULL) {
-        st = mega_hf_generation_text(&text, s->save->shape);
+        if (s->save->generation_config != NULL) mega_buffer_puts(&text, s->save->generation_config);
+        else
+            st = mega_hf_generation_text(&text, s->save->shape);
+        if (st == MEGA_OK) st = mega_buffer_check(&text, "generation_config.json");
         if (st == MEGA_OK) st = write_text_file(s, "generation_config.json", text.data, text.size);
     }
     mega_buffer_fini(&text);
@@ -137,7 +140,8 @@ static mega_status list_files(saver *s)
                                                      s->shards.first[i + 1] - first, v->acc, v->save_dtype};
     }
     if (v->num_moments > 0) s->file[s->num_files++] = moments;
-    if (v->num_moments > 0 && v->save_dtype != v->acc) s->file[s->num_files++] = masters;
+    if (v->num_moments > 0 && mega_dtype_size(v->save_dtype) < mega_dtype_size(v->acc))
+        s->file[s->num_files++] = masters;
     return MEGA_OK;
 }
 
@@ -198,8 +202,9 @@ static mega_status write_check(const mega_checkpoint_save *v)
         return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: iteration %" PRId64 ", expected 0 or more", v->folder,
                          v->iteration);
     if (v->tag != NULL) MEGA_TRY(mega_checkpoint_check_tag(v->tag, v->iteration));
-    if (v->save_dtype != MEGA_F32 && v->save_dtype != MEGA_BF16 && v->save_dtype != MEGA_F16)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: weights cannot be saved as %s; expected f32, bf16 or f16",
+    if (v->save_dtype != MEGA_F32 && v->save_dtype != MEGA_BF16 && v->save_dtype != MEGA_F16 &&
+        v->save_dtype != MEGA_F64)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: weights cannot be saved as %s; expected f64, f32, bf16 or f16",
                          v->folder, mega_dtype_name(v->save_dtype));
     if (mega_file_exists(v->folder))
         return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder; choose another name",

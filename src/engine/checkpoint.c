@@ -107,6 +107,7 @@ static mega_status write_checkpoint(mega_engine *e, const mega_engine_save_optio
                                        .moments = moments->item,
                                        .num_moments = moments->count,
                                        .tokenizer = o->tokenizer,
+                                       .generation_config = o->generation_config,
                                        .run_json = json,
                                        .client_array = o->client_array,
                                        .num_client_arrays = o->num_client_arrays,
@@ -188,7 +189,7 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
     const int64_t exact = (int64_t)mega_dtype_size(acc);
     const int moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
     const int errors = e->optimizer != NULL ? mega_optimizer_num_errors(e->optimizer) : 0; /* one of each rank */
-    const bool has_masters = moments > 0 && o->save_dtype != acc;
+    const bool has_masters = moments > 0 && mega_dtype_size(o->save_dtype) < mega_dtype_size(acc);
     const int64_t weight = (int64_t)mega_dtype_size(o->save_dtype) + (has_masters ? exact : 0);
     int64_t bytes = 0;
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {

@@ -85,9 +85,7 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
 {
     MEGA_TRY(mega_engine_options_from_settings(of, &e->options));
     e->options.no_train = s->mode != MEGA_TRAIN;
-    e->save_dtype = of->ckpt.save_dtype == MEGA_SAVE_BF16  ? MEGA_BF16
-                    : of->ckpt.save_dtype == MEGA_SAVE_F16 ? MEGA_F16
-                                                           : MEGA_F32;
+    e->save_dtype = mega_save_dtype_of(of->ckpt.save_dtype);
     e->keep_checkpoints = (int)of->ckpt.keep_checkpoints;
     e->max_shard_size = of->ckpt.max_shard_size;
     if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * of->comm.distributed_timeout_minutes);

@@ -246,5 +246,6 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
     mega_checkpoint_close(t.checkpoint);
+    mega_free(t.generation_config);
     return st;
 }

@@ -99,9 +99,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        train_grouped(d, sizeof d, p->consumed_samples * cfg->seq_length));
     mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n",
                        mega_dtype_name(cfg->engine.backend.params_dtype),
-                       cfg->engine.ckpt.save_dtype == MEGA_SAVE_F32    ? "f32"
-                       : cfg->engine.ckpt.save_dtype == MEGA_SAVE_BF16 ? "bf16"
-                                                                       : "f16");
+                       mega_dtype_name(mega_save_dtype_of(cfg->engine.ckpt.save_dtype)));
     if (isfinite(t->last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->last_loss);
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
@@ -111,13 +109,6 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        "--load` of this folder.\nAll options of the run are in `state/run.json`.\n",
                        t->task->use);
     return mega_buffer_check(b, "the model card");
-}
-
-static mega_dtype saved_dtype(const mega_train_options *cfg)
-{
-    return cfg->engine.ckpt.save_dtype == MEGA_SAVE_F32    ? MEGA_F32
-           : cfg->engine.ckpt.save_dtype == MEGA_SAVE_BF16 ? MEGA_BF16
-                                                           : MEGA_F16;
 }
 
 static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
@@ -134,7 +125,8 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
                                             .tag = tag,
                                             .shape = &shape,
                                             .tokenizer = t->tokenizer,
-                                            .save_dtype = saved_dtype(cfg),
+                                            .generation_config = t->generation_config,
+                                            .save_dtype = mega_save_dtype_of(cfg->engine.ckpt.save_dtype),
                                             .max_shard_size = cfg->engine.ckpt.max_shard_size,
                                             .no_optim = cfg->no_save_optim || !is_whole,
                                             .no_rng = cfg->no_save_rng,
@@ -166,7 +158,8 @@ static bool has_leftovers(const char *folder)
 mega_status train_check_space(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    const mega_engine_save_options whole = {.save_dtype = saved_dtype(cfg), .no_optim = cfg->no_save_optim},
+    const mega_engine_save_options whole = {.save_dtype = mega_save_dtype_of(cfg->engine.ckpt.save_dtype),
+                                            .no_optim = cfg->no_save_optim},
                                    light = {.save_dtype = whole.save_dtype, .no_optim = true};
     unsigned long long available;
     char need[32], have[32], least[32], remedy[96] = "";

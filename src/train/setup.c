@@ -100,6 +100,16 @@ bool train_names_tokenizer(const trainer *t)
             strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
 }
 
+/* Keeps generation_config.json for the folders that this run saves, unless their config.json will name another end of
+ * text. */
+static mega_status keep_generation_config(trainer *t)
+{
+    const mega_model_shape *stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL;
+    const bool has_same_end = stored != NULL && stored->eos == mega_tokenizer_eod(t->tokenizer);
+    if (stored == NULL || !(stored->net.has_ids || has_same_end)) return MEGA_OK;
+    return mega_checkpoint_generation_config(t->checkpoint, &t->generation_config);
+}
+
 mega_status train_open_tokenizer(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
@@ -121,6 +131,7 @@ mega_status train_open_tokenizer(trainer *t)
     }
     MEGA_TRY(train_check_tokenizer(t));
     MEGA_TRY(train_check_ends(t));
+    MEGA_TRY(keep_generation_config(t));
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
     t->vocab_rows = stored > t->vocab ? stored : t->vocab;

@@ -428,10 +428,32 @@ static void loads_peers(void **state)
     tiny_fini(&got);
 }
 
+/* What users wrote of how text is generated is in every later folder, byte by byte. */
+static void generation_config_is_kept(void **state)
+{
+    (void)state;
+    static const char said[] = "{ \"temperature\":0.7,\n\"top_p\": 0.8 }";
+    const char *folder = mega_kit_temp_folder();
+    tiny m;
+    char *text = NULL;
+    mega_checkpoint *c = NULL;
+    tiny_init(&m, MEGA_F32, 1);
+    mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
+    save.generation_config = said;
+    tiny_ok(mega_checkpoint_write(&save));
+    tiny_ok(mega_checkpoint_open(folder, false, &c));
+    tiny_ok(mega_checkpoint_generation_config(c, &text));
+    assert_string_equal(text, said);
+    mega_free(text);
+    mega_checkpoint_close(c);
+    tiny_fini(&m);
+}
+
 int main(void)
 {
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generation_config_is_kept),
         cmocka_unit_test(config_defaults_and_aliases),
         cmocka_unit_test(config_refusals),
         cmocka_unit_test(config_text),

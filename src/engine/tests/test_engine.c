@@ -265,7 +265,7 @@ static void bytes_of_a_checkpoint_are_known_before(void **state)
     const struct {
         mega_dtype save_dtype;
         bool no_optim;
-    } how[] = {{MEGA_F32, false}, {MEGA_BF16, false}, {MEGA_F32, true}, {MEGA_F16, true}};
+    } how[] = {{MEGA_F32, false}, {MEGA_BF16, false}, {MEGA_F32, true}, {MEGA_F16, true}, {MEGA_F64, false}};
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         const char *folder = mega_kit_temp_folder();
         const setting s = {.compute = MEGA_F32, .micro_batch = 2};

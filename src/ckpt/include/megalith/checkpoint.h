@@ -48,9 +48,10 @@ typedef struct mega_checkpoint_save {
     int64_t iteration;
     const char *tag;               /* the checkpoint is SAVE/TAG; NULL: SAVE/iter_N, where N is the iteration */
     const mega_model_shape *shape; /* NULL: the model is not a Hugging Face family, and config.json says so */
-    /* type in memory (F32, F64), type of the weights in model.safetensors (F32, BF16, F16). If they differ and
-     * moments are saved, the exact weights go to state/masters.safetensors, so that resuming is bit for bit; reading
-     * prefers them. */
+    const char *generation_config; /* the text of that file; NULL: made from the shape */
+    /* type in memory (F32, F64), type of the weights in model.safetensors (F64, F32, BF16, F16). If the latter is
+     * narrower and moments are saved, the exact weights go to state/masters.safetensors, so that resuming is bit for
+     * bit; reading prefers them. */
     mega_dtype acc, save_dtype;
     int64_t max_shard_bytes; /* of the tensors in one file of weights; 0: no limit */
     const mega_state_tensor *weights, *moments;
@@ -114,6 +115,8 @@ const mega_model_shape *mega_checkpoint_shape(const mega_checkpoint *c);
 /* Returns MEGA_ERR_UNSUPPORTED if the folder has no shape: for callers that build a GPT from it. */
 mega_status mega_checkpoint_check_shape(const mega_checkpoint *c);
 const char *mega_checkpoint_run_json(const mega_checkpoint *c); /* borrowed; NULL: none */
+/* Reads generation_config.json of the folder into a new block; *out NULL: there is none. */
+mega_status mega_checkpoint_generation_config(const mega_checkpoint *c, char **out);
 /* Returns the client_array that was saved, with those dtypes that this program has; NULL: none. Borrowed until
  * close. */
 const struct mega_safetensors *mega_checkpoint_client(const mega_checkpoint *c);

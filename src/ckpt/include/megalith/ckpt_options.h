@@ -3,13 +3,15 @@
 #ifndef MEGALITH_CKPT_OPTIONS_H
 #define MEGALITH_CKPT_OPTIONS_H
 
+#include "megalith/dtype.h"
 #include "megalith/option.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16 } mega_save_dtype;
+typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16, MEGA_SAVE_F64 } mega_save_dtype;
+mega_dtype mega_save_dtype_of(mega_save_dtype choice);
 
 typedef struct mega_ckpt_options {
     int64_t keep_checkpoints;   /* newest kept; 0: all */

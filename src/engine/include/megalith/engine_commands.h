@@ -157,7 +157,8 @@ typedef struct mega_engine_save_options {
     const char *tag;                 /* the checkpoint is folder/tag; NULL: folder/iter_N */
     const mega_model_shape *shape;   /* NULL: the model belongs to no Hugging Face family (checkpoint.h) */
     const mega_tokenizer *tokenizer; /* or NULL */
-    mega_dtype save_dtype;           /* dtype of the weights; state/ then holds the exact masters */
+    const char *generation_config;   /* text of generation_config.json; NULL: made from the shape */
+    mega_dtype save_dtype;           /* dtype of the weights; if narrower, state/ holds the exact masters */
     int64_t max_shard_size;          /* bytes of the tensors in one file of weights; 0: one file */
     bool no_optim, no_rng;
     const char *extra_json; /* JSON object whose members are added to run.json, under names not used there, or NULL */
