@@ -523,6 +523,7 @@ class mega_param_part(_Struct):
         ("first", c_int64),
         ("block", c_int64),
         ("stride", c_int64),
+        ("of_rows", c_int64),
     ]
 
 

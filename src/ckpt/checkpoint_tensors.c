@@ -3,22 +3,39 @@
  * of the file. */
 #include "ckpt_impl.h"
 #include "safetensors_impl.h"
+#include "state_impl.h"
 
 static const mega_st_pair format = {"format", "pt"}; /* several versions of transformers refuse files without it */
 
-static mega_status entries_of(const mega_tensor_file *f, mega_st_entry **out)
+/* The tensors of the file; `first` is the record of each in the list, where those of a shared tensor follow each other. */
+typedef struct file_entries {
+    mega_st_entry *entry;
+    int *first, count; /* first[count]: the number of records */
+} file_entries;
+
+static void entries_fini(file_entries *e)
 {
-    mega_st_entry *entry = mega_malloc((size_t)(f->count + 1) * sizeof *entry);
-    mega_status st = entry != NULL ? MEGA_OK : MEGA_NO_MEMORY(f->name, "writing it");
+    mega_free(e->entry);
+    mega_free(e->first);
+}
+
+static mega_status entries_of(const mega_tensor_file *f, file_entries *out)
+{
+    file_entries e = {.entry = mega_malloc((size_t)(f->count + 1) * sizeof *e.entry),
+                      .first = mega_malloc((size_t)(f->count + 1) * sizeof *e.first)};
+    mega_status st = e.entry != NULL && e.first != NULL ? MEGA_OK : MEGA_NO_MEMORY(f->name, "writing it");
     for (int i = 0; i < f->count && st == MEGA_OK; i++) {
         st = mega_state_tensor_check(&f->tensor[i]);
-        if (st == MEGA_OK) mega_state_tensor_entry(&f->tensor[i], f->type, &entry[i]);
+        if (st != MEGA_OK || (i > 0 && mega_state_is_shared(&f->tensor[i - 1], &f->tensor[i]))) continue;
+        mega_state_tensor_entry(&f->tensor[i], f->type, &e.entry[e.count]);
+        e.first[e.count++] = i;
     }
     if (st != MEGA_OK) {
-        mega_free(entry);
+        entries_fini(&e);
         return st;
     }
-    *out = entry;
+    e.first[e.count] = f->count;
+    *out = e;
     return MEGA_OK;
 }
 
@@ -38,10 +55,10 @@ bool mega_tensor_file_can_stream(const mega_tensor_file *f)
 mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folder, uint32_t *crc, int64_t *size)
 {
     char *path = mega_path_join(folder, f->name);
-    mega_st_entry *entry = NULL;
+    file_entries e = {.entry = NULL};
     mega_st_writer *w = NULL;
-    mega_status st = path != NULL ? entries_of(f, &entry) : MEGA_NO_MEMORY(f->name, "writing it");
-    if (st == MEGA_OK) st = mega_st_writer_create(path, entry, f->count, &format, 1, &w);
+    mega_status st = path != NULL ? entries_of(f, &e) : MEGA_NO_MEMORY(f->name, "writing it");
+    if (st == MEGA_OK) st = mega_st_writer_create(path, e.entry, e.count, &format, 1, &w);
     if (st == MEGA_OK) {
         for (int i; st == MEGA_OK && (i = mega_st_writer_next(w)) >= 0;)
             st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_append, w);
@@ -49,17 +66,20 @@ mega_status mega_tensor_file_stream(const mega_tensor_file *f, const char *folde
         else
             mega_st_writer_abandon(w);
     }
-    mega_free(entry);
+    entries_fini(&e);
     mega_free(path);
     return st;
 }
 
-static mega_status layout_of(const mega_tensor_file *f, st_layout *out)
+/* *out_entries receives the tensors, or is NULL. */
+static mega_status layout_of(const mega_tensor_file *f, st_layout *out, file_entries *out_entries)
 {
-    mega_st_entry *entry = NULL;
-    MEGA_TRY(entries_of(f, &entry));
-    const mega_status st = st_layout_make(out, f->name, entry, f->count, &format, 1);
-    mega_free(entry);
+    file_entries e = {.entry = NULL};
+    MEGA_TRY(entries_of(f, &e));
+    const mega_status st = st_layout_make(out, f->name, e.entry, e.count, &format, 1);
+    if (st == MEGA_OK && out_entries != NULL) *out_entries = e;
+    else
+        entries_fini(&e);
     return st;
 }
 
@@ -68,7 +88,7 @@ mega_status mega_tensor_file_lay_out(const mega_tensor_file *f, const char *fold
     st_layout layout = {0};
     mega_patch *file = NULL;
     char *path = mega_path_join(folder, f->name);
-    mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
+    mega_status st = path != NULL ? layout_of(f, &layout, NULL) : MEGA_NO_MEMORY(f->name, "writing it");
     *size = (int64_t)layout.total;
     if (st == MEGA_OK) st = mega_patch_open(path, *size, true, &file);
     if (st == MEGA_OK) st = mega_patch_close(file, false);
@@ -117,23 +137,26 @@ static mega_status put_header(part *p, const st_layout *layout)
 mega_status mega_tensor_file_write_part(const mega_tensor_file *f, const char *folder, bool with_header, uint32_t *sum)
 {
     st_layout layout = {0};
+    file_entries e = {.entry = NULL};
     part p = {0};
     bool any = with_header;
     for (int i = 0; i < f->count; i++) any = any || f->tensor[i].count > 0;
     *sum = 0;
     if (!any) return MEGA_OK;
     char *path = mega_path_join(folder, f->name);
-    mega_status st = path != NULL ? layout_of(f, &layout) : MEGA_NO_MEMORY(f->name, "writing it");
+    mega_status st = path != NULL ? layout_of(f, &layout, &e) : MEGA_NO_MEMORY(f->name, "writing it");
     p.total = (int64_t)layout.total;
     if (st == MEGA_OK) st = mega_patch_open(path, p.total, false, &p.file);
     if (st == MEGA_OK && with_header) st = put_header(&p, &layout);
-    for (int at = 0; at < f->count && st == MEGA_OK; at++) { /* in the order of the file */
-        const int i = layout.order[at];
-        p.tensor = (int64_t)layout.offset[i];
-        st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_put, &p);
+    for (int at = 0; at < e.count && st == MEGA_OK; at++) { /* in the order of the file */
+        const int entry = layout.order[at];
+        p.tensor = (int64_t)layout.offset[entry];
+        for (int i = e.first[entry]; i < e.first[entry + 1] && st == MEGA_OK; i++)
+            st = mega_state_tensor_write(&f->tensor[i], f->acc, f->type, tensors_put, &p);
     }
     const mega_status closed = mega_patch_close(p.file, st == MEGA_OK);
     st_layout_fini(&layout);
+    entries_fini(&e);
     mega_free(path);
     *sum = p.sum;
     return st != MEGA_OK ? st : closed;

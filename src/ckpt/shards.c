@@ -1,5 +1,5 @@
 /* Weights in several files, and the index that names the file of each tensor, as transformers writes them. */
-#include "ckpt_impl.h"
+#include "state_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,9 @@ mega_status mega_shards_make(const mega_state_tensor *t, int count, mega_dtype f
     int64_t here = 0;
     if (s.first == NULL) return MEGA_NO_MEMORY("model.safetensors", "its parts");
     for (int i = 0; i < count; i++) {
-        const int64_t bytes = shard_bytes_of(&t[i], file);
-        if (limit > 0 && here > 0 && here + bytes > limit) {
+        const bool goes_on = i > 0 && mega_state_is_shared(&t[i - 1], &t[i]);
+        const int64_t bytes = goes_on ? 0 : shard_bytes_of(&t[i], file);
+        if (limit > 0 && here > 0 && here + bytes > limit && !goes_on) {
             s.first[++s.count] = i;
             here = 0;
         }
@@ -63,7 +64,8 @@ mega_status mega_shards_index(const mega_shards *s, const mega_state_tensor *t, 
     mega_buffer_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %lld\n  },\n  \"weight_map\": {",
                        (long long)s->bytes);
     for (int i = 0; i < count; i++)
-        mega_buffer_printf(out, "%s\n    \"%s\": \"%s\"", i > 0 ? "," : "", list[i].tensor, list[i].file);
+        if (i == 0 || strcmp(list[i].tensor, list[i - 1].tensor) != 0)
+            mega_buffer_printf(out, "%s\n    \"%s\": \"%s\"", i > 0 ? "," : "", list[i].tensor, list[i].file);
     mega_buffer_puts(out, "\n  }\n}\n");
     mega_free(list);
     return mega_buffer_check(out, "model.safetensors.index.json");

@@ -20,6 +20,9 @@ int64_t mega_state_pieces(const mega_state_tensor *t);
 mega_state_piece mega_state_piece_get(const mega_state_tensor *t,
                                       int64_t index); /* rows or cols 0: no piece with this index */
 
+/* Whether two records are parts of one tensor, which several parameters share. */
+bool mega_state_is_shared(const mega_state_tensor *a, const mega_state_tensor *b);
+
 /* state_move.c: converts n elements. */
 void mega_state_convert(void *to, mega_dtype to_type, const void *from, mega_dtype from_type, int64_t n);
 /* Copies n bytes with stores that bypass the caches; call mega_state_copy_end when everything is copied. */

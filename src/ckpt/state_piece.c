@@ -3,6 +3,8 @@
  * separate. */
 #include "state_impl.h"
 
+#include <string.h>
+
 #define PIECES 3 /* pieces of a range of elements, within one run of rows */
 
 typedef struct cut {
@@ -55,7 +57,12 @@ int64_t mega_state_pieces(const mega_state_tensor *t)
 bool mega_state_is_in_order(const mega_state_tensor *t)
 {
     const cut c = cut_of(t);
-    return c.count == 1 && c.stretch[0].runs == 1;
+    return c.count == 1 && c.stretch[0].runs == 1 && mega_param_file_rows(t->param, t->file) == 0;
+}
+
+bool mega_state_is_shared(const mega_state_tensor *a, const mega_state_tensor *b)
+{
+    return mega_param_file_rows(a->param, a->file) > 0 && strcmp(a->name, b->name) == 0;
 }
 
 static int64_t piece_between(int64_t x, int64_t low, int64_t high)

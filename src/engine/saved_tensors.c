@@ -3,6 +3,7 @@
 #include "megalith/compressed.h"
 #include "megalith/optimizer_state.h"
 #include <stdio.h>
+#include <string.h>
 
 /* Returns a checkpoint tensor of a parameter, or of one of its moments, with the part that this rank holds. */
 static mega_state_tensor saved_tensors_tensor(const mega_engine *e, const mega_param *p, int file, int moment)
@@ -15,19 +16,45 @@ static mega_state_tensor saved_tensors_tensor(const mega_engine *e, const mega_p
     return t;
 }
 
-static bool add_tensors(saved_tensors *l, const mega_engine *e, const char *prefix, int moment)
+static bool has_moment(const mega_engine *e, const mega_param *p, int moment)
 {
-    for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
-        const mega_param *p = mega_params_get(mega_engine_whole(e), i);
-        if (moment >= 0 && !(mega_param_is_trained(p) && mega_optimizer_has_moment(e->optimizer, moment, p))) continue;
-        for (int f = 0; f < mega_param_num_files(p); f++) {
-            mega_state_tensor *t = &l->item[l->count++];
-            *t = saved_tensors_tensor(e, p, f, moment);
-            if (prefix != NULL) t->name = mega_arena_format(&l->arena, "%s.%s", prefix, t->name);
-            if (t->name == NULL) return false;
-        }
+    return moment < 0 || (mega_param_is_trained(p) && mega_optimizer_has_moment(e->optimizer, moment, p));
+}
+
+static bool add_tensor(saved_tensors *l, const mega_engine *e, const mega_param *p, int file, const char *prefix,
+                       int moment)
+{
+    mega_state_tensor *t = &l->item[l->count++];
+    *t = saved_tensors_tensor(e, p, file, moment);
+    if (prefix != NULL) t->name = mega_arena_format(&l->arena, "%s.%s", prefix, t->name);
+    return t->name != NULL;
+}
+
+/* Adds the records of a tensor that parameter `first` and later ones share, one after the other. */
+static bool add_shared(saved_tensors *l, const mega_engine *e, int first, int file, const char *prefix, int moment)
+{
+    const mega_params *whole = mega_engine_whole(e);
+    const char *name = mega_param_file_name(mega_params_get(whole, first), file);
+    int owner;
+    if (mega_params_find_file(whole, name, &owner) != first) return true; /* added with the first */
+    for (int i = first; i < mega_params_count(whole); i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        for (int f = 0; f < mega_param_num_files(p) && has_moment(e, p, moment); f++)
+            if (strcmp(mega_param_file_name(p, f), name) == 0 && !add_tensor(l, e, p, f, prefix, moment)) return false;
     }
     return true;
+}
+
+static bool add_tensors(saved_tensors *l, const mega_engine *e, const char *prefix, int moment)
+{
+    bool done = true;
+    for (int i = 0; i < mega_params_count(mega_engine_whole(e)) && done; i++) {
+        const mega_param *p = mega_params_get(mega_engine_whole(e), i);
+        for (int f = 0; f < mega_param_num_files(p) && done && has_moment(e, p, moment); f++)
+            done = mega_param_file_rows(p, f) > 0 ? add_shared(l, e, i, f, prefix, moment)
+                                                  : add_tensor(l, e, p, f, prefix, moment);
+    }
+    return done;
 }
 
 static mega_status saved_tensors_no_memory(saved_tensors *l, size_t tensors)

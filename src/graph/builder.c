@@ -124,7 +124,8 @@ static bool is_part_given(const mega_param_options *o)
     bool given = false;
     for (int i = 0; i < MEGA_PARAM_PARTS; i++) {
         const mega_param_part *p = &o->part[i];
-        given = given || p->file != NULL || p->rows != 0 || p->first != 0 || p->block != 0 || p->stride != 0;
+        given = given || p->file != NULL || p->rows != 0 || p->first != 0 || p->block != 0 || p->stride != 0 ||
+                p->of_rows != 0;
     }
     return given;
 }

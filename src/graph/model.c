@@ -435,7 +435,7 @@ static uint64_t hash_param(uint64_t hash, const mega_param *r)
     hash = mega_hash64(hash, r->name, strlen(r->name));
     for (int i = 0; i < r->num_parts; i++) {
         const mega_param_part *p = &r->part[i];
-        const int64_t place[] = {p->rows, p->first, p->block, p->stride};
+        const int64_t place[] = {p->rows, p->first, p->block, p->stride, p->of_rows};
         const char *file = mega_param_file_name(r, r->file_of[i]);
         hash = mega_hash64(mega_hash64(hash, place, sizeof place), file, strlen(file));
     }

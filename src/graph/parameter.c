@@ -172,8 +172,9 @@ static void insert_names(mega_params *p, int index)
     p->names++;
     for (int f = 0; f < r->num_files; f++) {
         const char *name = mega_param_file_name(r, f);
-        if (strcmp(name, r->name) == 0) continue;
-        p->slot[parameter_slot_of(p, name)] = index * NAMES + 2 + f;
+        const int slot = parameter_slot_of(p, name);
+        if (strcmp(name, r->name) == 0 || p->slot[slot] != 0) continue; /* the first that shares a tensor names it */
+        p->slot[slot] = index * NAMES + 2 + f;
         p->names++;
     }
 }
@@ -214,6 +215,13 @@ static mega_status keep_names(mega_params *p, mega_param *r)
     return MEGA_OK;
 }
 
+/* Whether an entry of the table is a checkpoint tensor of so many rows (0: none), of which other parameters hold some. */
+static bool shares_tensor(const mega_params *p, int32_t slot, int64_t rows)
+{
+    const int which = (slot - 1) % NAMES;
+    return rows > 0 && which > 0 && mega_param_file_rows(&p->param[(slot - 1) / NAMES], which - 1) == rows;
+}
+
 /* Checks that each name is text and unique; otherwise messages and lookups by name would be ambiguous. */
 static mega_status check_names(const mega_params *p, const mega_param *r)
 {
@@ -226,7 +234,7 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
                              "bytes, path included, without control characters",
                              r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
         const int32_t found = p->count == 0 ? 0 : p->slot[parameter_slot_of(p, name)];
-        if (found == 0) continue;
+        if (found == 0 || (f >= 0 && shares_tensor(p, found, mega_param_file_rows(r, f)))) continue;
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "parameter %s: the name %s is already used by parameter %s or by its tensor in the file; give each "

@@ -48,11 +48,20 @@ const char *mega_param_file_name(const mega_param *r, int file)
     return r->name;
 }
 
+int64_t mega_param_file_rows(const mega_param *r, int file)
+{
+    for (int i = 0; i < r->num_parts; i++)
+        if (r->file_of[i] == file && r->part[i].of_rows > 0) return r->part[i].of_rows;
+    return 0;
+}
+
 void mega_param_file_shape(const mega_param *r, int file, int64_t out[2])
 {
     out[0] = r->true_shape[0];
     out[1] = r->num_dims == 1 ? 1 : r->true_shape[1];
-    if (r->num_parts <= 1) return; /* only such parameters may have padding */
+    const int64_t of_rows = mega_param_file_rows(r, file);
+    if (of_rows > 0) out[r->cut_dim] = of_rows;
+    if (r->num_parts <= 1 || of_rows > 0) return; /* only parameters of one part may have padding */
     out[r->cut_dim] = 0;
     for (int i = 0; i < r->num_parts; i++)
         if (r->file_of[i] == file) out[r->cut_dim] += r->part[i].rows;
@@ -174,17 +183,37 @@ static mega_status check_holes(const mega_param *r, int file)
     return MEGA_OK;
 }
 
+/* Checks parts of a tensor that other parameters complete: each says how many rows it has, and ends within them. */
+static mega_status check_shared(const mega_param *r, int file)
+{
+    const int64_t all = mega_param_file_rows(r, file);
+    for (int i = 0; i < r->num_parts; i++) {
+        const mega_param_part *p = &r->part[i];
+        if (r->file_of[i] != file) continue;
+        const int64_t runs = p->block > 0 ? p->rows / p->block : 1;
+        const int64_t end = p->first + (p->block > 0 ? (runs - 1) * p->stride + p->block : p->rows);
+        if (p->of_rows == all && end <= all && p->file != NULL) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "parameter %s: part %d ends at row %lld of a tensor of %lld rows that it "
+                         "shares with other parameters; expected a named tensor, the same of_rows in all its parts, "
+                         "and parts within it",
+                         r->name, i, LL(end), LL(p->of_rows));
+    }
+    return MEGA_OK;
+}
+
 /* Rejects row numbers so large that they are beyond the end of any tensor that the parts can fill. */
 static mega_status check_reach(const mega_param *r)
 {
-    const int64_t most = r->shape[r->cut_dim];
-    for (int i = 0; i < r->num_parts; i++)
+    for (int i = 0; i < r->num_parts; i++) {
+        const int64_t most = r->part[i].of_rows > 0 ? r->part[i].of_rows : r->shape[r->cut_dim];
         if (r->part[i].first > most || r->part[i].stride > most)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "parameter %s: part %d: first %lld, stride %lld; expected at most the %lld %s of the "
                              "parameter",
                              r->name, i, LL(r->part[i].first), LL(r->part[i].stride), LL(most),
                              r->cut_dim == 0 ? "rows" : "columns");
+    }
     return MEGA_OK;
 }
 
@@ -198,7 +227,7 @@ mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
                          r->cut_dim, r->num_dims);
     MEGA_TRY(parts_check_shape(r, ranks));
     MEGA_TRY(check_reach(r));
-    if (r->num_parts > 1 && r->true_shape[r->cut_dim] != r->shape[r->cut_dim])
+    if ((r->num_parts > 1 || r->part[0].of_rows > 0) && r->true_shape[r->cut_dim] != r->shape[r->cut_dim])
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
             "parameter %s: padding of a parameter in %d parts is not implemented yet; leave padding_rows out", r->name,
@@ -210,7 +239,8 @@ mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
     for (int a = 0; a < r->num_parts; a++)
         for (int b = 0; b < r->num_parts; b++)
             if (a != b && r->file_of[a] == r->file_of[b]) MEGA_TRY(check_overlap(r, a, b));
-    for (int f = 0; f < r->num_files; f++) MEGA_TRY(check_holes(r, f));
+    for (int f = 0; f < r->num_files; f++)
+        MEGA_TRY(mega_param_file_rows(r, f) > 0 ? check_shared(r, f) : check_holes(r, f));
     return MEGA_OK;
 }
 
@@ -220,7 +250,7 @@ bool mega_param_parts_equal(const mega_param *a, const mega_param *b)
     for (int i = 0; equal && i < a->num_parts && i < MEGA_PARAM_PARTS; i++) {
         const mega_param_part *p = &a->part[i], *q = &b->part[i];
         equal = p->rows == q->rows && p->first == q->first && p->block == q->block && p->stride == q->stride &&
-                strcmp(file_of_part(a, i), file_of_part(b, i)) == 0;
+                p->of_rows == q->of_rows && strcmp(file_of_part(a, i), file_of_part(b, i)) == 0;
     }
     return equal;
 }

@@ -108,6 +108,38 @@ static void params_place_all(mega_params *p, bool frozen, int64_t bucket_element
     if (b != NULL) close_bucket(p, b);
 }
 
+/* Checks that the parameters which share a tensor of the file hold all of its rows, and each once. */
+static mega_status check_shared_tensor(const mega_params *p, int first, int file)
+{
+    const int64_t rows = mega_param_file_rows(&p->param[first], file);
+    const char *name = mega_param_file_name(&p->param[first], file);
+    int64_t held = 0, last = 0; /* rows, and the sum of their numbers */
+    for (int i = first; i < p->count; i++)
+        for (int k = 0; k < p->param[i].num_parts; k++) {
+            const mega_param_part *part = &p->param[i].part[k];
+            if (part->of_rows == 0 || strcmp(part->file, name) != 0) continue;
+            const int64_t block = part->block > 0 ? part->block : part->rows, runs = part->rows / block;
+            held += part->rows;
+            last += part->rows * part->first + runs * (block * (block - 1) / 2) +
+                    block * (part->block > 0 ? part->stride : 0) * (runs * (runs - 1) / 2);
+        }
+    if (held == rows && last == rows * (rows - 1) / 2) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "tensor %s of the file has %lld rows, of which parameter %s and those that share it hold %lld; "
+                     "expected each once: give rows and first of their parts so",
+                     name, (long long)rows, p->param[first].name, (long long)held);
+}
+
+static mega_status check_shared_tensors(const mega_params *p)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int f = 0, file; f < p->param[i].num_files; f++)
+            if (mega_param_file_rows(&p->param[i], f) > 0 &&
+                mega_params_find_file(p, mega_param_file_name(&p->param[i], f), &file) == i)
+                MEGA_TRY(check_shared_tensor(p, i, f));
+    return MEGA_OK;
+}
+
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_place: the list of parameters is NULL; give it");
@@ -116,6 +148,7 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "parameters of type %s are not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(compute));
+    MEGA_TRY(check_shared_tensors(p));
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);
     set_buffers(p, compute);

@@ -15,6 +15,7 @@ typedef struct attention_plan {
     int64_t channels, head_dim, heads, kv_heads; /* of the whole model */
     bool is_apart;                               /* Q, K and V are parameters of their own */
     bool holds_all_kv;                           /* tp does not divide the key/value heads: each rank has all of them */
+    char qkv_file[MEGA_PATH + 8];                /* the tensor that they share in the file, if they are apart */
     mega_linear_options qkv;
     mega_attention_shape shape; /* of this rank */
 } attention_plan;
@@ -115,7 +116,8 @@ static mega_status check_apart(const mega_builder *b, const attention_plan *p)
     const bool is_always = p->o->qk_norm != MEGA_QK_NORM_NONE;
     bool is_right = !p->is_apart || w->num_parts == 3 || (is_always && w->blocks <= 1);
     for (int i = 0; i < 3 && is_right && p->is_apart && w->num_parts == 3; i++)
-        is_right = w->part[i].file != NULL && w->part[i].first == 0 && w->part[i].block == 0;
+        is_right =
+            w->part[i].file != NULL && (w->part[i].first == 0 || w->part[i].of_rows > 0) && w->part[i].block == 0;
     if (is_right) return MEGA_OK;
     if (is_always)
         return MEGA_FAIL(
@@ -126,8 +128,8 @@ static mega_status check_apart(const mega_builder *b, const attention_plan *p)
     return MEGA_FAIL(
         MEGA_ERR_UNSUPPORTED,
         "layer \"%s\", %s: %lld key/value heads over %d ranks of tp, and Q, K and V share a tensor of the "
-        "file; with one tensor for all three, tp must divide the key/value heads (parts that every rank holds "
-        "whole are not implemented yet)",
+        "file in parts; tp must then divide the key/value heads (of Q, K and V one after the other, without parts, it "
+        "need not)",
         b->path, p->name, (long long)p->kv_heads, b->layout->tp.size);
 }
 
@@ -164,6 +166,19 @@ static mega_attention_shape local_heads(const mega_builder *b, const attention_p
                                   .rules = rules_of(b, p)};
 }
 
+/* Names the tensor in which the file has Q, K and V one after the other, for the three parameters that hold its rows. */
+static void share_tensor(attention_plan *p)
+{
+    mega_param_options *w = &p->qkv.weight;
+    const int64_t q = p->heads * p->head_dim, kv = p->kv_heads * p->head_dim, all = q + 2 * kv;
+    snprintf(p->qkv_file, sizeof p->qkv_file, "%s.weight", p->qkv_name);
+    w->blocks = 0;
+    w->num_parts = 3;
+    w->part[0] = (mega_param_part){.file = p->qkv_file, .rows = q, .of_rows = all};
+    w->part[1] = (mega_param_part){.file = p->qkv_file, .rows = kv, .first = q, .of_rows = all};
+    w->part[2] = (mega_param_part){.file = p->qkv_file, .rows = kv, .first = q + kv, .of_rows = all};
+}
+
 static mega_status make_plan(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels,
                              attention_plan *p)
 {
@@ -178,11 +193,13 @@ static mega_status make_plan(const mega_builder *b, const char *name, const mega
     p->holds_all_kv = p->kv_heads % b->layout->tp.size != 0;
     p->is_apart = p->holds_all_kv || o->qk_norm != MEGA_QK_NORM_NONE;
     if (o->qkv != NULL) p->qkv = *o->qkv;
-    MEGA_TRY(check_parts(b, p));
-    MEGA_TRY(check_apart(b, p));
     if (o->qkv_name != NULL) snprintf(p->qkv_name, sizeof p->qkv_name, "%s", o->qkv_name);
     else
         snprintf(p->qkv_name, sizeof p->qkv_name, "%s.c_attn", name);
+    if (p->holds_all_kv && o->qk_norm == MEGA_QK_NORM_NONE && p->qkv.weight.num_parts == 0 && p->qkv.weight.blocks <= 1)
+        share_tensor(p);
+    MEGA_TRY(check_parts(b, p));
+    MEGA_TRY(check_apart(b, p));
     if (o->out_name != NULL) snprintf(p->out_name, sizeof p->out_name, "%s", o->out_name);
     else
         snprintf(p->out_name, sizeof p->out_name, "%s.c_proj", name);

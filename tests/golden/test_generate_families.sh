@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A folder of each family with random weights: 256 greedy tokens, and the best text of 4 and of 20 beams, equal those of transformers, on one
-# rank and on tp 2 x pp 2 (gpt_bigcode: pp 2, since its one key/value head is not held whole by ranks of tp), up to a token for which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
+# rank and on tp 2 x pp 2, up to a token for which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -111,9 +111,7 @@ way() { # name, number, ranks, options
 }
 failed=0
 while read -r name; do
-    several=4
-    [ "$name" != gpt_bigcode ] || several=2
-    for n in 1 $several; do
+    for n in 1 4; do
         way "$name" 0 $n --greedy --out-seq-length 256
         way "$name" 1 $n --num-beams 4 --beam-rules transformers --out-seq-length 24
         way "$name" 2 $n --num-beams 20 --beam-rules transformers --out-seq-length 24

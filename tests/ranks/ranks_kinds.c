@@ -16,7 +16,8 @@
  *
  *   modern   model/decoder.c with one key/value head, rotary positions, SwiGLU, RMS norms (1 + w) on both sides, norms of
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
- *   parallel model/decoder.c with ALiBi, a norm of the embedding, both branches after one norm, a bias of the head
+ *   parallel model/decoder.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a norm
+ *            of the embedding, both branches after one norm, a bias of the head
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
@@ -281,9 +282,23 @@ static const mega_network_shape modern = {.family = &family,
                                           .gated = true,
                                           .untied = true,
                                           .embedding_scale = 2};
-static const mega_network_shape parallel = {.family = &family,
+static const mega_family_names fused_names = {.root = "",
+                                              .block = "block.%d",
+                                              .end = "",
+                                              .tokens = "tokens",
+                                              .embedding_norm = "tokens_norm",
+                                              .final_norm = "last_norm",
+                                              .tied = "tokens",
+                                              .norm_1 = "norm_1",
+                                              .attention = "attention",
+                                              .qkv = "qkv",
+                                              .out = "out",
+                                              .up = "up",
+                                              .down = "down"};
+static const mega_family fused = {.model_type = "fused", .names = &fused_names};
+static const mega_network_shape parallel = {.family = &fused,
                                             .positions = MEGA_POSITIONS_ALIBI,
-                                            .kv_heads = 2,
+                                            .kv_heads = 1,
                                             .embedding_norm = true,
                                             .parallel = true,
                                             .shared_norm = true,

@@ -206,6 +206,40 @@ static void names_of_files_are_found(void **state)
     end(&k);
 }
 
+static mega_status share(const int64_t first[2], int64_t rows, int64_t of_rows)
+{
+    sketch k;
+    begin(&k, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        const mega_param_options o = {
+            .num_parts = 1, .part = {{.file = "qk", .rows = i == 0 ? 8 : rows, .first = first[i], .of_rows = of_rows}}};
+        mega_builder_param(&k.b, i == 0 ? "q" : "k", i == 0 ? 8 : rows, COLS, &o);
+    }
+    mega_status st = mega_graph_status(k.b.graph);
+    if (st == MEGA_OK) st = mega_params_place(k.params, MEGA_F32, 0);
+    int64_t shape[2] = {0, 0};
+    int file;
+    if (st == MEGA_OK) {
+        assert_int_equal(mega_params_find_file(k.params, "m.qk", &file), 0);
+        mega_param_file_shape(mega_params_get(k.params, 1), 0, shape);
+        assert_true(shape[0] == of_rows && shape[1] == COLS);
+    }
+    end(&k);
+    return st;
+}
+
+static void parameters_share_a_tensor(void **state)
+{
+    (void)state;
+    const int64_t right[2] = {0, 8}, over[2] = {0, 4}, far[2] = {0, 10};
+    must(share(right, 4, 12));
+    assert_int_equal(share(right, 3, 12), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "tensor m.qk of the file has 12 rows, of which parameter m.q"));
+    assert_int_equal(share(over, 4, 12), MEGA_ERR_USAGE);
+    assert_int_equal(share(far, 4, 12), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "part 0 ends at row 14 of a tensor of 12 rows"));
+}
+
 /* Many parameters with several tensors each: the hash table of names grows. */
 static void many_names_are_found(void **state)
 {
@@ -395,6 +429,7 @@ int main(void)
         cmocka_unit_test(bounds_are_those_of_the_file),
         cmocka_unit_test(stretches_are_as_long_as_they_can_be),
         cmocka_unit_test(names_of_files_are_found),
+        cmocka_unit_test(parameters_share_a_tensor),
         cmocka_unit_test(many_names_are_found),
         cmocka_unit_test(wrong_parts_are_named),
         cmocka_unit_test(parts_that_ranks_do_not_divide),

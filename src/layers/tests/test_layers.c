@@ -338,10 +338,15 @@ static mega_tensor uneven_kv_heads(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 3});
 }
 
-/* One key/value head, whose rows are in one tensor with those of the queries. */
+/* One key/value head, whose rows lie before those of the queries in one tensor. */
 static mega_tensor multi_query(const mega_builder *b, mega_tensor x)
 {
-    return mega_self_attention(b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 1});
+    const int64_t d = mega_tensor_channels(b, x) / HEADS;
+    const mega_linear_options qkv = {
+        .weight = {.num_parts = 3,
+                   .part = {{.rows = HEADS * d, .first = 2 * d}, {.rows = d}, {.rows = d, .first = d}}}};
+    return mega_self_attention(b, "attn", x,
+                               &(mega_attention_options){.num_heads = HEADS, .num_kv_heads = 1, .qkv = &qkv});
 }
 
 static mega_tensor layer_norm_of_all_heads(const mega_builder *b, mega_tensor x)

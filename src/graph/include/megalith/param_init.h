@@ -23,7 +23,7 @@ typedef enum mega_init {
 /* A group of rows of a parameter that is sharded separately and has its own position in the checkpoint: Q, K and V of
  * one projection, or the gate and up projections of an MLP. The rows are stored in the tensor `file`, which several
  * parts may share: `block` rows starting at row `first`, then `block` rows `stride` rows further on, and so on, as in
- * MPI_Type_vector. Q, K and V interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and
+ * MPI_Type_vector. Parts of several parameters may share one tensor if each says its rows (of_rows). Q, K and V interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and
  * stride = 3d. tp divides a part between blocks only: block = stride = d keeps whole heads of consecutive rows
  * together. Initial values depend on the tensor and row of the file. In a parameter with sharded columns
  * (shard_columns), a part is a group of columns, and everything said here about rows applies to columns. */
@@ -32,6 +32,7 @@ typedef struct mega_param_part {
     int64_t rows;                 /* in the whole model */
     int64_t first, block, stride; /* in rows of the tensor as oriented in memory; block 0: all rows are consecutive, and
                                      tp may divide between any two */
+    int64_t of_rows; /* rows of the tensor, if other parameters hold the rest of them; 0: the parts hold all */
 } mega_param_part;
 enum { MEGA_PARAM_PARTS = 4 };
 

@@ -114,6 +114,8 @@ int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_str
 int mega_param_num_files(const mega_param *r);
 const char *mega_param_file_name(const mega_param *r, int file);
 void mega_param_file_shape(const mega_param *r, int file, int64_t out[2]);
+/* Returns the rows of a tensor of which other parameters hold some (mega_param_part.of_rows), or 0. */
+int64_t mega_param_file_rows(const mega_param *r, int file);
 /* Divides the parameter into `count` equal parts that are consecutive in one checkpoint tensor, such as 3 for Q, K and
  * V with the same number of heads. If count does not divide the rows, mega_params_add rejects the record. */
 void mega_param_set_blocks(mega_param *r, int count);
@@ -129,7 +131,7 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
 void mega_params_note_table(mega_params *p, int index);       /* sets is_table */
-/* Returns the index of the parameter that has rows in this checkpoint tensor, or -1; *out_file receives the number of
+/* Returns the index of the (first) parameter that has rows in this checkpoint tensor, or -1; *out_file receives the number of
  * the tensor among those of the parameter. */
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file);
 int mega_params_num_files(const mega_params *p); /* number of checkpoint tensors of all parameters */
