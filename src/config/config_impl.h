@@ -141,6 +141,7 @@ void options_read_yaml(mega_options *o, const char *name, const char *json);
  * Megatron's. */
 typedef struct json_key_walk {
     bool is_yaml, is_named; /* is_named: the path is an option under its own name */
+    bool is_setting;        /* the path is what a switch --disable-x turns off */
     const mega_option_row *row;
     size_t index; /* index of the row in the option table; SIZE_MAX: it is not an option here */
     char path[96];

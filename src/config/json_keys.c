@@ -9,6 +9,8 @@
 #define YAML_BLOCKS                                                            \
     "megatron_lm_config.megatron_lm_|megatron_lm_config.other_megatron_args.|" \
     "megatron_lm_config.megatron_lm_other_megatron_args."
+/* A switch --disable-x also by Megatron's name of the setting, add_x, for which true means x. */
+#define YAML_SETTINGS YAML_BLOCKS "|=megatron_lm_config.other_megatron_args."
 
 enum { OF_OPTIONS, OF_NO_OPTION, OF_ENGINE, NO_MORE };
 
@@ -46,7 +48,11 @@ static bool next_row(json_key_walk *w)
         if (w->part == OF_OPTIONS ? paths_of(w, row) == NULL : !is_named(w, row)) continue;
         w->row = row;
         w->index = w->options.index;
-        w->rest = w->part == OF_OPTIONS ? paths_of(w, row) : w->is_yaml ? YAML_BLOCKS : row->name;
+        const bool is_off = row->kind == MEGA_OPTION_OFF && row->answer == MEGA_ANSWER_WORKS;
+        w->rest = w->part == OF_OPTIONS ? paths_of(w, row)
+                  : !w->is_yaml         ? row->name
+                  : is_off              ? YAML_SETTINGS
+                                        : YAML_BLOCKS;
         return true;
     }
     return false;
@@ -63,8 +69,10 @@ bool mega_json_key_next(json_key_walk *w)
     const size_t n = strcspn(w->rest, "|");
     char dest[80];
     w->is_named = w->part == OF_ENGINE;
+    w->is_setting = w->rest[0] == '=';
     if (w->part == OF_ENGINE && w->is_yaml) {
-        const int used = snprintf(w->path, sizeof w->path, "%.*s%.40s", (int)n, w->rest, w->row->name);
+        const int used = snprintf(w->path, sizeof w->path, "%.*s%.40s", (int)n - w->is_setting, w->rest + w->is_setting,
+                                  w->is_setting ? mega_option_dest(w->row, dest) : w->row->name);
         for (char *c = w->path; c < w->path + used; c++)
             if (*c == '-') *c = '_';
     } else if (w->part == OF_ENGINE) {

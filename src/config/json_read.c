@@ -453,11 +453,11 @@ static void take_as(json_reader *r, const json_item *item, size_t index, const m
     }
 }
 
-/* A switch --no-x is given by its own name in the YAML, so that true means x is off. */
+/* A switch --no-x that is given by its own name in the YAML: true means x is off. */
 static void take_yaml(json_reader *r, const json_item *item, const json_key_walk *key, const char *const *texts,
                       size_t count)
 {
-    const bool is_off = key->row->kind == MEGA_OPTION_OFF && key->row->answer == MEGA_ANSWER_WORKS;
+    const bool is_off = key->row->kind == MEGA_OPTION_OFF && key->row->answer == MEGA_ANSWER_WORKS && !key->is_setting;
     const char *const opposite[1] = {strcmp(texts[0], "true") == 0 ? "false" : "true"};
     take_as(r, item, key->index, key->row, is_off ? opposite : texts, count, 0);
 }
