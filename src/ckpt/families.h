@@ -1,5 +1,5 @@
 /* All families, in the order of messages and pages; of several families that can hold a model the first is chosen. One
- * file of families/ each. */
+ * file of families/ each. The last holds what no model of transformers can. */
 #ifndef MEGALITH_FAMILIES_H
 #define MEGALITH_FAMILIES_H
 
@@ -8,7 +8,8 @@
 /* clang-format off */
 #define MEGA_FAMILY_LIST(X) \
     X(gpt2) X(llama) X(mistral) X(qwen2) X(qwen3) X(smollm3) X(gemma) X(gemma2) X(gemma3_text) X(olmo2) \
-    X(phi3) X(gpt_neox) X(phi) X(starcoder2) X(bloom) X(opt) X(gpt_bigcode)
+    X(phi3) X(gpt_neox) X(phi) X(starcoder2) X(bloom) X(opt) X(gpt_bigcode) \
+    X(megalith_gpt)
 /* clang-format on */
 
 #define MEGA_FAMILY_DECLARE(name) extern const mega_family mega_family_##name;

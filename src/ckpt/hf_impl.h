@@ -30,6 +30,7 @@ typedef void hf_put(void *user, const char *key, const char *json);
 #define HF_FLOAT(name, member, value)      HF_ROW(name, MEGA_KEY_FLOAT, member, value)
 #define HF_BOOL(name, member, value)       HF_ROW(name, MEGA_KEY_BOOL, member, value)
 #define HF_ACTIVATION(name, member, value) HF_ROW(name, MEGA_KEY_ACTIVATION, member, value)
+#define HF_CHOICE(name, member, value)     HF_ROW(name, MEGA_KEY_CHOICE, member, value)
 #define HF_FIXED(name, value)              .key = (name), .kind = MEGA_KEY_FIXED, .fallback = (value)
 /* Returns the value of a key, or NULL if it is missing; from now on the key counts as known. */
 const json_t *hf_take(hf_reader *r, const char *key);

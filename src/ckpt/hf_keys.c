@@ -190,6 +190,29 @@ static void hf_read_float(hf_reader *r, const mega_family_key *k, const json_t *
     }
 }
 
+/* Returns the name of a choice, `*size` bytes; NULL: there are not so many. */
+static const char *hf_choice(const char *choices, unsigned index, size_t *size)
+{
+    for (; index > 0 && choices != NULL; index--) {
+        choices = strchr(choices, '|');
+        if (choices != NULL) choices++;
+    }
+    *size = choices != NULL ? strcspn(choices, "|") : 0;
+    return choices;
+}
+
+static void hf_read_choice(hf_reader *r, const mega_family_key *k, const json_t *v, void *field)
+{
+    const char *text = json_string_value(v), *name;
+    size_t size;
+    for (unsigned i = 0; text != NULL && (name = hf_choice(k->choices, i, &size)) != NULL; i++) {
+        if (strlen(text) != size || strncmp(name, text, size) != 0) continue;
+        memcpy(field, &i, sizeof i); /* an enumeration is an unsigned int */
+        return;
+    }
+    hf_refuse(r, k->key, v, k->choices);
+}
+
 static void hf_read_value(hf_reader *r, const mega_family_key *k, const json_t *v, mega_model_shape *s)
 {
     void *field = hf_field(k, s);
@@ -209,6 +232,7 @@ static void hf_read_value(hf_reader *r, const mega_family_key *k, const json_t *
         if (!hf_find_activation(json_string_value(v), field))
             hf_refuse(r, k->key, v, "gelu_new, gelu_pytorch_tanh, gelu_fast, gelu, relu, relu2, silu, tanh or sigmoid");
         break;
+    case MEGA_KEY_CHOICE: hf_read_choice(r, k, v, field); break;
     case MEGA_KEY_FIXED: break;
     }
 }
@@ -334,6 +358,15 @@ static void hf_write_activation(mega_buffer *b, const mega_family_key *k, mega_a
     json_decref(constant);
 }
 
+static void hf_write_choice(mega_buffer *b, const mega_family_key *k, const void *field)
+{
+    unsigned index;
+    size_t size;
+    memcpy(&index, field, sizeof index);
+    const char *name = hf_choice(k->choices, index, &size);
+    mega_buffer_printf(b, "\"%.*s\"", (int)size, name != NULL ? name : "");
+}
+
 static void hf_write_value(mega_buffer *b, const mega_family_key *k, const mega_model_shape *s)
 {
     const void *field = (const char *)s + k->field;
@@ -352,6 +385,7 @@ static void hf_write_value(mega_buffer *b, const mega_family_key *k, const mega_
         break;
     case MEGA_KEY_BOOL: mega_buffer_puts(b, *(const bool *)field != k->negated ? "true" : "false"); break;
     case MEGA_KEY_ACTIVATION: hf_write_activation(b, k, *(const mega_activation_kind *)field); break;
+    case MEGA_KEY_CHOICE: hf_write_choice(b, k, field); break;
     case MEGA_KEY_FIXED: mega_buffer_puts(b, k->fallback); break;
     }
 }

@@ -57,7 +57,7 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
            is_same_by_layer(a, b, s->num_layers);
 }
 
-static bool can_hold(const mega_family *f, const mega_model_shape *shape)
+bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape)
 {
     mega_model_shape written = *shape, got;
     mega_buffer text = {0};
@@ -75,6 +75,6 @@ static bool can_hold(const mega_family *f, const mega_model_shape *shape)
 const mega_family *mega_family_for(const mega_model_shape *shape)
 {
     for (int i = 0; mega_families[i] != NULL; i++)
-        if (can_hold(mega_families[i], shape)) return mega_families[i];
+        if (mega_family_can_hold(mega_families[i], shape)) return mega_families[i];
     return NULL;
 }

@@ -2,8 +2,7 @@
  * and later. A family of options without effect is one row. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL "no family of docs/families.md has it; leave it out"
-#define NO_ROTATION     "it only matters with --rope-type yarn"
+#define USE_LATER_MODEL "the layers have no such part; leave it out"
 #define ONLY_MLA        "it only matters with --multi-latent-attention"
 #define NO_MAMBA        "every layer is attention and an MLP; leave it out"
 #define NO_MAMBA_IDLE   "every layer is attention and an MLP"
@@ -19,19 +18,10 @@
 // clang-format off
 static const mega_option_row megatron_rows[] = {
     /* network */
-    {LATER("rope-type", MEGA_OPTION_STRING, NULL, USE_LATER_MODEL)},
     {LATER("window-attn-skip-freq", MEGA_OPTION_STRING, NULL, "attention looks at all that came before; leave it out")},
     {LATER("linear-attention-freq", MEGA_OPTION_STRING, NULL, "attention looks at all that came before; leave it out")},
-    {IDLE("yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, NO_ROTATION)},
-    {IDLE("no-yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, NO_ROTATION)},
-    {IDLE("rotary-scaling-factor", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
-    {IDLE("yarn-beta-fast", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
-    {IDLE("yarn-beta-slow", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
-    {IDLE("mscale", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
-    {IDLE("mscale-all-dim", MEGA_OPTION_FLOAT, NULL, NO_ROTATION)},
-    {IDLE("yarn-original-max-position-embeddings", MEGA_OPTION_INT, NULL, NO_ROTATION)},
-    {IDLE("no-rope-freq", MEGA_OPTION_STRING, NULL, NO_ROTATION)},
-    {IDLE("mrope-section", MEGA_OPTION_LIST, NULL, NO_ROTATION)},
+    {IDLE("yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, "it is so in any case; --no-yarn-correction-range-round-to-int changes it")},
+    {IDLE("mrope-section", MEGA_OPTION_LIST, NULL, "it only matters to models of images")},
     {IDLE("relative-attention-num-buckets", MEGA_OPTION_INT, "32", "it belongs to T5")},
     {IDLE("relative-attention-max-distance", MEGA_OPTION_INT, "128", "it belongs to T5")},
     {LATER("quick-geglu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},

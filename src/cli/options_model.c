@@ -2,7 +2,7 @@
  * FP8. */
 #include "options_impl.h"
 
-#define USE_LATER_MODEL "no family of docs/families.md has it; leave it out"
+#define USE_LATER_MODEL "the layers have no such part; leave it out"
 #define OTHER_MODEL     "it belongs to BERT and T5, and a GPT does not read it"
 #define ONLY_MOE        "it only matters to a mixture of experts, and --num-experts is 1"
 #define SOFTMAX_F32 \
@@ -21,8 +21,6 @@ static const mega_option_row model_rows[] = {
     {LATER("num-experts", MEGA_OPTION_LIST, "1", "a mixture of experts needs expert layers; train the dense model")},
     {IDLE("embedding-weights-in-fp32", MEGA_OPTION_FLAG, NULL, "a lookup copies rows, and their gradients are summed in fp32 in any case")},
     {ALIAS("rotary-position-embeddings-theta", MEGA_OPTION_FLOAT, "rotary-base")},
-    {LATER("rotary-interleaved", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
-    {LATER("apply-layernorm-1p", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("multi-latent-attention", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {IDLE("q-lora-rank", MEGA_OPTION_INT, NULL, "it only matters with --multi-latent-attention")},
     {IDLE("kv-lora-rank", MEGA_OPTION_INT, "32", "it only matters with --multi-latent-attention")},

@@ -2,6 +2,7 @@
 #include "megalith/family.h"
 #include "megalith/gpt.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,11 +19,33 @@ static mega_position_kind positions_of(const mega_model_options *o)
     return is_one_of(type, "none", "none") || !o->add_position_embedding ? MEGA_POSITIONS_NONE : MEGA_POSITIONS_TABLE;
 }
 
+static double yarn_mscale(double factor, double mscale)
+{
+    return factor > 1.0 ? 0.1 * mscale * log(factor) + 1.0 : 1.0;
+}
+
+/* YaRN as Megatron computes it. What transformers computes without being told is not said, as in its folders. */
+static void set_yarn(const mega_model_options *o, mega_rope_settings *r)
+{
+    r->change = MEGA_SHAPE_ROPE_YARN;
+    r->factor = o->rotary_scaling_factor;
+    r->original_positions = o->yarn_original_max_position_embeddings;
+    if (o->yarn_beta_fast != 32.0) r->beta_fast = o->yarn_beta_fast;
+    if (o->yarn_beta_slow != 1.0) r->beta_slow = o->yarn_beta_slow;
+    r->no_truncate = !o->yarn_correction_range_round_to_int;
+    if (o->mscale != 1.0 || o->mscale_all_dim != 0.0)
+        r->attention_factor = yarn_mscale(r->factor, o->mscale) / yarn_mscale(r->factor, o->mscale_all_dim);
+}
+
 /* Llama 3.1's numbers, as Megatron has them. */
 static mega_rope_settings rotation_of(const mega_model_options *o)
 {
-    mega_rope_settings r = {.theta = o->rotary_base, .fraction = o->rotary_percent == 1.0 ? 0.0 : o->rotary_percent};
-    if (o->use_rope_scaling) {
+    mega_rope_settings r = {.theta = o->rotary_base,
+                            .fraction = o->rotary_percent == 1.0 ? 0.0 : o->rotary_percent,
+                            .interleaved = o->rotary_interleaved};
+    if (is_one_of(o->rope_type, "yarn", "yarn")) {
+        set_yarn(o, &r);
+    } else if (o->use_rope_scaling) {
         r.change = MEGA_SHAPE_ROPE_LLAMA3;
         r.factor = o->rope_scaling_factor;
         r.low_freq_factor = 1.0;
@@ -77,6 +100,8 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
 {
     mega_network_shape net = {.positions = positions_of(o)};
     if (net.positions == MEGA_POSITIONS_ROPE) net.rope = rotation_of(o);
+    for (int64_t i = o->no_rope_freq; i > 0 && i <= o->num_layers; i += o->no_rope_freq)
+        mega_shape_set_bit(net.no_rope, i - 1);
     net.kv_heads = kv_heads_of(o);
     if (net.kv_heads == o->num_attention_heads) net.kv_heads = 0;
     if (net.kv_heads > 0 && o->num_attention_heads % net.kv_heads != 0)
@@ -85,6 +110,7 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
                          (long long)net.kv_heads, (long long)o->num_attention_heads);
     if (o->num_attention_heads * o->kv_channels != o->hidden_size) net.head_dim = o->kv_channels;
     net.rms = is_one_of(o->normalization, "RMSNorm", "rmsnorm");
+    net.norm_plus_one = o->apply_layernorm_1p;
     set_activation(o, &net);
     MEGA_TRY(set_window(o, &net));
     net.untied = o->untie_embeddings_and_output_weights;
@@ -112,12 +138,9 @@ mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net)
     shape.net = *net;
     const mega_family *f = mega_family_for(&shape);
     if (f == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "no model of transformers has this combination of options of the network, so that its checkpoints could be "
-            "read by nothing else: docs/families.md lists the options of each family (Llama: "
-            "--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear "
-            "--untie-embeddings-and-output-weights)");
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "no config.json can say this combination of options of the network: docs/families.md lists "
+                         "the options of each family");
     net->family = strcmp(f->model_type, "gpt2") == 0 ? NULL : f;
     return MEGA_OK;
 }

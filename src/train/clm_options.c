@@ -53,19 +53,26 @@ static void give_float(mega_train_options *cfg, const char *dest, double value)
 
 /* ---- names ---- */
 
+/* Ids of special tokens are those of the tokenizer. */
+static void take_network(mega_train_options *cfg, const mega_model_shape *s)
+{
+    cfg->clm.has_network = true;
+    cfg->clm.network = s->net;
+    cfg->clm.network.has_ids = false;
+    if (s->net.head_dim > 0) give_int(cfg, "kv_channels", s->net.head_dim);
+}
+
 static void take_config(mega_train_options *cfg, const char *folder)
 {
     mega_model_shape s;
     const mega_status st = mega_hf_config_read(mega_options_text(cfg->engine.options, "%s/config.json", folder), &s);
-    if (st != MEGA_OK || s.num_layers == 0 || s.net.family != NULL || s.net.activation != MEGA_ACT_GELU_TANH) {
+    if (st != MEGA_OK || s.num_layers == 0) {
         mega_options_problem(cfg->engine.options, st != MEGA_OK ? st : MEGA_ERR_UNSUPPORTED, "--config_name %s: %s",
                              cfg->clm.config_name,
-                             st != MEGA_OK       ? mega_error_message()
-                             : s.num_layers == 0 ? "its config.json is not that of a GPT-2"
-                                                 : "a new model with the exact gelu is not implemented yet; expected "
-                                                   "activation_function gelu_new");
+                             st != MEGA_OK ? mega_error_message() : "its config.json does not say what the model is");
         return;
     }
+    if (s.net.family != NULL || s.net.activation != MEGA_ACT_GELU_TANH) take_network(cfg, &s);
     give_int(cfg, "num_layers", s.num_layers);
     give_int(cfg, "hidden_size", s.hidden);
     give_int(cfg, "num_attention_heads", s.heads);

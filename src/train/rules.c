@@ -36,16 +36,51 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
                              "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
                              mega_options_origin(cfg->engine.options, "num_attention_heads"),
                              mega_options_origin(cfg->engine.options, "hidden_size"), valid, (long long)next);
-    } else if (cfg->model.kv_channels * heads != h && !cfg->model.use_rotary_position_embeddings &&
-               strncmp(cfg->model.position_embedding_type, "ro", 2) != 0 &&
-               mega_options_set_by(cfg->engine.options, "kv_channels") != MEGA_SET_BY_CHECKPOINT) {
-        mega_options_problem(
-            cfg->engine.options, MEGA_ERR_UNSUPPORTED,
-            "%s: heads of another width than %s / %s need --position-embedding-type rope; leave it out",
-            mega_options_origin(cfg->engine.options, "kv_channels"),
-            mega_options_origin(cfg->engine.options, "hidden_size"),
-            mega_options_origin(cfg->engine.options, "num_attention_heads"));
     }
+}
+
+typedef struct without_effect {
+    const char *dest;
+    bool is_on; /* its value is not that which changes nothing */
+} without_effect;
+
+static void warn_without(mega_options *o, const without_effect *list, size_t count, const char *option)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].is_on && mega_options_is_given(o, list[i].dest))
+            mega_options_warn(o, "%s has no effect without %s", mega_options_origin(o, list[i].dest), option);
+}
+
+/* Scripts carry these options along, so that they are warnings. A folder of --load says itself what it rotates. */
+void mega_train_rule_rotation(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    const mega_model_options *m = &cfg->model;
+    const double interpolation = m->rotary_seq_len_interpolation_factor;
+    const bool rotates = m->use_rotary_position_embeddings || strncmp(m->position_embedding_type, "ro", 2) == 0;
+    const bool is_yarn = m->rope_type != NULL && strcmp(m->rope_type, "yarn") == 0;
+    const without_effect of_rotation[] = {
+        {"rotary_percent", m->rotary_percent != 1.0},
+        {"rotary_base", m->rotary_base != 10000.0},
+        {"rotary_interleaved", m->rotary_interleaved},
+        {"use_rope_scaling", m->use_rope_scaling},
+        {"rope_type", is_yarn},
+        {"no_rope_freq", m->no_rope_freq > 0},
+        {"rotary_seq_len_interpolation_factor", interpolation != 0.0 && interpolation != 1.0}};
+    const without_effect of_yarn[] = {
+        {"rotary_scaling_factor", m->rotary_scaling_factor != 1.0},
+        {"yarn_original_max_position_embeddings", m->yarn_original_max_position_embeddings != 4096},
+        {"yarn_beta_fast", m->yarn_beta_fast != 32.0},
+        {"yarn_beta_slow", m->yarn_beta_slow != 1.0},
+        {"yarn_correction_range_round_to_int", !m->yarn_correction_range_round_to_int},
+        {"mscale", m->mscale != 1.0},
+        {"mscale_all_dim", m->mscale_all_dim != 0.0}};
+    if (cfg->load == NULL && !rotates)
+        warn_without(o, of_rotation, MEGA_COUNT(of_rotation), "--position-embedding-type rope");
+    if (cfg->load == NULL && !is_yarn) warn_without(o, of_yarn, MEGA_COUNT(of_yarn), "--rope-type yarn");
+    if (is_yarn && m->use_rope_scaling)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both lengthen the wavelengths of the rotation; give one",
+                             mega_options_origin(o, "rope_type"), mega_options_origin(o, "use_rope_scaling"));
 }
 
 void mega_train_rule_positions_reach(mega_train_options *cfg)

@@ -1,5 +1,6 @@
 /* Writes the checkpoints of a run: the contents of run.json in addition to the engine's state, the model card, and the
  * log lines. */
+#include "megalith/family.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
@@ -79,6 +80,13 @@ static void card_data(mega_buffer *b, const mega_train_options *cfg)
         mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
 }
 
+/* Whether transformers cannot load what this run saves. */
+static bool save_is_own(const trainer *t)
+{
+    const mega_model_shape shape = t->task->shape(&t->network, -1);
+    return mega_family_of(&shape.net)->is_own;
+}
+
 static mega_status model_card(const trainer *t, mega_buffer *b)
 {
     const mega_train_options *cfg = t->cfg;
@@ -104,10 +112,9 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
                            train_perplexity(t->last_validation_loss));
-    mega_buffer_printf(b,
-                       "\nLoads with `AutoModelForCausalLM.from_pretrained` of transformers, and with `megalith %s "
-                       "--load` of this folder.\nAll options of the run are in `state/run.json`.\n",
-                       t->task->use);
+    mega_buffer_printf(
+        b, "\nLoads with %s`megalith %s --load` of this folder.\nAll options of the run are in `state/run.json`.\n",
+        save_is_own(t) ? "" : "`AutoModelForCausalLM.from_pretrained` of transformers, and with ", t->task->use);
     return mega_buffer_check(b, "the model card");
 }
 
@@ -195,6 +202,10 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
     MEGA_TRY(save_write_folder(t, tag, is_whole));
+    if (t->saved_iteration < 0 && save_is_own(t))
+        mega_warn("--save %s: transformers cannot load these checkpoints, as no model of it has this combination of "
+                  "options (docs/families.md); their config.json has model_type megalith_gpt",
+                  t->cfg->save);
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     snprintf(t->saved_as, sizeof t->saved_as, "%s", tag != NULL ? tag : "");

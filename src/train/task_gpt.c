@@ -107,14 +107,22 @@ static void warn_of_epsilon(const mega_task_model *m, mega_train_options *cfg, c
               folder, stored->norm_epsilon, mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
 }
 
-/* Options of the kind of network that were given although a folder says it: they must agree with it. */
-static mega_status check_kind(const mega_train_options *cfg, const mega_model_shape *stored)
+static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_settings *b)
+{
+    return a->change == b->change && a->factor == b->factor && a->original_positions == b->original_positions &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->no_truncate == b->no_truncate &&
+           a->attention_factor == b->attention_factor;
+}
+
+/* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with it. */
+static mega_status check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
+                              const mega_network_shape *is)
 {
     mega_network_shape said;
-    const mega_network_shape *is = &stored->net;
     MEGA_TRY(mega_network_from_options(&cfg->model, &said));
-    const int64_t heads = stored->heads, kv_heads = is->kv_heads > 0 ? is->kv_heads : heads;
-    const bool rope = said.positions == is->positions, scaled = rope && said.rope.factor == is->rope.factor;
+    const int64_t kv_heads = is->kv_heads > 0 ? is->kv_heads : heads;
+    const bool rope = said.positions == is->positions;
+    const bool scaled = rope && is_same_scaling(&said.rope, &is->rope);
     const bool same_kv = (said.kv_heads > 0 ? said.kv_heads : heads) == kv_heads;
     const bool act = said.gated == is->gated && said.activation == is->activation;
     const bool bias = said.no_qkv_bias == is->no_qkv_bias && said.no_mlp_bias == is->no_mlp_bias;
@@ -128,11 +136,22 @@ static mega_status check_kind(const mega_train_options *cfg, const mega_model_sh
                    {"rotary_seq_len_interpolation_factor", scaled},
                    {"use_rope_scaling", scaled},
                    {"rope_scaling_factor", scaled},
+                   {"rope_type", scaled},
+                   {"rotary_scaling_factor", scaled},
+                   {"yarn_original_max_position_embeddings", scaled},
+                   {"yarn_beta_fast", scaled},
+                   {"yarn_beta_slow", scaled},
+                   {"yarn_correction_range_round_to_int", scaled},
+                   {"mscale", scaled},
+                   {"mscale_all_dim", scaled},
+                   {"rotary_interleaved", rope && said.rope.interleaved == is->rope.interleaved},
+                   {"no_rope_freq", memcmp(said.no_rope, is->no_rope, sizeof said.no_rope) == 0},
                    {"group_query_attention", same_kv},
                    {"num_query_groups", same_kv},
                    {"num_key_value_heads", same_kv},
                    {"attention_head_type", same_kv},
                    {"normalization", said.rms == is->rms},
+                   {"apply_layernorm_1p", said.norm_plus_one == is->norm_plus_one},
                    {"swiglu", act},
                    {"glu_activation", act},
                    {"squared_relu", act},
@@ -145,9 +164,10 @@ static mega_status check_kind(const mega_train_options *cfg, const mega_model_sh
     for (size_t i = 0; i < MEGA_COUNT(options); i++)
         if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
             return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: the folder of --load, a %s, has another kind of network; leave the option out, or "
-                             "load another folder",
-                             mega_options_origin(cfg->engine.options, options[i].dest), mega_family_of(is)->model_type);
+                             "%s: the folder of --%s, a %s, has another kind of network; leave the option out, or "
+                             "name another folder",
+                             mega_options_origin(cfg->engine.options, options[i].dest), of,
+                             mega_family_of(is)->model_type);
     return MEGA_OK;
 }
 
@@ -161,14 +181,40 @@ static void free_model(mega_task_model *m)
     *m = (mega_task_model){.self = NULL};
 }
 
+/* A new model of the kind of a config.json, with other sizes where options give them: its family must be able to say
+ * them. */
+static mega_status check_config(const mega_gpt *g, const char *name)
+{
+    mega_model_shape shape;
+    mega_gpt_to_shape(g, -1, &shape);
+    const int64_t kv_heads = shape.net.kv_heads > 0 ? shape.net.kv_heads : shape.heads;
+    if (shape.heads % kv_heads == 0 && mega_family_can_hold(mega_family_of(&shape.net), &shape)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "--config_name %s: its config.json cannot be changed to %lld layers, hidden size %lld, %lld heads "
+                     "(%lld of keys and values) of %lld and an FFN of %lld by options; change the file",
+                     name, (long long)shape.num_layers, (long long)shape.hidden, (long long)shape.heads,
+                     (long long)kv_heads, (long long)g->head_dim, (long long)shape.ffn_hidden);
+}
+
+/* The kind of network is that of the folder that is loaded, or of --config_name; NULL: the options say it. */
+static mega_status find_kind(const mega_task_options *o, const mega_network_shape **out)
+{
+    const mega_clm_options *clm = &o->cfg->clm;
+    *out = o->stored != NULL ? &o->stored->net : clm->has_network ? &clm->network : NULL;
+    if (o->stored != NULL) return check_kind(o->cfg, "load", o->stored->heads, *out);
+    return clm->has_network ? check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out) : MEGA_OK;
+}
+
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
     const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
+    const mega_network_shape *net;
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    if (o->stored != NULL) MEGA_TRY(check_kind(o->cfg, o->stored));
-    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, o->stored != NULL ? &o->stored->net : NULL, &n->gpt));
+    MEGA_TRY(find_kind(o, &net));
+    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, net, &n->gpt));
+    if (o->stored == NULL && net != NULL) MEGA_TRY(check_config(&n->gpt, o->cfg->clm.config_name));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
         n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
@@ -202,9 +248,9 @@ static void describe(const mega_task_model *m, mega_buffer *out)
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     const mega_gpt *g = gpt_of(m);
-    mega_buffer_printf(
-        out, "---\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- %s\n- megalith\n---\n\n",
-        mega_family_of(&g->net)->model_type);
+    const mega_family *f = mega_family_of(&g->net);
+    mega_buffer_printf(out, "---\nlibrary_name: %s\npipeline_tag: text-generation\ntags:\n- %s\n- megalith\n---\n\n",
+                       f->is_own ? "megalith" : "transformers", f->model_type);
     mega_buffer_puts(out, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
     mega_buffer_printf(out, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)g->num_layers,
                        (long long)g->hidden, (long long)g->heads);

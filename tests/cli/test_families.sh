@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Models of several families from Megatron's options: the folder that a run writes has the family and the keys, another run
 # goes on from it in another layout with the same losses, and text is generated from it. Options that contradict a folder
-# are refused, and so are combinations that no family has.
+# are refused.
 . "${MEGA_SOURCE:?}/tests/kit/kit.sh"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # ranks under a launcher: Open MPI leaks
 for i in $(seq 1 60); do echo "the cat sat on the mat and the dog sat on the log $i"; done >text.txt
@@ -53,8 +53,74 @@ family gpt_neox 'rotary_pct=0.5,use_parallel_residual=false' "${rope[@]}" --rota
 family starcoder2 'num_key_value_heads=2,use_bias=true' "${rope[@]}" --num-query-groups 2 --group-query-attention
 family bloom 'n_head=4' --position-embedding-type alibi --embed-layernorm
 family gpt2 'activation_function=.relu2' --squared-relu
+family smollm3 'no_rope_layers=.1' "${llama[@]}" --no-rope-freq 2
+family gpt_bigcode 'multi_query=true' --attention-head-type multiquery
+
+# Two ranks hold rows of one tensor, keys and values whole: they write it as it was, also in shards, and resume as one rank does.
+still=(--lr 1e-30 --min-lr 0 --weight-decay 0 --train-iters 1)
+"$MEGALITH" launch --nproc_per_node 4 "$MEGALITH" "${onward[@]}" "${still[@]}" --load gpt_bigcode --save rows --tensor-model-parallel-size 2 \
+    --pipeline-model-parallel-size 2 >log 2>&1 || fail "rows: $(tail -3 log)"
+cmp rows/iter_0000001/model.safetensors gpt_bigcode/iter_0000002/model.safetensors || fail "two ranks write other rows"
+"$MEGALITH" launch --nproc_per_node 2 "$MEGALITH" "${onward[@]}" "${still[@]}" --load gpt_bigcode --save rows2 --tensor-model-parallel-size 2 \
+    --max-shard-size 20K >log 2>&1 || fail "rows in shards: $(tail -3 log)"
+"$MEGALITH" "${onward[@]}" "${still[@]}" --load gpt_bigcode --save rows1 --max-shard-size 20K >log 2>&1 || fail "rows of one rank: $(tail -3 log)"
+(cd rows1/iter_0000001 && sha256sum model* state/optimizer.safetensors) >one
+(cd rows2/iter_0000001 && sha256sum model*) >four
+diff <(grep model one) four || fail "shards of two ranks differ"
+for load in rows1 rows2; do
+    "$MEGALITH" launch --nproc_per_node 2 "$MEGALITH" pretrain_gpt "${onward[@]:2}" --train-iters 3 --lr 1e-3 --override-opt_param-scheduler --load $load \
+        --tensor-model-parallel-size 2 >$load.log 2>&1 || fail "$load, resumed: $(tail -3 $load.log)"
+done
+same_losses rows1.log rows2.log || fail "states of two ranks: $(grep -o 'lm loss: [^|]*' rows1.log rows2.log | tr '\n' ' ')"
+
+# The same options in Accelerate's YAML.
+cat >net.yaml <<'YAML'
+distributed_type: MEGATRON_LM
+mixed_precision: 'no'
+num_machines: 1
+num_processes: 1
+megatron_lm_config:
+  megatron_lm_tp_degree: 1
+  other_megatron_args:
+    position_embedding_type: rope
+    rotary_base: 5000
+    normalization: RMSNorm
+    swiglu: true
+    add_bias_linear: false
+    add_qkv_bias: true
+    group_query_attention: true
+    num_query_groups: 2
+    untie_embeddings_and_output_weights: true
+    kv_channels: 16
+YAML
+"$MEGALITH" "${base[@]}" --config_file net.yaml --train-iters 1 --save yaml >log 2>&1 || fail "YAML: $(tail -3 log)"
+"$MEGALITH" "${base[@]}" --train-iters 1 --save typed "${llama[@]}" --rotary-base 5000 --add-qkv-bias --group-query-attention --num-query-groups 2 \
+    --untie-embeddings-and-output-weights --kv-channels 16 >log 2>&1 || fail "typed: $(tail -3 log)"
+for name in config.json model.safetensors; do cmp yaml/iter_0000001/$name typed/iter_0000001/$name || fail "a YAML gives another $name"; done
+grep -q '"model_type": "qwen2"' yaml/iter_0000001/config.json && grep -q '"head_dim": 16' yaml/iter_0000001/config.json || fail "the YAML's options do not reach the model"
 
 refuses 'contradiction' 'has another kind of network' "${onward[@]}" --load llama/iter_0000002 --num-key-value-heads 4
-refuses 'no family' 'has this combination of options' "${base[@]}" --train-iters 1 --normalization RMSNorm --position-embedding-type alibi
+# What no model of transformers has is saved as megalith_gpt, which is said; the run is resumed to the same losses.
+family llama-yarn 'rope_type=.yarn,factor=4.0' "${llama[@]}" --rope-type yarn --rotary-scaling-factor 4 --yarn-original-max-position-embeddings 16
+family megalith_gpt-rms_alibi 'rms_norm=true,position_embedding_type=.alibi' --normalization RMSNorm --position-embedding-type alibi
+family megalith_gpt-interleaved 'rotary_interleaved=true,no_rope_layers=.1,rope_type=.yarn,attention_factor=1.27' "${llama[@]}" --rotary-interleaved --no-rope-freq 2 \
+    --rope-type yarn --rotary-scaling-factor 4 --mscale 2
+one_plus=(--position-embedding-type none --apply-layernorm-1p --qk-layernorm --glu-activation reglu --kv-channels 16 --window-size 9,0)
+family megalith_gpt-none 'position_embedding_type=.none,norm_one_plus_weight=true,gate_second=true,head_dim=16,sliding_window=10' "${one_plus[@]}"
+"$MEGALITH" "${base[@]}" "${one_plus[@]}" --train-iters 4 --save-interval 2 --save whole >one 2>&1 || fail "own: $(tail -3 one)"
+grep -q 'save whole: transformers cannot load these checkpoints' one || fail "an own model is not said: $(cat one)"
+"$MEGALITH" "${base[@]}" "${one_plus[@]}" --train-iters 4 --load whole/iter_0000002 --save part >log 2>&1 || fail "resumed: $(tail -3 log)"
+cmp whole/iter_0000004/model.safetensors part/iter_0000004/model.safetensors || fail "a resumed own model differs"
+
+# What a folder says of generation, and its tokenizer, is saved as it was.
+mkdir elsewhere && cp llama/iter_0000002/*.json llama/iter_0000002/*.safetensors elsewhere
+printf '{ "temperature": 0.7,"top_p":0.8 }' >elsewhere/generation_config.json
+printf '{ "model_max_length": 16}' >elsewhere/tokenizer_config.json
+"$MEGALITH" "${onward[@]}" --load elsewhere --save kept --save-dtype fp64 >log 2>&1 || fail "elsewhere: $(tail -3 log)"
+"$MEGALITH" pretrain_gpt "${onward[@]:2}" --load kept --save again --train-iters 3 --override-opt_param-scheduler >log 2>&1 || fail "kept, resumed: $(tail -3 log)"
+for name in generation_config.json tokenizer_config.json tokenizer.json; do
+    cmp elsewhere/$name kept/iter_0000002/$name && cmp elsewhere/$name again/iter_0000003/$name || fail "$name is not kept"
+done
+head -c 400 kept/iter_0000002/model.safetensors | grep -q '"F64"' || fail "--save-dtype fp64: $(head -c 400 kept/iter_0000002/model.safetensors)"
 refuses 'heads' 'expected a divisor' "${base[@]}" --train-iters 1 "${llama[@]}" --num-key-value-heads 3
 finish

@@ -152,7 +152,22 @@ if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none';
     done
 fi
 
+# ---- a new model of another family, of the shape of its config.json: its folder has the same keys, and is trained on ----
+mkdir gemma && cat >gemma/config.json <<'JSON'
+{"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 32, "sliding_window": 8,
+ "query_pre_attn_scalar": 16, "final_logit_softcapping": 20.0, "initializer_range": 0.03, "eos_token_id": 1}
+JSON
+new=(--config_name gemma --tokenizer_name tokenizer --learning_rate 1e-3 --log-interval 1000 "${files[@]}" --max_train_steps 3)
+"$MEGALITH" run_clm "${new[@]}" --output_dir new >new.log 2>&1 </dev/null || { cp new.log out; fail "a new gemma2"; }
+for key in '"model_type": "gemma2"' '"head_dim": 16' '"num_key_value_heads": 2' '"sliding_window": 8' '"final_logit_softcapping": 20.0' '"initializer_range": 0.03'; do
+    grep -qF "$key" new/config.json || note "the new model's config.json does not have $key"
+done
+"$MEGALITH" run_clm --model_name_or_path new "${files[@]}" --max_train_steps 1 --output_dir more >out 2>&1 </dev/null || note "the new gemma2 is not trained on"
+
 # ---- what is refused ----
+refuses "another kind" "--swiglu|the folder of --config_name, a gemma2, has another kind of network" run_clm "${new[@]}" --swiglu
+refuses "sizes that do not fit" "its config.json cannot be changed to 2 layers, hidden size 64" run_clm "${new[@]}" --hidden-size 64 --num-attention-heads 3
 refuses "nothing is given" "missing: --train_file FILE|--config_name gpt2|missing: --tokenizer_name FOLDER" run_clm --num_train_epochs 1
 refuses "no such data" "nothing is downloaded|looked for wikitext/raw, data/wikitext/raw, raw, data/raw" run_clm "${small[@]}" --dataset_name wikitext --dataset_config_name raw
 refuses "no such names" "--config_name nix: no such folder|--tokenizer_name nix: nothing is downloaded" run_clm --config_name nix --tokenizer_name nix --train_file train.txt

@@ -98,6 +98,7 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
     int32_t *const where = mega_program_tensor(r->program, "seq_position", slot);
     int32_t *const sample = mega_program_tensor(r->program, "sample_id", slot);
     int32_t *const start = mega_program_tensor(r->program, "segment_start", slot);
+    if (position == NULL) mega_error_clear();
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t i = 0; i < r->seq; i++) {
             const int64_t t = b * r->seq + i;
@@ -110,7 +111,7 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
             sample[t] = (int32_t)id;
             where[t] = (int32_t)i;
             start[t] = begin;
-            position[t] = (int32_t)i - begin;
+            if (position != NULL) position[t] = (int32_t)i - begin; /* not every model reads it */
         }
 }
 

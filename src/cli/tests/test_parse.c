@@ -151,6 +151,8 @@ static void neutral_values(void **state)
     mega_command_options_fini(&c);
     kit_refuse("plan", SHAPE "--tensor-model-parallel-size 2",
                "--tensor-model-parallel-size 2 (argument 11) does not divide the world of 1 rank; sizes that do: 1");
+    kit_refuse("plan", SHAPE "--position-embedding-type rope --rope-type yarn --use-rope-scaling",
+               "both lengthen the wavelengths of the rotation; give one");
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
                "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
     kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");

@@ -26,13 +26,14 @@ typedef struct check {
 } check;
 
 /* clang-format off */
-#define FIELD_TYPE(x) _Generic((x), int: FIELD_INT, unsigned: FIELD_UINT32, int64_t: FIELD_INT64, double: FIELD_DOUBLE, bool: FIELD_BOOL)
+#define FIELD_TYPE(x) _Generic((x), int: FIELD_INT, unsigned: FIELD_UINT32, int64_t: FIELD_INT64, uint64_t: FIELD_INT64, double: FIELD_DOUBLE, bool: FIELD_BOOL)
 #define REACHES(option_, words_, expected_, field_) \
     {.option = (option_), .words = (words_), .expected = (expected_), .at = offsetof(reached, field_), .type = FIELD_TYPE(((const reached *)0)->field_)}
 
 #define STAGES "--world-size 4 --pipeline-model-parallel-size 2 --num-layers 8 --global-batch-size 16 "
 #define BY_SAMPLES "--train-samples 3000 "
 #define ROPE "--position-embedding-type rope "
+#define YARN ROPE "--rope-type yarn "
 #define LLAMA ROPE "--disable-bias-linear --swiglu "
 
 static const check checks[] = {
@@ -70,6 +71,17 @@ static const check checks[] = {
     REACHES("rotary-seq-len-interpolation-factor", ROPE "--rotary-seq-len-interpolation-factor 3", 3, gpt.net.rope.factor),
     REACHES("use-rope-scaling", ROPE "--use-rope-scaling", 8192, gpt.net.rope.original_positions),
     REACHES("rope-scaling-factor", ROPE "--use-rope-scaling --rope-scaling-factor 16", 16, gpt.net.rope.factor),
+    REACHES("rotary-interleaved", ROPE "--rotary-interleaved", 1, gpt.net.rope.interleaved),
+    REACHES("no-rope-freq", ROPE "--no-rope-freq 2", 10, gpt.net.no_rope[0]), /* layers 1 and 3 */
+    REACHES("rope-type", YARN, 4096, gpt.net.rope.original_positions),
+    REACHES("rotary-scaling-factor", YARN "--rotary-scaling-factor 5", 5, gpt.net.rope.factor),
+    REACHES("yarn-original-max-position-embeddings", YARN "--yarn-original-max-position-embeddings 77", 77, gpt.net.rope.original_positions),
+    REACHES("yarn-beta-fast", YARN "--yarn-beta-fast 30", 30, gpt.net.rope.beta_fast),
+    REACHES("yarn-beta-slow", YARN "--yarn-beta-slow 3", 3, gpt.net.rope.beta_slow),
+    REACHES("no-yarn-correction-range-round-to-int", YARN "--no-yarn-correction-range-round-to-int", 1, gpt.net.rope.no_truncate),
+    REACHES("mscale", YARN "--rotary-scaling-factor 2.718281828459045 --mscale 2", 1.2, gpt.net.rope.attention_factor),
+    REACHES("mscale-all-dim", YARN "--rotary-scaling-factor 2.718281828459045 --mscale-all-dim 2", 1.1 / 1.2, gpt.net.rope.attention_factor),
+    REACHES("apply-layernorm-1p", "--apply-layernorm-1p", 1, gpt.net.norm_plus_one),
     REACHES("num-query-groups", ROPE "--group-query-attention --num-query-groups 2", 2, gpt.net.kv_heads),
     REACHES("group-query-attention", ROPE "--group-query-attention", 1, gpt.net.kv_heads),
     REACHES("num-key-value-heads", ROPE "--num-key-value-heads 2", 2, gpt.net.kv_heads),

@@ -16,6 +16,7 @@ typedef enum mega_key_kind {
     MEGA_KEY_FLOAT,      /* double, from low to high */
     MEGA_KEY_BOOL,       /* bool; the opposite with `negated` */
     MEGA_KEY_ACTIVATION, /* mega_activation_kind, from any of the names that Hugging Face uses */
+    MEGA_KEY_CHOICE,     /* an enumeration, by the names in `choices` */
     MEGA_KEY_FIXED       /* no field: a folder whose value differs from `fallback` is refused, naming the key */
 } mega_key_kind;
 
@@ -25,6 +26,7 @@ typedef struct mega_family_key {
     mega_key_kind kind;
     size_t field;          /* offset in mega_model_shape */
     const char *fallback;  /* JSON: the value where the key is missing, the class default of transformers */
+    const char *choices;   /* MEGA_KEY_CHOICE: "a|b", in the order of the enumeration */
     double low, high;      /* MEGA_KEY_FLOAT; 0 and 0: any number */
     bool negated, is_zero; /* is_zero: a double for which null means 0 */
     /* The value where it is null, computed from other keys; NULL: as if the key were missing. */
@@ -68,6 +70,7 @@ typedef struct mega_family {
     const char *rope_keys;  /* top-level keys of the rotation besides rope_theta, rope_scaling and rope_parameters, in
                                   blanks: " partial_rotary_factor " */
     double theta, fraction; /* class defaults; fraction 0: all channels */
+    bool is_own;            /* transformers has no such model */
     const char *const *ignored; /* patterns (mega_family_matches) of tensors that may be present and are not read */
     /* Reads keys that are not rows, and checks the shape. NULL: nothing. */
     void (*finish)(hf_reader *r, mega_model_shape *shape);
@@ -84,6 +87,8 @@ const mega_family *mega_family_find(const char *model_type);
 const mega_family *mega_family_of(const mega_network_shape *net);
 /* Returns the first family whose config.json can say all of the shape, or NULL. shape->net.family counts for nothing. */
 const mega_family *mega_family_for(const mega_model_shape *shape);
+/* Whether config.json of this family can say all of the shape. */
+bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape);
 /* Whether a text matches a pattern in which * stands for any text and # for a number. */
 bool mega_family_matches(const char *pattern, const char *text);
 

@@ -18,10 +18,14 @@ typedef struct mega_model_options {
     const char *position_embedding_type, *normalization, *glu_activation, *attention_head_type, *window_size;
     bool add_position_embedding, use_rotary_position_embeddings, use_rope_scaling;
     double rotary_percent, rotary_base, rotary_seq_len_interpolation_factor, rope_scaling_factor;
+    const char *rope_type;
+    bool rotary_interleaved, yarn_correction_range_round_to_int;
+    double rotary_scaling_factor, yarn_beta_fast, yarn_beta_slow, mscale, mscale_all_dim;
+    int64_t yarn_original_max_position_embeddings, no_rope_freq;
     bool group_query_attention;
     int64_t num_query_groups, num_key_value_heads;
     bool swiglu, squared_relu, untie_embeddings_and_output_weights;
-    bool add_bias_linear, add_qkv_bias, qk_layernorm, embed_layernorm;
+    bool add_bias_linear, add_qkv_bias, qk_layernorm, embed_layernorm, apply_layernorm_1p;
     double layernorm_epsilon, attention_dropout, hidden_dropout;
     double init_method_std;
     bool init_method_xavier_uniform;

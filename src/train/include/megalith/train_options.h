@@ -8,6 +8,7 @@
 #include "megalith/engine_settings.h"
 #include "megalith/memory.h"
 #include "megalith/model_options.h"
+#include "megalith/model_shape.h"
 #include "megalith/option.h"
 #include "megalith/output.h"
 #include "megalith/text_options.h"
@@ -47,6 +48,8 @@ typedef struct mega_clm_options {
     const char *found[2][MEGA_CLM_FILES];
     const char *tokenizer_folder; /* NULL: the tokenizer is in the folder of `load` */
     bool saves_epochs;            /* --checkpointing_steps epoch */
+    bool has_network;             /* --config_name leads to a model of another kind than GPT-2, `network` */
+    mega_network_shape network;
 } mega_clm_options;
 
 typedef struct mega_train_options {
@@ -132,6 +135,7 @@ mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine
 void mega_train_rule_shape_is_given(mega_train_options *cfg);
 void mega_train_rule_heads_divide_hidden(mega_train_options *cfg);
 void mega_train_rule_positions_reach(mega_train_options *cfg);
+void mega_train_rule_rotation(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
 void mega_train_rule_length_of_training(mega_train_options *cfg);
