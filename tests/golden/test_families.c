@@ -5,6 +5,7 @@
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/hf_config.h"
+#include "model_features.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -192,9 +193,39 @@ static void losses_and_gradients_in_float32(void **state)
     for_each_model(in_float32);
 }
 
+/* Otherwise the comparisons above would not see that a feature is missing. */
+static void every_feature_of(const char *name)
+{
+    const char *path = mega_kit_path(folder, name);
+    mega_checkpoint *c = NULL;
+    mega_gpt m;
+    features_named named;
+    bool met[FEATURES] = {false};
+    expected e = read_expected(mega_kit_path(path, "expected.txt"));
+    GPT_RUN_OK(mega_checkpoint_open(path, false, &c));
+    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    mega_checkpoint_close(c);
+    features_name(&named, &m.net);
+    gpt_run r = features_open(&m, e.batch, e.length);
+    read_params(path, r.params);
+    fill_inputs(&r, &e);
+    const char *idle = features_idle(&r, met);
+    if (idle != NULL) fail_msg("%s: without %s its losses are the same", name, idle);
+    gpt_run_free(&r);
+    free_expected(&e);
+}
+
+static void every_feature_counts(void **state)
+{
+    (void)state;
+    make_models();
+    for_each_model(every_feature_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_feature_counts),
         cmocka_unit_test(losses_and_gradients_in_float64),
         cmocka_unit_test(losses_and_gradients_in_float32),
     };

@@ -1,0 +1,131 @@
+/* A small model of each family, with weights drawn here: every feature that its config.json turns on changes the logits
+ * (model_features.h). golden_test_families does the same with the models that transformers makes. */
+#include "megalith/hf_config.h"
+#include "model_features.h"
+
+enum { BATCH = 2, LENGTH = 12 };
+
+#define SIZES                                                                                        \
+    "\"vocab_size\": 31, \"hidden_size\": 32, \"intermediate_size\": 20, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8, \"max_position_embeddings\": 16, "
+#define NO_HEAD_DIM                                                                                   \
+    "\"vocab_size\": 31, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"max_position_embeddings\": 16, "
+#define GPT_SIZES "\"vocab_size\": 31, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4, \"n_positions\": 16, "
+#define WINDOWS   "\"sliding_window\": 4, "
+#define BY_LAYER  "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
+#define TWO       "2.0, 3.0, 5.0, 9.0"
+
+static const struct model {
+    const char *type, *keys;
+} models[] = {
+    {"gpt2", GPT_SIZES},
+    {"llama", SIZES "\"attention_bias\": true, \"mlp_bias\": true, "
+                    "\"rope_theta\": 1000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
+                    "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 16}, "},
+    {"llama", SIZES "\"tie_word_embeddings\": true, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 3.0}, "},
+    {"llama", SIZES "\"rope_theta\": 1000.0, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                    "\"original_max_position_embeddings\": 16, \"beta_fast\": 16.0, \"beta_slow\": 2.0}, "},
+    {"mistral", SIZES WINDOWS},
+    {"qwen2", SIZES WINDOWS "\"use_sliding_window\": true, \"max_window_layers\": 1, "},
+    {"qwen3", SIZES},
+    {"smollm3", SIZES "\"no_rope_layer_interval\": 2, "},
+    {"gemma", SIZES},
+    {"gemma2", SIZES WINDOWS "\"query_pre_attn_scalar\": 20, \"attn_logit_softcapping\": 5.0, "
+                             "\"final_logit_softcapping\": 3.0, "},
+    {"gemma3_text", SIZES WINDOWS BY_LAYER "\"query_pre_attn_scalar\": 20, \"rope_theta\": 10000.0, "
+                                           "\"rope_local_base_freq\": 100.0, "},
+    {"olmo2", SIZES},
+    {"phi3", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 2, \"rope_scaling\": {\"rope_type\": "
+                         "\"longrope\", \"short_factor\": [" TWO "], \"long_factor\": [" TWO "]}, "
+                         "\"original_max_position_embeddings\": 8, "},
+    {"gpt_neox", NO_HEAD_DIM "\"intermediate_size\": 20, \"rotary_pct\": 0.25, "},
+    {"phi", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 4, "},
+    {"starcoder2", NO_HEAD_DIM WINDOWS "\"intermediate_size\": 20, \"num_key_value_heads\": 2, "},
+    {"bloom", "\"vocab_size\": 31, \"hidden_size\": 32, \"n_layer\": 2, \"n_head\": 4, "},
+    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 32, "},
+    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 32, \"do_layer_norm_before\": false, "},
+    {"gpt_bigcode", GPT_SIZES},
+    {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "
+                                   "\"norm_one_plus_weight\": true, \"query_key_norm\": \"head\", \"gated_mlp\": true, "
+                                   "\"gate_second\": true, \"embedding_norm\": true, "},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static mega_gpt read_model(const struct model *of)
+{
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "config.json");
+    char text[1024];
+    mega_model_shape shape;
+    mega_gpt m;
+    snprintf(text, sizeof text, "{%s\"model_type\": \"%s\", \"eos_token_id\": 2}", of->keys, of->type);
+    mega_kit_write(path, text);
+    GPT_RUN_OK(mega_hf_config_read(path, &shape));
+    mega_gpt_from_shape(&shape, 1, &m);
+    return m;
+}
+
+/* Adds numbers of standard deviation 0.2 to norms' weights, and gives them to all else. */
+static void draw(const gpt_run *r)
+{
+    for (int i = 0; i < mega_params_count(r->params); i++) {
+        const mega_param *p = mega_params_get(r->params, i);
+        float *drawn = malloc((size_t)p->count * sizeof *drawn);
+        double *w = mega_params_master(r->params, i);
+        mega_kit_normal(drawn, p->count, 3 + (uint32_t)i);
+        for (int64_t k = 0; k < p->count; k++) w[k] = 0.2 * (double)drawn[k] + (p->num_dims == 1 ? w[k] : 0.0);
+        free(drawn);
+    }
+}
+
+static const char *idle_of(mega_gpt m, bool *met)
+{
+    static char idle[MEGA_PARAM_NAME];
+    features_named named;
+    features_name(&named, &m.net);
+    gpt_run r = features_open(&m, BATCH, LENGTH);
+    draw(&r);
+    gpt_run_fill(&r, 0, 0);
+    const char *found = features_idle(&r, met);
+    snprintf(idle, sizeof idle, "%s", found != NULL ? found : "");
+    gpt_run_free(&r);
+    return idle;
+}
+
+static void every_feature_counts(void **state)
+{
+    (void)state;
+    bool met[FEATURES] = {false};
+    for (int i = 0; i < MODELS; i++) {
+        const char *idle = idle_of(read_model(&models[i]), met);
+        if (idle[0] != '\0') fail_msg("%s (row %d): without %s its losses are the same", models[i].type, i, idle);
+    }
+    for (int i = 0; i < FEATURES; i++) {
+        const bool is_of_none = features_all[i].remove == features_residual_scale || /* no family here has it */
+                                features_all[i].remove == features_logit_scale;
+        if (met[i] == is_of_none)
+            fail_msg("%s: %s", features_all[i].name, met[i] ? "some model has it" : "no model has it");
+    }
+}
+
+/* The check itself: a window as long as the sequence and a cap far above all logits are found. */
+static void a_feature_without_effect_is_found(void **state)
+{
+    (void)state;
+    bool met[FEATURES] = {false};
+    mega_gpt m = read_model(&(struct model){"mistral", SIZES "\"sliding_window\": 12, "});
+    assert_string_equal(idle_of(m, met), "window");
+    m = read_model(&(struct model){"gemma2", SIZES WINDOWS "\"query_pre_attn_scalar\": 20, "
+                                                           "\"attn_logit_softcapping\": 5.0, "
+                                                           "\"final_logit_softcapping\": 100000.0, "});
+    assert_string_equal(idle_of(m, met), "logit_cap");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_feature_counts),
+        cmocka_unit_test(a_feature_without_effect_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
