@@ -58,16 +58,37 @@ static void fill_more(mega_train_options *cfg, const char *more)
     }
 }
 
+/* The further options of a preset as a user would type them. */
+static void put_options(mega_buffer *out, const char *more)
+{
+    static const char no_biases[] = "add_bias_linear=false";
+    while (more != NULL && *more != '\0') {
+        const size_t length = strcspn(more, " "), name = strcspn(more, "=");
+        const bool is_off = strncmp(more, no_biases, sizeof no_biases - 1) == 0;
+        mega_buffer_puts(out, is_off ? " --disable-bias-linear" : " --");
+        for (size_t i = 0; i < name && !is_off; i++) mega_buffer_printf(out, "%c", more[i] == '_' ? '-' : more[i]);
+        if (!is_off && strncmp(more + name, "=true", 5) != 0)
+            mega_buffer_printf(out, " %.*s", (int)(length - name - 1), more + name + 1);
+        more += length + strspn(more + length, " ");
+    }
+}
+
 void mega_train_presets_text(mega_buffer *out)
 {
-    mega_buffer_puts(out, "--preset NAME: options given with it win\n\n");
+    mega_buffer_puts(
+        out,
+        "--preset NAME: the shape of a known model, with random weights; options given with it win. The lines below a\n"
+        "name are its further options.\n\n");
     for (size_t i = 0; i < MEGA_COUNT(presets); i++) {
         const preset_row *p = &presets[i];
         mega_buffer_printf(out, "%-18s %3lld layers, hidden %4lld, %2lld heads, sequences of %lld, %lld positions\n",
                            p->name, (long long)p->num_layers, (long long)p->hidden_size,
                            (long long)p->num_attention_heads, (long long)p->seq_length,
                            (long long)p->max_position_embeddings);
-        if (p->more != NULL) mega_buffer_printf(out, "%18s %s\n", "", p->more);
+        if (p->more == NULL) continue;
+        mega_buffer_printf(out, "%17s", "");
+        put_options(out, p->more);
+        mega_buffer_puts(out, "\n");
     }
 }
 
