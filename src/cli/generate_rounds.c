@@ -148,6 +148,17 @@ static void clear_round(session *s, int64_t count)
     for (int64_t i = 0; i < count; i++) free_sequence(&s->round[i]);
 }
 
+/* The model's probabilities of the tokens of a text that has been found: it is read once more. */
+static mega_status read_logprobs(session *s, sequence *q)
+{
+    if (q->logprobs == NULL) return MEGA_OK;
+    MEGA_TRY(mega_ids_reserve(&q->ids, q->fresh.count));
+    memcpy(q->ids.id + q->ids.count, q->fresh.id, (size_t)q->fresh.count * sizeof *q->fresh.id);
+    mega_generation text = {
+        .prompt = q->ids.id, .prompt_count = q->ids.count + q->fresh.count, .logprobs = q->logprobs};
+    return mega_generator_run(s->generator, &text, 1, &s->rules);
+}
+
 /* Searches the text of each prompt, one after the other. */
 static mega_status search_part(session *s, sequence *q, int count)
 {
@@ -160,6 +171,7 @@ static mega_status search_part(session *s, sequence *q, int count)
         q[i].fresh.count = s->beam[0].count;
         q[i].finished = s->beam[0].finished;
         q[i].score = s->beam[0].score;
+        MEGA_TRY(read_logprobs(s, &q[i]));
     }
     return MEGA_OK;
 }

@@ -157,20 +157,22 @@ static void rule_beams(mega_command_options *cfg)
 {
     const mega_generate_options *g = &cfg->generate;
     mega_options *o = cfg->train.engine.options;
+    static const char one_id[] = "as in Megatron, --stop_token alone ends a beam";
     const struct {
-        const char *dest;
+        const char *dest, *why;
         bool on;
-    } rows[] = {{"batch", g->batch > 1},
-                {"repetition_penalty", g->repetition_penalty != 1},
-                {"stop", g->stop.count > 0},
-                {"stop_on_eol", g->stop_on_eol},
-                {"stop_on_double_eol", g->stop_on_double_eol},
-                {"logprobs", g->logprobs},
-                {"return_logits", g->return_logits != NULL}},
-      idle[] = {{"temperature", g->temperature != 1},
-                {"top_k", g->top_k > 1},
-                {"top_p", g->top_p != 0},
-                {"min_p", g->min_p != 0}};
+    } rows[] = {{"batch", "as in Megatron, it has one prompt; those of a file are searched one after the other",
+                 g->batch > 1},
+                {"repetition_penalty", "beams are ranked by the model's own probabilities", g->repetition_penalty != 1},
+                {"stop", one_id, g->stop.count > 0},
+                {"stop_on_eol", one_id, g->stop_on_eol},
+                {"stop_on_double_eol", one_id, g->stop_on_double_eol},
+                {"return_logits", "a token is chosen from the logits of all beams; --logprobs gives its own",
+                 g->return_logits != NULL}},
+      idle[] = {{"temperature", NULL, g->temperature != 1},
+                {"top_k", NULL, g->top_k > 1},
+                {"top_p", NULL, g->top_p != 0},
+                {"min_p", NULL, g->min_p != 0}};
     if (g->num_beams == 1) {
         if (g->beam_rules == 0 && g->early_stopping != 0)
             mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --num-beams N --beam-rules transformers",
@@ -179,9 +181,9 @@ static void rule_beams(mega_command_options *cfg)
     }
     for (size_t i = 0; i < MEGA_COUNT(rows); i++)
         if (rows[i].on)
-            mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
-                                 "%s: a beam search (%s) does not follow it; leave one of them out",
-                                 mega_options_origin(o, rows[i].dest), mega_options_origin(o, "num_beams"));
+            mega_options_problem(
+                o, MEGA_ERR_UNSUPPORTED, "%s: a beam search (%s) does not follow it: %s; leave one of them out",
+                mega_options_origin(o, rows[i].dest), mega_options_origin(o, "num_beams"), rows[i].why);
     if (g->beam_rules == 0 && g->early_stopping != 0)
         mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --beam-rules transformers",
                              mega_options_origin(o, "early_stopping"));

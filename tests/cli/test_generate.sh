@@ -30,6 +30,10 @@ generate --prompt ab --prompt cd --batch 2 --genfile batch.json >out || fail "ba
 cmp -s prompts.json batch.json || fail "a batch of two answers otherwise"
 generate --prompt ab --prompt cd --recompute --genfile again.json >out || fail "recompute: $(cat err)"
 cmp -s prompts.json again.json || fail "without the cache the answers differ"
+# The score of the best beam is the sum of the logarithms of its new tokens' probabilities over their number.
+generate --prompt ab --num-beams 3 --logprobs --genfile beams.json >out || fail "beams: $(cat err)"
+sed 's/.*"logprobs":\[\([^]]*\)\],"score":\([^,]*\),.*/\2,\1/' beams.json |
+    awk -F, 'NF != 14 { exit 1 } { for (i = 3; i <= NF; i++) sum += $i; d = sum / 12 - $1; exit !(d < 1e-5 && d > -1e-5) }' || fail "probabilities of a beam: $(cat beams.json)"
 # All options that contradict the loaded folder are reported together.
 refuses "options against the folder" '--layernorm-epsilon 0.5 (argument|the model has 1e-05; leave the option out|--tokenizer-type CharTokenizer (argument|is a ByteTokenizer' \
     generate_samples_gpt --load model --prompt a --out-seq-length 2 --layernorm-epsilon 0.5 --tokenizer-type CharTokenizer

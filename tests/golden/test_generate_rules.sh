@@ -86,8 +86,8 @@ stopped "--stop_token 100" ': ' true
 refuses "a stop token" "--stop_token 9999|0 to 256" generate_samples_gpt --load stops --prompt a --stop_token 9999
 refuses "mistakes in rules" "--top_p_decay|goes with --top_p|--logprobs|goes with --genfile|.npy or .safetensors" generate_samples_gpt --load stops --prompt a \
     --top_p_decay 0.5 --logprobs --return-logits x.txt
-refuses "what beams do not follow" "--logprobs|--stop|--batch|a beam search (--num-beams 4" generate_samples_gpt --load stops --prompt a --num-beams 4 --batch 2 \
-    --logprobs --genfile x --stop b
+refuses "what beams do not follow" "--stop_token alone ends a beam|as in Megatron, it has one prompt|a beam search (--num-beams 4" generate_samples_gpt --load stops --prompt a --num-beams 4 --batch 2 \
+    --genfile x --stop b
 refuses "early stopping" "--early-stopping|--beam-rules transformers" generate_samples_gpt --load stops --prompt a --num-beams 4 --early-stopping never
 refuses "more beams than half the ids" "half as many beams" generate_samples_gpt --load stops --prompt a --num-beams 200
 finish
