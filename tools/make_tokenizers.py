@@ -139,6 +139,66 @@ def families(text):
     yield "metaspace", t, "</s>"
 
 
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def wordpiece(text, lower=True, prefix="##", size=SIZE, **normalizer):
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]", continuing_subword_prefix=prefix))
+    t.normalizer = normalizers.BertNormalizer(lowercase=lower, **normalizer)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.train_from_iterator(text, trainers.WordPieceTrainer(vocab_size=size, special_tokens=BERT, show_progress=False, limit_alphabet=150,
+                                                          continuing_subword_prefix=prefix))
+    t.decoder = decoders.WordPiece(prefix=prefix)
+    t.post_processor = processors.TemplateProcessing(single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+                                                     special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return t
+
+
+def berts(text):
+    yield "bert", wordpiece(text), "[SEP]"
+    t = wordpiece(text, lower=False)
+    t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    t.decoder = decoders.WordPiece(cleanup=False)
+    yield "bert-cased", t, "[SEP]"
+    t = wordpiece(text, prefix="@", lower=False, clean_text=False, strip_accents=True, handle_chinese_chars=False)
+    root = json.loads(t.to_str())
+    root["model"]["max_input_chars_per_word"] = 9
+    yield "bert-odd", Tokenizer.from_str(json.dumps(root)), "[SEP]"
+    t = wordpiece(text, lower=True, strip_accents=False)
+    t.pre_tokenizer = sequence(pre_tokenizers.WhitespaceSplit(), split(r"[^\w]+"))
+    yield "bert-white", t, "[SEP]"
+
+
+def unigrams(folder):
+    """Models of SentencePiece in the pipelines of T5, XLM-R and ALBERT."""
+    from sentencepiece import sentencepiece_model_pb2
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString(open(os.path.join(folder, "sp-unigram", "tokenizer.model"), "rb").read())
+    pieces = [(p.piece, p.score) for p in model.pieces][3:]
+    precompiled = normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap)
+    mark = pre_tokenizers.Metaspace(prepend_scheme="always")
+
+    extra = [f"<extra_id_{i}>" for i in range(9, -1, -1)]
+    t = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces + [(e, 0.0) for e in extra], 2))
+    t.normalizer, t.pre_tokenizer, t.decoder = precompiled, mark, decoders.Metaspace(prepend_scheme="always")
+    t.add_special_tokens(["<pad>", "</s>", "<unk>", *extra])
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    yield "t5", t, "</s>"
+
+    t = Tokenizer(models.Unigram([("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces, 3))
+    t.normalizer = normalizers.Sequence([precompiled, normalizers.Strip(left=False), normalizers.Replace(Regex(" {2,}"), "▁")])
+    t.pre_tokenizer, t.decoder = sequence(pre_tokenizers.WhitespaceSplit(), mark), decoders.Metaspace(prepend_scheme="always")
+    t.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
+    t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    yield "xlmr", t, "</s>"
+
+    t = Tokenizer(models.Unigram([("<unk>", 0.0)] + pieces + [(b, -9.0) for b in BYTES], 0, True))
+    t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), precompiled])
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+    t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    yield "albert", t, "<unk>"
+
+
 def like_gpt2(path):
     """The vocabulary of GPT-2 in the pipelines of others."""
     digits = sequence(pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False))
@@ -165,10 +225,15 @@ def sentencepieces(folder, text):
         "sp-nfkc": dict(character_coverage=0.998),
         "sp-user": dict(user_defined_symbols=["<sep>", "abc", "▁▁"], add_dummy_prefix=False, byte_fallback=True, pad_id=3),
         "sp-crossing": dict(split_by_whitespace=False, byte_fallback=True),
+        "sp-unigram": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998),
+        "sp-unigram-bytes": dict(model_type="unigram", hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                                 allow_whitespace_only_pieces=True, user_defined_symbols=["<sep>", "abc", "▁▁", "e f"]),
+        "sp-unigram-crossing": dict(model_type="unigram", hard_vocab_limit=False, split_by_whitespace=False, normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False,
+                                    character_coverage=0.998),
     }
     for name, options in kinds.items():
         os.makedirs(os.path.join(folder, name), exist_ok=True)
-        sentencepiece.SentencePieceTrainer.train(model_prefix=os.path.join(folder, name, "tokenizer"), **common, **options)
+        sentencepiece.SentencePieceTrainer.train(model_prefix=os.path.join(folder, name, "tokenizer"), **{**common, **options})
     os.remove(corpus)
 
 
@@ -185,18 +250,27 @@ def tiktoken_json(folder, text, size=900):
     json.dump(rows, open(os.path.join(folder, "tiktoken", "tiktoken.json"), "w"))
 
 
+def bert_vocabulary(folder, t):
+    """A folder of `transformers` without a tokenizer.json."""
+    os.makedirs(os.path.join(folder, "bert-vocab"), exist_ok=True)
+    tokens = sorted(t.get_vocab().items(), key=lambda x: x[1])
+    open(os.path.join(folder, "bert-vocab", "vocab.txt"), "w", encoding="utf-8").writelines(token + "\n" for token, _ in tokens)
+    json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, open(os.path.join(folder, "bert-vocab", "tokenizer_config.json"), "w"))
+
+
 def main():
     folder = sys.argv[1]
     text = open(sys.argv[2], encoding="utf-8", newline="").read() if len(sys.argv) > 2 else made_text()
     lines = text.splitlines(keepends=True)
     os.makedirs(folder, exist_ok=True)
     more = list(like_gpt2(sys.argv[4])) if len(sys.argv) > 4 else []
-    for name, t, end in [*families(lines), *more]:
+    sentencepieces(folder, text)
+    for name, t, end in [*families(lines), *berts(lines), *unigrams(folder), *more]:
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         t.save(os.path.join(folder, name, "tokenizer.json"))
         json.dump({"eos_token": end}, open(os.path.join(folder, name, "tokenizer_config.json"), "w"))
     tiktoken_json(folder, text)
-    sentencepieces(folder, text)
+    bert_vocabulary(folder, Tokenizer.from_file(os.path.join(folder, "bert", "tokenizer.json")))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ static void rule_tokenizer_training(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
                              mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
-    } else if (mega_tokenizer_needs_model(cfg->train.text.tokenizer_type)) {
+    } else if (mega_tokenizer_needs_model(cfg->train.text.tokenizer_type) ||
+               strncmp(cfg->train.text.tokenizer_type, "BertWordPiece", 13) == 0) {
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "%s is read from the files of others; use GPT2BPETokenizer or CharTokenizer",
                              mega_options_origin(cfg->train.engine.options, "tokenizer_type"));

@@ -2,6 +2,34 @@
 #include "megalith/memory.h"
 #include <string.h>
 
+/* A unit: bit 31 marks a value; bit 8 that a value follows; bits 0 to 7 its label; the others where its children are. */
+static size_t children(uint32_t unit)
+{
+    return (size_t)(unit >> 10) << ((unit & 512) >> 6);
+}
+
+/* Finds the child of the root by a byte, or of that unit by a second one. */
+static bool has_child(const mega_charsmap *m, uint8_t a, int b)
+{
+    const uint8_t bytes[] = {a, (uint8_t)b};
+    size_t at = children(m->unit[0]);
+    for (int i = 0; i < (b < 0 ? 1 : 2); i++) {
+        at ^= bytes[i];
+        if (at >= m->units || (m->unit[at] & 0x800000FF) != bytes[i]) return false;
+        if (i == 0 && b < 0) return (m->unit[at] & 256) != 0; /* it is replaced alone */
+        at ^= children(m->unit[at]);
+    }
+    return true;
+}
+
+static void find_plain(mega_charsmap *m)
+{
+    for (int a = 1; a < 128; a++) {
+        m->plain[a] = !has_child(m, (uint8_t)a, -1);
+        for (int b = 1; b < 128 && m->plain[a]; b++) m->plain[a] = !has_child(m, (uint8_t)a, b);
+    }
+}
+
 /* Little-endian: the number of bytes of the trie, the trie, the strings. */
 mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n)
 {
@@ -22,6 +50,7 @@ mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n)
     }
     memcpy(m->text, b + 4 + trie, m->text_size);
     m->text[m->text_size] = '\0';
+    find_plain(m);
     return MEGA_OK;
 }
 
@@ -32,13 +61,8 @@ void mega_charsmap_fini(mega_charsmap *m)
     *m = (mega_charsmap){0};
 }
 
-/* A unit: bit 31 marks a value; bit 8 that a value follows; bits 0 to 7 its label; the others where its children are. */
-static size_t children(uint32_t unit)
-{
-    return (size_t)(unit >> 10) << ((unit & 512) >> 6);
-}
-
-size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, const char **replacement)
+size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, bool shortest,
+                          const char **replacement)
 {
     size_t found = 0;
     if (m->units == 0) return 0;
@@ -54,6 +78,7 @@ size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n,
             if (value > m->text_size) break;
             *replacement = m->text + value;
             found = i + 1;
+            if (shortest) break;
         }
     }
     return found;

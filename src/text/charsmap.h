@@ -13,11 +13,13 @@ typedef struct mega_charsmap {
     size_t units;
     char *text; /* NUL-terminated strings, with a NUL at the end */
     size_t text_size;
+    bool plain[256]; /* bytes of ASCII that are not replaced, neither alone nor before other ASCII */
 } mega_charsmap;
 
 mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n);
 void mega_charsmap_fini(mega_charsmap *m);
-/* Finds the longest sequence at the begin of a text that is replaced. Returns its length, 0: none. */
-size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, const char **replacement);
+/* Finds the longest sequence at the begin of a text that is replaced, or the shortest one. Returns its length, 0: none. */
+size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, bool shortest,
+                          const char **replacement);
 
 #endif

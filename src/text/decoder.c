@@ -57,6 +57,42 @@ static void decoder_put(mega_decoder *d, const char *text, size_t n, mega_buffer
     mega_buffer_append(out, text, n);
 }
 
+static void replace_all(const char *text, size_t n, const mega_text *from, const mega_text *to, mega_buffer *out)
+{
+    while (n > 0) {
+        const char *found = from->size > 0 ? memmem(text, n, from->data, from->size) : NULL;
+        const size_t before = found != NULL ? (size_t)(found - text) : n;
+        mega_buffer_append(out, text, before);
+        if (found == NULL) return;
+        mega_buffer_append(out, to->data, to->size);
+        text += before + from->size;
+        n -= before + from->size;
+    }
+}
+
+/* Appends a text without the blanks before punctuation and inside contractions. `tokenizers` also knows "do not". */
+static void put_clean(mega_decoder *d, const char *text, size_t n, bool not, mega_buffer *out)
+{
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    int next = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const mega_text from = {(char *)(uintptr_t)pairs[i][0], strlen(pairs[i][0])};
+        const mega_text to = {(char *)(uintptr_t)pairs[i][1], strlen(pairs[i][1])};
+        if ((!not &&i == 7) || memmem(text, n, from.data, from.size) == NULL) continue;
+        mega_buffer *made = &d->scratch[next];
+        next = 1 - next;
+        made->size = 0;
+        replace_all(text, n, &from, &to, made);
+        if (made->failed) out->failed = true;
+        text = made->data;
+        n = made->size;
+    }
+    decoder_put(d, text, n, out);
+}
+
 static void put_run(mega_decoder *d, mega_buffer *out)
 {
     const char *bytes = d->run.data;
@@ -64,6 +100,10 @@ static void put_run(mega_decoder *d, mega_buffer *out)
     const bool each = d->tokenizer->pipe->decoder.sentencepiece;
     if (n == 0) return;
     d->run.size = 0;
+    if (d->tokenizer->pipe->decoder.wordpiece) {
+        put_clean(d, bytes, n, false, out);
+        return;
+    }
     size_t valid = mega_utf8_valid_bytes(bytes, n);
     if (valid < n && !each) valid = 0;
     for (size_t at = 0; at < n;) {
@@ -92,19 +132,6 @@ static int byte_of(const mega_tokenizer *t, int32_t id, const char *text, size_t
         value = value * 16 + digit;
     }
     return p->decoder.sentencepiece && p->byte_token[value] != id ? -1 : value;
-}
-
-static void replace_all(const char *text, size_t n, const mega_text *from, const mega_text *to, mega_buffer *out)
-{
-    while (n > 0) {
-        const char *found = from->size > 0 ? memmem(text, n, from->data, from->size) : NULL;
-        const size_t before = found != NULL ? (size_t)(found - text) : n;
-        mega_buffer_append(out, text, before);
-        if (found == NULL) return;
-        mega_buffer_append(out, to->data, to->size);
-        text += before + from->size;
-        n -= before + from->size;
-    }
 }
 
 /* What SentencePiece shows of a token that stands for no byte. */
@@ -145,6 +172,37 @@ static void put_replaced(mega_decoder *d, const char *text, size_t n, mega_buffe
     decoder_put(d, text, n, out);
 }
 
+/* The place of the last blank in d->run such that no replacement of put_clean reaches over it; 0: none. The longest
+ * replacements are those of " n't" and of " ' ", which may first make the former from " n ' t". */
+static size_t safe_blank(const mega_decoder *d)
+{
+    const char *text = d->run.data;
+    for (size_t at = d->run.size; at-- > 1;)
+        if (text[at] == ' ' && text[at - 1] != '\'' && !(text[at - 1] == 'n' && at > 1 && text[at - 2] == ' '))
+            return at;
+    return 0;
+}
+
+static void put_wordpiece(mega_decoder *d, const char *text, size_t n, mega_buffer *out)
+{
+    const mega_decoder_steps *steps = &d->tokenizer->pipe->decoder;
+    const mega_text *prefix = &steps->prefix;
+    const bool first = d->index == 0 && !d->continues;
+    const bool joins = n >= prefix->size && prefix->size > 0 && memcmp(text, prefix->data, prefix->size) == 0;
+    mega_buffer *token = &d->run;
+    if (!first && !joins) mega_buffer_append(token, " ", 1);
+    const size_t skipped = !first && joins ? prefix->size : 0;
+    mega_buffer_append(token, text + skipped, n - skipped);
+    if (token->failed) return;
+    const size_t ready = steps->whole ? safe_blank(d) : token->size;
+    if (ready == 0) return;
+    if (steps->cleanup) put_clean(d, token->data, ready, !steps->whole, out);
+    else
+        decoder_put(d, token->data, ready, out);
+    token->size -= ready;
+    memmove(token->data, token->data + ready, token->size);
+}
+
 mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
 {
     const mega_tokenizer *t = d->tokenizer;
@@ -155,6 +213,8 @@ mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
         mega_buffer_printf(out, d->index == 0 ? "%d" : " %d", id);
     } else if (p == NULL || p->decoder.none) {
         mega_buffer_append(out, mega_token_bytes(&t->vocabulary, token), token->size);
+    } else if (p->decoder.wordpiece) {
+        put_wordpiece(d, mega_token_bytes(&t->vocabulary, token), token->size, out);
     } else {
         const char *text = mega_token_bytes(&t->vocabulary, token);
         const int byte = p->decoder.byte_fallback ? byte_of(t, id, text, token->size) : -1;

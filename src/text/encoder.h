@@ -27,6 +27,13 @@ typedef enum mega_finder {
     MEGA_FIND_MARKS,  /* a word begins at U+2581 after another character */
 } mega_finder;
 
+/* The best way to a place in a word of a Unigram model. */
+typedef struct mega_best_path {
+    double score, second; /* of the best and the second best way */
+    int32_t id;           /* of its last token; -1: no way yet */
+    uint32_t begin;       /* of that token */
+} mega_best_path;
+
 struct mega_encoder {
     const mega_tokenizer *tokenizer;
     mega_finder finder;
@@ -35,6 +42,8 @@ struct mega_encoder {
     mega_symbols16 *symbols; /* NULL if the tokenizer has no table of pairs */
     mega_encode_words *words;
     mega_bpe bpe;
+    mega_best_path *path; /* Unigram */
+    int64_t path_capacity;
     /* of a pipeline */
     mega_regex_match *match; /* NULL: no step has an expression */
     mega_buffer normal[2], splitted[2];
@@ -73,6 +82,10 @@ mega_status mega_encoder_numbers(const mega_tokenizer *t, const uint8_t *text, s
 /* Normalized text, by the steps of a pipeline. first: the user's text begins with it. */
 mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, bool first,
                                 mega_ids *out);
+/* WordPiece: writes the ids of a word to `out`, which has room for one per byte; returns their number, at least 1. */
+int64_t mega_encoder_wordpiece(const mega_pipeline *p, const uint8_t *word, size_t n, int32_t *out);
+/* Unigram: one piece of a text. */
+mega_status mega_encoder_unigram(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
 /* Writes the ids of a word's characters to e->bpe.symbol, which has room for one per byte; returns their number. */
 int64_t mega_encoder_symbols(mega_encoder *e, const uint8_t *word, size_t n);
 

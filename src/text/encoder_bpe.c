@@ -18,6 +18,10 @@ mega_status mega_encoder_merge(mega_encoder *e, const uint8_t *word, size_t n, s
     const bool characters = pipe != NULL && !pipe->byte_level;
     int64_t symbols = (int64_t)n;
     MEGA_TRY(mega_bpe_reserve(&e->bpe, symbols));
+    if (pipe != NULL && pipe->model == MEGA_MODEL_WORDPIECE) {
+        *count = mega_encoder_wordpiece(pipe, word, n, e->bpe.symbol);
+        return MEGA_OK;
+    }
     for (size_t i = 0; i < n && !characters; i++) {
         e->bpe.symbol[i] = e->tokenizer->byte_id[word[i]];
         if (e->bpe.symbol[i] < 0) return no_byte(e, word, i, begin);

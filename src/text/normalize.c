@@ -4,6 +4,7 @@
 #include "unicode.h"
 #include "unicode_forms.h"
 #include <string.h>
+#include <utf8proc.h>
 
 /* U+2581, which stands for a blank in SentencePiece's pieces. */
 #define MARK "\xE2\x96\x81"
@@ -94,7 +95,7 @@ static size_t take_prefix(const mega_pipeline *p, const uint8_t *text, size_t n,
         *to_size = kept;
         return kept;
     }
-    const size_t replaced = mega_charsmap_find(&p->charsmap, text, n, to);
+    const size_t replaced = mega_charsmap_find(&p->charsmap, text, n, false, to);
     if (replaced > 0) {
         *to_size = strlen(*to);
         return replaced;
@@ -129,6 +130,38 @@ static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
     }
 }
 
+/* Returns how many bytes from the begin are ASCII that stays as it is, whatever follows them. */
+static size_t plain_run(const mega_pipeline *p, mega_span in)
+{
+    const bool any = p->charsmap.units == 0;
+    size_t n = 0;
+    while (n < in.n && in.text[n] < 0x80 && (any || p->charsmap.plain[in.text[n]]) && !p->kept_begins[in.text[n]]) n++;
+    return n > 0 && n < in.n && in.text[n] >= 0x80 ? n - 1 : n;
+}
+
+/* Appends such bytes with their blanks marked; *after_blank: further blanks are left out. */
+static void put_plain(const mega_pipeline *p, const uint8_t *text, size_t n, bool *after_blank, mega_buffer *out)
+{
+    if (n > SIZE_MAX / 4 || !mega_buffer_reserve(out, 3 * n)) {
+        out->failed = true;
+        return;
+    }
+    char *to = out->data + out->size;
+    bool blank = *after_blank;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] != ' ') {
+            *to++ = (char)text[i];
+            blank = false;
+        } else if (!blank) {
+            memcpy(to, MARK, 3);
+            to += 3;
+            blank = p->remove_extra;
+        }
+    }
+    *after_blank = blank;
+    out->size = (size_t)(to - out->data);
+}
+
 static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out)
 {
     const char *to = NULL;
@@ -146,6 +179,13 @@ static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out
     if (in.n == 0) return;
     if (p->dummy_prefix) put(out, MARK, 3);
     for (bool after_blank = p->remove_extra; in.n > 0;) {
+        const size_t plain = plain_run(p, in);
+        if (plain > 0) {
+            put_plain(p, in.text, plain, &after_blank, out);
+            in.text += plain;
+            in.n -= plain;
+            continue;
+        }
         const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
         while (after_blank && n > 0 && to[0] == ' ') {
             to++;
@@ -157,6 +197,77 @@ static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out
         in.n -= taken;
     }
     while (p->remove_extra && out->size >= 3 && memcmp(out->data + out->size - 3, MARK, 3) == 0) out->size -= 3;
+}
+
+/* Returns the end of what a reader takes for one character, from `at` on. Its characters are UTF-8. */
+static size_t cluster_end(const uint8_t *text, size_t at, size_t n)
+{
+    uint32_t cp = 0, next = 0;
+    utf8proc_int32_t state = 0;
+    const int first = mega_utf8_decode(text + at, n - at, &cp);
+    size_t end = at + (first > 0 ? (size_t)first : 1);
+    for (int length; first > 0 && end < n; end += (size_t)length, cp = next) {
+        length = mega_utf8_decode(text + end, n - end, &next);
+        if (length == 0 || utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next, &state))
+            break;
+    }
+    return end;
+}
+
+/* `tokenizers` replaces a cluster of less than six bytes as a whole, if a sequence at its begin has a replacement, and takes
+ * the shortest; otherwise each character by itself. */
+static void precompiled(const mega_pipeline *p, mega_span in, mega_buffer *out)
+{
+    enum { WHOLE = 6 };
+    const mega_charsmap *m = &p->charsmap;
+    for (size_t at = 0, end; at < in.n; at = end) {
+        const char *to = NULL;
+        const size_t plain = plain_run(p, (mega_span){in.text + at, in.n - at});
+        end = at + plain;
+        if (plain > 0) {
+            put(out, in.text + at, plain);
+            continue;
+        }
+        end = cluster_end(in.text, at, in.n);
+        if (end - at < WHOLE && mega_charsmap_find(m, in.text + at, end - at, true, &to) > 0) {
+            put(out, to, strlen(to));
+            continue;
+        }
+        for (size_t i = at, next; i < end; i = next) {
+            uint32_t cp = 0;
+            const int length = mega_utf8_decode(in.text + i, end - i, &cp);
+            next = i + (length > 0 ? (size_t)length : 1);
+            if (mega_charsmap_find(m, in.text + i, next - i, true, &to) > 0) put(out, to, strlen(to));
+            else
+                put(out, in.text + i, next - i);
+        }
+    }
+}
+
+/* Replaces each row of two or more blanks. */
+static void replace_blanks(const mega_normalize_step *s, mega_span in, mega_buffer *out)
+{
+    for (size_t at = 0, end; at < in.n; at = end) {
+        const uint8_t *two = memmem(in.text + at, in.n - at, "  ", 2);
+        end = two != NULL ? (size_t)(two - in.text) : in.n;
+        put(out, in.text + at, end - at);
+        if (two == NULL) break;
+        put(out, s->to.data, s->to.size);
+        while (end < in.n && in.text[end] == ' ') end++;
+    }
+}
+
+/* Combining marks: general categories M. */
+static void strip_accents(mega_span in, mega_buffer *out)
+{
+    for (size_t at = 0, next; at < in.n; at = next) {
+        uint32_t cp = 0;
+        const int length = mega_utf8_decode(in.text + at, in.n - at, &cp);
+        next = at + (length > 0 ? (size_t)length : 1);
+        const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+        if (length < 2 || (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME))
+            put(out, in.text + at, next - at);
+    }
 }
 
 static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s, mega_regex_match *match, mega_span in,
@@ -173,7 +284,13 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
         put(out, in.text, in.n);
         break;
     case MEGA_NORMALIZE_REPLACE: replace_string(s, in, out); break;
-    case MEGA_NORMALIZE_REPLACE_REGEX: return replace_regex(s, match, in, out);
+    case MEGA_NORMALIZE_REPLACE_REGEX:
+        if (strcmp(s->from.data, " {2,}") != 0) return replace_regex(s, match, in, out);
+        replace_blanks(s, in, out);
+        break;
+    case MEGA_NORMALIZE_BERT: return mega_bert_normalize(p->bert, in.text, in.n, out);
+    case MEGA_NORMALIZE_STRIP_ACCENTS: strip_accents(in, out); break;
+    case MEGA_NORMALIZE_PRECOMPILED: precompiled(p, in, out); break;
     case MEGA_NORMALIZE_SENTENCEPIECE: sentencepiece(p, in, out); break;
     case MEGA_NORMALIZE_STRIP: break; /* makes no new text */
     }

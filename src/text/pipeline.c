@@ -28,7 +28,12 @@ void mega_pipeline_destroy(mega_pipeline *p)
     for (int i = 0; i < p->num_kept; i++) text_fini(&p->kept[i]);
     mega_free(p->kept);
     text_fini(&p->decoder.unknown);
+    text_fini(&p->decoder.prefix);
+    text_fini(&p->inner);
     mega_charsmap_fini(&p->charsmap);
+    mega_bert_destroy(p->bert);
+    mega_trie_fini(&p->trie);
+    mega_free(p->score);
     mega_free(p->normalize);
     mega_free(p->pre);
     mega_free(p->prefix);
@@ -39,7 +44,8 @@ void mega_pipeline_destroy(mega_pipeline *p)
 size_t mega_pipeline_bytes(const mega_pipeline *p)
 {
     if (p == NULL) return 0;
-    return sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size;
+    return sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size + mega_bert_bytes(p->bert) +
+           mega_trie_bytes(&p->trie) + (size_t)p->scores * sizeof *p->score;
 }
 
 mega_status mega_text_set(mega_text *out, const char *data, size_t n)

@@ -3,12 +3,14 @@
 #ifndef MEGALITH_TEXT_PIPELINE_H
 #define MEGALITH_TEXT_PIPELINE_H
 
+#include "bert.h"
 #include "charsmap.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
 #include "megalith/tokenizer.h"
 #include "pretokenize.h"
 #include "regex.h"
+#include "trie.h"
 
 typedef struct mega_text {
     char *data; /* owned; NUL-terminated */
@@ -25,6 +27,9 @@ typedef enum mega_normalize {
     MEGA_NORMALIZE_PREPEND,
     MEGA_NORMALIZE_REPLACE,
     MEGA_NORMALIZE_REPLACE_REGEX,
+    MEGA_NORMALIZE_BERT,
+    MEGA_NORMALIZE_STRIP_ACCENTS,
+    MEGA_NORMALIZE_PRECOMPILED,   /* by the charsmap, as `tokenizers` reads it */
     MEGA_NORMALIZE_SENTENCEPIECE, /* all that a SentencePiece model does before its segmentation */
 } mega_normalize;
 
@@ -51,6 +56,8 @@ typedef enum mega_pre_kind {
     MEGA_PRE_PATTERN,    /* one of the public patterns, whose words cover the text */
     MEGA_PRE_BYTE_LEVEL, /* a prefix blank, and GPT-2's pattern if use_pattern */
     MEGA_PRE_METASPACE,
+    MEGA_PRE_WHITE, /* matches are white space */
+    MEGA_PRE_BERT,  /* white space is removed, each punctuation character is a piece */
 } mega_pre_kind;
 
 typedef enum mega_prepend { MEGA_PREPEND_ALWAYS, MEGA_PREPEND_FIRST, MEGA_PREPEND_NEVER } mega_prepend;
@@ -78,19 +85,35 @@ typedef struct mega_decoder_steps {
     uint32_t strip;     /* this character is removed from the begin of the text, */
     int64_t strip_most; /* at most so often */
     mega_text unknown;  /* sentencepiece */
+    /* WordPiece: a blank before each token but the first, and those that begin with the prefix */
+    bool wordpiece, cleanup; /* cleanup: no blanks before punctuation and in contractions, */
+    bool whole;              /* where the whole text has them, and not within each token */
+    mega_text prefix;        /* WordPiece */
 } mega_decoder_steps;
+
+/* How a word becomes tokens. */
+typedef enum mega_model { MEGA_MODEL_BPE, MEGA_MODEL_WORDPIECE, MEGA_MODEL_UNIGRAM } mega_model;
 
 typedef struct mega_pipeline {
     mega_normalize_step *normalize;
     int num_normalize;
     mega_pre_step *pre;
     int num_pre;
-    mega_charsmap charsmap; /* of a SentencePiece model */
+    mega_charsmap charsmap; /* of a SentencePiece model or a Precompiled normalizer */
+    mega_bert *bert;        /* of the BERT steps; NULL: none */
     bool dummy_prefix, remove_extra;
     mega_text *kept; /* what its replacements leave alone */
     int num_kept;
     bool kept_begins[256];
-    /* the model */
+    mega_model model;
+    mega_trie trie;       /* of WordPiece and Unigram: the tokens that words are made of */
+    uint32_t continued;   /* WordPiece: the node of the prefix; TRIE_NONE: no token has it */
+    int64_t longest_word; /* WordPiece: in characters; a longer one is unknown */
+    mega_text inner;      /* WordPiece: what tokens inside a word begin with */
+    double *score;        /* Unigram: of each id that a word may have */
+    int64_t scores;
+    double unknown_score;
+    bool narrow;     /* Unigram: sums of scores are rounded to float, as SentencePiece does */
     bool byte_level; /* its symbols are bytes and not characters */
     mega_split fast; /* byte level: the one pattern that splits it, if no other step is needed */
     bool ignore_merges, byte_fallback, fuse_unknown;
@@ -105,6 +128,10 @@ typedef struct mega_pipeline {
     mega_decoder_steps decoder;
     uint64_t fingerprint; /* of everything above */
 } mega_pipeline;
+
+/* Builds the trie of the tokens that are in the vocabulary now, and finds the node of the prefix. */
+struct mega_vocabulary;
+mega_status mega_pipeline_build_trie(mega_pipeline *p, const struct mega_vocabulary *v);
 
 /* The place of a word in `whole`. */
 static inline unsigned mega_whole_bit(const uint8_t *word, size_t n)

@@ -1,5 +1,6 @@
 /* Reads the normalizer, pre-tokenizer, post-processor and decoder of a tokenizer.json into steps. What is not built is
  * refused by name, with its place in the file. */
+#include "base64.h"
 #include "json_cursor.h"
 #include "megalith/hash.h"
 #include "tokenizer_json.h"
@@ -100,6 +101,31 @@ static mega_status compile_pattern(json_reader *r, size_t at, mega_regex **out)
     return mega_cursor_fail(r->c, at, "%s", why);
 }
 
+static mega_status read_bert(json_reader *r, size_t at)
+{
+    mega_bert_rules rules = {0};
+    if (r->pipe->bert != NULL) return mega_cursor_fail(r->c, at, "a second BertNormalizer is not supported");
+    MEGA_TRY(key_bool(r, at, "clean_text", true, &rules.clean));
+    MEGA_TRY(key_bool(r, at, "handle_chinese_chars", true, &rules.chinese));
+    MEGA_TRY(key_bool(r, at, "lowercase", true, &rules.lower));
+    MEGA_TRY(key_bool(r, at, "strip_accents", rules.lower, &rules.strip));
+    return mega_bert_create(&rules, &r->pipe->bert);
+}
+
+static mega_status read_precompiled(json_reader *r, size_t at)
+{
+    mega_buffer bytes = {0};
+    if (r->pipe->charsmap.units > 0) return mega_cursor_fail(r->c, at, "a second Precompiled is not supported");
+    MEGA_TRY(key_string(r, at, "precompiled_charsmap", ""));
+    const bool valid = mega_base64_read(r->text.data, r->text.size, &bytes);
+    mega_status st = mega_buffer_check(&bytes, r->c->name);
+    if (st == MEGA_OK && !valid) st = mega_cursor_fail(r->c, at, "the \"precompiled_charsmap\" is not base64");
+    if (st == MEGA_OK) st = mega_charsmap_read(&r->pipe->charsmap, bytes.data, bytes.size);
+    if (st == MEGA_ERR_FORMAT && valid) st = mega_cursor_fail(r->c, at, "%s", mega_error_message());
+    mega_buffer_fini(&bytes);
+    return st;
+}
+
 static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
 {
     static const struct {
@@ -114,12 +140,17 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         {"Strip", MEGA_NORMALIZE_STRIP},
         {"Prepend", MEGA_NORMALIZE_PREPEND},
         {"Replace", MEGA_NORMALIZE_REPLACE},
+        {"StripAccents", MEGA_NORMALIZE_STRIP_ACCENTS},
+        {"BertNormalizer", MEGA_NORMALIZE_BERT},
+        {"Precompiled", MEGA_NORMALIZE_PRECOMPILED},
     };
     mega_pipeline *p = r->pipe;
     size_t k = 0;
     while (k < sizeof kinds / sizeof kinds[0] && strcmp(kinds[k].name, type) != 0) k++;
     if (k == sizeof kinds / sizeof kinds[0])
-        return step_refuse(r, at, "normalizer", type, "NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace");
+        return step_refuse(
+            r, at, "normalizer", type,
+            "NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, StripAccents, BertNormalizer, Precompiled");
     if (!mega_array_add(&p->normalize, p->num_normalize, sizeof *p->normalize))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", r->c->name);
     mega_normalize_step *s = &p->normalize[p->num_normalize++];
@@ -132,6 +163,8 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         MEGA_TRY(key_string(r, at, "prepend", ""));
         return mega_text_set(&s->to, r->text.data, r->text.size);
     }
+    if (s->kind == MEGA_NORMALIZE_BERT) return read_bert(r, at);
+    if (s->kind == MEGA_NORMALIZE_PRECOMPILED) return read_precompiled(r, at);
     if (s->kind != MEGA_NORMALIZE_REPLACE) return MEGA_OK;
     bool is_regex;
     MEGA_TRY(read_pattern(r, at, &is_regex));
@@ -194,7 +227,8 @@ static mega_status read_metaspace(json_reader *r, size_t at, mega_pre_step *s)
 
 static mega_status read_pre(json_reader *r, size_t at, const char *type)
 {
-    static const char known[] = "ByteLevel, Split, Digits, Metaspace, Sequence";
+    static const char known[] = "ByteLevel, Split, Digits, Metaspace, WhitespaceSplit, BertPreTokenizer, "
+                                "Sequence";
     mega_pipeline *p = r->pipe;
     if (p->byte_level)
         return mega_cursor_fail(r->c, at,
@@ -205,6 +239,14 @@ static mega_status read_pre(json_reader *r, size_t at, const char *type)
     *s = (mega_pre_step){.behavior = MEGA_SPLIT_ISOLATED};
     if (strcmp(type, "Split") == 0) return read_split(r, at, s);
     if (strcmp(type, "Metaspace") == 0) return read_metaspace(r, at, s);
+    if (strcmp(type, "WhitespaceSplit") == 0) {
+        *s = (mega_pre_step){.kind = MEGA_PRE_WHITE, .behavior = MEGA_SPLIT_REMOVED};
+        return MEGA_OK;
+    }
+    if (strcmp(type, "BertPreTokenizer") == 0) {
+        s->kind = MEGA_PRE_BERT;
+        return p->bert != NULL ? MEGA_OK : mega_bert_create(&(mega_bert_rules){0}, &p->bert);
+    }
     if (strcmp(type, "Digits") == 0) {
         bool each;
         s->kind = MEGA_PRE_NUMBERS;
@@ -295,7 +337,8 @@ static mega_status read_decoder_strip(json_reader *r, size_t at)
 
 static mega_status read_decoder(json_reader *r, size_t at, const char *type)
 {
-    static const char known[] = "ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip (in this order)";
+    static const char known[] = "ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse, Strip (in this "
+                                "order)";
     mega_decoder_steps *d = &r->pipe->decoder;
     const bool late = r->fused || d->byte_fallback;
     if (strcmp(type, "ByteLevel") == 0 && r->pipe->byte_level) return MEGA_OK;
@@ -303,6 +346,14 @@ static mega_status read_decoder(json_reader *r, size_t at, const char *type)
         return mega_cursor_fail(r->c, at, "decoder %s with a byte-level model is not supported; expected ByteLevel",
                                 type);
     d->none = false;
+    if (strcmp(type, "WordPiece") == 0 && !late && d->replacements == 0 && !d->wordpiece) {
+        d->wordpiece = true;
+        MEGA_TRY(key_bool(r, at, "cleanup", true, &d->cleanup));
+        MEGA_TRY(key_string(r, at, "prefix", "##"));
+        return mega_text_set(&d->prefix, r->text.data, r->text.size);
+    }
+    if (d->wordpiece && strcmp(type, "Fuse") != 0)
+        return mega_cursor_fail(r->c, at, "decoder %s after WordPiece is not supported", type);
     if (strcmp(type, "Replace") == 0 && !late) return read_decoder_replace(r, at);
     if (strcmp(type, "ByteFallback") == 0 && !late) {
         d->byte_fallback = true;

@@ -1,7 +1,9 @@
 /* Reads what a tokenizer.json says of its model and its template, and derives what encoding needs. */
 #include "megalith/hash.h"
 #include "tokenizer_json.h"
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Settings that a BPE model may not have, and what they are without effect. */
@@ -18,12 +20,101 @@ static mega_status check_setting(mega_cursor *c, const char *key)
                             n > 40 ? 40 : (int)n, value);
 }
 
+/* "unk_token", "continuing_subword_prefix", "max_input_chars_per_word" */
+static mega_status read_wordpiece(json_reader *r)
+{
+    static const char *const keys[] = {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"};
+    mega_pipeline *p = r->pipe;
+    mega_text *const text[] = {&p->decoder.unknown, &p->inner};
+    size_t at[3] = {0};
+    p->longest_word = 100;
+    r->c->at = r->layout->model;
+    MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1], &at[2]}, 3));
+    MEGA_TRY(mega_text_set(&p->decoder.unknown, "[UNK]", 5));
+    MEGA_TRY(mega_text_set(&p->inner, "##", 2));
+    for (int i = 0; i < 2; i++) {
+        r->c->at = at[i];
+        if (at[i] == 0) continue;
+        MEGA_TRY(mega_cursor_string(r->c));
+        MEGA_TRY(mega_text_set(text[i], r->c->string.data, r->c->string.size));
+    }
+    r->c->at = at[2];
+    return at[2] != 0 ? mega_cursor_int(r->c, &p->longest_word) : MEGA_OK;
+}
+
+/* ["token", -2.5] */
+static mega_status read_scored(json_reader *r, double *score)
+{
+    bool first = true, more = false;
+    MEGA_TRY(mega_cursor_open(r->c, '['));
+    MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+    if (more) MEGA_TRY(mega_cursor_string(r->c));
+    if (more) MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+    mega_cursor_peek(r->c);
+    const size_t at = r->c->at;
+    char *end = NULL;
+    if (more) *score = strtod(r->c->text + at, &end);
+    if (!more || end == r->c->text + at || !isfinite(*score))
+        return mega_cursor_fail(r->c, at, "expected a token and its score, as in [\"the\", -3.5]");
+    MEGA_TRY(mega_cursor_skip(r->c));
+    MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+    return more ? mega_cursor_fail(r->c, at, "expected two items, a token and its score") : MEGA_OK;
+}
+
+/* "unk_id", "byte_fallback"; the vocabulary is a list of tokens and scores. */
+static mega_status read_unigram(json_reader *r)
+{
+    static const char *const keys[] = {"unk_id", "byte_fallback"};
+    mega_pipeline *p = r->pipe;
+    size_t at[2] = {0};
+    int64_t id = -1, capacity = 0;
+    double least = INFINITY;
+    r->c->at = r->layout->model;
+    MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1]}, 2));
+    r->c->at = at[1];
+    if (at[1] != 0) MEGA_TRY(mega_cursor_bool(r->c, &p->byte_fallback));
+    r->c->at = r->layout->vocab;
+    MEGA_TRY(mega_cursor_open(r->c, '['));
+    for (bool first = true, more;;) {
+        double score = 0;
+        mega_vocabulary *v = &r->t->vocabulary;
+        MEGA_TRY(mega_cursor_more(r->c, '[', &first, &more));
+        if (!more) break;
+        mega_cursor_peek(r->c);
+        const size_t place = r->c->at;
+        MEGA_TRY(read_scored(r, &score));
+        const mega_status st = mega_vocabulary_add(v, r->c->string.data, r->c->string.size, v->size, 0);
+        if (st == MEGA_ERR_FORMAT) return mega_cursor_fail(r->c, place, "%s", mega_error_message());
+        MEGA_TRY(st);
+        if (!mega_array_reserve(&p->score, &capacity, v->size, sizeof *p->score))
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its scores", r->c->name);
+        p->score[v->size - 1] = score;
+        p->scores = v->size;
+        least = score < least ? score : least;
+    }
+    if (p->scores == 0) return mega_cursor_fail(r->c, r->layout->vocab, "the vocabulary is empty");
+    r->c->at = at[0];
+    if (at[0] != 0) MEGA_TRY(mega_cursor_int(r->c, &id));
+    if (at[0] != 0 && mega_vocabulary_get(&r->t->vocabulary, id) == NULL)
+        return mega_cursor_fail(r->c, at[0], "unk_id %lld is not in the vocabulary", (long long)id);
+    p->unknown = (int32_t)id;
+    p->unknown_score = least - 10;
+    return MEGA_OK;
+}
+
 mega_status mega_pipeline_read_model(json_reader *r)
 {
     static const char *const keys[] = {
         "dropout",  "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges",
         "unk_token"};
     mega_pipeline *p = r->pipe;
+    if (p->model != MEGA_MODEL_BPE && p->byte_level)
+        return mega_cursor_fail(r->c, r->layout->pre_tokenizer,
+                                "pre_tokenizer ByteLevel with a model of type %s is not "
+                                "supported",
+                                r->layout->model_type);
+    if (p->model == MEGA_MODEL_WORDPIECE) return read_wordpiece(r);
+    if (p->model == MEGA_MODEL_UNIGRAM) return read_unigram(r);
     size_t at[7] = {0};
     bool *const flag[] = {&p->fuse_unknown, &p->byte_fallback, &p->ignore_merges};
     r->c->at = r->layout->model;
@@ -171,17 +262,47 @@ mega_status mega_pipeline_read_template(json_reader *r)
     return mega_json_steps(r, r->layout->post_processor, "processors", read_post, 0);
 }
 
+/* Whether U+2581 follows another character in a token. */
+static bool crosses_mark(const mega_vocabulary *v, int64_t id)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    const mega_token *token = mega_vocabulary_get(v, id);
+    if (token == NULL) return false;
+    const char *text = mega_token_bytes(v, token);
+    size_t at = 0;
+    while (token->size - at >= 3 && memcmp(text + at, mark, 3) == 0) at += 3;
+    return memmem(text + at, token->size - at, mark, 3) != NULL;
+}
+
+mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
+{
+    mega_trie_key *key = mega_malloc(((size_t)v->size + 1) * sizeof *key);
+    int64_t count = 0;
+    if (key == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)v->size);
+    bool crosses = false;
+    for (int64_t id = 0; id < v->size; id++) {
+        const mega_token *token = mega_vocabulary_get(v, id);
+        if (token == NULL || (token->flags & MEGA_TOKEN_RAW) != 0 || token->size == 0) continue;
+        key[count++] = (mega_trie_key){mega_token_bytes(v, token), token->size, (int32_t)id};
+        crosses = crosses || crosses_mark(v, id);
+    }
+    const mega_status st = mega_trie_build(&p->trie, key, count);
+    mega_free(key);
+    MEGA_TRY(st);
+    p->continued = MEGA_TRIE_ROOT;
+    for (size_t i = 0; i < p->inner.size && p->continued != MEGA_TRIE_NONE; i++)
+        if (!mega_trie_step(&p->trie, &p->continued, (uint8_t)p->inner.data[i])) p->continued = MEGA_TRIE_NONE;
+    p->splits_at_mark =
+        p->model == MEGA_MODEL_UNIGRAM && !crosses && mega_vocabulary_find(v, "\xE2\x96\x81", 3, false) >= 0;
+    return MEGA_OK;
+}
+
 bool mega_pipeline_splits_at_mark(const mega_tokenizer *t)
 {
     static const char mark[] = "\xE2\x96\x81";
     if (mega_vocabulary_find(&t->vocabulary, mark, 3, false) < 0) return false;
-    for (int64_t i = 0; i < t->merges.count; i++) {
-        const mega_token *token = mega_vocabulary_get(&t->vocabulary, t->merges.list[i].id);
-        const char *text = mega_token_bytes(&t->vocabulary, token);
-        size_t at = 0;
-        while (token->size - at >= 3 && memcmp(text + at, mark, 3) == 0) at += 3;
-        if (memmem(text + at, token->size - at, mark, 3) != NULL) return false;
-    }
+    for (int64_t i = 0; i < t->merges.count; i++)
+        if (crosses_mark(&t->vocabulary, t->merges.list[i].id)) return false;
     return true;
 }
 
@@ -215,6 +336,15 @@ static mega_status hash_value(mega_cursor *c, size_t at, uint64_t *hash)
     return MEGA_OK;
 }
 
+/* What ids of WordPiece and Unigram depend on besides the tokens. */
+static uint64_t hash_model(const mega_pipeline *p, uint64_t hash)
+{
+    const int64_t numbers[] = {p->model, p->longest_word};
+    hash = mega_hash64(hash, numbers, sizeof numbers);
+    if (p->inner.size > 0) hash = mega_hash64(hash, p->inner.data, p->inner.size);
+    return p->scores > 0 ? mega_hash64(hash, p->score, (size_t)p->scores * sizeof *p->score) : hash;
+}
+
 /* Added tokens that are `normalized` are searched for in normal form. */
 static mega_status normalize_added(json_reader *r)
 {
@@ -242,22 +372,23 @@ mega_status mega_pipeline_finish(json_reader *r)
 {
     mega_tokenizer *t = r->t;
     mega_pipeline *p = r->pipe;
-    p->unknown = -1;
+    if (p->model != MEGA_MODEL_UNIGRAM) p->unknown = -1;
     if (p->num_normalize > 0) MEGA_TRY(normalize_added(r));
-    if (!p->byte_level) {
+    if (!p->byte_level && p->model != MEGA_MODEL_UNIGRAM) {
         const mega_text *name = &p->decoder.unknown;
         if (name->data != NULL) p->unknown = mega_vocabulary_find(&t->vocabulary, name->data, name->size, false);
         if (name->data != NULL && p->unknown < 0)
             return mega_cursor_fail(r->c, r->layout->model, "unk_token '%s' is not in the vocabulary", name->data);
-        mega_pipeline_find_bytes(t, p);
-        p->splits_at_mark = mega_pipeline_splits_at_mark(t);
+        if (p->model == MEGA_MODEL_BPE) p->splits_at_mark = mega_pipeline_splits_at_mark(t);
     }
+    if (!p->byte_level) mega_pipeline_find_bytes(t, p);
     uint64_t hash = MEGA_HASH_START;
     const uint8_t flags[] = {p->byte_level, p->ignore_merges, p->byte_fallback, p->fuse_unknown};
     MEGA_TRY(hash_value(r->c, r->layout->normalizer, &hash));
     MEGA_TRY(hash_value(r->c, r->layout->pre_tokenizer, &hash));
     MEGA_TRY(hash_value(r->c, r->layout->post_processor, &hash));
     hash = mega_hash64(hash, flags, sizeof flags);
+    if (p->model != MEGA_MODEL_BPE) hash = hash_model(p, hash);
     hash = mega_hash64(hash, &p->unknown, sizeof p->unknown);
     for (int i = 0; i < t->num_added; i++) {
         const mega_added_token *a = &t->added[i];

@@ -1,4 +1,4 @@
-/* Reads a SentencePiece model of byte-pair encoding. A pair of pieces is merged if what they spell is a piece, and the
+/* Reads a SentencePiece model of Unigram or byte-pair encoding. Of the latter, a pair of pieces is merged if what they spell is a piece, and the
  * piece of the highest score first; so the merges are all divisions of each piece into two others, ranked by score. */
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -6,6 +6,7 @@
 #include "protobuf.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +16,17 @@ enum { MODEL_UNIGRAM = 1, MODEL_BPE, MODEL_WORD, MODEL_CHAR };
 
 typedef struct scored_piece {
     float score;
-    int32_t id;
+    int32_t id, type;
 } scored_piece;
 
 typedef struct sp_model {
     const char *path;
     mega_tokenizer *t;
     mega_pipeline *pipe;
-    scored_piece *piece; /* the pieces that merges make */
+    scored_piece *piece; /* those that text is made of */
     int64_t pieces;
     int64_t type, bos, eos, pad;
-    bool suffix, no_escape;
+    bool suffix, no_escape, unused;
     mega_field charsmap;
 } sp_model;
 
@@ -78,11 +79,11 @@ static mega_status read_normalizer(sp_model *m, mega_message spec)
     return spec.damaged ? damaged(m, "a damaged normalizer_spec") : MEGA_OK;
 }
 
-static mega_status add_scored(sp_model *m, float score, int32_t id)
+static mega_status add_scored(sp_model *m, float score, int32_t id, int32_t type)
 {
     if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its pieces", m->path);
-    m->piece[m->pieces++] = (scored_piece){score, id};
+    m->piece[m->pieces++] = (scored_piece){score, id, type};
     return MEGA_OK;
 }
 
@@ -103,18 +104,18 @@ static mega_status read_piece(sp_model *m, mega_message spec)
     const int64_t id = m->t->vocabulary.size;
     const char *bytes = (const char *)text.bytes;
     const int n = text.size > 60 ? 60 : (int)text.size;
-    if (type == PIECE_UNUSED || type > PIECE_BYTE)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: piece %lld '%.*s' is of type %s, which is not supported", m->path,
-                         (long long)id, n, bytes, type == PIECE_UNUSED ? "UNUSED" : "unknown");
-    const bool hidden = type == PIECE_CONTROL || type == PIECE_UNKNOWN || type == PIECE_BYTE;
+    if (type == 0 || type > PIECE_BYTE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: piece %lld '%.*s' is of type unknown, which is not supported",
+                         m->path, (long long)id, n, bytes);
+    const bool hidden = type != PIECE_NORMAL && type != PIECE_USER;
     if (mega_vocabulary_add(&m->t->vocabulary, bytes, text.size, id, hidden ? MEGA_TOKEN_RAW : 0) != MEGA_OK) {
         MEGA_CONTEXT("%s", m->path);
         return MEGA_ERR_FORMAT;
     }
     if (type == PIECE_CONTROL) m->t->vocabulary.token[id].flags |= MEGA_TOKEN_CONTROL | MEGA_TOKEN_SPECIAL;
     if (type == PIECE_UNKNOWN) m->pipe->unknown = (int32_t)id;
-    if (type == PIECE_USER) return mega_tokenizer_add_token(m->t, bytes, text.size, (int32_t)id, false, true);
-    return type == PIECE_NORMAL ? add_scored(m, score, (int32_t)id) : MEGA_OK;
+    m->unused = m->unused || type == PIECE_UNUSED;
+    return hidden ? MEGA_OK : add_scored(m, score, (int32_t)id, (int32_t)type);
 }
 
 static mega_status read_model(sp_model *m, const char *text, size_t size)
@@ -135,10 +136,12 @@ static mega_status read_model(sp_model *m, const char *text, size_t size)
 static mega_status check_model(const sp_model *m)
 {
     static const char *const types[] = {"", "UNIGRAM", "BPE", "WORD", "CHAR"};
-    if (m->type != MODEL_BPE)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: its model_type is %s; only models of BPE are supported%s", m->path,
-                         m->type >= 1 && m->type <= 4 ? types[m->type] : "unknown",
-                         m->type == MODEL_UNIGRAM ? " (Unigram belongs to T5, which is not built yet)" : "");
+    if (m->type != MODEL_BPE && m->type != MODEL_UNIGRAM)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: its model_type is %s; only models of BPE and Unigram are supported",
+                         m->path, m->type >= 1 && m->type <= 4 ? types[m->type] : "unknown");
+    if (m->unused && m->type == MODEL_BPE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: a piece is of type UNUSED, which is not supported in models of BPE",
+                         m->path);
     if (m->suffix || m->no_escape)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: %s is not supported", m->path,
                          m->suffix ? "treat_whitespace_as_suffix true" : "escape_whitespaces false");
@@ -184,22 +187,53 @@ static mega_status add_merges(sp_model *m)
     if (m->pieces > 0) qsort(m->piece, (size_t)m->pieces, sizeof *m->piece, compare_scores);
     for (int64_t i = 0; i < m->pieces; i++) {
         rank += i > 0 && m->piece[i].score != m->piece[i - 1].score;
-        MEGA_TRY(add_divisions(m, m->piece[i].id, rank));
+        if (m->piece[i].type == PIECE_NORMAL) MEGA_TRY(add_divisions(m, m->piece[i].id, rank));
     }
     return MEGA_OK;
 }
 
-/* Pieces of type USER_DEFINED are found in normalized text, as added tokens, and protected from the replacements before. */
+/* Unigram: scores by id. A piece of type USER_DEFINED has one that grows with its length and nearly always wins. */
+static mega_status add_scores(sp_model *m)
+{
+    mega_pipeline *p = m->pipe;
+    const int64_t size = m->t->vocabulary.size;
+    float least = FLT_MAX, most = 0.1f;
+    p->score = mega_calloc((size_t)size, sizeof *p->score);
+    if (p->score == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its scores", m->path);
+    p->scores = size;
+    for (int64_t i = 0; i < m->pieces; i++) {
+        if (m->piece[i].type == PIECE_USER) continue;
+        least = m->piece[i].score < least ? m->piece[i].score : least;
+        most = m->piece[i].score > most ? m->piece[i].score : most;
+    }
+    for (int64_t i = 0; i < m->pieces; i++) {
+        const scored_piece *s = &m->piece[i];
+        const float bytes = (float)mega_vocabulary_get(&m->t->vocabulary, s->id)->size;
+        p->score[s->id] = (double)(s->type == PIECE_USER ? bytes * most - 0.1f : s->score);
+    }
+    p->model = MEGA_MODEL_UNIGRAM;
+    p->narrow = true;
+    p->unknown_score = (double)(least - 10.0f);
+    return mega_pipeline_build_trie(p, &m->t->vocabulary);
+}
+
+/* Pieces of type USER_DEFINED are protected from the replacements of the normalizer. BPE finds them in normalized text, as
+ * added tokens. */
 static mega_status protect_user_pieces(const sp_model *m)
 {
     mega_pipeline *p = m->pipe;
-    for (int i = 0; i < m->t->num_added; i++) {
-        const mega_added_token *a = &m->t->added[i];
+    for (int64_t i = 0; i < m->pieces; i++) {
+        if (m->piece[i].type != PIECE_USER) continue;
+        const mega_vocabulary *v = &m->t->vocabulary;
+        const mega_token *token = mega_vocabulary_get(v, m->piece[i].id);
+        const char *text = mega_token_bytes(v, token);
+        if (m->type == MODEL_BPE)
+            MEGA_TRY(mega_tokenizer_add_token(m->t, text, token->size, m->piece[i].id, false, true));
         if (!mega_array_add(&p->kept, p->num_kept, sizeof *p->kept))
             return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", m->path);
         p->kept[p->num_kept++] = (mega_text){0};
-        p->kept_begins[(uint8_t)a->content[0]] = true;
-        MEGA_TRY(mega_text_set(&p->kept[i], a->content, a->size));
+        p->kept_begins[(uint8_t)text[0]] = true;
+        MEGA_TRY(mega_text_set(&p->kept[p->num_kept - 1], text, token->size));
     }
     return MEGA_OK;
 }
@@ -215,7 +249,6 @@ static mega_status fill_pipeline(sp_model *m)
             return st;
         }
     }
-    MEGA_TRY(protect_user_pieces(m));
     if (!mega_array_add(&p->normalize, 0, sizeof *p->normalize))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", m->path);
     p->normalize[p->num_normalize++] = (mega_normalize_step){.kind = MEGA_NORMALIZE_SENTENCEPIECE};
@@ -233,7 +266,7 @@ static mega_status fill_pipeline(sp_model *m)
         if (p->byte_fallback && p->byte_token[b] < 0)
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: byte_fallback is set, but there is no piece %s", m->path, name);
     }
-    p->splits_at_mark = mega_pipeline_splits_at_mark(m->t);
+    if (m->type == MODEL_BPE) p->splits_at_mark = mega_pipeline_splits_at_mark(m->t);
     return MEGA_OK;
 }
 
@@ -324,7 +357,8 @@ static mega_status sp_read(sp_model *m, mega_tokenizer_kind kind, int64_t extra_
     m->pipe->dummy_prefix = m->pipe->remove_extra = true;
     MEGA_TRY(read_model(m, *text, size));
     MEGA_TRY(check_model(m));
-    MEGA_TRY(add_merges(m));
+    MEGA_TRY(protect_user_pieces(m));
+    MEGA_TRY(m->type == MODEL_UNIGRAM ? add_scores(m) : add_merges(m));
     MEGA_TRY(fill_pipeline(m));
     MEGA_TRY(add_roles(m, kind, extra_ids));
     MEGA_TRY(sp_keep(m, kind, extra_ids, text, size));

@@ -107,6 +107,23 @@ static mega_status split_by_numbers(joiner *j, const uint8_t *text, size_t at, s
     return done < end ? joiner_add(j, done, end, false) : MEGA_OK;
 }
 
+static mega_status split_by_white(joiner *j, const uint8_t *text, size_t at, size_t end)
+{
+    size_t done = at;
+    while (at < end) {
+        uint32_t cp = text[at];
+        const int length = cp < 0x80 ? 1 : mega_utf8_decode(text + at, end - at, &cp);
+        const size_t next = at + (length > 0 ? (size_t)length : 1);
+        if (length > 0 && unicode_class(cp) == MEGA_CLASS_SPACE) {
+            if (at > done) MEGA_TRY(joiner_add(j, done, at, false));
+            MEGA_TRY(joiner_add(j, at, next, true));
+            done = next;
+        }
+        at = next;
+    }
+    return done < end ? joiner_add(j, done, end, false) : MEGA_OK;
+}
+
 static mega_status split_by_pattern(joiner *j, mega_split split, const uint8_t *text, size_t at, size_t end)
 {
     while (at < end) {
@@ -126,6 +143,7 @@ static mega_status split_piece(const mega_pre_step *s, mega_regex_match *match, 
     switch (s->kind) {
     case MEGA_PRE_STRING: st = split_by_string(&j, text, at, piece->end); break;
     case MEGA_PRE_NUMBERS: st = split_by_numbers(&j, text, at, piece->end); break;
+    case MEGA_PRE_WHITE: st = split_by_white(&j, text, at, piece->end); break;
     case MEGA_PRE_PATTERN: st = split_by_pattern(&j, s->split, text, at, piece->end); break;
     case MEGA_PRE_REGEX:
         while (at < piece->end && st == MEGA_OK) { /* bytes that are not UTF-8 are in no match */
@@ -137,7 +155,8 @@ static mega_status split_piece(const mega_pre_step *s, mega_regex_match *match, 
         }
         break;
     case MEGA_PRE_BYTE_LEVEL:
-    case MEGA_PRE_METASPACE: break;
+    case MEGA_PRE_METASPACE:
+    case MEGA_PRE_BERT: break;
     }
     return st == MEGA_OK ? joiner_flush(&j) : st;
 }
@@ -190,6 +209,35 @@ static mega_status metaspace(const mega_pre_step *s, const mega_pieces *in, cons
     return MEGA_OK;
 }
 
+/* Writes the words and punctuation characters one after another, without the white space between them. */
+static mega_status split_bert(const mega_bert *b, const mega_pieces *in, const uint8_t *text, mega_buffer *out,
+                              mega_pieces *made)
+{
+    for (int64_t i = 0; i < in->count; i++) {
+        const mega_piece *p = &in->piece[i];
+        if (!mega_buffer_reserve(out, p->end - p->begin)) return mega_buffer_check(out, "the words of a text");
+        char *const base = out->data, *to = base + out->size, *word = to;
+        for (size_t at = p->begin, next; at < p->end; at = next) {
+            uint32_t cp = text[at];
+            const int length = cp < 0x80 ? 1 : mega_utf8_decode(text + at, p->end - at, &cp);
+            const int kind = length > 0 ? b->kind[cp] & (MEGA_BERT_WHITE | MEGA_BERT_PUNCTUATION) : 0;
+            next = at + (length > 0 ? (size_t)length : 1);
+            if (kind != 0 && to > word) {
+                MEGA_TRY(add_piece(made, (size_t)(word - base), (size_t)(to - base), false));
+                word = to;
+            }
+            if ((kind & MEGA_BERT_WHITE) != 0) continue;
+            for (size_t k = at; k < next; k++) *to++ = (char)text[k];
+            if (kind == 0) continue;
+            MEGA_TRY(add_piece(made, (size_t)(word - base), (size_t)(to - base), false));
+            word = to;
+        }
+        MEGA_TRY(add_piece(made, (size_t)(word - base), (size_t)(to - base), false));
+        out->size = (size_t)(to - base);
+    }
+    return MEGA_OK;
+}
+
 mega_status mega_pipeline_split(const mega_pipeline *p, mega_regex_match *match, mega_span text, bool first,
                                 mega_buffer buffers[2], mega_pieces pieces[2], mega_span *result)
 {
@@ -199,13 +247,16 @@ mega_status mega_pipeline_split(const mega_pipeline *p, mega_regex_match *match,
     MEGA_TRY(add_piece(&pieces[0], 0, text.n, first));
     for (int i = 0; i < p->num_pre; i++) {
         const mega_pre_step *s = &p->pre[i];
-        const bool rewrites = s->kind == MEGA_PRE_METASPACE || (s->kind == MEGA_PRE_BYTE_LEVEL && s->prefix_blank);
+        const bool rewrites = s->kind == MEGA_PRE_METASPACE || s->kind == MEGA_PRE_BERT ||
+                              (s->kind == MEGA_PRE_BYTE_LEVEL && s->prefix_blank);
         pieces[1].count = 0;
         if (rewrites) {
             mega_buffer *out = &buffers[next];
             next = 1 - next;
             out->size = 0;
-            if (s->kind == MEGA_PRE_METASPACE) MEGA_TRY(metaspace(s, &pieces[0], result->text, out, &pieces[1]));
+            if (s->kind == MEGA_PRE_BERT) MEGA_TRY(split_bert(p->bert, &pieces[0], result->text, out, &pieces[1]));
+            else if (s->kind == MEGA_PRE_METASPACE)
+                MEGA_TRY(metaspace(s, &pieces[0], result->text, out, &pieces[1]));
             else
                 MEGA_TRY(add_blanks(&pieces[0], result->text, out, &pieces[1]));
             *result = (mega_span){(const uint8_t *)(out->size > 0 ? out->data : ""), out->size};

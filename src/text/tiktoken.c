@@ -1,6 +1,7 @@
 /* Reads the vocabulary of Megatron-core's TikTokenizer: a JSON list of {"rank", "token_bytes", "token_str"}, the bytes in
  * base64. Ids are ranks after a number of special ids. Two tokens are merged if what they spell is a token, the one of the
  * lowest rank first; a word that is a token is that token. */
+#include "base64.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -18,33 +19,6 @@ static const char pattern_v2[] = "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\
 static const char *const first_special[] = {"<unk>", "<s>", "</s>", "<mask>", "<pad>", "<cls>", "<sep>"};
 enum { FIRST_SPECIAL = sizeof first_special / sizeof first_special[0], EOS_AT = 2 };
 
-static int base64_value(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Returns false if the text is not base64. */
-static bool base64_read(const char *text, size_t n, mega_buffer *out)
-{
-    uint32_t bits = 0;
-    int held = 0;
-    out->size = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '=') return i + 2 >= n;
-        const int value = base64_value(text[i]);
-        if (value < 0) return false;
-        bits = bits << 6 | (uint32_t)value;
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        mega_buffer_append(out, &(char){(char)(bits >> held)}, 1);
-    }
-    return true;
-}
-
 /* Reads one entry; its bytes are left in `bytes`. */
 static mega_status read_entry(mega_cursor *c, int64_t expected, mega_buffer *bytes)
 {
@@ -61,7 +35,7 @@ static mega_status read_entry(mega_cursor *c, int64_t expected, mega_buffer *byt
             MEGA_TRY(mega_cursor_int(c, &rank));
         } else if (mega_cursor_string_is(c, "token_bytes")) {
             MEGA_TRY(mega_cursor_string(c));
-            known = base64_read(c->string.data, c->string.size, bytes) && bytes->size > 0;
+            known = mega_base64_read(c->string.data, c->string.size, bytes) && bytes->size > 0;
         } else {
             MEGA_TRY(mega_cursor_skip(c));
         }

@@ -17,6 +17,8 @@ static const char *const kind_names[] = {
     [MEGA_KIND_GPT_SENTENCEPIECE] = "GPTSentencePieceTokenizer",
     [MEGA_KIND_LLAMA2] = "Llama2Tokenizer",
     [MEGA_KIND_TIKTOKEN] = "TikTokenizer",
+    [MEGA_KIND_BERT_LOWER] = "BertWordPieceLowerCase",
+    [MEGA_KIND_BERT_CASED] = "BertWordPieceCase",
 };
 
 const char *mega_tokenizer_kind_name(mega_tokenizer_kind kind)
@@ -189,6 +191,14 @@ int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n
         return strcmp(text, again) == 0 && id >= 0 && id < t->size ? (int32_t)id : -1;
     }
     return mega_vocabulary_find(&t->vocabulary, bytes, n, false);
+}
+
+bool mega_tokenizer_continues_word(const mega_tokenizer *t, int32_t id)
+{
+    const mega_text *inner = t->pipe != NULL ? &t->pipe->inner : NULL;
+    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+    return inner != NULL && inner->size > 0 && token != NULL && token->size >= inner->size &&
+           memcmp(mega_token_bytes(&t->vocabulary, token), inner->data, inner->size) == 0;
 }
 
 bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id)

@@ -106,6 +106,11 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
     case MEGA_KIND_LLAMA2:
         MEGA_TRY(need_model(o, "the SentencePiece model, a file that ends in .model"));
         return mega_tokenizer_read_sentencepiece(o->model, kind, o->extra_ids, out);
+    case MEGA_KIND_BERT_LOWER:
+    case MEGA_KIND_BERT_CASED:
+        if (o->vocab_file != NULL) return mega_tokenizer_read_bert(o->vocab_file, kind, o->extra_ids, out);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --vocab-file is missing; give the vocab.txt of BERT, one token a line",
+                         o->type);
     case MEGA_KIND_TIKTOKEN: break;
     }
     MEGA_TRY(need_model(o, "the vocabulary, a JSON list with \"rank\" and \"token_bytes\""));
@@ -116,7 +121,7 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
 static bool find_kind(const char *type, mega_tokenizer_kind *out)
 {
     static const char *const huggingface[] = {"HFTokenizer", "PretrainedFromHF"};
-    for (int kind = MEGA_KIND_BPE; kind <= MEGA_KIND_TIKTOKEN; kind++) {
+    for (int kind = MEGA_KIND_BPE; kind <= MEGA_KIND_BERT_CASED; kind++) {
         *out = (mega_tokenizer_kind)kind;
         if (strcmp(type, mega_tokenizer_kind_name(*out)) == 0) return true;
     }
@@ -127,22 +132,19 @@ static bool find_kind(const char *type, mega_tokenizer_kind *out)
 bool mega_tokenizer_needs_model(const char *type)
 {
     mega_tokenizer_kind kind;
-    return find_kind(type, &kind) && kind >= MEGA_KIND_HUGGINGFACE;
+    return find_kind(type, &kind) && kind >= MEGA_KIND_HUGGINGFACE && kind <= MEGA_KIND_TIKTOKEN;
 }
 
 mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     static const char known[] = "expected GPT2BPETokenizer, ByteTokenizer, CharTokenizer, NullTokenizer, "
                                 "HuggingFaceTokenizer, SentencePieceTokenizer, GPTSentencePieceTokenizer, "
-                                "Llama2Tokenizer or TikTokenizer";
+                                "Llama2Tokenizer, TikTokenizer, BertWordPieceLowerCase or BertWordPieceCase";
     mega_tokenizer *t = NULL;
     mega_tokenizer_kind kind;
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
-    if (!find_kind(o->type, &kind)) {
-        if (strcmp(o->type, "BertWordPieceLowerCase") == 0 || strcmp(o->type, "BertWordPieceCase") == 0)
-            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--tokenizer-type %s is not implemented yet; %s", o->type, known);
+    if (!find_kind(o->type, &kind))
         return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
-    }
     MEGA_TRY(create_kind(o, kind, &t));
     if (kind != MEGA_KIND_HUGGINGFACE && kind != t->kind) {
         const bool is_hf = t->kind == MEGA_KIND_HUGGINGFACE;
@@ -215,6 +217,15 @@ static mega_status load_sentencepiece(const char *model, const folder_config *co
     return mega_tokenizer_read_sentencepiece(model, kind, config->extra_ids, out);
 }
 
+/* A vocab.txt is Megatron's if its configuration names one of its types. */
+static mega_status load_bert(const char *vocab, const char *path, const folder_config *config, mega_tokenizer **out)
+{
+    for (int k = MEGA_KIND_BERT_LOWER; k <= MEGA_KIND_BERT_CASED; k++)
+        if (strcmp(config->type, mega_tokenizer_kind_name((mega_tokenizer_kind)k)) == 0)
+            return mega_tokenizer_read_bert(vocab, (mega_tokenizer_kind)k, config->extra_ids, out);
+    return mega_tokenizer_read_bert_folder(vocab, path, out);
+}
+
 static mega_status load_tiktoken(const char *model, const folder_config *config, mega_tokenizer **out)
 {
     return mega_tokenizer_read_tiktoken(&(mega_tokenizer_options){.model = model,
@@ -224,9 +235,23 @@ static mega_status load_tiktoken(const char *model, const folder_config *config,
                                         out);
 }
 
-enum { HAS_JSON, HAS_VOCAB, HAS_MERGES, HAS_MODEL, HAS_TIKTOKEN, HAS_CONFIG, FOLDER_FILES };
-static const char *const folder_file[FOLDER_FILES] = {"tokenizer.json",  "vocab.json",       "merges.txt",
-                                                      "tokenizer.model", MEGA_TIKTOKEN_FILE, "tokenizer_config.json"};
+enum {
+    HAS_JSON,
+    HAS_VOCAB,
+    HAS_MERGES,
+    HAS_MODEL,
+    HAS_TIKTOKEN,
+    HAS_BERT,
+    HAS_SPIECE,
+    HAS_BPE_MODEL,
+    HAS_CONFIG,
+    FOLDER_FILES
+};
+static const char *const folder_file[FOLDER_FILES] = {
+    "tokenizer.json",        "vocab.json", "merges.txt",   "tokenizer.model",
+    MEGA_TIKTOKEN_FILE,      "vocab.txt",  "spiece.model", "sentencepiece.bpe.model",
+    "tokenizer_config.json",
+};
 
 bool mega_tokenizer_is_in(const char *folder)
 {
@@ -256,9 +281,16 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
                            : load_tiktoken(path[HAS_TIKTOKEN], &config, out));
         return mega_tokenizer_keep_folder(*out, folder, has_model ? "tokenizer.model" : MEGA_TIKTOKEN_FILE);
     }
+    if (mega_file_exists(path[HAS_BERT])) {
+        MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
+        MEGA_TRY(load_bert(path[HAS_BERT], path[HAS_CONFIG], &config, out));
+        return (*out)->kind == MEGA_KIND_HUGGINGFACE ? MEGA_OK : mega_tokenizer_keep_folder(*out, folder, "vocab.txt");
+    }
+    for (int i = HAS_SPIECE; i <= HAS_BPE_MODEL; i++)
+        if (mega_file_exists(path[i])) return mega_tokenizer_read_sentencepiece_folder(path[i], path[HAS_CONFIG], out);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "tokenizer folder %s: it contains neither tokenizer.json nor tokenizer.model nor vocab.json with "
-                     "merges.txt; copy "
+                     "merges.txt nor vocab.txt nor spiece.model; copy "
                      "them there or name the folder that has them",
                      folder);
 }

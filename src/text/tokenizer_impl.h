@@ -21,6 +21,8 @@ typedef enum mega_tokenizer_kind {
     MEGA_KIND_GPT_SENTENCEPIECE, /* as the model says */
     MEGA_KIND_LLAMA2,            /* the same, and BOS in front */
     MEGA_KIND_TIKTOKEN,
+    MEGA_KIND_BERT_LOWER, /* Megatron's own class */
+    MEGA_KIND_BERT_CASED,
 } mega_tokenizer_kind;
 
 /* A token that is searched for in the text itself, before the text is split into words. */
@@ -41,7 +43,7 @@ typedef struct mega_kept_file {
     size_t size;
 } mega_kept_file;
 
-enum { MEGA_KEPT_FILES = 9 };
+enum { MEGA_KEPT_FILES = 12 };
 
 struct mega_tokenizer {
     mega_tokenizer_kind kind;
@@ -91,6 +93,16 @@ mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);
 mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
+/* The text of one, which is taken over (*text is NULL then) if it is kept. `path`: for messages, and beside it may be a
+ * tokenizer_config.json. */
+mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t size, mega_tokenizer **out);
+/* The vocabulary of BERT: as one of Megatron's two kinds; and a folder with no tokenizer.json, as `transformers` reads it
+ * with its tokenizer_config.json. */
+mega_status mega_tokenizer_read_bert(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
+                                     mega_tokenizer **out);
+mega_status mega_tokenizer_read_bert_folder(const char *vocab, const char *config, mega_tokenizer **out);
+/* The same for a SentencePiece model of T5, mT5 or XLM-RoBERTa. */
+mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const char *config, mega_tokenizer **out);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
 /* A SentencePiece model of byte-pair encoding, as one of its three kinds. extra_ids: <extra_id_N> at the end. */
 mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,

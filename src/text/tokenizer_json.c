@@ -1,6 +1,7 @@
 /* Reads tokenizer.json of Hugging Face `tokenizers`, if it describes one of our kinds:
  *   model BPE       + pre_tokenizer ByteLevel        GPT2BPETokenizer, ByteTokenizer
  *   model BPE       + anything of pipeline_json.c    HuggingFaceTokenizer
+ *   model WordPiece, Unigram + the same              HuggingFaceTokenizer
  *   model WordLevel + pre_tokenizer Split [\s\S]     CharTokenizer
  *   model WordLevel + pre_tokenizer WhitespaceSplit  NullTokenizer
  * Any other setting that would change ids is refused with a message that names it. Truncation and padding describe
@@ -149,16 +150,21 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     MEGA_TRY(mega_cursor_end(c));
     if (l->model == 0) return mega_cursor_fail(c, 0, "found no \"model\": this is not a tokenizer.json");
     size_t type = 0;
-    static const char *const inner[] = {"type", "vocab", "merges"};
-    size_t *const inner_place[] = {&type, &l->vocab, &l->merges};
+    size_t longest = 0;
+    static const char *const inner[] = {"type", "vocab", "merges", "max_input_chars_per_word"};
+    size_t *const inner_place[] = {&type, &l->vocab, &l->merges, &longest};
     c->at = l->model;
-    MEGA_TRY(mega_json_members(c, inner, inner_place, 3));
+    MEGA_TRY(mega_json_members(c, inner, inner_place, 4));
     if (type != 0) {
         c->at = type;
         MEGA_TRY(mega_cursor_string(c));
         keep_string(c, l->model_type, sizeof l->model_type);
     } else {
-        strcpy(l->model_type, l->merges != 0 ? "BPE" : "");
+        /* old files have no type */
+        strcpy(l->model_type, l->merges != 0                              ? "BPE"
+                              : longest != 0                              ? "WordPiece"
+                              : l->vocab != 0 && c->text[l->vocab] == '[' ? "Unigram"
+                                                                          : "");
     }
     if (l->vocab == 0) return mega_cursor_fail(c, l->model, "the model has no \"vocab\"");
     return MEGA_OK;
@@ -214,26 +220,33 @@ static mega_status is_gpt2(mega_cursor *c, const json_layout *l, bool *plain)
     return has_plain_added(c, l->added_tokens, plain);
 }
 
+static bool is_model(const json_layout *l, const char *type)
+{
+    return strcmp(l->model_type, type) == 0;
+}
+
 /* Determines the kind from model and pre-tokenizer. */
 static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
 {
     json_component normalizer, pre, post, decoder;
-    if (strcmp(l->model_type, "BPE") == 0) {
+    if (is_model(l, "BPE")) {
         bool plain;
         MEGA_TRY(is_gpt2(c, l, &plain));
         *kind = plain ? MEGA_KIND_BPE : MEGA_KIND_HUGGINGFACE;
+        return MEGA_OK;
+    }
+    if (is_model(l, "WordPiece") || is_model(l, "Unigram")) {
+        *kind = MEGA_KIND_HUGGINGFACE;
         return MEGA_OK;
     }
     MEGA_TRY(read_component(c, l->normalizer, &normalizer));
     MEGA_TRY(read_component(c, l->pre_tokenizer, &pre));
     MEGA_TRY(read_component(c, l->post_processor, &post));
     MEGA_TRY(read_component(c, l->decoder, &decoder));
-    if (strcmp(l->model_type, "WordLevel") != 0)
-        return mega_cursor_fail(c, l->model, "the model is of type %s; expected BPE, or WordLevel (of characters)%s",
-                                l->model_type[0] == '\0' ? "unknown" : l->model_type,
-                                strcmp(l->model_type, "Unigram") == 0 || strcmp(l->model_type, "WordPiece") == 0
-                                    ? ". Unigram and WordPiece belong to T5 and BERT, which are not built yet"
-                                    : "");
+    if (!is_model(l, "WordLevel"))
+        return mega_cursor_fail(
+            c, l->model, "the model is of type %s; expected BPE, WordPiece, Unigram or WordLevel (of characters)",
+            l->model_type[0] == '\0' ? "unknown" : l->model_type);
     if (strcmp(normalizer.type, "null") != 0)
         return json_refuse(c, l->normalizer, "normalizer", &normalizer, "only null");
     if (strcmp(pre.type, "Split") == 0 && strcmp(pre.regex, CHAR_PATTERN) == 0 && !pre.invert &&
@@ -472,9 +485,13 @@ static mega_status json_fill(json_reader *r, const char *path)
     mega_tokenizer *t = r->t;
     const json_layout *l = r->layout;
     mega_buffer scratch = {0};
+    if (is_model(l, "WordPiece")) r->pipe->model = MEGA_MODEL_WORDPIECE;
+    if (is_model(l, "Unigram")) r->pipe->model = MEGA_MODEL_UNIGRAM;
+    const mega_model model = r->pipe != NULL ? r->pipe->model : MEGA_MODEL_BPE;
     mega_status st = r->pipe != NULL ? mega_pipeline_read(r) : MEGA_OK;
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_model(r);
-    if (st == MEGA_OK) st = json_read_vocab(t, r->c, l->vocab, &scratch);
+    if (st == MEGA_OK && model != MEGA_MODEL_UNIGRAM) st = json_read_vocab(t, r->c, l->vocab, &scratch);
+    if (st == MEGA_OK && model != MEGA_MODEL_BPE) st = mega_pipeline_build_trie(r->pipe, &t->vocabulary);
     if (st == MEGA_OK) st = json_read_merges(t, r->c, l->merges, &scratch);
     if (st == MEGA_OK) st = read_added_tokens(t, r->c, l->added_tokens, &scratch);
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_template(r);
@@ -510,25 +527,31 @@ static mega_status json_read(json_reader *r, mega_tokenizer_kind kind, const cha
     return json_fill(r, path);
 }
 
-mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
+mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t size, mega_tokenizer **out)
 {
-    char *text;
-    size_t size;
-    MEGA_TRY(mega_file_read(path, &text, &size));
     mega_cursor c;
     json_layout layout;
     json_reader r = {.c = &c, .layout = &layout};
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
-    mega_cursor_init(&c, path, text, size);
+    mega_cursor_init(&c, path, *text, size);
     mega_status st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
     if (st == MEGA_OK) st = json_read(&r, kind, path);
-    if (st == MEGA_OK) st = keep_files(r.t, path, &text, size);
+    if (st == MEGA_OK) st = keep_files(r.t, path, text, size);
     if (st == MEGA_OK) *out = r.t;
     else
         mega_tokenizer_destroy(r.t);
     mega_buffer_fini(&r.text);
     mega_cursor_fini(&c);
+    return st;
+}
+
+mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
+{
+    char *text;
+    size_t size;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    const mega_status st = mega_tokenizer_read_json_text(path, &text, size, out);
     mega_free(text);
     return st;
 }

@@ -143,10 +143,18 @@ void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_
 
 mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without)
 {
-    static const char *const names[MEGA_KEPT_FILES] = {
-        "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-        "tokenizer.model", MEGA_TIKTOKEN_FILE,      "chat_template.jinja",     "merges.txt",
-        "vocab.json"};
+    static const char *const names[MEGA_KEPT_FILES] = {"tokenizer.json",
+                                                       "tokenizer_config.json",
+                                                       "special_tokens_map.json",
+                                                       "added_tokens.json",
+                                                       "tokenizer.model",
+                                                       MEGA_TIKTOKEN_FILE,
+                                                       "chat_template.jinja",
+                                                       "merges.txt",
+                                                       "vocab.json",
+                                                       "vocab.txt",
+                                                       "spiece.model",
+                                                       "sentencepiece.bpe.model"};
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < MEGA_KEPT_FILES && st == MEGA_OK; i++) {
         char *bytes = NULL, *path = mega_path_join(folder, names[i]);

@@ -114,7 +114,7 @@ static void find_config(mega_train_options *cfg)
 static bool has_tokenizer(mega_train_options *cfg, const char *folder)
 {
     return train_clm_has(cfg, folder, "tokenizer.json") || train_clm_has(cfg, folder, "vocab.json") ||
-           train_clm_has(cfg, folder, "tokenizer.model");
+           train_clm_has(cfg, folder, "tokenizer.model") || train_clm_has(cfg, folder, "vocab.txt");
 }
 
 static void find_tokenizer(mega_train_options *cfg)

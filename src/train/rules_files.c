@@ -183,6 +183,13 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
         check_tokenizer_model(cfg);
         return;
     }
+    if (strncmp(type, "BertWordPiece", 13) == 0) {
+        if (cfg->text.vocab_file == NULL && cfg->load == NULL && !is_plan)
+            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                                 "missing: --vocab-file vocab.txt, the tokens of a %s, one a line", type);
+        mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the vocab.txt of BERT");
+        return;
+    }
     if (strcmp(type, "GPT2BPETokenizer") != 0 || cfg->clm.tokenizer_folder != NULL) return;
     /* the folder of --load may contain a tokenizer */
     if (cfg->text.vocab_file == NULL) {

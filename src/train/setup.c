@@ -97,7 +97,8 @@ bool train_names_tokenizer(const trainer *t)
     return cfg->clm.tokenizer_folder != NULL || mega_text_names_files(&cfg->text) ||
            (!mega_tokenizer_needs_model(cfg->text.tokenizer_type) &&
             mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
-            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0);
+            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0 &&
+            strncmp(cfg->text.tokenizer_type, "BertWordPiece", 13) != 0);
 }
 
 /* Keeps generation_config.json for the folders that this run saves, unless their config.json will name another end of

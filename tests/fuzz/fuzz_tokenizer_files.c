@@ -1,5 +1,5 @@
 /* Files of a tokenizer. The first byte chooses the kind: a tokenizer.json; vocab.json, a zero byte, merges.txt; the
- * characters of a CharTokenizer. A tokenizer that is accepted must encode and decode. */
+ * characters of a CharTokenizer; the vocab.txt of BERT. A tokenizer that is accepted must encode and decode. */
 #include "fuzz.h"
 #include "megalith/tokenizer.h"
 
@@ -15,6 +15,13 @@ static mega_status load(mega_tokenizer **out, int kind, const uint8_t *data, siz
                                                                .merge_file = fuzz_path("merges.txt")},
                                      out);
     }
+    if (kind == 3) {
+        fuzz_write(fuzz_path("vocab.txt"), data, size);
+        return mega_tokenizer_create(&(mega_tokenizer_options){.type = "BertWordPieceLowerCase",
+                                                               .vocab_file = fuzz_path("vocab.txt"),
+                                                               .extra_ids = 2},
+                                     out);
+    }
     fuzz_write(fuzz_path("tokenizer.json"), data, size);
     if (kind == 0) return mega_tokenizer_load(fuzz_path("tokenizer.json"), out);
     return mega_tokenizer_create(
@@ -27,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     fuzz_watch(size);
     mega_tokenizer *t = NULL;
-    mega_status st = load(&t, data[0] % 3, data + 1, size - 1);
+    mega_status st = load(&t, data[0] == 'B' ? 3 : data[0] % 3, data + 1, size - 1);
     fuzz_answer(st);
     if (st != MEGA_OK) return 0;
     mega_encoder *e = NULL;

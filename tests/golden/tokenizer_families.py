@@ -41,6 +41,8 @@ def random_strings(count):
     # their normal forms are those of Unicode 12
     forms = [(form, getattr(normalizers, form)()) for form in ("NFC", "NFD", "NFKC", "NFKD")]
     known = [c for c in known if all(n.normalize_str(c) == unicodedata.normalize(form, c) for form, n in forms)]
+    strip = normalizers.StripAccents()
+    known = [c for c in known if (strip.normalize_str("a" + c) == "a") == (unicodedata.category(c)[0] == "M")]
     latin = [chr(c) for c in range(32, 0x250)]
     out = []
     for i in range(count):
@@ -111,6 +113,79 @@ def megatron_ids(model, extra):
     return encode
 
 
+class BertWordPiece:
+    """Megatron-LM's BertWordPieceLowerCase and BertWordPieceCase, by the rules that its documentation and users state."""
+
+    def __init__(self, path, lower):
+        self.lower, self.ids = lower, {}
+        for i, line in enumerate(open(path, encoding="utf-8")):
+            self.ids[line.strip()] = i
+        self.tokens = {i: t for t, i in self.ids.items()}
+
+    @staticmethod
+    def chinese(c):
+        return any(a <= ord(c) <= b for a, b in [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
+                                                 (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)])
+
+    @staticmethod
+    def punctuation(c):
+        return 33 <= ord(c) <= 47 or 58 <= ord(c) <= 64 or 91 <= ord(c) <= 96 or 123 <= ord(c) <= 126 or unicodedata.category(c)[0] == "P"
+
+    def words(self, text):
+        clean = ""
+        for c in text:
+            if c in "\t\n\r" or unicodedata.category(c) == "Zs":
+                clean += " "
+            elif c not in "\0\ufffd" and unicodedata.category(c) not in ("Cc", "Cf"):
+                clean += f" {c} " if self.chinese(c) else c
+        for word in clean.split():
+            if self.lower:
+                word = "".join(c for c in unicodedata.normalize("NFD", word.lower()) if unicodedata.category(c) != "Mn")
+            yield from "".join(f" {c} " if self.punctuation(c) else c for c in word).split()
+
+    def encode(self, text):
+        ids = []
+        for word in self.words(text):
+            parts, at = [], 0
+            while at < len(word) <= 200:
+                end = next((e for e in range(len(word), at, -1) if ("##" if at else "") + word[at:e] in self.ids), None)
+                if end is None:
+                    break
+                parts.append(self.ids[("##" if at else "") + word[at:end]])
+                at = end
+            ids += parts if at == len(word) else [self.ids["[UNK]"]]
+        return ids
+
+    def decode(self, ids):
+        text = " ".join(self.tokens[i] for i in ids).replace(" ##", "").strip()
+        for a, b in [(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")]:
+            text = text.replace(a, b)
+        return text
+
+
+def compare_bert(name, path, texts):
+    for kind, lower in [("BertWordPieceLowerCase", True), ("BertWordPieceCase", False)]:
+        theirs = BertWordPiece(path, lower)
+        compare(f"{name}-{kind}", ["--tokenizer-type", kind, "--vocab-file", path], texts, lambda x, t=theirs: [t.encode(s) for s in x], theirs.decode)
+
+
+def shared_vocabularies(folder, only, texts):
+    """Those that were published, where the shared data is there."""
+    for name in ["uncased", "cased"]:
+        path = f"{folder}/bert/tokenizer-{name}.json"
+        if only in f"shared-bert-{name}" and os.path.exists(path):
+            t = Tokenizer.from_file(path)
+            compare(f"shared-bert-{name}", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", path], texts,
+                    lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids, t=t: t.decode(ids, skip_special_tokens=False))
+            compare_bert(f"shared-bert-{name}", f"{folder}/bert/vocab-{name}.txt", texts)
+    for name in ["t5/spiece-fr", "sentencepiece/test_model", "sentencepiece/test_ja_model"]:
+        path = f"{folder}/{name}.model"
+        if only in "shared-" + name and os.path.exists(path):
+            model = sentencepiece.SentencePieceProcessor(model_file=path)
+            compare("shared-" + name.replace("/", "-"), ["--tokenizer-model", path, "--tokenizer-type", "GPTSentencePieceTokenizer"], texts, model.encode_as_ids,
+                    model.decode_ids)
+
+
 def main():
     subprocess.run([sys.executable, os.path.join(SOURCE, "tools/make_tokenizers.py"), "kinds"], check=True)
     texts = random_strings(STRINGS)
@@ -126,7 +201,12 @@ def main():
         t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         compare(name, ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder], texts,
                 lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids, t=t: t.decode(ids, skip_special_tokens=False))
-    for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing"]:
+    if only in "bert-vocab":
+        compare_bert("bert", "kinds/bert-vocab/vocab.txt", texts)
+        t = Tokenizer.from_file("kinds/bert/tokenizer.json")
+        compare("bert-vocab", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "kinds/bert-vocab"], texts, lambda x: [e.ids for e in t.encode_batch(x)])
+    shared_vocabularies(os.environ.get("MEGA_TEST_DATA", SOURCE + "/../shared/data"), only, texts)
+    for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing", "sp-unigram", "sp-unigram-bytes", "sp-unigram-crossing"]:
         if only not in name:
             continue
         path = os.path.join("kinds", name, "tokenizer.model")

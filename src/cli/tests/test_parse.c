@@ -160,7 +160,8 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--fp16 --bf16", "--bf16 (argument 12) and --fp16 (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--quick-geglu", "--quick-geglu is not implemented yet");
     kit_refuse("plan", SHAPE "--muon-tp-mode blockwise", "--muon-tp-mode blockwise is not implemented yet");
-    kit_refuse("plan", SHAPE "--tokenizer-type BertWordPieceCase", "\"BertWordPieceCase\" is not implemented yet");
+    kit_refuse("plan", SHAPE "--muon-coefficient-type aol", "\"aol\" is not implemented yet");
+    kit_refuse("pretrain_gpt", SHAPE "--tokenizer-type BertWordPieceCase", "missing: --vocab-file vocab.txt");
     kit_refuse("pretrain_gpt", SHAPE "--tokenizer-type TikTokenizer", "missing: --tokenizer-model PATH");
     kit_refuse("plan", SHAPE "--use-dist-ckpt", "--use-dist-ckpt is not implemented yet: there is one format");
 }

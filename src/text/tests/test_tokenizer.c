@@ -279,7 +279,7 @@ static void refused_files(void **state)
         {"{\"a\":0,\"b\":1}", "a  b\n", "line 1: 'a  b'; expected two tokens"},
         {"{\"a\":0,\"b\":1}", "ab\n", "expected two tokens"},
         {"{\"a\":0,\"b\":1}", NULL, "--merge-file is missing"},
-        {"{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", NULL, "of type Unigram"},
+        {"{\"version\":\"1.0\",\"model\":{\"type\":\"Trigram\",\"vocab\":[]}}", NULL, "of type Trigram"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}", NULL,
          "holds a HuggingFaceTokenizer"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_"

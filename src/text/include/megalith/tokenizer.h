@@ -24,8 +24,9 @@ typedef struct mega_tokenizer mega_tokenizer;
  *   CharTokenizer     vocab_file: a JSON list of characters, an object character -> id, or a tokenizer.json
  *   NullTokenizer     vocab_size: text is space-separated integers below it; id vocab_size ends a document
  *   HuggingFaceTokenizer (HFTokenizer, PretrainedFromHF)  model: a folder with a tokenizer.json, or its path
- *   SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer  model: a SentencePiece model of BPE
- *   TikTokenizer      model: the JSON of Megatron-core; vocab_size, tiktoken_pattern, tiktoken_special */
+ *   SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer  model: a SentencePiece model of BPE or Unigram
+ *   TikTokenizer      model: the JSON of Megatron-core; vocab_size, tiktoken_pattern, tiktoken_special
+ *   BertWordPieceLowerCase, BertWordPieceCase  vocab_file: one token a line; extra_ids */
 typedef struct mega_tokenizer_options {
     const char *type;
     const char *vocab_file;
@@ -34,12 +35,12 @@ typedef struct mega_tokenizer_options {
     const char *model;
     const char *tiktoken_pattern; /* "v1" or "v2"; NULL: v2 */
     int64_t tiktoken_special;     /* number of special ids; 0: 1000 */
-    int64_t extra_ids;            /* of SentencePieceTokenizer: <extra_id_0> and so on, at the end */
+    int64_t extra_ids;            /* of SentencePieceTokenizer and BertWordPiece*: <extra_id_0> and so on, at the end */
 } mega_tokenizer_options;
 
 mega_status mega_tokenizer_create(const mega_tokenizer_options *options, mega_tokenizer **out);
-/* Loads from a folder that holds tokenizer.json, tokenizer.model (SentencePiece, read as Llama2Tokenizer) or vocab.json +
- * merges.txt, or from the path of a tokenizer.json or *.model.
+/* Loads from a folder that holds tokenizer.json, tokenizer.model (SentencePiece, read as Llama2Tokenizer), vocab.json +
+ * merges.txt, or vocab.txt (BERT's), or from the path of a tokenizer.json or *.model.
  * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_UNSUPPORTED or MEGA_ERR_MEMORY. */
 mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out);
 /* Whether a folder has files that mega_tokenizer_load reads. */
@@ -98,6 +99,8 @@ mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out); /* bytes tha
 mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out);
 /* Returns the id of the token with these bytes, or -1. Special tokens are found by their text. */
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n);
+/* Whether a token goes on with a word, as "##ing" of WordPiece does. */
+bool mega_tokenizer_continues_word(const mega_tokenizer *t, int32_t id);
 bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
 
 /* Writes tokenizer.json and tokenizer_config.json, and for GPT2BPETokenizer vocab.json and merges.txt, into an existing

@@ -1,0 +1,307 @@
+/* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers` that
+ * have nothing else. */
+#include "json_cursor.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+#include "megalith/utf8.h"
+#include "tokenizer_impl.h"
+#include "tokenizer_json.h"
+#include "unicode.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct vocab_lines {
+    const char *text;
+    size_t size, at;
+    bool megatron;    /* as Python reads and strips lines, else as `tokenizers` */
+    const char *line; /* without the white space around it, or after it */
+    size_t n;
+} vocab_lines;
+
+static bool is_white(const vocab_lines *l, uint32_t cp)
+{
+    return unicode_class(cp) == MEGA_CLASS_SPACE || (l->megatron && cp >= 0x1C && cp <= 0x1F);
+}
+
+static bool next_line(vocab_lines *l)
+{
+    if (l->at >= l->size) return false;
+    const char *begin = l->text + l->at, *end = begin, *const last = l->text + l->size;
+    while (end < last && *end != '\n' && (*end != '\r' || !l->megatron)) end++;
+    l->at += (size_t)(end - begin) + (end + 1 < last && end[0] == '\r' && end[1] == '\n' ? 2 : 1);
+    for (size_t size; end > begin; end -= size) {
+        uint32_t cp = 0;
+        for (size = 1; (size_t)(end - begin) > size && size < 4 && ((uint8_t) * (end - size) & 0xC0) == 0x80;) size++;
+        if (mega_utf8_decode((const uint8_t *)end - size, size, &cp) != (int)size || !is_white(l, cp)) break;
+    }
+    while (l->megatron && begin < end) {
+        uint32_t cp = 0;
+        const int size = mega_utf8_decode((const uint8_t *)begin, (size_t)(end - begin), &cp);
+        if (size == 0 || !is_white(l, cp)) break;
+        begin += size;
+    }
+    l->line = begin;
+    l->n = (size_t)(end - begin);
+    return true;
+}
+
+static mega_status check_utf8(const char *path, const char *text, size_t size)
+{
+    const size_t valid = mega_utf8_valid_bytes(text, size);
+    if (valid == size && size > 0) return MEGA_OK;
+    if (size == 0) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it is empty; expected one token a line", path);
+    int64_t line = 1;
+    for (size_t i = 0; i < valid; i++) line += text[i] == '\n';
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: it is not UTF-8; expected a vocabulary with one token a line",
+                     path, (long long)line);
+}
+
+static mega_status read_lines(mega_tokenizer *t, const char *path, const char *text, size_t size)
+{
+    vocab_lines l = {.text = text, .size = size, .megatron = true};
+    MEGA_TRY(check_utf8(path, text, size));
+    for (int64_t id = 0; next_line(&l); id++) {
+        const mega_status st = mega_vocabulary_add(&t->vocabulary, l.line, l.n, id, 0);
+        if (st == MEGA_OK) continue;
+        MEGA_CONTEXT("%s line %lld", path, (long long)id + 1);
+        return st;
+    }
+    return MEGA_OK;
+}
+
+/* Adds a special token; one that the file does not have gets the next id. */
+static mega_status add_role(mega_tokenizer *t, const char *name)
+{
+    int32_t id = mega_vocabulary_find(&t->vocabulary, name, strlen(name), false);
+    if (id < 0) {
+        id = (int32_t)t->vocabulary.size;
+        MEGA_TRY(mega_vocabulary_add(&t->vocabulary, name, strlen(name), id, 0));
+    }
+    return mega_tokenizer_add_token(t, name, strlen(name), id, true, false);
+}
+
+static mega_status add_roles(mega_tokenizer *t, const char *path, int64_t extra_ids)
+{
+    static const char *const roles[] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "[BOS]", "[EOS]"};
+    enum { NEEDED = 5 };
+    char name[40];
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        if (i < NEEDED && mega_vocabulary_find(&t->vocabulary, roles[i], strlen(roles[i]), false) < 0)
+            return MEGA_FAIL(MEGA_ERR_FORMAT,
+                             "%s: it has no token %s; expected the vocabulary of BERT, one token a line, with [UNK], "
+                             "[CLS], [SEP], [PAD] and [MASK]",
+                             path, roles[i]);
+        MEGA_TRY(add_role(t, roles[i]));
+    }
+    for (int64_t i = 0; i < extra_ids; i++) {
+        snprintf(name, sizeof name, "<extra_id_%lld>", (long long)i);
+        MEGA_TRY(add_role(t, name));
+    }
+    return MEGA_OK;
+}
+
+static mega_status make_steps(mega_pipeline *p, bool lower)
+{
+    const mega_bert_rules rules = {.clean = true, .chinese = true, .strip = lower, .lower = lower, .megatron = true};
+    if (!mega_array_add(&p->normalize, 0, sizeof *p->normalize) || !mega_array_add(&p->pre, 0, sizeof *p->pre))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "BERT's tokenizer: no memory");
+    p->normalize[p->num_normalize++] = (mega_normalize_step){.kind = MEGA_NORMALIZE_BERT};
+    p->pre[p->num_pre++] = (mega_pre_step){.kind = MEGA_PRE_BERT};
+    p->decoder.wordpiece = p->decoder.cleanup = p->decoder.whole = true;
+    MEGA_TRY(mega_text_set(&p->inner, "##", 2));
+    MEGA_TRY(mega_text_set(&p->decoder.prefix, "##", 2));
+    return mega_bert_create(&rules, &p->bert);
+}
+
+static mega_status keep(mega_tokenizer *t, int64_t extra_ids, char **text, size_t size)
+{
+    const mega_pipeline *p = t->pipe;
+    mega_buffer config = {0};
+    mega_buffer_printf(&config,
+                       "{\n  \"do_lower_case\": %s,\n  \"tokenizer_class\": \"BertTokenizer\",\n"
+                       "  \"megalith_tokenizer_type\": \"%s\",\n  \"megalith_extra_ids\": %lld\n}\n",
+                       p->bert->rules.lower ? "true" : "false", mega_tokenizer_type(t), (long long)extra_ids);
+    MEGA_TRY(mega_buffer_check(&config, t->name));
+    mega_tokenizer_keep(t, "vocab.txt", *text, size);
+    mega_tokenizer_keep(t, "tokenizer_config.json", config.data, config.size);
+    *text = NULL;
+    return MEGA_OK;
+}
+
+static mega_status fill(mega_tokenizer *t, const char *path, int64_t extra_ids, char **text, size_t size)
+{
+    enum { LONGEST_WORD = 200 };
+    mega_pipeline *p = t->pipe = mega_calloc(1, sizeof *p);
+    if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", path);
+    p->model = MEGA_MODEL_WORDPIECE;
+    p->longest_word = LONGEST_WORD;
+    MEGA_TRY(make_steps(p, t->kind == MEGA_KIND_BERT_LOWER));
+    MEGA_TRY(read_lines(t, path, *text, size));
+    MEGA_TRY(mega_pipeline_build_trie(p, &t->vocabulary));
+    MEGA_TRY(add_roles(t, path, extra_ids));
+    p->unknown = mega_vocabulary_find(&t->vocabulary, "[UNK]", 5, false);
+    MEGA_TRY(keep(t, extra_ids, text, size));
+    return mega_tokenizer_finish(t);
+}
+
+mega_status mega_tokenizer_read_bert(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
+                                     mega_tokenizer **out)
+{
+    char *text;
+    size_t size;
+    mega_tokenizer *t = NULL;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    mega_status st = mega_tokenizer_begin(kind, path, &t);
+    if (st == MEGA_OK) st = fill(t, path, extra_ids, &text, size);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    mega_free(text);
+    return st;
+}
+
+/* What a tokenizer_config.json may say; `transformers` has these defaults. */
+typedef struct bert_config {
+    char text[6][64]; /* by role, and the class */
+    bool lower, chinese;
+    int strip; /* -1: as lower */
+} bert_config;
+
+static const char *const role_keys[] = {"unk_token", "cls_token",  "sep_token",
+                                        "pad_token", "mask_token", "tokenizer_class"};
+enum { UNK, CLS, SEP, ROLES = 5, CLASS = 5 };
+
+/* A token is a string, or an object with its "content". */
+static mega_status read_role(mega_cursor *c, size_t at, char *out, size_t size)
+{
+    static const char *const inner[] = {"content"};
+    size_t content = at;
+    c->at = at;
+    if (at != 0 && mega_cursor_peek(c) == '{') {
+        content = 0;
+        MEGA_TRY(mega_json_members(c, inner, (size_t *const[]){&content}, 1));
+    }
+    if (content == 0) return MEGA_OK;
+    c->at = content;
+    MEGA_TRY(mega_cursor_string(c));
+    snprintf(out, size, "%s", c->string.size == 0 ? "" : c->string.data);
+    return MEGA_OK;
+}
+
+static mega_status read_config(mega_cursor *c, bert_config *out)
+{
+    static const char *const keys[] = {"do_lower_case", "tokenize_chinese_chars", "strip_accents"};
+    size_t role[6] = {0}, at[3] = {0};
+    bool strip = false;
+    bool *const flag[] = {&out->lower, &out->chinese, &strip};
+    MEGA_TRY(mega_json_members(c, role_keys,
+                               (size_t *const[]){&role[0], &role[1], &role[2], &role[3], &role[4], &role[5]}, 6));
+    for (int i = 0; i < 6; i++) MEGA_TRY(read_role(c, role[i], out->text[i], sizeof out->text[i]));
+    c->at = 0;
+    MEGA_TRY(mega_json_members(c, keys, (size_t *const[]){&at[0], &at[1], &at[2]}, 3));
+    for (int i = 0; i < 3; i++) {
+        c->at = at[i];
+        if (at[i] != 0) MEGA_TRY(mega_cursor_bool(c, flag[i]));
+    }
+    if (at[2] != 0) out->strip = strip;
+    return MEGA_OK;
+}
+
+static void put_text(mega_buffer *out, const char *before, const char *text, const char *after)
+{
+    mega_buffer_puts(out, before);
+    mega_json_quote(out, text, strlen(text));
+    mega_buffer_puts(out, after);
+}
+
+/* Writes the vocabulary; of equal lines the last counts. Finds the ids of the roles. */
+static mega_status put_vocabulary(mega_buffer *out, const char *path, const char *text, size_t size,
+                                  const bert_config *config, int64_t id_of[ROLES])
+{
+    vocab_lines l = {.text = text, .size = size};
+    mega_vocabulary seen = {0};
+    mega_status st = MEGA_OK;
+    for (int64_t id = 0; st == MEGA_OK && next_line(&l); id++) {
+        for (int i = 0; i < ROLES; i++)
+            if (l.n == strlen(config->text[i]) && memcmp(l.line, config->text[i], l.n) == 0) id_of[i] = id;
+        st = mega_vocabulary_add(&seen, l.line, l.n, id, 0);
+        if (st != MEGA_OK) MEGA_CONTEXT("%s line %lld", path, (long long)id + 1);
+        if (id > 0) mega_buffer_puts(out, ",");
+        mega_json_quote(out, l.line, l.n);
+        mega_buffer_printf(out, ":%lld", (long long)id);
+    }
+    mega_vocabulary_fini(&seen);
+    return st;
+}
+
+/* Writes what `transformers` makes of such a folder as a tokenizer.json. */
+static mega_status put_json(mega_buffer *out, const char *path, const char *text, size_t size, const bert_config *c)
+{
+    int64_t id_of[ROLES] = {-1, -1, -1, -1, -1};
+    MEGA_TRY(check_utf8(path, text, size));
+    put_text(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"WordPiece\",\"unk_token\":", c->text[UNK],
+             ",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{");
+    MEGA_TRY(put_vocabulary(out, path, text, size, c, id_of));
+    mega_buffer_printf(out,
+                       "}},\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":%s,"
+                       "\"strip_accents\":%s,\"lowercase\":%s},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+                       "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"added_tokens\":[",
+                       c->chinese ? "true" : "false",
+                       c->strip < 0   ? "null"
+                       : c->strip > 0 ? "true"
+                                      : "false",
+                       c->lower ? "true" : "false");
+    for (int i = 0; i < ROLES; i++) {
+        if (id_of[i] < 0)
+            return MEGA_FAIL(
+                MEGA_ERR_FORMAT,
+                "%s: it has no token %s, which is the %s; expected the vocabulary of BERT, one token a line", path,
+                c->text[i], role_keys[i]);
+        mega_buffer_printf(out, "%s{\"id\":%lld,\"special\":true,\"normalized\":false,", i > 0 ? "," : "",
+                           (long long)id_of[i]);
+        put_text(out, "\"content\":", c->text[i], "}");
+    }
+    mega_buffer_puts(out, "],\"post_processor\":{\"type\":\"BertProcessing\",");
+    put_text(out, "\"cls\":[", c->text[CLS], "");
+    mega_buffer_printf(out, ",%lld],", (long long)id_of[CLS]);
+    put_text(out, "\"sep\":[", c->text[SEP], "");
+    mega_buffer_printf(out, ",%lld]}}\n", (long long)id_of[SEP]);
+    return mega_buffer_check(out, path);
+}
+
+static mega_status read_folder(const char *vocab, const char *config_path, mega_buffer *out)
+{
+    bert_config c = {
+        .text = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", ""}, .lower = true, .chinese = true, .strip = -1};
+    char *text = NULL;
+    size_t size;
+    if (mega_file_exists(config_path)) {
+        mega_cursor cursor;
+        MEGA_TRY(mega_file_read(config_path, &text, &size));
+        mega_cursor_init(&cursor, config_path, text, size);
+        const mega_status st = read_config(&cursor, &c);
+        mega_cursor_fini(&cursor);
+        mega_free(text);
+        MEGA_TRY(st);
+    }
+    if (c.text[CLASS][0] != '\0' && strncmp(c.text[CLASS], "BertTokenizer", 13) != 0 &&
+        strncmp(c.text[CLASS], "DistilBertTokenizer", 19) != 0 && strncmp(c.text[CLASS], "ElectraTokenizer", 16) != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "%s: its tokenizer_class is %s; a vocab.txt is read for BertTokenizer, DistilBertTokenizer and "
+            "ElectraTokenizer; save the tokenizer as tokenizer.json",
+            config_path, c.text[CLASS]);
+    MEGA_TRY(mega_file_read(vocab, &text, &size));
+    const mega_status st = put_json(out, vocab, text, size, &c);
+    mega_free(text);
+    return st;
+}
+
+mega_status mega_tokenizer_read_bert_folder(const char *vocab, const char *config, mega_tokenizer **out)
+{
+    mega_buffer json = {0};
+    mega_status st = read_folder(vocab, config, &json);
+    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab, &json.data, json.size, out);
+    mega_buffer_fini(&json);
+    return st;
+}
