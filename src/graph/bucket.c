@@ -1,4 +1,5 @@
-/* Instructions on buckets: one starts a reduction or an all-gather, another waits for it. */
+/* Instructions on buckets: one starts a reduction or an all-gather, another waits for it. And those on gradients that
+ * are held in 16 bits: what a program computes in float is added to them and rounded once. */
 #include "megalith/assert.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
@@ -31,15 +32,34 @@ static mega_status bucket_find_gaps(mega_program *p, bucket_args *a)
     return MEGA_OK;
 }
 
+/* One gradient: it is zeroed unless an instruction overwrites it first. */
+static mega_status bind_gradient(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a)
+{
+    const mega_param *r = mega_params_get(p->g->params, op->attr.param);
+    a->bucket = op->attr.bucket;
+    a->count = r->count;
+    a->held = mega_params_grad_dtype(p->g->params, a->bucket);
+    a->slice = mega_params_grad(p->g->params, op->attr.param);
+    a->whole = b->address(b, op->kind == OP_GRAD_BEGIN ? op->out[0] : op->in[0]);
+    if (op->kind == OP_GRAD_KEEP || begins_anew(p, p->g->gradient_tensor[op->attr.param])) return MEGA_OK;
+    a->gap = mega_arena_alloc(&p->args, sizeof *a->gap);
+    if (a->gap == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
+    a->gap[a->num_gaps++] = (struct bucket_gap){0, r->count};
+    return MEGA_OK;
+}
+
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a)
 {
     mega_params *params = p->g->params;
     const int bucket = op->attr.bucket;
+    if (op->kind == OP_GRAD_BEGIN || op->kind == OP_GRAD_KEEP) return bind_gradient(p, b, op, a);
     const int64_t begin = mega_params_bucket(params, bucket)->offset;
     const mega_range slice = mega_params_slice(params, bucket);
     const bool weights = op->kind == OP_WEIGHTS_GATHER || op->kind == OP_WEIGHTS_GATHERED;
     a->bucket = bucket;
     a->first = slice.first - begin;
+    a->count = slice.count;
+    a->held = mega_params_grad_dtype(params, bucket);
     a->whole = b->address(b, op->in[0] != 0 ? op->in[0] : op->out[0]);
     a->slice =
         weights ? mega_params_weight_at(params, bucket, slice.first) : mega_params_grad_at(params, bucket, slice.first);
@@ -57,7 +77,8 @@ static void *bucket_element(void *numbers, int64_t element, mega_dtype dtype)
 typedef struct shared_work {
     const bucket_args *a;
     mega_dtype dtype;
-    int64_t count; /* of the slice */
+    const float *from; /* what is kept in 16 bits */
+    bool adds;         /* false: what is held is of an earlier step */
 } shared_work;
 
 static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
@@ -71,14 +92,42 @@ static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
         for (int64_t i = begin; i < end; i++) ((float *)w->a->slice)[i] += ((const float *)from)[i];
 }
 
+/* Adds to the held gradient, in float, and rounds the sum. */
+static void bucket_keep_part(void *user, int thread, int64_t begin, int64_t end)
+{
+    enum { PIECE = 512 };
+    const shared_work *w = user;
+    uint16_t *held = w->a->slice;
+    float sum[PIECE];
+    (void)thread;
+    for (int64_t at = begin; at < end; at += PIECE) {
+        const int64_t n = end - at < PIECE ? end - at : PIECE;
+        const float *from = w->from + at;
+        if (!w->adds) {
+            mega_half_narrow(held + at, from, n, w->a->held);
+            continue;
+        }
+        mega_half_widen(sum, held + at, n, w->a->held);
+        for (int64_t i = 0; i < n; i++) sum[i] += from[i];
+        mega_half_narrow(held + at, sum, n, w->a->held);
+    }
+}
+
+static void bucket_keep(const mega_program *p, const bucket_args *a, const void *from)
+{
+    shared_work w = {.a = a, .from = from, .adds = !p->step.first_micro_batch};
+    mega_team_for(p->team, a->count, 1024, bucket_keep_part, &w);
+}
+
 /* ---- instructions ---- */
 
-/* Returns the memory for this rank's slice of a sum. With ZeRO 2 and 3, that of the first micro-batch of a step is the
- * persistent slice; bucket_add_slice adds later ones to it. */
+/* Returns the memory for this rank's slice of a sum: with ZeRO 0 and 1 a part of the held gradients. With 2 and 3, that of the
+ * first micro-batch of a step is the persistent slice, if it is held in the type of the sum; later ones are added to it. */
 static void *slice_of_sum(const mega_program *p, const bucket_args *a)
 {
-    const bool is_first = mega_params_are_cut(p->g->params, MEGA_PARAMS_GRADS) && p->step.first_micro_batch;
-    return is_first ? a->slice : bucket_element(a->whole, a->first, p->g->acc);
+    const mega_dtype acc = p->g->acc;
+    if (!mega_params_are_cut(p->g->params, MEGA_PARAMS_GRADS)) return bucket_element(a->whole, a->first, a->held);
+    return p->step.first_micro_batch && a->held == acc ? a->slice : bucket_element(a->whole, a->first, acc);
 }
 
 static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
@@ -101,23 +150,32 @@ static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
     return mega_exchange_begun(p, i, &r);
 }
 
+static mega_status bucket_reduced(mega_program *p, const bucket_args *a)
+{
+    void *sum = slice_of_sum(p, a);
+    shared_work w = {.a = a, .dtype = p->g->acc};
+    MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
+    mega_params_reduce_finish(p->g->params, a->bucket, a->whole, sum);
+    if (a->held != p->g->acc) bucket_keep(p, a, sum);
+    else if (!p->step.first_micro_batch)
+        mega_team_for(p->team, a->count, 1024, bucket_add_slice, &w);
+    return MEGA_OK;
+}
+
 mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
 {
     const mega_graph *g = p->g;
     const op_kind kind = g->op[i].kind;
-    shared_work w = {a, g->acc, mega_params_slice(g->params, a->bucket).count};
     switch (kind) {
     case OP_GRADS_BEGIN:
+    case OP_GRAD_BEGIN:
         for (int k = 0; k < a->num_gaps; k++)
             mega_team_zero(p->team, bucket_element(a->whole, a->gap[k].first, g->acc),
                            (size_t)a->gap[k].count * mega_dtype_size(g->acc));
         return MEGA_OK;
     case OP_GRADS_REDUCE: return bucket_reduce(p, i, a);
-    case OP_GRADS_REDUCED:
-        MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
-        mega_params_reduce_finish(g->params, a->bucket, a->whole, slice_of_sum(p, a));
-        if (!p->step.first_micro_batch) mega_team_for(p->team, w.count, 1024, bucket_add_slice, &w);
-        return MEGA_OK;
+    case OP_GRADS_REDUCED: return bucket_reduced(p, a);
+    case OP_GRAD_KEEP: bucket_keep(p, a, a->whole); return MEGA_OK;
     case OP_WEIGHTS_GATHER: return bucket_gather(p, i, a);
     case OP_WEIGHTS_GATHERED: return mega_exchange_wait(p, OP_WEIGHTS_GATHER, a->bucket);
     default: break;

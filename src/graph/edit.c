@@ -13,11 +13,13 @@ mega_status mega_edit_insert(graph_edit *e, int before, const instruction *op)
     return MEGA_OK;
 }
 
+/* Between the last instruction of the forward and the first of the backward, those of the forward come first. */
 static int by_place(const void *a, const void *b)
 {
     const insertion *x = a, *y = b;
-    return x->before != y->before ? (x->before > y->before) - (x->before < y->before)
-                                  : (x->order > y->order) - (x->order < y->order);
+    if (x->before != y->before) return x->before < y->before ? -1 : 1;
+    if (x->op.backward != y->op.backward) return x->op.backward ? 1 : -1;
+    return (x->order > y->order) - (x->order < y->order);
 }
 
 /* moved: by old number of an instruction, its new one. */

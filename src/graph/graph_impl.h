@@ -51,7 +51,8 @@ typedef struct graph_tensor {
     bool is_output;  /* kept for the caller until the next run */
     int param;       /* ROLE_WEIGHT, ROLE_GRADIENT */
     int32_t base;    /* ROLE_VIEW: the tensor that it is part of, which is not a view. ROLE_WEIGHT, ROLE_GRADIENT: the
-                        ROLE_VALUE of the bucket that holds it temporarily; 0: it is in the buffers of the parameters */
+                        ROLE_VALUE that holds it temporarily, alone or with its bucket; 0: it is in the buffers of the
+                        parameters */
     int64_t offset;  /* elements from the start of the base */
     int32_t rows_of; /* ROLE_VIEW of ops_view.c: the tensor of which it is a part or a reshape, which receives its
                         gradient and is not such a view itself; else 0 */
@@ -83,6 +84,8 @@ typedef struct graph_tensor {
     X(GRADS_BEGIN, grads_begin)       \
     X(GRADS_REDUCE, grads_reduce)     \
     X(GRADS_REDUCED, grads_reduced)   \
+    X(GRAD_BEGIN, grad_begin)         \
+    X(GRAD_KEEP, grad_keep)           \
     X(WEIGHTS_GATHER, weights_gather) \
     X(WEIGHTS_GATHERED, weights_gathered)
 
@@ -96,10 +99,16 @@ static inline bool mega_op_is_collective(op_kind kind)
     return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
 }
 
-/* Ops on whole buckets of parameters, over dp (bucket.c). */
+/* Ops on whole buckets of parameters, over dp, and on the memory of held gradients (bucket.c). */
 static inline bool mega_op_is_bucket(op_kind kind)
 {
     return kind >= OP_GRADS_BEGIN && kind <= OP_WEIGHTS_GATHERED;
+}
+
+/* Of these, the ops that exchange nothing: they clear or round memory of this rank. */
+static inline bool mega_op_is_local_bucket(op_kind kind)
+{
+    return kind == OP_GRADS_BEGIN || kind == OP_GRAD_BEGIN || kind == OP_GRAD_KEEP;
 }
 
 /* Constants of one instruction; each op reads only the members that it needs. */
@@ -116,6 +125,7 @@ typedef struct op_attr {
     bool begins;          /* linear_grad_w: the first write of this gradient in a step, so that it need not be zeroed */
     bool anew;            /* linear_grad_w: overwrites this gradient in every micro-batch */
     int bucket;           /* number of a bucket of parameters */
+    int param;            /* grad_begin, grad_keep: number of a parameter, which is in `bucket` */
     int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first
                       element */
     int64_t valid;        /* cross-entropy: columns without padding; labelled_sum: classes; row_sum_grad: columns */

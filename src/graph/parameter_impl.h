@@ -31,8 +31,11 @@ struct mega_params {
     bool placed;
     mega_dtype compute, acc;
     mega_dtype sums;                    /* of gradients over dp; F32: as they are */
+    mega_dtype held;                    /* of gradients between micro-batches; F32: the acc dtype */
     int zero_stage;                     /* 0 if dp has one rank */
-    flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc */
+    flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc; buckets may hold
+                                           gradients in different types, see mega_bucket.grads_at */
+    size_t grad_bytes;                  /* of the buffer `grad` */
     int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */
     flat_buffer kept;
     struct mega_param_groups *groups; /* borrowed; NULL: none */
@@ -52,6 +55,8 @@ bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 /* *out_index receives the number of the parameter with this name. The first request declares it. A later one must have
  * the same shape and, if `has_options`, the same sharding, options and position in the file. */
 mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index);
+/* parameter_sums.c: whether gradients of this compute dtype can be held and summed in the types that were set. */
+mega_status mega_params_check_types(const mega_params *p, mega_dtype compute);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless the parameters are placed or there are none. */
 mega_status mega_params_check_placed(const mega_params *p, const char *call);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless this buffer is allocated or there are no parameters. */

@@ -57,6 +57,17 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->kept = (flat_buffer){.dtype = compute};
 }
 
+/* Sets where the gradients of each bucket begin. Buckets of 16-bit gradients are half as long. */
+static void place_gradients(mega_params *p)
+{
+    p->grad_bytes = 0;
+    for (int b = 0; b < p->num_buckets; b++) {
+        const int64_t count = p->grad.is_shard ? mega_params_slice(p, b).count : p->bucket[b].count;
+        p->bucket[b].grads_at = p->grad_bytes;
+        p->grad_bytes += (size_t)count * mega_dtype_size(mega_params_grad_dtype(p, b));
+    }
+}
+
 /* Returns whether two parameters may share a bucket: they must have the same reduction group (experts reduce over fewer
  * ranks) and the same program, and neither may be tied, because a tied parameter waits for the sum over its stages. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
@@ -149,6 +160,7 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
                          "parameters of type %s are not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(compute));
     MEGA_TRY(check_shared_tensors(p));
+    MEGA_TRY(mega_params_check_types(p, compute));
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);
     set_buffers(p, compute);
@@ -156,6 +168,7 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     p->state_elements = p->elements;
     params_place_all(p, true, bucket_elements);
     if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: avoid empty buffers */
+    place_gradients(p);
     p->placed = true;
     return MEGA_OK;
 }
@@ -215,6 +228,7 @@ mega_range mega_params_owned(const mega_params *p, int index)
 static size_t params_buffer_bytes(const mega_params *p, const flat_buffer *f)
 {
     if (f == &p->kept) return (size_t)p->kept_elements * mega_dtype_size(f->dtype);
+    if (f == &p->grad) return p->grad_bytes;
     return (size_t)(f->is_shard ? mega_params_shard_elements(p) : p->elements) * mega_dtype_size(f->dtype);
 }
 
@@ -311,7 +325,11 @@ void *mega_params_master_at(const mega_params *p, int bucket, int64_t element)
 
 void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element)
 {
-    return element_of(p, &p->grad, bucket, element);
+    const mega_bucket *b = p->grad.data == NULL ? NULL : mega_params_bucket(p, bucket);
+    if (b == NULL) return NULL;
+    const int64_t first = p->grad.is_shard ? mega_params_slice(p, bucket).first : b->offset;
+    return (char *)p->grad.data + b->grads_at +
+           (element - first) * (int64_t)mega_dtype_size(mega_params_grad_dtype(p, bucket));
 }
 
 void *mega_params_weight(const mega_params *p, int index)
@@ -334,7 +352,7 @@ void *mega_params_master(const mega_params *p, int index)
 void *mega_params_grad(const mega_params *p, int index)
 {
     const mega_param *r = mega_params_get(p, index);
-    return r == NULL || p->grad.is_shard ? NULL : element_of(p, &p->grad, r->bucket, r->offset);
+    return r == NULL || p->grad.is_shard ? NULL : mega_params_grad_at(p, r->bucket, r->offset);
 }
 
 void *mega_params_flat_weight(const mega_params *p)

@@ -1,6 +1,9 @@
-/* Sums of the gradients of a bucket over dp, in the type of the gradients or in a 16-bit type. For the latter the numbers
- * are rounded in place, into the first half of the bucket's memory, and widened from there when the sum has arrived: no
- * other memory is needed. */
+/* The types of gradients: that in which they are held, and that of their sums over dp.
+ *
+ * A sum in a 16-bit type of gradients in acc: the numbers are rounded in place, into the first half of the bucket's
+ * memory, and widened from there when the sum has arrived: no other memory is needed. Gradients that are held in 16 bits
+ * and are whole (ZeRO 0, 1) are summed where they are, in their type. With ZeRO 2 and 3 the whole bucket is a value of
+ * the program, in acc, and only the slice of the sum is held. */
 #include "parameter_impl.h"
 
 #include <string.h>
@@ -21,6 +24,20 @@ mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype)
     return MEGA_OK;
 }
 
+mega_status mega_params_hold_gradients_in(mega_params *p, mega_dtype dtype)
+{
+    if (p == NULL || p->placed)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_hold_gradients_in: %s",
+                         p == NULL ? "the list of parameters is NULL; give it"
+                                   : "called after mega_params_place; call it "
+                                     "before");
+    if (dtype != MEGA_F32 && !mega_dtype_is_half(dtype))
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "gradients held in %s; expected f32, bf16 or f16",
+                         mega_dtype_name(dtype));
+    p->held = dtype;
+    return MEGA_OK;
+}
+
 /* Running statistics share buckets with gradients. They are no gradients: nothing scales them to the range of a 16-bit
  * type. */
 static bool has_statistics(const mega_params *p, const mega_bucket *b)
@@ -30,9 +47,37 @@ static bool has_statistics(const mega_params *p, const mega_bucket *b)
     return false;
 }
 
+mega_dtype mega_params_grad_dtype(const mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    return b != NULL && mega_dtype_is_half(p->held) && !has_statistics(p, b) ? p->held : p->acc;
+}
+
+mega_status mega_params_check_types(const mega_params *p, mega_dtype compute)
+{
+    const bool held = mega_dtype_is_half(p->held), sums = mega_dtype_is_half(p->sums);
+    if (held && compute == MEGA_F64)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "gradients of f64 held in %s; expected f32, which means as computed",
+                         mega_dtype_name(p->held));
+    if (held && sums && p->held != p->sums && p->zero_stage < 2 && mega_axis_has_others(&p->layout->dp))
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "gradients held in %s and summed over ranks in %s; whole gradients (ZeRO stages 0 and 1) are "
+                         "summed in the type in which they are held: give one type",
+                         mega_dtype_name(p->held), mega_dtype_name(p->sums));
+    return MEGA_OK;
+}
+
+/* The type of the memory that a sum over dp reads: the held gradients, or a value of the program. */
+static mega_dtype summed_dtype(const mega_params *p, int bucket)
+{
+    return p->grad.is_shard ? p->acc : mega_params_grad_dtype(p, bucket);
+}
+
 mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
+    const mega_dtype from = summed_dtype(p, bucket);
+    if (mega_dtype_is_half(from)) return from;
     const bool is_rounded = b != NULL && mega_dtype_is_half(p->sums) && mega_axis_has_others(&p->layout->dp);
     return is_rounded && !has_statistics(p, b) ? p->sums : p->acc;
 }
@@ -106,7 +151,7 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     mega_comm *dp = p->layout->dp.comm;
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
-    if (dtype != p->acc) {
+    if (dtype != summed_dtype(p, bucket)) {
         round_in_place(whole, mega_params_bucket(p, bucket)->count, p->acc, dtype);
         slice = rounded_slice(p, bucket, whole);
     }
@@ -120,7 +165,7 @@ void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, vo
 {
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
-    if (dtype == p->acc) return;
+    if (dtype == summed_dtype(p, bucket)) return;
     if (p->zero_stage < 1) widen_to(whole, whole, count, p->acc, dtype);
     else
         widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);

@@ -35,10 +35,9 @@ static void profile_add(mega_profile *p, const profile_event *e)
         p->event[p->count++] = *e;
 }
 
-/* All but GRADS_BEGIN, which clears memory. */
 static bool is_exchange(const instruction *op)
 {
-    return mega_op_is_collective(op->kind) || (mega_op_is_bucket(op->kind) && op->kind != OP_GRADS_BEGIN);
+    return mega_op_is_collective(op->kind) || (mega_op_is_bucket(op->kind) && !mega_op_is_local_bucket(op->kind));
 }
 
 static const char *phase_of(const instruction *op)

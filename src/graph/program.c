@@ -437,5 +437,7 @@ int mega_program_num_instructions(const mega_program *p, bool backward)
 bool mega_program_begins_gradient(const mega_program *p, int param)
 {
     const mega_graph *g = p->g;
-    return param >= 0 && param < g->cap_params && g->tensor[g->gradient_tensor[param]].is_begun;
+    if (param < 0 || param >= g->cap_params) return false;
+    const graph_tensor *t = &g->tensor[g->gradient_tensor[param]];
+    return t->is_begun || t->base != 0; /* a value of the program replaces what the buffers hold */
 }

@@ -24,7 +24,7 @@ static moved moved_by(const mega_program *p, const instruction *op)
     const mega_graph *g = p->g;
     if (mega_op_is_bucket(op->kind))
         return (moved){mega_params_bucket(g->params, op->attr.bucket)->count,
-                       op->kind == OP_GRADS_REDUCE ? g->acc : g->dtype};
+                       op->kind == OP_GRADS_REDUCE ? mega_params_sum_dtype(g->params, op->attr.bucket) : g->dtype};
     const tensor_shape *s = &g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]].shape;
     return (moved){mega_shape_count(s), s->dtype};
 }

@@ -57,12 +57,14 @@ enum {
 /* Arguments of an instruction on a bucket (bucket.c). */
 typedef struct bucket_args {
     int bucket;
-    void *whole;   /* the whole bucket; this rank's slice of it starts at `first` */
-    void *slice;   /* buffer of this rank's slice */
-    int64_t first; /* elements */
+    void *whole; /* the whole bucket; this rank's slice of it starts at `first`. grad_begin, grad_keep: one gradient */
+    void *slice; /* buffer of this rank's slice. grad_keep: the held gradient */
+    int64_t first;   /* elements */
+    int64_t count;   /* elements of `slice` */
+    mega_dtype held; /* dtype of `slice`, if it is one of gradients */
     struct bucket_gap {
         int64_t first, count;
-    } * gap; /* grads_begin: the ranges that it sets to zero */
+    } * gap; /* grads_begin, grad_begin: the ranges that it sets to zero */
     int num_gaps;
 } bucket_args;
 

@@ -12,6 +12,7 @@
 #include "muon.h"
 #include "optimizer_impl.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -66,9 +67,9 @@ static void moments_part(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-void lamb_prepare(mega_optimizer *o, int i)
+/* The first pass over a run, or a piece of one. */
+static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
-    const optimizer_work *w = &o->work[i];
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
     lamb_pass pass = {&w->call, numbers_of(&w->call), o->chunk_sum, w->compute == MEGA_F64};
     double *sum = &o->tensor_sum[2 * o->update[i].tensor];
@@ -76,6 +77,12 @@ void lamb_prepare(mega_optimizer *o, int i)
     if (!t->is_cut && o->layout->tp.rank > 0) return; /* it counts on the first rank of tp */
     for (int64_t k = 0; k * LAMB_CHUNK < w->call.count; k++)
         for (int j = 0; j < 2; j++) sum[j] += o->chunk_sum[2 * k + j];
+}
+
+void lamb_prepare(mega_optimizer *o, int i)
+{
+    static_assert(OPTIMIZER_PIECE % LAMB_CHUNK == 0, "a piece has whole chunks");
+    optimizer_each_piece(o, i, prepare_elements);
 }
 
 static double trust_ratio(const double *option, const double squares[2])

@@ -66,6 +66,15 @@ static mega_status choose_row(mega_optimizer *o)
     return optimizer_builtin_options(o->builtin, &o->options, o->option);
 }
 
+static mega_status check_held(const mega_optimizer *o)
+{
+    if (optimizer_reach_of(o) != REACH_MATRIX || optimizer_wide_bytes(o) == 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "optimizer %s: it orthogonalizes matrices in place of their gradients, which 16 bits do not hold; "
+                     "hold gradients in f32, or take another optimizer",
+                     o->row->name);
+}
+
 mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
                                   mega_optimizer **out)
 {
@@ -94,7 +103,8 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     if (mega_params_acc_dtype(params) == MEGA_F64) o->options.plain = true;
     o->params = params;
     o->layout = layout;
-    const mega_status st = optimizer_cut_runs(o);
+    mega_status st = check_held(o);
+    if (st == MEGA_OK) st = optimizer_cut_runs(o);
     if (st != MEGA_OK) {
         mega_optimizer_destroy(o);
         return st;
@@ -110,6 +120,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
     for (int i = 0; i < MEGA_OPTIMIZER_STATES && !o->is_lent; i++)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], moment_bytes(o, i));
     mega_free(o->norm_scratch);
+    mega_free(o->wide);
     mega_free(o->tensor_sum);
     mega_free(o->chunk_sum);
     mega_free(o->tensor);
@@ -121,7 +132,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
 
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
-    size_t bytes = o->norm_scratch_bytes + chunk_sum_bytes(o) + tensor_sum_bytes(o);
+    size_t bytes = o->norm_scratch_bytes + optimizer_wide_bytes(o) + chunk_sum_bytes(o) + tensor_sum_bytes(o);
     for (int i = 0; i < moments_of(o); i++) bytes += moment_bytes(o, i);
     return bytes;
 }
@@ -163,6 +174,7 @@ static void bind_run(mega_optimizer *o, int i)
                                     .count = r->end - r->begin,
                                     .param = mega_params_master_at(o->params, r->bucket, r->begin),
                                     .state = w->state,
+                                    /* in the type that holds it: see optimizer_each_piece */
                                     .grad = mega_params_grad_at(o->params, r->bucket, r->begin)};
 }
 
@@ -213,6 +225,9 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
     if (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for a norm");
+    if (optimizer_wide_bytes(o) > 0) o->wide = mega_malloc(optimizer_wide_bytes(o));
+    if (optimizer_wide_bytes(o) > 0 && o->wide == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for widened gradients");
     o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
     if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
     for (int i = 0; i < o->num_update; i++) bind_run(o, i);
@@ -268,7 +283,9 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
     for (int i = 0; i < mega_params_count(o->params); i++) {
         void *gradient = mega_params_grad(o->params, i); /* NULL: the program overwrites slices with its first write */
         if (gradient == NULL || skip[i]) continue;
-        mega_team_zero(o->options.team, gradient, (size_t)mega_params_get(o->params, i)->count * acc_size(o));
+        const mega_param *p = mega_params_get(o->params, i);
+        mega_team_zero(o->options.team, gradient,
+                       (size_t)p->count * mega_dtype_size(mega_params_grad_dtype(o->params, p->bucket)));
     }
 }
 
@@ -306,7 +323,7 @@ bool mega_optimizer_has_errors(const mega_optimizer *o)
 }
 
 /* Sets the numbers of the step in the call of run i. */
-static optimizer_work *run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
+static void run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     optimizer_work *w = &o->work[i];
     w->call.update = call->update;
@@ -314,7 +331,6 @@ static optimizer_work *run_numbers(mega_optimizer *o, int i, const mega_optimize
     const double decay = o->update[i].own_decay > 0 ? o->update[i].own_decay : call->weight_decay;
     w->call.weight_decay = o->update[i].decay ? decay : 0;
     w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
-    return w;
 }
 
 void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
@@ -323,19 +339,32 @@ void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *
     (optimizer_reach_of(o) == REACH_NORM ? lamb_prepare : muon_prepare)(o, i);
 }
 
+static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
+{
+    (void)i;
+    o->builtin->momentum(o->options.team, w);
+}
+
 void optimizer_run_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
-    o->builtin->momentum(o->options.team, run_numbers(o, i, call));
+    run_numbers(o, i, call);
+    optimizer_each_piece(o, i, momentum_of);
+}
+
+static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
+{
+    (void)i;
+    if (o->builtin != NULL && o->builtin->run != NULL) o->builtin->run(o->options.team, w);
+    else
+        mega_optimizer_row_run(o->row, o->options.team, w);
 }
 
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
-    const optimizer_work *w = run_numbers(o, i, call);
+    run_numbers(o, i, call);
     if (o->update[i].tensor >= 0) (optimizer_reach_of(o) == REACH_NORM ? lamb_update : muon_update)(o, i);
-    else if (o->builtin != NULL && o->builtin->run != NULL)
-        o->builtin->run(o->options.team, w);
     else
-        mega_optimizer_row_run(o->row, o->options.team, w);
+        optimizer_each_piece(o, i, update_elements);
 }
 
 /* Updates what this rank owns of one buffer: few numbers, so on one thread. */

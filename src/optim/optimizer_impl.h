@@ -36,6 +36,7 @@ struct mega_optimizer {
     double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
     double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
+    float *wide; /* [OPTIMIZER_PIECE] gradients held in 16 bits, widened (optimizer_pieces.c); NULL: there are none */
     void *norm_scratch;
     size_t norm_scratch_bytes;
     int64_t updates;
@@ -63,6 +64,16 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
 /* average.c. Returns whether state 0 has the weights of the evaluation, and the masters those of the training. */
 bool optimizer_trains_apart(const mega_optimizer *o);
 
+/* optimizer_pieces.c. A piece has whole chunks of Lamb, so that its sums do not depend on the type of gradients. */
+enum { OPTIMIZER_PIECE = 1 << 17 };
+size_t optimizer_wide_bytes(const mega_optimizer *o); /* of o->wide */
+bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket);
+/* Returns `count` gradients (at most a piece) in float, valid until the next call. */
+const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count);
+/* Calls `on` with the work of run i: once with all of it, or with each piece, whose gradients are widened. */
+typedef void optimizer_on_work(mega_optimizer *o, int i, const optimizer_work *w);
+void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on);
+
 /* optimizer_runs.c. Cuts the flat buffers into the runs of this rank. Pure functions of the records and the layout. */
 mega_status optimizer_cut_runs(mega_optimizer *o);
 /* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
@@ -84,6 +95,7 @@ typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_
 /* Sets the sums to what they are before the first run: the padding, which is no zero gradient, is taken off. */
 void optimizer_norm_begin(const mega_optimizer *o, double sum[3]);
 void optimizer_norm_add(const mega_optimizer *o, int run, optimizer_numbers_at *at, double sum[3]);
+void optimizer_norm_add_gradients(mega_optimizer *o, int run, double sum[3]);
 mega_norm_result optimizer_norm_result(const double sum[3]);
 
 #endif

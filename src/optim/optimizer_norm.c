@@ -70,6 +70,28 @@ void optimizer_norm_add(const mega_optimizer *o, int run, optimizer_numbers_at *
     for (int j = 0; j < 3; j++) sum[j] += part[j];
 }
 
+/* Adds the sums over gradients that are held in 16 bits. */
+static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t count, double sum[3])
+{
+    for (int64_t at = 0; at < count; at += OPTIMIZER_PIECE) {
+        const int64_t n = count - at < OPTIMIZER_PIECE ? count - at : OPTIMIZER_PIECE;
+        const optimizer_run piece = {.end = n};
+        double part[3];
+        mega_norm_args a = norm_args(o, &piece, NULL, part);
+        a.x = optimizer_widen(o, bucket, first + at, n);
+        norm_kernel(o)->run(o->options.team, &a);
+        for (int j = 0; j < 3; j++) sum[j] += part[j];
+    }
+}
+
+void optimizer_norm_add_gradients(mega_optimizer *o, int run, double sum[3])
+{
+    const optimizer_run *r = &o->counted[run];
+    if (optimizer_is_held_in_half(o, r->bucket)) add_pieces(o, r->bucket, r->begin, r->end - r->begin, sum);
+    else
+        optimizer_norm_add(o, run, mega_params_grad_at, sum);
+}
+
 mega_norm_result optimizer_norm_result(const double sum[3])
 {
     return (mega_norm_result){.norm = sqrt(sum[0]), .zeros = (int64_t)sum[1], .finite = sum[2] == 0};
@@ -103,14 +125,22 @@ mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t c
     return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};
 }
 
+static bool gradient_is_finite(mega_optimizer *o, int bucket, int64_t first, int64_t count)
+{
+    double sum[3] = {0, 0, 0};
+    if (!optimizer_is_held_in_half(o, bucket))
+        return mega_optimizer_look(o, mega_params_grad_at(o->params, bucket, first), count).finite;
+    add_pieces(o, bucket, first, count, sum);
+    return optimizer_norm_result(sum).finite;
+}
+
 int mega_optimizer_find_nonfinite(mega_optimizer *o)
 {
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, i);
         const mega_range owned = mega_params_owned(o->params, i);
         if (owned.count == 0 || !mega_param_is_trained(p)) continue;
-        const void *gradient = mega_params_grad_at(o->params, p->bucket, p->offset + owned.first);
-        if (!mega_optimizer_look(o, gradient, owned.count).finite) return i;
+        if (!gradient_is_finite(o, p->bucket, p->offset + owned.first, owned.count)) return i;
     }
     return -1;
 }

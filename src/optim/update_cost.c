@@ -8,6 +8,11 @@ static double acc_bytes(const mega_update *u)
     return (double)mega_dtype_size(mega_params_acc_dtype(u->params));
 }
 
+static double grad_bytes(const mega_update *u, int bucket)
+{
+    return (double)mega_dtype_size(mega_params_grad_dtype(u->params, bucket));
+}
+
 static double weight_bytes(const mega_update *u)
 {
     return (double)mega_dtype_size(mega_params_compute_dtype(u->params));
@@ -25,10 +30,10 @@ static double sent_by_scatter(double bytes, int ranks)
 }
 
 /* Masters, states and gradients are read; masters, states and rounded weights are written. */
-static double update_traffic(const mega_update *u, int states)
+static double update_traffic(const mega_update *u, int bucket, int states)
 {
     const bool is_rounded = mega_params_compute_dtype(u->params) != mega_params_acc_dtype(u->params);
-    return (3 + 2 * states) * acc_bytes(u) + (is_rounded ? weight_bytes(u) : 0);
+    return (2 + 2 * states) * acc_bytes(u) + grad_bytes(u, bucket) + (is_rounded ? weight_bytes(u) : 0);
 }
 
 /* The update of a run: all of it, or what is left after UPDATE_PREPARE. */
@@ -36,18 +41,21 @@ static double run_traffic(const mega_update *u, const update_instruction *x)
 {
     const bool is_matrix = u->optimizer->update[x->number].tensor >= 0;
     switch (optimizer_reach_of(u->optimizer)) {
-    case REACH_NORM: return update_traffic(u, 1);                   /* reads two states, and writes none */
-    case REACH_MATRIX: return update_traffic(u, is_matrix ? 0 : 2); /* the result is where the gradient was */
+    case REACH_NORM: return update_traffic(u, x->bucket, 1); /* reads two states, and writes none */
+    case REACH_MATRIX:                                       /* the result is where the gradient was */
+        return update_traffic(u, x->bucket, is_matrix ? 0 : 2);
     case REACH_ELEMENT: break;
     }
-    return update_traffic(u, mega_optimizer_num_moments(u->optimizer) - mega_optimizer_num_errors(u->optimizer));
+    return update_traffic(u, x->bucket,
+                          mega_optimizer_num_moments(u->optimizer) - mega_optimizer_num_errors(u->optimizer));
 }
 
 /* Lamb reads gradient, parameter and two states, and writes the states; Muon reads gradient and momentum and writes
  * both. */
-static double prepare_traffic(const mega_update *u)
+static double prepare_traffic(const mega_update *u, int bucket)
 {
-    return (optimizer_reach_of(u->optimizer) == REACH_NORM ? 6 : 4) * acc_bytes(u);
+    if (optimizer_reach_of(u->optimizer) == REACH_NORM) return 5 * acc_bytes(u) + grad_bytes(u, bucket);
+    return 4 * acc_bytes(u);
 }
 
 static mega_update_cost orthogonalize_cost(const mega_update *u, const update_instruction *x)
@@ -62,11 +70,12 @@ static mega_update_cost orthogonalize_cost(const mega_update *u, const update_in
 static mega_update_cost reduce_cost(const mega_update *u, const update_instruction *x)
 {
     const mega_dtype dtype = mega_params_sum_dtype(u->params, x->bucket);
+    const mega_dtype held = mega_params_grad_dtype(u->params, x->bucket);
     const double count = (double)x->count, bytes = count * (double)mega_dtype_size(dtype), acc = count * acc_bytes(u);
     const mega_axis shards = mega_params_shards(u->params);
     const bool is_sharded = mega_axis_has_others(&shards);
     const double widened = is_sharded ? 1.0 / shards.size : 1.0;
-    return (mega_update_cost){.bytes = dtype != mega_params_acc_dtype(u->params) ? (acc + bytes) * (1 + widened) : 0,
+    return (mega_update_cost){.bytes = dtype != held ? (acc + bytes) * (1 + widened) : 0,
                               .sent = is_sharded ? sent_by_scatter(bytes, x->axis->size)
                                                  : sent_by_sum(bytes, x->axis->size)};
 }
@@ -76,23 +85,26 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     const double count = (double)x->count, acc = count * acc_bytes(u);
     const int ranks = x->axis != NULL ? x->axis->size : 1;
     switch (x->kind) {
-    case UPDATE_SUM_TIED: return (mega_update_cost){.sent = sent_by_sum(acc, u->options.tie[x->number].stages.count)};
+    case UPDATE_SUM_TIED:
+        return (mega_update_cost){
+            .sent = sent_by_sum(count * grad_bytes(u, x->bucket), u->options.tie[x->number].stages.count)};
     case UPDATE_REDUCE: return reduce_cost(u, x);
     case UPDATE_SUM_PARTIAL:
-        return (mega_update_cost){.bytes = x->is_packed ? 4 * acc : 0, .sent = sent_by_sum(acc, ranks)};
+        return x->is_packed ? (mega_update_cost){.bytes = 4 * acc, .sent = sent_by_sum(acc, ranks)}
+                            : (mega_update_cost){.sent = sent_by_sum(count * grad_bytes(u, x->bucket), ranks)};
     case UPDATE_SUM_LOSSES:
     case UPDATE_SUM_NORM: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
-    case UPDATE_NORM: return (mega_update_cost){.bytes = acc};
+    case UPDATE_NORM: return (mega_update_cost){.bytes = count * grad_bytes(u, x->bucket)};
     case UPDATE_RUN: return (mega_update_cost){.bytes = count * run_traffic(u, x)};
-    case UPDATE_PREPARE: return (mega_update_cost){.bytes = count * prepare_traffic(u)};
+    case UPDATE_PREPARE: return (mega_update_cost){.bytes = count * prepare_traffic(u, x->bucket)};
     case UPDATE_SUM_TENSORS: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
     case UPDATE_COLLECT:
     case UPDATE_SPREAD: return (mega_update_cost){.sent = update_pieces_sent(u, x) * acc_bytes(u)};
     case UPDATE_ORTHOGONALIZE: return orthogonalize_cost(u, x);
-    case UPDATE_MOMENTUM: return (mega_update_cost){.bytes = 3 * acc};
+    case UPDATE_MOMENTUM: return (mega_update_cost){.bytes = 2 * acc + count * grad_bytes(u, x->bucket)};
     case UPDATE_COMPRESS: /* four passes over momenta and errors */
         return (mega_update_cost){.bytes = 8 * acc, .sent = update_compressed_sent(u, x->bucket)};
-    case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, 0)};
+    case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, x->bucket, 0)};
     case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u), ranks)};
     case UPDATE_CHECK:
     case UPDATE_KINDS: break;

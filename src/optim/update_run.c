@@ -81,7 +81,8 @@ static size_t scratch_of(const mega_update *u, const update_instruction *x)
     const mega_dtype acc = mega_params_acc_dtype(u->params);
     if (x->kind == UPDATE_SUM_TIED)
         return mega_comm_members_scratch(&u->options.tie[x->number].stages,
-                                         mega_params_get(u->params, x->first_param)->count, acc);
+                                         mega_params_get(u->params, x->first_param)->count,
+                                         mega_params_grad_dtype(u->params, x->bucket));
     if (x->kind >= UPDATE_PREPARE && x->kind <= UPDATE_SPREAD) return update_whole_scratch(u, x);
     if (x->kind == UPDATE_COMPRESS) return update_compressed_scratch(u, x->bucket);
     return x->is_packed ? (size_t)x->count * mega_dtype_size(acc) : 0;
@@ -120,7 +121,7 @@ static mega_status run_sum_tied(mega_update *u, const update_instruction *x)
     const mega_range part = update_tied_range(u, x->first_param);
     return mega_comm_members_sum(&u->options.tie[x->number].stages, "gradient of a tied parameter",
                                  mega_params_grad_at(u->params, p->bucket, p->offset + part.first), part.count,
-                                 mega_params_acc_dtype(u->params), u->scratch);
+                                 mega_params_grad_dtype(u->params, p->bucket), u->scratch);
 }
 
 static mega_status run_reduce(mega_update *u, const update_instruction *x)
@@ -135,18 +136,27 @@ static mega_status run_reduce(mega_update *u, const update_instruction *x)
     return MEGA_OK;
 }
 
+/* Copies a gradient into the buffer, which is of the acc type, or from the buffer. */
+static void copy_gradient(void *buffer, void *gradient, int64_t count, mega_dtype held, mega_dtype acc, bool into)
+{
+    if (held == acc) memcpy(into ? buffer : gradient, into ? gradient : buffer, (size_t)count * mega_dtype_size(acc));
+    else if (into)
+        mega_half_widen(buffer, gradient, count, held);
+    else
+        mega_half_narrow(gradient, buffer, count, held);
+}
+
 /* Copies the partial gradients of the instruction into the buffer, or from the buffer if `into` is false. */
 static void copy_packed(const mega_update *u, const update_instruction *x, bool into)
 {
-    const size_t size = mega_dtype_size(mega_params_acc_dtype(u->params));
+    const mega_dtype acc = mega_params_acc_dtype(u->params);
     char *at = u->scratch;
     for (int i = x->first_param; i < x->end_param; i++) {
         const int64_t elements = update_partial_elements(u, i);
-        const size_t bytes = (size_t)elements * size;
         if (elements == 0 || elements > update_packed_elements(u)) continue;
-        void *gradient = owned_gradient(u, i);
-        memcpy(into ? at : gradient, into ? gradient : at, bytes);
-        at += bytes;
+        const int bucket = mega_params_get(u->params, i)->bucket;
+        copy_gradient(at, owned_gradient(u, i), elements, mega_params_grad_dtype(u->params, bucket), acc, into);
+        at += (size_t)elements * mega_dtype_size(acc);
     }
 }
 
@@ -155,7 +165,8 @@ static mega_status run_sum_partial(mega_update *u, const update_instruction *x)
     const mega_dtype acc = mega_params_acc_dtype(u->params);
     if (!x->is_packed)
         return mega_comm_all_reduce(x->axis->comm, mega_params_get(u->params, x->first_param)->name,
-                                    owned_gradient(u, x->first_param), x->count, acc, MEGA_REDUCE_SUM);
+                                    owned_gradient(u, x->first_param), x->count,
+                                    mega_params_grad_dtype(u->params, x->bucket), MEGA_REDUCE_SUM);
     copy_packed(u, x, true);
     MEGA_TRY(mega_comm_all_reduce(x->axis->comm, "gradients of norms and biases", u->scratch, x->count, acc,
                                   MEGA_REDUCE_SUM));
@@ -170,7 +181,7 @@ static mega_status run_sum_losses(mega_update *u, const update_instruction *x)
 
 static mega_status run_norm(mega_update *u, const update_instruction *x)
 {
-    optimizer_norm_add(u->optimizer, x->number, mega_params_grad_at, u->partial);
+    optimizer_norm_add_gradients(u->optimizer, x->number, u->partial);
     return MEGA_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Instructions on buckets, which the place pass inserts: gradients are summed over dp once a bucket is complete, and
  * with ZeRO 3 weights are gathered before their use. One instruction starts the exchange and another waits for it, so
- * that others can run in between. bucket.c executes them. */
+ * that others can run in between. Two more ops are on single gradients that are held in 16 bits. bucket.c executes all
+ * of them. */
 #include "graph_impl.h"
 
 /* The shape is that of the whole bucket, as a vector. */
@@ -38,6 +39,32 @@ const op_row mega_op_row_grads_reduced = {.name = "grads_reduced",
                                           .optional_in = 1u << 0,
                                           .optional_out = 1u << 0,
                                           .shape = gradients_shape};
+
+static mega_status gradient_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = mega_shape_1d(g->acc, mega_params_get(g->params, op->attr.param)->count);
+    return MEGA_OK;
+}
+
+/* The held gradient is read and written in its type. (In the first micro-batch of a step it is only written.) */
+static op_cost keep_cost(const mega_graph *g, const instruction *op)
+{
+    const double held = (double)mega_dtype_size(mega_params_grad_dtype(g->params, op->attr.bucket));
+    const double count = (double)mega_params_get(g->params, op->attr.param)->count;
+    return (op_cost){.bytes = count * ((double)mega_dtype_size(g->acc) + 2 * held)};
+}
+
+/* grad_begin: out is the gradient of a parameter that is held in 16 bits, as the instructions of this micro-batch
+ * compute it; it is zeroed unless the first of them overwrites it. grad_keep adds `in`, which is then complete, to the
+ * held one. */
+const op_row mega_op_row_grad_begin = {
+    .name = "grad_begin", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = gradient_shape};
+const op_row mega_op_row_grad_keep = {.name = "grad_keep",
+                                      .num_in = 1,
+                                      .num_out = 1,
+                                      .optional_out = 1u << 0,
+                                      .shape = gradient_shape,
+                                      .cost = keep_cost};
 
 /* weights_gather starts the all-gather of the weights of a bucket into out; weights_gathered waits for it. */
 const op_row mega_op_row_weights_gather = {

@@ -63,18 +63,19 @@ static void insertions_keep_their_order(void **state)
     const struct {
         int before, number;
         bool backward;
-    } in[] = {{LINES, 10, true}, {1, 11, false}, {4, 12, true}, {1, 13, false}, {0, 14, false}, {4, 15, true}};
+    } in[] = {{LINES, 10, true}, {1, 11, false}, {4, 12, true}, {1, 13, false},
+              {0, 14, false},    {4, 15, true},  {4, 16, false}};
     for (size_t i = 0; i < sizeof in / sizeof *in; i++)
         must(mega_edit_insert(
             &e, in[i].before,
             &(instruction){
                 .kind = OP_SCALE, .attr = {.bucket = in[i].number}, .backward = in[i].backward, .first_use = -1}));
     must(mega_edit_apply(&e, g));
-    expect(g, (int[]){14, 0, 11, 13, 1, 2, 3, 12, 15, 4, 5, 10, -1});
-    assert_int_equal(g->num_forward, 7);
+    expect(g, (int[]){14, 0, 11, 13, 1, 2, 3, 16, 12, 15, 4, 5, 10, -1}); /* 16: the last of the forward */
+    assert_int_equal(g->num_forward, 8);
     assert_int_equal(g->op[1].first_use, 4);   /* instruction 1 */
-    assert_int_equal(g->op[6].first_use, 10);  /* instruction 5 */
-    assert_int_equal(g->op[11].first_use, -1); /* inserted */
+    assert_int_equal(g->op[6].first_use, 11);  /* instruction 5 */
+    assert_int_equal(g->op[12].first_use, -1); /* inserted */
     mega_edit_fini(&e);
     end(g);
 }

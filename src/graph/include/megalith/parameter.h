@@ -81,6 +81,7 @@ typedef struct mega_bucket {
     int64_t offset, count, used;
     int first_param, num_params;
     int64_t kept_at; /* ZeRO 3: offset of its whole weights (mega_params_persist); -1: each rank has only its slice */
+    size_t grads_at; /* where its gradients, or this rank's slice of them, begin in their buffer, in bytes */
 } mega_bucket;
 
 /* Returns whether the optimizer updates the parameter. */
@@ -166,6 +167,13 @@ mega_status mega_params_persist(mega_params *p, int64_t elements);
 mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype);
 mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket);
 
+/* Sets the dtype in which the buffers hold gradients, between micro-batches and until the update: F32 (the default), or
+ * BF16 or F16. Programs compute a gradient in float and add it to the held one, rounded once a micro-batch; a sum over dp
+ * of whole gradients (ZeRO 0 and 1) is then in this dtype. Buckets with running statistics stay as they are. Call it
+ * before mega_params_place. */
+mega_status mega_params_hold_gradients_in(mega_params *p, mega_dtype dtype);
+mega_dtype mega_params_grad_dtype(const mega_params *p, int bucket);
+
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and gradients
  * are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
@@ -192,7 +200,7 @@ typedef struct mega_range {
 mega_range mega_params_owned(const mega_params *p, int index);
 void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL if ZeRO shards it */
 void *mega_params_master(const mega_params *p, int index); /* acc dtype; the elements of mega_params_owned */
-void *mega_params_grad(const mega_params *p, int index);   /* acc dtype; NULL if ZeRO shards it */
+void *mega_params_grad(const mega_params *p, int index);   /* mega_params_grad_dtype; NULL if ZeRO shards it */
 /* The following functions address buffers by bucket and element. Elements are numbered along the flat buffers as if
  * those were whole; a buffer that ZeRO shards holds only the elements of this rank's slice, and only those may be
  * passed. */

@@ -109,7 +109,7 @@ mega_step_block *mega_program_step(mega_program *p);
  * meaningless, and the caller asks all ranks whether one was stopped (mega_world_stops). */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
-/* Returns whether the first micro-batch of a step (mega_step_block.first_micro_batch) overwrites the gradient of this
+/* Returns whether the first micro-batch of a step (mega_step_block.first_micro_batch) overwrites the held gradient of this
  * parameter. If not, the program adds to the gradient, and the caller must zero it before the step. */
 bool mega_program_begins_gradient(const mega_program *p, int param);
 /* Returns whether the program sums the gradients of this bucket over dp. With ZeRO 2 and 3 it does so in every
@@ -153,10 +153,11 @@ typedef struct mega_program_memory {
     size_t packed_bytes;  /* copies of weights in packed form */
     int slots;
     size_t total_bytes;
-    size_t live_bytes;     /* peak of saved and scratch over instructions: a lower bound for every plan */
-    size_t turn_bytes;     /* part of scratch_bytes that other programs may use between runs (mega_program_regions) */
-    size_t turn_live;      /* the part of live_bytes in that memory */
-    size_t bucket_bytes;   /* peak of scratch for whole gradient buckets before their reduction to slices (ZeRO 2, 3) */
+    size_t live_bytes;   /* peak of saved and scratch over instructions: a lower bound for every plan */
+    size_t turn_bytes;   /* part of scratch_bytes that other programs may use between runs (mega_program_regions) */
+    size_t turn_live;    /* the part of live_bytes in that memory */
+    size_t bucket_bytes; /* peak of scratch for whole gradient buckets before their reduction to slices (ZeRO 2, 3), or
+                              for gradients that are held in 16 bits, while they are computed (ZeRO 0, 1) */
     size_t gathered_bytes; /* peak of scratch for gathered weights (ZeRO 3) */
     size_t head_bytes;     /* peak of scratch for the head's chunks of logits and their gradients */
     size_t record_bytes;   /* heap memory for instructions, tensors and calls; not part of total_bytes */

@@ -1,0 +1,61 @@
+/* Gradients that the parameters hold in 16 bits (mega_params_hold_gradients_in). Kernels add to gradients in the acc
+ * type. So each such gradient is a value of the program: it is alive from the first instruction of a micro-batch that
+ * adds to it until the last, behind which grad_keep adds it to the held one.
+ *
+ * What follows from this: no kernel knows the held type. A gradient is rounded once a micro-batch, after all of its
+ * uses (a tied table has two). The acc memory is that of the gradients that are being computed at one instruction, and
+ * the memory plan covers it. With ZeRO 2 and 3 nothing of this is needed: whole buckets are such values already
+ * (pass_place.c), and grads_reduced rounds the slice of their sum. */
+#include "place_impl.h"
+#include "uses_impl.h"
+
+/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it. */
+static mega_status hold_gradient(place *p, int32_t t, int last)
+{
+    mega_graph *g = p->g;
+    const mega_param *r = mega_params_get(g->params, g->tensor[t].param);
+    const graph_tensor value = {.role = ROLE_VALUE,
+                                .name = mega_arena_format(&g->arena, "gradient of %s", r->name),
+                                .shape = mega_shape_1d(g->acc, r->count),
+                                .holds = HOLDS_GRADIENTS};
+    const int32_t whole = mega_graph_tensor_add(g, &value); /* may move g->tensor */
+    if (whole == 0) return g->status;
+    g->tensor[t].base = whole;
+    g->tensor[t].offset = 0;
+    return mega_place_insert(
+        p, last + 1, g->op[last].backward,
+        (instruction){.kind = OP_GRAD_KEEP, .in = {whole}, .attr = {.bucket = r->bucket, .param = g->tensor[t].param}});
+}
+
+static mega_status begin_gradient(place *p, int32_t t, int first)
+{
+    const mega_graph *g = p->g;
+    const int param = g->tensor[t].param;
+    const op_attr attr = {.bucket = mega_params_get(g->params, param)->bucket, .param = param};
+    return mega_place_insert(p, first, g->op[first].backward,
+                             (instruction){.kind = OP_GRAD_BEGIN, .out = {g->tensor[t].base}, .attr = attr});
+}
+
+static bool is_held(const mega_graph *g, int32_t t)
+{
+    return g->tensor[t].role == ROLE_GRADIENT &&
+           mega_dtype_is_half(
+               mega_params_grad_dtype(g->params, mega_params_get(g->params, g->tensor[t].param)->bucket));
+}
+
+/* Of two gradients that meet between two instructions, one is kept before the other begins. */
+mega_status mega_place_held(place *p)
+{
+    const mega_graph *g = p->g;
+    const int32_t tensors = g->num_tensors; /* without those that are added here */
+    graph_uses uses;
+    mega_status st = mega_uses_find(g, &uses);
+    for (int begins = 0; begins < 2; begins++)
+        for (int32_t t = 1; t < tensors && st == MEGA_OK; t++) {
+            const use_list writes = mega_uses_writes(&uses, t);
+            if (writes.count == 0 || !is_held(g, t)) continue;
+            st = begins ? begin_gradient(p, t, writes.use[0].op) : hold_gradient(p, t, writes.use[writes.count - 1].op);
+        }
+    mega_uses_fini(&uses);
+    return st;
+}

@@ -1,0 +1,68 @@
+/* The update of gradients that are held in 16 bits (mega_params_hold_gradients_in). Kernels read them in float: so the
+ * elements of a run are processed a piece at a time. A piece is widened into memory that stays in the cache, and used
+ * before the next one is widened. What is computed for an element does not depend on where pieces end; a sum over a run
+ * is that of its pieces, in their order. Muon does not do this: it computes in place of the gradient of a whole
+ * matrix. */
+#include "optimizer_impl.h"
+
+size_t optimizer_wide_bytes(const mega_optimizer *o)
+{
+    for (int b = 0; b < mega_params_num_buckets(o->params); b++)
+        if (optimizer_is_held_in_half(o, b)) return OPTIMIZER_PIECE * sizeof *o->wide;
+    return 0;
+}
+
+bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket)
+{
+    return mega_dtype_is_half(mega_params_grad_dtype(o->params, bucket));
+}
+
+typedef struct widen_work {
+    const uint16_t *from;
+    float *to;
+    mega_dtype dtype;
+} widen_work;
+
+static void widen_part(void *user, int thread, int64_t begin, int64_t end)
+{
+    const widen_work *w = user;
+    (void)thread;
+    mega_half_widen(w->to + begin, w->from + begin, end - begin, w->dtype);
+}
+
+const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count)
+{
+    widen_work w = {mega_params_grad_at(o->params, bucket, element), o->wide,
+                    mega_params_grad_dtype(o->params, bucket)};
+    mega_team_for(o->options.team, count, 1024, widen_part, &w);
+    return o->wide;
+}
+
+/* The part of a run's work from element `at` of the run on. */
+static optimizer_work piece_of(const optimizer_work *all, int64_t at, int64_t count)
+{
+    optimizer_work piece = *all;
+    piece.call.count = count;
+    piece.call.param = (float *)all->call.param + at;
+    for (int k = 0; k < MEGA_OPTIMIZER_STATES; k++)
+        if (all->state[k] != NULL) piece.state[k] = (float *)all->state[k] + at;
+    if (all->weight != NULL) piece.weight = (uint16_t *)all->weight + at;
+    return piece;
+}
+
+void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on)
+{
+    const optimizer_run *r = &o->update[i];
+    const optimizer_work *all = &o->work[i];
+    if (!optimizer_is_held_in_half(o, r->bucket)) {
+        on(o, i, all);
+        return;
+    }
+    for (int64_t at = 0; at < all->call.count; at += OPTIMIZER_PIECE) {
+        const int64_t left = all->call.count - at, count = left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE;
+        optimizer_work piece = piece_of(all, at, count);
+        piece.call.state = piece.state;
+        piece.call.grad = optimizer_widen(o, r->bucket, r->begin + at, count);
+        on(o, i, &piece);
+    }
+}
