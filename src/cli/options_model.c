@@ -48,7 +48,7 @@ static const mega_option_row precision_rows[] = {
     {IDLE("no-query-key-layer-scaling", MEGA_OPTION_OFF, NULL, SOFTMAX_F32), .dest = "apply_query_key_layer_scaling"},
     {IDLE("apply-query-key-layer-scaling", MEGA_OPTION_FLAG, NULL, SOFTMAX_F32)},
     {IDLE("attention-softmax-in-fp32", MEGA_OPTION_FLAG, NULL, SOFTMAX_F32)},
-    {IDLE("accumulate-allreduce-grads-in-fp32", MEGA_OPTION_FLAG, NULL, "gradients are added up in fp32 in any case, and sent between ranks in it unless --communication-data-type says otherwise")},
+    {IDLE("accumulate-allreduce-grads-in-fp32", MEGA_OPTION_FLAG, NULL, "gradients are added up in fp32 unless --grad-accum-dtype, and sent between ranks in it unless --communication-data-type says otherwise")},
     {LATER("fp16-lm-cross-entropy", MEGA_OPTION_FLAG, NULL, "the loss is computed in fp32; leave it out")},
 };
 const mega_option_section cli_other_precision_section = MEGA_SECTION("mixed precision", precision_rows);

@@ -57,7 +57,7 @@ static const mega_option_row training_rows[] = {
     {IDLE("inference", MEGA_OPTION_FLAG, NULL, NO_OBJECT_GENERATION), .commands = FOR_GENERATE | FOR_TASKS},
     {LATER("ds-inference", MEGA_OPTION_FLAG, NULL, "use megalith generate_samples_gpt"), .commands = FOR_PRETRAIN | FOR_PLAN},
     {LATER("inference", MEGA_OPTION_FLAG, NULL, "use megalith generate_samples_gpt, or --skip-train to evaluate"), .commands = FOR_PRETRAIN | FOR_PLAN},
-    {IDLE("fp32-allreduce", MEGA_OPTION_FLAG, NULL, "gradients are kept and summed in fp32 in any case")},
+    {IDLE("fp32-allreduce", MEGA_OPTION_FLAG, NULL, "gradients are kept and summed in fp32 unless --grad-accum-dtype or --communication-data-type says otherwise")},
     {IDLE("fp32-embedding", MEGA_OPTION_FLAG, NULL, "weights have fp32 masters in any case")},
     {IDLE("fp32-layernorm", MEGA_OPTION_FLAG, NULL, "norms compute in fp32 in any case")},
     {IDLE("fp32-tokentypes", MEGA_OPTION_FLAG, NULL, "a GPT has no token types")},

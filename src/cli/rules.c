@@ -402,6 +402,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, .train = mega_train_rule_layout},
     {FOR_TRAINING, true, .train = mega_train_rule_sequence_parallel},
     {FOR_TRAINING, false, .engine = mega_engine_rule_zero},
+    {FOR_TRAINING, false, .engine = mega_engine_rule_grad_accum},
     {FOR_TRAINING, true, .train = mega_train_rule_distribute_saved},
     {FOR_TRAINING, true, .train = mega_train_rule_stages},
     {FOR_TRAINING, false, .general = mega_options_rule_alone},

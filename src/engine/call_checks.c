@@ -196,6 +196,11 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
                          "data-parallel ranks",
                          (long long)b->micro_step, (long long)o->micro_batch);
     MEGA_TRY(check_step_size(o));
+    if (o->grad_accum_dtype == MEGA_F16 && o->compute != MEGA_F16)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "mega_engine_create: grad_accum_dtype f16 with compute %s; only compute f16 scales the loss, "
+                         "without which small gradients become 0: give f32 or bf16",
+                         mega_dtype_name(o->compute));
     if (o->generate && o->prefill > o->seq)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_create: prefill %lld; expected at most seq (%lld), the positions of the longest "

@@ -35,12 +35,13 @@ static mega_recompute_options recompute_of(const mega_engine_settings *s)
                                     .budget = s->graph.activation_budget};
 }
 
+static const mega_dtype gradient_dtype[] = {MEGA_F32, MEGA_F16, MEGA_BF16}; /* by mega_communication */
+
 /* DeepSpeed ignores the factor if gradients are divided before the sum. */
 static mega_gradient_sums sums_of(const mega_engine_settings *s)
 {
-    static const mega_dtype dtype[] = {MEGA_F32, MEGA_F16, MEGA_BF16};
     const bool has_factor = !s->graph.prescale_gradients && !isnan(s->graph.gradient_predivide_factor);
-    return (mega_gradient_sums){.dtype = dtype[s->graph.communication_data_type],
+    return (mega_gradient_sums){.dtype = gradient_dtype[s->graph.communication_data_type],
                                 .predivide = has_factor ? s->graph.gradient_predivide_factor : 0};
 }
 
@@ -58,6 +59,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                   .live_elements = s->graph.stage3_max_live_parameters},
         .recompute = recompute_of(s),
         .sums = sums_of(s),
+        .grad_accum_dtype = gradient_dtype[s->graph.grad_accum_dtype],
         .plain = s->backend.backend == MEGA_BACKEND_PLAIN,
         .micro_batch = s->optim.micro_batch_size,
         .drop_last = s->dataloader_drop_last,
@@ -156,6 +158,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_shard(e->params, o->zero_stage));
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
     MEGA_TRY(mega_params_sum_in(e->params, o->sums.dtype));
+    MEGA_TRY(mega_params_hold_gradients_in(e->params, o->grad_accum_dtype));
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     MEGA_TRY(engine_build_chunks(e));
     if (!o->no_train) {

@@ -93,7 +93,7 @@ typedef struct option_row {
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
     N(mega_place_options, place, PLACE_ROWS) X(T, , monitor, OWN, NULL) X(T, , given, OWN, NULL) \
     N(mega_recompute_options, recompute, RECOMPUTE_ROWS) \
-    N(mega_gradient_sums, sums, SUMS_ROWS)
+    N(mega_gradient_sums, sums, SUMS_ROWS) X(T, , grad_accum_dtype, ANY, options_dtype_text)
 // clang-format on
 
 /* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member

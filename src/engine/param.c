@@ -15,7 +15,8 @@ typedef struct param_tensor {
     const mega_param *param;
     int file; /* number of the checkpoint tensor; -1: the whole parameter */
     param_kind kind;
-    void *data; /* accumulation type; NULL: this rank holds none of it */
+    void *data; /* of type `dtype`; NULL: this rank holds none of it */
+    mega_dtype dtype;
     int64_t first, count;
     int64_t real[2], local[2]; /* rows and columns of the caller's tensor; of this rank's slice */
     mega_param_cut cut;
@@ -123,6 +124,8 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
     const mega_range owned = mega_params_owned(e->params, own);
     t->first = owned.first;
     t->count = owned.count;
+    t->dtype =
+        t->kind == PARAM_GRADIENT ? mega_params_grad_dtype(e->params, mine->bucket) : mega_params_acc_dtype(e->params);
     t->data = t->kind == PARAM_WEIGHT  ? param_weight(e, own)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
@@ -196,15 +199,18 @@ static int64_t param_element(const param_tensor *t, int64_t i)
     return place[0] < t->real[0] && place[1] < t->real[1] ? place[0] * t->real[1] + place[1] : -1;
 }
 
-static double param_read(const mega_engine *e, const param_tensor *t, int64_t i)
+static double param_read(const param_tensor *t, int64_t i)
 {
-    if (mega_params_acc_dtype(e->params) == MEGA_F64) return ((const double *)t->data)[i];
+    if (t->dtype == MEGA_F64) return ((const double *)t->data)[i];
+    if (mega_dtype_is_half(t->dtype)) return mega_half_to_f32(((const uint16_t *)t->data)[i], t->dtype);
     return ((const float *)t->data)[i];
 }
 
-static void param_write(const mega_engine *e, const param_tensor *t, int64_t i, double value)
+static void param_write(const param_tensor *t, int64_t i, double value)
 {
-    if (mega_params_acc_dtype(e->params) == MEGA_F64) ((double *)t->data)[i] = value;
+    if (t->dtype == MEGA_F64) ((double *)t->data)[i] = value;
+    else if (mega_dtype_is_half(t->dtype))
+        ((uint16_t *)t->data)[i] = mega_f32_to_half((float)value, t->dtype);
     else
         ((float *)t->data)[i] = (float)value;
 }
@@ -214,7 +220,7 @@ static void param_write_all(const mega_engine *e, const param_tensor *t, const f
     const double factor = t->kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     for (int64_t i = 0; i < t->count; i++) {
         const int64_t at = param_element(t, i);
-        if (at >= 0) param_write(e, t, i, factor != 0 ? (double)values[at] / factor : 0);
+        if (at >= 0) param_write(t, i, factor != 0 ? (double)values[at] / factor : 0);
     }
 }
 
@@ -243,7 +249,7 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
     memset(out, 0, (size_t)count * sizeof *out);
     for (int64_t i = 0; t.is_counted && i < t.count; i++) {
         const int64_t at = param_element(&t, i);
-        if (at >= 0) out[at] = (float)(param_read(e, &t, i) * factor);
+        if (at >= 0) out[at] = (float)(param_read(&t, i) * factor);
     }
     /* exactly one rank contributes each element; the others add 0 */
     return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);

@@ -153,6 +153,40 @@ void mega_engine_rule_zero(mega_engine_settings *s)
                              mega_options_origin(s->options, "zero_stage"));
 }
 
+/* Types in which gradients are held. Only fp16 has a loss scale, without which small gradients would become 0. */
+void mega_engine_rule_grad_accum(mega_engine_settings *s)
+{
+    const mega_graph_options *g = &s->graph;
+    const mega_communication held = g->grad_accum_dtype, sent = g->communication_data_type;
+    const bool is_sent = mega_options_is_given(s->options, "communication_data_type") && s->data_parallel_size > 1;
+    if (held == MEGA_COMMUNICATION_FP32) return;
+    const char *origin = mega_options_origin(s->options, "grad_accum_dtype");
+    if (held == MEGA_COMMUNICATION_FP16 && !s->backend.fp16)
+        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
+                             "%s without %s: no loss scale keeps small gradients above 0; give bf16 or fp32", origin,
+                             mega_options_spelling(s->options, "fp16"));
+    if (s->backend.fp64)
+        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
+                             "%s and %s: double precision holds gradients in double; leave the first out", origin,
+                             mega_options_origin(s->options, "fp64"));
+    if (s->optim.optimizer == MEGA_OPTIMIZER_MUON)
+        mega_options_problem(
+            s->options, MEGA_ERR_UNSUPPORTED,
+            "%s does not work with %s, which orthogonalizes matrices in place of their gradients; give fp32", origin,
+            mega_options_origin(s->options, "optimizer"));
+    if (!is_sent || g->zero_stage >= 2 || sent == held) return;
+    if (sent == MEGA_COMMUNICATION_FP32)
+        mega_options_warn(s->options,
+                          "%s changes nothing with %s: whole gradients are sent as they are held, and in either case "
+                          "added in fp32 and rounded once",
+                          mega_options_origin(s->options, "communication_data_type"), origin);
+    else
+        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
+                             "%s and %s: whole gradients (ZeRO stages 0 and 1) are sent in the type in which they are "
+                             "held; give one type",
+                             origin, mega_options_origin(s->options, "communication_data_type"));
+}
+
 static void refuse_both(mega_engine_settings *s, const char *a, const char *b, const char *why)
 {
     mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: %s; give one of them",

@@ -118,6 +118,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
         mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
         mega_engine_rule_recompute,     mega_engine_rule_drop_last,     mega_engine_rule_without,
+        mega_engine_rule_grad_accum,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

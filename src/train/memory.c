@@ -13,7 +13,8 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
     if (m->gathered > 0)
         mega_buffer_printf(out, "; gathered weights at most %s", train_bytes(text, sizeof text, (double)m->gathered));
     if (m->buckets > 0)
-        mega_buffer_printf(out, "; buckets of gradients at most %s",
+        mega_buffer_printf(out, "; %s at most %s",
+                           m->zero_stage >= 2 ? "buckets of gradients" : "gradients that are not rounded yet",
                            train_bytes(text, sizeof text, (double)m->buckets));
 }
 

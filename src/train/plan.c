@@ -4,10 +4,19 @@
 
 static const char *precision(const mega_train_options *cfg)
 {
-    return cfg->engine.backend.params_dtype == MEGA_BF16  ? "bf16 with fp32 masters and gradients"
-           : cfg->engine.backend.params_dtype == MEGA_F16 ? "fp16 with fp32 masters and gradients"
-           : cfg->engine.backend.params_dtype == MEGA_F64 ? "fp64"
-                                                          : "fp32";
+    const bool has_half = cfg->engine.graph.grad_accum_dtype != MEGA_COMMUNICATION_FP32;
+    switch (cfg->engine.backend.params_dtype) {
+    case MEGA_BF16: return has_half ? "bf16 with fp32 masters" : "bf16 with fp32 masters and gradients";
+    case MEGA_F16: return has_half ? "fp16 with fp32 masters" : "fp16 with fp32 masters and gradients";
+    case MEGA_F64: return "fp64";
+    default: return "fp32";
+    }
+}
+
+static const char *precision_of_gradients(const mega_train_options *cfg)
+{
+    static const char *const text[] = {"", ", gradients held in fp16", ", gradients held in bf16"};
+    return text[cfg->engine.graph.grad_accum_dtype];
 }
 
 static void plan_head(const trainer *t, mega_buffer *out)
@@ -21,7 +30,7 @@ static void plan_head(const trainer *t, mega_buffer *out)
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
                        (long long)cfg->engine.optim.global_batch_size, (long long)cfg->seq_length,
                        (long long)cfg->engine.optim.micro_batch_size);
-    mega_buffer_printf(out, "precision    %s\nthreads      %lld\n", precision(cfg),
+    mega_buffer_printf(out, "precision    %s%s\nthreads      %lld\n", precision(cfg), precision_of_gradients(cfg),
                        (long long)cfg->engine.backend.num_threads);
 }
 

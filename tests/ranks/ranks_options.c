@@ -59,7 +59,8 @@
     X("recompute.budget", recompute.budget = 1 << 30)                         \
     X("drop_last", drop_last = true)                                          \
     X("sums.dtype", sums.dtype = MEGA_BF16)                                   \
-    X("sums.predivide", sums.predivide = 2)
+    X("sums.predivide", sums.predivide = 2)                                   \
+    X("grad_accum_dtype", grad_accum_dtype = MEGA_BF16)
 
 static const char *const names[] = {
 #define NAME(name, assignment) name,

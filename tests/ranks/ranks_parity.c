@@ -6,9 +6,10 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=NAME] [freeze=N] [ramp=1] [groups=1] [sums=N] [spoil=STEP]
+ *                [optimizer=NAME] [freeze=N] [ramp=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [spoil=STEP]
  *   ranks_parity optimizers        writes the names of all optimizers
  *
+ * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding.
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
 #include "engine_run.h"
@@ -43,6 +44,7 @@ typedef struct setting {
     int groups;                                    /* parameters have groups */
     int freeze;                                    /* updates of 1-bit Adam before it compresses; 0: all */
     int sums;                                      /* elements of gradients per sum over tp; 0: default */
+    int grads;                                     /* index of their type in grad_dtypes */
     int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
     int recompute;
@@ -57,6 +59,8 @@ static const struct {
                   {MEGA_F32, 1e-5, 1e-5, 1e-3},
                   {MEGA_BF16, 2e-2, 2e-2, 0.2},
                   {MEGA_F16, 3e-3, 3e-3, 0.05}};
+
+static const mega_dtype grad_dtypes[] = {MEGA_F32, MEGA_BF16, MEGA_F16};
 
 /* Reads a setting whose values are words; its number is the index in the list of words. */
 static void read_choice(const char *name, const char *text, const char *const *words, int *out)
@@ -100,6 +104,7 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"freeze", &s->freeze, {0}},
                     {"sums", &s->sums, {0}},
                     {"spoil", &s->spoil, {0}},
+                    {"grads", &s->grads, {"f32", "bf16", "f16"}},
                     {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
                     {"recompute",
                      &s->recompute,
@@ -135,6 +140,12 @@ static setting read_setting(int argc, char **argv)
     s.tolerance = precisions[s.precision].tolerance;
     s.weights = precisions[s.precision].weights;
     s.value = precisions[s.precision].value;
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+        if (s.grads == 0 || precisions[i].dtype != grad_dtypes[s.grads]) continue;
+        s.tolerance = fmax(s.tolerance, precisions[i].tolerance);
+        s.weights = fmax(s.weights, precisions[i].weights);
+        s.value = fmax(s.value, precisions[i].value);
+    }
     return s;
 }
 
@@ -234,6 +245,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     o.batch.micro_step = micro * dp;
     o.bucket_elements = 5000;
     o.tp_sum_elements = s->sums;
+    o.grad_accum_dtype = grad_dtypes[s->grads];
     o.zero_stage = world != NULL ? s->zero : 0;
     o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};

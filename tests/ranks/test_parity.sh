@@ -9,6 +9,9 @@ set -u
 failed=0
 rows=$("$MEGA_BUILD/tests/ranks_matrix" "${MEGA_MATRIX:-full}") || exit 1
 rows+=$'\n''4 tp=2 sp=1 zero=2 precision=f64 decay=grows groups=1'$'\n''4 pp=2 zero=1 precision=f32 decay=constant groups=1'
+# gradients held in 16 bits: partial sums, tied tables, sums during the backward, buckets of values
+rows+=$'\n''4 tp=2 sp=1 precision=bf16 grads=bf16 micro=1 sums=64'$'\n''4 pp=2 zero=1 overlap=1 precision=f32 grads=bf16'
+rows+=$'\n''2 zero=3 precision=f16 grads=f16 optimizer=lamb'
 while read -r n arguments; do
     # shellcheck disable=SC2086  # a list of words
     if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" $arguments 2>&1 </dev/null); then

@@ -53,6 +53,7 @@ static const same works[] = {
      PLAN BATCH "--distribute-saved-activations --recompute-granularity full --world-size 2 "
                 "--tensor-model-parallel-size 2"},
     {"plan", PLAN BATCH "--grad-reduce-in-bf16", PLAN BATCH "--communication-data-type bf16"},
+    {"plan", PLAN BATCH "--main-grads-dtype bf16", PLAN BATCH "--grad-accum-dtype bf16"},
     {"plan", PLAN BATCH "--partition-activations", PLAN BATCH}, /* one rank has no other to share with */
     {"plan", PLAN BATCH "--logging-level 10", PLAN BATCH "--log-level debug"},
     {"plan", PLAN BATCH "--attention-head-type multihead", PLAN BATCH},

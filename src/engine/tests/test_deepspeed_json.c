@@ -127,6 +127,7 @@ static const struct {
     {"use_distributed_optimizer", "use-distributed-optimizer", NULL, "false"},
     {"overlap_grad_reduce", "overlap-grad-reduce", NULL, "false"},
     {"communication_data_type", "communication-data-type", "bf16", "\"fp16\""},
+    {"grad_accum_dtype", "grad-accum-dtype", "bf16", "\"fp16\""},
     {"gradient_predivide_factor", "gradient-predivide-factor", "2", "4"},
     {"prescale_gradients", "prescale-gradients", NULL, "false"},
     {"zero_stage", "zero-stage", "1", "2"},

@@ -76,6 +76,7 @@ static const char *const lines[] = {"--optimizer sgd --sgd-nesterov",
                                     "--no-adam-bias-correction --maximize",
                                     "--optimizer adagrad --adagrad-initial-accumulator-value 0.5",
                                     "--optimizer adagrad --adagrad-lr-decay 0.1",
+                                    "--grad-accum-dtype bf16 --global-batch-size 2",
                                     "--optimizer ademamix --ademamix-steps 4 --ademamix-beta3 0.99",
                                     "--optimizer schedule_free_adamw --schedule-free-warmup-steps 3 "
                                     "--schedule-free-r 0.5",
@@ -320,6 +321,44 @@ static void options_of_other_optimizers(void **state)
     mega_engine_destroy(e);
 }
 
+static size_t gradient_bytes(mega_engine *e)
+{
+    return mega_params_bytes(mega_engine_params(e), MEGA_PARAMS_GRADS);
+}
+
+/* Said by a JSON and by argv; half the memory; other weights, if not by much; and what it does not go with. */
+static void gradients_in_16_bits(void **state)
+{
+    static const char *const refused[] = {"--optimizer muon --grad-accum-dtype bf16", "--grad-accum-dtype fp16",
+                                          "--fp64 --backend plain --grad-accum-dtype bf16",
+                                          "--bf16 --grad-accum-dtype fp16"};
+    static float exact[TABLE], rounded[TABLE];
+    double most = 0, largest = 0;
+    (void)state;
+    mega_engine *json = open_engine("{\"data_types\": {\"grad_accum_dtype\": \"bfloat16\"}}", "--global-batch-size 2");
+    mega_engine *argv = open_engine(NULL, "--global-batch-size 2 --grad-accum-dtype bf16");
+    mega_engine *wide = open_engine(NULL, "--global-batch-size 2");
+    assert_int_equal(gradient_bytes(json), gradient_bytes(argv));
+    assert_int_equal(2 * gradient_bytes(json), gradient_bytes(wide));
+    steps(argv, 1);
+    steps(wide, 1);
+    need(mega_engine_get_param(argv, "net.wte.weight", "grad", TABLE, rounded));
+    need(mega_engine_get_param(wide, "net.wte.weight", "grad", TABLE, exact));
+    for (int i = 0; i < TABLE; i++) {
+        most = fmax(most, fabs((double)rounded[i] - (double)exact[i]));
+        largest = fmax(largest, fabs((double)exact[i]));
+    }
+    assert_true(most > 0 && most < 0.01 * largest); /* two micro-batches, each rounded to 8 bits */
+    mega_engine_destroy(json);
+    mega_engine_destroy(argv);
+    mega_engine_destroy(wide);
+    for (size_t i = 0; i < MEGA_COUNT(refused); i++) {
+        mega_engine *e;
+        assert_int_equal(try_open(&e, NULL, refused[i]), MEGA_ERR_UNSUPPORTED);
+        assert_non_null(strstr(mega_error_message(), "--grad-accum-dtype"));
+    }
+}
+
 /* The rule that warns of options which an optimizer does not read has a line for each kind: of all these options every
  * kind reads at least one, and the betas where it has betas. */
 static void every_kind_reads_an_option(void **state)
@@ -356,6 +395,6 @@ int main(void)
         cmocka_unit_test(resumed_runs_have_the_same_bits), cmocka_unit_test(schedule_free_weights),
         cmocka_unit_test(other_states_are_named),          cmocka_unit_test(parameter_groups),
         cmocka_unit_test(json_and_options_agree),          cmocka_unit_test(every_kind_reads_an_option),
-        cmocka_unit_test(options_of_other_optimizers)};
+        cmocka_unit_test(options_of_other_optimizers),     cmocka_unit_test(gradients_in_16_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

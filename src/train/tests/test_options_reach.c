@@ -220,6 +220,7 @@ static const check checks[] = {
     REACHES("overlap-grad-reduce", "--world-size 2 --overlap-grad-reduce", 1, engine.place.overlap_reduce),
     REACHES("DDP-impl", "--world-size 2 --DDP-impl torch", 1, engine.place.overlap_reduce),
     REACHES("communication-data-type", "--world-size 2 --communication-data-type bf16", MEGA_BF16, engine.sums.dtype),
+    REACHES("grad-accum-dtype", "--grad-accum-dtype bf16", MEGA_BF16, engine.grad_accum_dtype),
     REACHES("gradient-predivide-factor", "--world-size 2 --gradient-predivide-factor 1.5", 1.5, engine.sums.predivide),
     REACHES("ddp-bucket-size", "--ddp-bucket-size 1234567", 1234567, engine.bucket_elements),
     REACHES("stage3-prefetch-bucket-size", "--stage3-prefetch-bucket-size 51234", 51234, engine.place.prefetch_elements),

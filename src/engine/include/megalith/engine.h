@@ -122,7 +122,8 @@ typedef struct mega_engine_memory {
     size_t libraries; /* threads and libraries (a measured estimate), communication buffers; part of total */
     size_t live;      /* peak of live bytes in saved and scratch over all instructions: a lower bound of any plan */
     size_t gathered;  /* peak of temporarily gathered weights (ZeRO 3); part of scratch */
-    size_t buckets;   /* peak of gradient buckets that are being reduced to shards (ZeRO 2, 3); part of scratch */
+    size_t buckets;   /* part of scratch: peak of gradient buckets that are being reduced to shards (ZeRO 2, 3), or of
+                         gradients that are held in 16 bits, while they are computed in fp32 (ZeRO 0, 1) */
     int zero_stage, shards; /* shards: how many ranks of dp share the states; 1: not sharded */
     size_t head;            /* largest chunk of logits with the tensors computed from it; part of scratch */
 } mega_engine_memory;

@@ -74,6 +74,8 @@ struct mega_engine_options {
     mega_options *given; /* the options as read, which monitors keep with their values; borrowed; NULL: none */
     mega_recompute_options recompute;
     mega_gradient_sums sums;
+    /* mega_params_hold_gradients_in: F32 (which is F64 with compute F64), BF16, or with compute F16 also F16. */
+    mega_dtype grad_accum_dtype;
 };
 
 /* Sets the members of *out from the settings. Not set: `team` and `world` (NULL), `seq`, `no_train`, `no_evaluate` and

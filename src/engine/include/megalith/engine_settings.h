@@ -73,6 +73,7 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);
 void mega_engine_rule_json(mega_engine_settings *s);
 void mega_engine_rule_zero(mega_engine_settings *s);
+void mega_engine_rule_grad_accum(mega_engine_settings *s);
 void mega_engine_rule_without(mega_engine_settings *s);
 void mega_engine_rule_drop_last(mega_engine_settings *s);
 void mega_engine_rule_recompute(mega_engine_settings *s);

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* Types of gradients: sent between ranks, and held. */
 typedef enum mega_communication {
     MEGA_COMMUNICATION_FP32,
     MEGA_COMMUNICATION_FP16,
@@ -31,7 +32,7 @@ typedef struct mega_graph_options {
     mega_ddp_impl ddp_impl;
     int64_t ddp_bucket_size; /* elements */
     bool use_distributed_optimizer, overlap_grad_reduce;
-    mega_communication communication_data_type;
+    mega_communication communication_data_type, grad_accum_dtype;
     double gradient_predivide_factor; /* NAN when not given */
     bool prescale_gradients;
     int64_t zero_stage; /* if not given, it follows from ddp_impl and use_distributed_optimizer */
