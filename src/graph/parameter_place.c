@@ -57,15 +57,18 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->kept = (flat_buffer){.dtype = compute};
 }
 
-/* Sets where the gradients of each bucket begin. Buckets of 16-bit gradients are half as long. */
+/* Sets where the gradients of each bucket begin. Buckets of 16-bit gradients are half as long. If this rank trains
+ * nothing, the buffer has a few bytes, so that it exists. */
 static void place_gradients(mega_params *p)
 {
     p->grad_bytes = 0;
     for (int b = 0; b < p->num_buckets; b++) {
+        if (!p->bucket[b].has_grads) continue;
         const int64_t count = p->grad.is_shard ? mega_params_slice(p, b).count : p->bucket[b].count;
         p->bucket[b].grads_at = p->grad_bytes;
         p->grad_bytes += (size_t)count * mega_dtype_size(mega_params_grad_dtype(p, b));
     }
+    if (p->grad_bytes == 0 && p->elements > 0) p->grad_bytes = ALIGN_ELEMENTS * mega_dtype_size(p->acc);
 }
 
 /* Returns whether two parameters may share a bucket: they must have the same reduction group (experts reduce over fewer
@@ -94,20 +97,20 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->kept_elements += b->count;
 }
 
-/* Places all frozen parameters, or all others. The parameters of a bucket have consecutive numbers. */
+/* Places all frozen parameters, which have no gradients, or all others. The parameters of a bucket have consecutive numbers. */
 static void params_place_all(mega_params *p, bool frozen, int64_t bucket_elements)
 {
     mega_bucket *b = NULL;
     for (int i = p->count - 1; i >= 0; i--) { /* the gradient of the parameter declared last is ready first */
         mega_param *r = &p->param[i];
-        if (r->is_frozen != frozen) continue;
+        if (mega_param_has_gradient(r) == frozen) continue;
         const bool fits = b != NULL && b->first_param == i + 1 && may_share_bucket(r, &p->param[i + 1]) &&
                           (p->zero_stage >= 3 ? in_one_layer(r, &p->param[i + 1])
                                               : bucket_elements <= 0 || b->used + r->count <= bucket_elements);
         if (!fits) {
             if (b != NULL) close_bucket(p, b);
             b = &p->bucket[p->num_buckets++];
-            *b = (mega_bucket){.offset = p->elements};
+            *b = (mega_bucket){.offset = p->elements, .has_grads = !frozen};
         }
         r->bucket = p->num_buckets - 1;
         r->offset = b->offset + b->used;
@@ -326,7 +329,7 @@ void *mega_params_master_at(const mega_params *p, int bucket, int64_t element)
 void *mega_params_grad_at(const mega_params *p, int bucket, int64_t element)
 {
     const mega_bucket *b = p->grad.data == NULL ? NULL : mega_params_bucket(p, bucket);
-    if (b == NULL) return NULL;
+    if (b == NULL || !b->has_grads) return NULL;
     const int64_t first = p->grad.is_shard ? mega_params_slice(p, bucket).first : b->offset;
     return (char *)p->grad.data + b->grads_at +
            (element - first) * (int64_t)mega_dtype_size(mega_params_grad_dtype(p, bucket));

@@ -10,7 +10,8 @@ int64_t update_packed_elements(const mega_update *u)
 
 int64_t update_partial_elements(const mega_update *u, int i)
 {
-    return mega_params_get(u->params, i)->grads_are_partial ? mega_params_owned(u->params, i).count : 0;
+    const mega_param *p = mega_params_get(u->params, i);
+    return p->grads_are_partial && mega_param_has_gradient(p) ? mega_params_owned(u->params, i).count : 0;
 }
 
 /* With ZeRO 2 and 3 the backward program has summed it over dp, and this rank holds only its slice. */
@@ -50,13 +51,13 @@ static void emit(maker *m, update_instruction x)
     m->count++;
 }
 
-/* A tied parameter has its own bucket, whose sum over dp comes later. */
+/* A tied parameter has its own bucket, whose sum over dp comes later. A frozen one has no gradient. */
 static void make_ties(maker *m)
 {
     for (int i = 0; i < m->u->options.ties; i++) {
         const int param = m->u->options.tie[i].param;
         const int64_t count = update_tied_range(m->u, param).count;
-        if (count > 0)
+        if (count > 0 && mega_param_has_gradient(mega_params_get(m->u->params, param)))
             emit(m, (update_instruction){.kind = UPDATE_SUM_TIED,
                                          .axis = &m->u->layout->pp,
                                          .bucket = mega_params_get(m->u->params, param)->bucket,
@@ -74,6 +75,7 @@ static void make_reductions(maker *m)
     const mega_update *u = m->u;
     if (!mega_params_sums_gradients(u->params)) return;
     for (int b = 0; b < mega_params_num_buckets(u->params); b++) {
+        if (!mega_params_bucket(u->params, b)->has_grads) continue;
         if (u->options.is_reduced != NULL && u->options.is_reduced[b]) continue;
         emit(m, (update_instruction){.kind = UPDATE_REDUCE,
                                      .when = optimizer_compresses(u->optimizer) ? UPDATE_WITH_GRADIENTS : UPDATE_ALWAYS,

@@ -191,7 +191,8 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     r->decay_style = s->decay == 2 ? MEGA_WD_LINEAR : MEGA_WD_CONSTANT;
     r->end_weight_decay = decay[s->decay];
     r->weight_decay_samples = 14 * BATCH;
-    static const char *groups[] = {"*ln_*:lr_scale=0.5,weight_decay=0.3", "re:h\\.[0-9]*\\.attn\\.c_proj:frozen"};
+    static const char *groups[] = {"*ln_*:lr_scale=0.5,weight_decay=0.3",
+                                   "re:h\\.[0-9]*\\.(attn\\.c_proj|ln_2)|wte:frozen"};
     if (s->groups) {
         o->group = groups;
         o->num_groups = sizeof groups / sizeof *groups;

@@ -285,6 +285,10 @@ static void a_frozen_parameter_stays(void **state)
     assert_true(mega_optimizer_bytes(mega_engine_optimizer(e)) < mega_optimizer_bytes(mega_engine_optimizer(other)));
     need(mega_engine_get_param(e, "net.fc.weight", "exp_avg", C * C, moment));
     for (int i = 0; i < C * C; i++) assert_true(moment[i] == 0.0f);
+    assert_null(mega_params_grad(p, at)); /* the matrix alone has no memory for a gradient */
+    assert_int_equal(mega_params_bytes(mega_engine_params(other), MEGA_PARAMS_GRADS),
+                     mega_params_bytes(p, MEGA_PARAMS_GRADS) +
+                         (size_t)mega_params_bucket(p, mega_params_get(p, at)->bucket)->count * sizeof(double));
     assert_int_equal(mega_params_logical_count(p), C * C + C + 2 * 2 * C);
     need(mega_engine_save(e, &o));
     need(mega_safetensors_open(mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors"), &file));

@@ -148,16 +148,18 @@ static bool is_for_frozen(const mega_graph *g, const instruction *op)
     for (int k = 0; k < OP_MAX_OUT; k++) {
         const graph_tensor *t = &g->tensor[op->out[k]];
         if (op->out[k] == 0) continue;
-        if (t->role != ROLE_GRADIENT || !mega_params_get(g->params, t->param)->is_frozen) return false;
+        if (t->role != ROLE_GRADIENT || mega_param_has_gradient(mega_params_get(g->params, t->param))) return false;
         frozen++;
     }
     return frozen > 0;
 }
 
-/* Gradient rules do not check whether a parameter is trained, so remove these instructions afterwards. */
+/* Gradient rules do not check whether a parameter is trained, so remove these instructions afterwards; also those of
+ * heads, which are in the forward. (The place pass finds memory for a gradient that an instruction computes beside other
+ * results.) */
 static void drop_gradients_of_frozen(mega_graph *g)
 {
-    for (int i = g->num_forward; i < g->num_ops; i++)
+    for (int i = 0; i < g->num_ops; i++)
         if (is_for_frozen(g, &g->op[i])) mega_edit_remove(g, i);
     mega_edit_compact(g);
 }

@@ -1,8 +1,8 @@
 /* place: inserts the exchanges of whole parameter buckets over dp. The gradients of a bucket are summed after the last
  * instruction that adds to one of them. With ZeRO 2 and 3 the bucket is alive from its first gradient until then, and
  * only this rank's slice of the sum is kept. Weights that ZeRO 3 shards are gathered (pass_place_weights.c). The memory
- * plan of the program covers these buckets. Whole gradients that are held in 16 bits are values of the program, one by
- * one (pass_place_held.c). The pass runs after all passes that move instructions. */
+ * plan of the program covers these buckets. Whole gradients that are held in 16 bits, and those of frozen parameters, are
+ * values of the program, one by one (pass_place_held.c). The pass runs after all passes that move instructions. */
 #include "place_impl.h"
 #include "uses_impl.h"
 
@@ -41,6 +41,7 @@ static mega_status find_uses(place *p)
         const use_list writes = mega_uses_writes(&uses, t);
         if (g->tensor[t].role != ROLE_GRADIENT || writes.count == 0) continue;
         const int b = mega_params_get(g->params, g->tensor[t].param)->bucket;
+        if (!mega_params_bucket(g->params, b)->has_grads) continue;
         const tensor_use first = writes.use[0], last = writes.use[writes.count - 1];
         if (p->first[b] < 0) p->sequence[p->num_sequence++] = b;
         if (p->first[b] < 0 || first.op < p->first[b] || (first.op == p->first[b] && first.operand < p->result[b])) {
@@ -143,8 +144,7 @@ static mega_status place_buckets(place *p)
     const int stage = mega_params_zero_stage(g->params);
     MEGA_TRY(find_uses(p));
     for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->bucket_ready[b] = p->last[b];
-    /* before the sums, which read what is kept */
-    if (!mega_params_are_cut(g->params, MEGA_PARAMS_GRADS)) MEGA_TRY(mega_place_held(p));
+    MEGA_TRY(mega_place_held(p)); /* before the sums, which read what is kept */
     if (g->layout->dp.size == 1) return mega_edit_apply(&p->edit, g);
     if (stage >= 2) MEGA_TRY(reduce_to_slices(p));
     else if (g->place.overlap_reduce)

@@ -5,11 +5,15 @@
  * What follows from this: no kernel knows the held type. A gradient is rounded once a micro-batch, after all of its
  * uses (a tied table has two). The acc memory is that of the gradients that are being computed at one instruction, and
  * the memory plan covers it. With ZeRO 2 and 3 nothing of this is needed: whole buckets are such values already
- * (pass_place.c), and grads_reduced rounds the slice of their sum. */
+ * (pass_place.c), and grads_reduced rounds the slice of their sum.
+ *
+ * A frozen parameter has no memory for a gradient. Instructions that compute it alone are gone (pass_differentiate.c); what
+ * is computed beside other results, as that of a norm beside dx, is such a value too, and nothing keeps it. */
 #include "place_impl.h"
 #include "uses_impl.h"
 
-/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it. */
+/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it, unless it is of a frozen
+ * parameter. */
 static mega_status hold_gradient(place *p, int32_t t, int last)
 {
     mega_graph *g = p->g;
@@ -22,6 +26,7 @@ static mega_status hold_gradient(place *p, int32_t t, int last)
     if (whole == 0) return g->status;
     g->tensor[t].base = whole;
     g->tensor[t].offset = 0;
+    if (!mega_param_has_gradient(r)) return MEGA_OK;
     return mega_place_insert(
         p, last + 1, g->op[last].backward,
         (instruction){.kind = OP_GRAD_KEEP, .in = {whole}, .attr = {.bucket = r->bucket, .param = g->tensor[t].param}});
@@ -36,11 +41,13 @@ static mega_status begin_gradient(place *p, int32_t t, int first)
                              (instruction){.kind = OP_GRAD_BEGIN, .out = {g->tensor[t].base}, .attr = attr});
 }
 
-static bool is_held(const mega_graph *g, int32_t t)
+static bool is_value(const mega_graph *g, int32_t t)
 {
-    return g->tensor[t].role == ROLE_GRADIENT &&
-           mega_dtype_is_half(
-               mega_params_grad_dtype(g->params, mega_params_get(g->params, g->tensor[t].param)->bucket));
+    if (g->tensor[t].role != ROLE_GRADIENT) return false;
+    const mega_param *r = mega_params_get(g->params, g->tensor[t].param);
+    if (!mega_param_has_gradient(r)) return true;
+    return !mega_params_are_cut(g->params, MEGA_PARAMS_GRADS) &&
+           mega_dtype_is_half(mega_params_grad_dtype(g->params, r->bucket));
 }
 
 /* Of two gradients that meet between two instructions, one is kept before the other begins. */
@@ -53,7 +60,7 @@ mega_status mega_place_held(place *p)
     for (int begins = 0; begins < 2; begins++)
         for (int32_t t = 1; t < tensors && st == MEGA_OK; t++) {
             const use_list writes = mega_uses_writes(&uses, t);
-            if (writes.count == 0 || !is_held(g, t)) continue;
+            if (writes.count == 0 || !is_value(g, t)) continue;
             st = begins ? begin_gradient(p, t, writes.use[0].op) : hold_gradient(p, t, writes.use[writes.count - 1].op);
         }
     mega_uses_fini(&uses);

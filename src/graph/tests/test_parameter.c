@@ -169,7 +169,8 @@ static void shards_follow_from_the_stage(void **state)
     mega_layout_destroy(l);
 }
 
-/* A frozen parameter declared in the middle comes after all others, in a bucket of its own, and has no moments. */
+/* A frozen parameter declared in the middle comes after all others, in a bucket of its own, and has no moments and no
+ * memory for a gradient. */
 static void frozen_parameters_lie_behind_the_others(void **state)
 {
     (void)state;
@@ -191,6 +192,11 @@ static void frozen_parameters_lie_behind_the_others(void **state)
     for (int b = 0; b < 3; b++)
         for (int k = 0; k < mega_params_bucket(p, b)->num_params; k++)
             assert_int_equal(mega_params_get(p, mega_params_bucket(p, b)->first_param + k)->bucket, b);
+    assert_int_equal(mega_params_bytes(p, MEGA_PARAMS_GRADS), 3 * 64 * sizeof(float));
+    assert_int_equal(mega_params_bytes(p, MEGA_PARAMS_WEIGHTS), 4 * 64 * sizeof(float));
+    assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS), MEGA_OK);
+    for (int i = 0; i < 4; i++) assert_true((mega_params_grad(p, i) == NULL) == (i == 1));
+    assert_ptr_equal(mega_params_grad(p, 0), (float *)mega_params_flat_grad(p) + 2 * 64);
     mega_params_destroy(p);
     mega_layout_destroy(l);
 }

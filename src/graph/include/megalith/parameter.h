@@ -62,7 +62,7 @@ typedef struct mega_param {
     bool is_buffer;
     double buffer_momentum;
     int64_t buffer_samples;
-    bool is_frozen; /* not trained: no update, no moments, left out of norms */
+    bool is_frozen; /* not trained: no update, no moments, no gradient, left out of norms */
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
     mega_tie tie;
     int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
@@ -82,12 +82,19 @@ typedef struct mega_bucket {
     int first_param, num_params;
     int64_t kept_at; /* ZeRO 3: offset of its whole weights (mega_params_persist); -1: each rank has only its slice */
     size_t grads_at; /* where its gradients, or this rank's slice of them, begin in their buffer, in bytes */
+    bool has_grads;  /* false: of frozen parameters, which have no memory for gradients */
 } mega_bucket;
 
 /* Returns whether the optimizer updates the parameter. */
 static inline bool mega_param_is_trained(const mega_param *r)
 {
     return !r->is_buffer && !r->is_frozen;
+}
+
+/* Returns whether the parameter has a gradient, or, a buffer, the sums in its place. */
+static inline bool mega_param_has_gradient(const mega_param *r)
+{
+    return r->is_buffer || !r->is_frozen;
 }
 
 typedef struct mega_params mega_params;
@@ -200,7 +207,7 @@ typedef struct mega_range {
 mega_range mega_params_owned(const mega_params *p, int index);
 void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL if ZeRO shards it */
 void *mega_params_master(const mega_params *p, int index); /* acc dtype; the elements of mega_params_owned */
-void *mega_params_grad(const mega_params *p, int index);   /* mega_params_grad_dtype; NULL if ZeRO shards it */
+void *mega_params_grad(const mega_params *p, int index); /* mega_params_grad_dtype; NULL if ZeRO shards it, or frozen */
 /* The following functions address buffers by bucket and element. Elements are numbered along the flat buffers as if
  * those were whole; a buffer that ZeRO shards holds only the elements of this rank's slice, and only those may be
  * passed. */
