@@ -1688,6 +1688,8 @@ class mega_gpt_data_options(_Struct):
     _fields_ = [
         ("data_path", POINTER(c_char_p)),
         ("num_data_path", c_int),
+        ("data_path2", POINTER(c_char_p)),
+        ("num_data_path2", c_int),
         ("split", c_char_p),
         ("separate", POINTER(c_char_p) * 3),
         ("num_separate", c_int * 3),

@@ -29,7 +29,6 @@ static const mega_option_row data_rows[] = {
     {IDLE("valid-num-workers", MEGA_OPTION_INT, "2", THREADS_READ)},
     {LATER("data-impl", MEGA_OPTION_STRING, "mmap|infer", "data files are mapped; leave it out")},
     {LATER("mock-data", MEGA_OPTION_FLAG, NULL, "megalith preprocess_data makes a data set of any text in seconds")},
-    {LATER("data-path2", MEGA_OPTION_LIST, NULL, "it is the validation data of finetune_gpt.py: give --train-data-path and --valid-data-path instead of --data-path and it")},
     {LATER("aml-data-download-path", MEGA_OPTION_STRING, NULL, "write the whole path in --data-path")},
     {LATER("train-data-exact-num-epochs", MEGA_OPTION_INT, NULL, "the epochs follow from --train-iters or --train-samples")},
     {IDLE("no-create-attention-mask-in-dataloader", MEGA_OPTION_OFF, NULL, "samples carry no mask; attention knows where it may look"), .dest = "create_attention_mask_in_dataloader"},

@@ -548,6 +548,19 @@ static mega_status build_from(const mega_gpt_data_options *o, const char *const 
     return st;
 }
 
+/* Builds the parts of --data-path, of which --data-path2 may replace the validation, as in Megatron's finetune_gpt.py. */
+static mega_status build_split(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT])
+{
+    const bool has_second = o->num_data_path2 > 0;
+    mega_gpt_data_options second = *o;
+    second.split = "98,2,0";
+    MEGA_TRY(build_from(o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, !has_second, true},
+                        false, out));
+    return !has_second ? MEGA_OK
+                       : build_from(&second, o->data_path2, o->num_data_path2, "--data-path2",
+                                    (const bool[3]){false, true, false}, false, out);
+}
+
 static mega_status build_all(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     static const char *const option[MEGA_SPLIT_COUNT] = {"--train-data-path", "--valid-data-path", "--test-data-path"};
@@ -558,9 +571,11 @@ static mega_status build_all(const mega_gpt_data_options *o, mega_gpt_data *out[
             "data: found %s, expected --data-path PREFIX, or at least one of --train-data-path, --valid-data-path and "
             "--test-data-path",
             separate ? "both" : "no data set");
-    if (!separate)
-        return build_from(o, o->data_path, o->num_data_path, "--data-path", (const bool[3]){true, true, true}, false,
-                          out);
+    if (separate && o->num_data_path2 > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "data: --data-path2 is the validation beside --data-path; give --valid-data-path "
+                         "beside --train-data-path");
+    if (!separate) return build_split(o, out);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         const bool wanted[MEGA_SPLIT_COUNT] = {k == 0, k == 1, k == 2};
         if (o->num_separate[k] > 0)

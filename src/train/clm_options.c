@@ -223,6 +223,7 @@ static void refuse_others(mega_train_options *cfg)
         {"eval_iters", "all validation data are evaluated after each epoch"},
         {"dataloader_type", "every epoch is shuffled anew"},
         {"data_path", "give --train_file, or pretrain_gpt for indexed data"},
+        {"data_path2", "give --validation_file, or pretrain_gpt for indexed data"},
         {"train_data_path", "give --train_file, or pretrain_gpt for indexed data"},
         {"valid_data_path", "give --validation_file, or pretrain_gpt for indexed data"},
         {"test_data_path", "there is no test; megalith tasks --task LM_LOSS evaluates a model"},

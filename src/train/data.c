@@ -51,7 +51,10 @@ static mega_status open_samplers(trainer *t)
 const char *train_data_prefix(const mega_train_options *cfg, int split, const char **others)
 {
     const mega_list *own[] = {&cfg->data.train_data_path, &cfg->data.valid_data_path, &cfg->data.test_data_path};
-    const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path : own[split];
+    const bool is_second = split == MEGA_SPLIT_VALID && cfg->data.data_path2.count > 0;
+    const mega_list *list = is_second                       ? &cfg->data.data_path2
+                            : cfg->data.data_path.count > 0 ? &cfg->data.data_path
+                                                            : own[split];
     *others = list->count > 1 ? " or another of the blend" : "";
     /* the list is: weight prefix weight prefix … */
     return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data";
@@ -186,8 +189,11 @@ mega_status train_open_data(trainer *t)
     MEGA_TRY(build(t));
     MEGA_TRY(need_training(t));
     if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !train_has_epochs(t))
-        mega_warn("no validation data (--split %s, or --valid-data-path): nothing is evaluated during training",
-                  cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
+        mega_warn("no validation data (--split %s%s): nothing is evaluated during training",
+                  cfg->data.data_path2.count > 0 ? "98,2,0"
+                  : cfg->data.split != NULL      ? cfg->data.split
+                                                 : "969, 30, 1",
+                  cfg->data.data_path2.count > 0 ? " of --data-path2" : ", or --valid-data-path");
     MEGA_TRY(open_samplers(t));
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order_hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
     MEGA_TRY(train_agree(t, mega_map_check()));

@@ -127,12 +127,17 @@ void mega_train_rule_data_paths(mega_train_options *cfg)
             "--data-path is split by --split, and --train-data-path, --valid-data-path, --test-data-path come "
             "instead of it; give one or the other");
     }
+    if (cfg->data.data_path2.count > 0 && cfg->data.data_path.count == 0)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "--data-path2 is the validation beside --data-path, which is missing; beside "
+                             "--train-data-path it is --valid-data-path");
     const bool needed = train_is(cfg, "pretrain_gpt");
     if (needed && cfg->data.data_path.count == 0 && !own) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "missing: --data-path PREFIX, made by megalith preprocess_data");
     }
     check_blend(cfg, "--data-path", &cfg->data.data_path);
+    check_blend(cfg, "--data-path2", &cfg->data.data_path2);
     check_blend(cfg, "--train-data-path", &cfg->data.train_data_path);
     check_blend(cfg, "--valid-data-path", &cfg->data.valid_data_path);
     check_blend(cfg, "--test-data-path", &cfg->data.test_data_path);

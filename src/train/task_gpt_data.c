@@ -68,6 +68,8 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
     mega_gpt_data_options g = {
         .data_path = cfg->data.data_path.item,
         .num_data_path = (int)cfg->data.data_path.count,
+        .data_path2 = cfg->data.data_path2.item,
+        .num_data_path2 = (int)cfg->data.data_path2.count,
         .split = cfg->data.split,
         .separate = {cfg->data.train_data_path.item, cfg->data.valid_data_path.item, cfg->data.test_data_path.item},
         .num_separate = {(int)cfg->data.train_data_path.count, (int)cfg->data.valid_data_path.count,

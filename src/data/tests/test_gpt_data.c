@@ -142,6 +142,48 @@ static void separate_paths(void **state)
     gpt_kit_destroy(d);
 }
 
+/* The validation is the second part of 98,2,0 of other data; training and test stay. */
+static void validation_of_other_data(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const char *tuned = gpt_kit_write(folder, "tuned", 10, 50), *before = gpt_kit_write(folder, "before", 100, 90);
+    const char *blend[4] = {"1", before, "1", before};
+    mega_gpt_data_options o = {.data_path = &tuned,
+                               .num_data_path = 1,
+                               .data_path2 = &before,
+                               .num_data_path2 = 1,
+                               .split = "8,0,2",
+                               .seq_length = L,
+                               .in_memory = true,
+                               .seed = 7,
+                               .num_samples = {4, 4, 4}};
+    mega_gpt_data_options own = {.data_path = &before,
+                                 .num_data_path = 1,
+                                 .split = "98,2,0",
+                                 .seq_length = L,
+                                 .in_memory = true,
+                                 .seed = 7,
+                                 .num_samples = {0, 4, 0}};
+    for (int is_blend = 0; is_blend < 2; is_blend++) {
+        mega_gpt_data *d[MEGA_SPLIT_COUNT], *expected[MEGA_SPLIT_COUNT];
+        if (is_blend) o.data_path2 = own.data_path = blend, o.num_data_path2 = own.num_data_path = 4;
+        gpt_kit_build(d, &o);
+        gpt_kit_build(expected, &own);
+        assert_true(d[0] != NULL && d[1] != NULL && d[2] != NULL && expected[0] == NULL);
+        assert_int_equal(mega_gpt_data_hash(d[1]), mega_gpt_data_hash(expected[1]));
+        assert_true(mega_gpt_data_hash(d[0]) != mega_gpt_data_hash(d[1]));
+        for (int64_t s = 0; s < 4; s++) {
+            int32_t x[L + 1], y[L + 1];
+            MEGA_IGNORE(mega_gpt_data_sample(d[1], s, x));
+            MEGA_IGNORE(mega_gpt_data_sample(expected[1], s, y));
+            assert_memory_equal(x, y, sizeof x);
+        }
+        gpt_kit_destroy(d);
+        gpt_kit_destroy(expected);
+    }
+}
+
 static void expect_refused(const mega_gpt_data_options *o, mega_status st, const char *what)
 {
     mega_gpt_data *d[MEGA_SPLIT_COUNT];
@@ -217,7 +259,9 @@ static void refusals(void **state)
     expect_refused(&o, MEGA_ERR_USAGE, "--split");
     o.split = "1", o.separate[0] = &a, o.num_separate[0] = 1;
     expect_refused(&o, MEGA_ERR_USAGE, "found both");
-    o.num_data_path = 0, o.num_separate[0] = 0;
+    o.num_data_path = 0, o.data_path2 = &a, o.num_data_path2 = 1;
+    expect_refused(&o, MEGA_ERR_USAGE, "the validation beside --data-path");
+    o.num_separate[0] = 0, o.num_data_path2 = 0;
     expect_refused(&o, MEGA_ERR_USAGE, "found no data set");
 }
 
@@ -317,6 +361,7 @@ int main(void)
         cmocka_unit_test(blends),
         cmocka_unit_test(weights_of_zero),
         cmocka_unit_test(separate_paths),
+        cmocka_unit_test(validation_of_other_data),
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(refusals),
         cmocka_unit_test(signals_end_building),

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 typedef struct mega_data_options {
-    mega_list data_path, train_data_path, valid_data_path, test_data_path; /* [weight] prefix … */
+    mega_list data_path, data_path2, train_data_path, valid_data_path, test_data_path; /* [weight] prefix … */
     const char *split, *data_cache_path;
     bool reset_position_ids, reset_attention_mask, eod_mask_loss;
 } mega_data_options;

@@ -43,6 +43,8 @@ typedef struct mega_ltor_options {
 typedef struct mega_gpt_data_options {
     const char *const *data_path; /* --data-path: one prefix, or weight prefix weight prefix … */
     int num_data_path;
+    const char *const *data_path2; /* --data-path2: beside data_path, data whose part 2 of 98,2,0 is the validation */
+    int num_data_path2;
     const char *split;              /* --split; NULL: "969, 30, 1" */
     const char *const *separate[3]; /* --train-data-path, --valid-data-path, --test-data-path; each used as a whole */
     int num_separate[3];
