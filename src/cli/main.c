@@ -37,6 +37,8 @@ typedef struct cli_row {
     "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt --num_train_epochs 3 " \
     "--output_dir my_model"
 
+#define DECODERS "megalith pretrain_gpt trains decoder-only models (docs/families.md)"
+
 static const cli_row commands[] = {
     {"doctor", mega_command_doctor, false, false, NULL, NULL},
     {"tokenize", mega_command_tokenize, false, false,
@@ -71,8 +73,8 @@ static const cli_row commands[] = {
      "a checkpoint of this program is one folder with nothing to merge"},
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
-    {"pretrain_bert", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
-    {"pretrain_t5", NULL, false, false, NULL, "only GPT models can be trained: megalith pretrain_gpt"},
+    {"pretrain_bert", NULL, false, false, NULL, DECODERS},
+    {"pretrain_t5", NULL, false, false, NULL, DECODERS},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -14,12 +14,13 @@
 #define IN_MEMORY     "everything is in the host's memory already"
 #define BEYOND_MEMORY "memory beyond the machine's is not used; megalith plan shows what a layout needs"
 #define SHAPE_OPTIONS "give --preset, or --num-layers, --hidden-size, --num-attention-heads and --seq-length"
-#define NO_ADAPTERS   "adapters are not implemented; every weight is trained"
+#define NO_ADAPTERS   "adapters are not implemented; --parameter-group PATTERN:frozen trains a part of the weights"
 #define BEST_OF_ALL \
     "a checkpoint is saved at every --save-interval, and none is chosen; the metrics file shows which was best"
-#define MADE_BEFORE "the program of a step is made before the first one in any case"
-#define RECOMPUTE   "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
-#define PLANNED     "memory is planned before the first step, and nothing is allocated in it"
+#define MADE_BEFORE  "the program of a step is made before the first one in any case"
+#define RECOMPUTE    "what is recomputed is said by --recompute-granularity, --recompute-method and --recompute-num-layers"
+#define OTHER_FAMILY "options say what a new model is, and a folder says its own family (docs/families.md)"
+#define PLANNED      "memory is planned before the first step, and nothing is allocated in it"
 
 // clang-format off
 static const mega_option_row transformers_rows[] = {
@@ -43,7 +44,7 @@ static const mega_option_row transformers_rows[] = {
     {RENAMED("embd_pdrop", MEGA_OPTION_FLOAT, "hidden-dropout", "it is --hidden-dropout, of the residual branches as well")},
     {BY_VALUE("activation_function", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
     {BY_VALUE("hidden_act", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
-    {BY_VALUE("model_type", MEGA_OPTION_STRING, "gpt2:|gpt:|GPT:", "only GPT-2 is implemented"), .commands = FOR_MEGATRON},
+    {BY_VALUE("model_type", MEGA_OPTION_STRING, "gpt2:|gpt:|GPT:", OTHER_FAMILY), .commands = FOR_MEGATRON},
     {LATER("config_name", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS), .commands = FOR_MEGATRON},
     {LATER("config_overrides", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS), .commands = FOR_MEGATRON},
     {LATER("model_config", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS)},
@@ -112,7 +113,7 @@ static const mega_option_row transformers_rows[] = {
     {LATER("adafactor", MEGA_OPTION_BOOL, NULL, "use --optimizer adam")},
     {LATER("use_8bit_adam", MEGA_OPTION_BOOL, NULL, "moments are kept in fp32; use --optimizer adam")},
     {ALIAS("momentum", MEGA_OPTION_FLOAT, "sgd-momentum")},
-    {LATER("layerwise_lr_decay", MEGA_OPTION_FLOAT, NULL, "every parameter has the learning rate of --lr; leave it out")},
+    {LATER("layerwise_lr_decay", MEGA_OPTION_FLOAT, NULL, "--parameter-group PATTERN:lr_scale=X gives parameters a rate of their own")},
     {LATER("label_smoothing_factor", MEGA_OPTION_FLOAT, "0", "the loss is plain cross entropy; leave it out")},
     {LATER("label_smoothing", MEGA_OPTION_FLOAT, "0", "the loss is plain cross entropy; leave it out")},
     {LATER("neftune_noise_alpha", MEGA_OPTION_FLOAT, NULL, "nothing is added to embeddings; leave it out")},
@@ -143,8 +144,8 @@ static const mega_option_row transformers_rows[] = {
     {LATER("offload_param_nvme_path", MEGA_OPTION_STRING, NULL, BEYOND_MEMORY), .yaml = "deepspeed_config.offload_param_nvme_path"},
     {LATER("swap_tensor_folder", MEGA_OPTION_STRING, NULL, BEYOND_MEMORY)},
     {IDLE("low_cpu_mem_usage", MEGA_OPTION_BOOL, NULL, "weights are read to where they stay")},
-    {LATER("load_in_8bit", MEGA_OPTION_BOOL, NULL, "weights are fp32 or bf16; leave it out")},
-    {LATER("load_in_4bit", MEGA_OPTION_BOOL, NULL, "weights are fp32 or bf16; leave it out")},
+    {LATER("load_in_8bit", MEGA_OPTION_BOOL, NULL, "weights are fp32, bf16 or fp16; leave it out")},
+    {LATER("load_in_4bit", MEGA_OPTION_BOOL, NULL, "weights are fp32, bf16 or fp16; leave it out")},
     {LATER("lora_dim", MEGA_OPTION_FLOAT, "0", NO_ADAPTERS)},
     {LATER("lora_r", MEGA_OPTION_FLOAT, "0", NO_ADAPTERS)},
     {LATER("lora_alpha", MEGA_OPTION_FLOAT, "0", NO_ADAPTERS)},
@@ -152,7 +153,7 @@ static const mega_option_row transformers_rows[] = {
     {LATER("use_peft", MEGA_OPTION_BOOL, NULL, NO_ADAPTERS)},
     {LATER("only_optimize_lora", MEGA_OPTION_BOOL, NULL, NO_ADAPTERS)},
     {LATER("use_lora", MEGA_OPTION_BOOL, NULL, NO_ADAPTERS)},
-    {LATER("freeze_layers", MEGA_OPTION_STRING, NULL, "every weight is trained; leave it out")},
+    {LATER("freeze_layers", MEGA_OPTION_STRING, NULL, "use --parameter-group PATTERN:frozen")},
     {ALIAS("tp_degree", MEGA_OPTION_INT, "tensor-model-parallel-size")},
     {ALIAS("pp_degree", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
     {ALIAS("tp_size", MEGA_OPTION_INT, "tensor-model-parallel-size")},
@@ -318,14 +319,14 @@ static const mega_option_row transformers_rows[] = {
     {LATER("zero_quantized_gradients", MEGA_OPTION_BOOL, NULL, "what ranks exchange is not quantized; leave it out")},
     {ALIAS("gas", MEGA_OPTION_INT, "gradient-accumulation-steps")},
     {ALIAS("accumulation_steps", MEGA_OPTION_INT, "gradient-accumulation-steps")},
-    {BY_VALUE("norm", MEGA_OPTION_STRING, "layernorm:", "every norm is a layer norm")},
-    {BY_VALUE("pos_emb", MEGA_OPTION_STRING, "learned:", "positions are learned")},
-    {IDLE("rotary_pct", MEGA_OPTION_FLOAT, NULL, "positions are learned, nothing is rotated")},
-    {LATER("no_weight_tying", MEGA_OPTION_BOOL, NULL, "only GPT-2's network is implemented; leave it out")},
-    {LATER("gpt_j_residual", MEGA_OPTION_BOOL, NULL, "only GPT-2's network is implemented; leave it out")},
+    {BY_VALUE("norm", MEGA_OPTION_STRING, "layernorm:|rmsnorm:normalization=RMSNorm", "it is --normalization")},
+    {BY_VALUE("pos_emb", MEGA_OPTION_STRING, "learned:|rotary:position-embedding-type=rope|alibi:position-embedding-type=alibi|none:position-embedding-type=none", "it is --position-embedding-type")},
+    {ALIAS("rotary_pct", MEGA_OPTION_FLOAT, "rotary-percent")},
+    {RENAMED("no_weight_tying", MEGA_OPTION_BOOL, "untie-embeddings-and-output-weights", "it is --untie-embeddings-and-output-weights")},
+    {LATER("gpt_j_residual", MEGA_OPTION_BOOL, NULL, "a new model has its branches one after the other; a folder of the families gpt_neox and phi may have them side by side (--load)")},
     {BY_VALUE("output_layer_parallelism", MEGA_OPTION_STRING, "column:", "the head is cut by the vocabulary")},
-    {LATER("attention_config", MEGA_OPTION_STRING, NULL, "every layer has the same attention; leave it out")},
-    {BY_VALUE("activation", MEGA_OPTION_STRING, "gelu:|gelu_new:|gelu_tanh:", "GELU by its tanh form")},
+    {LATER("attention_config", MEGA_OPTION_STRING, NULL, "every layer of a new model has the same attention; leave it out")},
+    {BY_VALUE("activation", MEGA_OPTION_STRING, "gelu:|gelu_new:|gelu_tanh:|swiglu:swiglu", "GELU by its tanh form, or --swiglu")},
     {LATER("gpus", MEGA_OPTION_INT, "1", "ranks are started by megalith launch --nproc_per_node N --nnodes M; leave it out")},
     {LATER("ngpus", MEGA_OPTION_INT, "1", "ranks are started by megalith launch --nproc_per_node N --nnodes M; leave it out")},
     {LATER("nodes", MEGA_OPTION_INT, "1", "ranks are started by megalith launch --nproc_per_node N --nnodes M; leave it out")},
@@ -333,8 +334,8 @@ static const mega_option_row transformers_rows[] = {
     {LATER("num_devices", MEGA_OPTION_INT, "1", "ranks are started by megalith launch --nproc_per_node N --nnodes M; leave it out")},
     {IDLE("dist_url", MEGA_OPTION_STRING, NULL, "ranks find each other through the MPI launcher")},
     {IDLE("multiprocessing_distributed", MEGA_OPTION_BOOL, NULL, "ranks are started by megalith launch")},
-    {IDLE("sync_bn", MEGA_OPTION_BOOL, NULL, "there is no batch norm")},
-    {BY_VALUE("arch", MEGA_OPTION_STRING, "gpt2:", "only GPT-2 is implemented")},
+    {IDLE("sync_bn", MEGA_OPTION_BOOL, NULL, "a GPT has no batch norm")},
+    {BY_VALUE("arch", MEGA_OPTION_STRING, "gpt2:", OTHER_FAMILY)},
     {RENAMED("evaluate", MEGA_OPTION_BOOL, "skip-train", "it is --skip-train")},
     {LATER("pretrained", MEGA_OPTION_BOOL, NULL, "name the folder: --load FOLDER --finetune")},
     {BY_VALUE("amp", MEGA_OPTION_BOOL, "true:bf16|True:bf16|1:bf16|false:|False:|0:", "it is --bf16")},
@@ -384,7 +385,7 @@ static const mega_option_row nanogpt_rows[] = {
     {ALIAS("context_length", MEGA_OPTION_INT, "seq-length")},
     {ALIAS("seq_len", MEGA_OPTION_INT, "seq-length")},
     {RENAMED("dropout", MEGA_OPTION_FLOAT, "attention-dropout;hidden-dropout", "it is --attention-dropout and --hidden-dropout")},
-    {LATER("bias", MEGA_OPTION_BOOL, "true|True|1", "models without biases are not implemented; leave the option out to train with biases")},
+    {LATER("bias", MEGA_OPTION_BOOL, "true|True|1", "it is --disable-bias-linear, with the options of a family that has no biases (docs/families.md)")},
     {ALIAS("max_iters", MEGA_OPTION_INT, "train-iters")},
     {ALIAS("num_iters", MEGA_OPTION_INT, "train-iters")},
     {ALIAS("beta1", MEGA_OPTION_FLOAT, "adam-beta1")},

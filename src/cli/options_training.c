@@ -69,7 +69,7 @@ static const mega_option_row training_rows[] = {
     {IDLE("codecarbon-dir", MEGA_OPTION_STRING, NULL, "energy is not measured")},
     {RENAMED("eval-only", MEGA_OPTION_BOOL, "skip-train", "it is --skip-train")},
     {LATER("skip-train-iteration-range", MEGA_OPTION_LIST, NULL, "every iteration is trained; leave it out")},
-    {LATER("decoupled-lr", MEGA_OPTION_FLOAT, NULL, "every parameter has the learning rate of --lr; leave it out")},
+    {LATER("decoupled-lr", MEGA_OPTION_FLOAT, NULL, "--parameter-group PATTERN:lr=X gives parameters a rate of their own")},
 };
 const mega_option_section cli_other_training_section = MEGA_SECTION("training", training_rows);
 

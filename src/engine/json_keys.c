@@ -43,7 +43,7 @@ static const mega_option_row key_rows[] = {
     {KEY_IDLE(ZERO "save_muon_momentum_buffer_in_memory", MEGA_OPTION_BOOL, PLANNED)},
     {KEY_IDLE("scheduler.params.last_batch_iteration", MEGA_OPTION_INT, "a checkpoint holds the position in the schedule")},
     {KEY_IDLE("fp16.auto_cast", MEGA_OPTION_BOOL, "numbers that a model takes as inputs arrive in the compute type in any case")},
-    {KEY_LATER("fp16.fp16_master_weights_and_grads", MEGA_OPTION_BOOL, NULL, "master weights and gradients are fp32; leave it out")},
+    {KEY_LATER("fp16.fp16_master_weights_and_grads", MEGA_OPTION_BOOL, NULL, "master weights are fp32; \"data_types.grad_accum_dtype\" says in which type gradients are held")},
     {KEY_IDLE("bf16.immediate_grad_update|bf16.check_grad_overflow|bfloat16.immediate_grad_update|bfloat16.check_grad_overflow", MEGA_OPTION_BOOL, "every step looks for values that are not finite")},
     {KEY_LATER("bf16.bf16_master_weights_and_grads|bf16.bf16_optimizer_states|bfloat16.bf16_master_weights_and_grads|bfloat16.bf16_optimizer_states", MEGA_OPTION_BOOL, NULL, "master weights and moments are fp32; leave it out")},
     {KEY_LATER("amp.loss_scale", MEGA_OPTION_ANY, "dynamic", "the scale of amp is dynamic; use \"fp16\" for a fixed one")},

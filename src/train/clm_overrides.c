@@ -134,7 +134,11 @@ void train_clm_take_type(mega_train_options *cfg)
                                                        : NULL;
     dropouts d = {NULL, NULL};
     if (c->model_type != NULL && strcmp(c->model_type, "gpt2") != 0)
-        mega_options_problem(o, MEGA_ERR_UNSUPPORTED, "--model_type %s is not implemented yet; gpt2 is", c->model_type);
+        mega_options_problem(
+            o, MEGA_ERR_UNSUPPORTED,
+            "--model_type %s: makes a new gpt2 alone; --config_name FOLDER makes a model of the family of its "
+            "config.json, --model_name_or_path FOLDER trains one (docs/families.md)",
+            c->model_type);
     if (c->config_overrides != NULL && (from != NULL || c->model_type == NULL)) {
         mega_options_problem(o, MEGA_ERR_USAGE, "--config_overrides changes the configuration of --model_type gpt2; %s",
                              from != NULL ? mega_options_text(o, "leave it or %s out", mega_options_origin(o, from))

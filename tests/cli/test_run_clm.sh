@@ -181,7 +181,7 @@ refuses "changes to another configuration" "--config_overrides changes the confi
     run_clm "${small[@]}" --train_file train.txt --config_overrides n_embd=64
 refuses "keys of a configuration" "n_width=3: GPT2Config has no such key|scale_attn_weights=false: not implemented yet; only true is|resid_pdrop is 0.2 and embd_pdrop 0.1" \
     run_clm --model_type gpt2 --config_overrides n_width=3,scale_attn_weights=false,resid_pdrop=0.2 --tokenizer_name tokenizer --train_file train.txt
-refuses "another type" "--model_type bloom is not implemented yet; gpt2 is" run_clm --model_type bloom --tokenizer_name tokenizer --train_file train.txt
+refuses "another type" "--model_type bloom: makes a new gpt2 alone; --config_name FOLDER makes a model of the family" run_clm --model_type bloom --tokenizer_name tokenizer --train_file train.txt
 refuses "another's tracker" '--report_to: "comet_ml" is not implemented yet' run_clm "${small[@]}" "${files[@]}" --report_to comet_ml
 mkdir model
 echo '{}' >model/config.json

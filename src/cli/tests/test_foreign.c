@@ -54,6 +54,13 @@ static const same works[] = {
                 "--tensor-model-parallel-size 2"},
     {"plan", PLAN BATCH "--grad-reduce-in-bf16", PLAN BATCH "--communication-data-type bf16"},
     {"plan", PLAN BATCH "--main-grads-dtype bf16", PLAN BATCH "--grad-accum-dtype bf16"},
+    {"plan", PLAN BATCH "--megatron-fsdp-main-grads-dtype bf16 --megatron-fsdp-grad-comm-dtype auto",
+     PLAN BATCH "--grad-accum-dtype bf16"},
+    {"plan",
+     PLAN BATCH "--norm rmsnorm --pos_emb rotary --rotary_pct 1 --activation swiglu --no_weight_tying "
+                "--disable-bias-linear",
+     PLAN BATCH "--normalization RMSNorm --position-embedding-type rope --rotary-percent 1 --swiglu "
+                "--untie-embeddings-and-output-weights --disable-bias-linear"},
     {"plan", PLAN BATCH "--partition-activations", PLAN BATCH}, /* one rank has no other to share with */
     {"plan", PLAN BATCH "--logging-level 10", PLAN BATCH "--log-level debug"},
     {"plan", PLAN BATCH "--attention-head-type multihead", PLAN BATCH},
@@ -224,7 +231,7 @@ static void remarks_are_of_their_names(void **state)
         {"number_checkpoints", "what is recomputed is said by --recompute-granularity"},
         {"sub_group_size", "the optimizer updates all"},
         {"allgather_bucket_size", "--ddp-bucket-size"},
-        {"sync_bn", "there is no batch norm"},
+        {"sync_bn", "a GPT has no batch norm"},
         {"enable_progress_bar", "there is no progress bar"},
         {"dist_url", "the MPI launcher"},
         {"is_train_batch_min", "--micro-batch-size"},
