@@ -9,7 +9,9 @@ fox_lines 300 >t.txt
 base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
     --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type ByteTokenizer
     --data-path d_text_document --split 80,20,0 --save keep --train-iters 10)
-eval=(--eval-interval 5 --eval-iters 2000)
+evals=2000
+[ "${MEGA_MATRIX:-full}" = full ] || evals=600 # a slow build takes as long for these
+eval=(--eval-interval 5 --eval-iters $evals)
 
 reached() { # TEXT: the run in the background has printed it
     for _ in $(seq 1 1500); do

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQ = ENGINE_RUN_SEQ, BATCH = 8, LEAST_BATCH = 4, STEPS = 20 };
+enum { SEQ = ENGINE_RUN_SEQ, BATCH = 8, LEAST_BATCH = 4, STEPS = 12 };
 
 static void need(mega_status st)
 {
@@ -182,15 +182,15 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     o->optimizer.muon_scale = MEGA_MUON_SPECTRAL;
     o->optimizer.muon_extra_scale = 0.2;
     o->per_token_loss = !s->mean_of_means;
-    *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = rate, .decay = 14 * BATCH};
+    *r = (mega_lr_schedule){.style = (mega_lr_style)s->lr, .max_lr = rate, .decay = 9 * BATCH};
     if (r->style != MEGA_LR_CONSTANT) {
         r->min_lr = 0.1 * r->max_lr;
         r->warmup_init = 0.5 * r->max_lr;
-        r->warmup = 3.5 * BATCH;
+        r->warmup = 2.5 * BATCH;
     }
     r->decay_style = s->decay == 2 ? MEGA_WD_LINEAR : MEGA_WD_CONSTANT;
     r->end_weight_decay = decay[s->decay];
-    r->weight_decay_samples = 14 * BATCH;
+    r->weight_decay_samples = 9 * BATCH;
     static const char *groups[] = {"*ln_*:lr_scale=0.5,weight_decay=0.3",
                                    "re:h\\.[0-9]*\\.(attn\\.c_proj|ln_2)|wte:frozen"};
     if (s->groups) {
@@ -200,7 +200,7 @@ static void set_recipe(mega_engine_options *o, const setting *s)
     if (s->ramp) {
         o->batch.start = LEAST_BATCH;
         o->batch.increment = BATCH - LEAST_BATCH;
-        o->batch.samples = 6 * LEAST_BATCH;
+        o->batch.samples = 4 * LEAST_BATCH;
     }
 }
 

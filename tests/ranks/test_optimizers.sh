@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every optimizer of the table, in double: losses, gradient norms and weights of a small GPT over 20 steps on tp x pp x ZeRO equal those
+# Every optimizer of the table, in double: losses, gradient norms and weights of a small GPT over 12 steps on tp x pp x ZeRO equal those
 # of one rank to 1e-8. The matrix (test_parity.sh) pairs a few of them with all other settings; adam and sgd, which update each
 # element by itself, are left to it. MEGA_MATRIX=sparse runs two ranks of each (for checks of other builds).
 set -u
