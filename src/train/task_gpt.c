@@ -205,6 +205,14 @@ static mega_status find_kind(const mega_task_options *o, const mega_network_shap
     return clm->has_network ? check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out) : MEGA_OK;
 }
 
+/* Where the file has gate and up in tensors of their own, it does not say which of them came first in memory, on which the
+ * last bits of a norm depend: the option that a resumed run repeats says it. */
+static void place_gate(const mega_model_options *o, mega_network_shape *net)
+{
+    if (net->gated && o->glu_activation != NULL && !o->swiglu && mega_family_of(net)->names->gate_file != NULL)
+        net->gate_second = true;
+}
+
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
     const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
@@ -215,6 +223,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     MEGA_TRY(find_kind(o, &net));
     MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, net, &n->gpt));
     if (o->stored == NULL && net != NULL) MEGA_TRY(check_config(&n->gpt, o->cfg->clm.config_name));
+    if (o->stored != NULL) place_gate(&o->cfg->model, &n->gpt.net);
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
         n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;

@@ -111,6 +111,11 @@ family megalith_gpt-none 'position_embedding_type=.none,norm_one_plus_weight=tru
 grep -q 'save whole: transformers cannot load these checkpoints' one || fail "an own model is not said: $(cat one)"
 "$MEGALITH" "${base[@]}" "${one_plus[@]}" --train-iters 4 --load whole/iter_0000002 --save part >log 2>&1 || fail "resumed: $(tail -3 log)"
 cmp whole/iter_0000004/model.safetensors part/iter_0000004/model.safetensors || fail "a resumed own model differs"
+rm -r whole part
+geglu=("${rope[@]}" --normalization RMSNorm --disable-bias-linear --glu-activation geglu --lr 0.1 --clip-grad 0.01)
+"$MEGALITH" "${base[@]}" "${geglu[@]}" --train-iters 8 --save-interval 2 --save whole >log 2>&1 || fail "geglu: $(tail -3 log)"
+"$MEGALITH" "${base[@]}" "${geglu[@]}" --train-iters 8 --load whole/iter_0000002 --save part >log 2>&1 || fail "geglu, resumed: $(tail -3 log)"
+cmp whole/iter_0000008/model.safetensors part/iter_0000008/model.safetensors || fail "a resumed model with its gate behind differs"
 
 # What a folder says of generation, and its tokenizer, is saved as it was.
 mkdir elsewhere && cp llama/iter_0000002/*.json llama/iter_0000002/*.safetensors elsewhere
