@@ -148,15 +148,31 @@ static void clear_round(session *s, int64_t count)
     for (int64_t i = 0; i < count; i++) free_sequence(&s->round[i]);
 }
 
-/* The model's probabilities of the tokens of a text that has been found: it is read once more. */
-static mega_status read_logprobs(session *s, sequence *q)
+/* The logits from which a text that has been found was chosen, token by token: each is the first after those before it. */
+static mega_status read_logits(session *s, const sequence *q, const mega_generation_rules *rules)
 {
-    if (q->logprobs == NULL) return MEGA_OK;
+    int32_t drawn; /* the most probable token, which need not be that of the text */
+    for (int64_t i = 0; i < q->fresh.count && rules->logits != NULL; i++) {
+        mega_generation text = {.prompt = q->ids.id, .prompt_count = q->ids.count + i, .max_new = 1, .tokens = &drawn};
+        MEGA_TRY(mega_generator_run(s->generator, &text, 1, rules));
+        if (s->logits != NULL)
+            generate_logits_token(s->logits, s->next_index + (uint64_t)(q - s->round), q->fresh.id[i]);
+    }
+    return MEGA_OK;
+}
+
+/* What the model says of a text that has been found, which is read once more. */
+static mega_status read_again(session *s, sequence *q)
+{
+    generate_stream out = {.session = s};
+    const mega_generation_rules rules = {.sampling = {.greedy = true}, .logits = s->rules.logits, .user = &out};
+    if (q->logprobs == NULL && rules.logits == NULL) return MEGA_OK;
     MEGA_TRY(mega_ids_reserve(&q->ids, q->fresh.count));
     memcpy(q->ids.id + q->ids.count, q->fresh.id, (size_t)q->fresh.count * sizeof *q->fresh.id);
     mega_generation text = {
         .prompt = q->ids.id, .prompt_count = q->ids.count + q->fresh.count, .logprobs = q->logprobs};
-    return mega_generator_run(s->generator, &text, 1, &s->rules);
+    if (q->logprobs != NULL) MEGA_TRY(mega_generator_run(s->generator, &text, 1, &rules));
+    return read_logits(s, q, &rules);
 }
 
 /* Searches the text of each prompt, one after the other. */
@@ -171,7 +187,7 @@ static mega_status search_part(session *s, sequence *q, int count)
         q[i].fresh.count = s->beam[0].count;
         q[i].finished = s->beam[0].finished;
         q[i].score = s->beam[0].score;
-        MEGA_TRY(read_logprobs(s, &q[i]));
+        MEGA_TRY(read_again(s, &q[i]));
     }
     return MEGA_OK;
 }

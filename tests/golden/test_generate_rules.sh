@@ -67,6 +67,28 @@ cp logits.safetensors kept.safetensors
 "$python" -c 'import numpy; raw = open("kept.safetensors", "rb").read(); a = numpy.load("logits.npy"); assert a.dtype == "<f4" and a.shape[1] == 257, a.shape; assert a.tobytes() in raw' || fail "npy"
 refuses "another file" "logits.npy|--overwrite" generate_samples_gpt --load model --prompt a --return-logits logits.npy
 
+# The best text of a beam search: its score, its probabilities and its logits belong together.
+generate --prompt "line 1:" --prompt "of" --num-beams 4 --length-penalty 0.7
+"$python" - <<'PY' >rules 2>&1 || fail "beams: $(cat rules)"
+import json, struct
+import numpy
+raw = open("logits.safetensors", "rb").read()
+size, = struct.unpack("<Q", raw[:8])
+head = json.loads(raw[8 : 8 + size])
+part = lambda name, kind: numpy.frombuffer(raw[8 + size :][slice(*head[name]["data_offsets"])], kind)
+logits, texts, tokens = part("logits", "<f4").reshape(-1, 257).astype(float), part("texts", "<i8"), part("tokens", "<i8")
+rows = logits - logits.max(1, keepdims=True)
+rows -= numpy.log(numpy.exp(rows).sum(1, keepdims=True))
+lines = [json.loads(line) for line in open("texts.json")]
+assert len(lines) == 2 and len(tokens) == 32, (len(lines), len(tokens))
+for i, line in enumerate(lines):
+    mine = texts == i
+    assert list(tokens[mine]) == line["tokens"][-16:], (tokens[mine], line)
+    found = rows[mine][numpy.arange(16), tokens[mine]]
+    assert numpy.abs(found - line["logprobs"][-16:]).max() < 1e-4, (found, line)
+    assert abs(found.sum() / 16**0.7 - line["score"]) < 1e-4, (found.sum(), line)
+PY
+
 # What ends a text
 stopped() { # options, pattern of the text, finished
     # shellcheck disable=SC2086
