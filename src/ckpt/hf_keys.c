@@ -13,6 +13,7 @@ static const char *const harmless[] = {"_attn_implementation",
                                        "_attn_implementation_autoset",
                                        "_commit_hash",
                                        "_name_or_path",
+                                       "_num_labels",
                                        "architectures",
                                        "attention_softmax_in_fp32",
                                        "auto_map",
@@ -21,6 +22,8 @@ static const char *const harmless[] = {"_attn_implementation",
                                        "cache_implementation",
                                        "chunk_size_feed_forward",
                                        "classifier_dropout",
+                                       "cross_attention_hidden_size",
+                                       "custom_pipelines",
                                        "decoder_start_token_id",
                                        "diversity_penalty",
                                        "do_sample",
@@ -31,17 +34,21 @@ static const char *const harmless[] = {"_attn_implementation",
                                        "finetuning_task",
                                        "forced_bos_token_id",
                                        "forced_eos_token_id",
+                                       "gradient_checkpointing",
                                        "id2label",
                                        "is_decoder",
                                        "is_encoder_decoder",
+                                       "is_llama_config",
                                        "label2id",
                                        "length_penalty",
                                        "max_length",
                                        "min_length",
                                        "model_type",
+                                       "neftune_noise_alpha",
                                        "no_repeat_ngram_size",
                                        "num_beam_groups",
                                        "num_beams",
+                                       "num_labels",
                                        "num_return_sequences",
                                        "output_attentions",
                                        "output_hidden_states",
@@ -60,6 +67,8 @@ static const char *const harmless[] = {"_attn_implementation",
                                        "suppress_tokens",
                                        "task_specific_params",
                                        "temperature",
+                                       "tf_legacy_loss",
+                                       "tie_encoder_decoder",
                                        "tokenizer_class",
                                        "top_k",
                                        "top_p",
@@ -68,6 +77,9 @@ static const char *const harmless[] = {"_attn_implementation",
                                        "transformers.js_config",
                                        "transformers_version",
                                        "typical_p",
+                                       "unsloth_fixed",
+                                       "unsloth_version",
+                                       "use_bfloat16",
                                        "use_cache"};
 
 const json_t *hf_take(hf_reader *r, const char *key)
@@ -332,12 +344,15 @@ void hf_refuse_unknown(hf_reader *r)
     for (void *it = json_object_iter((json_t *)(uintptr_t)r->json); it != NULL;
          it = json_object_iter_next((json_t *)(uintptr_t)r->json, it)) {
         const char *key = json_object_iter_key(it);
-        if (hf_is_taken(r, key) || hf_is_harmless(key)) continue;
+        const json_t *value = json_object_iter_value(it);
+        const bool is_empty = json_is_null(value) || (json_is_object(value) && json_object_size(value) == 0) ||
+                              (json_is_false(value) && strcmp(key, "add_cross_attention") == 0);
+        if (is_empty || hf_is_taken(r, key) || hf_is_harmless(key)) continue;
         char expected[160];
         snprintf(expected, sizeof expected,
                  "no such key in a folder of model_type %s; remove it if it does not change the model",
                  r->family->model_type);
-        hf_refuse(r, key, json_object_iter_value(it), expected);
+        hf_refuse(r, key, value, expected);
     }
 }
 

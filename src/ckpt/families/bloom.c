@@ -37,8 +37,9 @@ static const mega_family_names names = {.root = "transformer",
 
 static void finish(hf_reader *r, mega_model_shape *s)
 {
-    static const char *const unused[] = {"bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
-                                         "skip_bias_add",       "skip_bias_add_qkv",     "unk_token_id"};
+    static const char *const unused[] = {
+        "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi", "skip_bias_add",
+        "skip_bias_add_qkv",   "unk_token_id",          "n_inner"};
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) hf_take(r, unused[i]);
     s->ffn_hidden = 4 * s->hidden;
 }

@@ -25,14 +25,14 @@ static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq",
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
-/* hidden_activation, where it is given, counts instead of hidden_act, which early folders have by mistake as "gelu". */
+/* Early folders have hidden_act "gelu" by mistake: it means the approximation by tanh. */
 static void take_activation(hf_reader *r, mega_model_shape *s)
 {
     const json_t *v = hf_take(r, "hidden_activation");
     const json_t *old = hf_take(r, "hidden_act");
     if (json_is_string(v) && strcmp(json_string_value(v), "gelu_pytorch_tanh") != 0 && !json_equal(v, old))
         hf_refuse(r, "hidden_activation", v, "gelu_pytorch_tanh, or the value of hidden_act");
-    (void)s;
+    if (s->net.activation == MEGA_ACT_GELU) s->net.activation = MEGA_ACT_GELU_TANH;
 }
 
 static void finish(hf_reader *r, mega_model_shape *s)

@@ -60,7 +60,8 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias;
     s->net.attention_scale = 1.0 / sqrt(hf_take_float(r, "query_pre_attn_scalar", 256.0));
     hf_take_window(r, s, 4096);
-    hf_take(r, "hidden_act"); /* of early folders; hidden_activation counts */
+    hf_take(r, "sliding_window_size"); /* sliding_window counts */
+    hf_take(r, "hidden_act");          /* of early folders; hidden_activation counts */
     hf_take_layer_types(r, s, has_window);
     if (!s->net.has_window) hf_clear_windows(s);
 }

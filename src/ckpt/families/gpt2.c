@@ -44,6 +44,8 @@ static const mega_family_names names = {.root = "transformer",
 static void finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {"n_ctx",
+                                         "n_special",
+                                         "predict_special_tokens",
                                          "summary_type",
                                          "summary_use_proj",
                                          "summary_activation",

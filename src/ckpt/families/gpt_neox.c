@@ -39,7 +39,8 @@ static const mega_family_names names = {.root = "gpt_neox",
 
 static void finish(hf_reader *r, mega_model_shape *s)
 {
-    (void)r;
+    hf_take(r, "attention_probs_dropout_prob"); /* of early folders, and never read */
+    hf_take(r, "hidden_dropout_prob");
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 

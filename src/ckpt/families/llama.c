@@ -17,6 +17,7 @@ static const mega_family_key rows[] = {
     {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
     {HF_BOOL("mlp_bias", net.no_mlp_bias, "false"), .negated = true},
     {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+    {HF_FIXED("rope_interleaved", "false")},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"LlamaForCausalLM", "LlamaModel", NULL};
@@ -26,7 +27,7 @@ static const mega_family_names names = {HF_LLAMA_NAMES};
 
 static void finish(hf_reader *r, mega_model_shape *s)
 {
-    (void)r;
+    hf_take(r, "max_sequence_length");       /* of Llama 1; max_position_embeddings counts */
     s->net.no_out_bias = s->net.no_qkv_bias; /* attention_bias is that of all four */
 }
 

@@ -44,6 +44,7 @@ static const mega_family_names names = {.root = "model.decoder",
 static void finish(hf_reader *r, mega_model_shape *s)
 {
     mega_network_shape *n = &s->net;
+    hf_take(r, "activation_dropout"); /* never read */
     const int64_t width = hf_take_int(r, "word_embed_proj_dim", s->hidden);
     if (width != s->hidden)
         hf_refuse(r, "word_embed_proj_dim", json_object_get(r->json, "word_embed_proj_dim"),

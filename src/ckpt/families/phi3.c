@@ -19,6 +19,9 @@ static const mega_family_key rows[] = {
     {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
     {HF_FIXED("attention_bias", "false")},
     {HF_FIXED("mlp_bias", "false")},
+    {HF_FIXED("full_attn_mod", "1")},
+    {HF_FIXED("interpolate_factor", "1")},
+    {HF_FIXED("lm_head_bias", "false")},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Phi3ForCausalLM", "Phi3Model", NULL};

@@ -15,6 +15,7 @@ static const mega_family_key rows[] = {
     {HF_INT("head_dim", net.head_dim, "null"), .derive = hf_derive_head_dim},
     {HF_ACTIVATION("hidden_act", net.activation, "\"silu\"")},
     {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+    {HF_FIXED("use_mrope", "false")},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Qwen2ForCausalLM", "Qwen2Model", NULL};

@@ -34,6 +34,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     const bool is_used = hf_take_bool(r, "use_sliding_window", false);
     hf_take_window(r, s, 0);
     if (!is_used) s->net.has_window = false;
+    hf_take(r, "max_window_layers"); /* of Qwen, and never read */
     hf_take_no_rope(r, s, 4);
     hf_take_layer_types(r, s, has_window);
     if (!s->net.has_window) hf_clear_windows(s);

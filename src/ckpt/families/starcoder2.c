@@ -16,6 +16,9 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "49152")},
                                        {HF_ACTIVATION("hidden_act", net.activation, "\"gelu_pytorch_tanh\"")},
                                        {HF_BOOL("use_bias", net.no_qkv_bias, "true"), .negated = true},
                                        {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
+                                       {HF_FIXED("mlp_type", "\"default\"")},
+                                       {HF_FIXED("norm_type", "\"layer_norm\"")},
+                                       {HF_FIXED("scale_attn_weights", "true")},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Starcoder2ForCausalLM", "Starcoder2Model", NULL};
@@ -42,6 +45,8 @@ static const mega_family_names names = {.root = "model",
 
 static void finish(hf_reader *r, mega_model_shape *s)
 {
+    hf_take(r, "activation_function"); /* hidden_act and norm_epsilon count */
+    hf_take(r, "layer_norm_epsilon");
     hf_take_float(r, "embedding_dropout", 0.0); /* ours is that of the branches */
     hf_take_window(r, s, 0);
     s->net.no_out_bias = s->net.no_mlp_bias = s->net.no_qkv_bias;

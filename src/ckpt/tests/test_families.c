@@ -2,6 +2,7 @@
  * family holds a model that options describe. */
 #include "ckpt_impl.h"
 #include "hf_impl.h"
+#include "published.h"
 #include "tiny.h"
 
 #include "megalith/json.h"
@@ -142,6 +143,28 @@ static void unknown_keys_are_refused_by_name(void **state)
     }
 }
 
+/* Published folders have more keys than their class reads. One that is null or an empty object says nothing, either. */
+static void published_folders_are_read(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        char *text = mega_strdup(published[i].json);
+        for (char *c = text; *c != '\0'; c++)
+            if (*c == '\'') *c = '"';
+        if (parse(text, &s) != MEGA_OK) fail_msg("%s: %s", published[i].name, mega_error_message());
+        assert_int_equal(s.heads, published[i].heads);
+        assert_int_equal(s.net.kv_heads > 0 ? s.net.kv_heads : s.heads, published[i].kv_heads);
+        assert_true(!s.net.norm_plus_one || s.net.activation == MEGA_ACT_GELU_TANH); /* Gemma's, whatever it says */
+        mega_free(text);
+    }
+    tiny_ok(parse("{\"model_type\": \"llama\", \"mixture_of_depths\": null, \"pruned_heads\": {}, "
+                  "\"add_cross_attention\": false}",
+                  &s));
+    TINY_SAID(parse("{\"model_type\": \"llama\", \"pruned_heads\": {\"0\": [1]}, \"add_cross_attention\": true}", &s),
+              MEGA_ERR_UNSUPPORTED, "2 settings that", "pruned_heads: found", "add_cross_attention: found true");
+}
+
 /* Both spellings of the rotation, and what is refused in it. */
 static void rotations(void **state)
 {
@@ -219,9 +242,13 @@ static void patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family_is_written_as_it_was_read), cmocka_unit_test(every_key_counts),
-        cmocka_unit_test(unknown_keys_are_refused_by_name),       cmocka_unit_test(rotations),
-        cmocka_unit_test(the_family_that_can_hold_a_shape),       cmocka_unit_test(patterns),
+        cmocka_unit_test(every_family_is_written_as_it_was_read),
+        cmocka_unit_test(every_key_counts),
+        cmocka_unit_test(unknown_keys_are_refused_by_name),
+        cmocka_unit_test(published_folders_are_read),
+        cmocka_unit_test(rotations),
+        cmocka_unit_test(the_family_that_can_hold_a_shape),
+        cmocka_unit_test(patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
