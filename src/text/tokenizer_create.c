@@ -295,19 +295,42 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
                      folder);
 }
 
+/* Whatever its kind, the tokenizer of another's folder finds special tokens in data. One without a pipeline may be ours. */
+static mega_status find_special(mega_tokenizer *t, const char *path)
+{
+    if (t->pipe != NULL) return MEGA_OK;
+    folder_config config;
+    char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path),
+         *file = folder == NULL ? NULL : mega_path_join(folder, folder_file[HAS_CONFIG]);
+    const mega_status st =
+        file != NULL ? read_folder_config(file, &config) : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
+    if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';
+    mega_free(file);
+    mega_free(folder);
+    return st;
+}
+
+static mega_status load_file(const char *path, mega_tokenizer **out)
+{
+    const size_t n = strlen(path);
+    return n > 6 && strcmp(path + n - 6, ".model") == 0
+               ? mega_tokenizer_read_sentencepiece(path, MEGA_KIND_LLAMA2, 0, out)
+               : mega_tokenizer_read_json(path, out);
+}
+
 mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
 {
-    if (!mega_folder_exists(path)) {
-        const size_t n = strlen(path);
-        if (n > 6 && strcmp(path + n - 6, ".model") == 0)
-            return mega_tokenizer_read_sentencepiece(path, MEGA_KIND_LLAMA2, 0, out);
-        return mega_tokenizer_read_json(path, out);
-    }
-    char *file[FOLDER_FILES];
-    for (int i = 0; i < FOLDER_FILES; i++) file[i] = mega_path_join(path, folder_file[i]);
     mega_tokenizer *t = NULL;
-    const mega_status st = load_folder(path, file, &t);
-    for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
+    mega_status st;
+    if (!mega_folder_exists(path)) {
+        st = load_file(path, &t);
+    } else {
+        char *file[FOLDER_FILES];
+        for (int i = 0; i < FOLDER_FILES; i++) file[i] = mega_path_join(path, folder_file[i]);
+        st = load_folder(path, file, &t);
+        for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
+    }
+    if (st == MEGA_OK) st = find_special(t, path);
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);

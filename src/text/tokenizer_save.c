@@ -112,6 +112,7 @@ static void put_tokenizer_json(mega_buffer *out, mega_buffer *scratch, const meg
     mega_buffer_puts(out, "\n  }\n}\n");
 }
 
+/* Our own type tells a later load that special tokens in data are ordinary text, as they are for Megatron. */
 static void put_config(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_printf(out, "{\n  \"add_prefix_space\": false,\n");
@@ -122,6 +123,8 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t)
         mega_json_quote(out, mega_token_bytes(&t->vocabulary, eod), eod->size);
         mega_buffer_puts(out, ",\n");
     }
+    if (!t->special_in_data)
+        mega_buffer_printf(out, "  \"megalith_tokenizer_type\": \"%s\",\n", mega_tokenizer_type(t));
     mega_buffer_printf(out, "  \"clean_up_tokenization_spaces\": false,\n  \"tokenizer_class\": \"%s\"\n}\n",
                        t->kind == MEGA_KIND_BPE ? "GPT2Tokenizer" : "PreTrainedTokenizerFast");
 }

@@ -389,6 +389,38 @@ static void files_of_a_folder_are_kept(void **state)
     mega_free(text);
 }
 
+/* Another's folder of GPT-2's kind: special tokens are found in data. In one that we made they are ordinary text. */
+static void special_tokens_of_a_folder(void **state)
+{
+    (void)state;
+    static const char json[] = "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true},{\"id\":1,"
+                               "\"content\":\"<p>\",\"special\":true}],"
+                               "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
+                               "\"type\":\"BPE\",\"vocab\":{\"<s>\":0,"
+                               "\"<p>\":1,\"<\":2,\"p\":3,\">\":4,\"s\":5},\"merges\":[]}}";
+    const char *folder = mega_kit_temp_folder(), *saved = mega_kit_path(folder, "saved");
+    const char *file = mega_kit_path(folder, "tokenizer.json");
+    mega_tokenizer *t;
+    mega_kit_write(file, json);
+    const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = file};
+    if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_int_equal(mega_folder_create(saved), MEGA_OK);
+    assert_int_equal(mega_tokenizer_save(t, saved), MEGA_OK); /* writes a configuration, as there is none */
+    mega_tokenizer_destroy(t);
+    const struct {
+        const char *path;
+        bool is_ours;
+    } rows[] = {{folder, false}, {file, false}, {saved, true}, {mega_kit_path(saved, "tokenizer.json"), true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (mega_tokenizer_load(rows[i].path, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+        assert_string_equal(mega_tokenizer_type(t), "GPT2BPETokenizer");
+        if (rows[i].is_ours) expect_ids(t, "p<p>s", false, (const int32_t[]){3, 2, 3, 4, 5}, 5);
+        else
+            expect_ids(t, "p<p>s", false, (const int32_t[]){3, 1, 5}, 3);
+        mega_tokenizer_destroy(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +432,7 @@ int main(void)
         cmocka_unit_test(null_tokenizer),
         cmocka_unit_test(vocab_size_is_checked),
         cmocka_unit_test(bytes_are_those_held),
+        cmocka_unit_test(special_tokens_of_a_folder),
         cmocka_unit_test(refused_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
