@@ -2,7 +2,6 @@
  * train_tokenizer, tasks. */
 #include "options_impl.h"
 
-#define SENTENCES      "sentences are cut for BERT; a GPT's documents stay whole, leave it out"
 #define TASK_TRAINING  "fine-tuning on a labelled task is not implemented; leave it out"
 #define TASK_RETRIEVAL "it belongs to retrieval tasks"
 #define ANY_WORKERS    "all workers share one input, and the output is the same for any number of them"
@@ -11,9 +10,6 @@
 static const mega_option_row preprocess_rows[] = {
     {RENAMED("json-key", MEGA_OPTION_STRING, "json-keys", "it is --json-keys")},
     {IDLE("chunk-size", MEGA_OPTION_INT, "32", "work is handed out by its size in bytes, and the output is the same")},
-    {LATER("split-sentences", MEGA_OPTION_FLAG, NULL, SENTENCES)},
-    {LATER("keep-newlines", MEGA_OPTION_FLAG, NULL, SENTENCES)},
-    {IDLE("lang", MEGA_OPTION_STRING, "english", "it only matters with --split-sentences")},
     {LATER("dataset-impl", MEGA_OPTION_STRING, "mmap", "data files are written for mapping; leave it out")},
     {IDLE("partitions", MEGA_OPTION_INT, "1", ANY_WORKERS)},
     {IDLE("keep-sequential-samples", MEGA_OPTION_FLAG, NULL, ANY_WORKERS)},

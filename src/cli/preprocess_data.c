@@ -40,6 +40,15 @@ static bool makes_vocabulary(const mega_command_options *cfg)
            !mega_file_exists(cfg->train.text.vocab_file);
 }
 
+static mega_preprocess_sentences sentences_from(const mega_command_options *cfg)
+{
+    const mega_preprocess_options *o = &cfg->preprocess;
+    return (mega_preprocess_sentences){.language = o->lang,
+                                       .parameters = o->sentence_parameters,
+                                       .abbreviations = o->abbreviations,
+                                       .save = o->save_sentence_parameters};
+}
+
 static void preprocess_check(mega_command_options *cfg)
 {
     const mega_preprocess_job job = job_from(cfg);
@@ -78,6 +87,7 @@ static mega_status preprocess_show_result(const mega_preprocess_job *job, const 
     printf("%" PRId64 " document%s, %" PRId64 " tokens, %.2f bytes a token; %s of text in %s (%s/s)\n", r->documents,
            r->documents == 1 ? "" : "s", tokens, tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0, bytes,
            duration, rate);
+    if (job->sentences != NULL) printf("%" PRId64 " sentence%s\n", r->sentences, r->sentences == 1 ? "" : "s");
     if (r->empty_documents > 0) printf("%" PRId64 " of them without a token\n", r->empty_documents);
     if (job->skip_bad_lines) printf("%" PRId64 " bad line%s left out\n", r->bad_lines, r->bad_lines == 1 ? "" : "s");
     for (int k = 0; k < job->num_keys; k++) {
@@ -97,12 +107,21 @@ static mega_status preprocess_data_run(const mega_command_options *cfg)
     mega_tokenizer *tokenizer;
     MEGA_TRY(mega_cli_tokenizer(cfg, &tokenizer));
     job.tokenizer = tokenizer;
+    mega_punkt *punkt = NULL;
+    mega_status st = MEGA_OK;
+    if (cfg->preprocess.split_sentences) {
+        const mega_preprocess_sentences sentences = sentences_from(cfg);
+        st = mega_preprocess_learn(&job, &sentences, &punkt);
+        job.sentences = punkt;
+        job.keep_newlines = cfg->preprocess.keep_newlines;
+    }
     mega_info("Vocab size: %" PRId64, mega_tokenizer_size(tokenizer));
     mega_info("Output prefix: %s", job.output_prefix);
     mega_info("Time to startup: %.3f", mega_time_now() - started);
     mega_preprocess_result result;
-    mega_status st = mega_preprocess(&job, &result);
+    if (st == MEGA_OK) st = mega_preprocess(&job, &result);
     if (st == MEGA_OK) st = preprocess_show_result(&job, &result);
+    mega_punkt_destroy(punkt);
     mega_tokenizer_destroy(tokenizer);
     return st;
 }
@@ -114,8 +133,9 @@ int mega_command_preprocess_data(int argc, char **argv)
     if (!mega_cli_parse_checked(&cfg, command, argc, argv, preprocess_check, &exit_status)) return exit_status;
     exit_status = 0;
     if (cfg.train.dry_run) {
-        mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_document.bin and .idx",
-                         cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix);
+        mega_cli_dry_run("%zu inputs would be tokenized by %" PRId64 " threads into %s_KEY_%s.bin and .idx",
+                         cfg.preprocess.input.count, cfg.preprocess.workers, cfg.preprocess.output_prefix,
+                         cfg.preprocess.split_sentences ? "sentence" : "document");
     } else {
         mega_signals_watch(command, -1, "the reading ends, and what was written is removed");
         const mega_status st = preprocess_data_run(&cfg);

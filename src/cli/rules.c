@@ -71,8 +71,38 @@ static void rule_tokenizer_training(mega_command_options *cfg)
     }
 }
 
+/* Options that say how sentences are cut, without --split-sentences; files that are not there. */
+static void rule_sentences(mega_command_options *cfg)
+{
+    const mega_preprocess_options *p = &cfg->preprocess;
+    mega_options *o = cfg->train.engine.options;
+    const struct {
+        const char *dest, *path;
+        bool on;
+    } option[] = {{"keep_newlines", NULL, p->keep_newlines},
+                  {"sentence_parameters", NULL, p->sentence_parameters != NULL},
+                  {"save_sentence_parameters", NULL, p->save_sentence_parameters != NULL},
+                  {"abbreviations", p->abbreviations, p->abbreviations != NULL}};
+    for (size_t i = 0; i < sizeof option / sizeof option[0]; i++) {
+        if (!option[i].on) continue;
+        if (!p->split_sentences)
+            mega_options_problem(o, MEGA_ERR_USAGE, "%s only goes with --split-sentences; add it, or leave this out",
+                                 mega_options_origin(o, option[i].dest));
+        else if (option[i].path != NULL && !mega_file_exists(option[i].path))
+            mega_options_problem(o, MEGA_ERR_NOT_FOUND, "%s: there is no file %s",
+                                 mega_options_origin(o, option[i].dest), option[i].path);
+    }
+    const char *folder = p->save_sentence_parameters, *there = "abbrev_types.txt";
+    if (folder != NULL && mega_file_exists(mega_options_text(o, "%s/%s", folder, there)))
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "--save-sentence-parameters %s: there is %s already; nothing was changed: give another "
+                             "folder, or move it away",
+                             folder, there);
+}
+
 static void rule_preprocessing(mega_command_options *cfg)
 {
+    rule_sentences(cfg);
     if (cfg->preprocess.input.count == 0)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --input FILE…, the text to read");
     if (cfg->preprocess.output_prefix == NULL) {
@@ -340,7 +370,8 @@ static void rule_outputs(mega_command_options *cfg)
     mega_train_check_pair(&cfg->train, cfg->data.output_prefix, "");
     for (size_t i = 0; i < keys->count; i++)
         mega_train_check_pair(&cfg->train, cfg->preprocess.output_prefix,
-                              mega_options_text(cfg->train.engine.options, "_%s_document", keys->item[i]));
+                              mega_options_text(cfg->train.engine.options, "_%s_%s", keys->item[i],
+                                                cfg->preprocess.split_sentences ? "sentence" : "document"));
 }
 
 static void rule_print_program(mega_command_options *cfg)

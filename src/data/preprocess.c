@@ -11,7 +11,8 @@ enum { WARNINGS_MAX = 20, NAMES_MAX = 5 };
 
 char *mega_preprocess_output(const mega_preprocess_job *job, int key)
 {
-    return mega_format("%s_%s_document", job->output_prefix, job->keys[key]);
+    return mega_format("%s_%s_%s", job->output_prefix, job->keys[key],
+                       job->sentences != NULL ? "sentence" : "document");
 }
 
 mega_status mega_preprocess_open(const mega_preprocess_job *job, mega_documents **out)
@@ -45,28 +46,46 @@ typedef struct output {
     int64_t last_line; /* documents at the last progress line */
 } output;
 
+static int32_t number_at(const mega_buffer *numbers, int64_t i)
+{
+    int32_t value;
+    memcpy(&value, numbers->data + (size_t)i * sizeof value, sizeof value);
+    return value;
+}
+
+static mega_status write_sentences(output *out, const preprocess_item *item, int key)
+{
+    const int32_t *sizes = (const int32_t *)(void *)item->sizes[key].data, *id = item->ids[key].id;
+    for (int64_t d = 0; d < item->documents; d++) {
+        const int32_t count = number_at(&item->counts[key], d);
+        if (count == 0) MEGA_TRY(mega_indexed_writer_add(out->writer[key], NULL, 0));
+        else
+            MEGA_TRY(mega_indexed_writer_add_document(out->writer[key], id, sizes, count));
+        for (int32_t s = 0; s < count; s++) id += *sizes++;
+        out->result->sentences += count;
+    }
+    return MEGA_OK;
+}
+
 static mega_status write_key(output *out, const preprocess_item *item, int key)
 {
     int64_t at = 0;
+    if (out->job->sentences != NULL) return write_sentences(out, item, key);
     for (int64_t d = 0; d < item->documents; d++) {
-        int32_t size;
-        memcpy(&size, item->sizes[key].data + 4 * d, sizeof size);
+        const int32_t size = number_at(&item->sizes[key], d);
         MEGA_TRY(mega_indexed_writer_add(out->writer[key], size > 0 ? item->ids[key].id + at : NULL, size));
         at += size;
     }
     return MEGA_OK;
 }
 
-static int64_t count_empty(const preprocess_item *item, int num_keys)
+/* The tokens of a document, or the number of its sentences, is above 0 unless it is empty. */
+static int64_t count_empty(const preprocess_item *item, int num_keys, bool sentences)
 {
     int64_t empty = 0;
     for (int64_t d = 0; d < item->documents; d++) {
         bool any = false;
-        for (int k = 0; k < num_keys; k++) {
-            int32_t size;
-            memcpy(&size, item->sizes[k].data + 4 * d, sizeof size);
-            any = any || size > 0;
-        }
+        for (int k = 0; k < num_keys; k++) any = any || number_at((sentences ? item->counts : item->sizes) + k, d) > 0;
         empty += !any;
     }
     return empty;
@@ -96,7 +115,7 @@ static mega_status take_item(void *user, const preprocess_item *item)
     }
     for (int k = 0; k < out->job->num_keys; k++) MEGA_TRY(write_key(out, item, k));
     out->result->documents += item->documents;
-    out->result->empty_documents += count_empty(item, out->job->num_keys);
+    out->result->empty_documents += count_empty(item, out->job->num_keys, out->job->sentences != NULL);
     out->result->text_bytes += item->text_bytes;
     preprocess_show_progress(out, item->chunk.position);
     return MEGA_OK;

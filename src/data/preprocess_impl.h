@@ -12,7 +12,8 @@ typedef struct preprocess_item {
     bool last; /* no documents: the input has ended, or `error` says why reading failed */
     mega_document_chunk chunk;
     mega_ids *ids;             /* [keys] tokens of all documents, one after the other */
-    mega_buffer *sizes;        /* [keys] int32 tokens of each document */
+    mega_buffer *sizes;        /* [keys] int32 tokens of each document, or of each sentence */
+    mega_buffer *counts;       /* [keys] int32 sentences of each document, if they are cut */
     mega_buffer faults;        /* mega_document_fault of each invalid record */
     mega_buffer *space;        /* [keys] unescaped text of the current record */
     mega_document_text *texts; /* [keys] text of the current record */

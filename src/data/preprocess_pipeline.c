@@ -16,6 +16,7 @@ typedef struct worker {
     struct pipeline *pipeline;
     pthread_t thread;
     mega_encoder *encoder;
+    mega_sentence_spans spans;
 } worker;
 
 typedef struct pipeline {
@@ -37,41 +38,79 @@ typedef struct pipeline {
 
 /* ---- a worker ---- */
 
-static mega_status encode_record(preprocess_item *item, const mega_preprocess_job *job, mega_encoder *encoder)
+static mega_status append_eod(const mega_preprocess_job *job, mega_ids *ids)
+{
+    MEGA_TRY(mega_ids_reserve(ids, 1));
+    ids->id[ids->count++] = mega_tokenizer_eod(job->tokenizer);
+    return MEGA_OK;
+}
+
+static mega_status put_size(mega_buffer *sizes, int64_t size)
+{
+    if (size > INT32_MAX)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "found a document of %lld tokens, expected at most %d; split the text into smaller documents",
+                         (long long)size, INT32_MAX);
+    const int32_t narrow = (int32_t)size;
+    mega_buffer_append(sizes, &narrow, sizeof narrow);
+    return mega_buffer_check(sizes, "the sizes of documents");
+}
+
+/* Sentences without a token are left out. */
+static mega_status encode_sentences(preprocess_item *item, int k, const mega_preprocess_job *job, worker *w)
+{
+    const mega_document_text *text = &item->texts[k];
+    mega_ids *ids = &item->ids[k];
+    int64_t sentences = 0, last = 0; /* last: the end of the sentence before */
+    MEGA_TRY(mega_punkt_cut(job->sentences, text->text, text->bytes, job->keep_newlines, &w->spans));
+    for (int64_t i = 0; i < w->spans.count; i++) {
+        const mega_sentence_span *s = &w->spans.span[i];
+        last = ids->count;
+        MEGA_TRY(mega_encoder_encode(w->encoder, text->text + s->begin, s->end - s->begin, ids));
+        if (ids->count == last) continue;
+        MEGA_TRY(put_size(&item->sizes[k], ids->count - last));
+        sentences++;
+    }
+    if (sentences > 0 && job->append_eod) { /* the end of a document belongs to its last sentence */
+        int32_t size;
+        mega_buffer *sizes = &item->sizes[k];
+        MEGA_TRY(append_eod(job, ids));
+        memcpy(&size, sizes->data + sizes->size - sizeof size, sizeof size);
+        sizes->size -= sizeof size;
+        MEGA_TRY(put_size(sizes, (int64_t)size + 1));
+    }
+    return put_size(&item->counts[k], sentences);
+}
+
+static mega_status encode_whole(preprocess_item *item, int k, const mega_preprocess_job *job, worker *w)
+{
+    mega_ids *ids = &item->ids[k];
+    const int64_t before = ids->count;
+    MEGA_TRY(mega_encoder_encode(w->encoder, item->texts[k].text, item->texts[k].bytes, ids));
+    if (ids->count > before && job->append_eod) MEGA_TRY(append_eod(job, ids));
+    return put_size(&item->sizes[k], ids->count - before);
+}
+
+static mega_status encode_record(preprocess_item *item, const mega_preprocess_job *job, worker *w)
 {
     for (int k = 0; k < job->num_keys; k++) {
-        mega_ids *ids = &item->ids[k];
-        const int64_t before = ids->count;
-        MEGA_TRY(mega_encoder_encode(encoder, item->texts[k].text, item->texts[k].bytes, ids));
-        if (ids->count > before && job->append_eod) {
-            MEGA_TRY(mega_ids_reserve(ids, 1));
-            ids->id[ids->count++] = mega_tokenizer_eod(job->tokenizer);
-        }
-        const int64_t size = ids->count - before;
-        if (size > INT32_MAX)
-            return MEGA_FAIL(
-                MEGA_ERR_FORMAT,
-                "found a document of %lld tokens, expected at most %d; split the text into smaller documents",
-                (long long)size, INT32_MAX);
-        const int32_t narrow = (int32_t)size;
-        mega_buffer_append(&item->sizes[k], &narrow, sizeof narrow);
-        MEGA_TRY(mega_buffer_check(&item->sizes[k], "the sizes of documents"));
+        MEGA_TRY((job->sentences != NULL ? encode_sentences : encode_whole)(item, k, job, w));
         item->text_bytes += item->texts[k].bytes;
     }
     item->documents++;
     return MEGA_OK;
 }
 
-static mega_status encode_chunk(preprocess_item *item, const mega_preprocess_job *job, mega_encoder *encoder)
+static mega_status encode_chunk(preprocess_item *item, const mega_preprocess_job *job, worker *w)
 {
     item->documents = 0;
     item->text_bytes = 0;
     item->faults.size = 0;
-    for (int k = 0; k < job->num_keys; k++) item->ids[k].count = 0, item->sizes[k].size = 0;
+    for (int k = 0; k < job->num_keys; k++) item->ids[k].count = 0, item->sizes[k].size = item->counts[k].size = 0;
     for (int64_t r = 0; r < item->chunk.count; r++) {
         mega_document_fault fault;
         if (mega_document_views(&item->chunk, r, job->keys, job->num_keys, item->space, item->texts, &fault)) {
-            mega_status st = encode_record(item, job, encoder);
+            mega_status st = encode_record(item, job, w);
             if (st == MEGA_OK) continue;
             MEGA_CONTEXT("%s: line %lld", item->chunk.path, (long long)item->chunk.record[r].line);
             return st;
@@ -94,7 +133,7 @@ static void *pipeline_worker_main(void *user)
         preprocess_item *item = &p->item[p->taken++ % p->num_items];
         item->state = ITEM_BUSY;
         pthread_mutex_unlock(&p->lock);
-        if (encode_chunk(item, p->job, w->encoder) != MEGA_OK) mega_error_get(&item->error);
+        if (encode_chunk(item, p->job, w) != MEGA_OK) mega_error_get(&item->error);
         pthread_mutex_lock(&p->lock);
         item->state = ITEM_DONE;
         pthread_cond_signal(&p->done);
@@ -192,7 +231,7 @@ static mega_status do_all(pipeline *p, preprocess_sink *sink, void *user)
         if (is_stopped(p)) return pipeline_interrupted();
         MEGA_TRY(mega_documents_read(p->input, &item->chunk));
         if (item->chunk.count == 0) return MEGA_OK;
-        MEGA_TRY(encode_chunk(item, p->job, p->workers[0].encoder));
+        MEGA_TRY(encode_chunk(item, p->job, &p->workers[0]));
         MEGA_TRY(sink(user, item));
     }
 }
@@ -206,10 +245,12 @@ static void item_fini(preprocess_item *item, int num_keys)
     for (int k = 0; k < num_keys; k++) {
         if (item->ids != NULL) mega_ids_fini(&item->ids[k]);
         if (item->sizes != NULL) mega_buffer_fini(&item->sizes[k]);
+        if (item->counts != NULL) mega_buffer_fini(&item->counts[k]);
         if (item->space != NULL) mega_buffer_fini(&item->space[k]);
     }
     mega_free(item->ids);
     mega_free(item->sizes);
+    mega_free(item->counts);
     mega_free(item->space);
     mega_free(item->texts);
 }
@@ -218,9 +259,11 @@ static bool item_init(preprocess_item *item, int num_keys)
 {
     item->ids = mega_calloc((size_t)num_keys, sizeof *item->ids);
     item->sizes = mega_calloc((size_t)num_keys, sizeof *item->sizes);
+    item->counts = mega_calloc((size_t)num_keys, sizeof *item->counts);
     item->space = mega_calloc((size_t)num_keys, sizeof *item->space);
     item->texts = mega_calloc((size_t)num_keys, sizeof *item->texts);
-    return item->ids != NULL && item->sizes != NULL && item->space != NULL && item->texts != NULL;
+    return item->ids != NULL && item->sizes != NULL && item->counts != NULL && item->space != NULL &&
+           item->texts != NULL;
 }
 
 static mega_status pipeline_init(pipeline *p)
@@ -269,7 +312,10 @@ static void pipeline_fini(pipeline *p)
     if (p->has_reader) pthread_join(p->reader, NULL);
     for (int i = 0; i < p->num_started; i++) pthread_join(p->workers[i].thread, NULL);
     for (int i = 0; p->item != NULL && i < p->num_items; i++) item_fini(&p->item[i], p->job->num_keys);
-    for (int i = 0; p->workers != NULL && i < p->num_workers; i++) mega_encoder_destroy(p->workers[i].encoder);
+    for (int i = 0; p->workers != NULL && i < p->num_workers; i++) {
+        mega_encoder_destroy(p->workers[i].encoder);
+        mega_sentence_spans_fini(&p->workers[i].spans);
+    }
     mega_free(p->item);
     mega_free(p->workers);
     pthread_mutex_destroy(&p->lock);

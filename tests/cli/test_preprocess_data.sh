@@ -43,6 +43,27 @@ run preprocess_data --tokenizer-type CharTokenizer --vocab-file chars.json --inp
 run preprocess_data --tokenizer-type CharTokenizer --vocab-file new.json --input - --output-prefix c3 <p.txt
 [ $? = 2 ] && grep -q 'standard input does not allow' err || fail "characters from standard input"
 
+# --- sentences: each is a sequence; the end of a document belongs to its last one
+printf '{"text": "Dr. Who left. He came.\\n\\nWas it so?"}\n{"text": " "}\n{"text": "One"}\n' >s.jsonl
+printf 'dr\n' >list
+bytes --input s.jsonl --output-prefix s --split-sentences --abbreviations list --append-eod --save-sentence-parameters made || fail "sentences"
+grep -q '^4 sentences$' out && grep -q '^written: s_text_sentence.bin' out && grep -q 'Learning from the input' err || fail "count of sentences: $(cat out)"
+"$MEGALITH" data info s_text_sentence | grep -q 'sequences *4$' || fail "sequences are sentences"
+grep -q '^dr$' made/abbrev_types.txt && [ -f made/ortho_context.tab ] || fail "parameters"
+for w in 1 3; do
+    bytes --input s.jsonl --output-prefix "s$w" --split-sentences --sentence-parameters made --append-eod --workers "$w" || fail "parameters that are read"
+    cmp s_text_sentence.bin "s${w}_text_sentence.bin" && cmp s_text_sentence.idx "s${w}_text_sentence.idx" || fail "sentences, $w workers"
+done
+bytes --input s.jsonl --output-prefix k --split-sentences --keep-newlines --sentence-parameters made && grep -q '^3 documents, 37 tokens' out || fail "white space stays: $(cat out)"
+bytes --input - --output-prefix cn --split-sentences --lang chinese <s.jsonl && grep -q '^2 sentences' out || fail "a language that needs no parameters: $(cat out)"
+refuses "standard input cannot be read twice" "--split-sentences|--sentence-parameters" preprocess_data --input - --output-prefix x --split-sentences --tokenizer-type ByteTokenizer
+refuses "options of sentences" "--keep-newlines|--abbreviations|--split-sentences" preprocess_data --input s.jsonl --output-prefix x --keep-newlines \
+    --abbreviations list --tokenizer-type ByteTokenizer
+refuses "files of sentences" "there is no file nothing|abbrev_types.txt already" preprocess_data --input s.jsonl --output-prefix x --split-sentences \
+    --abbreviations nothing --save-sentence-parameters made --tokenizer-type ByteTokenizer
+refuses "a folder without parameters" "--sentence-parameters|abbrev_types.txt" preprocess_data --input s.jsonl --output-prefix x --split-sentences \
+    --sentence-parameters folder --tokenizer-type ByteTokenizer
+
 # --- mistakes: named, no file left, exit status not 0
 mistake() { # expected text, then options
     local expected=$1

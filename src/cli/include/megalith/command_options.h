@@ -19,6 +19,8 @@ typedef struct mega_preprocess_options {
     mega_list json_keys;            /* {"text"} if not given */
     bool append_eod;
     bool split_on_blank_lines; /* plain text: a blank line ends a document and belongs to it */
+    bool split_sentences, keep_newlines;
+    const char *lang, *sentence_parameters, *save_sentence_parameters, *abbreviations;
     const char *output_prefix;
     int64_t workers;      /* 0: all cores (the parser sets the number of threads) */
     int64_t log_interval; /* documents between progress lines if the output is not a terminal */

@@ -4,6 +4,7 @@
 #define MEGALITH_PREPROCESS_H
 
 #include "megalith/documents.h"
+#include "megalith/punkt.h"
 #include "megalith/status.h"
 #include "megalith/tokenizer.h"
 #include <signal.h>
@@ -21,9 +22,11 @@ typedef struct mega_preprocess_job {
     int num_inputs;
     mega_document_format format;
     bool split_on_blank_lines;
-    const char *const *keys; /* one data set for each key: PREFIX_KEY_document.bin and .idx */
+    const char *const *keys; /* one data set for each key: PREFIX_KEY_document.bin and .idx, or PREFIX_KEY_sentence */
     int num_keys;
     const mega_tokenizer *tokenizer; /* not used by mega_preprocess_char_vocabulary */
+    const mega_punkt *sentences;     /* cut documents into sentences, each a sequence of the data set; NULL: do not */
+    bool keep_newlines;              /* white space between sentences belongs to the one before it */
     bool append_eod;                 /* append the tokenizer's end-of-document id to documents that are not empty */
     const char *output_prefix;
     int workers;                       /* threads that tokenize, at least 1 */
@@ -34,6 +37,7 @@ typedef struct mega_preprocess_job {
 
 typedef struct mega_preprocess_result {
     int64_t documents, bad_lines;
+    int64_t sentences;                        /* of all keys, if they were cut */
     int64_t empty_documents;                  /* documents without a token under any key */
     int64_t tokens[MEGA_PREPROCESS_KEYS_MAX]; /* for each key, including ends of documents */
     uint64_t text_bytes;                      /* bytes of UTF-8 of all keys */
@@ -46,7 +50,17 @@ mega_status mega_preprocess(const mega_preprocess_job *job, mega_preprocess_resu
  * could not be read again. */
 mega_status mega_preprocess_char_vocabulary(const mega_preprocess_job *job, const char *path);
 
-/* Returns PREFIX_KEY_document in a new block; NULL when memory is short. */
+/* Where the parameters that cut sentences come from. */
+typedef struct mega_preprocess_sentences {
+    const char *language;
+    const char *parameters; /* their folder, or one that has a folder for each language; NULL: learn from the input */
+    const char *abbreviations; /* a file of further abbreviations; may be NULL */
+    const char *save;          /* a folder to write them to; may be NULL */
+} mega_preprocess_sentences;
+/* Reads them, or learns them from the whole input, which cannot be standard input then. */
+mega_status mega_preprocess_learn(const mega_preprocess_job *job, const mega_preprocess_sentences *o, mega_punkt **out);
+
+/* Returns PREFIX_KEY_document, or PREFIX_KEY_sentence, in a new block; NULL when memory is short. */
 char *mega_preprocess_output(const mega_preprocess_job *job, int key);
 
 #ifdef __cplusplus
