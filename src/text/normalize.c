@@ -274,7 +274,6 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
                             mega_buffer *out)
 {
     switch (s->kind) {
-    case MEGA_NORMALIZE_NFC: mega_unicode_nfc(in.text, in.n, out); break;
     case MEGA_NORMALIZE_NFD: return mega_unicode_form(MEGA_FORM_NFD, in.text, in.n, out);
     case MEGA_NORMALIZE_NFKC: return mega_unicode_form(MEGA_FORM_NFKC, in.text, in.n, out);
     case MEGA_NORMALIZE_NFKD: return mega_unicode_form(MEGA_FORM_NFKD, in.text, in.n, out);
@@ -292,7 +291,8 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
     case MEGA_NORMALIZE_STRIP_ACCENTS: strip_accents(in, out); break;
     case MEGA_NORMALIZE_PRECOMPILED: precompiled(p, in, out); break;
     case MEGA_NORMALIZE_SENTENCEPIECE: sentencepiece(p, in, out); break;
-    case MEGA_NORMALIZE_STRIP: break; /* makes no new text */
+    case MEGA_NORMALIZE_NFC:
+    case MEGA_NORMALIZE_STRIP: break; /* these make no new text, or did already */
     }
     return MEGA_OK;
 }
@@ -308,10 +308,10 @@ mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *ma
             *result = strip(s, *result);
             continue;
         }
-        if (s->kind == MEGA_NORMALIZE_NFC && mega_unicode_is_nfc(result->text, result->n)) continue;
         mega_buffer *out = &buffers[next];
-        next = 1 - next;
         out->size = 0;
+        if (s->kind == MEGA_NORMALIZE_NFC && !mega_unicode_nfc(s->nfc, result->text, result->n, out)) continue;
+        next = 1 - next;
         MEGA_TRY(run_step(p, s, match, *result, out));
         MEGA_TRY(mega_buffer_check(out, "a normalized text"));
         *result = (mega_span){(const uint8_t *)(out->size > 0 ? out->data : ""), out->size};

@@ -16,6 +16,7 @@ void mega_pipeline_destroy(mega_pipeline *p)
         text_fini(&p->normalize[i].from);
         text_fini(&p->normalize[i].to);
         mega_regex_destroy(p->normalize[i].regex);
+        mega_nfc_destroy(p->normalize[i].nfc);
     }
     for (int i = 0; i < p->num_pre; i++) {
         text_fini(&p->pre[i].text);

@@ -11,6 +11,7 @@
 #include "pretokenize.h"
 #include "regex.h"
 #include "trie.h"
+#include "unicode_forms.h"
 
 typedef struct mega_text {
     char *data; /* owned; NUL-terminated */
@@ -37,6 +38,7 @@ typedef struct mega_normalize_step {
     mega_normalize kind;
     mega_text from, to; /* prepend: to; replace: both */
     mega_regex *regex;
+    mega_nfc *nfc;
     bool left, right; /* strip */
 } mega_normalize_step;
 

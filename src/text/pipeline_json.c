@@ -155,6 +155,7 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", r->c->name);
     mega_normalize_step *s = &p->normalize[p->num_normalize++];
     *s = (mega_normalize_step){.kind = kinds[k].kind};
+    if (s->kind == MEGA_NORMALIZE_NFC) return mega_nfc_create(&s->nfc);
     if (s->kind == MEGA_NORMALIZE_STRIP) {
         MEGA_TRY(key_bool(r, at, "strip_left", false, &s->left));
         return key_bool(r, at, "strip_right", false, &s->right);

@@ -132,6 +132,19 @@ static void characters_with_byte_fallback(void **state)
     mega_tokenizer_destroy(t);
 }
 
+/* What NFC changes, and what it leaves alone; text that is not UTF-8 stays bytes. */
+static void composed_characters(void **state)
+{
+    (void)state;
+    mega_tokenizer *t = load_json(characters_json(LLAMA_ADDED, "{\"type\":\"NFC\"}", LLAMA_REST));
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "aéb", 1, 265, 268, 266);
+    ENCODES(t, "ae\u0301b", 1, 265, 268, 266);
+    ENCODES(t, "\u0301\xCC", 1, 207, 132, 207);
+    expect_saved(t);
+    mega_tokenizer_destroy(t);
+}
+
 /* A model as sentencepiece writes it: fields of Protocol Buffers. */
 static void put_number(mega_buffer *b, uint64_t n)
 {
@@ -360,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_with_byte_fallback),
+        cmocka_unit_test(composed_characters),
         cmocka_unit_test(sentencepiece_models),
         cmocka_unit_test(refused_models),
         cmocka_unit_test(tiktoken_file),
