@@ -108,23 +108,24 @@ ALWAYS void pack_lines(mega_dtype type, const int width, float *restrict dst, co
         for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? get1(type, x, at + i * ld + k) : 0.0f;
 }
 
-/* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. */
+/* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. If the width is no multiple
+ * of 8, the vectors reach into the next row, on both sides; the last row is copied one by one. */
 ALWAYS void pack_across(mega_dtype type, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                         int64_t columns, int64_t depth)
 {
+    const int wide = (width + 7) / 8 * 8;
+    int64_t k = 0;
     if (columns == width && type == MEGA_F32)
-        for (int64_t k = 0; k < depth; k++)
-            memcpy(dst + k * width, (const float *)x + at + k * ld, (size_t)width * sizeof(float));
-    else if (columns == width && width % 8 == 0)
-        for (int64_t k = 0; k < depth; k++)
+        for (; k < depth; k++) memcpy(dst + k * width, (const float *)x + at + k * ld, (size_t)width * sizeof(float));
+    else if (columns == width && ld >= wide)
+        for (; k < depth - (width % 8 != 0); k++)
 #pragma GCC unroll 4
-            for (int i = 0; i < width; i += 8) {
+            for (int i = 0; i < wide; i += 8) {
                 const v8 v = load8(type, x, at + k * ld + i);
                 memcpy(dst + k * width + i, &v, sizeof v);
             }
-    else
-        for (int64_t k = 0; k < depth; k++)
-            for (int i = 0; i < width; i++) dst[k * width + i] = i < columns ? get1(type, x, at + k * ld + i) : 0.0f;
+    for (; k < depth; k++)
+        for (int i = 0; i < width; i++) dst[k * width + i] = i < columns ? get1(type, x, at + k * ld + i) : 0.0f;
 }
 
 ALWAYS void pack_panel(mega_dtype type, const int width, float *dst, const void *x, int64_t ld, bool along_k,
@@ -326,6 +327,35 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
         }
 }
 
+/* Stores a whole tile if c has 16-bit numbers, in the last block of k; `sums` has the partial sums of earlier blocks, or
+ * is NULL. */
+ALWAYS void gemm_tile_narrow(mega_dtype type, const gemm_tile *t, const gemm_block *b, const float *sums, int64_t at,
+                             int64_t n)
+{
+    const mega_gemm_args *a = b->args;
+    const void *from = gemm_addend(b, false), *bias = a->bias;
+    for (int r = 0; r < GEMM_MR; r++, at += a->ldc)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            vf v = t->sum[r][h];
+            if (sums != NULL) v = vload(sums + r * b->ld_sums + h * VL) + v;
+            if (from != NULL) v = vget(type, from, at + h * VL) + v;
+            if (bias != NULL) v += vget(type, bias, n + h * VL);
+            vput(type, a->c, at + h * VL, v);
+        }
+}
+
+/* Stores a whole tile if a and c have the same 16-bit type. */
+static void gemm_tile_store_narrow(const gemm_tile *t, const gemm_block *b, float *sums, int64_t at, int64_t n)
+{
+    const float *before = b->first ? NULL : sums;
+    if (!b->last) gemm_tile_store(t, sums, before, b->ld_sums, MEGA_F32, NULL, 0);
+    else if (b->args->c_dtype == MEGA_BF16)
+        gemm_tile_narrow(MEGA_BF16, t, b, before, at, n);
+    else
+        gemm_tile_narrow(MEGA_F16, t, b, before, at, n);
+}
+
 /* Prefetches lines of the residual before the sums are computed. */
 ALWAYS void gemm_tile_ask(const gemm_block *b, int64_t row, int64_t height, int64_t column)
 {
@@ -349,14 +379,19 @@ ALWAYS void gemm_tile_run(const bool in_place, const gemm_block *b, gemm_rows ro
     const int64_t left = b->columns - column, width = left < GEMM_NR ? left : GEMM_NR;
     const int64_t at = row * a->ldc + b->n + column;
     float *c = a->c_dtype == MEGA_F32 ? (float *)a->c + at : NULL;
+    float *sums = c == NULL && b->sums != NULL ? b->sums + row * b->ld_sums + column : NULL;
     gemm_tile t;
-    wish.c = c;
-    wish.ldc = a->ldc;
-    wish.rows = c != NULL ? height : 0;
+    wish.c = c != NULL ? c : sums;
+    wish.ldc = c != NULL ? a->ldc : b->ld_sums;
+    wish.rows = wish.c != NULL ? height : 0;
     gemm_tile_ask(b, row, height, column);
     gemm_tile_sum(in_place, &t, rows, pb, b->depth, wish);
-    if (c == NULL || height < GEMM_MR || width < GEMM_NR) {
+    if (height < GEMM_MR || width < GEMM_NR || (c == NULL && a->c_dtype != a->head.dtype)) {
         gemm_tile_finish(&t, b, row, column, height, width);
+        return;
+    }
+    if (c == NULL) {
+        gemm_tile_store_narrow(&t, b, sums, at, b->n + column);
         return;
     }
     const float *from = gemm_addend(b, true);
