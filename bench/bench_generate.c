@@ -1,7 +1,8 @@
-/* Measures greedy decoding of one sequence by a model of GPT-2's 124M shape in bf16 (random weights), relative to
- * memory speed: the bytes of weights read per second, divided by the best of several loops in which the same team reads
- * as many bytes. Each loop runs once after every token, so that both sides see the same machine. Run by `make bench
- * only=generate`. */
+/* Measures greedy decoding of one sequence in bf16 (random weights) relative to memory speed, for models of the shapes of
+ * GPT-2 124M and of a Llama of 160M: the bytes of weights and of cache that a token reads, per second, divided by the
+ * best of several loops in which the same team reads the weights. Each loop runs once after every token, so that both
+ * sides see the same machine. An argument names one of
+ * the shapes: 124m (`make bench only=generate`) or llama (`make bench only=llama_decode`). */
 #include "../tests/kit/gpt_describe.h"
 #include "bench_kit.h"
 #include "megalith/generate.h"
@@ -25,7 +26,7 @@ typedef struct bench {
     mega_language_model language;
     mega_generator *generator;
     const char *weights;
-    int64_t bytes; /* bytes of weights that one token reads */
+    int64_t bytes; /* bytes of weights that one token reads, and each loop */
     int tokens;
     double last; /* when the current token began */
     double seconds[CONTEXT], reads[READ_LOOPS][CONTEXT];
@@ -103,9 +104,16 @@ static double median(double *x, int n)
     return x[WARM + (n - WARM) / 2];
 }
 
+/* Bytes of keys and values that a token reads, on the average of those that are measured. */
+static double cache_bytes(const bench *b)
+{
+    const int64_t kv_heads = b->gpt.net.kv_heads > 0 ? b->gpt.net.kv_heads : b->gpt.heads;
+    const double positions = (double)(WARM + 1 + b->tokens) / 2.0;
+    return 2.0 * 2.0 * (double)(b->gpt.num_layers * kv_heads * b->gpt.head_dim) * positions;
+}
+
 static mega_status begin(bench *b)
 {
-    b->gpt = bench_gpt(12, 768, 12, 1024, 50257);
     MEGA_TRY(gpt_language(&b->language, &b->list, &b->gpt));
     MEGA_TRY(mega_team_create(mega_default_threads(), &b->team));
     const mega_engine_options o = {.compute = MEGA_BF16,
@@ -120,12 +128,14 @@ static mega_status begin(bench *b)
     MEGA_TRY(mega_engine_initialize(b->engine, 1234));
     const mega_params *params = mega_engine_params(b->engine);
     b->weights = mega_params_flat_weight(params);
-    /* All parameters except the position table, of which a token reads only one row. */
-    b->bytes = 2 * (mega_params_local_count(params) - b->gpt.positions * b->gpt.hidden);
+    /* All parameters but the table of which a token reads only one row: that of positions, or that of tokens if the head
+     * has another. */
+    const int64_t table = b->gpt.net.untied ? b->gpt.padded_vocab : b->gpt.positions;
+    b->bytes = 2 * (mega_params_local_count(params) - table * b->gpt.hidden);
     return mega_generator_create(b->engine, &b->language, &(mega_generator_options){.no_cache = false}, &b->generator);
 }
 
-static mega_status round_of(bench *b)
+static mega_status round_of(bench *b, const char *name)
 {
     const int32_t prompt = 11;
     int32_t tokens[CONTEXT];
@@ -134,30 +144,46 @@ static mega_status round_of(bench *b)
     b->tokens = 0;
     b->last = mega_time_now();
     MEGA_TRY(mega_generator_run(b->generator, &text, 1, &greedy));
-    const double token = median(b->seconds, b->tokens), bytes = (double)b->bytes;
+    const double token = median(b->seconds, b->tokens), weights = (double)b->bytes, bytes = weights + cache_bytes(b);
     double read = median(b->reads[0], b->tokens);
     for (int i = 1; i < READ_LOOPS; i++) {
         const double now = median(b->reads[i], b->tokens);
         read = now < read ? now : read;
     }
-    printf("RESULT generate_124m_of_bandwidth %.4f ratio %.1f tokens/s, %.1f MB of weights each, %.2f GB/s; best of %d "
-           "read loops %.2f GB/s; %d threads, %s\n",
-           read / token, 1.0 / token, bytes * 1e-6, bytes / token * 1e-9, (int)READ_LOOPS, bytes / read * 1e-9,
-           mega_team_size(b->team), mega_isa_name(mega_cpu_isa()));
+    printf("RESULT generate_%s_of_bandwidth %.4f ratio %.1f tokens/s, %.1f MB of weights and %.2f MB of cache each, "
+           "%.2f GB/s; best of %d read loops %.2f GB/s; %d threads, %s\n",
+           name, bytes / token / (weights / read), 1.0 / token, weights * 1e-6, (bytes - weights) * 1e-6,
+           bytes / token * 1e-9, (int)READ_LOOPS, weights / read * 1e-9, mega_team_size(b->team),
+           mega_isa_name(mega_cpu_isa()));
+    fflush(stdout);
     return MEGA_OK;
 }
 
-int main(void)
+static mega_status measure(bench *b, const char *name, const mega_gpt *gpt)
 {
-    static bench b;
     const char *repeats = getenv("MEGA_BENCH_REPEATS");
     const int rounds = repeats != NULL && atoi(repeats) > 0 ? atoi(repeats) : 5;
-    mega_status st = begin(&b);
-    for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(&b);
+    memset(b, 0, sizeof *b);
+    b->gpt = *gpt;
+    mega_status st = begin(b);
+    for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(b, name);
+    mega_generator_destroy(b->generator);
+    mega_engine_destroy(b->engine);
+    mega_gpt_list_destroy(&b->list);
+    mega_team_destroy(b->team);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    static bench b;
+    const struct {
+        const char *name;
+        mega_gpt gpt;
+    } shapes[] = {{"124m", bench_gpt(12, 768, 12, 1024, 50257)}, {"llama", bench_llama(1024)}};
+    mega_status st = MEGA_OK;
+    for (int i = 0; i < 2 && st == MEGA_OK; i++)
+        if (argc < 2 || strcmp(argv[1], shapes[i].name) == 0) st = measure(&b, shapes[i].name, &shapes[i].gpt);
     if (st != MEGA_OK) fprintf(stderr, "%s\n", mega_error_message());
-    mega_generator_destroy(b.generator);
-    mega_engine_destroy(b.engine);
-    mega_gpt_list_destroy(&b.list);
-    mega_team_destroy(b.team);
     return st == MEGA_OK ? 0 : 1;
 }

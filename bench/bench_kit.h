@@ -4,6 +4,7 @@
 
 #include "../tests/kit/gpt_engine.h"
 #include "megalith/batch.h"
+#include "megalith/family.h"
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
 #include "megalith/philox.h"
@@ -35,6 +36,33 @@ static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, 
                       .padded_vocab = mega_vocab_pad(vocab, 128, 1),
                       .norm_epsilon = 1e-5,
                       .init_std = 0.02};
+}
+
+/* Turns a GPT into a model of the architecture of Llama 2 and 3 (rotary positions, RMS norm, SwiGLU, untied, no
+ * biases). */
+static inline void bench_make_llama(mega_gpt *m, int64_t kv_heads, int64_t ffn_hidden)
+{
+    m->ffn_hidden = ffn_hidden;
+    m->net = (mega_network_shape){.family = mega_family_find("llama"),
+                                  .positions = MEGA_POSITIONS_ROPE,
+                                  .rope = {.theta = 10000.0},
+                                  .kv_heads = kv_heads,
+                                  .head_dim = m->head_dim,
+                                  .no_qkv_bias = true,
+                                  .no_out_bias = true,
+                                  .no_mlp_bias = true,
+                                  .rms = true,
+                                  .activation = MEGA_ACT_SILU,
+                                  .gated = true,
+                                  .untied = true};
+}
+
+/* Returns the 160M parameters of a small Llama: 12 layers 768 wide, 12 heads that share 4 of keys and values. */
+static inline mega_gpt bench_llama(int64_t positions)
+{
+    mega_gpt m = bench_gpt(12, 768, 12, positions, 32000);
+    bench_make_llama(&m, 4, 3072);
+    return m;
 }
 
 /* Returns the FLOP per sample, forward and backward. */

@@ -1,9 +1,10 @@
 /* Measures whole training steps (forward, loss, backward, clip, AdamW) on random tokens.
  *
  *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
- *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, f32, bf16, f16,
- *                                           B=, T=, dropout=, accumulate= (micro-batches of B rows per step), threads=,
- *                                           muon or lamb instead of AdamW
+ *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, llama (160M),
+ *                                           f32, bf16, f16, B=, T=, dropout=, accumulate= (micro-batches of B rows per
+ *                                           step), threads=, muon or lamb instead of AdamW; profile also prints the time
+ *                                           of each kind of op
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
  *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
  *                                           the micro-batch of a data-parallel rank. Prints the line that serve answers
@@ -31,6 +32,7 @@
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
+#include "megalith/profile.h"
 #include "megalith/threads.h"
 
 #include <stdio.h>
@@ -46,6 +48,8 @@ typedef struct shape {
     double dropout;
     mega_dtype dtype;
     mega_optimizer_kind optimizer;
+    bool is_llama; /* the model is bench_llama */
+    bool profile;
 } shape;
 
 static const shape small = {.name = "small",
@@ -68,6 +72,17 @@ static const shape gpt2 = {.name = "124m",
                            .accumulate = 1,
                            .tp = 1,
                            .pp = 1};
+static const shape llama = {.name = "llama",
+                            .layers = 12,
+                            .hidden = 768,
+                            .heads = 12,
+                            .vocab = 32000,
+                            .batch = 4,
+                            .seq = 512,
+                            .accumulate = 1,
+                            .tp = 1,
+                            .pp = 1,
+                            .is_llama = true};
 
 typedef struct runner {
     shape s;
@@ -75,7 +90,8 @@ typedef struct runner {
     mega_command_options cfg;
     mega_engine *engine;
     mega_team *team;
-    mega_world *world; /* NULL if there is one rank */
+    mega_world *world;     /* NULL if there is one rank */
+    mega_profile *profile; /* NULL if none is recorded */
 } runner;
 
 static mega_status run_steps(runner *r, int steps, double *seconds, double *losses)
@@ -83,9 +99,11 @@ static mega_status run_steps(runner *r, int steps, double *seconds, double *loss
     for (int i = 0; i < steps; i++) {
         mega_step_result result = {0};
         bench_fill(r->engine, mega_engine_batch(r->engine), r->s.seq, r->s.vocab);
-        const double start = mega_time_now();
+        const mega_profile_moment start = mega_profile_now(r->team);
         MEGA_TRY(mega_engine_train_batch(r->engine, &result));
-        seconds[i] = mega_time_now() - start;
+        const mega_profile_moment end = mega_profile_now(r->team);
+        if (r->profile != NULL) mega_profile_step(r->profile, i, start, end);
+        seconds[i] = end.at - start.at;
         losses[i] = result.loss;
     }
     return MEGA_OK;
@@ -95,7 +113,7 @@ static void configure(runner *r)
 {
     const shape *s = &r->s;
     mega_command_options *cfg = &r->cfg;
-    r->gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
+    r->gpt = s->is_llama ? bench_llama(s->seq) : bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->train.engine.optim.micro_batch_size = s->batch;
     r->gpt.sequence_parallel = s->sp != 0;
@@ -138,13 +156,30 @@ static void end(runner *r)
     mega_command_options_fini(&r->cfg);
 }
 
+/* Runs the steps with a profile, and prints its table. */
+static mega_status run_profiled(runner *r, int steps, double *seconds, double *losses)
+{
+    mega_buffer text = {0};
+    const mega_profile_bound bound = {.flops = mega_cpu_peak_flops(r->team, r->s.dtype)};
+    MEGA_TRY(mega_profile_create((int64_t)1 << 18, &r->profile));
+    mega_engine_profile(r->engine, r->profile);
+    const mega_status st = run_steps(r, steps, seconds, losses);
+    mega_engine_profile(r->engine, NULL);
+    mega_profile_table(r->profile, &bound, &text);
+    fwrite(text.data, 1, text.size, stdout);
+    mega_buffer_fini(&text);
+    mega_profile_destroy(r->profile);
+    r->profile = NULL;
+    return st;
+}
+
 /* Prints one line of the table: the median of several steps, after two warm-up steps. */
 static mega_status table_line(runner *r, int steps)
 {
     double seconds[MOST_STEPS], losses[MOST_STEPS];
     const shape *s = &r->s;
     MEGA_TRY(run_steps(r, 2, seconds, losses));
-    MEGA_TRY(run_steps(r, steps, seconds, losses));
+    MEGA_TRY((s->profile ? run_profiled : run_steps)(r, steps, seconds, losses));
     bench_sort(seconds, steps);
     const double median = seconds[steps / 2], tokens = (double)(s->batch * s->accumulate * s->seq);
     const double rate = tokens / median * bench_flops(r->engine) / (double)s->seq;
@@ -269,12 +304,16 @@ static bool read_word(shape *s, const char *word)
     if (strcmp(word, "small") == 0) *s = small;
     else if (strcmp(word, "124m") == 0)
         *s = gpt2;
+    else if (strcmp(word, "llama") == 0)
+        *s = llama;
     else if (strcmp(word, "f32") == 0)
         s->dtype = MEGA_F32;
     else if (strcmp(word, "bf16") == 0)
         s->dtype = MEGA_BF16;
     else if (strcmp(word, "f16") == 0)
         s->dtype = MEGA_F16;
+    else if (strcmp(word, "profile") == 0)
+        s->profile = true;
     else if (strcmp(word, "muon") == 0)
         s->optimizer = MEGA_OPTIMIZER_MUON;
     else if (strcmp(word, "lamb") == 0)

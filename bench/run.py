@@ -2,6 +2,7 @@
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
 usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_fp32 step_bf16) accumulate fp16 dropout optimizer memory
+                                   llama (llama_step llama_bf16 llama_decode) server
                                    tokenizer train_tokenizer preprocess start llmc scale
                                    (scale_dp, scale_tp, ...) comm deepspeed layouts
                                    noise (noise_t64 noise_t256 noise_small noise_ranks noise_before), and every build/bench/bench_NAME that prints RESULT lines (attention, checkpoint, generate, ...)
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import llama
 import noise
 import ranks
 import texts
@@ -75,7 +77,7 @@ class Server:
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         text=True, env={**os.environ, **environment})
-        self.hello = self.answer()
+        self.hello, self.losses = self.answer(), []
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -99,7 +101,9 @@ class Server:
     def run(self, steps):
         words = self.ask(f"run {steps}")
         at = words.index("losses")
-        return [float(w) for w in words[1:at]], [float(w) for w in words[at + 1:]]
+        losses = [float(w) for w in words[at + 1:]]
+        self.losses += losses
+        return [float(w) for w in words[1:at]], losses
 
     def close(self):
         if self.process.poll() is None:
@@ -143,12 +147,10 @@ def disturbed_text(disturbed):
 
 # ---- machine ----
 
-def lines_of(program, *arguments):
-    """Runs a bench program; records its RESULT lines (RESULT name value unit detail...) and returns the others."""
-    path = os.path.join(PROGRAMS, "bench_" + program)
-    done = subprocess.run([path, *arguments], capture_output=True, text=True, cwd=ROOT)
+def results_in(text):
+    """Records the RESULT lines (RESULT name value unit detail...) and returns the others."""
     rest, samples = [], {}
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         if line.startswith("RESULT "):
             _, name, value, unit, *detail = line.split()
             samples.setdefault(name, []).append((float(value), unit, " ".join(detail)))
@@ -157,6 +159,14 @@ def lines_of(program, *arguments):
     for name, found in samples.items():  # a name may come once a repeat
         values = [f[0] for f in found]
         record(name, statistics.median(values), found[0][1], found[0][2], values if len(values) > 1 else ())
+    return rest
+
+
+def lines_of(program, *arguments):
+    """Runs a bench program, records its results and returns its other lines."""
+    path = os.path.join(PROGRAMS, "bench_" + program)
+    done = subprocess.run([path, *arguments], capture_output=True, text=True, cwd=ROOT)
+    rest = results_in(done.stdout)
     if done.returncode != 0:
         raise NotMeasured(f"bench_{program} failed: {done.stderr.strip()[-300:]}")
     return rest
@@ -476,13 +486,13 @@ def save():
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench/run.py: stopped"))  # so that loads, servers and folders are removed
-    for part in (texts, ranks, noise):
+    for part in (llama, texts, ranks, noise):
         GROUPS.update(part.groups(sys.modules["__main__"]))
     for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    several = {"step": STEPS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED), "noise": noise.PARTS}
+    several = {"step": STEPS, "llama": llama.PARTS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED), "noise": noise.PARTS}
     wanted = [part for name in sys.argv[1:] or GROUPS for part in several.get(name, [name])]
     for name in wanted:
         if name not in GROUPS:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A GPT-2 training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
+"""A training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
 
 usage: torch_step.py FOLDER f32|bf16 eager|compile [B=4 T=1024 heads=12]
-FOLDER holds model.safetensors (somewhere below), tokens.bin and labels.bin. Lines read: run N, memory, quit.
+FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2 is written out here; another
+model is the one of transformers, with sdpa. Lines read: run N, memory, quit.
 """
 import glob
+import json
 import os
 import resource
 import sys
@@ -62,13 +64,30 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
 
 
+class OfTransformers(nn.Module):
+    def __init__(self, folder):
+        super().__init__()
+        from transformers import AutoModelForCausalLM
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").train()
+
+    def forward(self, ids, labels):
+        logits = self.model(input_ids=ids, use_cache=False).logits
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
+
+
+def load(path, heads):
+    with open(os.path.join(os.path.dirname(path), "config.json"), encoding="utf-8") as f:
+        kind = json.load(f)["model_type"]
+    return GPT(load_file(path), heads) if kind == "gpt2" else OfTransformers(os.path.dirname(path))
+
+
 def main():
     folder, dtype, how = sys.argv[1:4]
     options = dict(word.split("=") for word in sys.argv[4:])
     seq, heads = int(options["T"]), int(options["heads"])
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))))
     path = glob.glob(os.path.join(folder, "**", "model*.safetensors"), recursive=True)[0]
-    model = GPT(load_file(path), heads)
+    model = load(path, heads)
     ids, labels = (torch.from_numpy(np.fromfile(os.path.join(folder, n), dtype=np.int32).astype(np.int64)).view(-1, seq)
                    for n in ("tokens.bin", "labels.bin"))
     matrices = [p for p in model.parameters() if p.ndim > 1]
