@@ -56,8 +56,19 @@ static void take_architecture(hf_reader *r)
     hf_refuse(r, "architectures", first, r->family->architecture[0]);
 }
 
+/* "linear" is what gates a product, and no activation of its own. */
+static void check_activation(hf_reader *r, const mega_model_shape *s)
+{
+    if (s->net.gated || s->net.activation != MEGA_ACT_IDENTITY) return;
+    for (int t = 0; r->family->keys[t] != NULL; t++)
+        for (const mega_family_key *k = r->family->keys[t]; k->key != NULL; k++)
+            if (k->kind == MEGA_KEY_ACTIVATION)
+                hf_refuse(r, k->key, json_object_get(r->json, k->key), "an activation that is not linear");
+}
+
 static void take_rest(hf_reader *r, mega_model_shape *s)
 {
+    check_activation(r, s);
     const json_t *quantized = hf_take(r, "quantization_config");
     if (quantized != NULL && !json_is_null(quantized))
         hf_refuse(r, "quantization_config", quantized, "none: weights in F64, F32, BF16 or F16");

@@ -194,6 +194,15 @@ static void rotations(void **state)
 #undef LLAMA
 }
 
+static void linear_is_no_activation(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+    tiny_ok(parse("{\"model_type\": \"llama\", \"hidden_act\": \"linear\"}", &s));
+    TINY_SAID(parse("{\"model_type\": \"gpt_neox\", \"hidden_act\": \"linear\"}", &s), MEGA_ERR_UNSUPPORTED,
+              "hidden_act: found \"linear\", expected an activation that is not linear");
+}
+
 /* Options describe a kind of network; the family follows. */
 static void the_family_that_can_hold_a_shape(void **state)
 {
@@ -246,6 +255,7 @@ int main(void)
         cmocka_unit_test(every_key_counts),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
         cmocka_unit_test(published_folders_are_read),
+        cmocka_unit_test(linear_is_no_activation),
         cmocka_unit_test(rotations),
         cmocka_unit_test(the_family_that_can_hold_a_shape),
         cmocka_unit_test(patterns),
