@@ -1701,6 +1701,7 @@ class mega_gpt_data_options(_Struct):
         ("seed", c_uint32),
         ("num_samples", c_int64 * 3),
         ("ltor", mega_ltor_options),
+        ("sentences", c_void_p),
         ("vocab", c_int64),
         ("stop", POINTER(c_int)),
     ]
