@@ -75,10 +75,9 @@ static void put_options(mega_buffer *out, const char *more)
 
 void mega_train_presets_text(mega_buffer *out)
 {
-    mega_buffer_puts(
-        out,
-        "--preset NAME: the shape of a known model, with random weights; options given with it win. The lines below a\n"
-        "name are its further options.\n\n");
+    mega_buffer_puts(out, "--preset NAME: the shape of a known model, with random weights and the vocabulary of the "
+                          "tokenizer. Options given\n"
+                          "with it win. The line below a name shows its further options.\n\n");
     for (size_t i = 0; i < MEGA_COUNT(presets); i++) {
         const preset_row *p = &presets[i];
         mega_buffer_printf(out, "%-18s %3lld layers, hidden %4lld, %2lld heads, sequences of %lld, %lld positions\n",
