@@ -63,11 +63,14 @@ check-shuffle:
 	@tools/build.sh release shuffled
 	@MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build -C shuffled -R '^shuffled_.*$(only)'
 
-# Both MPI libraries may be installed side by side. Another library sums and cuts alike, so the sparse matrix will do.
+# Both MPI libraries may be installed side by side. Another library sums and cuts alike, so the sparse matrix will do. Built are the
+# programs that the scripts name.
+mpich_programs = $(filter $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))),$(shell for t in tests/ranks/test_*.sh; do \
+	echo ranks_$$(basename $$t .sh) | grep -qE '$(or $(only),.)' && grep -ohE 'ranks_[a-z_0-9]+' $$t; done | sort -u))
 check-mpich:
 	@tools/install_packages.sh mpich
 	@if command -v mpicc.mpich >/dev/null; then \
-		tools/build.sh mpich megalith library $(basename $(notdir $(wildcard tests/ranks/ranks_*.c))) && \
+		tools/build.sh mpich megalith library $(mpich_programs) && \
 		MEGA_MATRIX=$${MEGA_MATRIX:-sparse} tools/check.sh build-mpich -L ranks $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: MPICH is not there (apt-get install mpich libmpich-dev)"; \
@@ -75,7 +78,7 @@ check-mpich:
 
 check-clang:
 	@if command -v clang >/dev/null; then \
-		tools/build.sh clang && tools/check.sh build-clang -L unit $(if $(only),-R '$(only)'); \
+		tools/build.sh clang megalith $(addprefix unit_,$(basename $(notdir $(wildcard src/*/tests/test_*.c)))) && tools/check.sh build-clang -L unit $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: clang is not there (apt-get install clang)"; \
 	fi
