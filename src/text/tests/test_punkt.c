@@ -191,10 +191,39 @@ static void damaged_folders(void **state)
     }
 }
 
+static int use_all(void *user)
+{
+    const char *const *folder = user;
+    static const char text[] = "Dr. Who (he) left. \u03a3\u0391\u03a3. On p. 5 it is.";
+    mega_sentence_spans s = {0};
+    mega_punkt *p = NULL;
+    mega_punkt_trainer *t = NULL;
+    mega_status st = mega_punkt_create("greek", &p);
+    if (st == MEGA_OK) st = mega_punkt_read(p, folder[0]);
+    if (st == MEGA_OK) st = mega_punkt_trainer_create(p, &t);
+    if (st == MEGA_OK) st = mega_punkt_learn(t, text, sizeof text - 1);
+    if (st == MEGA_OK) st = mega_punkt_finish(t);
+    if (st == MEGA_OK) st = mega_punkt_cut(p, text, sizeof text - 1, false, &s);
+    if (st == MEGA_OK) st = mega_punkt_write(p, folder[1]);
+    mega_sentence_spans_fini(&s);
+    mega_punkt_trainer_destroy(t);
+    mega_punkt_destroy(p);
+    return (int)st;
+}
+
+static void allocation_failures(void **state)
+{
+    (void)state;
+    const char *folder[2] = {write_folder((const char *const[]){"dr\n", "a\tb\n", "he\n", "the\t46\n", NULL}),
+                             mega_kit_path(mega_kit_temp_folder(), "out")};
+    assert_true(mega_kit_fail_each_allocation(use_all, folder) > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_alone), cmocka_unit_test(parameters), cmocka_unit_test(list_of_abbreviations),
-        cmocka_unit_test(languages),   cmocka_unit_test(learning),   cmocka_unit_test(damaged_folders)};
+        cmocka_unit_test(rules_alone),        cmocka_unit_test(parameters), cmocka_unit_test(list_of_abbreviations),
+        cmocka_unit_test(languages),          cmocka_unit_test(learning),   cmocka_unit_test(damaged_folders),
+        cmocka_unit_test(allocation_failures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
