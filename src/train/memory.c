@@ -14,7 +14,7 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
         mega_buffer_printf(out, "; gathered weights at most %s", train_bytes(text, sizeof text, (double)m->gathered));
     if (m->buckets > 0)
         mega_buffer_printf(out, "; %s at most %s",
-                           m->zero_stage >= 2 ? "buckets of gradients" : "gradients that are not rounded yet",
+                           m->zero_stage >= 2 ? "buckets of gradients" : "gradients while they are computed",
                            train_bytes(text, sizeof text, (double)m->buckets));
 }
 
