@@ -6,12 +6,12 @@
 enum { BATCH = 2, LENGTH = 12 };
 
 #define SIZES                                                                                        \
-    "\"vocab_size\": 31, \"hidden_size\": 32, \"intermediate_size\": 20, \"num_hidden_layers\": 2, " \
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8, \"max_position_embeddings\": 16, "
+    "\"vocab_size\": 31, \"hidden_size\": 16, \"intermediate_size\": 20, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8, \"max_position_embeddings\": 16, "
 #define NO_HEAD_DIM                                                                                   \
-    "\"vocab_size\": 31, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " \
+    "\"vocab_size\": 31, \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, " \
     "\"max_position_embeddings\": 16, "
-#define GPT_SIZES "\"vocab_size\": 31, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4, \"n_positions\": 16, "
+#define GPT_SIZES "\"vocab_size\": 31, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": 16, "
 #define WINDOWS   "\"sliding_window\": 4, "
 #define BY_LAYER  "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
 #define TWO       "2.0, 3.0, 5.0, 9.0"
@@ -36,15 +36,15 @@ static const struct model {
     {"gemma3_text", SIZES WINDOWS BY_LAYER "\"query_pre_attn_scalar\": 20, \"rope_theta\": 10000.0, "
                                            "\"rope_local_base_freq\": 100.0, "},
     {"olmo2", SIZES},
-    {"phi3", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 2, \"rope_scaling\": {\"rope_type\": "
+    {"phi3", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 1, \"rope_scaling\": {\"rope_type\": "
                          "\"longrope\", \"short_factor\": [" TWO "], \"long_factor\": [" TWO "]}, "
                          "\"original_max_position_embeddings\": 8, "},
     {"gpt_neox", NO_HEAD_DIM "\"intermediate_size\": 20, \"rotary_pct\": 0.25, "},
-    {"phi", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 4, "},
-    {"starcoder2", NO_HEAD_DIM WINDOWS "\"intermediate_size\": 20, \"num_key_value_heads\": 2, "},
-    {"bloom", "\"vocab_size\": 31, \"hidden_size\": 32, \"n_layer\": 2, \"n_head\": 4, "},
-    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 32, "},
-    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 32, \"do_layer_norm_before\": false, "},
+    {"phi", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 2, "},
+    {"starcoder2", NO_HEAD_DIM WINDOWS "\"intermediate_size\": 20, \"num_key_value_heads\": 1, "},
+    {"bloom", "\"vocab_size\": 31, \"hidden_size\": 16, \"n_layer\": 2, \"n_head\": 2, "},
+    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 16, "},
+    {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 16, \"do_layer_norm_before\": false, "},
     {"gpt_bigcode", GPT_SIZES},
     {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "
                                    "\"norm_one_plus_weight\": true, \"query_key_norm\": \"head\", \"gated_mlp\": true, "
