@@ -76,8 +76,9 @@ static void parameters(void **state)
 {
     (void)state;
     mega_punkt *p = make("english");
-    must(mega_punkt_read(p, write_folder((const char *const[]){"dr\nco\ne.g\netc\n", "s\tbach\n", "however\n",
-                                                               "the\t46\nhe\t34\nbach\t4\nday\t32\n", "no\n"})));
+    must(mega_punkt_read(
+        p, write_folder((const char *const[]){"dr\nco\ne.g\netc\n", "s\tbach\n##number##\tmay\n", "however\n",
+                                              "the\t46\nhe\t34\nbach\t4\nday\t32\nmay\t34\n", "no\n"})));
     static const struct {
         const char *text, *expected;
     } row[] = {
@@ -86,6 +87,7 @@ static void parameters(void **state)
         {"Bread, etc. He left.", "Bread, etc.|He left."}, /* section 4.1.1: "he" is never inside of sentences */
         {"Bread, etc. However it is.", "Bread, etc.|However it is."}, /* section 4.1.3 */
         {"Johann S. Bach came. Then", "Johann S. Bach came.|Then"},   /* section 4.1.2 */
+        {"On 3. May it was. May it", "On 3. May it was.|May it"},
         {"See no. 5 there. It is no. Not at all.", "See no. 5 there.|It is no.|Not at all."},
         {"The 3. day came. Then",
          "The 3. day came.|Then"}, /* section 4.3: "day" is small inside of sentences, and never begins one */
