@@ -68,7 +68,8 @@ static void measure(mega_dtype type, const shape *s)
     void *out = tensor(type, T * C), *dout = tensor(type, T * C), *lse = tensor(MEGA_F32, T * s->heads);
     uint32_t *sample = mega_calloc((size_t)T, sizeof *sample);
     mega_attention_args a = {.batch = s->batch, .seq = s->seq, .heads = s->heads, .kv_heads = s->heads};
-    a.head_dim = s->head_dim, a.q = qkv, a.k = qkv + (size_t)C * element, a.v = qkv + 2 * (size_t)C * element;
+    a.keys = s->seq, a.head_dim = s->head_dim, a.q = qkv, a.k = qkv + (size_t)C * element,
+    a.v = qkv + 2 * (size_t)C * element;
     a.out = out, a.lse = lse, a.sample_id = sample, a.ld_q = a.ld_kv = 3 * C, a.ld_out = C;
     a.scale = 1.0 / sqrt((double)s->head_dim), a.dropout = s->dropout, a.causal = true;
     a.head.dtype = type, a.head.step = &step_block;

@@ -123,6 +123,7 @@ static void bench_attention(bench *b, int64_t batch, int64_t seq, int64_t heads,
         uint32_t *sample = tensor(b, MEGA_F32, T);
         mega_attention_args a = {.batch = batch, .seq = seq, .heads = heads, .kv_heads = heads, .head_dim = D};
         memset(sample, 0, (size_t)T * sizeof *sample);
+        a.keys = seq;
         a.q = qkv, a.k = qkv + (size_t)C * element, a.v = qkv + 2 * (size_t)C * element;
         a.out = tensor(b, b->type, T * C), a.lse = tensor(b, MEGA_F32, T * heads), a.sample_id = sample;
         a.ld_q = a.ld_kv = 3 * C, a.ld_out = C, a.scale = 1.0 / sqrt((double)D), a.dropout = dropout, a.causal = true;

@@ -86,8 +86,7 @@ static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t seq, 
         mega_sample *s = mega_batch_sample(b, row);
         const int64_t first = mega_engine_sample(e, row) * seq;
         int32_t *tokens = mega_sample_i32(s, "tokens", seq), *labels = mega_sample_i32(s, "labels", seq);
-        int32_t *positions = mega_sample_i32(s, "position_ids", seq),
-                *segments = mega_sample_i32(s, "segment_start", seq);
+        int32_t *positions = mega_sample_i32(s, "position_ids", seq), *segments = mega_sample_i32(s, "key_begin", seq);
         float *mask = mega_sample_f32(s, "loss_mask", seq);
         for (int64_t i = 0; i < seq; i++) {
             if (tokens != NULL) tokens[i] = bench_token(first + i, 0, vocab);

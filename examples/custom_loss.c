@@ -104,7 +104,7 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
     MEGA_TRY(mega_sample_set_i32(s, "labels", label, SEQ));
     MEGA_TRY(mega_sample_set_f32(s, "weights", weight, SEQ));
     MEGA_TRY(mega_sample_set_i32(s, "position_ids", position, SEQ));
-    return mega_sample_set_i32(s, "segment_start", begin, SEQ);
+    return mega_sample_set_i32(s, "key_begin", begin, SEQ);
 }
 
 /* ---- the training ---- */

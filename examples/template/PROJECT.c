@@ -117,7 +117,7 @@ static mega_status read_sample(void *user, int64_t index, mega_sample *sample)
     MEGA_TRY(mega_sample_set_i32(sample, "tokens", token, CONTEXT)); /* MEGA_TRY returns from here if the call fails */
     MEGA_TRY(mega_sample_set_i32(sample, "next", next, CONTEXT));
     MEGA_TRY(mega_sample_set_i32(sample, "position_ids", position, CONTEXT));
-    return mega_sample_set_i32(sample, "segment_start", begin, CONTEXT);
+    return mega_sample_set_i32(sample, "key_begin", begin, CONTEXT);
 }
 
 /* ---- the training ----

@@ -18,6 +18,21 @@ static inline int64_t rules_end_key(const mega_attention_rules *r, bool causal, 
     return cuts ? i + r->window_right + 1 : end;
 }
 
+/* Return the first key that query i, in row `row`, sees, and one past the last. It sees none if the first is not before
+ * the other. */
+static inline int64_t rules_key_begin(const mega_attention_args *a, int64_t row, int64_t i)
+{
+    const int64_t first = rules_first_key(&a->rules, i), given = a->key_begin != NULL ? a->key_begin[row] : 0;
+    return first > given ? first : given;
+}
+
+static inline int64_t rules_key_end(const mega_attention_args *a, int64_t row, int64_t i)
+{
+    const int64_t end = rules_end_key(&a->rules, a->causal, i, a->keys);
+    if (a->key_end == NULL || a->key_end[row] >= end) return end;
+    return a->key_end[row] > 0 ? a->key_end[row] : 0;
+}
+
 /* Returns the number of query heads that read one key/value head, in the whole model. */
 static inline int64_t rules_group(const mega_attention_rules *r, int64_t heads, int64_t kv_heads)
 {

@@ -198,7 +198,7 @@ mega_status mega_blocks_read(const mega_blocks *b, int split, int64_t index, meg
     const int32_t *token = mega_blocks_tokens(b, split, index);
     int32_t *const input = mega_sample_i32(sample, "tokens", L), *const label = mega_sample_i32(sample, "labels", L),
                    *const position = mega_sample_i32(sample, "position_ids", L),
-                   *const begin = mega_sample_i32(sample, "segment_start", L);
+                   *const begin = mega_sample_i32(sample, "key_begin", L);
     float *const mask = mega_sample_f32(sample, "loss_mask", L);
     for (int64_t i = 0; i < L; i++) {
         const bool is_last = i == L - 1;

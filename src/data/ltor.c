@@ -49,7 +49,7 @@ mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, i
 }
 
 void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o, int32_t *input, int32_t *label,
-                   float *loss_mask, int32_t *position, int32_t *segment_start)
+                   float *loss_mask, int32_t *position, int32_t *key_begin)
 {
     int64_t document = 0; /* first token of the document that token i belongs to */
     for (int64_t i = 0; i < L; i++) {
@@ -58,7 +58,7 @@ void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o,
         if (label != NULL) label[i] = tokens[i + 1];
         if (loss_mask != NULL) loss_mask[i] = o->eod_mask_loss && eod ? 0.0f : 1.0f;
         if (position != NULL) position[i] = (int32_t)(o->reset_position_ids ? i - document : i);
-        if (segment_start != NULL) segment_start[i] = (int32_t)(o->reset_attention_mask ? document : 0);
+        if (key_begin != NULL) key_begin[i] = (int32_t)(o->reset_attention_mask ? document : 0);
         if (eod) document = i + 1; /* the end id itself still belongs to the document it ends */
     }
 }
@@ -67,5 +67,5 @@ void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, con
 {
     mega_ltor_row(tokens, L, o, mega_sample_i32(sample, "tokens", L), mega_sample_i32(sample, "labels", L),
                   mega_sample_f32(sample, "loss_mask", L), mega_sample_i32(sample, "position_ids", L),
-                  mega_sample_i32(sample, "segment_start", L));
+                  mega_sample_i32(sample, "key_begin", L));
 }

@@ -12,7 +12,7 @@
 #include "megalith/kernels.h"
 #include "op_operands.h"
 
-#define OP_MAX_IN      8
+#define OP_MAX_IN      9
 #define OP_MAX_OUT     3
 #define GRAPH_MAX_DIMS 4
 

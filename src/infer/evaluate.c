@@ -27,7 +27,7 @@ static void fill_sample(const text *t, mega_sample *sample, int64_t window)
 {
     int32_t *ids = mega_sample_i32(sample, "tokens", t->seq), *labels = mega_sample_i32(sample, "labels", t->seq);
     int32_t *positions = mega_sample_i32(sample, "position_ids", t->seq);
-    int32_t *segments = mega_sample_i32(sample, "segment_start", t->seq);
+    int32_t *segments = mega_sample_i32(sample, "key_begin", t->seq);
     float *mask = mega_sample_f32(sample, "loss_mask", t->seq);
     const int64_t begin = window * t->stride;
     for (int64_t i = 0; i < t->seq; i++) { /* a pipeline stage reads some of these */

@@ -13,8 +13,11 @@ typedef struct attention_plan {
     const char *name;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     int64_t channels, head_dim, heads, kv_heads; /* of the whole model */
-    bool is_apart;                               /* Q, K and V are parameters of their own */
-    bool holds_all_kv;                           /* tp does not divide the key/value heads: each rank has all of them */
+    bool is_cross;
+    mega_tensor source; /* of keys and values, if is_cross */
+    int64_t source_positions, source_channels;
+    bool is_apart;     /* Q, K and V are parameters of their own */
+    bool holds_all_kv; /* tp does not divide the key/value heads: each rank has all of them */
     char qkv_file[MEGA_PATH + 8];                /* the tensor that they share in the file, if they are apart */
     mega_linear_options qkv;
     mega_attention_shape shape; /* of this rank */
@@ -27,9 +30,9 @@ static mega_status check_heads(const mega_builder *b, const attention_plan *p)
     const char *path = b->path, *name = p->name;
     if (o->num_heads == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\", %s: mega_self_attention without num_heads; give the number of heads of the "
-                         "whole model in its options",
-                         path, name);
+                         "layer \"%s\", %s: %s without num_heads; give the number of heads of the whole model in its "
+                         "options",
+                         path, name, p->is_cross ? "mega_cross_attention" : "mega_self_attention");
     if (o->head_dim < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\", %s: head_dim %lld; expected 1 or more, or 0 for the channels over the heads",
@@ -68,6 +71,32 @@ static mega_status check_norms(const mega_builder *b, const attention_plan *p)
     return MEGA_OK;
 }
 
+static mega_status check_source(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    const char *what = o->is_causal                            ? "a causal mask"
+                       : o->has_window                         ? "a window"
+                       : o->alibi                              ? "ALiBi"
+                       : o->rope != NULL && o->rope->theta > 0 ? "rotary position embedding"
+                                                               : NULL;
+    if (!p->is_cross) return MEGA_OK;
+    if (what != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: mega_cross_attention with %s, which compares positions of one sequence; "
+                         "leave it out",
+                         b->path, p->name, what);
+    if (p->source_positions < 1)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "layer \"%s\", %s: mega_cross_attention to %lld positions of each sample; expected 1 or more",
+                         b->path, p->name, (long long)p->source_positions);
+    if (b->mode == MEGA_GENERATE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", %s: generation with mega_cross_attention is not implemented yet; evaluate "
+                         "without a cache",
+                         b->path, p->name);
+    return MEGA_OK;
+}
+
 static mega_status check_scores(const mega_builder *b, const attention_plan *p)
 {
     const mega_attention_options *o = p->o;
@@ -90,6 +119,7 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
             "layer \"%s\", %s: a window of %lld positions to the left and %lld to the right; expected 0 or "
             "more, or -1 for no limit",
             path, name, (long long)o->window_left, (long long)o->window_right);
+    MEGA_TRY(check_source(b, p));
     return check_norms(b, p);
 }
 
@@ -113,18 +143,18 @@ static mega_status check_parts(const mega_builder *b, const attention_plan *p)
 static mega_status check_apart(const mega_builder *b, const attention_plan *p)
 {
     const mega_param_options *w = &p->qkv.weight;
-    const bool is_always = p->o->qk_norm != MEGA_QK_NORM_NONE;
+    const bool is_always = p->is_cross || p->o->qk_norm != MEGA_QK_NORM_NONE;
     bool is_right = !p->is_apart || w->num_parts == 3 || (is_always && w->blocks <= 1);
     for (int i = 0; i < 3 && is_right && p->is_apart && w->num_parts == 3; i++)
         is_right =
             w->part[i].file != NULL && (w->part[i].first == 0 || w->part[i].of_rows > 0) && w->part[i].block == 0;
     if (is_right) return MEGA_OK;
     if (is_always)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "layer \"%s\", %s: norms of queries and keys, and Q, K and V share a tensor of the file, which is "
-            "not implemented yet; name a tensor for each in the parts of qkv",
-            b->path, p->name);
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\", %s: %s, and Q, K and V share a tensor of the file, which is "
+                         "not implemented yet; name a tensor for each in the parts of qkv",
+                         b->path, p->name,
+                         p->is_cross ? "keys and values of another source" : "norms of queries and keys");
     return MEGA_FAIL(
         MEGA_ERR_UNSUPPORTED,
         "layer \"%s\", %s: %lld key/value heads over %d ranks of tp, and Q, K and V share a tensor of the "
@@ -163,6 +193,7 @@ static mega_attention_shape local_heads(const mega_builder *b, const attention_p
                                   .dropout = dropout,
                                   .site = dropout > 0.0 ? mega_builder_dropout_site(b, p->name) : 0,
                                   .causal = o->is_causal,
+                                  .keys = p->source_positions,
                                   .rules = rules_of(b, p)};
 }
 
@@ -182,16 +213,19 @@ static void share_tensor(attention_plan *p)
 static mega_status make_plan(const mega_builder *b, const char *name, const mega_attention_options *o, int64_t channels,
                              attention_plan *p)
 {
-    *p = (attention_plan){.o = o, .name = name, .channels = channels};
+    p->o = o;
+    p->name = name;
+    p->channels = channels;
     if (name == NULL || name[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a layer mega_self_attention has no name; give it one", b->path);
+        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a layer %s has no name; give it one", b->path,
+                         p->is_cross ? "mega_cross_attention" : "mega_self_attention");
     MEGA_TRY(check_heads(b, p));
     MEGA_TRY(check_scores(b, p));
     p->heads = o->num_heads;
     p->kv_heads = o->num_kv_heads > 0 ? o->num_kv_heads : o->num_heads;
     p->head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
     p->holds_all_kv = p->kv_heads % b->layout->tp.size != 0;
-    p->is_apart = p->holds_all_kv || o->qk_norm != MEGA_QK_NORM_NONE;
+    p->is_apart = p->is_cross || p->holds_all_kv || o->qk_norm != MEGA_QK_NORM_NONE;
     if (o->qkv != NULL) p->qkv = *o->qkv;
     if (o->qkv_name != NULL) snprintf(p->qkv_name, sizeof p->qkv_name, "%s", o->qkv_name);
     else
@@ -224,8 +258,8 @@ static mega_attention_qkv project_together(const mega_builder *b, const attentio
     return (mega_attention_qkv){.q = mega_column_linear(b, p->qkv_name, x, q + 2 * kv, &in)};
 }
 
-/* Three projections of one input. Keys and values that every rank holds whole are read by the heads of all ranks, so
- * that each rank computes a part of their gradients. */
+/* Three projections: of one input, or of x for Q and of the source for K and V. Keys and values that every rank holds
+ * whole are read by the heads of all ranks, so that each rank computes a part of their gradients. */
 static mega_attention_qkv project_apart(const mega_builder *b, const attention_plan *p, mega_tensor x)
 {
     static const char suffix[] = "qkv";
@@ -243,13 +277,16 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
         options.blocks = 0;
         options.partial_gradients = i > 0 && p->holds_all_kv;
         options.shard_rows = !options.partial_gradients;
-        w[i] = layer_request_linear(b, name, rows, p->channels, &options, p->qkv.no_bias);
+        const int64_t in = i > 0 && p->is_cross ? p->source_channels : p->channels;
+        w[i] = layer_request_linear(b, name, rows, in, &options, p->qkv.no_bias);
     }
     const mega_scope s = mega_scope_enter(g, "%s", p->qkv_name);
     const bool again = layer_has_slab(b) && !mega_graph_region_is_open(g); /* as in mega_column_linear */
     if (again) mega_graph_region_begin(g);
     x = layer_to_cut_weights(b, x);
-    for (int i = 0; i < 3; i++) y[i] = layer_add_bias(b, mega_op_linear(g, x, w[i].weight), w[i].bias);
+    const mega_tensor source = p->is_cross ? layer_to_cut_weights(b, p->source) : x;
+    for (int i = 0; i < 3; i++)
+        y[i] = layer_add_bias(b, mega_op_linear(g, i == 0 ? x : source, w[i].weight), w[i].bias);
     if (again) mega_graph_region_end(g);
     mega_scope_leave(g, s);
     return (mega_attention_qkv){y[0], y[1], y[2]};
@@ -347,39 +384,79 @@ static mega_attention_qkv rotate(const mega_builder *b, const attention_plan *p,
 
 /* ---- attention ---- */
 
+/* Returns the limits of the keys that each row sees. */
+static mega_attention_keys key_limits(const mega_builder *b, const attention_plan *p)
+{
+    const char *begin = p->o->key_begin == NULL && p->o->is_causal ? "key_begin" : p->o->key_begin;
+    mega_attention_keys keys = {.begin = mega_none(), .end = mega_none()};
+    if (begin != NULL) keys.begin = layer_row_input(b, begin);
+    if (p->o->key_end != NULL) keys.end = layer_row_input(b, p->o->key_end);
+    return keys;
+}
+
+/* Returns how many positions a cache has. With a window it is a ring of those that the first row of a chunk still sees
+ * and of the rows of the chunk, some of which may be padding that a later row overwrites. The longest chunk is what the
+ * cache has beyond the length. */
+static int64_t cache_positions(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_rules *r = &p->shape.rules;
+    const int64_t chunk = b->length > 0 ? b->cache - b->length : 0;
+    if (!r->has_window || r->window_left < 0 || chunk < b->positions) return b->cache;
+    return r->window_left < b->cache - chunk ? r->window_left + chunk : b->cache;
+}
+
 /* Attention over the sequence or, in MEGA_GENERATE, over the keys and values so far. */
 static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
 {
     mega_graph *g = b->graph;
     if (b->mode == MEGA_GENERATE) {
-        const int64_t dims[3] = {b->samples, b->cache, p->shape.kv_heads * p->head_dim};
+        const int64_t dims[3] = {b->samples, cache_positions(b, p), p->shape.kv_heads * p->head_dim};
+        mega_attention_shape shape = p->shape;
+        shape.is_ring = dims[1] < b->cache;
         const mega_tensor keys = mega_graph_state(g, "k_cache", mega_graph_dtype(g), 3, dims);
         const mega_tensor values = mega_graph_state(g, "v_cache", mega_graph_dtype(g), 3, dims);
         const mega_scope s = mega_scope_enter(g, "%s", p->name);
-        const mega_tensor context = mega_op_attention_cached(g, x, keys, values, &p->shape);
+        const mega_tensor context = mega_op_attention_cached(g, x, keys, values, &shape);
         mega_scope_leave(g, s);
         return context;
     }
-    const mega_tensor segment_start = layer_row_input(b, "segment_start"), sample_id = layer_row_input(b, "sample_id");
+    const mega_attention_keys keys = key_limits(b, p);
+    const mega_tensor sample_id = layer_row_input(b, "sample_id");
     const mega_scope s = mega_scope_enter(g, "%s", p->name);
     if (p->o->recompute_core) mega_recompute_begin(b);
-    const mega_tensor context = mega_op_attention(g, x, segment_start, sample_id, &p->shape);
+    const mega_tensor context = mega_op_attention(g, x, keys, sample_id, &p->shape);
     if (p->o->recompute_core) mega_recompute_end(b);
     mega_scope_leave(g, s);
     return context;
 }
 
-mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
-                                const mega_attention_options *options)
+/* *p says what the source of keys and values is. */
+static mega_tensor attention_layer(const mega_builder *b, const char *name, mega_tensor x,
+                                   const mega_attention_options *options, attention_plan *p)
 {
     static const mega_attention_options none = {.num_heads = 0};
     const mega_attention_options *o = options != NULL ? options : &none;
     const int64_t channels = mega_tensor_channels(b, x);
-    attention_plan p;
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
-    mega_builder_fail(b, make_plan(b, name, o, channels, &p));
+    mega_builder_fail(b, make_plan(b, name, o, channels, p));
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
-    p.shape = local_heads(b, &p);
-    const mega_attention_qkv qkv = p.is_apart ? project_apart(b, &p, x) : project_together(b, &p, x);
-    return mega_row_linear(b, p.out_name, attend(b, &p, rotate(b, &p, norm_qk(b, &p, qkv))), channels, o->out);
+    p->shape = local_heads(b, p);
+    const mega_attention_qkv qkv = p->is_apart ? project_apart(b, p, x) : project_together(b, p, x);
+    return mega_row_linear(b, p->out_name, attend(b, p, rotate(b, p, norm_qk(b, p, qkv))), channels, o->out);
+}
+
+mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
+                                const mega_attention_options *options)
+{
+    attention_plan p = {.is_cross = false};
+    return attention_layer(b, name, x, options, &p);
+}
+
+mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
+                                 int64_t positions, const mega_attention_options *options)
+{
+    attention_plan p = {.is_cross = true, .source = source, .source_positions = positions};
+    if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    p.source_channels = mega_tensor_channels(b, source);
+    return attention_layer(b, name, x, options, &p);
 }

@@ -64,7 +64,7 @@ static mega_tensor scaled(const mega_builder *b, mega_tensor x, double factor)
 /* Declares the inputs that several layers read, so that every program has them in the same order. */
 static void request_rows(const mega_builder *b)
 {
-    static const char *const name[] = {"sample_id", "seq_position", "segment_start"};
+    static const char *const name[] = {"sample_id", "seq_position", "key_begin"};
     if (b->mode == MEGA_GENERATE) return;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
 }

@@ -255,7 +255,8 @@ static void open_layer(golden_layer *l)
     must(mega_params_create(l->layout, &l->params));
     mega_builder b = {.layout = l->layout, .samples = l->B, .positions = l->S, .path = "m"};
     mega_builder one = {
-        .layout = l->layout, .samples = l->B, .positions = 1, .cache = l->S, .mode = MEGA_GENERATE, .path = "m"};
+        .layout = l->layout, .samples = l->B, .positions = 1, .cache = l->S + 1, .mode = MEGA_GENERATE, .path = "m"};
+    one.length = l->S; /* a window shorter than the sequence is a ring */
     must(mega_graph_create(MEGA_F64, l->params, l->layout, &b.graph));
     must(mega_graph_create(MEGA_F64, l->params, l->layout, &one.graph));
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, l->S, l->C);
@@ -303,7 +304,7 @@ static void run_sequence(const golden_layer *l)
     int32_t *position = mega_program_tensor(p, "position_ids", 0);
     for (int64_t i = 0; i < l->B * l->S * l->C; i++) x[i] = number(1, i), dy[i] = number(8, i);
     for (int64_t t = 0; t < l->B * l->S; t++) {
-        ((int32_t *)mega_program_tensor(p, "segment_start", 0))[t] = 0;
+        ((int32_t *)mega_program_tensor(p, "key_begin", 0))[t] = 0;
         ((int32_t *)mega_program_tensor(p, "sample_id", 0))[t] = (int32_t)(t / l->S);
         if (position != NULL) position[t] = (int32_t)(t % l->S);
     }

@@ -67,7 +67,7 @@ static void fill_inputs(const gpt_run *r, const expected *e)
     fill_i32(r, "tokens", e->token, n);
     fill_i32(r, "labels", e->label, n);
     fill_i32(r, "position_ids", NULL, n);
-    fill_i32(r, "segment_start", NULL, n);
+    fill_i32(r, "key_begin", NULL, n);
     float *mask = mega_program_tensor(r->program, "loss_mask", 0);
     for (int64_t i = 0; i < n; i++) mask[i] = 1.0f;
 }

@@ -88,7 +88,7 @@ static inline void gpt_run_free(gpt_run *r)
 }
 
 /* Fills the inputs with samples first … first + batch - 1; tokens, labels and masks are functions of the sample id and
- * the position. Sample 1 has two segments, so that segment_start and position_ids are not trivial. */
+ * the position. Sample 1 has two segments, so that key_begin and position_ids are not trivial. */
 static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
 {
     int32_t *const tokens = mega_program_tensor(r->program, "tokens", slot);
@@ -97,7 +97,7 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
     int32_t *const position = mega_program_tensor(r->program, "position_ids", slot);
     int32_t *const where = mega_program_tensor(r->program, "seq_position", slot);
     int32_t *const sample = mega_program_tensor(r->program, "sample_id", slot);
-    int32_t *const start = mega_program_tensor(r->program, "segment_start", slot);
+    int32_t *const start = mega_program_tensor(r->program, "key_begin", slot);
     if (position == NULL) mega_error_clear();
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t i = 0; i < r->seq; i++) {

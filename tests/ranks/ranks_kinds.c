@@ -469,7 +469,7 @@ static void fill(mega_batch *b, const setting *s)
             int32_t zero[T] = {0}, position[T];
             for (int k = 0; k < T; k++) value[k] = 1, position[k] = k;
             if (models[s->model].layer == decoder) {
-                need(mega_sample_set_i32(sample, "segment_start", zero, T));
+                need(mega_sample_set_i32(sample, "key_begin", zero, T));
                 need(mega_sample_set_i32(sample, "position_ids", position, T));
             }
             need(mega_sample_set_i32(sample, "tokens", row, T));

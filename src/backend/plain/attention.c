@@ -1,4 +1,4 @@
-/* Attention: plain kernel (ops_attention.h). Computes one query row at a time; its probabilities are in scratch [S]
+/* Attention: plain kernel (ops_attention.h). Computes one query row at a time; its probabilities are in scratch [keys]
  * double. */
 #include "attention_rules.h"
 #include "backend_impl.h"
@@ -9,15 +9,13 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
     const mega_dtype t = a->head.dtype;
     const mega_attention_rules *r = &a->rules;
     const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = rules_kv_head(r, a->heads, a->kv_heads, h);
-    const int64_t segment = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
-    const int64_t first = rules_first_key(r, i), begin = first > segment ? first : segment;
-    const int64_t end = rules_end_key(r, a->causal, i, S);
+    const int64_t begin = rules_key_begin(a, row, i), end = rules_key_end(a, row, i), at = b * a->keys;
     const double slope = rules_slope(r, a->head_begin + h);
     double max = -INFINITY, sum = 0.0;
     for (int64_t j = begin; j < end; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
-            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, (b * S + j) * a->ld_kv + g * D + d);
+            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, (at + j) * a->ld_kv + g * D + d);
         p[j] = dot * a->scale;
         if (r->softcap > 0.0) p[j] = r->softcap * tanh(p[j] / r->softcap);
         p[j] += slope * (double)(j - i);
@@ -36,10 +34,10 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
     }
     for (int64_t d = 0; d < D; d++) {
         double out = 0.0;
-        for (int64_t j = begin; j < end; j++) out += p[j] * get(a->v, t, (b * S + j) * a->ld_kv + g * D + d);
+        for (int64_t j = begin; j < end; j++) out += p[j] * get(a->v, t, (at + j) * a->ld_kv + g * D + d);
         put(a->out, t, row * a->ld_out + h * D + d, out);
     }
-    put(a->lse, acc_of(t), h * a->batch * S + row, max + log(sum));
+    put(a->lse, acc_of(t), h * a->batch * S + row, begin < end ? max + log(sum) : 0.0);
 }
 
 static void plain_attention_run(mega_team *team, const void *args)
@@ -55,7 +53,7 @@ static size_t plain_attention_scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
     (void)threads;
-    return (size_t)a->seq * sizeof(double);
+    return (size_t)a->keys * sizeof(double);
 }
 
 const mega_kernel mega_plain_attention = {

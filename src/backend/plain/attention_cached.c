@@ -1,4 +1,5 @@
-/* Attention of new rows over a key/value cache: plain kernel (ops_attention.h). Scratch: scores [capacity] double. */
+/* Attention of new rows over a key/value cache: plain kernel (ops_attention.h). Scratch: scores [capacity] double, of
+ * the keys that a query sees, from the first. */
 #include "attention_rules.h"
 #include "backend_impl.h"
 #include <math.h>
@@ -11,24 +12,25 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
     const int64_t D = a->head_dim, row = b * a->rows + i, g = rules_kv_head(r, a->heads, a->kv_heads, h);
     const int64_t first = rules_first_key(r, keys - 1);
     const double slope = rules_slope(r, a->head_begin + h);
-    const int64_t ld = a->kv_heads * D, at = b * a->capacity * ld + g * D;
+    const int64_t ld = a->kv_heads * D, at = b * a->capacity * ld + g * D, C = a->capacity;
     double max = -INFINITY, sum = 0.0;
     for (int64_t j = first; j < keys; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
-            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k_cache, t, at + j * ld + d);
-        p[j] = dot * a->scale;
-        if (r->softcap > 0.0) p[j] = r->softcap * tanh(p[j] / r->softcap);
-        p[j] += slope * (double)(j - (keys - 1));
-        max = fmax(max, p[j]);
+            dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k_cache, t, at + j % C * ld + d);
+        double *const score = &p[j - first];
+        *score = dot * a->scale;
+        if (r->softcap > 0.0) *score = r->softcap * tanh(*score / r->softcap);
+        *score += slope * (double)(j - (keys - 1));
+        max = fmax(max, *score);
     }
     for (int64_t j = first; j < keys; j++) {
-        p[j] = exp(p[j] - max);
-        sum += p[j];
+        p[j - first] = exp(p[j - first] - max);
+        sum += p[j - first];
     }
     for (int64_t d = 0; d < D; d++) {
         double out = 0.0;
-        for (int64_t j = first; j < keys; j++) out += p[j] / sum * get(a->v_cache, t, at + j * ld + d);
+        for (int64_t j = first; j < keys; j++) out += p[j - first] / sum * get(a->v_cache, t, at + j % C * ld + d);
         put(a->out, t, row * a->ld_out + h * D + d, out);
     }
 }
@@ -42,13 +44,14 @@ static void plain_attention_cached_run(mega_team *team, const void *args)
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t i = 0; i < a->rows; i++) {
             const int64_t row = b * a->rows + i, position = a->head.step->kv_length[b] + i;
-            if (position >= a->capacity) { /* a padding row of the last chunk */
+            if (!a->is_ring && position >= a->capacity) { /* a padding row of the last chunk */
                 for (int64_t c = 0; c < a->heads * a->head_dim; c++) put(a->out, t, row * a->ld_out + c, 0.0);
                 continue;
             }
+            const int64_t at = b * a->capacity + position % a->capacity;
             for (int64_t c = 0; c < ld; c++) {
-                put(a->k_cache, t, (b * a->capacity + position) * ld + c, get(a->k, t, row * a->ld_kv + c));
-                put(a->v_cache, t, (b * a->capacity + position) * ld + c, get(a->v, t, row * a->ld_kv + c));
+                put(a->k_cache, t, at * ld + c, get(a->k, t, row * a->ld_kv + c));
+                put(a->v_cache, t, at * ld + c, get(a->v, t, row * a->ld_kv + c));
             }
             for (int64_t h = 0; h < a->heads; h++) attention_cached_query(a, a->head.scratch, b, i, h, position + 1);
         }

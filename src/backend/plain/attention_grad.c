@@ -6,7 +6,7 @@
 #include "backend_impl.h"
 #include <math.h>
 
-/* Scratch: p [S], m [S] (M), ds [S], dk [S, D], dv [S, D]; with a soft-cap also its derivative, cap [S]. */
+/* Scratch, for K keys: p [K], m [K] (M), ds [K], dk [K, D], dv [K, D]; with a soft-cap also its derivative, cap [K]. */
 typedef struct grad_scratch {
     double *p, *m, *ds, *dk, *dv, *cap;
 } grad_scratch;
@@ -26,7 +26,7 @@ static void probabilities(const mega_attention_grad_args *g, const grad_scratch 
     for (int64_t j = begin; j < end; j++) {
         double dot = 0.0, dout_v = 0.0;
         for (int64_t d = 0; d < D; d++) {
-            const int64_t at = (b * S + j) * a->ld_kv + kv * D + d;
+            const int64_t at = (b * a->keys + j) * a->ld_kv + kv * D + d;
             dot += get(a->q, t, row * a->ld_q + h * D + d) * get(a->k, t, at);
             dout_v += get(g->dout, t, row * g->ld_dout + h * D + d) * get(a->v, t, at);
         }
@@ -56,16 +56,14 @@ static void attention_grad_query(const mega_attention_grad_args *g, const grad_s
     const mega_attention_rules *r = &a->rules;
     const int64_t D = a->head_dim, S = a->seq, b = row / S, i = row % S;
     const int64_t kv = rules_kv_head(r, a->heads, a->kv_heads, h);
-    const int64_t segment = a->causal && a->segment_start != NULL ? a->segment_start[row] : 0;
-    const int64_t first = rules_first_key(r, i), begin = first > segment ? first : segment;
-    const int64_t end = rules_end_key(r, a->causal, i, S);
+    const int64_t begin = rules_key_begin(a, row, i), end = rules_key_end(a, row, i);
     probabilities(g, w, row, h, begin, end);
     for (int64_t d = 0; d < D; d++) {
         const double q = get(a->q, t, row * a->ld_q + h * D + d);
         const double dout = get(g->dout, t, row * g->ld_dout + h * D + d);
         double dq = 0.0;
         for (int64_t j = begin; j < end; j++) {
-            dq += w->ds[j] * get(a->k, t, (b * S + j) * a->ld_kv + kv * D + d);
+            dq += w->ds[j] * get(a->k, t, (b * a->keys + j) * a->ld_kv + kv * D + d);
             w->dk[j * D + d] += a->scale * w->ds[j] * q;
             w->dv[j * D + d] += w->p[j] * w->m[j] * dout;
         }
@@ -77,20 +75,20 @@ static void plain_attention_grad_run(mega_team *team, const void *args)
 {
     const mega_attention_grad_args *g = args;
     const mega_attention_args *a = &g->forward;
-    const int64_t S = a->seq, D = a->head_dim;
+    const int64_t S = a->seq, K = a->keys, D = a->head_dim;
     double *const base = g->head.scratch;
-    const grad_scratch w = {base, base + S, base + 2 * S, base + 3 * S, base + 3 * S + S * D, base + 3 * S + 2 * S * D};
+    const grad_scratch w = {base, base + K, base + 2 * K, base + 3 * K, base + 3 * K + K * D, base + 3 * K + 2 * K * D};
     (void)team;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t kv = 0; kv < a->kv_heads; kv++) {
-            for (int64_t i = 0; i < 2 * S * D; i++) w.dk[i] = 0.0;
+            for (int64_t i = 0; i < 2 * K * D; i++) w.dk[i] = 0.0;
             for (int64_t h = 0; h < a->heads; h++)
                 for (int64_t i = 0; i < S && rules_kv_head(&a->rules, a->heads, a->kv_heads, h) == kv; i++)
                     attention_grad_query(g, &w, b * S + i, h);
-            for (int64_t j = 0; j < S; j++)
+            for (int64_t j = 0; j < K; j++)
                 for (int64_t d = 0; d < D; d++) {
-                    put(g->dk, g->head.dtype, (b * S + j) * g->ld_dkv + kv * D + d, w.dk[j * D + d]);
-                    put(g->dv, g->head.dtype, (b * S + j) * g->ld_dkv + kv * D + d, w.dv[j * D + d]);
+                    put(g->dk, g->head.dtype, (b * K + j) * g->ld_dkv + kv * D + d, w.dk[j * D + d]);
+                    put(g->dv, g->head.dtype, (b * K + j) * g->ld_dkv + kv * D + d, w.dv[j * D + d]);
                 }
         }
 }
@@ -100,7 +98,7 @@ static size_t plain_attention_grad_scratch(const void *args, int threads)
     const mega_attention_grad_args *g = args;
     (void)threads;
     const int64_t rows = g->forward.rules.softcap > 0.0 ? 4 : 3;
-    return (size_t)(rows * g->forward.seq + 2 * g->forward.seq * g->forward.head_dim) * sizeof(double);
+    return (size_t)(rows * g->forward.keys + 2 * g->forward.keys * g->forward.head_dim) * sizeof(double);
 }
 
 const mega_kernel mega_plain_attention_grad = {

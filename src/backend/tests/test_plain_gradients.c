@@ -138,9 +138,9 @@ static void attention_case(int64_t heads, int64_t kv_heads, bool causal, bool se
     mega_attention_args f = {.head = head, .out = out, .lse = lse, .q = qkv, .k = qkv + q_width};
     f.v = qkv + q_width + kv_width;
     f.head.scratch = scratch;
-    f.segment_start = segments ? start : NULL;
+    f.key_begin = segments ? start : NULL;
     f.sample_id = sample;
-    f.batch = B, f.seq = S, f.heads = heads, f.kv_heads = kv_heads, f.head_dim = D, f.head_begin = 4;
+    f.batch = B, f.seq = f.keys = S, f.heads = heads, f.kv_heads = kv_heads, f.head_dim = D, f.head_begin = 4;
     f.ld_q = ld, f.ld_kv = ld, f.ld_out = q_width, f.scale = 0.7, f.dropout = dropout, f.site = 3, f.causal = causal;
     mega_attention_grad_args b = {.head = f.head, .dq = dqkv, .dk = dqkv + q_width, .dv = dqkv + q_width + kv_width};
     b.dout = w, b.ld_dq = ld, b.ld_dkv = ld, b.ld_dout = q_width, b.forward = f;
@@ -152,9 +152,41 @@ static void attention_case(int64_t heads, int64_t kv_heads, bool causal, bool se
     mega_free(qkv), mega_free(w), mega_free(out), mega_free(dqkv), mega_free(lse), mega_free(scratch);
 }
 
+/* Queries attend to a longer source of keys and values; one of them sees no key. */
+static void attention_to_source(double dropout)
+{
+    enum { B = 2, S = 3, K = 5, D = 3, HEADS = 2, T = B * S, U = B * K, W = HEADS * D };
+    const int32_t begin[T] = {0, 1, 3, 0, 4, 2}, end[T] = {5, 4, 3, 1, 5, 9};
+    uint32_t sample[T];
+    for (uint32_t i = 0; i < T; i++) sample[i] = 100 + i / S;
+    double *q = random_doubles(T * W, 1), *k = random_doubles(U * D, 2), *v = random_doubles(U * D, 3);
+    double *w = random_doubles(T * W, 4), *out = zeros(T * W), *lse = zeros(T * HEADS);
+    double *dq = zeros(T * W), *dk = zeros(U * D), *dv = zeros(U * D), *scratch = zeros(3 * K + 2 * K * D);
+    mega_attention_args f = {.head = head, .out = out, .lse = lse, .q = q, .k = k, .v = v};
+    f.head.scratch = scratch;
+    f.key_begin = begin, f.key_end = end, f.sample_id = sample;
+    f.batch = B, f.seq = S, f.keys = K, f.heads = HEADS, f.kv_heads = 1, f.head_dim = D;
+    f.ld_q = f.ld_out = W, f.ld_kv = D, f.scale = 0.7, f.dropout = dropout, f.site = 3;
+    mega_attention_grad_args b = {.head = f.head, .dq = dq, .dk = dk, .dv = dv, .dout = w, .forward = f};
+    b.ld_dq = b.ld_dout = W, b.ld_dkv = D;
+    assert_true(mega_plain_attention_grad.scratch(&b, 1) <= (3 * K + 2 * K * D) * sizeof(double));
+    const probe p = {&mega_plain_attention, &f, out, w, T * W};
+    loss(&p);
+    mega_plain_attention_grad.run(NULL, &b);
+    for (int c = 0; c < W; c++) assert_true(out[2 * W + c] == 0.0 && dq[2 * W + c] == 0.0);
+    check(&p, "dq", q, T * W, dq);
+    check(&p, "dk", k, U * D, dk);
+    check(&p, "dv", v, U * D, dv);
+    mega_free(q), mega_free(k), mega_free(v), mega_free(w), mega_free(out), mega_free(lse);
+    mega_free(dq), mega_free(dk), mega_free(dv), mega_free(scratch);
+}
+
 static void test_attention(void **state)
 {
     (void)state;
+    attention_to_source(0.0);
+    attention_to_source(0.3);
+    attention_case(3, 3, false, true, 0.0);
     attention_case(2, 2, true, false, 0.0);
     attention_case(4, 2, true, true, 0.0);
     attention_case(2, 1, true, true, 0.3);

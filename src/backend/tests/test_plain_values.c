@@ -111,34 +111,58 @@ static void test_attention(void **state)
     double out[4], lse[4], scratch[4];
     mega_attention_args a = {.head = head, .out = out, .lse = lse, .q = q, .k = k, .v = v};
     a.head.scratch = scratch;
-    a.batch = 1, a.seq = 4, a.heads = 1, a.kv_heads = 1, a.head_dim = 1;
-    a.ld_q = a.ld_kv = a.ld_out = 1, a.scale = 1, a.causal = true, a.segment_start = start;
+    a.batch = 1, a.seq = a.keys = 4, a.heads = 1, a.kv_heads = 1, a.head_dim = 1;
+    a.ld_q = a.ld_kv = a.ld_out = 1, a.scale = 1, a.causal = true, a.key_begin = start;
     mega_plain_attention.run(NULL, &a);
     const double causal[4] = {2, 3, 6, 16}, keys[4] = {1, 2, 2, 1};
     for (int i = 0; i < 4; i++) near(out[i], causal[i], 1e-15), near(lse[i], log(keys[i]), 1e-15);
-    a.causal = false;
+    a.causal = false, a.key_begin = NULL;
     mega_plain_attention.run(NULL, &a);
     for (int i = 0; i < 4; i++) near(out[i], 7.5, 1e-15);
+    const int32_t first[4] = {0, 1, 2, -3}, end[4] = {3, 3, 2, 9}; /* the third query sees no key */
+    const double between[4] = {14.0 / 3, 6, 0, 7.5}, seen[4] = {3, 2, 1, 4};
+    a.key_begin = first, a.key_end = end;
+    mega_plain_attention.run(NULL, &a);
+    for (int i = 0; i < 4; i++) near(out[i], between[i], 1e-14), near(lse[i], log(seen[i]), 1e-15);
+    a.key_end = NULL;
     const double k2[4] = {0, log(3.0), 0, 0};
-    a.causal = true, a.segment_start = NULL, a.k = k2;
+    a.causal = true, a.key_begin = NULL, a.k = k2;
     mega_plain_attention.run(NULL, &a); /* query 1 is -1: weights 3/4, 1/4 */
     near(out[1], 0.75 * 2 + 0.25 * 4, 1e-15);
     near(lse[1], log(4.0 / 3.0), 1e-15);
 }
 
-/* Rows that arrive one after another give the same result as one attention over all of them. */
-static void test_attention_cached(void **state)
+/* Queries that attend to the keys of another sequence: two queries, three keys. */
+static void test_attention_to_source(void **state)
 {
     (void)state;
-    enum { S = 5, H = 2, D = 3, W = H * D, CAPACITY = 6 };
+    const double q[2] = {1, -1}, k[3] = {0, log(2.0), 0}, v[3] = {1, 2, 4};
+    const int32_t end[2] = {3, 2};
+    double out[2], lse[2], scratch[3];
+    mega_attention_args a = {.head = head, .out = out, .lse = lse, .q = q, .k = k, .v = v, .key_end = end};
+    a.head.scratch = scratch;
+    a.batch = 1, a.seq = 2, a.keys = 3, a.heads = 1, a.kv_heads = 1, a.head_dim = 1;
+    a.ld_q = a.ld_kv = a.ld_out = 1, a.scale = 1;
+    assert_int_equal(mega_plain_attention.scratch(&a, 1), sizeof scratch);
+    mega_plain_attention.run(NULL, &a); /* weights 1/4, 1/2, 1/4; then 2/3, 1/3 */
+    near(out[0], 0.25 + 1 + 1, 1e-15), near(lse[0], log(4.0), 1e-15);
+    near(out[1], 2.0 / 3 + 2.0 / 3, 1e-15), near(lse[1], log(1.5), 1e-15);
+}
+
+/* Rows that arrive one after another give the same result as one attention over all of them; also with a window whose
+ * keys are in a ring. */
+static void rows_one_after_another(bool is_ring)
+{
+    enum { S = 5, H = 2, D = 3, W = H * D, CAPACITY = 6, LEFT = 1, RING = LEFT + 3 };
+    const mega_attention_rules rules = {.has_window = is_ring, .window_left = LEFT};
     float f[3 * S * W];
     double qkv[3][S * W], whole[S * W], lse[H * S], scratch[S], out[S * W], cache[2][CAPACITY * W] = {{0}};
     mega_kit_normal(f, 3 * S * W, 5);
     for (int i = 0; i < 3 * S * W; i++) qkv[i / (S * W)][i % (S * W)] = f[i];
     mega_attention_args a = {.head = head, .out = whole, .lse = lse, .q = qkv[0], .k = qkv[1], .v = qkv[2]};
     a.head.scratch = scratch;
-    a.batch = 1, a.seq = S, a.heads = a.kv_heads = H, a.head_dim = D, a.scale = 0.5, a.causal = true;
-    a.ld_q = a.ld_kv = a.ld_out = W;
+    a.batch = 1, a.seq = a.keys = S, a.heads = a.kv_heads = H, a.head_dim = D, a.scale = 0.5, a.causal = true;
+    a.ld_q = a.ld_kv = a.ld_out = W, a.rules = rules;
     mega_plain_attention.run(NULL, &a);
 
     double cached_scratch[CAPACITY];
@@ -149,11 +173,19 @@ static void test_attention_cached(void **state)
                                         .out = out + length * W};
         c.k_cache = cache[0], c.v_cache = cache[1];
         c.q = qkv[0] + length * W, c.k = qkv[1] + length * W, c.v = qkv[2] + length * W;
-        c.batch = 1, c.rows = rows, c.capacity = CAPACITY, c.heads = c.kv_heads = H, c.head_dim = D;
+        c.rules = rules, c.is_ring = is_ring;
+        c.batch = 1, c.rows = rows, c.capacity = is_ring ? RING : CAPACITY, c.heads = c.kv_heads = H, c.head_dim = D;
         c.ld_q = c.ld_kv = c.ld_out = W, c.scale = 0.5;
         mega_plain_attention_cached.run(NULL, &c);
     }
     assert_true(mega_kit_relative_error_f64(out, whole, S * W) < 1e-15);
+}
+
+static void test_attention_cached(void **state)
+{
+    (void)state;
+    rows_one_after_another(false);
+    rows_one_after_another(true);
 }
 
 static void test_gelu(void **state)
@@ -430,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_gemm_types),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_to_source),
         cmocka_unit_test(test_attention_cached),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_dropout),

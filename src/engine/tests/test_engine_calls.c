@@ -375,9 +375,9 @@ static const struct {
     ROW(step_of_evaluation, "those of an evaluation"),
     ROW(step_without_result, "argument out is NULL"),
     ROW(step_without_program, "created with no_train"),
-    ROW(step_without_filling, "input \"segment_start\" of sample 0 (row 0 of the batch) is not filled; fill it with "
+    ROW(step_without_filling, "input \"key_begin\" of sample 0 (row 0 of the batch) is not filled; fill it with "
                               "mega_sample_set_i32"),
-    ROW(step_without_the_last_sample, "input \"segment_start\" of sample 3 (row 3 of the batch) is not filled"),
+    ROW(step_without_the_last_sample, "input \"key_begin\" of sample 3 (row 3 of the batch) is not filled"),
     ROW(step_with_token_50, "input \"tokens\": number 3 of sample 3 (row 3 of the batch) is 50; expected 0 to 49"),
     ROW(step_with_label_below_0, "input \"labels\": number 3 of sample 3 (row 3 of the batch) is -1; expected 0 to 49"),
     ROW(step_with_position_16,

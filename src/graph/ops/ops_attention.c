@@ -1,5 +1,6 @@
 /* Attention over the heads of this rank. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
- * through row strides, or three tensors. Their gradients are written the same way, so that nothing is copied. */
+ * through row strides, or three tensors, of which K and V may have other rows than Q. Their gradients are written the
+ * same way, so that nothing is copied. */
 #include "graph_impl.h"
 
 /* Operands. */
@@ -8,10 +9,11 @@ enum {
     ATTENTION_GRAD_QKV,
     ATTENTION_GRAD_OUT,
     ATTENTION_GRAD_LSE,
-    ATTENTION_GRAD_SEGMENT_START,
+    ATTENTION_GRAD_KEY_BEGIN,
     ATTENTION_GRAD_SAMPLE_ID,
     ATTENTION_GRAD_K,
-    ATTENTION_GRAD_V
+    ATTENTION_GRAD_V,
+    ATTENTION_GRAD_KEY_END
 };
 enum { ATTENTION_GRAD_DQKV, ATTENTION_GRAD_DK, ATTENTION_GRAD_DV };
 enum {
@@ -37,19 +39,30 @@ static int64_t qkv_width(const mega_attention_shape *s)
     return mega_extent_mul(mega_extent_add(s->heads, mega_extent_mul(2, s->kv_heads)), s->head_dim);
 }
 
+/* Returns the number of keys of a sequence. */
+static int64_t keys_of(const mega_attention_shape *s)
+{
+    return s->keys > 0 ? s->keys : s->seq;
+}
+
 /* Checks Q, K and V, which are operands `q`, `k` and `v` of the op. */
 static mega_status expect_qkv(const mega_graph *g, const instruction *op, int q, int k, int v)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const int64_t rows = mega_extent_mul(s->batch, s->seq);
+    const int64_t rows = mega_extent_mul(s->batch, s->seq), keys = mega_extent_mul(s->batch, keys_of(s));
+    if (op->in[k] == 0 && op->in[v] == 0 && keys_of(s) != s->seq)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "op %s in \"%s\": %lld queries and %lld keys of each sequence in one tensor; give keys and "
+                         "values in tensors of their own",
+                         mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)keys_of(s));
     if (op->in[k] == 0 && op->in[v] == 0)
         return mega_op_expect(g, op, q, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s)));
     if (op->in[k] == 0 || op->in[v] == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": one of keys and values is missing; give both, or neither",
                          mega_op_table[op->kind]->name, op->scope);
     MEGA_TRY(mega_op_expect(g, op, q, "q", mega_shape_2d(g->dtype, rows, q_width(s))));
-    MEGA_TRY(mega_op_expect(g, op, k, "k", mega_shape_2d(g->dtype, rows, kv_width(s))));
-    return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, rows, kv_width(s)));
+    MEGA_TRY(mega_op_expect(g, op, k, "k", mega_shape_2d(g->dtype, keys, kv_width(s))));
+    return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, keys, kv_width(s)));
 }
 
 static mega_status check_rules(const instruction *op)
@@ -83,6 +96,21 @@ static mega_status check_rules(const instruction *op)
                      (long long)r->group_begin);
 }
 
+/* Causal masks, windows and ALiBi compare the numbers of query and key, which mean something in one sequence only. */
+static mega_status check_keys(const instruction *op)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    if (s->keys == 0 || s->keys == s->seq ||
+        (s->keys > 0 && !s->causal && !s->rules.has_window && s->rules.alibi_heads == 0))
+        return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "op %s in \"%s\": %lld queries and %lld keys of each sequence%s%s%s; expected at least 1 key (or 0 "
+        "for as many as queries), and neither a causal mask nor a window nor ALiBi",
+        mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)s->keys, s->causal ? ", causal" : "",
+        s->rules.has_window ? ", with a window" : "", s->rules.alibi_heads != 0 ? ", with ALiBi" : "");
+}
+
 static mega_status attention_check_shape(const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
@@ -96,21 +124,23 @@ static mega_status attention_check_shape(const instruction *op)
     if (!(s->dropout >= 0.0 && s->dropout < 1.0))
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope,
                          s->dropout);
+    MEGA_TRY(check_keys(op));
     return check_rules(op);
 }
 
-/* ---- attention: in qkv (or q), segment_start [T] or none, sample_id [T] or none, k and v or none; out [T, H D],
- *      lse [H, T] acc ---- */
+/* ---- attention: in qkv (or q), key_begin [T] or none, sample_id [T] or none, k and v or none, key_end [T] or none;
+ *      out [T, H D], lse [H, T] acc ---- */
 
-mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_tensor segment_start, mega_tensor sample_id,
+mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attention_keys keys, mega_tensor sample_id,
                               const mega_attention_shape *s)
 {
     instruction op = {.kind = OP_ATTENTION,
                       .in = {[ATTENTION_QKV] = qkv.q.id,
-                             [ATTENTION_SEGMENT_START] = segment_start.id,
+                             [ATTENTION_KEY_BEGIN] = keys.begin.id,
                              [ATTENTION_SAMPLE_ID] = sample_id.id,
                              [ATTENTION_K] = qkv.k.id,
-                             [ATTENTION_V] = qkv.v.id},
+                             [ATTENTION_V] = qkv.v.id,
+                             [ATTENTION_KEY_END] = keys.end.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -126,7 +156,8 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
                          "by them",
                          op->scope);
     MEGA_TRY(expect_qkv(g, op, ATTENTION_QKV, ATTENTION_K, ATTENTION_V));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
@@ -147,7 +178,8 @@ static void attention_gradient(mega_graph *g, const instruction *op)
                             [ATTENTION_GRAD_QKV] = op->in[ATTENTION_QKV],
                             [ATTENTION_GRAD_OUT] = op->out[ATTENTION_OUT],
                             [ATTENTION_GRAD_LSE] = op->out[ATTENTION_LSE],
-                            [ATTENTION_GRAD_SEGMENT_START] = op->in[ATTENTION_SEGMENT_START],
+                            [ATTENTION_GRAD_KEY_BEGIN] = op->in[ATTENTION_KEY_BEGIN],
+                            [ATTENTION_GRAD_KEY_END] = op->in[ATTENTION_KEY_END],
                             [ATTENTION_GRAD_SAMPLE_ID] = op->in[ATTENTION_SAMPLE_ID],
                             [ATTENTION_GRAD_K] = op->in[ATTENTION_K],
                             [ATTENTION_GRAD_V] = op->in[ATTENTION_V]},
@@ -164,7 +196,7 @@ double mega_attention_seen(const mega_attention_shape *s)
 {
     const mega_attention_rules *r = &s->rules;
     double pairs = 0.0;
-    if (!r->has_window) return s->causal ? 0.5 : 1.0;
+    if (!r->has_window) return s->causal ? 0.5 : 1.0; /* (key_begin and key_end are not known before the run) */
     for (int64_t i = 0; i < s->seq; i++) {
         const int64_t begin = r->window_left >= 0 && i > r->window_left ? i - r->window_left : 0;
         const int64_t open = s->causal ? i + 1 : s->seq, cut = i + r->window_right + 1;
@@ -178,7 +210,8 @@ double mega_attention_seen(const mega_attention_shape *s)
 static op_cost attention_cost(const mega_graph *g, const instruction *op, double products)
 {
     const mega_attention_shape *s = &op->attr.attention;
-    const double pairs = (double)s->batch * (double)s->heads * (double)s->seq * (double)s->seq * mega_attention_seen(s);
+    const double pairs =
+        (double)s->batch * (double)s->heads * (double)s->seq * (double)keys_of(s) * mega_attention_seen(s);
     double bytes = 0.0;
     for (int i = 0; i < OP_MAX_IN; i++)
         if (op->in[i] != 0) bytes += (double)mega_shape_bytes(mega_op_in(g, op, i));
@@ -219,7 +252,7 @@ static qkv_columns columns_of(const op_binder *b, const mega_attention_shape *s,
 
 /* The tensors of a forward call. */
 typedef struct attention_tensors {
-    int32_t q, k, v, out, lse, segment_start, sample_id;
+    int32_t q, k, v, out, lse, key_begin, key_end, sample_id;
 } attention_tensors;
 
 static void fill_attention(const op_binder *b, mega_attention_args *a, const mega_attention_shape *s,
@@ -231,10 +264,12 @@ static void fill_attention(const op_binder *b, mega_attention_args *a, const meg
     a->q = x.q;
     a->k = x.k;
     a->v = x.v;
-    a->segment_start = b->address(b, t->segment_start);
+    a->key_begin = b->address(b, t->key_begin);
+    a->key_end = b->address(b, t->key_end);
     a->sample_id = b->address(b, t->sample_id);
     a->batch = s->batch;
     a->seq = s->seq;
+    a->keys = keys_of(s);
     a->heads = s->heads;
     a->kv_heads = s->kv_heads;
     a->head_dim = s->head_dim;
@@ -256,16 +291,17 @@ static void attention_bind(const op_binder *b, const instruction *op, void *args
                                  .v = op->in[ATTENTION_V],
                                  .out = op->out[ATTENTION_OUT],
                                  .lse = op->out[ATTENTION_LSE],
-                                 .segment_start = op->in[ATTENTION_SEGMENT_START],
+                                 .key_begin = op->in[ATTENTION_KEY_BEGIN],
+                                 .key_end = op->in[ATTENTION_KEY_END],
                                  .sample_id = op->in[ATTENTION_SAMPLE_ID]};
     fill_attention(b, args, &op->attr.attention, &t);
 }
 
 const op_row mega_op_row_attention = {.name = "attention",
-                                      .num_in = 5,
+                                      .num_in = 6,
                                       .num_out = 2,
-                                      .optional_in = 1u << ATTENTION_SEGMENT_START | 1u << ATTENTION_SAMPLE_ID |
-                                                     1u << ATTENTION_K | 1u << ATTENTION_V,
+                                      .optional_in = 1u << ATTENTION_KEY_BEGIN | 1u << ATTENTION_KEY_END |
+                                                     1u << ATTENTION_SAMPLE_ID | 1u << ATTENTION_K | 1u << ATTENTION_V,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
@@ -273,8 +309,8 @@ const op_row mega_op_row_attention = {.name = "attention",
                                       .plain = &mega_plain_attention,
                                       .cpu = &mega_cpu_attention};
 
-/* ---- attention_grad: in dout, qkv (or q), out, lse, segment_start or none, sample_id or none, k and v or none;
- *      out dqkv (or dq), dk and dv or none ---- */
+/* ---- attention_grad: in dout, qkv (or q), out, lse, key_begin or none, sample_id or none, k and v or none, key_end or
+ *      none; out dqkv (or dq), dk and dv or none ---- */
 
 static mega_status attention_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -286,10 +322,12 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
     MEGA_TRY(expect_qkv(g, op, ATTENTION_GRAD_QKV, ATTENTION_GRAD_K, ATTENTION_GRAD_V));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_OUT, "out", o));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SEGMENT_START, "segment_start", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_GRAD_DQKV] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
-    out[ATTENTION_GRAD_DK] = out[ATTENTION_GRAD_DV] = mega_shape_2d(g->dtype, rows, kv_width(s));
+    out[ATTENTION_GRAD_DK] = out[ATTENTION_GRAD_DV] =
+        mega_shape_2d(g->dtype, mega_extent_mul(s->batch, keys_of(s)), kv_width(s));
     return MEGA_OK;
 }
 
@@ -302,7 +340,8 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
                                  .v = op->in[ATTENTION_GRAD_V],
                                  .out = op->in[ATTENTION_GRAD_OUT],
                                  .lse = op->in[ATTENTION_GRAD_LSE],
-                                 .segment_start = op->in[ATTENTION_GRAD_SEGMENT_START],
+                                 .key_begin = op->in[ATTENTION_GRAD_KEY_BEGIN],
+                                 .key_end = op->in[ATTENTION_GRAD_KEY_END],
                                  .sample_id = op->in[ATTENTION_GRAD_SAMPLE_ID]};
     const qkv_columns d =
         columns_of(b, s, op->out[ATTENTION_GRAD_DQKV], op->out[ATTENTION_GRAD_DK], op->out[ATTENTION_GRAD_DV]);
@@ -317,18 +356,18 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
     a->ld_dout = q_width(s);
 }
 
-const op_row mega_op_row_attention_grad = {.name = "attention_grad",
-                                           .num_in = 8,
-                                           .num_out = 3,
-                                           .optional_in = 1u << ATTENTION_GRAD_SEGMENT_START |
-                                                          1u << ATTENTION_GRAD_SAMPLE_ID | 1u << ATTENTION_GRAD_K |
-                                                          1u << ATTENTION_GRAD_V,
-                                           .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV,
-                                           .shape = attention_grad_shape,
-                                           .cost = attention_grad_cost,
-                                           .bind = attention_grad_bind,
-                                           .plain = &mega_plain_attention_grad,
-                                           .cpu = &mega_cpu_attention_grad};
+const op_row mega_op_row_attention_grad = {
+    .name = "attention_grad",
+    .num_in = 9,
+    .num_out = 3,
+    .optional_in = 1u << ATTENTION_GRAD_KEY_BEGIN | 1u << ATTENTION_GRAD_KEY_END | 1u << ATTENTION_GRAD_SAMPLE_ID |
+                   1u << ATTENTION_GRAD_K | 1u << ATTENTION_GRAD_V,
+    .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV,
+    .shape = attention_grad_shape,
+    .cost = attention_grad_cost,
+    .bind = attention_grad_bind,
+    .plain = &mega_plain_attention_grad,
+    .cpu = &mega_cpu_attention_grad};
 
 /* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none; out [T, H D]; for
  *      generation: no gradient ---- */
@@ -346,6 +385,18 @@ mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega
     return mega_graph_emit(g, &op);
 }
 
+static mega_status check_ring(const instruction *op, int64_t capacity)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const bool is_short = s->rules.has_window && s->rules.window_left >= 0;
+    if (!s->is_ring || (is_short && capacity >= mega_extent_add(s->rules.window_left, s->seq))) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "op attention_cached in \"%s\": a ring of %lld positions for %lld new rows and %s; expected a window "
+        "to the left that has with the new rows at most the positions of the ring",
+        op->scope, (long long)capacity, (long long)s->seq, is_short ? "a longer window" : "no window");
+}
+
 static mega_status attention_cached_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_attention_shape *s = &op->attr.attention;
@@ -361,6 +412,7 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
         g->dtype, 3, {s->batch, mega_op_in_dim(g, op, ATTENTION_CACHED_K_CACHE, 1), s->kv_heads * s->head_dim, 0}};
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
+    MEGA_TRY(check_ring(op, cache.dim[1]));
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }
@@ -388,6 +440,7 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->ld_kv = x.ld_kv;
     a->ld_out = q_width(s);
     a->scale = s->scale;
+    a->is_ring = s->is_ring;
     a->rules = s->rules;
 }
 

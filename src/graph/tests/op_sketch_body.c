@@ -214,17 +214,19 @@ static mega_tensor qkv(const sketch *k, const mega_attention_shape *a)
     return t;
 }
 
+static const mega_attention_keys all_keys;
+
 static void attention(sketch *k)
 {
     const mega_attention_shape a = attention_shape(k, 0.0);
-    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, (mega_tensor){0}, (mega_tensor){0}, &a));
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, all_keys, (mega_tensor){0}, &a));
 }
 
 static void attention_segments_dropout(sketch *k)
 {
     const mega_attention_shape a = attention_shape(k, 0.25);
-    const mega_tensor start = input_1d(k, "segment_start", MEGA_I32, k->s.T);
-    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, start, k->sample_id, &a));
+    const mega_attention_keys keys = {.begin = input_1d(k, "key_begin", MEGA_I32, k->s.T)};
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, keys, k->sample_id, &a));
 }
 
 /* A window, a soft-cap and ALiBi together, of attention that is not causal. */
@@ -234,7 +236,7 @@ static void attention_rules(sketch *k)
     a.causal = false;
     a.rules = (mega_attention_rules){
         .has_window = true, .window_left = 3, .window_right = 1, .softcap = 0.9, .alibi_heads = 7};
-    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, (mega_tensor){0}, (mega_tensor){0}, &a));
+    result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, all_keys, (mega_tensor){0}, &a));
 }
 
 static mega_tensor differentiable(const sketch *k, const char *name, const char *gradient, int64_t cols)
@@ -253,7 +255,24 @@ static void attention_apart(sketch *k)
     const mega_attention_qkv x = {differentiable(k, "qkv", "d_qkv", a.heads * a.head_dim),
                                   differentiable(k, "k", "d_k", a.kv_heads * a.head_dim),
                                   differentiable(k, "v", "d_v", a.kv_heads * a.head_dim)};
-    result(k, mega_op_attention(k->g, x, input_1d(k, "segment_start", MEGA_I32, k->s.T), k->sample_id, &a));
+    const mega_attention_keys keys = {.begin = input_1d(k, "key_begin", MEGA_I32, k->s.T)};
+    result(k, mega_op_attention(k->g, x, keys, k->sample_id, &a));
+}
+
+/* Keys and values of another sequence, of three positions more, the last of which most queries do not see. */
+static void attention_to_source(sketch *k)
+{
+    mega_attention_shape a = attention_shape(k, 0.1);
+    a.causal = false;
+    a.keys = a.seq + 3;
+    const mega_attention_keys keys = {.begin = input_1d(k, "key_begin", MEGA_I32, k->s.T),
+                                      .end = input_1d(k, "key_end", MEGA_I32, k->s.T)};
+    mega_attention_qkv x = {.q = differentiable(k, "qkv", "d_qkv", a.heads * a.head_dim)};
+    x.k = input_2d(k, "k", k->g->dtype, a.batch * a.keys, a.kv_heads * a.head_dim);
+    x.v = input_2d(k, "v", k->g->dtype, a.batch * a.keys, a.kv_heads * a.head_dim);
+    mega_graph_want_gradient(k->g, x.k, "d_k");
+    mega_graph_want_gradient(k->g, x.v, "d_v");
+    result(k, mega_op_attention(k->g, x, keys, k->sample_id, &a));
 }
 
 /* Three heads of eight channels, six of which are rotated, and five more channels. */

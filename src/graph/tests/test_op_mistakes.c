@@ -214,14 +214,14 @@ static void attention_too_large(const operands *o)
 {
     const mega_attention_shape s = {
         .batch = INT64_MAX, .seq = 2, .heads = INT64_MAX, .kv_heads = 1, .head_dim = INT64_MAX, .causal = true};
-    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_attention_keys){.begin = {0}}, (mega_tensor){0}, &s);
 }
 
 static void attention_with(const operands *o, int64_t kv_heads, mega_attention_rules rules)
 {
     const mega_attention_shape s = {
         .batch = 1, .seq = 12, .heads = 1, .kv_heads = kv_heads, .head_dim = 1, .rules = rules};
-    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_attention_keys){.begin = {0}}, (mega_tensor){0}, &s);
 }
 
 static void attention_of_negative_window(const operands *o)
@@ -247,7 +247,44 @@ static void attention_of_groups_beyond(const operands *o)
 static void attention_without_values(const operands *o)
 {
     const mega_attention_shape s = {.batch = 1, .seq = 12, .heads = 3, .kv_heads = 3, .head_dim = 1};
-    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x, .k = o->x}, (mega_tensor){0}, (mega_tensor){0}, &s);
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x, .k = o->x}, (mega_attention_keys){.begin = {0}},
+                      (mega_tensor){0}, &s);
+}
+
+/* Keys of another sequence, which neither a causal mask nor one tensor with the queries fits. */
+static void attention_to_source(const operands *o, bool causal)
+{
+    const mega_attention_shape s = {
+        .batch = 1, .seq = 12, .keys = 3, .heads = 1, .kv_heads = 1, .head_dim = 1, .causal = causal};
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_attention_keys){.begin = {0}}, (mega_tensor){0}, &s);
+}
+
+static void attention_causal_to_source(const operands *o)
+{
+    attention_to_source(o, true);
+}
+
+static void attention_source_in_one_tensor(const operands *o)
+{
+    attention_to_source(o, false);
+}
+
+static void attention_of_other_ends(const operands *o)
+{
+    const mega_attention_shape s = {.batch = 1, .seq = 12, .heads = 1, .kv_heads = 1, .head_dim = 1};
+    mega_op_attention(o->g, (mega_attention_qkv){.q = o->x}, (mega_attention_keys){.end = o->vector}, (mega_tensor){0},
+                      &s);
+}
+
+/* A ring without a window. */
+static void attention_of_endless_ring(const operands *o)
+{
+    const mega_attention_shape s = {
+        .batch = 1, .seq = 12, .heads = 1, .kv_heads = 1, .head_dim = 1, .causal = true, .is_ring = true};
+    const int64_t dim[3] = {1, 20, 1};
+    const mega_tensor k = mega_graph_state(o->g, "k_cache", MEGA_F32, 3, dim);
+    const mega_tensor v = mega_graph_state(o->g, "v_cache", MEGA_F32, 3, dim);
+    mega_op_attention_cached(o->g, (mega_attention_qkv){.q = o->x}, k, v, &s);
 }
 
 static void rope_of_odd_channels(const operands *o)
@@ -318,6 +355,11 @@ static const struct mistake {
     {"attention_of_uneven_heads", attention_of_uneven_heads, "1 heads over 2 key/value heads"},
     {"attention_of_groups_beyond", attention_of_groups_beyond, "groups of 2 from 2; expected"},
     {"attention_without_values", attention_without_values, "one of keys and values is missing"},
+    {"attention_causal_to_source", attention_causal_to_source,
+     "12 queries and 3 keys of each sequence, causal; expected"},
+    {"attention_source_in_one_tensor", attention_source_in_one_tensor, "give keys and values in tensors of their own"},
+    {"attention_of_other_ends", attention_of_other_ends, "key_end is vector [3] f32; expected [12] i32"},
+    {"attention_of_endless_ring", attention_of_endless_ring, "a ring of 20 positions for 12 new rows and no window"},
     {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
     {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},

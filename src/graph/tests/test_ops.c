@@ -49,6 +49,7 @@ static const op_case cases[] = {
     {"attention_segments_dropout", attention_segments_dropout, true, false, false, false},
     {"attention_rules", attention_rules, true, false, false, false},
     {"attention_apart", attention_apart, true, false, false, false},
+    {"attention_to_source", attention_to_source, true, false, false, false},
     {"rms_norm_over", rms_norm_over, true, false, true, false},
     {"rms_norm_over_plus_one", rms_norm_over_plus_one, true, false, true, false},
     {"rope", rope, true, false, false, false},
@@ -226,10 +227,11 @@ static int32_t integer(const bench *b, const char *name, int64_t i, float random
     if (strcmp(name, "rows") == 0) return (int32_t)(u * (double)b->s.T);
     if (strcmp(name, "labels") == 0) return (int32_t)(u * (double)(b->s.V - 1)); /* the last column is padding */
     if (strcmp(name, "ids") == 0) return (int32_t)(u * (double)b->s.V);
-    if (strcmp(name, "segment_start") == 0) {
+    if (strcmp(name, "key_begin") == 0) {
         const int64_t seq = b->s.T % 2 == 0 ? b->s.T / 2 : b->s.T;
         return i % seq >= seq / 2 ? (int32_t)(seq / 2) : 0;
     }
+    if (strcmp(name, "key_end") == 0) return i == 0 ? 0 : (int32_t)(3 + i / 2 + (int64_t)(2.0 * u)); /* row 0: none */
     return (int32_t)i + 7; /* sample_id, seq_position */
 }
 

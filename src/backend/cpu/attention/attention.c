@@ -13,7 +13,7 @@ static int64_t pairs_of(const mega_attention_args *a, int64_t block)
 static int64_t pairs_of_head(const mega_attention_args *a)
 {
     int64_t pairs = 0;
-    for (int64_t block = 0; block < attention_blocks(a); block++) pairs += pairs_of(a, block);
+    for (int64_t block = 0; block < attention_query_blocks(a); block++) pairs += pairs_of(a, block);
     return pairs;
 }
 
@@ -30,7 +30,7 @@ static void cpu_attention_work(void *user, int thread, int64_t begin, int64_t en
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
     float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
-    const int64_t blocks = attention_blocks(a), pairs = pairs_of_head(a);
+    const int64_t blocks = attention_query_blocks(a), pairs = pairs_of_head(a);
     const attention_pairs *by_pairs = attention_pairs_get(a->head.dtype);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
         const int64_t from = begin - item * pairs, to = end - item * pairs;
@@ -52,7 +52,7 @@ static void cpu_attention_run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
-    cpu_job_run(team, cpu_attention_work, args, items * pairs_of_head(a), 1, items * a->seq * a->seq);
+    cpu_job_run(team, cpu_attention_work, args, items * pairs_of_head(a), 1, items * a->seq * a->keys);
 }
 
 static size_t cpu_attention_scratch(const void *args, int threads)

@@ -24,45 +24,58 @@ ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b,
 {
     attention_head w = {.a = a, .b = b, .g = g, .words = attention_round(a->head_dim, GRAIN) / PER_WORD};
     w.depth = PAIRS ? w.words : a->head_dim;
-    w.is_cut = (a->causal && a->segment_start != NULL) || a->rules.has_window;
+    w.is_cut = a->key_begin != NULL || a->key_end != NULL || a->rules.has_window;
     w.is_bent = a->rules.softcap > 0.0 || a->rules.alibi_heads > 0;
     w.scale = w.is_bent ? LOG2_E : (float)(a->scale * 1.4426950408889634);
     if (a->dropout > 0.0) w.key = dropout_key_of(a->head.step, a->site, a->dropout);
     return w;
 }
 
-/* Returns the rows of head `head` of tensor x, from position i of the sequence. */
+/* Return the rows of head `head` of tensor x, from query i or from key j of the sequence. */
 ALWAYS head_rows head_rows_of(const attention_head *w, const void *x, int64_t ld, int64_t head, int64_t i)
 {
     const mega_attention_args *a = w->a;
     return (head_rows){x, (w->b * a->seq + i) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype};
 }
 
+ALWAYS head_rows key_rows_of(const attention_head *w, const void *x, int64_t ld, int64_t head, int64_t j)
+{
+    const mega_attention_args *a = w->a;
+    return (head_rows){x, (w->b * a->keys + j) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype};
+}
+
 /* Return the first key that query i sees, and one past the last. */
 ALWAYS int64_t key_begin(const attention_head *w, int64_t i)
 {
-    const mega_attention_args *a = w->a;
-    const int64_t segment = a->causal && a->segment_start != NULL ? a->segment_start[w->b * a->seq + i] : 0;
-    const int64_t first = rules_first_key(&a->rules, i);
-    return first > segment ? first : segment;
+    return rules_key_begin(w->a, w->b * w->a->seq + i, i);
 }
 
 ALWAYS int64_t key_end(const attention_head *w, int64_t i)
 {
-    return rules_end_key(&w->a->rules, w->a->causal, i, w->a->seq);
+    return rules_key_end(w->a, w->b * w->a->seq + i, i);
 }
 
-/* Returns the first position of the block that has the first key seen by queries [i, i + rows). */
+/* Returns the first position of the block that has the first key seen by queries [i, i + rows). Of causal attention it
+ * is not after the diagonal, with which the sums of dk and dv start. */
 static int64_t first_keys(const attention_head *w, int64_t i, int64_t rows)
 {
-    int64_t first = w->a->seq;
+    int64_t first = w->a->causal ? i : w->a->keys;
     for (int64_t r = 0; r < rows; r++) first = key_begin(w, i + r) < first ? key_begin(w, i + r) : first;
     return first / BLOCK * BLOCK;
 }
 
+/* Returns one past the last key seen by queries [i, i + rows). */
+static int64_t last_keys(const attention_head *w, int64_t i, int64_t rows)
+{
+    int64_t last = key_end(w, i + rows - 1); /* the rules alone leave the last query the last keys */
+    for (int64_t r = 0; r < rows && w->a->key_end != NULL; r++)
+        last = key_end(w, i + r) > last ? key_end(w, i + r) : last;
+    return last;
+}
+
 static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int64_t rows, int64_t j0)
 {
-    const int64_t left = w->a->seq - j0, n = left < BLOCK ? left : BLOCK;
+    const int64_t left = w->a->keys - j0, n = left < BLOCK ? left : BLOCK;
     attention_pair p = {i0, j0, attention_round(rows, QUERY_GRAIN), attention_round(n, QUERY_GRAIN), false, false};
     p.diagonal = w->a->causal && i0 == j0;
     p.masked = p.diagonal || n != p.keys;
@@ -119,7 +132,7 @@ static void mask_pair(const attention_head *w, const attention_pair *p, float *s
         for (int64_t l = 0; l < VL; l++) {
             const int64_t i = p->i0 + c + l;
             begin[l] = i < a->seq ? (int32_t)(key_begin(w, i) - p->j0) : 0;
-            end[l] = (int32_t)((i < a->seq ? key_end(w, i) : a->seq) - p->j0);
+            end[l] = (int32_t)((i < a->seq ? key_end(w, i) : a->keys) - p->j0);
         }
         vi from, to;
         memcpy(&from, begin, sizeof from);
@@ -253,7 +266,7 @@ typedef struct attention_scratch {
 
 static attention_scratch attention_scratch_of(const mega_attention_args *a, float *scratch)
 {
-    const int64_t block = attention_block_words(a), blocks = attention_blocks(a), pair = BLOCK * BLOCK;
+    const int64_t block = attention_block_words(a), blocks = attention_key_blocks(a), pair = BLOCK * BLOCK;
     attention_scratch t = {.k = scratch, .vt = scratch + blocks * block, .qt = scratch + 2 * blocks * block};
     t.ot = t.qt + block;
     t.s = t.ot + block;
@@ -278,6 +291,11 @@ ALWAYS int64_t rows_at(const mega_attention_args *a, int64_t i)
     return a->seq - i < BLOCK ? a->seq - i : BLOCK;
 }
 
+ALWAYS int64_t keys_at(const mega_attention_args *a, int64_t j)
+{
+    return a->keys - j < BLOCK ? a->keys - j : BLOCK;
+}
+
 /* Adds the rows that the block at i will read: its queries, and for the query head that packs them its keys and
  * values. */
 static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
@@ -286,9 +304,9 @@ static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
     const int64_t g = rules_kv_head(&a->rules, a->heads, a->kv_heads, w->h);
     t->left = rows_at(a, i);
     ahead_add(t, head_rows_of(w, a->q, a->ld_q, w->h, i));
-    if (w->h != attention_first_head(a, g)) return;
-    ahead_add(t, head_rows_of(w, a->k, a->ld_kv, g, i));
-    ahead_add(t, head_rows_of(w, a->v, a->ld_kv, g, i));
+    if (w->h != attention_first_head(a, g) || a->keys != a->seq) return;
+    ahead_add(t, key_rows_of(w, a->k, a->ld_kv, g, i));
+    ahead_add(t, key_rows_of(w, a->v, a->ld_kv, g, i));
 }
 
 #define ASK_MOST 4
@@ -298,15 +316,23 @@ static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
 ALWAYS int64_t ahead_step(const rows_ahead *t, int64_t first, int64_t stop, int64_t products)
 {
     const int64_t times = products * ((stop - first + BLOCK - 1) / BLOCK) * (BLOCK / 6);
+    if (times <= 0) return 0;
     const int64_t step = (t->tensors * t->left + times - 1) / times;
     return step < ASK_MOST ? step : ASK_MOST;
+}
+
+/* Gives queries that see no key, whose outputs are 0, a sum with which the outputs and the log-sum-exp are 0. */
+static void settle_blind(const attention_head *w, softmax_state *t, int64_t i0, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++)
+        if (key_begin(w, i0 + r) >= key_end(w, i0 + r)) t->max[r] = 0.0f, t->sum[r] = 1.0f;
 }
 
 static void attention_queries(const attention_head *w, const attention_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
     const int64_t block = attention_block_words(a), first = first_keys(w, i0, rows);
-    const int64_t stop = key_end(w, i0 + rows - 1);
+    const int64_t stop = last_keys(w, i0, rows);
     const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
     attention_head next = *w;
     int64_t next_i = i0;
@@ -326,6 +352,8 @@ static void attention_queries(const attention_head *w, const attention_scratch *
         if (j > first) shrink_outputs(w, &state, t->ot, p.queries);
         value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first, &ahead);
     }
+    if (first >= stop) memset(t->ot, 0, (size_t)block * sizeof(float));
+    if (w->is_cut) settle_blind(w, &state, i0, rows);
     for (int64_t c = 0; c < rows; c += VL) vstore(state.shrink + c, 1.0f / vload(state.sum + c));
     unpack_turned(&out, t->ot, state.shrink, rows);
     float *lse = (float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;
@@ -337,9 +365,9 @@ static void attention_queries(const attention_head *w, const attention_scratch *
 static void pack_keys(const attention_head *w, const attention_scratch *t, int64_t j)
 {
     const mega_attention_args *a = w->a;
-    const int64_t block = attention_block_words(a), n = rows_at(a, j * BLOCK);
-    const head_rows k = head_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
-                    v = head_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
+    const int64_t block = attention_block_words(a), n = keys_at(a, j * BLOCK);
+    const head_rows k = key_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
+                    v = key_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
     pack_rows(t->k + j * block, w->words, &k, n, attention_round(n, GRAIN));
     pack_along(t->vt + j * block, &v, n, attention_round(n, GRAIN));
 }

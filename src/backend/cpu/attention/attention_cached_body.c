@@ -22,13 +22,22 @@ static void bend_scores(const mega_attention_cached_args *a, float *p, int64_t h
     }
 }
 
-/* One query over `keys` keys at `at` in the caches. p is a buffer for `capacity` scores, rounded up to VL. */
+/* The keys that a query sees: `keys` of them, in the rows of the cache from `at`, and from row `straight` on in those
+ * from `again`, where a ring begins anew. */
+typedef struct cached_keys {
+    int64_t at, again, straight, keys;
+} cached_keys;
+
+/* One query over the keys of s. p is a buffer for `capacity` scores, rounded up to VL. */
 ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h,
-                         int64_t at, int64_t keys)
+                         const cached_keys *s)
 {
-    const int64_t D = a->head_dim, ld = a->kv_heads * D, padded = (keys + VL - 1) / VL * VL;
-    for (int64_t j = 0; j < keys; j++)
+    const int64_t D = a->head_dim, ld = a->kv_heads * D, keys = s->keys, padded = (keys + VL - 1) / VL * VL;
+    const int64_t at = s->at, again = s->again - s->straight * ld;
+    for (int64_t j = 0; j < s->straight; j++)
         p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, at + j * ld, D) * (float)a->scale;
+    for (int64_t j = s->straight; j < keys; j++)
+        p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, again + j * ld, D) * (float)a->scale;
     if (a->rules.softcap > 0.0 || a->rules.alibi_heads > 0) {
         for (int64_t j = keys; j < padded; j++) p[j] = 0.0f;
         bend_scores(a, p, h, keys);
@@ -45,9 +54,18 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
     const float inverse = 1.0f / vsum(sum);
     for (int64_t d = 0; d < D; d += VL) {
         vf out = vset(0.0f);
-        for (int64_t j = 0; j < keys; j++) out += p[j] * vget_n(type, a->v_cache, at + j * ld + d, D - d);
+        for (int64_t j = 0; j < s->straight; j++) out += p[j] * vget_n(type, a->v_cache, at + j * ld + d, D - d);
+        for (int64_t j = s->straight; j < keys; j++) out += p[j] * vget_n(type, a->v_cache, again + j * ld + d, D - d);
         vput_n(type, a->out, row * a->ld_out + h * D + d, D - d, out * inverse);
     }
+}
+
+/* Returns the keys that the query at `position` sees; row 0 of its head is at `at`. */
+ALWAYS cached_keys cached_keys_of(const mega_attention_cached_args *a, int64_t at, int64_t position)
+{
+    const int64_t first = rules_first_key(&a->rules, position), keys = position + 1 - first, row = first % a->capacity;
+    const int64_t left = a->capacity - row;
+    return (cached_keys){at + row * a->kv_heads * a->head_dim, at, left < keys ? left : keys, keys};
 }
 
 ALWAYS void cached_items_typed(mega_dtype type, const mega_attention_cached_args *a, int64_t begin, int64_t end,
@@ -61,15 +79,16 @@ ALWAYS void cached_items_typed(mega_dtype type, const mega_attention_cached_args
         for (int64_t i = 0; i < a->rows; i++) {
             const int64_t row = b * a->rows + i, position = a->head.step->kv_length[b] + i;
             const size_t from = (size_t)(row * a->ld_kv + g * D) * element;
-            const size_t to = (size_t)(at + position * G * D) * element;
-            if (position < a->capacity) {
+            const size_t to = (size_t)(at + position % a->capacity * G * D) * element;
+            const bool is_stored = a->is_ring || position < a->capacity; /* else padding of a last chunk */
+            if (is_stored) {
                 memcpy((char *)a->k_cache + to, (const char *)a->k + from, width);
                 memcpy((char *)a->v_cache + to, (const char *)a->v + from, width);
             }
-            const int64_t first = rules_first_key(&a->rules, position);
+            const cached_keys seen = cached_keys_of(a, at, position);
             for (int64_t h = g * group > begin_head ? g * group - begin_head : 0;
                  h < a->heads && h + begin_head < (g + 1) * group; h++) {
-                if (position < a->capacity) cached_query(type, a, p, row, h, at + first * G * D, position + 1 - first);
+                if (is_stored) cached_query(type, a, p, row, h, &seen);
                 else
                     memset((char *)a->out + (size_t)(row * a->ld_out + h * D) * element, 0, width);
             }

@@ -25,17 +25,17 @@ static int64_t pairs_of_keys(const mega_attention_args *a, int64_t n)
 static int64_t pairs_of_head(const mega_attention_args *a)
 {
     int64_t pairs = 0;
-    for (int64_t n = 0; n < attention_blocks(a); n++) pairs += pairs_of_queries(a, n);
+    for (int64_t n = 0; n < attention_query_blocks(a); n++) pairs += pairs_of_queries(a, n);
     return pairs;
 }
 
 /* Returns the smallest number of blocks that together have at least `pairs` pairs: 0 if `pairs` is not positive, at
- * most all blocks. */
+ * most all `blocks`. */
 static int64_t blocks_before(const mega_attention_args *a, int64_t (*count)(const mega_attention_args *, int64_t),
-                             int64_t pairs)
+                             int64_t blocks, int64_t pairs)
 {
     int64_t n = 0;
-    for (int64_t before = 0; n < attention_blocks(a) && before < pairs; n++) before += count(a, n);
+    for (int64_t before = 0; n < blocks && before < pairs; n++) before += count(a, n);
     return n;
 }
 
@@ -46,18 +46,19 @@ static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t
                      float *scratch)
 {
     const mega_attention_args *a = &g->forward;
-    const int64_t blocks = attention_blocks(a), keys = KEYS_COST * pairs_of_head(a);
+    const int64_t blocks = attention_key_blocks(a), queries = attention_query_blocks(a);
+    const int64_t keys = KEYS_COST * pairs_of_head(a);
     attention_part part = {.keys = true};
-    part.key_begin = blocks_before(a, pairs_of_keys, begin / KEYS_COST);
-    part.key_end = blocks_before(a, pairs_of_keys, end / KEYS_COST);
+    part.key_begin = blocks_before(a, pairs_of_keys, blocks, begin / KEYS_COST);
+    part.key_end = blocks_before(a, pairs_of_keys, blocks, end / KEYS_COST);
     if (part.key_begin < part.key_end) {
         part.query_begin = attention_first_queries(a, part.key_begin);
         part.query_end = attention_end_queries(a, part.key_end - 1);
         body(g, item, &part, scratch);
     }
     part = (attention_part){.key_end = blocks, .queries = true};
-    part.query_begin = blocks_before(a, pairs_of_queries, (begin - keys) / QUERIES_COST);
-    part.query_end = blocks_before(a, pairs_of_queries, (end - keys) / QUERIES_COST);
+    part.query_begin = blocks_before(a, pairs_of_queries, queries, (begin - keys) / QUERIES_COST);
+    part.query_end = blocks_before(a, pairs_of_queries, queries, (end - keys) / QUERIES_COST);
     if (part.query_begin < part.query_end) body(g, item, &part, scratch);
 }
 
@@ -66,7 +67,7 @@ static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t
 static int64_t items_to_cut(const mega_attention_args *a, int64_t items, int size)
 {
     const int64_t rest = items % size, gain = size * WHOLE_COST - rest * CUT_COST;
-    return attention_blocks(a) * gain > 2 * KEYS_COST * size ? rest : 0;
+    return attention_key_blocks(a) * gain > 2 * KEYS_COST * size ? rest : 0;
 }
 
 typedef struct grad_job {
@@ -82,8 +83,9 @@ static void cpu_attention_grad_work(void *user, int thread, int64_t begin, int64
     const grad_job *j = user;
     const mega_attention_args *a = &j->args->forward;
     float *scratch = (float *)j->args->head.scratch + thread * attention_grad_scratch_words(a);
-    const int64_t blocks = attention_blocks(a), cost = j->item_cost, first_cut = j->whole * j->whole_cost;
-    const attention_part whole = {.key_end = blocks, .query_end = blocks, .keys = true, .queries = true};
+    const int64_t cost = j->item_cost, first_cut = j->whole * j->whole_cost;
+    const attention_part whole = {
+        .key_end = attention_key_blocks(a), .query_end = attention_query_blocks(a), .keys = true, .queries = true};
     for (int64_t item = (begin + j->whole_cost - 1) / j->whole_cost; item < j->whole && item * j->whole_cost < end;
          item++)
         j->body(j->args, item, &whole, scratch);
@@ -104,7 +106,7 @@ static void cpu_attention_grad_run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
-    mega_team *const all = items * a->seq * a->seq < CPU_SMALL_JOB ? NULL : team;
+    mega_team *const all = items * a->seq * a->keys < CPU_SMALL_JOB ? NULL : team;
     const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
     const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_head(a);
     grad_job job = {.args = g,

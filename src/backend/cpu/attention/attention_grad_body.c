@@ -15,7 +15,7 @@ typedef struct grad_scratch {
 
 static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch)
 {
-    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), blocks = attention_blocks(a);
+    const int64_t block = attention_block_words(a), panel = attention_panel_words(a), blocks = attention_key_blocks(a);
     const int64_t pair = BLOCK * BLOCK;
     grad_scratch t = {.k = scratch};
     t.v = t.k + blocks * block;
@@ -142,9 +142,9 @@ static void grad_delta(const mega_attention_grad_args *g, const attention_head *
 static void grad_pack_keys(const attention_head *w, const attention_part *part, const grad_scratch *t, int64_t j)
 {
     const mega_attention_args *a = w->a;
-    const int64_t block = attention_block_words(a), n = rows_at(a, j * BLOCK), padded = attention_round(n, GRAIN);
-    const head_rows k = head_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
-                    v = head_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
+    const int64_t block = attention_block_words(a), n = keys_at(a, j * BLOCK), padded = attention_round(n, GRAIN);
+    const head_rows k = key_rows_of(w, a->k, a->ld_kv, w->g, j * BLOCK),
+                    v = key_rows_of(w, a->v, a->ld_kv, w->g, j * BLOCK);
     pack_rows(t->k + j * block, w->words, &k, n, padded);
     pack_rows(t->v + j * block, w->words, &v, n, padded);
     if (part->queries) pack_along(t->kt + j * block, &k, n, padded);
@@ -155,11 +155,18 @@ static void grad_unpack_keys(const mega_attention_grad_args *g, const attention_
                              int64_t j)
 {
     const mega_attention_args *a = w->a;
-    const int64_t panel = attention_panel_words(a), n = rows_at(a, j * BLOCK);
-    const head_rows dk = head_rows_of(w, g->dk, g->ld_dkv, w->g, j * BLOCK),
-                    dv = head_rows_of(w, g->dv, g->ld_dkv, w->g, j * BLOCK);
+    const int64_t panel = attention_panel_words(a), n = keys_at(a, j * BLOCK);
+    const head_rows dk = key_rows_of(w, g->dk, g->ld_dkv, w->g, j * BLOCK),
+                    dv = key_rows_of(w, g->dv, g->ld_dkv, w->g, j * BLOCK);
     unpack_panels(&dk, t->dk + j * panel, BLOCK * BLOCK, n, (float)a->scale);
     unpack_panels(&dv, t->dv + j * panel, BLOCK * BLOCK, n, 1.0f);
+}
+
+/* Returns whether dk and dv are zero before the first product, because key_begin or key_end may hide a block of keys
+ * from the queries with which its sums would start. Those of causal attention without key_end start on the diagonal. */
+ALWAYS bool starts_from_zero(const mega_attention_args *a)
+{
+    return a->key_end != NULL || (a->key_begin != NULL && !a->causal);
 }
 
 /* Computes the products of a pair of blocks. `first`: this is the first key block that these queries see. The sums of
@@ -175,7 +182,8 @@ static void grad_products(const attention_head *w, const attention_part *part, c
     if (p->masked) mask_pair(w, p, t->s, -INFINITY);
     grad_pair(w, p, t);
     if (part->keys) {
-        const bool begin = w->h == attention_first_head(a, w->g) && p->i0 / BLOCK == attention_first_queries(a, at);
+        const bool begin = !starts_from_zero(a) && w->h == attention_first_head(a, w->g) &&
+                           p->i0 / BLOCK == attention_first_queries(a, at);
         key_product(w, p, t->dv + at * panel, t->p, t->dout, !begin, ahead);
         key_product(w, p, t->dk + at * panel, t->ds, t->q, !begin, ahead);
     }
@@ -204,9 +212,14 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     const mega_attention_args *a = w->a;
     const int64_t rows = rows_at(a, i0), first = first_keys(w, i0, rows), end = part->key_end * BLOCK;
     const int64_t begin = first > part->key_begin * BLOCK ? first : part->key_begin * BLOCK;
-    const int64_t seen = key_end(w, i0 + rows - 1), stop = seen < end ? seen : end;
-    if (begin >= stop) return;
+    const int64_t seen = last_keys(w, i0, rows), stop = seen < end ? seen : end;
     const head_rows dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
+    if (begin >= stop) { /* of a part of the keys, or of queries that see none */
+        for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = 0.0f;
+        if (part->queries) memset(t->dq, 0, (size_t)attention_block_words(a) * sizeof(float));
+        if (part->queries) unpack_turned(&dq, t->dq, t->delta, rows);
+        return;
+    }
     attention_head next = *w;
     int64_t next_i = i0;
     rows_ahead ahead = {.left = rows};
@@ -236,8 +249,9 @@ static void attention_grad_item(const mega_attention_grad_args *g, int64_t item,
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
     const int64_t first = attention_first_head(a, w.g), end = attention_end_head(a, w.g);
     int64_t packed = seen > part->key_begin ? seen : part->key_begin;
-    for (int64_t j = part->key_begin; part->keys && first >= end && j < part->key_end; j++) {
-        memset(t.dk + j * panel, 0, (size_t)panel * sizeof(float)); /* no head reads this one: its gradient is 0 */
+    const bool is_zero = starts_from_zero(a) || first >= end; /* no head reads this one: its gradient is 0 */
+    for (int64_t j = part->key_begin; part->keys && is_zero && j < part->key_end; j++) {
+        memset(t.dk + j * panel, 0, (size_t)panel * sizeof(float));
         memset(t.dv + j * panel, 0, (size_t)panel * sizeof(float));
     }
     products_begin();

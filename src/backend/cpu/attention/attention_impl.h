@@ -36,14 +36,19 @@ static inline bool attention_is_plain(const mega_attention_args *a)
     return a->head.dtype == MEGA_F64 || !(a->scale > 0.0);
 }
 
-static inline int64_t attention_blocks(const mega_attention_args *a)
+static inline int64_t attention_query_blocks(const mega_attention_args *a)
 {
     return (a->seq + MEGA_ATTENTION_BLOCK - 1) / MEGA_ATTENTION_BLOCK;
 }
 
+static inline int64_t attention_key_blocks(const mega_attention_args *a)
+{
+    return (a->keys + MEGA_ATTENTION_BLOCK - 1) / MEGA_ATTENTION_BLOCK;
+}
+
 /* Blocks of queries and of keys of which a query may see a key by the causal mask and the window: those of keys for a
  * block of queries, [attention_first_keys, attention_end_keys), and those of queries for a block of keys. Numbers of
- * blocks. Documents may hide some of them. */
+ * blocks. key_begin and key_end may hide some of them. */
 static inline int64_t attention_first_keys(const mega_attention_args *a, int64_t queries)
 {
     return rules_first_key(&a->rules, queries * MEGA_ATTENTION_BLOCK) / MEGA_ATTENTION_BLOCK;
@@ -52,7 +57,7 @@ static inline int64_t attention_first_keys(const mega_attention_args *a, int64_t
 static inline int64_t attention_end_keys(const mega_attention_args *a, int64_t queries)
 {
     const int64_t end = (queries + 1) * MEGA_ATTENTION_BLOCK, last = (end < a->seq ? end : a->seq) - 1;
-    return attention_round(rules_end_key(&a->rules, a->causal, last, a->seq), MEGA_ATTENTION_BLOCK) /
+    return attention_round(rules_end_key(&a->rules, a->causal, last, a->keys), MEGA_ATTENTION_BLOCK) /
            MEGA_ATTENTION_BLOCK;
 }
 
@@ -68,8 +73,8 @@ static inline int64_t attention_first_queries(const mega_attention_args *a, int6
 static inline int64_t attention_end_queries(const mega_attention_args *a, int64_t keys)
 {
     const mega_attention_rules *r = &a->rules;
-    if (!r->has_window || r->window_left < 0) return attention_blocks(a);
-    const int64_t end = (keys + 1) * MEGA_ATTENTION_BLOCK, last = (end < a->seq ? end : a->seq) - 1 + r->window_left;
+    if (!r->has_window || r->window_left < 0) return attention_query_blocks(a);
+    const int64_t end = (keys + 1) * MEGA_ATTENTION_BLOCK, last = (end < a->keys ? end : a->keys) - 1 + r->window_left;
     return (last < a->seq ? last : a->seq - 1) / MEGA_ATTENTION_BLOCK + 1;
 }
 
@@ -90,14 +95,14 @@ static inline int64_t attention_end_head(const mega_attention_args *a, int64_t g
 static inline int64_t attention_scratch_words(const mega_attention_args *a)
 {
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
-    return 2 * (attention_blocks(a) + 1) * attention_block_words(a) + 3 * pair;
+    return 2 * (attention_key_blocks(a) + 1) * attention_block_words(a) + 3 * pair;
 }
 
 static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
 {
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
-    return 3 * (attention_blocks(a) + 1) * attention_block_words(a) +
-           2 * (attention_blocks(a) + 1) * attention_panel_words(a) + (a->rules.softcap > 0.0 ? 7 : 6) * pair;
+    return 3 * (attention_key_blocks(a) + 1) * attention_block_words(a) +
+           2 * (attention_key_blocks(a) + 1) * attention_panel_words(a) + (a->rules.softcap > 0.0 ? 7 : 6) * pair;
 }
 
 /* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. */

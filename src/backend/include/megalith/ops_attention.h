@@ -35,10 +35,12 @@ typedef struct mega_attention_rules {
 double mega_alibi_slope(int64_t head, int64_t heads);
 
 /* Attention over the heads of this rank: softmax(scale q k^T) v, computed as in FlashAttention (Dao et al. 2022),
- * without an [S, S] matrix in memory. Position i of sequence b is row t = b*S + i. If causal, query i sees keys j with
- * segment_start[t] <= j <= i (NULL means 0); else it sees all keys of its sequence. `rules` may restrict this.
- *   q [T, H*D] with row stride ld_q; k, v [T, G*D] with ld_kv; out [T, H*D] with ld_out; lse [H, T] acc, natural log of
- *   the softmax denominator.
+ * without an [S, K] matrix in memory. Each of B sequences has S = seq queries and K = keys keys: query i of sequence b
+ * is row t = b*S + i of q, key j is row b*K + j of k and v. Query i sees keys j with key_begin[t] <= j < key_end[t];
+ * NULL means 0, and K. If causal, it sees none with j > i; `rules` may restrict this further. The causal mask, windows
+ * and ALiBi compare i with j and need K = S. A query that sees no key has out 0, lse 0 and no gradient.
+ *   q [B*S, H*D] with row stride ld_q; k, v [B*K, G*D] with ld_kv; out [B*S, H*D] with ld_out; lse [H, B*S] acc, the
+ *   natural log of the softmax denominator.
  * Dropout of the probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
  * (mega_dropout_block_of_keys). lse does not include dropout. head_begin is the number of the first head in the whole
  * model. */
@@ -46,9 +48,9 @@ typedef struct mega_attention_args {
     mega_kernel_head head;
     void *out, *lse;
     const void *q, *k, *v;
-    const int32_t *segment_start /* [T] or NULL */;
-    const uint32_t *sample_id /* [T]; may be NULL when dropout is 0 */;
-    int64_t batch, seq, heads, kv_heads, head_dim, head_begin, ld_q, ld_kv, ld_out;
+    const int32_t *key_begin, *key_end /* [B*S] or NULL */;
+    const uint32_t *sample_id /* [B*S]; may be NULL when dropout is 0 */;
+    int64_t batch, seq, keys, heads, kv_heads, head_dim, head_begin, ld_q, ld_kv, ld_out;
     double scale, dropout;
     uint32_t site;
     bool causal;
@@ -69,7 +71,10 @@ typedef struct mega_attention_grad_args {
 /* Attention for generation. For each sequence b, appends the `rows` new keys and values to the step->kv_length[b] rows
  * in the cache. New query i, at position kv_length[b] + i, then sees all keys up to and including its own position that
  * `rules` leave.
- * Rows at positions beyond the capacity (padding of a last chunk) are not copied, and their out is 0.
+ * The cache has the key of position p at p. Rows at positions beyond the capacity (padding of a last chunk) are not
+ * copied, and their out is 0. If is_ring, it has it at p mod capacity, in place of older ones, and there is no end. The
+ * window must then leave at most the last capacity - rows keys and the own one: a row of padding overwrites none that a
+ * later query sees.
  *   q [B*rows, H*D] with row stride ld_q; k, v [B*rows, G*D] with ld_kv; k_cache, v_cache [B, capacity, G*D];
  *   out [B*rows, H*D] with ld_out */
 typedef struct mega_attention_cached_args {
@@ -79,24 +84,32 @@ typedef struct mega_attention_cached_args {
     int64_t batch, rows, capacity, heads, kv_heads, head_dim, ld_q, ld_kv, ld_out;
     double scale;
     int64_t head_begin;
+    bool is_ring;
     mega_attention_rules rules;
 } mega_attention_cached_args;
 
 typedef struct mega_attention_shape {
     int64_t batch, seq, heads, kv_heads, head_dim, head_begin;
+    int64_t keys; /* keys of each sequence, if they are not those of its queries; 0: seq */
     double scale, dropout;
     uint32_t site;
     bool causal;
+    bool is_ring; /* of attention_cached */
     mega_attention_rules rules;
 } mega_attention_shape;
 
 /* Queries, keys and values: either all in q, [T, (H+2G)*D]: Q heads, then K heads, then V heads, with k and v none; or
- * in a tensor each, q [T, H*D] and k, v [T, G*D]. */
+ * in a tensor each, q [B*S, H*D] and k, v [B*K, G*D]. */
 typedef struct mega_attention_qkv {
     mega_tensor q, k, v;
 } mega_attention_qkv;
 
-mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_tensor segment_start, mega_tensor sample_id,
+/* The keys that each query sees, I32 [B*S]; mega_none(): no limit on this side. */
+typedef struct mega_attention_keys {
+    mega_tensor begin, end;
+} mega_attention_keys;
+
+mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attention_keys keys, mega_tensor sample_id,
                               const mega_attention_shape *s);
 /* Attention for generation. s->seq is the number of new rows per sequence (1 for decode); caches are [B, capacity,
  * G*D]. */

@@ -117,12 +117,12 @@ MEGA_CHECK_RESULT mega_status mega_ltor_check(const mega_ltor_options *o, const 
 MEGA_CHECK_RESULT mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, int64_t tokens,
                                                    int64_t ends);
 
-/* tokens [L+1]; the outputs have L elements each, any may be NULL. Query q may attend to positions segment_start[q] …
- * q; segment_start is 0 without reset_attention_mask. */
+/* tokens [L+1]; the outputs have L elements each, any may be NULL. Query q may attend to positions key_begin[q] …
+ * q; key_begin is 0 without reset_attention_mask. */
 void mega_ltor_row(const int32_t *tokens, int64_t L, const mega_ltor_options *o, int32_t *input, int32_t *label,
-                   float *loss_mask, int32_t *position, int32_t *segment_start);
+                   float *loss_mask, int32_t *position, int32_t *key_begin);
 
-/* The same for the inputs tokens, labels, loss_mask, position_ids and segment_start of a sample, if the model has them
+/* The same for the inputs tokens, labels, loss_mask, position_ids and key_begin of a sample, if the model has them
  * with L numbers each. */
 void mega_ltor_sample(mega_sample *sample, const int32_t *tokens, int64_t L, const mega_ltor_options *o);
 

@@ -332,7 +332,8 @@ mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program);
 /* Collective over tp and pp. Runs the forward pass of a program on its batch. filled [micro_batch]: how many positions
  * of each sample's cache are filled; the first row of the batch is the next position (0 begins a new sample; pass NULL
  * for EVALUATE). The program writes all its rows into the cache. Rows of padding do no harm: the caller does not count
- * them in `filled`, and the next run overwrites them.
+ * them in `filled`, and the next run overwrites them. A caller goes on where the last run of a sample ended, or begins
+ * at 0: a layer with a window keeps only the latest keys.
  *
  * A run does not wait until other stages have finished, so independent runs (the chunks of a prompt, windows of a text)
  * overlap in a pipeline. Therefore MEGA_OK does not mean that the results are valid: mega_engine_wait returns that.

@@ -153,6 +153,10 @@ typedef struct mega_attention_options {
     double scale;         /* of the scores; 0 means 1 / sqrt(head_dim) */
     double softcap;       /* c > 0: a score s becomes c tanh(s / c) */
     bool is_causal;
+    /* Names of inputs, I32, with a number for each row of x: the first position that the row sees, and one past the
+     * last. Padding, documents and prefixes are such numbers. NULL: no limit or, for key_begin of causal attention, the
+     * input "key_begin". */
+    const char *key_begin, *key_end;
     bool has_window; /* position i sees positions i - window_left to i + window_right; -1: no limit on this side */
     int64_t window_left, window_right;
     bool alibi;            /* adds slope * (j - i) to the score of positions i, j (Press et al. 2022) */
@@ -169,15 +173,24 @@ typedef struct mega_attention_options {
 } mega_attention_options;
 
 /* Multi-head self-attention including both projections, with heads sharded over tp: [T, C] -> [T, C]. The parameters
- * are QKV_NAME and OUT_NAME. Reads the inputs "segment_start" (the position in the sample at which the text of a row
- * begins), "sample_id", and "position_ids" with a rope. In MEGA_GENERATE it reads neither of the first two, and keeps
- * keys and values in the states SCOPE.k_cache and SCOPE.v_cache.
+ * are QKV_NAME and OUT_NAME. Reads the inputs key_begin and key_end (of causal attention, "key_begin" is the position in
+ * the sample at which the text of a row begins), "sample_id", and "position_ids" with a rope. A row that sees no position
+ * gives zeros to the second projection. In MEGA_GENERATE it reads neither these limits nor "sample_id", and keeps keys
+ * and values in the states SCOPE.k_cache and SCOPE.v_cache. With a window these are rings, which hold what the window
+ * leaves to the rows of a chunk.
  *
  * tp must divide num_heads. If it does not divide num_kv_heads, every rank holds all key/value heads, and their
  * gradients are summed over tp. In this case, and with qk_norm, Q, K and V are three parameters, QKV_NAME_q, QKV_NAME_k
  * and QKV_NAME_v, so that the parts of qkv must name a tensor for each. */
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options);
+
+/* Attention of the rows of x [T, C] to a source [U, D], which has `positions` rows of each sample, such as the output of
+ * an encoder: queries are computed from x, keys and values from the source. The result is [T, C]. Q, K and V are three
+ * parameters as with qk_norm above. key_begin and key_end are positions of the source. Refuses causal attention, windows,
+ * ALiBi and rope, which compare positions of one sequence, and MEGA_GENERATE, which is not implemented yet. */
+mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
+                                 int64_t positions, const mega_attention_options *options);
 
 /* Returns the number of rows of a table of `vocab` ids, padded so that tp divides it: the next multiple of
  * multiple * tp (Megatron's rule). */

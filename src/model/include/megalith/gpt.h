@@ -38,7 +38,7 @@ typedef struct mega_gpt {
 
 /* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
- * segment_start i32. The output is token_loss [T] acc, and the loss is "lm loss". In MEGA_GENERATE the inputs are
+ * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". In MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. */

@@ -1,0 +1,258 @@
+/* Attention to another source against a computation from the definition, cut over tp as in test_layers.c; and a window
+ * whose cache is a ring, filled by chunks that end in padding, against attention over the whole sequence. */
+#include "kit.h"
+#include "megalith/layers.h"
+#include "megalith/memory.h"
+#include "megalith/program.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { B = 2, S = 5, T = B * S, C = 8, HEADS = 4, D = C / HEADS };
+enum { POSITIONS = 7, U = B * POSITIONS, WIDTH = 6 }; /* of the source */
+
+static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
+/* One row sees no position; one has a limit beyond the last. */
+static const int32_t begins[T] = {0, 2, 0, 5, 1, 0, 0, 3, 6, 0}, ends[T] = {7, 4, 0, 7, 3, 1, 2, 9, 7, 5};
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static void fill(double *x, int64_t n, uint32_t seed)
+{
+    float *random = mega_calloc((size_t)n, sizeof *random);
+    assert_non_null(random);
+    mega_kit_normal(random, n, seed);
+    for (int64_t i = 0; i < n; i++) x[i] = (double)random[i];
+    mega_free(random);
+}
+
+/* ---- another source ---- */
+
+/* What a rank computes, and the numbers from which it does. */
+typedef struct rank_result {
+    double x[T * C], source[U * WIDTH], y[T * C];
+    double q[C * C], k[C * WIDTH], v[C * WIDTH], out[C * C];
+} rank_result;
+
+static void copy_weight(const mega_params *params, const char *name, double *to, int64_t count)
+{
+    const int p = mega_params_find(params, name);
+    assert_true(p >= 0 && mega_params_get(params, p)->count <= count);
+    memcpy(to, mega_params_master(params, p), (size_t)mega_params_get(params, p)->count * sizeof *to);
+}
+
+/* Computes the partial result of one rank of `size`. */
+static void run(int rank, int size, rank_result *r)
+{
+    const mega_attention_options o = {
+        .num_heads = HEADS, .key_begin = "first", .key_end = "last", .qkv = &random_weights, .out = &random_weights};
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    mega_program *p = NULL;
+    must(mega_layout_create(NULL, NULL, &one));
+    mega_layout layout = *one;
+    layout.tp.rank = rank;
+    layout.tp.size = size;
+    must(mega_params_create(&layout, &params));
+    mega_builder b = {.layout = &layout, .samples = B, .positions = S, .path = "m"};
+    must(mega_graph_create(MEGA_F64, params, &layout, &b.graph));
+    const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
+    const mega_tensor source = mega_input(&b, "source", MEGA_F64, POSITIONS, WIDTH);
+    mega_graph_output(b.graph, mega_cross_attention(&b, "cross", x, source, POSITIONS, &o), "y");
+    must(mega_graph_status(b.graph));
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(params, 6));
+    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    must(mega_program_build(b.graph, &how, &p));
+    must(mega_program_allocate(p));
+    fill(r->x, T * C, 3), fill(r->source, U * WIDTH, 4);
+    memcpy(mega_program_tensor(p, "x", 0), r->x, sizeof r->x);
+    memcpy(mega_program_tensor(p, "source", 0), r->source, sizeof r->source);
+    memcpy(mega_program_tensor(p, "first", 0), begins, sizeof begins);
+    memcpy(mega_program_tensor(p, "last", 0), ends, sizeof ends);
+    must(mega_program_forward(p, 0));
+    memcpy(r->y, mega_program_tensor(p, "y", 0), sizeof r->y);
+    copy_weight(params, "m.cross.c_attn_q.weight", r->q, C * C);
+    copy_weight(params, "m.cross.c_attn_k.weight", r->k, C * WIDTH);
+    copy_weight(params, "m.cross.c_attn_v.weight", r->v, C * WIDTH);
+    copy_weight(params, "m.cross.c_proj.weight", r->out, C * C);
+    mega_program_destroy(p);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+/* Returns element `row` of the product of a weight [rows, n] and x. */
+static double product(const double *weight, int64_t row, const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += weight[row * n + i] * x[i];
+    return sum;
+}
+
+/* Writes channel c of the context of row t: the mean of the values that the row sees, weighted by e^(q.k / sqrt(D)). */
+static double context(const rank_result *r, int t, int c)
+{
+    double sum = 0.0, weights = 0.0;
+    for (int j = begins[t]; j < ends[t] && j < POSITIONS; j++) {
+        const double *source = &r->source[(t / S * POSITIONS + j) * WIDTH];
+        double dot = 0.0;
+        for (int d = c / D * D; d < c / D * D + D; d++)
+            dot += product(r->q, d, &r->x[t * C], C) * product(r->k, d, source, WIDTH);
+        const double weight = exp(dot / sqrt((double)D));
+        sum += weight * product(r->v, c, source, WIDTH);
+        weights += weight;
+    }
+    return weights > 0.0 ? sum / weights : 0.0;
+}
+
+static void a_source_is_attended_to(void **state)
+{
+    static rank_result whole, part[2];
+    double expected[T * C], sum[T * C];
+    (void)state;
+    run(0, 1, &whole);
+    for (int t = 0; t < T; t++) {
+        double row[C];
+        for (int c = 0; c < C; c++) row[c] = context(&whole, t, c);
+        for (int c = 0; c < C; c++) expected[t * C + c] = product(whole.out, c, row, C);
+    }
+    assert_true(mega_kit_relative_error_f64(whole.y, expected, T * C) <= 1e-13);
+    for (int rank = 0; rank < 2; rank++) run(rank, 2, &part[rank]);
+    for (int i = 0; i < T * C; i++) sum[i] = part[0].y[i] + part[1].y[i];
+    assert_true(mega_kit_relative_error_f64(part[0].y, whole.y, T * C) > 0.1);
+    assert_true(mega_kit_relative_error_f64(sum, whole.y, T * C) <= 1e-13);
+}
+
+/* ---- mistakes ---- */
+
+static void expect_mistake(mega_mode mode, int64_t positions, const mega_attention_options *o, const char *message)
+{
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    must(mega_layout_create(NULL, NULL, &one));
+    must(mega_params_create(one, &params));
+    mega_builder b = {.layout = one, .samples = B, .positions = S, .cache = S, .mode = mode, .path = "m"};
+    must(mega_graph_create(MEGA_F32, params, one, &b.graph));
+    const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
+    const mega_tensor source = mega_input(&b, "source", MEGA_F32, POSITIONS, WIDTH);
+    mega_cross_attention(&b, "cross", x, source, positions, o);
+    if (mega_graph_status(b.graph) == MEGA_OK || strstr(mega_error_message(), message) == NULL)
+        fail_msg("expected \"%s\" in: %s", message, mega_error_message());
+    mega_graph_destroy(b.graph);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+static void mistakes_name_the_layer(void **state)
+{
+    const mega_rope rope = {.theta = 10000};
+    const mega_attention_options causal = {.num_heads = HEADS, .is_causal = true}, plain = {.num_heads = HEADS},
+                                 window = {.num_heads = HEADS, .has_window = true, .window_left = 2},
+                                 alibi = {.num_heads = HEADS, .alibi = true},
+                                 rotated = {.num_heads = HEADS, .rope = &rope};
+    (void)state;
+    expect_mistake(MEGA_TRAIN, POSITIONS, NULL, "layer \"m\", cross: mega_cross_attention without num_heads; give");
+    expect_mistake(MEGA_TRAIN, POSITIONS, &causal, "mega_cross_attention with a causal mask, which compares");
+    expect_mistake(MEGA_TRAIN, POSITIONS, &window, "mega_cross_attention with a window, which compares");
+    expect_mistake(MEGA_TRAIN, POSITIONS, &alibi, "mega_cross_attention with ALiBi, which compares");
+    expect_mistake(MEGA_TRAIN, POSITIONS, &rotated, "mega_cross_attention with rotary position embedding, which");
+    expect_mistake(MEGA_TRAIN, 0, &plain, "mega_cross_attention to 0 positions of each sample; expected 1 or more");
+    expect_mistake(MEGA_TRAIN, POSITIONS + 1, &plain, "expected [16, 8] f32");
+    expect_mistake(MEGA_GENERATE, POSITIONS, &plain, "generation with mega_cross_attention is not implemented yet");
+}
+
+/* ---- a ring ---- */
+
+enum { LENGTH = 26, CHUNK = 4, REAL = 3, LEFT = 3 };
+
+static void describe(const mega_builder *b)
+{
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .is_causal = true,
+                                      .has_window = true,
+                                      .window_left = LEFT,
+                                      .qkv = &random_weights,
+                                      .out = &random_weights};
+    const mega_tensor x = mega_input(b, "x", MEGA_F64, b->positions, C);
+    mega_graph_output(b->graph, mega_self_attention(b, "attn", x, &o), "y");
+    must(mega_graph_status(b->graph));
+}
+
+static mega_program *program_of(const mega_builder *b, const char *name)
+{
+    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = name};
+    mega_program *p = NULL;
+    must(mega_program_build(b->graph, &how, &p));
+    must(mega_program_allocate(p));
+    return p;
+}
+
+/* Runs chunks of CHUNK rows, of which the last CHUNK - REAL are padding. */
+static void run_chunks(mega_program *p, const double *x, double *y)
+{
+    int32_t filled[1] = {0};
+    mega_program_step(p)->kv_length = filled;
+    for (; filled[0] < LENGTH; filled[0] += REAL) {
+        double *in = mega_program_tensor(p, "x", 0);
+        for (int i = 0; i < CHUNK * C; i++) {
+            const int64_t at = filled[0] * C + i;
+            in[i] = i < REAL * C && at < LENGTH * C ? x[at] : 1e3; /* padding would be noticed */
+        }
+        must(mega_program_forward(p, 0));
+        const int64_t left = LENGTH - filled[0], rows = left < REAL ? left : REAL;
+        memcpy(y + filled[0] * C, mega_program_tensor(p, "y", 0), (size_t)(rows * C) * sizeof *y);
+    }
+}
+
+static void a_window_has_a_ring(void **state)
+{
+    static double x[LENGTH * C], whole[LENGTH * C], y[LENGTH * C];
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    int caches = 0;
+    (void)state;
+    must(mega_layout_create(NULL, NULL, &one));
+    must(mega_params_create(one, &params));
+    mega_builder all = {.layout = one, .samples = 1, .positions = LENGTH, .path = "m"};
+    mega_builder chunk = {.layout = one, .samples = 1, .positions = CHUNK, .mode = MEGA_GENERATE, .path = "m"};
+    chunk.length = LENGTH, chunk.cache = LENGTH + CHUNK;
+    must(mega_graph_create(MEGA_F64, params, one, &all.graph));
+    must(mega_graph_create(MEGA_F64, params, one, &chunk.graph));
+    describe(&all), describe(&chunk);
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(params, 6));
+    mega_program *of_all = program_of(&all, "all"), *of_chunk = program_of(&chunk, "chunk");
+    fill(x, LENGTH * C, 8);
+    memcpy(mega_program_tensor(of_all, "x", 0), x, sizeof x);
+    must(mega_program_forward(of_all, 0));
+    memcpy(whole, mega_program_tensor(of_all, "y", 0), sizeof whole);
+    run_chunks(of_chunk, x, y);
+    assert_true(mega_kit_relative_error_f64(y, whole, LENGTH * C) <= 1e-14);
+    mega_program_named t;
+    for (int i = 0; mega_program_named_get(of_chunk, i, &t); i++) {
+        if (t.role != MEGA_PROGRAM_STATE) continue;
+        assert_int_equal(t.dim[1], LEFT + CHUNK);
+        caches++;
+    }
+    assert_int_equal(caches, 2);
+    mega_program_destroy(of_all);
+    mega_program_destroy(of_chunk);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_source_is_attended_to),
+        cmocka_unit_test(mistakes_name_the_layer),
+        cmocka_unit_test(a_window_has_a_ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
