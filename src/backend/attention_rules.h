@@ -33,6 +33,12 @@ static inline int64_t rules_key_end(const mega_attention_args *a, int64_t row, i
     return a->key_end[row] > 0 ? a->key_end[row] : 0;
 }
 
+/* Returns the row of the table of biases for query i and key j. */
+static inline int64_t rules_bucket(const mega_attention_rules *r, int64_t i, int64_t j)
+{
+    return mega_relative_bucket(j - i, r->bias_buckets, r->bias_distance, r->bias_one_side);
+}
+
 /* Returns the number of query heads that read one key/value head, in the whole model. */
 static inline int64_t rules_group(const mega_attention_rules *r, int64_t heads, int64_t kv_heads)
 {

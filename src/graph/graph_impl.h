@@ -12,8 +12,8 @@
 #include "megalith/kernels.h"
 #include "op_operands.h"
 
-#define OP_MAX_IN      9
-#define OP_MAX_OUT     3
+#define OP_MAX_IN      10
+#define OP_MAX_OUT     4
 #define GRAPH_MAX_DIMS 4
 
 typedef struct tensor_shape {

@@ -77,6 +77,7 @@ static mega_status check_source(const mega_builder *b, const attention_plan *p)
     const char *what = o->is_causal                            ? "a causal mask"
                        : o->has_window                         ? "a window"
                        : o->alibi                              ? "ALiBi"
+                       : o->bias.id != 0                       ? "biases of relative positions"
                        : o->rope != NULL && o->rope->theta > 0 ? "rotary position embedding"
                                                                : NULL;
     if (!p->is_cross) return MEGA_OK;
@@ -171,6 +172,11 @@ static mega_attention_rules rules_of(const mega_builder *b, const attention_plan
                               .window_right = o->has_window ? o->window_right : 0,
                               .softcap = o->softcap,
                               .alibi_heads = o->alibi ? p->heads : 0};
+    if (o->bias.id != 0) {
+        r.bias_buckets = mega_tensor_rows(b, o->bias);
+        r.bias_distance = o->bias_distance > 0 ? o->bias_distance : 128;
+        r.bias_one_side = o->is_causal;
+    }
     if (!p->holds_all_kv) return r;
     r.group = p->heads / p->kv_heads;
     r.group_begin = p->heads / b->layout->tp.size * b->layout->tp.rank;
@@ -289,7 +295,7 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
         y[i] = layer_add_bias(b, mega_op_linear(g, i == 0 ? x : source, w[i].weight), w[i].bias);
     if (again) mega_graph_region_end(g);
     mega_scope_leave(g, s);
-    return (mega_attention_qkv){y[0], y[1], y[2]};
+    return (mega_attention_qkv){.q = y[0], .k = y[1], .v = y[2]};
 }
 
 /* ---- norms of queries and keys ---- */
@@ -409,6 +415,7 @@ static int64_t cache_positions(const mega_builder *b, const attention_plan *p)
 static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
 {
     mega_graph *g = b->graph;
+    x.bias = p->o->bias;
     if (b->mode == MEGA_GENERATE) {
         const int64_t dims[3] = {b->samples, cache_positions(b, p), p->shape.kv_heads * p->head_dim};
         mega_attention_shape shape = p->shape;
@@ -428,6 +435,14 @@ static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_a
     if (p->o->recompute_core) mega_recompute_end(b);
     mega_scope_leave(g, s);
     return context;
+}
+
+mega_tensor mega_attention_bias(const mega_builder *b, const char *name, int64_t buckets, int64_t num_heads,
+                                const mega_param_options *options)
+{
+    mega_param_options o = options != NULL ? *options : (mega_param_options){.init = MEGA_INIT_FAN_IN};
+    o.shard_columns = true;
+    return layer_param(b, name, "weight", buckets, num_heads, &o);
 }
 
 /* *p says what the source of keys and values is. */

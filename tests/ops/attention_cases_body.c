@@ -44,12 +44,15 @@ static const attention_case attention_cases[] = {
     {1, 450, 1, 1, 24, false, DOCUMENTS | PADDING, 0.0, {.has_window = true, .window_left = 64, .window_right = 9}},
     {2, 70, 2, 2, 40, false, PADDING, 0.0, {.softcap = 1.5}},
     {1, 450, 1, 1, 24, false, DOCUMENTS | PADDING, 0.1, {.group = 0}}, /* cut among threads */
+    {1, 300, 2, 1, 64, false, NO_LIMITS, 0.1, {.bias_buckets = 32, .bias_distance = 128}},
+    {2, 131, 3, 3, 20, true, DOCUMENTS, 0.0, {.bias_buckets = 8, .bias_distance = 20, .bias_one_side = true}},
+    {1, 450, 1, 1, 24, false, PADDING, 0.0, {.bias_buckets = 16, .bias_distance = 64}}, /* cut among threads */
 };
 
 /* Returns how many keys a sequence has in this turn: as many as queries, more, or fewer; 0: there is no such turn. */
 static int64_t attention_keys(const attention_case *s, int turn)
 {
-    const bool compares = s->causal || s->rules.has_window || s->rules.alibi_heads > 0;
+    const bool compares = s->causal || s->rules.has_window || s->rules.alibi_heads > 0 || s->rules.bias_buckets > 0;
     if (turn == 0) return s->seq;
     return compares ? 0 : turn == 1 ? 2 * s->seq + 5 : (s->seq + 1) / 3;
 }
@@ -92,6 +95,7 @@ static void attention_arguments(check *k, const attention_case *s, int64_t keys,
     a->sample_id = sample;
     attention_limits(k, s, a);
     a->rules = s->rules;
+    a->bias = s->rules.bias_buckets > 0 ? check_input(k, k->type, s->rules.bias_buckets * s->heads) : NULL;
     a->head = (mega_kernel_head){.dtype = k->type, .step = &step_block};
 }
 
@@ -101,10 +105,11 @@ static check attention_begin(const char *name, mega_dtype type, const attention_
     return check_begin(
         name, type,
         "batch %lld, seq %lld, keys %lld, heads %lld/%lld x %lld, causal %d, limits %d, dropout %g, window %d "
-        "(%lld, %lld), cap %g, alibi %lld, group %lld",
+        "(%lld, %lld), cap %g, alibi %lld, biases %lld, group %lld",
         (long long)s->batch, (long long)s->seq, (long long)keys, (long long)s->heads, (long long)s->kv_heads,
         (long long)s->head_dim, s->causal, s->limits, s->dropout, r->has_window, (long long)r->window_left,
-        (long long)r->window_right, r->softcap, (long long)r->alibi_heads, (long long)r->group);
+        (long long)r->window_right, r->softcap, (long long)r->alibi_heads, (long long)r->bias_buckets,
+        (long long)r->group);
 }
 
 static void check_attention(mega_dtype type, int64_t rows, int64_t cols)
@@ -140,6 +145,8 @@ static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
         g.dq = check_output_add(&k, "dq", type, T * g.ld_dq);
         g.dk = check_output_add(&k, "dk", type, U * g.ld_dkv);
         g.dv = check_output_add(&k, "dv", type, U * g.ld_dkv);
+        const int64_t biases = s->rules.bias_buckets * s->heads;
+        g.dbias = biases > 0 ? check_output_add(&k, "dbias", acc_type(&k), biases) : NULL;
         g.head.step = &step_block;
         /* dS = P (dP - delta) cancels; delta comes from `out` as it was stored, rounded to the type of the call. */
         k.tolerance_f32 = 6e-6;

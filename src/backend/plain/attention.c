@@ -19,6 +19,7 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
         p[j] = dot * a->scale;
         if (r->softcap > 0.0) p[j] = r->softcap * tanh(p[j] / r->softcap);
         p[j] += slope * (double)(j - i);
+        if (a->bias != NULL) p[j] += get(a->bias, t, rules_bucket(r, i, j) * a->heads + h);
         max = fmax(max, p[j]);
     }
     for (int64_t j = begin; j < end; j++) {

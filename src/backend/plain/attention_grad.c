@@ -1,14 +1,16 @@
 /* Gradient of attention: plain kernel (ops_attention.h). With probabilities P, dropout factors M, out = (P M) v:
  *   dv = (P M)^T dout; dP = M (dout v^T); dS = P (dP - sum_j P dP); dq = scale dS k; dk = scale dS^T q.
- * With a soft-cap dS is multiplied by the derivative of the cap, 1 - tanh^2.
+ * With a soft-cap dS is multiplied by the derivative of the cap, 1 - tanh^2. The gradient of a bias is the sum of dS
+ * over the queries and keys in its bucket.
  * dk and dv are summed in scratch in double, over all queries and all heads that share a key/value head. */
 #include "attention_rules.h"
 #include "backend_impl.h"
 #include <math.h>
 
-/* Scratch, for K keys: p [K], m [K] (M), ds [K], dk [K, D], dv [K, D]; with a soft-cap also its derivative, cap [K]. */
+/* Scratch, for K keys: p [K], m [K] (M), ds [K], dk [K, D], dv [K, D]; with a soft-cap also its derivative, cap [K];
+ * with biases their gradients, dbias [buckets, H]. */
 typedef struct grad_scratch {
-    double *p, *m, *ds, *dk, *dv, *cap;
+    double *p, *m, *ds, *dk, *dv, *cap, *dbias;
 } grad_scratch;
 
 /* Computes P, M and dS of one query over keys [begin, end). */
@@ -38,6 +40,7 @@ static void probabilities(const mega_attention_grad_args *g, const grad_scratch 
             w->cap[j] = 1.0 - bent * bent;
         }
         score += slope * (double)(j - i);
+        if (a->bias != NULL) score += get(a->bias, t, rules_bucket(r, i, j) * a->heads + h);
         w->p[j] = exp(score - lse);
         w->m[j] = a->dropout > 0.0
                       ? dropout_factor(g->head.step, a->site, a->sample_id[row], block, (int)(j & 7), a->dropout)
@@ -46,6 +49,8 @@ static void probabilities(const mega_attention_grad_args *g, const grad_scratch 
         sum += w->p[j] * w->ds[j];
     }
     for (int64_t j = begin; j < end; j++) w->ds[j] = w->p[j] * (w->ds[j] - sum);
+    for (int64_t j = begin; j < end && g->dbias != NULL; j++)
+        w->dbias[rules_bucket(r, i, j) * a->heads + h] += w->ds[j];
     for (int64_t j = begin; j < end && r->softcap > 0.0; j++) w->ds[j] *= w->cap[j];
 }
 
@@ -77,8 +82,17 @@ static void plain_attention_grad_run(mega_team *team, const void *args)
     const mega_attention_args *a = &g->forward;
     const int64_t S = a->seq, K = a->keys, D = a->head_dim;
     double *const base = g->head.scratch;
-    const grad_scratch w = {base, base + K, base + 2 * K, base + 3 * K, base + 3 * K + K * D, base + 3 * K + 2 * K * D};
+    double *const more = base + 3 * K + 2 * K * D;
+    const int64_t biases = g->dbias != NULL ? a->rules.bias_buckets * a->heads : 0;
+    const grad_scratch w = {.p = base,
+                            .m = base + K,
+                            .ds = base + 2 * K,
+                            .dk = base + 3 * K,
+                            .dv = base + 3 * K + K * D,
+                            .cap = more,
+                            .dbias = more + (a->rules.softcap > 0.0 ? K : 0)};
     (void)team;
+    for (int64_t n = 0; n < biases; n++) w.dbias[n] = 0.0;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t kv = 0; kv < a->kv_heads; kv++) {
             for (int64_t i = 0; i < 2 * K * D; i++) w.dk[i] = 0.0;
@@ -91,14 +105,18 @@ static void plain_attention_grad_run(mega_team *team, const void *args)
                     put(g->dv, g->head.dtype, (b * K + j) * g->ld_dkv + kv * D + d, w.dv[j * D + d]);
                 }
         }
+    for (int64_t n = 0; n < biases; n++)
+        put(g->dbias, acc_of(g->head.dtype), n, get(g->dbias, acc_of(g->head.dtype), n) + w.dbias[n]);
 }
 
 static size_t plain_attention_grad_scratch(const void *args, int threads)
 {
     const mega_attention_grad_args *g = args;
     (void)threads;
-    const int64_t rows = g->forward.rules.softcap > 0.0 ? 4 : 3;
-    return (size_t)(rows * g->forward.keys + 2 * g->forward.keys * g->forward.head_dim) * sizeof(double);
+    const mega_attention_args *a = &g->forward;
+    const int64_t rows = a->rules.softcap > 0.0 ? 4 : 3,
+                  biases = g->dbias != NULL ? a->rules.bias_buckets * a->heads : 0;
+    return (size_t)(rows * a->keys + 2 * a->keys * a->head_dim + biases) * sizeof(double);
 }
 
 const mega_kernel mega_plain_attention_grad = {

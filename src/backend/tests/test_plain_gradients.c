@@ -152,6 +152,32 @@ static void attention_case(int64_t heads, int64_t kv_heads, bool causal, bool se
     mega_free(qkv), mega_free(w), mega_free(out), mega_free(dqkv), mega_free(lse), mega_free(scratch);
 }
 
+/* Biases by relative position, of heads of one rank. */
+static void attention_biases(bool causal)
+{
+    enum { B = 2, S = 7, D = 2, HEADS = 2, T = B * S, W = HEADS * D, LD = 3 * W, BUCKETS = 4, N = BUCKETS * HEADS };
+    double *qkv = random_doubles(T * LD, 1), *w = random_doubles(T * W, 2), *bias = random_doubles(N, 3);
+    double *out = zeros(T * W), *lse = zeros(T * HEADS), *dqkv = zeros(T * LD), *dbias = zeros(N);
+    double *scratch = zeros(3 * S + 2 * S * D + N);
+    mega_attention_args f = {.head = head, .out = out, .lse = lse, .q = qkv, .k = qkv + W, .v = qkv + 2 * W};
+    f.head.scratch = scratch, f.bias = bias;
+    f.batch = B, f.seq = f.keys = S, f.heads = f.kv_heads = HEADS, f.head_dim = D;
+    f.ld_q = f.ld_kv = LD, f.ld_out = W, f.scale = 0.7, f.causal = causal;
+    f.rules = (mega_attention_rules){.bias_buckets = BUCKETS, .bias_distance = 5, .bias_one_side = causal};
+    mega_attention_grad_args b = {.head = f.head, .dq = dqkv, .dk = dqkv + W, .dv = dqkv + 2 * W, .forward = f};
+    b.dout = w, b.dbias = dbias, b.ld_dq = b.ld_dkv = LD, b.ld_dout = W;
+    assert_true(mega_plain_attention_grad.scratch(&b, 1) <= (3 * S + 2 * S * D + N) * sizeof(double));
+    const probe p = {&mega_plain_attention, &f, out, w, T * W};
+    loss(&p);
+    for (int i = 0; i < N; i++) dbias[i] = 1.0; /* it is added to */
+    mega_plain_attention_grad.run(NULL, &b);
+    for (int i = 0; i < N; i++) dbias[i] -= 1.0;
+    check(&p, "dqkv", qkv, T * LD, dqkv);
+    check(&p, "dbias", bias, N, dbias);
+    mega_free(qkv), mega_free(w), mega_free(bias), mega_free(out), mega_free(lse);
+    mega_free(dqkv), mega_free(dbias), mega_free(scratch);
+}
+
 /* Queries attend to a longer source of keys and values; one of them sees no key. */
 static void attention_to_source(double dropout)
 {
@@ -186,6 +212,8 @@ static void test_attention(void **state)
     (void)state;
     attention_to_source(0.0);
     attention_to_source(0.3);
+    attention_biases(false);
+    attention_biases(true);
     attention_case(3, 3, false, true, 0.0);
     attention_case(2, 2, true, false, 0.0);
     attention_case(4, 2, true, true, 0.0);

@@ -149,6 +149,28 @@ static void test_attention_to_source(void **state)
     near(out[1], 2.0 / 3 + 2.0 / 3, 1e-15), near(lse[1], log(1.5), 1e-15);
 }
 
+/* The first distance of each bucket of T5: in both directions, where the second half of the buckets is for keys after
+ * the query, and in one. */
+static void test_relative_bucket(void **state)
+{
+    (void)state;
+    const int64_t both[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91};
+    const int64_t past[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                              16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
+    for (int64_t n = 0; n < 16; n++) {
+        assert_int_equal(mega_relative_bucket(-both[n], 32, 128, false), n);
+        if (n > 0) assert_int_equal(mega_relative_bucket(-(both[n] - 1), 32, 128, false), n - 1);
+        if (n > 0) assert_int_equal(mega_relative_bucket(both[n], 32, 128, false), 16 + n);
+    }
+    for (int64_t n = 0; n < 32; n++) {
+        assert_int_equal(mega_relative_bucket(-past[n], 32, 128, true), n);
+        if (n > 0) assert_int_equal(mega_relative_bucket(-(past[n] - 1), 32, 128, true), n - 1);
+        assert_int_equal(mega_relative_bucket(past[n], 32, 128, true), 0);
+    }
+    assert_int_equal(mega_relative_bucket(-100000, 32, 128, false), 15);
+    assert_int_equal(mega_relative_bucket(100000, 32, 128, false), 31);
+}
+
 /* Rows that arrive one after another give the same result as one attention over all of them; also with a window whose
  * keys are in a ring. */
 static void rows_one_after_another(bool is_ring)
@@ -463,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_gemm_types),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_to_source),
+        cmocka_unit_test(test_relative_bucket),
         cmocka_unit_test(test_attention_cached),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_dropout),

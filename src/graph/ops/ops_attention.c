@@ -13,9 +13,10 @@ enum {
     ATTENTION_GRAD_SAMPLE_ID,
     ATTENTION_GRAD_K,
     ATTENTION_GRAD_V,
-    ATTENTION_GRAD_KEY_END
+    ATTENTION_GRAD_KEY_END,
+    ATTENTION_GRAD_BIAS
 };
-enum { ATTENTION_GRAD_DQKV, ATTENTION_GRAD_DK, ATTENTION_GRAD_DV };
+enum { ATTENTION_GRAD_DQKV, ATTENTION_GRAD_DK, ATTENTION_GRAD_DV, ATTENTION_GRAD_DBIAS };
 enum {
     ATTENTION_CACHED_QKV,
     ATTENTION_CACHED_K_CACHE,
@@ -101,14 +102,38 @@ static mega_status check_keys(const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
     if (s->keys == 0 || s->keys == s->seq ||
-        (s->keys > 0 && !s->causal && !s->rules.has_window && s->rules.alibi_heads == 0))
+        (s->keys > 0 && !s->causal && !s->rules.has_window && s->rules.alibi_heads == 0 && s->rules.bias_buckets == 0))
         return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
-        "op %s in \"%s\": %lld queries and %lld keys of each sequence%s%s%s; expected at least 1 key (or 0 "
-        "for as many as queries), and neither a causal mask nor a window nor ALiBi",
+        "op %s in \"%s\": %lld queries and %lld keys of each sequence%s%s%s%s; expected at least 1 key (or 0 "
+        "for as many as queries), and neither a causal mask nor a window nor ALiBi nor biases",
         mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)s->keys, s->causal ? ", causal" : "",
-        s->rules.has_window ? ", with a window" : "", s->rules.alibi_heads != 0 ? ", with ALiBi" : "");
+        s->rules.has_window ? ", with a window" : "", s->rules.alibi_heads != 0 ? ", with ALiBi" : "",
+        s->rules.bias_buckets != 0 ? ", with biases" : "");
+}
+
+/* Checks the table of biases, which is operand `bias` of the op. */
+static mega_status expect_bias(const mega_graph *g, const instruction *op, int bias)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const mega_attention_rules *r = &s->rules;
+    const int64_t sides = r->bias_one_side ? 1 : 2;
+    if (op->in[bias] == 0 && r->bias_buckets == 0) return MEGA_OK;
+    if (op->in[bias] == 0 || r->bias_buckets < 2 * sides || r->bias_buckets % sides != 0 ||
+        r->bias_buckets > MEGA_BIAS_BUCKETS || r->bias_distance <= r->bias_buckets / (2 * sides))
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "op %s in \"%s\": %lld buckets of relative positions up to distance %lld, %s a table; expected "
+            "a table of %lld to %d buckets (a multiple of %lld), and a distance beyond the short ones",
+            mega_op_table[op->kind]->name, op->scope, (long long)r->bias_buckets, (long long)r->bias_distance,
+            op->in[bias] == 0 ? "without" : "with", (long long)(2 * sides), MEGA_BIAS_BUCKETS, (long long)sides);
+    if (r->softcap > 0.0)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "op %s in \"%s\": a soft-cap and biases of relative positions together are not implemented "
+                         "yet; leave one of them out",
+                         mega_op_table[op->kind]->name, op->scope);
+    return mega_op_expect(g, op, bias, "bias", mega_shape_2d(g->dtype, r->bias_buckets, s->heads));
 }
 
 static mega_status attention_check_shape(const instruction *op)
@@ -128,8 +153,8 @@ static mega_status attention_check_shape(const instruction *op)
     return check_rules(op);
 }
 
-/* ---- attention: in qkv (or q), key_begin [T] or none, sample_id [T] or none, k and v or none, key_end [T] or none;
- *      out [T, H D], lse [H, T] acc ---- */
+/* ---- attention: in qkv (or q), key_begin [T] or none, sample_id [T] or none, k and v or none, key_end [T] or none,
+ *      bias [buckets, H] or none; out [T, H D], lse [H, T] acc ---- */
 
 mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attention_keys keys, mega_tensor sample_id,
                               const mega_attention_shape *s)
@@ -140,7 +165,8 @@ mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attent
                              [ATTENTION_SAMPLE_ID] = sample_id.id,
                              [ATTENTION_K] = qkv.k.id,
                              [ATTENTION_V] = qkv.v.id,
-                             [ATTENTION_KEY_END] = keys.end.id},
+                             [ATTENTION_KEY_END] = keys.end.id,
+                             [ATTENTION_BIAS] = qkv.bias.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -158,6 +184,7 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
     MEGA_TRY(expect_qkv(g, op, ATTENTION_QKV, ATTENTION_K, ATTENTION_V));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(expect_bias(g, op, ATTENTION_BIAS));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
@@ -180,12 +207,16 @@ static void attention_gradient(mega_graph *g, const instruction *op)
                             [ATTENTION_GRAD_LSE] = op->out[ATTENTION_LSE],
                             [ATTENTION_GRAD_KEY_BEGIN] = op->in[ATTENTION_KEY_BEGIN],
                             [ATTENTION_GRAD_KEY_END] = op->in[ATTENTION_KEY_END],
+                            [ATTENTION_GRAD_BIAS] = op->in[ATTENTION_BIAS],
                             [ATTENTION_GRAD_SAMPLE_ID] = op->in[ATTENTION_SAMPLE_ID],
                             [ATTENTION_GRAD_K] = op->in[ATTENTION_K],
                             [ATTENTION_GRAD_V] = op->in[ATTENTION_V]},
                      .out = {[ATTENTION_GRAD_DK] = gradient_like(g, op, ATTENTION_K),
                              [ATTENTION_GRAD_DV] = gradient_like(g, op, ATTENTION_V)},
                      .attr = op->attr};
+    const graph_tensor *bias = &g->tensor[op->in[ATTENTION_BIAS]];
+    if (op->in[ATTENTION_BIAS] != 0 && (bias->role == ROLE_WEIGHT || bias->needs_gradient))
+        d.out[ATTENTION_GRAD_DBIAS] = mega_graph_gradient_tensor(g, op->in[ATTENTION_BIAS]);
     mega_graph_gradient_add(g, op->in[ATTENTION_QKV], mega_graph_emit(g, &d).id);
     if (op->in[ATTENTION_K] == 0) return;
     mega_graph_gradient_add(g, op->in[ATTENTION_K], d.out[ATTENTION_GRAD_DK]);
@@ -252,7 +283,7 @@ static qkv_columns columns_of(const op_binder *b, const mega_attention_shape *s,
 
 /* The tensors of a forward call. */
 typedef struct attention_tensors {
-    int32_t q, k, v, out, lse, key_begin, key_end, sample_id;
+    int32_t q, k, v, out, lse, key_begin, key_end, sample_id, bias;
 } attention_tensors;
 
 static void fill_attention(const op_binder *b, mega_attention_args *a, const mega_attention_shape *s,
@@ -266,6 +297,7 @@ static void fill_attention(const op_binder *b, mega_attention_args *a, const meg
     a->v = x.v;
     a->key_begin = b->address(b, t->key_begin);
     a->key_end = b->address(b, t->key_end);
+    a->bias = b->address(b, t->bias);
     a->sample_id = b->address(b, t->sample_id);
     a->batch = s->batch;
     a->seq = s->seq;
@@ -293,15 +325,17 @@ static void attention_bind(const op_binder *b, const instruction *op, void *args
                                  .lse = op->out[ATTENTION_LSE],
                                  .key_begin = op->in[ATTENTION_KEY_BEGIN],
                                  .key_end = op->in[ATTENTION_KEY_END],
+                                 .bias = op->in[ATTENTION_BIAS],
                                  .sample_id = op->in[ATTENTION_SAMPLE_ID]};
     fill_attention(b, args, &op->attr.attention, &t);
 }
 
 const op_row mega_op_row_attention = {.name = "attention",
-                                      .num_in = 6,
+                                      .num_in = 7,
                                       .num_out = 2,
                                       .optional_in = 1u << ATTENTION_KEY_BEGIN | 1u << ATTENTION_KEY_END |
-                                                     1u << ATTENTION_SAMPLE_ID | 1u << ATTENTION_K | 1u << ATTENTION_V,
+                                                     1u << ATTENTION_SAMPLE_ID | 1u << ATTENTION_K | 1u << ATTENTION_V |
+                                                     1u << ATTENTION_BIAS,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
@@ -310,7 +344,7 @@ const op_row mega_op_row_attention = {.name = "attention",
                                       .cpu = &mega_cpu_attention};
 
 /* ---- attention_grad: in dout, qkv (or q), out, lse, key_begin or none, sample_id or none, k and v or none, key_end or
- *      none; out dqkv (or dq), dk and dv or none ---- */
+ *      none, bias or none; out dqkv (or dq), dk and dv or none, dbias acc, accumulated, or none ---- */
 
 static mega_status attention_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -324,10 +358,12 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(expect_bias(g, op, ATTENTION_GRAD_BIAS));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_GRAD_DQKV] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
     out[ATTENTION_GRAD_DK] = out[ATTENTION_GRAD_DV] =
         mega_shape_2d(g->dtype, mega_extent_mul(s->batch, keys_of(s)), kv_width(s));
+    out[ATTENTION_GRAD_DBIAS] = mega_shape_2d(g->acc, s->rules.bias_buckets, s->heads);
     return MEGA_OK;
 }
 
@@ -342,6 +378,7 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
                                  .lse = op->in[ATTENTION_GRAD_LSE],
                                  .key_begin = op->in[ATTENTION_GRAD_KEY_BEGIN],
                                  .key_end = op->in[ATTENTION_GRAD_KEY_END],
+                                 .bias = op->in[ATTENTION_GRAD_BIAS],
                                  .sample_id = op->in[ATTENTION_GRAD_SAMPLE_ID]};
     const qkv_columns d =
         columns_of(b, s, op->out[ATTENTION_GRAD_DQKV], op->out[ATTENTION_GRAD_DK], op->out[ATTENTION_GRAD_DV]);
@@ -351,6 +388,7 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
     a->dq = d.q;
     a->dk = d.k;
     a->dv = d.v;
+    a->dbias = b->address(b, op->out[ATTENTION_GRAD_DBIAS]);
     a->ld_dq = d.ld_q;
     a->ld_dkv = d.ld_kv;
     a->ld_dout = q_width(s);
@@ -358,11 +396,12 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
 
 const op_row mega_op_row_attention_grad = {
     .name = "attention_grad",
-    .num_in = 9,
-    .num_out = 3,
+    .num_in = 10,
+    .num_out = 4,
     .optional_in = 1u << ATTENTION_GRAD_KEY_BEGIN | 1u << ATTENTION_GRAD_KEY_END | 1u << ATTENTION_GRAD_SAMPLE_ID |
-                   1u << ATTENTION_GRAD_K | 1u << ATTENTION_GRAD_V,
-    .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV,
+                   1u << ATTENTION_GRAD_K | 1u << ATTENTION_GRAD_V | 1u << ATTENTION_GRAD_BIAS,
+    .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV | 1u << ATTENTION_GRAD_DBIAS,
+    .accumulates = 1u << ATTENTION_GRAD_DBIAS,
     .shape = attention_grad_shape,
     .cost = attention_grad_cost,
     .bind = attention_grad_bind,
@@ -413,6 +452,11 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
     MEGA_TRY(check_ring(op, cache.dim[1]));
+    if (s->rules.bias_buckets != 0)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "op attention_cached in \"%s\": biases of relative positions are not implemented yet in "
+                         "generation; evaluate without a cache",
+                         op->scope);
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }

@@ -239,6 +239,16 @@ static void attention_rules(sketch *k)
     result(k, mega_op_attention(k->g, (mega_attention_qkv){.q = qkv(k, &a)}, all_keys, (mega_tensor){0}, &a));
 }
 
+/* Biases by relative position; the table is a parameter. */
+static void attention_biases(sketch *k)
+{
+    mega_attention_shape a = attention_shape(k, 0.0);
+    a.causal = false;
+    a.rules = (mega_attention_rules){.bias_buckets = 6, .bias_distance = 4};
+    const mega_attention_qkv x = {.q = qkv(k, &a), .bias = param(k, "relative")};
+    result(k, mega_op_attention(k->g, x, all_keys, (mega_tensor){0}, &a));
+}
+
 static mega_tensor differentiable(const sketch *k, const char *name, const char *gradient, int64_t cols)
 {
     const mega_tensor t = input_2d(k, name, k->g->dtype, k->s.T, cols);
@@ -252,9 +262,9 @@ static void attention_apart(sketch *k)
     mega_attention_shape a = attention_shape(k, 0.1);
     a.rules.group = a.heads > 1 ? 3 : 1;
     a.rules.group_begin = a.heads > 1 ? 2 : 0;
-    const mega_attention_qkv x = {differentiable(k, "qkv", "d_qkv", a.heads * a.head_dim),
-                                  differentiable(k, "k", "d_k", a.kv_heads * a.head_dim),
-                                  differentiable(k, "v", "d_v", a.kv_heads * a.head_dim)};
+    const mega_attention_qkv x = {.q = differentiable(k, "qkv", "d_qkv", a.heads * a.head_dim),
+                                  .k = differentiable(k, "k", "d_k", a.kv_heads * a.head_dim),
+                                  .v = differentiable(k, "v", "d_v", a.kv_heads * a.head_dim)};
     const mega_attention_keys keys = {.begin = input_1d(k, "key_begin", MEGA_I32, k->s.T)};
     result(k, mega_op_attention(k->g, x, keys, k->sample_id, &a));
 }

@@ -287,6 +287,11 @@ static void attention_of_endless_ring(const operands *o)
     mega_op_attention_cached(o->g, (mega_attention_qkv){.q = o->x}, k, v, &s);
 }
 
+static void attention_of_no_table(const operands *o)
+{
+    attention_with(o, 1, (mega_attention_rules){.bias_buckets = 32, .bias_distance = 128});
+}
+
 static void rope_of_odd_channels(const operands *o)
 {
     static const float frequency[2] = {1, 1};
@@ -360,6 +365,7 @@ static const struct mistake {
     {"attention_source_in_one_tensor", attention_source_in_one_tensor, "give keys and values in tensors of their own"},
     {"attention_of_other_ends", attention_of_other_ends, "key_end is vector [3] f32; expected [12] i32"},
     {"attention_of_endless_ring", attention_of_endless_ring, "a ring of 20 positions for 12 new rows and no window"},
+    {"attention_of_no_table", attention_of_no_table, "32 buckets of relative positions up to distance 128, without"},
     {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
     {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},

@@ -1,5 +1,6 @@
-/* Attention to another source against a computation from the definition, cut over tp as in test_layers.c; and a window
- * whose cache is a ring, filled by chunks that end in padding, against attention over the whole sequence. */
+/* Attention to another source against a computation from the definition, and attention with biases by relative position,
+ * both cut over tp as in test_layers.c; and a window whose cache is a ring, filled by chunks that end in padding, against
+ * attention over the whole sequence. */
 #include "kit.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
@@ -41,15 +42,48 @@ typedef struct rank_result {
 static void copy_weight(const mega_params *params, const char *name, double *to, int64_t count)
 {
     const int p = mega_params_find(params, name);
-    assert_true(p >= 0 && mega_params_get(params, p)->count <= count);
+    if (p < 0) return; /* of self-attention: Q, K and V are one weight */
+    assert_true(mega_params_get(params, p)->count <= count);
     memcpy(to, mega_params_master(params, p), (size_t)mega_params_get(params, p)->count * sizeof *to);
 }
 
-/* Computes the partial result of one rank of `size`. */
-static void run(int rank, int size, rank_result *r)
+typedef mega_tensor describe_layer(const mega_builder *b, mega_tensor x);
+
+static mega_tensor cross(const mega_builder *b, mega_tensor x)
 {
     const mega_attention_options o = {
         .num_heads = HEADS, .key_begin = "first", .key_end = "last", .qkv = &random_weights, .out = &random_weights};
+    return mega_cross_attention(b, "cross", x, mega_input(b, "source", MEGA_F64, POSITIONS, WIDTH), POSITIONS, &o);
+}
+
+static mega_tensor plain(const mega_builder *b, mega_tensor x)
+{
+    const mega_attention_options o = {.num_heads = HEADS, .qkv = &random_weights, .out = &random_weights};
+    return mega_self_attention(b, "cross", x, &o);
+}
+
+/* The same with biases by relative position. */
+static mega_tensor biased(const mega_builder *b, mega_tensor x)
+{
+    const mega_param_options wide = {.init = MEGA_INIT_NORMAL, .init_std = 1};
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .bias = mega_attention_bias(b, "relative", 4, HEADS, &wide),
+                                      .bias_distance = 4,
+                                      .qkv = &random_weights,
+                                      .out = &random_weights};
+    return mega_self_attention(b, "cross", x, &o);
+}
+
+/* Writes an input, if the program reads it. */
+static void set(mega_program *p, const char *name, const void *x, size_t bytes)
+{
+    void *to = mega_program_tensor(p, name, 0);
+    if (to != NULL) memcpy(to, x, bytes);
+}
+
+/* Computes the partial result of one rank of `size`. */
+static void run(describe_layer *describe, int rank, int size, rank_result *r)
+{
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
@@ -61,8 +95,7 @@ static void run(int rank, int size, rank_result *r)
     mega_builder b = {.layout = &layout, .samples = B, .positions = S, .path = "m"};
     must(mega_graph_create(MEGA_F64, params, &layout, &b.graph));
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
-    const mega_tensor source = mega_input(&b, "source", MEGA_F64, POSITIONS, WIDTH);
-    mega_graph_output(b.graph, mega_cross_attention(&b, "cross", x, source, POSITIONS, &o), "y");
+    mega_graph_output(b.graph, describe(&b, x), "y");
     must(mega_graph_status(b.graph));
     must(mega_params_place(params, MEGA_F64, 0));
     must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
@@ -71,10 +104,10 @@ static void run(int rank, int size, rank_result *r)
     must(mega_program_build(b.graph, &how, &p));
     must(mega_program_allocate(p));
     fill(r->x, T * C, 3), fill(r->source, U * WIDTH, 4);
-    memcpy(mega_program_tensor(p, "x", 0), r->x, sizeof r->x);
-    memcpy(mega_program_tensor(p, "source", 0), r->source, sizeof r->source);
-    memcpy(mega_program_tensor(p, "first", 0), begins, sizeof begins);
-    memcpy(mega_program_tensor(p, "last", 0), ends, sizeof ends);
+    set(p, "x", r->x, sizeof r->x);
+    set(p, "source", r->source, sizeof r->source);
+    set(p, "first", begins, sizeof begins);
+    set(p, "last", ends, sizeof ends);
     must(mega_program_forward(p, 0));
     memcpy(r->y, mega_program_tensor(p, "y", 0), sizeof r->y);
     copy_weight(params, "m.cross.c_attn_q.weight", r->q, C * C);
@@ -110,22 +143,41 @@ static double context(const rank_result *r, int t, int c)
     return weights > 0.0 ? sum / weights : 0.0;
 }
 
+/* Compares the sum over two ranks with the result of one. */
+static void partial_results_add_up(describe_layer *describe, const rank_result *whole)
+{
+    static rank_result part[2];
+    double sum[T * C];
+    for (int rank = 0; rank < 2; rank++) run(describe, rank, 2, &part[rank]);
+    for (int i = 0; i < T * C; i++) sum[i] = part[0].y[i] + part[1].y[i];
+    assert_true(mega_kit_relative_error_f64(part[0].y, whole->y, T * C) > 0.1);
+    assert_true(mega_kit_relative_error_f64(sum, whole->y, T * C) <= 1e-13);
+}
+
 static void a_source_is_attended_to(void **state)
 {
-    static rank_result whole, part[2];
-    double expected[T * C], sum[T * C];
+    static rank_result whole;
+    double expected[T * C];
     (void)state;
-    run(0, 1, &whole);
+    run(cross, 0, 1, &whole);
     for (int t = 0; t < T; t++) {
         double row[C];
         for (int c = 0; c < C; c++) row[c] = context(&whole, t, c);
         for (int c = 0; c < C; c++) expected[t * C + c] = product(whole.out, c, row, C);
     }
     assert_true(mega_kit_relative_error_f64(whole.y, expected, T * C) <= 1e-13);
-    for (int rank = 0; rank < 2; rank++) run(rank, 2, &part[rank]);
-    for (int i = 0; i < T * C; i++) sum[i] = part[0].y[i] + part[1].y[i];
-    assert_true(mega_kit_relative_error_f64(part[0].y, whole.y, T * C) > 0.1);
-    assert_true(mega_kit_relative_error_f64(sum, whole.y, T * C) <= 1e-13);
+    partial_results_add_up(cross, &whole);
+}
+
+/* The columns of the table are cut like the heads. */
+static void biases_are_of_heads(void **state)
+{
+    static rank_result with, without;
+    (void)state;
+    run(biased, 0, 1, &with);
+    run(plain, 0, 1, &without);
+    assert_true(mega_kit_relative_error_f64(with.y, without.y, T * C) > 0.01);
+    partial_results_add_up(biased, &with);
 }
 
 /* ---- mistakes ---- */
@@ -151,7 +203,7 @@ static void expect_mistake(mega_mode mode, int64_t positions, const mega_attenti
 static void mistakes_name_the_layer(void **state)
 {
     const mega_rope rope = {.theta = 10000};
-    const mega_attention_options causal = {.num_heads = HEADS, .is_causal = true}, plain = {.num_heads = HEADS},
+    const mega_attention_options causal = {.num_heads = HEADS, .is_causal = true}, open = {.num_heads = HEADS},
                                  window = {.num_heads = HEADS, .has_window = true, .window_left = 2},
                                  alibi = {.num_heads = HEADS, .alibi = true},
                                  rotated = {.num_heads = HEADS, .rope = &rope};
@@ -161,9 +213,9 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(MEGA_TRAIN, POSITIONS, &window, "mega_cross_attention with a window, which compares");
     expect_mistake(MEGA_TRAIN, POSITIONS, &alibi, "mega_cross_attention with ALiBi, which compares");
     expect_mistake(MEGA_TRAIN, POSITIONS, &rotated, "mega_cross_attention with rotary position embedding, which");
-    expect_mistake(MEGA_TRAIN, 0, &plain, "mega_cross_attention to 0 positions of each sample; expected 1 or more");
-    expect_mistake(MEGA_TRAIN, POSITIONS + 1, &plain, "expected [16, 8] f32");
-    expect_mistake(MEGA_GENERATE, POSITIONS, &plain, "generation with mega_cross_attention is not implemented yet");
+    expect_mistake(MEGA_TRAIN, 0, &open, "mega_cross_attention to 0 positions of each sample; expected 1 or more");
+    expect_mistake(MEGA_TRAIN, POSITIONS + 1, &open, "expected [16, 8] f32");
+    expect_mistake(MEGA_GENERATE, POSITIONS, &open, "generation with mega_cross_attention is not implemented yet");
 }
 
 /* ---- a ring ---- */
@@ -251,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_source_is_attended_to),
+        cmocka_unit_test(biases_are_of_heads),
         cmocka_unit_test(mistakes_name_the_layer),
         cmocka_unit_test(a_window_has_a_ring),
     };

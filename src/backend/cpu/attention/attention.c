@@ -29,7 +29,7 @@ static void cpu_attention_work(void *user, int thread, int64_t begin, int64_t en
 {
     const cpu_job *job = user;
     const mega_attention_args *a = job->args;
-    float *scratch = (float *)a->head.scratch + thread * attention_scratch_words(a);
+    float *scratch = (float *)a->head.scratch + attention_line_words(a) + thread * attention_scratch_words(a);
     const int64_t blocks = attention_query_blocks(a), pairs = pairs_of_head(a);
     const attention_pairs *by_pairs = attention_pairs_get(a->head.dtype);
     for (int64_t item = begin / pairs; item * pairs < end; item++) {
@@ -52,6 +52,7 @@ static void cpu_attention_run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
+    if (a->bias != NULL) attention_fill_buckets(a, a->head.scratch);
     cpu_job_run(team, cpu_attention_work, args, items * pairs_of_head(a), 1, items * a->seq * a->keys);
 }
 
@@ -59,7 +60,7 @@ static size_t cpu_attention_scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
     if (attention_is_plain(a)) return mega_plain_attention.scratch(args, threads);
-    return (size_t)(threads * attention_scratch_words(a)) * sizeof(float);
+    return (size_t)(attention_line_words(a) + threads * attention_scratch_words(a)) * sizeof(float);
 }
 
 const mega_kernel mega_cpu_attention = {

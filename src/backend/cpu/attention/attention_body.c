@@ -10,8 +10,9 @@ typedef struct attention_head {
     int64_t b, h, g;
     int64_t words, depth; /* words of a packed row of the head; words that a product over the head size reads */
     bool is_cut;          /* more than the causal mask hides keys */
-    bool is_bent;         /* soft-cap or ALiBi: bend_pair turns q.k into scores */
+    bool is_bent;         /* soft-cap, ALiBi or biases: bend_pair turns q.k into scores */
     float scale;          /* of the scores, in powers of 2 */
+    float *line;          /* biases of the head by difference of query and key (attention_line_words), or NULL */
 } attention_head;
 
 /* A block of queries and a block of keys; their sizes `queries` and `keys` are padded to strips. */
@@ -25,7 +26,7 @@ ALWAYS attention_head attention_head_of(const mega_attention_args *a, int64_t b,
     attention_head w = {.a = a, .b = b, .g = g, .words = attention_round(a->head_dim, GRAIN) / PER_WORD};
     w.depth = PAIRS ? w.words : a->head_dim;
     w.is_cut = a->key_begin != NULL || a->key_end != NULL || a->rules.has_window;
-    w.is_bent = a->rules.softcap > 0.0 || a->rules.alibi_heads > 0;
+    w.is_bent = a->rules.softcap > 0.0 || a->rules.alibi_heads > 0 || a->bias != NULL;
     w.scale = w.is_bent ? LOG2_E : (float)(a->scale * 1.4426950408889634);
     if (a->dropout > 0.0) w.key = dropout_key_of(a->head.step, a->site, a->dropout);
     return w;
@@ -144,7 +145,7 @@ static void mask_pair(const attention_head *w, const attention_pair *p, float *s
     }
 }
 
-/* Replaces q.k by scores: the soft-cap, whose derivative goes to `slopes` unless it is NULL, then the bias of ALiBi. */
+/* Replaces q.k by scores: the soft-cap, whose derivative goes to `slopes` unless it is NULL, then the biases. */
 static void bend_pair(const attention_head *w, const attention_pair *p, float *s, float *slopes)
 {
     const mega_attention_rules *r = &w->a->rules;
@@ -162,9 +163,21 @@ static void bend_pair(const attention_head *w, const attention_pair *p, float *s
                 if (slopes != NULL) vstore(slopes + row * BLOCK + c, 1.0f - x * x);
                 x *= cap;
             }
-            vstore(at, x + slope * ((float)row - queries));
+            x += slope * ((float)row - queries);
+            if (w->line != NULL) x += vload(w->line + attention_line_begin(w->a) + p->i0 + c - p->j0 - row);
+            vstore(at, x);
         }
     }
+}
+
+/* Writes the biases of the head to its line. `buckets` has the bucket for each element of it. */
+static void fill_line(const attention_head *w, const int32_t *buckets)
+{
+    const mega_attention_args *a = w->a;
+    float bias[MEGA_BIAS_BUCKETS];
+    for (int64_t n = 0; n < a->rules.bias_buckets; n++)
+        BY_TYPE(a->head.dtype, bias[n] = vget_n(type, a->bias, n * a->heads + w->h, 1)[0]);
+    for (int64_t n = 0; n < attention_line_words(a); n++) w->line[n] = bias[buckets[n]];
 }
 
 /* Zeroes the strips beyond the causal mask that products over half blocks of keys read. */
@@ -379,11 +392,14 @@ static void attention_item(const mega_attention_args *a, int64_t item, int64_t b
     attention_head w = attention_head_of(a, item / a->kv_heads, item % a->kv_heads);
     const attention_scratch t = attention_scratch_of(a, scratch);
     int64_t packed = attention_first_keys(a, begin);
+    if (a->bias != NULL) w.line = scratch + attention_scratch_words(a) - attention_line_words(a);
     products_begin();
-    for (w.h = attention_first_head(a, w.g); w.h < attention_end_head(a, w.g); w.h++)
+    for (w.h = attention_first_head(a, w.g); w.h < attention_end_head(a, w.g); w.h++) {
+        if (a->bias != NULL) fill_line(&w, a->head.scratch);
         for (int64_t i = begin; i < end; i++) {
             for (; packed < attention_end_keys(a, i); packed++) pack_keys(&w, &t, packed);
             attention_queries(&w, &t, i * BLOCK, rows_at(a, i * BLOCK));
         }
+    }
     products_end();
 }

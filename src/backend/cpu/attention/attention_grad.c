@@ -82,7 +82,8 @@ static void cpu_attention_grad_work(void *user, int thread, int64_t begin, int64
 {
     const grad_job *j = user;
     const mega_attention_args *a = &j->args->forward;
-    float *scratch = (float *)j->args->head.scratch + thread * attention_grad_scratch_words(a);
+    float *scratch = (float *)j->args->head.scratch + attention_line_words(a) + attention_sums_words(j->args) +
+                     thread * attention_grad_scratch_words(a);
     const int64_t cost = j->item_cost, first_cut = j->whole * j->whole_cost;
     const attention_part whole = {
         .key_end = attention_key_blocks(a), .query_end = attention_query_blocks(a), .keys = true, .queries = true};
@@ -96,6 +97,22 @@ static void cpu_attention_grad_work(void *user, int thread, int64_t begin, int64
                  end < (n + 1) * cost ? end - n * cost : cost, scratch);
 }
 
+/* Adds the sums of all sequences and blocks of queries to the gradients of biases, in their order. */
+static void add_biases(const mega_attention_grad_args *g)
+{
+    const mega_attention_args *a = &g->forward;
+    const int64_t blocks = attention_query_blocks(a), buckets = a->rules.bias_buckets;
+    const float *sums = (const float *)g->head.scratch + attention_line_words(a);
+    for (int64_t h = 0; h < a->heads; h++)
+        for (int64_t n = 0; n < buckets; n++) {
+            double sum = 0.0;
+            for (int64_t b = 0; b < a->batch; b++)
+                for (int64_t i = 0; i < blocks; i++)
+                    sum += (double)sums[((b * a->heads + h) * blocks + i) * buckets + n];
+            ((float *)g->dbias)[n * a->heads + h] += (float)sum;
+        }
+}
+
 static void cpu_attention_grad_run(mega_team *team, const void *args)
 {
     const mega_attention_grad_args *g = args;
@@ -106,6 +123,7 @@ static void cpu_attention_grad_run(mega_team *team, const void *args)
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
+    if (a->bias != NULL) attention_fill_buckets(a, g->head.scratch);
     mega_team *const all = items * a->seq * a->keys < CPU_SMALL_JOB ? NULL : team;
     const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
     const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_head(a);
@@ -115,13 +133,16 @@ static void cpu_attention_grad_run(mega_team *team, const void *args)
                     .whole_cost = WHOLE_COST * both,
                     .item_cost = CUT_COST * both};
     mega_team_for(all, job.whole * job.whole_cost + cut * job.item_cost, 1, cpu_attention_grad_work, &job);
+    if (g->dbias != NULL) add_biases(g);
 }
 
 static size_t cpu_attention_grad_scratch(const void *args, int threads)
 {
     const mega_attention_grad_args *a = args;
     if (attention_is_plain(&a->forward)) return mega_plain_attention_grad.scratch(args, threads);
-    return (size_t)(threads * attention_grad_scratch_words(&a->forward)) * sizeof(float);
+    return (size_t)(attention_line_words(&a->forward) + attention_sums_words(a) +
+                    threads * attention_grad_scratch_words(&a->forward)) *
+           sizeof(float);
 }
 
 const mega_kernel mega_cpu_attention_grad = {

@@ -11,6 +11,8 @@ typedef struct grad_scratch {
     float *qt, *dot, *q, *dout, *dq;
     float *p, *ds, *ds_keys, *s, *dp, *factors, *slopes;
     float lse[BLOCK], delta[BLOCK];
+    bool keeps;                    /* gradients of biases are computed: grad_pair leaves dS in dp */
+    float sums[MEGA_BIAS_BUCKETS]; /* of a block of queries */
 } grad_scratch;
 
 static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch)
@@ -34,6 +36,7 @@ static grad_scratch grad_scratch_of(const mega_attention_args *a, float *scratch
     t.ds = PAIRS ? t.p + pair : t.dp;
     t.ds_keys = PAIRS ? t.ds + pair : t.dp;
     t.slopes = a->rules.softcap > 0.0 ? t.factors + 4 * pair : NULL;
+    t.keeps = false;
     return t;
 }
 
@@ -71,6 +74,9 @@ ALWAYS void grad_column(const bool drop, const bool capped, const attention_pair
                 e[l] *= f;
             } else
                 ds[l] = e[l] * (dp - delta);
+#if PAIRS
+            if (t->keeps) vstore(t->dp + at, ds[l]); /* sum_biases reads floats */
+#endif
             if (capped) ds[l] *= vload(t->slopes + at);
         }
         put_rows(t->p, NULL, r, c, e[0], e[1]);
@@ -100,6 +106,29 @@ static void grad_pair(const attention_head *w, const attention_pair *p, const gr
             for (int l = 0; l < 2; l++)
                 memset((uint16_t *)(void *)(l == 0 ? t->p : t->ds) + r * BLOCK + (r / STRIP - 1) * STRIP, 0, 2 * STRIP);
 #endif
+}
+
+/* Adds dS of a pair of blocks, which is in dp, to the sums by bucket: first by difference of query and key. */
+static void sum_biases(const attention_head *w, const attention_pair *p, grad_scratch *t, const int32_t *buckets)
+{
+    float line[3 * BLOCK] = {0};
+    const int32_t *bucket = buckets + attention_line_begin(w->a) + p->i0 - p->j0 - (BLOCK - 1);
+    for (int64_t c = 0; c < p->queries; c += VL)
+        for (int64_t r = 0; r < last_row(p, c); r++) {
+            float *at = line + BLOCK - 1 + c - r;
+            vstore(at, vload(at) + vload(t->dp + r * BLOCK + c));
+        }
+    for (int64_t n = 0; n < 2 * BLOCK - 1; n++) t->sums[bucket[n]] += line[n];
+}
+
+/* Stores the sums of block `i` of queries where no other thread does. */
+static void put_sums(const mega_attention_grad_args *g, const attention_head *w, const grad_scratch *t, int64_t i)
+{
+    const mega_attention_args *a = w->a;
+    const int64_t buckets = a->rules.bias_buckets;
+    float *to = (float *)g->head.scratch + attention_line_words(a);
+    to += ((w->b * a->heads + w->h) * attention_query_blocks(a) + i) * buckets;
+    memcpy(to, t->sums, (size_t)buckets * sizeof *to);
 }
 
 /* dx[keys, D] (+)= p[keys, queries] x[queries, D], panel by panel, from the first query that sees a strip of keys. */
@@ -214,7 +243,9 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     const int64_t begin = first > part->key_begin * BLOCK ? first : part->key_begin * BLOCK;
     const int64_t seen = last_keys(w, i0, rows), stop = seen < end ? seen : end;
     const head_rows dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
+    memset(t->sums, 0, t->keeps ? sizeof t->sums : 0);
     if (begin >= stop) { /* of a part of the keys, or of queries that see none */
+        if (t->keeps) put_sums(g, w, t, i0 / BLOCK);
         for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = 0.0f;
         if (part->queries) memset(t->dq, 0, (size_t)attention_block_words(a) * sizeof(float));
         if (part->queries) unpack_turned(&dq, t->dq, t->delta, rows);
@@ -234,7 +265,9 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     for (int64_t j = begin; j < stop; j += BLOCK) {
         const attention_pair p = attention_pair_of(w, i0, rows, j);
         grad_products(w, part, &p, t, j == first, &ahead);
+        if (t->keeps) sum_biases(w, &p, t, g->head.scratch);
     }
+    if (t->keeps) put_sums(g, w, t, i0 / BLOCK);
     for (int64_t r = 0; r < BLOCK; r++) t->delta[r] = (float)a->scale;
     if (part->queries) unpack_turned(&dq, t->dq, t->delta, rows);
 }
@@ -254,14 +287,18 @@ static void attention_grad_item(const mega_attention_grad_args *g, int64_t item,
         memset(t.dk + j * panel, 0, (size_t)panel * sizeof(float));
         memset(t.dv + j * panel, 0, (size_t)panel * sizeof(float));
     }
+    t.keeps = part->queries && g->dbias != NULL;
+    if (a->bias != NULL) w.line = scratch + attention_grad_scratch_words(a) - attention_line_words(a);
     products_begin();
-    for (w.h = first; w.h < end; w.h++)
+    for (w.h = first; w.h < end; w.h++) {
+        if (a->bias != NULL) fill_line(&w, g->head.scratch);
         for (int64_t i = part->query_begin; i < part->query_end; i++) {
             const int64_t seen_end = attention_end_keys(a, i);
             const int64_t needed = seen_end < part->key_end ? seen_end : part->key_end;
             for (; packed < needed; packed++) grad_pack_keys(&w, part, &t, packed);
             grad_queries(g, &w, part, &t, i * BLOCK);
         }
+    }
     for (int64_t j = part->key_begin; part->keys && j < part->key_end; j++) grad_unpack_keys(g, &w, &t, j);
     products_end();
 }

@@ -91,18 +91,51 @@ static inline int64_t attention_end_head(const mega_attention_args *a, int64_t g
     return end < a->heads ? end : a->heads;
 }
 
+/* Returns the words of a line of a number for each difference of a query and a key, with a block of room on both sides:
+ * the buckets of biases, which all threads share, and the biases of one head, which each thread has. */
+static inline int64_t attention_line_words(const mega_attention_args *a)
+{
+    return a->bias != NULL ? attention_round(a->seq + a->keys + 2 * MEGA_ATTENTION_BLOCK, 16) : 0;
+}
+
+/* Returns where in a line query 0 and key 0 are. */
+static inline int64_t attention_line_begin(const mega_attention_args *a)
+{
+    return MEGA_ATTENTION_BLOCK + a->keys - 1;
+}
+
+/* Writes the bucket for each difference; beyond the sequence, that of its ends. */
+static inline void attention_fill_buckets(const mega_attention_args *a, int32_t *line)
+{
+    const int64_t begin = attention_line_begin(a);
+    for (int64_t n = 0; n < attention_line_words(a); n++) {
+        const int64_t most = n - begin < a->seq ? n - begin : a->seq - 1, least = 1 - a->keys;
+        line[n] = (int32_t)rules_bucket(&a->rules, most > least ? most : least, 0);
+    }
+}
+
+/* Returns the words that threads share for gradients of biases: a sum for each head of each sequence, block of queries
+ * and bucket. Each is computed by one thread; their order is fixed when they are added. */
+static inline int64_t attention_sums_words(const mega_attention_grad_args *g)
+{
+    const mega_attention_args *a = &g->forward;
+    if (g->dbias == NULL) return 0;
+    return attention_round(a->batch * a->heads * attention_query_blocks(a) * a->rules.bias_buckets, 16);
+}
+
 /* Returns the words of scratch per thread, as laid out in attention_body.c and attention_grad_body.c. */
 static inline int64_t attention_scratch_words(const mega_attention_args *a)
 {
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
-    return 2 * (attention_key_blocks(a) + 1) * attention_block_words(a) + 3 * pair;
+    return 2 * (attention_key_blocks(a) + 1) * attention_block_words(a) + 3 * pair + attention_line_words(a);
 }
 
 static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
 {
     const int64_t pair = MEGA_ATTENTION_BLOCK * MEGA_ATTENTION_BLOCK;
     return 3 * (attention_key_blocks(a) + 1) * attention_block_words(a) +
-           2 * (attention_key_blocks(a) + 1) * attention_panel_words(a) + (a->rules.softcap > 0.0 ? 7 : 6) * pair;
+           2 * (attention_key_blocks(a) + 1) * attention_panel_words(a) + (a->rules.softcap > 0.0 ? 7 : 6) * pair +
+           attention_line_words(a);
 }
 
 /* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. */

@@ -26,6 +26,9 @@ typedef struct mega_attention_rules {
     double softcap;      /* c > 0: a score s = scale q.k becomes c tanh(s / c) */
     int64_t alibi_heads; /* heads of the whole model; > 0: mega_alibi_slope * (j - i) is added to the score, after the
                             cap */
+    int64_t bias_buckets, bias_distance; /* > 0: rows of a table of biases, and the distance from which on all positions
+                                            are in the last bucket (mega_relative_bucket) */
+    bool bias_one_side;
     int64_t group, group_begin; /* head h reads key/value head (group_begin + h) / group; group 0: heads / kv_heads, and
                                    group_begin 0 */
 } mega_attention_rules;
@@ -33,6 +36,14 @@ typedef struct mega_attention_rules {
 /* Returns the slope of head `head` of a model of `heads` heads, 2^(-8 (head + 1) / heads) if heads is a power of 2 (Press
  * et al. 2022); otherwise the slopes of the next lower power of 2, then every second slope of the next higher. */
 double mega_alibi_slope(int64_t head, int64_t heads);
+
+/* The most rows that a table of biases has. */
+#define MEGA_BIAS_BUCKETS 256
+
+/* Returns the bucket of the distance j - i of key j from query i (Raffel et al. 2020): one for each short distance,
+ * then ever longer ranges, up to distance `most`; the second half of the buckets is for keys after the query. With
+ * one_side all buckets are for keys before it, and later keys count as distance 0. */
+int64_t mega_relative_bucket(int64_t distance, int64_t buckets, int64_t most, bool one_side);
 
 /* Attention over the heads of this rank: softmax(scale q k^T) v, computed as in FlashAttention (Dao et al. 2022),
  * without an [S, K] matrix in memory. Each of B sequences has S = seq queries and K = keys keys: query i of sequence b
@@ -49,6 +60,7 @@ typedef struct mega_attention_args {
     void *out, *lse;
     const void *q, *k, *v;
     const int32_t *key_begin, *key_end /* [B*S] or NULL */;
+    const void *bias; /* [rules.bias_buckets, H] or NULL: added to the scores, row mega_relative_bucket(j - i, ...) */
     const uint32_t *sample_id /* [B*S]; may be NULL when dropout is 0 */;
     int64_t batch, seq, keys, heads, kv_heads, head_dim, head_begin, ld_q, ld_kv, ld_out;
     double scale, dropout;
@@ -64,6 +76,7 @@ typedef struct mega_attention_grad_args {
     mega_kernel_head head;
     void *dq, *dk, *dv;
     const void *dout;
+    void *dbias; /* [rules.bias_buckets, H] acc, added to; NULL: not wanted */
     int64_t ld_dq, ld_dkv, ld_dout;
     mega_attention_args forward;
 } mega_attention_grad_args;
@@ -99,9 +112,10 @@ typedef struct mega_attention_shape {
 } mega_attention_shape;
 
 /* Queries, keys and values: either all in q, [T, (H+2G)*D]: Q heads, then K heads, then V heads, with k and v none; or
- * in a tensor each, q [B*S, H*D] and k, v [B*K, G*D]. */
+ * in a tensor each, q [B*S, H*D] and k, v [B*K, G*D]. bias: a table [rules.bias_buckets, H] by relative position, or
+ * none. */
 typedef struct mega_attention_qkv {
-    mega_tensor q, k, v;
+    mega_tensor q, k, v, bias;
 } mega_attention_qkv;
 
 /* The keys that each query sees, I32 [B*S]; mega_none(): no limit on this side. */

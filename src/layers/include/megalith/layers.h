@@ -159,7 +159,11 @@ typedef struct mega_attention_options {
     const char *key_begin, *key_end;
     bool has_window; /* position i sees positions i - window_left to i + window_right; -1: no limit on this side */
     int64_t window_left, window_right;
-    bool alibi;            /* adds slope * (j - i) to the score of positions i, j (Press et al. 2022) */
+    bool alibi; /* adds slope * (j - i) to the score of positions i, j (Press et al. 2022) */
+    /* A table of biases of the scores by relative position (mega_attention_bias), or none. Distances from bias_distance
+     * on, 0 means 128, have the last bucket. Causal attention has buckets for the positions before a row alone. */
+    mega_tensor bias;
+    int64_t bias_distance;
     const mega_rope *rope; /* rotates queries and keys; NULL: no rotation */
     mega_qk_norm qk_norm;  /* normalizes queries and keys before the rotation; the parameters are Q_NORM_NAME.weight and
                              K_NORM_NAME.weight, and .bias if there is one, under the path of the builder */
@@ -172,10 +176,15 @@ typedef struct mega_attention_options {
     const char *qkv_name, *out_name;       /* NULL means NAME.c_attn and NAME.c_proj */
 } mega_attention_options;
 
+/* Returns the table of biases NAME.weight [buckets, num_heads] (Raffel et al. 2020), whose columns are cut over tp like
+ * heads: a bucket for each short distance, then ever longer ranges (mega_relative_bucket). Layers may share a table. */
+mega_tensor mega_attention_bias(const mega_builder *b, const char *name, int64_t buckets, int64_t num_heads,
+                                const mega_param_options *options);
+
 /* Multi-head self-attention including both projections, with heads sharded over tp: [T, C] -> [T, C]. The parameters
- * are QKV_NAME and OUT_NAME. Reads the inputs key_begin and key_end (of causal attention, "key_begin" is the position in
- * the sample at which the text of a row begins), "sample_id", and "position_ids" with a rope. A row that sees no position
- * gives zeros to the second projection. In MEGA_GENERATE it reads neither these limits nor "sample_id", and keeps keys
+ * are QKV_NAME and OUT_NAME. Reads the inputs key_begin and key_end (of causal attention, "key_begin" is the position
+ * in the sample at which the text of a row begins), "sample_id", and "position_ids" with a rope. A row that sees no
+ * position gives zeros to the second projection. In MEGA_GENERATE it reads neither these limits nor "sample_id", and keeps keys
  * and values in the states SCOPE.k_cache and SCOPE.v_cache. With a window these are rings, which hold what the window
  * leaves to the rows of a chunk.
  *
@@ -185,10 +194,11 @@ typedef struct mega_attention_options {
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
                                 const mega_attention_options *options);
 
-/* Attention of the rows of x [T, C] to a source [U, D], which has `positions` rows of each sample, such as the output of
- * an encoder: queries are computed from x, keys and values from the source. The result is [T, C]. Q, K and V are three
- * parameters as with qk_norm above. key_begin and key_end are positions of the source. Refuses causal attention, windows,
- * ALiBi and rope, which compare positions of one sequence, and MEGA_GENERATE, which is not implemented yet. */
+/* Attention of the rows of x [T, C] to a source [U, D], which has `positions` rows of each sample, such as the output
+ * of an encoder: queries are computed from x, keys and values from the source. The result is [T, C]. Q, K and V are
+ * three parameters as with qk_norm above. key_begin and key_end are positions of the source. Refuses causal attention,
+ * windows, ALiBi, biases and rope, which compare positions of one sequence, and MEGA_GENERATE, which is not implemented
+ * yet. */
 mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
                                  int64_t positions, const mega_attention_options *options);
 
