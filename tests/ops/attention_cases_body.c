@@ -163,6 +163,8 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         {.softcap = 1.5},
         {.alibi_heads = 6, .has_window = true, .window_left = 20},
         {.group = 3, .group_begin = 2},
+        {.bias_buckets = 16, .bias_distance = 30, .bias_one_side = true},
+        {.bias_buckets = 6, .bias_distance = 5, .has_window = true, .window_left = 9},
     };
     static const int32_t lengths[] = {0, 7, 38};
     for (int64_t i = 0; i < 4 * COUNT(rules) && rows == 1 && cols == 1; i++) {
@@ -177,6 +179,7 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         mega_attention_cached_args a = {.batch = B, .rows = n, .capacity = capacity, .heads = H, .kv_heads = G};
         a.head_dim = D, a.ld_q = H * D + 1, a.ld_kv = G * D + 2, a.ld_out = H * D + 3, a.scale = 0.3;
         a.head_begin = 1, a.rules = *r, a.is_ring = is_ring;
+        a.bias = r->bias_buckets > 0 ? check_input(&k, type, r->bias_buckets * H) : NULL;
         a.q = check_input(&k, type, B * n * a.ld_q);
         a.k = check_input(&k, type, B * n * a.ld_kv), a.v = check_input(&k, type, B * n * a.ld_kv);
         a.out = check_output_add(&k, "out", type, B * n * a.ld_out);

@@ -22,6 +22,7 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
         *score = dot * a->scale;
         if (r->softcap > 0.0) *score = r->softcap * tanh(*score / r->softcap);
         *score += slope * (double)(j - (keys - 1));
+        if (a->bias != NULL) *score += get(a->bias, t, rules_bucket(r, keys - 1, j) * a->heads + h);
         max = fmax(max, *score);
     }
     for (int64_t j = first; j < keys; j++) {

@@ -22,7 +22,8 @@ enum {
     ATTENTION_CACHED_K_CACHE,
     ATTENTION_CACHED_V_CACHE,
     ATTENTION_CACHED_K,
-    ATTENTION_CACHED_V
+    ATTENTION_CACHED_V,
+    ATTENTION_CACHED_BIAS
 };
 
 static int64_t q_width(const mega_attention_shape *s)
@@ -408,8 +409,8 @@ const op_row mega_op_row_attention_grad = {
     .plain = &mega_plain_attention_grad,
     .cpu = &mega_cpu_attention_grad};
 
-/* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none; out [T, H D]; for
- *      generation: no gradient ---- */
+/* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none, bias or none; out
+ *      [T, H D]; for generation: no gradient ---- */
 
 mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s)
@@ -419,7 +420,8 @@ mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega
                              [ATTENTION_CACHED_K_CACHE] = k_cache.id,
                              [ATTENTION_CACHED_V_CACHE] = v_cache.id,
                              [ATTENTION_CACHED_K] = qkv.k.id,
-                             [ATTENTION_CACHED_V] = qkv.v.id},
+                             [ATTENTION_CACHED_V] = qkv.v.id,
+                             [ATTENTION_CACHED_BIAS] = qkv.bias.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -452,11 +454,7 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
     MEGA_TRY(check_ring(op, cache.dim[1]));
-    if (s->rules.bias_buckets != 0)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "op attention_cached in \"%s\": biases of relative positions are not implemented yet in "
-                         "generation; evaluate without a cache",
-                         op->scope);
+    MEGA_TRY(expect_bias(g, op, ATTENTION_CACHED_BIAS));
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }
@@ -484,6 +482,7 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->ld_kv = x.ld_kv;
     a->ld_out = q_width(s);
     a->scale = s->scale;
+    a->bias = b->address(b, op->in[ATTENTION_CACHED_BIAS]);
     a->is_ring = s->is_ring;
     a->rules = s->rules;
 }
@@ -498,9 +497,10 @@ static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_attention_cached = {.name = "attention_cached",
-                                             .num_in = 5,
+                                             .num_in = 6,
                                              .num_out = 1,
-                                             .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V,
+                                             .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V |
+                                                            1u << ATTENTION_CACHED_BIAS,
                                              .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
                                              .shape = attention_cached_shape,
                                              .cost = attention_cached_cost,

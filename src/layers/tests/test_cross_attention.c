@@ -1,6 +1,6 @@
-/* Attention to another source against a computation from the definition, and attention with biases by relative position,
- * both cut over tp as in test_layers.c; and a window whose cache is a ring, filled by chunks that end in padding, against
- * attention over the whole sequence. */
+/* Attention to another source against a computation from the definition, and attention with biases by relative
+ * position, both cut over tp as in test_layers.c; and a window whose cache is a ring, with biases, filled by chunks that
+ * end in padding, against attention over the whole sequence. */
 #include "kit.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
@@ -228,6 +228,8 @@ static void describe(const mega_builder *b)
                                       .is_causal = true,
                                       .has_window = true,
                                       .window_left = LEFT,
+                                      .bias = mega_attention_bias(b, "relative", 4, HEADS, &random_weights.weight),
+                                      .bias_distance = 3,
                                       .qkv = &random_weights,
                                       .out = &random_weights};
     const mega_tensor x = mega_input(b, "x", MEGA_F64, b->positions, C);

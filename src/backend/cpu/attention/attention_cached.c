@@ -1,4 +1,5 @@
 /* Attention over a key/value cache; the threads share the key/value heads of the sequences. */
+#include "attention_rules.h"
 #include "cpu/share.h"
 
 /* Returns the floats of scratch per thread: a score for each key, rounded up to cache lines. */
@@ -7,11 +8,18 @@ static int64_t thread_scratch(const mega_attention_cached_args *a)
     return (a->capacity + 15) / 16 * 16;
 }
 
+/* Returns the words that all threads share: the bucket of the bias for each distance of a key before its query. */
+static int64_t shared_scratch(const mega_attention_cached_args *a)
+{
+    return a->bias != NULL ? thread_scratch(a) : 0;
+}
+
 static void cpu_attention_cached_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
     const mega_attention_cached_args *a = job->args;
-    job->bodies->attention_cached(a, begin, end, (float *)a->head.scratch + thread * thread_scratch(a));
+    job->bodies->attention_cached(a, begin, end,
+                                  (float *)a->head.scratch + shared_scratch(a) + thread * thread_scratch(a));
 }
 
 static void cpu_attention_cached_run(mega_team *team, const void *args)
@@ -21,7 +29,9 @@ static void cpu_attention_cached_run(mega_team *team, const void *args)
         mega_plain_attention_cached.run(team, args);
         return;
     }
+    int32_t *bucket = a->head.scratch;
     int64_t keys = 0;
+    for (int64_t n = 0; n < shared_scratch(a); n++) bucket[n] = (int32_t)rules_bucket(&a->rules, n, 0);
     for (int64_t b = 0; b < a->batch; b++) keys += a->head.step->kv_length[b] + a->rows;
     cpu_job_run(team, cpu_attention_cached_work, args, a->batch * a->kv_heads, 1,
                 keys * a->rows * a->heads * a->head_dim);
@@ -31,7 +41,7 @@ static size_t cpu_attention_cached_scratch(const void *args, int threads)
 {
     const mega_attention_cached_args *a = args;
     if (a->head.dtype == MEGA_F64) return mega_plain_attention_cached.scratch(args, threads);
-    return (size_t)(threads * thread_scratch(a)) * sizeof(float);
+    return (size_t)(shared_scratch(a) + threads * thread_scratch(a)) * sizeof(float);
 }
 
 const mega_kernel mega_cpu_attention_cached = {

@@ -28,6 +28,13 @@ typedef struct cached_keys {
     int64_t at, again, straight, keys;
 } cached_keys;
 
+/* Adds the biases of head h, by their distance from the last key, to the scores of `keys` consecutive keys. */
+ALWAYS void add_biases_typed(mega_dtype type, const mega_attention_cached_args *a, float *p, int64_t h, int64_t keys)
+{
+    const int32_t *bucket = a->head.scratch;
+    for (int64_t j = 0; j < keys; j++) p[j] += vget_n(type, a->bias, bucket[keys - 1 - j] * a->heads + h, 1)[0];
+}
+
 /* One query over the keys of s. p is a buffer for `capacity` scores, rounded up to VL. */
 ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, float *p, int64_t row, int64_t h,
                          const cached_keys *s)
@@ -42,6 +49,7 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
         for (int64_t j = keys; j < padded; j++) p[j] = 0.0f;
         bend_scores(a, p, h, keys);
     }
+    if (a->bias != NULL) add_biases_typed(type, a, p, h, keys);
     for (int64_t j = keys; j < padded; j++) p[j] = -INFINITY;
     vf max = vload(p), sum = vset(0.0f);
     for (int64_t j = VL; j < padded; j += VL) max = vmax(max, vload(p + j));

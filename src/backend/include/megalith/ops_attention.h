@@ -94,6 +94,7 @@ typedef struct mega_attention_cached_args {
     mega_kernel_head head;
     void *out, *k_cache, *v_cache;
     const void *q, *k, *v;
+    const void *bias; /* [rules.bias_buckets, H] or NULL, as in mega_attention_args */
     int64_t batch, rows, capacity, heads, kv_heads, head_dim, ld_q, ld_kv, ld_out;
     double scale;
     int64_t head_begin;
