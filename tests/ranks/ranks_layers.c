@@ -91,6 +91,23 @@ static mega_tensor norm_of_all_heads(const mega_builder *b, mega_tensor x)
     return grouped(b, x, 2, MEGA_QK_NORM_ALL);
 }
 
+/* Keys and values from another value than the queries; every rank has its heads of both. */
+static mega_tensor cross_attention(const mega_builder *b, mega_tensor x)
+{
+    const mega_attention_options o = {.num_heads = HEADS, .dropout = 0.3};
+    return mega_cross_attention(b, "cross", x, mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), S, &o);
+}
+
+/* The columns of the table are cut like the heads. */
+static mega_tensor biased_attention(const mega_builder *b, mega_tensor x)
+{
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .bias = mega_attention_bias(b, "relative", 4, HEADS, NULL),
+                                      .bias_distance = 4,
+                                      .dropout = 0.3};
+    return mega_self_attention(b, "attn", x, &o);
+}
+
 static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 {
     return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3);
@@ -128,6 +145,8 @@ static const struct {
               {"multi-query attention", multi_query, false},
               {"attention with norms of heads", norm_of_heads, false},
               {"attention with norms of all heads", norm_of_all_heads, false},
+              {"cross attention", cross_attention, false},
+              {"attention with biases", biased_attention, false},
               {"norm and dropout", norm_and_dropout, false},
               {"embeddings", embeddings, false},
               {"head", head, true}};
