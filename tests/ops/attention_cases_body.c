@@ -65,8 +65,9 @@ static void attention_limits(check *k, const attention_case *s, mega_attention_a
     for (int64_t t = 0; t < T; t++) {
         const int64_t i = t % s->seq;
         start[t] = i == 0 ? 0 : throws[t] == 0 ? (int32_t)i : start[t - 1];
-        end[t] = i < s->seq / 3 || i % 13 == 3 ? -2 : (int32_t)(a->keys * 2 / 3 + t / s->seq); /* -2: sees no key */
+        end[t] = (int32_t)(a->keys * 2 / 3 + t / s->seq);
         if (i % 13 == 5) end[t] = INT32_MAX;
+        if (i < s->seq / 3 || i % 13 == 3) end[t] = -2; /* sees no key: of long sequences, whole blocks of queries */
     }
     a->key_begin = s->limits & DOCUMENTS ? start : NULL;
     a->key_end = s->limits & PADDING ? end : NULL;
