@@ -30,9 +30,13 @@ static void cpu_attention_cached_run(mega_team *team, const void *args)
         return;
     }
     int32_t *bucket = a->head.scratch;
-    int64_t keys = 0;
-    for (int64_t n = 0; n < shared_scratch(a); n++) bucket[n] = (int32_t)rules_bucket(&a->rules, n, 0);
-    for (int64_t b = 0; b < a->batch; b++) keys += a->head.step->kv_length[b] + a->rows;
+    int64_t keys = 0, most = 0;
+    for (int64_t b = 0; b < a->batch; b++) {
+        const int64_t seen = a->head.step->kv_length[b] + a->rows;
+        keys += seen;
+        most = seen > most ? seen : most;
+    }
+    for (int64_t n = 0; n < shared_scratch(a) && n < most; n++) bucket[n] = (int32_t)rules_bucket(&a->rules, n, 0);
     cpu_job_run(team, cpu_attention_cached_work, args, a->batch * a->kv_heads, 1,
                 keys * a->rows * a->heads * a->head_dim);
 }

@@ -62,6 +62,7 @@ ALWAYS void grad_column(const bool drop, const bool capped, const attention_pair
                         float scale)
 {
     const vf lse = vload(t->lse + c), delta = vload(t->delta + c);
+    const bool keeps = PAIRS && t->keeps; /* sum_biases reads floats */
     for (int64_t r = 0; r < last_row(p, c); r += 2) {
         vf e[2], ds[2];
         for (int l = 0; l < 2; l++) {
@@ -74,9 +75,7 @@ ALWAYS void grad_column(const bool drop, const bool capped, const attention_pair
                 e[l] *= f;
             } else
                 ds[l] = e[l] * (dp - delta);
-#if PAIRS
-            if (t->keeps) vstore(t->dp + at, ds[l]); /* sum_biases reads floats */
-#endif
+            if (keeps) vstore(t->dp + at, ds[l]);
             if (capped) ds[l] *= vload(t->slopes + at);
         }
         put_rows(t->p, NULL, r, c, e[0], e[1]);
