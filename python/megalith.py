@@ -738,11 +738,24 @@ class mega_builder(_Builder):
         mega_tensor x, mega_tensor residual, double p)"""
         return mega_dropout_add(_usable(self), name, x, residual, p)
 
+    def attention_bias(self, name: str, buckets: int, num_heads: int, **options):
+        """layers.h: mega_tensor mega_attention_bias(const mega_builder *b, const char *name,
+        int64_t buckets, int64_t num_heads, const mega_param_options *options)"""
+        return mega_attention_bias(
+            _usable(self), name, buckets, num_heads, _options(mega_param_options, options))
+
     def self_attention(self, name: str, x, **options):
         """layers.h: mega_tensor mega_self_attention(const mega_builder *b, const char *name,
         mega_tensor x, const mega_attention_options *options)"""
         return mega_self_attention(
             _usable(self), name, x, _options(mega_attention_options, options))
+
+    def cross_attention(self, name: str, x, source, positions: int, **options):
+        """layers.h: mega_tensor mega_cross_attention(const mega_builder *b, const char *name,
+        mega_tensor x, mega_tensor source, int64_t positions, const mega_attention_options
+        *options)"""
+        return mega_cross_attention(
+            _usable(self), name, x, source, positions, _options(mega_attention_options, options))
 
     def conv2d(self, name: str, x, out_channels: int, inout_size, **options):
         """layers.h: mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor
@@ -1898,10 +1911,14 @@ class mega_attention_options(_Struct):
         ("scale", c_double),
         ("softcap", c_double),
         ("is_causal", c_bool),
+        ("key_begin", c_char_p),
+        ("key_end", c_char_p),
         ("has_window", c_bool),
         ("window_left", c_int64),
         ("window_right", c_int64),
         ("alibi", c_bool),
+        ("bias", mega_tensor),
+        ("bias_distance", c_int64),
         ("rope", POINTER(mega_rope)),
         ("qk_norm", mega_qk_norm),
         ("qk_norm_options", mega_norm_options),
@@ -1916,9 +1933,15 @@ class mega_attention_options(_Struct):
     ]
 
 
+mega_attention_bias = _function(
+    "mega_attention_bias", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64,
+    POINTER(mega_param_options))
 mega_self_attention = _function(
     "mega_self_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
     POINTER(mega_attention_options))
+mega_cross_attention = _function(
+    "mega_cross_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
+    c_int64, POINTER(mega_attention_options))
 mega_vocab_pad = _function("mega_vocab_pad", c_int64, c_int64, c_int64, c_int)
 
 
