@@ -17,6 +17,7 @@ typedef struct attention_head {
 
 /* A block of queries and a block of keys; their sizes `queries` and `keys` are padded to strips. */
 typedef struct attention_pair {
+    const attention_limits *limits;
     int64_t i0, j0, queries, keys;
     bool diagonal, masked; /* diagonal: the causal mask cuts it; masked: some query does not see some key */
 } attention_pair;
@@ -45,43 +46,14 @@ ALWAYS head_rows key_rows_of(const attention_head *w, const void *x, int64_t ld,
     return (head_rows){x, (w->b * a->keys + j) * ld + head * a->head_dim, ld, a->head_dim, a->head.dtype};
 }
 
-/* Return the first key that query i sees, and one past the last. */
-ALWAYS int64_t key_begin(const attention_head *w, int64_t i)
-{
-    return rules_key_begin(w->a, w->b * w->a->seq + i, i);
-}
-
-ALWAYS int64_t key_end(const attention_head *w, int64_t i)
-{
-    return rules_key_end(w->a, w->b * w->a->seq + i, i);
-}
-
-/* Returns the first position of the block that has the first key seen by queries [i, i + rows). Of causal attention it
- * is not after the diagonal, with which the sums of dk and dv start. */
-static int64_t first_keys(const attention_head *w, int64_t i, int64_t rows)
-{
-    int64_t first = w->a->causal ? i : w->a->keys;
-    for (int64_t r = 0; r < rows; r++) first = key_begin(w, i + r) < first ? key_begin(w, i + r) : first;
-    return first / BLOCK * BLOCK;
-}
-
-/* Returns one past the last key seen by queries [i, i + rows). */
-static int64_t last_keys(const attention_head *w, int64_t i, int64_t rows)
-{
-    int64_t last = key_end(w, i + rows - 1); /* the rules alone leave the last query the last keys */
-    for (int64_t r = 0; r < rows && w->a->key_end != NULL; r++)
-        last = key_end(w, i + r) > last ? key_end(w, i + r) : last;
-    return last;
-}
-
-static attention_pair attention_pair_of(const attention_head *w, int64_t i0, int64_t rows, int64_t j0)
+static attention_pair attention_pair_of(const attention_head *w, const attention_limits *t, int64_t i0, int64_t rows,
+                                        int64_t j0)
 {
     const int64_t left = w->a->keys - j0, n = left < BLOCK ? left : BLOCK;
-    attention_pair p = {i0, j0, attention_round(rows, QUERY_GRAIN), attention_round(n, QUERY_GRAIN), false, false};
+    attention_pair p = {t, i0, j0, attention_round(rows, QUERY_GRAIN), attention_round(n, QUERY_GRAIN), false, false};
     p.diagonal = w->a->causal && i0 == j0;
     p.masked = p.diagonal || n != p.keys;
-    for (int64_t r = 0; r < rows && w->is_cut; r++)
-        p.masked |= key_begin(w, i0 + r) > j0 || key_end(w, i0 + r) < j0 + n;
+    for (int64_t r = 0; r < rows && w->is_cut; r++) p.masked |= t->begin[r] > j0 || t->end[r] < j0 + n;
     return p;
 }
 
@@ -127,17 +99,12 @@ static void value_product(const attention_head *w, const attention_pair *p, floa
  * the diagonal strip are skipped: their keys are all seen. */
 static void mask_pair(const attention_head *w, const attention_pair *p, float *s, float rest)
 {
-    const mega_attention_args *a = w->a;
     for (int64_t c = 0; c < p->queries; c += VL) {
-        int32_t begin[VL], end[VL];
-        for (int64_t l = 0; l < VL; l++) {
-            const int64_t i = p->i0 + c + l;
-            begin[l] = i < a->seq ? (int32_t)(key_begin(w, i) - p->j0) : 0;
-            end[l] = (int32_t)((i < a->seq ? key_end(w, i) : a->keys) - p->j0);
-        }
         vi from, to;
-        memcpy(&from, begin, sizeof from);
-        memcpy(&to, end, sizeof to);
+        memcpy(&from, p->limits->begin + c, sizeof from);
+        memcpy(&to, p->limits->end + c, sizeof to);
+        from -= (int32_t)p->j0;
+        to -= (int32_t)p->j0;
         for (int64_t r = p->diagonal && !w->is_cut ? c / STRIP * STRIP : 0; r < last_row(p, c); r++) {
             const vi row = (vi){0} + (int32_t)r;
             vstore(s + r * BLOCK + c, vselect((row >= from) & (row < to), vload(s + r * BLOCK + c), vset(rest)));
@@ -335,17 +302,18 @@ ALWAYS int64_t ahead_step(const rows_ahead *t, int64_t first, int64_t stop, int6
 }
 
 /* Gives queries that see no key, whose outputs are 0, a sum with which the outputs and the log-sum-exp are 0. */
-static void settle_blind(const attention_head *w, softmax_state *t, int64_t i0, int64_t rows)
+static void settle_blind(const attention_limits *limits, softmax_state *t)
 {
-    for (int64_t r = 0; r < rows; r++)
-        if (key_begin(w, i0 + r) >= key_end(w, i0 + r)) t->max[r] = 0.0f, t->sum[r] = 1.0f;
+    for (int64_t r = 0; r < BLOCK; r++)
+        if (limits->begin[r] >= limits->end[r]) t->max[r] = 0.0f, t->sum[r] = 1.0f;
 }
 
 static void attention_queries(const attention_head *w, const attention_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
-    const int64_t block = attention_block_words(a), first = first_keys(w, i0, rows);
-    const int64_t stop = last_keys(w, i0, rows);
+    attention_limits limits;
+    attention_limits_of(a, w->b, i0, &limits);
+    const int64_t block = attention_block_words(a), first = limits.first, stop = limits.last;
     const head_rows q = head_rows_of(w, a->q, a->ld_q, w->h, i0), out = head_rows_of(w, a->out, a->ld_out, w->h, i0);
     attention_head next = *w;
     int64_t next_i = i0;
@@ -357,7 +325,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     for (int64_t c = 0; c < BLOCK; c++) state.max[c] = -1e30f, state.sum[c] = 0.0f;
     pack_turned(t->qt, &q, rows, attention_round(rows, QUERY_GRAIN));
     for (int64_t j = first; j < stop; j += BLOCK) {
-        const attention_pair p = attention_pair_of(w, i0, rows, j);
+        const attention_pair p = attention_pair_of(w, &limits, i0, rows, j);
         score_product(w, &p, t->s, t->k + j / BLOCK * block, t->qt, &ahead);
         if (w->is_bent) bend_pair(w, &p, t->s, NULL);
         if (p.masked) mask_pair(w, &p, t->s, -INFINITY);
@@ -366,7 +334,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
         value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first, &ahead);
     }
     if (first >= stop) memset(t->ot, 0, (size_t)block * sizeof(float));
-    if (w->is_cut) settle_blind(w, &state, i0, rows);
+    if (limits.is_blind) settle_blind(&limits, &state);
     for (int64_t c = 0; c < rows; c += VL) vstore(state.shrink + c, 1.0f / vload(state.sum + c));
     unpack_turned(&out, t->ot, state.shrink, rows);
     float *lse = (float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;

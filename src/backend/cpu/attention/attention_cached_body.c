@@ -40,11 +40,10 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
                          const cached_keys *s)
 {
     const int64_t D = a->head_dim, ld = a->kv_heads * D, keys = s->keys, padded = (keys + VL - 1) / VL * VL;
-    const int64_t at = s->at, again = s->again - s->straight * ld;
-    for (int64_t j = 0; j < s->straight; j++)
-        p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, at + j * ld, D) * (float)a->scale;
-    for (int64_t j = s->straight; j < keys; j++)
-        p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, again + j * ld, D) * (float)a->scale;
+    const int64_t end[2] = {s->straight, keys}, at[2] = {s->at, s->again - s->straight * ld};
+    for (int64_t part = 0, j = 0; part < 2; part++)
+        for (; j < end[part]; j++)
+            p[j] = dot_typed(type, a->q, row * a->ld_q + h * D, a->k_cache, at[part] + j * ld, D) * (float)a->scale;
     if (a->rules.softcap > 0.0 || a->rules.alibi_heads > 0) {
         for (int64_t j = keys; j < padded; j++) p[j] = 0.0f;
         bend_scores(a, p, h, keys);
@@ -62,8 +61,8 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
     const float inverse = 1.0f / vsum(sum);
     for (int64_t d = 0; d < D; d += VL) {
         vf out = vset(0.0f);
-        for (int64_t j = 0; j < s->straight; j++) out += p[j] * vget_n(type, a->v_cache, at + j * ld + d, D - d);
-        for (int64_t j = s->straight; j < keys; j++) out += p[j] * vget_n(type, a->v_cache, again + j * ld + d, D - d);
+        for (int64_t part = 0, j = 0; part < 2; part++)
+            for (; j < end[part]; j++) out += p[j] * vget_n(type, a->v_cache, at[part] + j * ld + d, D - d);
         vput_n(type, a->out, row * a->ld_out + h * D + d, D - d, out * inverse);
     }
 }

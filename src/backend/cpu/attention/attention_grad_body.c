@@ -238,9 +238,11 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
                          grad_scratch *t, int64_t i0)
 {
     const mega_attention_args *a = w->a;
-    const int64_t rows = rows_at(a, i0), first = first_keys(w, i0, rows), end = part->key_end * BLOCK;
+    attention_limits limits;
+    attention_limits_of(a, w->b, i0, &limits);
+    const int64_t rows = rows_at(a, i0), first = limits.first, end = part->key_end * BLOCK;
     const int64_t begin = first > part->key_begin * BLOCK ? first : part->key_begin * BLOCK;
-    const int64_t seen = last_keys(w, i0, rows), stop = seen < end ? seen : end;
+    const int64_t stop = limits.last < end ? limits.last : end;
     const head_rows dq = head_rows_of(w, g->dq, g->ld_dq, w->h, i0);
     memset(t->sums, 0, t->keeps ? sizeof t->sums : 0);
     if (begin >= stop) { /* of a part of the keys, or of queries that see none */
@@ -262,7 +264,7 @@ static void grad_queries(const mega_attention_grad_args *g, const attention_head
     ahead.step = ahead_step(&ahead, begin, stop, 5);
     grad_pack_queries(g, w, part, t, i0, rows);
     for (int64_t j = begin; j < stop; j += BLOCK) {
-        const attention_pair p = attention_pair_of(w, i0, rows, j);
+        const attention_pair p = attention_pair_of(w, &limits, i0, rows, j);
         grad_products(w, part, &p, t, j == first, &ahead);
         if (t->keeps) sum_biases(w, &p, t, g->head.scratch);
     }

@@ -17,6 +17,16 @@ static inline int64_t attention_round(int64_t n, int64_t grain)
     return (n + grain - 1) / grain * grain;
 }
 
+/* The keys that each query of a block sees, [begin, end); those beyond the sequence see all. first: the first position of
+ * the block of keys with the first that is seen; of causal attention it is not after the diagonal, with which the sums of
+ * dk and dv start. last: one past the last that is seen. */
+typedef struct attention_limits {
+    int32_t begin[MEGA_ATTENTION_BLOCK], end[MEGA_ATTENTION_BLOCK];
+    int64_t first, last;
+    bool is_blind; /* a query sees no key */
+} attention_limits;
+void attention_limits_of(const mega_attention_args *a, int64_t b, int64_t i0, attention_limits *out);
+
 /* Returns the words of a block of keys (or queries), over the padded head size. */
 static inline int64_t attention_block_words(const mega_attention_args *a)
 {
