@@ -16,9 +16,9 @@ typedef struct attention_plan {
     bool is_cross;
     mega_tensor source; /* of keys and values, if is_cross */
     int64_t source_positions, source_channels;
-    bool is_apart;     /* Q, K and V are parameters of their own */
-    bool holds_all_kv; /* tp does not divide the key/value heads: each rank has all of them */
-    char qkv_file[MEGA_PATH + 8];                /* the tensor that they share in the file, if they are apart */
+    bool is_apart;                /* Q, K and V are parameters of their own */
+    bool holds_all_kv;            /* tp does not divide the key/value heads: each rank has all of them */
+    char qkv_file[MEGA_PATH + 8]; /* the tensor that they share in the file, if they are apart */
     mega_linear_options qkv;
     mega_attention_shape shape; /* of this rank */
 } attention_plan;
@@ -236,8 +236,8 @@ static mega_status make_plan(const mega_builder *b, const char *name, const mega
     if (o->qkv_name != NULL) snprintf(p->qkv_name, sizeof p->qkv_name, "%s", o->qkv_name);
     else
         snprintf(p->qkv_name, sizeof p->qkv_name, "%s.c_attn", name);
-    if (p->holds_all_kv && o->qk_norm == MEGA_QK_NORM_NONE && p->qkv.weight.num_parts == 0 && p->qkv.weight.blocks <= 1)
-        share_tensor(p);
+    const bool is_shared = p->holds_all_kv && !p->is_cross && o->qk_norm == MEGA_QK_NORM_NONE;
+    if (is_shared && p->qkv.weight.num_parts == 0 && p->qkv.weight.blocks <= 1) share_tensor(p);
     MEGA_TRY(check_parts(b, p));
     MEGA_TRY(check_apart(b, p));
     if (o->out_name != NULL) snprintf(p->out_name, sizeof p->out_name, "%s", o->out_name);
