@@ -5,11 +5,41 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { TABLE_POINTS = 0x10000 };
+enum { TABLE_POINTS = 0x10000, SKIP_BYTES = 16, SKIP_READS = 18 };
 
 struct mega_nfc {
     uint64_t special[TABLE_POINTS / 64];
+    bool skips; /* what is_skipped says is true of the library's characters */
 };
+
+typedef uint8_t skip_bytes __attribute__((vector_size(SKIP_BYTES)));
+
+/* Characters of Latin, Cyrillic, Japanese, Chinese and Korean, and their punctuation, none of which is special. */
+static bool is_skipped(uint32_t cp)
+{
+    if (cp >= 0x3000 && cp < 0x4000) return !((cp >= 0x302A && cp < 0x3030) || cp == 0x3099 || cp == 0x309A);
+    return cp < 0x300 || (cp >= 0x400 && cp < 0x480) || (cp >= 0x1E80 && cp < 0x1F00) ||
+           (cp >= 0x2002 && cp < 0x2040) || (cp >= 0x4000 && cp < 0xA000) || (cp >= 0xB000 && cp < 0xE000);
+}
+
+/* Returns whether all characters that begin in SKIP_BYTES bytes are of these, by their first bytes and, of some blocks,
+ * the next two. SKIP_READS bytes are read. */
+static inline bool all_skipped(const uint8_t *p)
+{
+    skip_bytes a, b, c;
+    memcpy(&a, p, sizeof a);
+    memcpy(&b, p + 1, sizeof b);
+    memcpy(&c, p + 2, sizeof c);
+    const skip_bytes marks = (skip_bytes)(((b == 0x80) & (c - 0xAA < 6)) | ((b == 0x82) & (c - 0x99 < 2)));
+    const skip_bytes whole = (skip_bytes)((a < 0xCC) | (a - 0xD0 < 2) | ((a - 0xE4 < 10) & (a != 0xEA)));
+    const skip_bytes kana = (skip_bytes)(a == 0xE3) & ~marks;
+    const skip_bytes some =
+        (skip_bytes)(((a == 0xE2) & (b == 0x80) & (c > 0x81)) | ((a == 0xE1) & ((b & 0xFE) == 0xBA)));
+    const skip_bytes bad = ~(whole | kana | some);
+    uint64_t half[2];
+    memcpy(half, &bad, sizeof half);
+    return (half[0] | half[1]) == 0;
+}
 
 static bool has_decomposition(const utf8proc_property_t *p)
 {
@@ -40,6 +70,13 @@ static bool changes_alone(uint32_t cp, const utf8proc_property_t *p)
     return n != 1 || points[0] != (utf8proc_int32_t)cp;
 }
 
+static bool is_special(const mega_nfc *nfc, uint32_t cp)
+{
+    if (cp < TABLE_POINTS) return (nfc->special[cp / 64] >> cp % 64 & 1) != 0;
+    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
+    return p->combining_class != 0 || is_second(p) || has_decomposition(p);
+}
+
 mega_status mega_nfc_create(mega_nfc **out)
 {
     mega_nfc *nfc = mega_calloc(1, sizeof *nfc);
@@ -49,6 +86,8 @@ mega_status mega_nfc_create(mega_nfc **out)
         if (p->combining_class != 0 || is_second(p) || is_hangul_second(cp) || changes_alone(cp, p))
             nfc->special[cp / 64] |= (uint64_t)1 << cp % 64;
     }
+    nfc->skips = true;
+    for (uint32_t cp = 0; cp < TABLE_POINTS; cp++) nfc->skips = nfc->skips && !(is_skipped(cp) && is_special(nfc, cp));
     *out = nfc;
     return MEGA_OK;
 }
@@ -56,13 +95,6 @@ mega_status mega_nfc_create(mega_nfc **out)
 void mega_nfc_destroy(mega_nfc *nfc)
 {
     mega_free(nfc);
-}
-
-static bool is_special(const mega_nfc *nfc, uint32_t cp)
-{
-    if (cp < TABLE_POINTS) return (nfc->special[cp / 64] >> cp % 64 & 1) != 0;
-    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
-    return p->combining_class != 0 || is_second(p) || has_decomposition(p);
 }
 
 /* Returns whether a special character may change, or change what is before it. `before`: the last character that is not
@@ -91,21 +123,35 @@ static inline size_t ordinary(const mega_nfc *nfc, const uint8_t *p, size_t left
     return (nfc->special[(size_t)(a & 0x0F) << 6 | (p[1] & 0x3F)] >> (p[2] & 0x3F) & 1) != 0 ? 0 : 3;
 }
 
+/* Returns how many bytes may be skipped: ASCII, or up to the begin of a character that is not special; 0: none. */
+static inline size_t skip(const uint8_t *p)
+{
+    uint64_t low, high;
+    size_t last = SKIP_BYTES - 1;
+    memcpy(&low, p, sizeof low);
+    memcpy(&high, p + sizeof low, sizeof high);
+    if (((low | high) & 0x8080808080808080u) == 0) return SKIP_BYTES;
+    if (!all_skipped(p)) return 0;
+    while (last > SKIP_BYTES - 4 && (p[last] & 0xC0) == 0x80) last--;
+    return last;
+}
+
 /* Returns where the next character that may change begins, n if there is none. What is in front of *before does not
  * change with it. */
 static size_t next_change(const mega_nfc *nfc, const uint8_t *text, size_t at, size_t n, size_t *before)
 {
     int class = 0;
     *before = at;
-    while (at < n) {
+    for (size_t looked = at; at < n;) { /* up to `looked` there is something that cannot be skipped */
+        const size_t skipped = at >= looked && nfc->skips && n - at >= SKIP_READS ? skip(text + at) : 0;
         uint32_t cp = 0;
-        uint64_t eight = 0;
-        if (n - at >= 8 && (memcpy(&eight, text + at, 8), (eight & 0x8080808080808080u) == 0)) {
-            *before = at + 7; /* ASCII; its last character may be in front of a mark */
-            at += 8;
+        if (skipped > 0) {
+            at += skipped;
+            *before = at - 1; /* ASCII, or what follows is not special and becomes it */
             class = 0;
             continue;
         }
+        if (at >= looked) looked = at + SKIP_BYTES;
         size_t length = ordinary(nfc, text + at, n - at);
         if (length == 0) {
             length = (size_t)mega_utf8_decode(text + at, n - at, &cp);
