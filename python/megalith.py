@@ -678,6 +678,12 @@ class mega_builder(_Builder):
         return mega_position_embedding_after(
             _usable(self), name, x, max_positions, skipped, _options(mega_param_options, options))
 
+    def embedding_add(self, name: str, ids: str, x, rows: int, **options):
+        """layers.h: mega_tensor mega_embedding_add(const mega_builder *b, const char *name, const
+        char *ids, mega_tensor x, int64_t rows, const mega_param_options *options)"""
+        return mega_embedding_add(
+            _usable(self), name, ids, x, rows, _options(mega_param_options, options))
+
     def norm(self, name: str, x, kind, epsilon: float):
         """layers.h: mega_tensor mega_norm(const mega_builder *b, const char *name, mega_tensor x,
         mega_norm_kind kind, double epsilon)"""
@@ -803,6 +809,20 @@ class mega_builder(_Builder):
         labels)"""
         return mega_accuracy(_usable(self), logits, labels)
 
+    def pooler(self, name: str, x, out_channels: int, **options):
+        """layers.h: mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor
+        x, int64_t out_channels, const mega_linear_options *options)"""
+        return mega_pooler(
+            _usable(self), name, x, out_channels, _options(mega_linear_options, options))
+
+    def class_loss(self, name: str, x, labels, classes: int, out_logits, **options):
+        """layers.h: mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor
+        x, mega_tensor labels, int64_t classes, const mega_linear_options *options, mega_tensor
+        *out_logits)"""
+        return mega_class_loss(
+            _usable(self), name, x, labels, classes, _options(mega_linear_options, options),
+            out_logits)
+
     def vocab_loss(self, name: str, x, labels, weights=None, **options):
         """layers.h: mega_head_result mega_vocab_loss(const mega_builder *b, const char *name,
         mega_tensor x, mega_tensor labels, mega_tensor weights, const mega_vocab_loss_options
@@ -862,6 +882,7 @@ class mega_param_options(_Struct):
         ("file_dims", c_int),
         ("file_dim", c_int64 * 4),
         ("partial_gradients", c_bool),
+        ("whole_gradients", c_bool),
         ("is_frozen", c_bool),
         ("is_buffer", c_bool),
         ("buffer_momentum", c_double),
@@ -1824,6 +1845,9 @@ mega_position_embedding = _function(
 mega_position_embedding_after = _function(
     "mega_position_embedding_after", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
     c_int64, c_int64, POINTER(mega_param_options))
+mega_embedding_add = _function(
+    "mega_embedding_add", mega_tensor, POINTER(mega_builder), _text, _text, mega_tensor, c_int64,
+    POINTER(mega_param_options))
 mega_norm_kind = c_int
 MEGA_LAYER_NORM = 0
 MEGA_RMS_NORM = 1
@@ -1993,6 +2017,12 @@ mega_squared_error = _function(
     "mega_squared_error", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
 mega_accuracy = _function(
     "mega_accuracy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_pooler = _function(
+    "mega_pooler", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_linear_options))
+mega_class_loss = _function(
+    "mega_class_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
+    POINTER(mega_linear_options), POINTER(mega_tensor))
 
 
 class mega_vocab_loss_options(_Struct):
@@ -2001,6 +2031,7 @@ class mega_vocab_loss_options(_Struct):
         ("table", mega_param_options),
         ("has_bias", c_bool),
         ("softcap", c_double),
+        ("bias_name", c_char_p),
     ]
 
 

@@ -4,7 +4,9 @@
     make_family_golden.py FOLDER [NAME...]
 
 FOLDER/NAME gets config.json and model.safetensors as save_pretrained writes them, FOLDER/NAME/grads the same config.json with the gradients
-as tensors (F64) under the same names, and FOLDER/NAME/expected.txt: batch and length, then for each position a token, its label and the loss.
+as tensors (F64) under the same names, and FOLDER/NAME/expected.txt: batch, length and whether there is a head of sentence pairs; then for each
+position a token, its label, the loss, its weight, the type of the token and how many positions the text has; then for each sample of a
+head of pairs its label and two logits. Texts of encoders are padded, and count where a token is masked.
 Every weight is drawn with standard deviation 0.2 (weights of norms around their neutral value), so that a feature that is left out is seen.
 Everything is computed in float64, except the angles of rotations, which transformers has in float32."""
 import json
@@ -17,7 +19,7 @@ import importlib
 
 import safetensors.torch
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining
 
 SIZES = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
              max_position_embeddings=64)
@@ -67,7 +69,19 @@ CASES = {
     "gemma": ("gemma", dict(head_dim=16)),
     "gemma3_text": ("gemma3_text", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, sliding_window_pattern=3)),
     "gemma2": ("gemma2", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
+    "bert": ("bert", {}),
+    "bert-masked": ("bert", dict(hidden_act="gelu_new", type_vocab_size=3)),
+    "megatron-bert": ("megatron-bert", {}),
+    "megatron-bert-masked": ("megatron-bert", dict(hidden_act="relu")),
+    "roberta": ("roberta", dict(pad_token_id=1, type_vocab_size=1, hidden_act="relu")),
+    "xlm-roberta": ("xlm-roberta", dict(pad_token_id=1, max_position_embeddings=26)),
+    "distilbert": ("distilbert", dict(dim=48, hidden_dim=40, n_layers=3, n_heads=6)),
+    "modernbert": ("modernbert", dict(local_attention=8, num_hidden_layers=4)),
+    "modernbert-biases": ("modernbert", dict(layer_types=["sliding_attention"] * 2 + ["full_attention"], local_attention=6, norm_bias=True,
+                                             attention_bias=True, mlp_bias=True, classifier_bias=True, decoder_bias=False,
+                                             classifier_activation="relu")),
 }
+ENCODERS = ("bert", "megatron-bert", "roberta", "xlm-roberta", "distilbert", "modernbert")
 
 
 class Float64Torch:
@@ -102,12 +116,16 @@ def make(folder, name):
     model_type, keys = CASES[name]
     torch.manual_seed(11)
     drops = {"gpt2": SIZES, "gpt_bigcode": SIZES, "gpt_neox": ("num_key_value_heads",), "opt": ("num_key_value_heads", "intermediate_size"),
+             **{key: ("num_key_value_heads",) for key in ENCODERS},
+             "distilbert": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads", "hidden_size"),
              "bloom": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")}
     own = {key: value for key, value in SIZES.items() if key not in drops.get(model_type, ())}
     # Without a pad token: transformers leaves the gradient of its row of the table out.
     config = AutoConfig.for_model(model_type, **{**own, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2, **keys})
     config._attn_implementation = "eager"
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    encoder, pairs = model_type in ENCODERS, name in ("bert", "megatron-bert")
+    kind = AutoModelForPreTraining if pairs else AutoModelForMaskedLM if encoder else AutoModelForCausalLM
+    model = kind.from_config(config, attn_implementation="eager").eval()
     for module in {type(m).__module__ for m in model.modules()}:
         if module.startswith("transformers.models."):
             importlib.import_module(module).torch = Float64Torch()
@@ -125,22 +143,42 @@ def make(folder, name):
     batch, length = 2, 24
     tokens = torch.randint(0, config.vocab_size, (batch, length))
     labels = torch.randint(0, config.vocab_size, (batch, length))
-    logits = model(input_ids=tokens, use_cache=False).logits
+    weights, types, lengths = torch.ones(batch, length), torch.zeros(batch, length, dtype=torch.long), torch.tensor([length] * batch)
+    inputs, is_random = dict(input_ids=tokens, use_cache=False), torch.tensor([1, 0])
+    if encoder:
+        lengths = torch.tensor([length, 17])
+        seen = torch.arange(length)[None] < lengths[:, None]
+        if config.pad_token_id is not None:  # an id that counts for positions, and stands for padding alone
+            tokens = tokens.clamp(min=2) * seen + config.pad_token_id * ~seen
+        weights = ((torch.rand(batch, length) < 0.3) & seen).float()
+        types = torch.randint(0, getattr(config, "type_vocab_size", 1), (batch, length)) * seen
+        inputs = dict(input_ids=tokens, attention_mask=seen.long(), **(dict(token_type_ids=types) if hasattr(config, "type_vocab_size") else {}))
+    out = model(**inputs)
+    logits = out.prediction_logits if pairs else out.logits
     assert logits.dtype == torch.float64, logits.dtype
     losses = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), labels.reshape(-1), reduction="none")
-    losses.mean().backward()
+    loss = (losses * weights.reshape(-1)).sum() / weights.sum()
+    if pairs:
+        loss = loss + torch.nn.functional.cross_entropy(out.seq_relationship_logits, is_random)
+    if encoder:  # and the loss is that of the model itself
+        own = dict(labels=labels.masked_fill(weights == 0, -100), **(dict(next_sentence_label=is_random) if pairs else {}))
+        assert (model(**inputs, **own).loss - loss).abs() < 1e-12
+    loss.backward()
     os.makedirs(os.path.join(where, "grads"))
     saved = safetensors.torch.load_file(os.path.join(where, "model.safetensors"))
-    grads = {key: p.grad.contiguous() for key, p in model.named_parameters()}
+    grads = {key: p.grad.contiguous() for key, p in model.named_parameters(remove_duplicate=not encoder) if not encoder or key in saved}
     if model_type == "gpt_neox":  # whose files keep the old name
         grads["embed_out.weight"] = grads.pop("lm_head.weight")
     assert set(grads) == set(saved), set(grads) ^ set(saved)
     safetensors.torch.save_file(grads, os.path.join(where, "grads", "model.safetensors"), metadata={"format": "pt"})
     shutil.copy(os.path.join(where, "config.json"), os.path.join(where, "grads"))
-    with open(os.path.join(where, "expected.txt"), "w") as out:
-        out.write(f"{batch} {length}\n")
-        for token, label, loss in zip(tokens.reshape(-1), labels.reshape(-1), losses):
-            out.write(f"{token} {label} {loss:.17g}\n")
+    with open(os.path.join(where, "expected.txt"), "w") as text:
+        text.write(f"{batch} {length} {int(pairs)}\n")
+        for i, loss in enumerate(losses):
+            at = divmod(i, length)
+            text.write(f"{tokens[at]} {labels[at]} {loss:.17g} {weights[at]:g} {types[at]} {lengths[at[0]]}\n")
+        for i in range(batch if pairs else 0):
+            text.write(f"{is_random[i]} " + " ".join(f"{x:.17g}" for x in out.seq_relationship_logits[i].tolist()) + "\n")
 
 
 def main():

@@ -74,7 +74,7 @@ static mega_status write_json(saver *s)
     mega_status st = mega_hf_config_text(&text, s->save->shape, s->save->save_dtype);
     if (st == MEGA_OK) st = write_text_file(s, "config.json", text.data, text.size);
     text.size = 0;
-    if (st == MEGA_OK && s->save->shape != NULL) {
+    if (st == MEGA_OK && s->save->shape != NULL && !s->save->shape->net.is_encoder) { /* which writes no text */
         if (s->save->generation_config != NULL) mega_buffer_puts(&text, s->save->generation_config);
         else
             st = mega_hf_generation_text(&text, s->save->shape);

@@ -223,7 +223,7 @@ static void put_lines(hf_lines *l, const mega_model_shape *s, mega_dtype weights
 {
     const mega_family *f = mega_family_of(&s->net);
     char text[128];
-    snprintf(text, sizeof text, "[\n    \"%s\"\n  ]", f->architecture[0]);
+    snprintf(text, sizeof text, "[\n    \"%s\"\n  ]", f->architecture[f->form != NULL ? f->form(s) : 0]);
     add_line(l, "architectures", text);
     snprintf(text, sizeof text, "\"%s\"", f->model_type);
     add_line(l, "model_type", text);

@@ -40,6 +40,8 @@ bool hf_take_bool(hf_reader *r, const char *key, bool fallback);
 double hf_take_float(hf_reader *r, const char *key, double fallback);
 /* Reports that the value of a key cannot be used. */
 void hf_refuse(hf_reader *r, const char *key, const json_t *found, const char *expected);
+/* The first name in `architectures`; NULL: none. */
+const char *hf_architecture(const hf_reader *r);
 void hf_take_keys(hf_reader *r, mega_model_shape *shape);
 void hf_take_ids(hf_reader *r, mega_model_shape *shape); /* bos, eos, pad */
 void hf_refuse_unknown(hf_reader *r);
@@ -73,6 +75,34 @@ void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double valu
 int64_t hf_derive_kv_heads(const mega_model_shape *shape);
 int64_t hf_derive_head_dim(const mega_model_shape *shape);
 int64_t hf_derive_ffn(const mega_model_shape *shape); /* 4 * hidden */
+
+/* bert.c in families/: what BERT and its kin have in common. */
+extern const mega_family_key hf_bert_rows[];
+extern const char *const hf_bert_ignored[];
+void hf_bert_finish(hf_reader *r, mega_model_shape *s);
+int hf_bert_form(const mega_model_shape *s); /* 0: both heads; 1: that of masked tokens alone */
+/* Names of the tensors before the heads; a family adds to them. */
+#define HF_BERT_NAMES(root_)                                                                                 \
+    .root = root_ ".embeddings", .block = root_ ".encoder.layer.%d", .end = "", .tokens = "word_embeddings", \
+    .positions = "position_embeddings", .token_types = "token_type_embeddings",                              \
+    .tied = root_ ".embeddings.word_embeddings", .pooler = root_ ".pooler.dense", .attention = "attention",  \
+    .qkv = "self.qkv", .out = "output.dense", .qkv_order = MEGA_QKV_THREE, .q = "attention.self.query",      \
+    .k = "attention.self.key", .v = "attention.self.value", .up = "intermediate.dense", .down = "output.dense"
+#define HF_BERT_HEADS                                                                                        \
+    .head = "cls.predictions.decoder", .head_bias = "cls.predictions.bias",                                  \
+    .transform = "cls.predictions.transform.dense", .transform_norm = "cls.predictions.transform.LayerNorm", \
+    .sentence_head = "cls.seq_relationship"
+#define HF_POST_NORMS \
+    .embedding_norm = "LayerNorm", .norm_1 = "attention.output.LayerNorm", .norm_2 = "output.LayerNorm"
+/* Networks with the parts of BERT; HF_POST_NORM: with its norms too. */
+#define HF_ENCODER   .is_encoder = true, .transform = true, .head_bias = true, .positions = MEGA_POSITIONS_TABLE
+#define HF_POST_NORM .embedding_norm = true, .norm_place = MEGA_NORM_AFTER_SUM, .no_final_norm = true
+/* RoBERTa, and its form for many languages: roberta.c. */
+extern const mega_family_key hf_roberta_rows[];
+extern const char *const hf_roberta_ignored[];
+extern const mega_family_names hf_roberta_names;
+void hf_roberta_finish(hf_reader *r, mega_model_shape *s);
+void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put);
 
 /* Names of tensors that Llama and the families after it have; a family adds to them. */
 #define HF_LLAMA_NAMES                                                                                            \

@@ -181,6 +181,11 @@ static bool hf_find_activation(const char *name, mega_activation_kind *out)
     return false;
 }
 
+const char *hf_architecture(const hf_reader *r)
+{
+    return json_string_value(json_array_get(json_object_get(r->json, "architectures"), 0));
+}
+
 /* ---- rows ---- */
 
 static void *hf_field(const mega_family_key *k, mega_model_shape *s)

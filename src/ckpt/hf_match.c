@@ -46,8 +46,10 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
     return SAME(positions) && SAME(skipped_positions) && SAME(attention_scale) && SAME(attention_softcap) &&
            SAME(logit_softcap) && SAME(query_norm) && SAME(no_qkv_bias) && SAME(no_out_bias) && SAME(no_mlp_bias) &&
            SAME(rms) && SAME(norm_plus_one) && (a->rms || SAME(norm_no_bias)) && SAME(norm_no_weight) &&
-           SAME(norm_place) && SAME(embedding_norm) && SAME(no_final_norm) && SAME(parallel) && SAME(shared_norm) &&
-           SAME(activation) && SAME(gated) && SAME(untied) && SAME(head_bias) && SAME(window_theta) &&
+           SAME(norm_place) && SAME(embedding_norm) && SAME(no_final_norm) && SAME(kept_attention) && SAME(parallel) &&
+           SAME(shared_norm) && SAME(activation) && SAME(gated) && SAME(is_encoder) && SAME(token_types) &&
+           SAME(transform) && SAME(transform_activation) && SAME(transform_no_bias) && SAME(first_unnormed) &&
+           SAME(sentence_head) && SAME(untied) && SAME(head_bias) && SAME(window_theta) &&
 #undef SAME
            or_one(a->embedding_scale) == or_one(b->embedding_scale) &&
            or_one(a->residual_scale) == or_one(b->residual_scale) && or_one(a->logit_scale) == or_one(b->logit_scale) &&

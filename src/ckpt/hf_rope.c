@@ -197,23 +197,37 @@ static void rope_check(hf_reader *r, mega_model_shape *s)
         rope->factor = (double)s->positions / (double)rope->original_positions;
 }
 
+/* The key of theta, and that of layers with a window, if it has one. */
+static const char *theta_key(const mega_family *f)
+{
+    return rope_has(f->rope_keys, "rotary_emb_base")     ? "rotary_emb_base"
+           : rope_has(f->rope_keys, "global_rope_theta") ? "global_rope_theta"
+                                                         : "rope_theta";
+}
+
+static const char *window_theta_key(const mega_family *f)
+{
+    return rope_has(f->rope_keys, "rope_local_base_freq") ? "rope_local_base_freq"
+           : rope_has(f->rope_keys, "local_rope_theta")   ? "local_rope_theta"
+                                                          : NULL;
+}
+
 void hf_take_rope(hf_reader *r, mega_model_shape *s)
 {
     mega_rope_settings *rope = &s->net.rope;
     rope->theta = r->family->theta;
     rope->fraction = r->family->fraction;
+    const char *own = theta_key(r->family), *of_windows = window_theta_key(r->family);
     rope->theta = hf_take_float(r, "rope_theta", rope->theta);
-    if (rope_has(r->family->rope_keys, "rotary_emb_base"))
-        rope->theta = hf_take_float(r, "rotary_emb_base", rope->theta);
-    if (rope_has(r->family->rope_keys, "rope_local_base_freq"))
-        s->net.window_theta = hf_take_float(r, "rope_local_base_freq", 10000.0);
+    if (strcmp(own, "rope_theta") != 0) rope->theta = hf_take_float(r, own, rope->theta);
+    if (of_windows != NULL) s->net.window_theta = hf_take_float(r, of_windows, 10000.0);
     rope_take_fraction(r, "partial_rotary_factor", rope);
     rope_take_fraction(r, "rotary_pct", rope);
     const json_t *old = hf_take(r, "rope_scaling"), *parameters = hf_take(r, "rope_parameters");
     if (parameters != NULL && !json_is_null(parameters)) {
         const bool by_layer = json_object_get(parameters, "full_attention") != NULL ||
                               json_object_get(parameters, "sliding_attention") != NULL;
-        if (by_layer && rope_has(r->family->rope_keys, "rope_local_base_freq")) rope_take_by_layer(r, parameters, s);
+        if (by_layer && of_windows != NULL) rope_take_by_layer(r, parameters, s);
         else
             rope_take_object(r, "rope_parameters", parameters, rope);
     }
@@ -279,14 +293,13 @@ void hf_put_rope(const mega_model_shape *s, void *user, hf_put *put)
     const mega_rope_settings *rope = &s->net.rope;
     const double fraction = rope->fraction > 0.0 ? rope->fraction : 1.0;
     mega_buffer b = {0};
-    rope_put_number(user, put, rope_has(f->rope_keys, "rotary_emb_base") ? "rotary_emb_base" : "rope_theta",
-                    rope->theta);
+    const char *of_windows = window_theta_key(f);
+    rope_put_number(user, put, theta_key(f), rope->theta);
     if (rope_has(f->rope_keys, "rotary_pct")) rope_put_number(user, put, "rotary_pct", fraction);
     else if (rope_has(f->rope_keys, "partial_rotary_factor") && (f->fraction > 0.0 || fraction != 1.0))
         rope_put_number(user, put, "partial_rotary_factor", fraction);
-    if (rope_has(f->rope_keys, "rope_local_base_freq"))
-        rope_put_number(user, put, "rope_local_base_freq",
-                        s->net.window_theta > 0.0 ? s->net.window_theta : rope->theta);
+    if (of_windows != NULL)
+        rope_put_number(user, put, of_windows, s->net.window_theta > 0.0 ? s->net.window_theta : rope->theta);
     if (rope_has(f->rope_keys, "original_max_position_embeddings") && rope->original_positions > 0)
         hf_put_int(user, put, "original_max_position_embeddings", rope->original_positions);
     if (rope->change != MEGA_SHAPE_ROPE_AS_TRAINED) rope_put_object(&b, rope, false);

@@ -115,8 +115,8 @@ static bool is_default(const mega_param_options *o)
 {
     return o->init == MEGA_INIT_FAN_IN && o->init_std == 0 && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 &&
            !o->shard_rows && !o->shard_columns && o->blocks == 0 && o->num_parts == 0 && !o->transposed_in_file &&
-           o->padding_rows == 0 && !o->partial_gradients && !o->is_frozen && !o->is_buffer && o->file_dims == 0 &&
-           o->buffer_momentum == 0 && o->buffer_samples == 0;
+           o->padding_rows == 0 && !o->partial_gradients && !o->whole_gradients && !o->is_frozen && !o->is_buffer &&
+           o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
 static bool is_part_given(const mega_param_options *o)
@@ -204,7 +204,8 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .buffer_samples = o->buffer_samples};
     for (int d = 0; d < o->file_dims && d < 4; d++) r.file_dim[d] = o->file_dim[d];
     if (columns == 0 && o->init == MEGA_INIT_FAN_IN && o->init_std == 0) r.init = MEGA_INIT_ZERO;
-    r.grads_are_partial = r.axis == MEGA_AXIS_NONE && b->graph->sequence_parallel && !r.is_buffer;
+    const bool is_cut = r.axis != MEGA_AXIS_NONE;
+    r.grads_are_partial = !is_cut && b->graph->sequence_parallel && !r.is_buffer && !o->whole_gradients;
     if (o->partial_gradients && b->layout->tp.size > 1) r.grads_are_partial = true;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
     if (n < 0 || (size_t)n >= sizeof r.name)
@@ -215,9 +216,12 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
         return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "a parameter", r.name));
     MEGA_TRY(builder_check_options(r.name, o, &r));
-    if (o->partial_gradients && (r.axis != MEGA_AXIS_NONE || r.is_buffer))
+    if (o->partial_gradients && (is_cut || r.is_buffer || o->whole_gradients))
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: partial_gradients of %s; expected a replicated parameter",
-                         r.name, r.is_buffer ? "a buffer" : "a parameter that is cut over tp");
+                         r.name,
+                         is_cut        ? "a parameter that is cut over tp"
+                         : r.is_buffer ? "a buffer"
+                                       : "a parameter with whole_gradients");
     if (o->shard_rows && o->shard_columns)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
                          r.name);

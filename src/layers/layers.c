@@ -97,6 +97,7 @@ layer_linear layer_request_linear(const mega_builder *b, const char *name, int64
 {
     mega_param_options bias = {.shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0};
     bias.partial_gradients = weight->partial_gradients;
+    bias.whole_gradients = weight->whole_gradients;
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
     if (!no_bias && (!weight->shard_columns || weight->num_parts == 1))
         copy_parts_to_bias(b, name, weight, &bias, file);
@@ -214,16 +215,28 @@ mega_tensor mega_position_embedding(const mega_builder *b, const char *name, meg
     return mega_position_embedding_after(b, name, x, max_positions, 0, options);
 }
 
+/* Id 0 selects row `skipped`. */
+static mega_tensor add_rows(const mega_builder *b, const char *name, const char *ids, mega_tensor x, int64_t rows,
+                            int64_t skipped, const mega_param_options *options)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor own = layer_own_rows(b, layer_row_input(b, ids));
+    const mega_tensor table = layer_param(b, name, "weight", rows + skipped, mega_tensor_channels(b, x), options);
+    x = mega_op_embedding(b->graph, own, table, x, -skipped);
+    mega_scope_leave(b->graph, s);
+    return x;
+}
+
 mega_tensor mega_position_embedding_after(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                           int64_t skipped, const mega_param_options *options)
 {
-    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
-    const mega_tensor positions = layer_own_rows(b, layer_row_input(b, "position_ids"));
-    const mega_tensor table =
-        layer_param(b, name, "weight", max_positions + skipped, mega_tensor_channels(b, x), options);
-    x = mega_op_embedding(b->graph, positions, table, x, -skipped);
-    mega_scope_leave(b->graph, s);
-    return x;
+    return add_rows(b, name, "position_ids", x, max_positions, skipped, options);
+}
+
+mega_tensor mega_embedding_add(const mega_builder *b, const char *name, const char *ids, mega_tensor x, int64_t rows,
+                               const mega_param_options *options)
+{
+    return add_rows(b, name, ids, x, rows, 0, options);
 }
 
 /* ---- norm, activation, dropout ---- */
@@ -305,7 +318,10 @@ static mega_tensor request_head(const mega_builder *b, const char *name, mega_te
                                                       : held,
                                .with_gradient = b->mode == MEGA_TRAIN,
                                .softcap = o->softcap};
-    if (o->has_bias) shape->bias = layer_param(b, name, "bias", o->vocab_size + o->table.padding_rows, 0, &bias);
+    const int64_t rows = o->vocab_size + o->table.padding_rows;
+    if (o->has_bias)
+        shape->bias = o->bias_name != NULL ? mega_builder_param(b, o->bias_name, rows, 0, &bias)
+                                           : layer_param(b, name, "bias", rows, 0, &bias);
     return table;
 }
 

@@ -33,6 +33,43 @@ mega_loss mega_squared_error(const mega_builder *b, mega_tensor x, mega_tensor t
     return mega_op_weighted_sum(b->graph, mega_op_squared_error(b->graph, x, target), weights);
 }
 
+/* ---- a classifier of samples ---- */
+
+mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                        const mega_linear_options *options)
+{
+    mega_linear_options o = options != NULL ? *options : (mega_linear_options){.no_bias = false};
+    o.weight.shard_rows = true;
+    const int64_t channels = mega_tensor_channels(b, x);
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const layer_linear p = layer_request_linear(b, name, out_channels, channels, &o.weight, o.no_bias);
+    if (layer_has_slab(b)) x = mega_op_first_rows(b->graph, layer_to_cut_weights(b, x), b->positions);
+    else /* the rows first, so that tp exchanges only their gradients */
+        x = layer_to_cut_weights(b, mega_op_first_rows(b->graph, x, b->positions));
+    x = layer_add_bias(b, mega_op_linear(b->graph, x, p.weight), p.bias);
+    mega_scope_leave(b->graph, s);
+    return x;
+}
+
+/* The sum over tp gives every rank the logits of all samples, so that the bias has whole gradients on each. */
+mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
+                          const mega_linear_options *options, mega_tensor *out_logits)
+{
+    mega_linear_options o = options != NULL ? *options : (mega_linear_options){.no_bias = false};
+    o.weight.shard_columns = o.weight.whole_gradients = true;
+    const int64_t channels = mega_tensor_channels(b, x) * b->layout->tp.size;
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const layer_linear p = layer_request_linear(b, name, classes, channels, &o.weight, o.no_bias);
+    mega_tensor logits = mega_op_linear(b->graph, x, p.weight);
+    logits = layer_add_bias(b, mega_op_reduce_from_group(b->graph, logits, &b->layout->tp), p.bias);
+    const mega_tensor losses = mega_op_cross_entropy(b->graph, logits, labels);
+    if (out_logits != NULL) *out_logits = logits;
+    const mega_loss loss = {.sum = mega_op_weighted_sum(b->graph, losses, mega_none()).sum,
+                            .weight = mega_op_labelled_sum(b->graph, labels, mega_none(), classes)};
+    mega_scope_leave(b->graph, s);
+    return mega_graph_status(b->graph) == MEGA_OK ? loss : no_loss;
+}
+
 mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor labels)
 {
     if (!layer_has_all_rows(b, "mega_accuracy")) return no_loss;

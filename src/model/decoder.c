@@ -1,9 +1,8 @@
-/* The layers of a decoder-only language model: one function for the embedding, one for all blocks, one for the head.
+/* The layers of a language model: one function for the embedding, one for all blocks, one for the head of a decoder.
  * What differs between families is in the shape (mega_network_shape), and the names of parameters in the family. The
  * layers that are called here shard the model over ranks. */
 #include "decoder.h"
 #include "megalith/family.h"
-#include "megalith/layers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +18,11 @@ static mega_linear_options linear_of(const mega_gpt *m, double init_std, bool no
                                  .weight = {.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
                                             .init_std = init_std,
                                             .transposed_in_file = names_of(m)->transposed}};
+}
+
+mega_linear_options decoder_linear(const mega_gpt *m)
+{
+    return linear_of(m, m->init_std, false);
 }
 
 static mega_linear_options from_residual(const mega_gpt *m, bool no_bias)
@@ -50,7 +54,7 @@ static mega_norm_options norm_of(const mega_gpt *m)
                                .weight_plus_one = m->net.norm_plus_one};
 }
 
-static mega_tensor norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x)
+mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x)
 {
     const mega_norm_options o = norm_of(m);
     return mega_norm_with(b, name, x, &o);
@@ -62,9 +66,9 @@ static mega_tensor scaled(const mega_builder *b, mega_tensor x, double factor)
 }
 
 /* Declares the inputs that several layers read, so that every program has them in the same order. */
-static void request_rows(const mega_builder *b)
+void decoder_request_rows(const mega_builder *b, const mega_gpt *m)
 {
-    static const char *const name[] = {"sample_id", "seq_position", "key_begin"};
+    const char *const name[] = {"sample_id", "seq_position", m->net.is_encoder ? "key_end" : "key_begin"};
     if (b->mode == MEGA_GENERATE) return;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
 }
@@ -153,7 +157,8 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tens
                                       .head_dim = m->head_dim,
                                       .scale = net->attention_scale,
                                       .softcap = net->attention_softcap,
-                                      .is_causal = true,
+                                      .is_causal = !net->is_encoder,
+                                      .key_end = net->is_encoder ? "key_end" : NULL,
                                       .has_window = has_window,
                                       .window_left = net->window_left,
                                       .window_right = net->window_right,
@@ -206,13 +211,15 @@ void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_gpt *m = self;
     const mega_family_names *n = names_of(m);
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
-    request_rows(b);
+    decoder_request_rows(b, m);
     const mega_tensor ids = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
     mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &table);
     x = scaled(b, x, m->net.embedding_scale);
     if (m->net.positions == MEGA_POSITIONS_TABLE)
         x = mega_position_embedding_after(b, n->positions, x, m->positions, m->net.skipped_positions, &positions);
-    if (m->net.embedding_norm) x = norm(b, m, n->embedding_norm, x);
+    if (m->net.token_types > 0)
+        x = mega_embedding_add(b, n->token_types, "token_types", x, m->net.token_types, &positions);
+    if (m->net.embedding_norm) x = decoder_norm(b, m, n->embedding_norm, x);
     flow->x = mega_dropout(b, "drop", x, m->hidden_dropout);
 }
 
@@ -222,7 +229,7 @@ static mega_tensor attention_branch(const mega_builder *b, const mega_gpt *m, me
     const mega_family_names *n = names_of(m);
     const mega_norm_place place = m->net.norm_place;
     x = attention(b, m, x);
-    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = norm(b, m, n->after_1, x);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_1, x);
     return scaled(b, x, m->net.residual_scale);
 }
 
@@ -231,7 +238,7 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_ten
     const mega_family_names *n = names_of(m);
     const mega_norm_place place = m->net.norm_place;
     x = mlp(b, m, x);
-    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = norm(b, m, n->after_2, x);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_2, x);
     return scaled(b, x, m->net.residual_scale);
 }
 
@@ -243,47 +250,60 @@ void decoder_block(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_norm_place place = m->net.norm_place;
     const bool before = place == MEGA_NORM_BEFORE || place == MEGA_NORM_BOTH;
     mega_tensor x = flow->x;
-    request_rows(b);
-    const mega_tensor read = before ? norm(b, m, n->norm_1, x) : x;
+    decoder_request_rows(b, m);
+    const mega_tensor read = before && !(m->net.first_unnormed && b->index == 0) ? decoder_norm(b, m, n->norm_1, x) : x;
     const mega_tensor a = attention_branch(b, m, read);
     if (m->net.parallel) {
-        const mega_tensor again = m->net.shared_norm || !before ? read : norm(b, m, n->norm_2, x);
+        const mega_tensor again = m->net.shared_norm || !before ? read : decoder_norm(b, m, n->norm_2, x);
         const mega_tensor h = mlp_branch(b, m, again);
         x = mega_dropout_add(b, "attn.drop", a, x, m->hidden_dropout);
         flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
         return;
     }
-    x = mega_dropout_add(b, "attn.drop", a, x, m->hidden_dropout);
-    if (place == MEGA_NORM_AFTER_SUM) x = norm(b, m, n->norm_1, x);
-    const mega_tensor h = mlp_branch(b, m, before ? norm(b, m, n->norm_2, x) : x);
+    x = mega_dropout_add(b, "attn.drop", a, x, m->net.kept_attention ? 0.0 : m->hidden_dropout);
+    if (place == MEGA_NORM_AFTER_SUM) x = decoder_norm(b, m, n->norm_1, x);
+    const mega_tensor h = mlp_branch(b, m, before ? decoder_norm(b, m, n->norm_2, x) : x);
     x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
-    flow->x = place == MEGA_NORM_AFTER_SUM ? norm(b, m, n->norm_2, x) : x;
+    flow->x = place == MEGA_NORM_AFTER_SUM ? decoder_norm(b, m, n->norm_2, x) : x;
 }
 
-static mega_tensor last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    if (!m->net.no_final_norm) x = norm(b, m, names_of(m)->final_norm, x);
+    if (!m->net.no_final_norm) x = decoder_norm(b, m, names_of(m)->final_norm, x);
     return scaled(b, x, m->net.logit_scale);
 }
 
-/* The last norm and the loss. A tied head has the name of the table of tokens. In generation, the logits of the last row
- * of each sequence. */
+mega_vocab_loss_options decoder_head_options(const mega_gpt *m)
+{
+    return (mega_vocab_loss_options){.vocab_size = m->vocab,
+                                     .table = table_of(m),
+                                     .has_bias = m->net.head_bias,
+                                     .softcap = m->net.logit_softcap,
+                                     .bias_name = names_of(m)->head_bias};
+}
+
+/* A tied head has the name of the table of tokens. */
+const char *decoder_head_name(const mega_gpt *m)
+{
+    return m->net.untied ? names_of(m)->head : names_of(m)->tied;
+}
+
+/* The last norm and the loss. In generation, the logits of the last row of each sequence. */
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
-    const char *name = m->net.untied ? names_of(m)->head : names_of(m)->tied;
-    const mega_vocab_loss_options options = {
-        .vocab_size = m->vocab, .table = table_of(m), .has_bias = m->net.head_bias, .softcap = m->net.logit_softcap};
-    request_rows(b);
+    const char *name = decoder_head_name(m);
+    const mega_vocab_loss_options options = decoder_head_options(m);
+    decoder_request_rows(b, m);
     if (b->mode == MEGA_GENERATE) {
         mega_tensor x = mega_op_take_rows(b->graph, flow->x, mega_input(b, "last_rows", MEGA_I32, 1, 0));
-        x = last_norm(b, m, x);
+        x = decoder_last_norm(b, m, x);
         mega_graph_output(b->graph, mega_vocab_logits_with(b, name, x, &options), "logits");
         return;
     }
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
     const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
-    const mega_tensor x = last_norm(b, m, flow->x);
+    const mega_tensor x = decoder_last_norm(b, m, flow->x);
     const mega_head_result loss = mega_vocab_loss(b, name, x, labels, loss_mask, &options);
     mega_graph_output(b->graph, loss.token_loss, "token_loss");
     mega_loss_add(b, "lm loss", loss.loss, 1.0);

@@ -1,12 +1,22 @@
-/* The layers of a decoder-only language model of any shape (mega_gpt), which gpt.c puts into a list. */
+/* The layers of a language model of any shape (mega_gpt), which gpt.c puts into a list. */
 #ifndef MEGALITH_DECODER_H
 #define MEGALITH_DECODER_H
 
 #include "megalith/gpt.h"
+#include "megalith/layers.h"
 
-/* Functions of layers (model.h); self is the mega_gpt. */
+/* Functions of layers (model.h); self is the mega_gpt. encoder_head (encoder.c) is the head of encoders. */
 void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_block(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow);
+void encoder_head(const mega_builder *b, const void *self, mega_flow *flow);
+
+/* What the heads share. */
+void decoder_request_rows(const mega_builder *b, const mega_gpt *m);
+mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x);
+mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x);
+mega_vocab_loss_options decoder_head_options(const mega_gpt *m);
+const char *decoder_head_name(const mega_gpt *m);
+mega_linear_options decoder_linear(const mega_gpt *m);
 
 #endif

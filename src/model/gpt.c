@@ -1,4 +1,4 @@
-/* A decoder-only language model as a list of layers (decoder.c). */
+/* A language model as a list of layers (decoder.c, encoder.c). */
 #include "decoder.h"
 #include "megalith/family.h"
 #include "megalith/memory.h"
@@ -10,7 +10,7 @@ mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *o
     const mega_family_names *names = mega_family_of(&m->net)->names;
     list.layer[0] = (mega_layer){names->root, decoder_embedding, m, 1, "embedding"};
     list.layer[1] = (mega_layer){names->block, decoder_block, m, (int)m->num_layers, "block"};
-    list.layer[2] = (mega_layer){names->end, decoder_head, m, 1, "head"};
+    list.layer[2] = (mega_layer){names->end, m->net.is_encoder ? encoder_head : decoder_head, m, 1, "head"};
     *out = list;
     return MEGA_OK;
 }

@@ -1,5 +1,6 @@
 /* Creates models from Hugging Face model folders, of any family. */
 #include "megalith/language.h"
+#include "megalith/family.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
 
@@ -56,6 +57,12 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                                        mega_language_model *out)
 {
     const int tp = o->tp > 0 ? o->tp : 1, stages = o->stages > 0 ? o->stages : 1;
+    if (shape->net.is_encoder)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "this folder holds an encoder (%s), which sees the tokens on both sides and continues no text; "
+            "give the folder of a decoder",
+            mega_family_of(&shape->net)->model_type);
     network *n = mega_calloc(1, sizeof *n);
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
     mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);

@@ -122,9 +122,23 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
     return MEGA_OK;
 }
 
+void mega_network_make_encoder(mega_network_shape *net, bool original, bool sentence_head, int64_t pad)
+{
+    net->is_encoder = net->transform = net->head_bias = true;
+    net->transform_activation = net->activation;
+    net->sentence_head = sentence_head;
+    net->token_types = 2;
+    net->has_ids = true;
+    net->bos = -1;
+    net->pad = pad;
+    if (!original) return;
+    net->norm_place = MEGA_NORM_AFTER_SUM;
+    net->embedding_norm = net->no_final_norm = true;
+}
+
 static bool is_gpt2(const mega_network_shape *n)
 {
-    return n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 && n->head_dim == 0 && !n->rms &&
+    return !n->is_encoder && n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 && n->head_dim == 0 && !n->rms &&
            !n->norm_plus_one && !n->gated && n->activation == MEGA_ACT_GELU_TANH && !n->has_window && !n->untied &&
            !n->no_qkv_bias && !n->no_mlp_bias && n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
 }

@@ -1,5 +1,5 @@
 /* Compares a small random model of each family with transformers (tools/make_family_golden.py, which runs here): the loss
- * of every position and every gradient, in float64 with the plain kernels and in float32 with the fast ones. A tensor's
+ * of every position, the logits of sentence pairs and every gradient, in float64 with the plain kernels and in float32 with the fast ones. A tensor's
  * error is its largest difference over its largest element. MEGA_FAMILY=NAME compares one model. */
 #include "gpt_run.h"
 #include "megalith/checkpoint.h"
@@ -17,8 +17,12 @@ static const char *folder; /* of the models */
 
 typedef struct expected {
     int64_t batch, length;
-    int32_t *token, *label;
+    int32_t *token, *label, *type, *key_end;
     double *loss;
+    float *weight;
+    int has_pairs;
+    int32_t is_random[8];
+    double logit[8][2];
 } expected;
 
 static expected read_expected(const char *path)
@@ -27,11 +31,19 @@ static expected read_expected(const char *path)
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     long long batch = 0, length = 0;
-    assert_int_equal(fscanf(f, "%lld %lld", &batch, &length), 2);
+    assert_int_equal(fscanf(f, "%lld %lld %d", &batch, &length, &e.has_pairs), 3);
+    assert_in_range(batch, 1, 8);
     e.batch = batch, e.length = length;
     const size_t n = (size_t)(batch * length);
     e.token = calloc(n, sizeof *e.token), e.label = calloc(n, sizeof *e.label), e.loss = calloc(n, sizeof *e.loss);
-    for (size_t i = 0; i < n; i++) assert_int_equal(fscanf(f, "%d %d %lf", &e.token[i], &e.label[i], &e.loss[i]), 3);
+    e.type = calloc(n, sizeof *e.type), e.key_end = calloc(n, sizeof *e.key_end);
+    e.weight = calloc(n, sizeof *e.weight);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(fscanf(f, "%d %d %lf %f %d %d", &e.token[i], &e.label[i], &e.loss[i], &e.weight[i], &e.type[i],
+                                &e.key_end[i]),
+                         6);
+    for (int64_t i = 0; i < (e.has_pairs ? batch : 0); i++)
+        assert_int_equal(fscanf(f, "%d %lf %lf", &e.is_random[i], &e.logit[i][0], &e.logit[i][1]), 3);
     fclose(f);
     return e;
 }
@@ -41,6 +53,9 @@ static void free_expected(expected *e)
     free(e->token);
     free(e->label);
     free(e->loss);
+    free(e->type);
+    free(e->key_end);
+    free(e->weight);
 }
 
 /* Reads the tensors of a folder into masters. */
@@ -68,8 +83,11 @@ static void fill_inputs(const gpt_run *r, const expected *e)
     fill_i32(r, "labels", e->label, n);
     fill_i32(r, "position_ids", NULL, n);
     fill_i32(r, "key_begin", NULL, n);
+    fill_i32(r, "key_end", e->key_end, n);
+    fill_i32(r, "token_types", e->type, n);
+    fill_i32(r, "is_random", e->is_random, e->batch);
     float *mask = mega_program_tensor(r->program, "loss_mask", 0);
-    for (int64_t i = 0; i < n; i++) mask[i] = 1.0f;
+    for (int64_t i = 0; i < n; i++) mask[i] = e->weight[i];
 }
 
 static double worst_of(const gpt_run *r, const void *got, const void *wanted, int64_t n)
@@ -89,11 +107,22 @@ static void compare_losses(const char *name, const gpt_run *r, const expected *e
     const void *got = mega_program_tensor(r->program, "token_loss", 0);
     double worst = 0.0, most = 0.0;
     for (int64_t i = 0; i < e->batch * e->length; i++) {
+        if (i % e->length >= e->key_end[i]) continue; /* padding */
         const double d = fabs(gpt_run_number(r, got, i) - e->loss[i]);
         worst = d > worst || isnan(d) ? d : worst;
         most = fmax(most, fabs(e->loss[i]));
     }
     if (!(worst <= tolerance * most)) fail_msg("%s: losses of positions differ by %.3g of %.3g", name, worst, most);
+}
+
+static void compare_pairs(const char *name, const gpt_run *r, const expected *e, double tolerance)
+{
+    const void *got = e->has_pairs ? mega_program_tensor(r->program, "class_logits", 0) : NULL;
+    for (int64_t i = 0; i < (e->has_pairs ? 2 * e->batch : 0); i++) {
+        const double d = fabs(gpt_run_number(r, got, i) - e->logit[i / 2][i % 2]);
+        if (!(d <= tolerance * fmax(fabs(e->logit[i / 2][0]), fabs(e->logit[i / 2][1]))))
+            fail_msg("%s: logit %d of the pairs differs by %.3g", name, (int)i, d);
+    }
 }
 
 static void compare(const char *name, mega_dtype dtype, mega_program_backend backend, double tolerance)
@@ -116,6 +145,7 @@ static void compare(const char *name, mega_dtype dtype, mega_program_backend bac
     gpt_run_zero_gradients(&r);
     GPT_RUN_OK(mega_program_forward(r.program, 0));
     compare_losses(name, &r, &e, tolerance);
+    compare_pairs(name, &r, &e, tolerance);
     GPT_RUN_OK(mega_program_backward(r.program, 0));
     double worst = 0.0;
     for (int i = 0; i < mega_params_count(r.params); i++) {

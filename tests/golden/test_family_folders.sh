@@ -7,6 +7,7 @@
 for i in $(seq 1 60); do echo "$((i * 7 % 58)) $((i * 11 % 58)) $((i * i % 58)) $i 3 1 4 1 5 9 2 6"; done | sed 's/\b59\b\|\b60\b/0/g' >ids.txt
 "$MEGALITH" preprocess_data --input ids.txt --tokenizer-type NullTokenizer --vocab-size 60 --append-eod --output-prefix ids >log 2>&1 || fail "data"
 for folder in models/*/; do
+    grep -q 'MaskedLM\|PreTraining' "$folder/config.json" && continue # encoders, which pretrain_gpt does not train
     "$MEGALITH" pretrain_gpt --load "$folder" --finetune --tokenizer-type NullTokenizer --vocab-size 60 --data-path ids_text_document --split 100,0,0 \
         --train-iters 1 --lr 1e-30 --min-lr 0 --weight-decay 0 --seq-length 16 --micro-batch-size 1 --global-batch-size 1 --eval-iters 0 \
         --no-save-optim --save "saved/$(basename "$folder")" >log 2>&1 || fail "$folder: $(tail -3 log)"

@@ -98,8 +98,12 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
     int32_t *const where = mega_program_tensor(r->program, "seq_position", slot);
     int32_t *const sample = mega_program_tensor(r->program, "sample_id", slot);
     int32_t *const start = mega_program_tensor(r->program, "key_begin", slot);
-    if (position == NULL) mega_error_clear();
-    for (int64_t b = 0; b < r->batch; b++)
+    int32_t *const end = mega_program_tensor(r->program, "key_end", slot); /* an encoder has these three */
+    int32_t *const types = mega_program_tensor(r->program, "token_types", slot);
+    int32_t *const pair = mega_program_tensor(r->program, "is_random", slot);
+    mega_error_clear();
+    for (int64_t b = 0; b < r->batch; b++) {
+        if (pair != NULL) pair[b] = (int32_t)((first + (uint32_t)b) % 2);
         for (int64_t i = 0; i < r->seq; i++) {
             const int64_t t = b * r->seq + i;
             const uint32_t id = first + (uint32_t)b;
@@ -110,9 +114,12 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
             mask[t] = x.v[2] % 5 == 0 ? 0.0f : 1.0f;
             sample[t] = (int32_t)id;
             where[t] = (int32_t)i;
-            start[t] = begin;
+            if (start != NULL) start[t] = begin;
+            if (end != NULL) end[t] = (int32_t)(r->seq - id % 3);
+            if (types != NULL) types[t] = i >= r->seq / 3;
             if (position != NULL) position[t] = (int32_t)i - begin; /* not every model reads it */
         }
+    }
 }
 
 static inline double gpt_run_number(const gpt_run *r, const void *acc, int64_t i)

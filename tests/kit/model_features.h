@@ -63,6 +63,10 @@ FEATURE(untied, n->untied, n->untied = false)
 FEATURE(embedding_scale, n->embedding_scale != 0.0, n->embedding_scale = 0.0)
 FEATURE(residual_scale, n->residual_scale != 0.0, n->residual_scale = 0.0)
 FEATURE(logit_scale, n->logit_scale != 0.0, n->logit_scale = 0.0)
+FEATURE(token_types, n->token_types > 0, n->token_types = 0)
+FEATURE(transform, n->transform, n->transform = false)
+FEATURE(transform_activation, n->transform, n->transform_activation = n->transform_activation == MEGA_ACT_RELU ? MEGA_ACT_TANH : MEGA_ACT_RELU)
+FEATURE(first_unnormed, n->first_unnormed, n->first_unnormed = false)
 /* clang-format on */
 
 typedef struct features_row {
@@ -103,7 +107,11 @@ static const features_row features_all[] = {FEATURES_ROW(table),
                                             FEATURES_ROW(untied),
                                             FEATURES_ROW(embedding_scale),
                                             FEATURES_ROW(residual_scale),
-                                            FEATURES_ROW(logit_scale)};
+                                            FEATURES_ROW(logit_scale),
+                                            FEATURES_ROW(token_types),
+                                            FEATURES_ROW(transform),
+                                            FEATURES_ROW(transform_activation),
+                                            FEATURES_ROW(first_unnormed)};
 enum { FEATURES = sizeof features_all / sizeof *features_all };
 
 /* A family whose layers all have names, also those that its models lack. */
@@ -136,11 +144,12 @@ static inline gpt_run features_open(const mega_gpt *m, int64_t batch, int64_t le
 
 static inline void features_copy_inputs(const gpt_run *to, const gpt_run *from)
 {
-    static const char *const name[] = {"tokens",       "labels",    "loss_mask",    "position_ids",
-                                       "seq_position", "sample_id", "segment_start"};
+    static const char *const name[] = {"tokens",    "labels",    "loss_mask", "position_ids", "seq_position",
+                                       "sample_id", "key_begin", "key_end",   "token_types",  "is_random"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         void *a = mega_program_tensor(to->program, name[i], 0), *b = mega_program_tensor(from->program, name[i], 0);
-        if (a != NULL && b != NULL) memcpy(a, b, (size_t)(to->batch * to->seq) * 4); /* numbers of 32 bits */
+        const int64_t n = to->batch * (strcmp(name[i], "is_random") == 0 ? 1 : to->seq); /* numbers of 32 bits */
+        if (a != NULL && b != NULL) memcpy(a, b, (size_t)n * 4);
     }
     mega_error_clear();
 }
@@ -157,14 +166,28 @@ static inline void features_copy_weights(const gpt_run *to, const gpt_run *from)
         }
 }
 
-/* Returns the largest change of a loss against `losses`. */
-static inline double features_change(const gpt_run *r, const double *losses)
+/* How many numbers features_losses writes: a loss for each position, and two logits for each sample of a head for pairs. */
+static inline int64_t features_count(const gpt_run *r)
 {
-    double worst = 0.0;
+    return r->batch * (r->seq + 2);
+}
+
+static inline void features_losses(const gpt_run *r, double *out)
+{
     GPT_RUN_OK(mega_params_publish(r->params));
     GPT_RUN_OK(mega_program_forward(r->program, 0));
-    const double *now = mega_program_tensor(r->program, "token_loss", 0);
-    for (int64_t i = 0; i < r->batch * r->seq; i++) worst = fmax(worst, fabs(now[i] - losses[i]));
+    const double *logits = r->gpt.net.sentence_head ? mega_program_tensor(r->program, "class_logits", 0) : NULL;
+    memcpy(out, mega_program_tensor(r->program, "token_loss", 0), (size_t)(r->batch * r->seq) * sizeof *out);
+    for (int64_t i = 0; i < 2 * r->batch; i++) out[r->batch * r->seq + i] = logits != NULL ? logits[i] : 0.0;
+}
+
+/* Returns the largest change of a loss or logit against `losses`. */
+static inline double features_change(const gpt_run *r, const double *losses)
+{
+    double worst = 0.0, *now = calloc((size_t)features_count(r), sizeof *now);
+    features_losses(r, now);
+    for (int64_t i = 0; i < features_count(r); i++) worst = fmax(worst, fabs(now[i] - losses[i]));
+    free(now);
     return worst;
 }
 
@@ -191,11 +214,9 @@ static inline const char *features_idle_parameter(const gpt_run *r, const double
  * none. Sets the features that it has in `met`, of FEATURES entries. */
 static inline const char *features_idle(const gpt_run *whole, bool *met)
 {
-    const int64_t n = whole->batch * whole->seq;
-    double *losses = calloc((size_t)n, sizeof *losses);
+    double *losses = calloc((size_t)features_count(whole), sizeof *losses);
     const char *idle = NULL;
-    features_change(whole, losses);
-    memcpy(losses, mega_program_tensor(whole->program, "token_loss", 0), (size_t)n * sizeof *losses);
+    features_losses(whole, losses);
     for (int i = 0; i < FEATURES && idle == NULL; i++) {
         mega_gpt without = whole->gpt;
         if (!features_all[i].remove(&without.net, &whole->gpt)) continue;

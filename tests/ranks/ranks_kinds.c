@@ -18,12 +18,15 @@
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
  *   parallel model/decoder.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a norm
  *            of the embedding, both branches after one norm, a bias of the head
+ *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
+ *            dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
  * support the layout, and the engine must refuse it. */
 #include "cover.h"
 #include "engine_run.h"
+#include "megalith/batch.h"
 #include "megalith/family.h"
 #include "megalith/hash.h"
 #include "megalith/layers.h"
@@ -259,7 +262,14 @@ static const mega_family_names family_names = {.root = "",
                                                .up = "up",
                                                .down = "down",
                                                .gate_file = "gate",
-                                               .up_file = "upper"};
+                                               .up_file = "upper",
+                                               .positions = "places",
+                                               .token_types = "types",
+                                               .pooler = "pooler",
+                                               .sentence_head = "pairs",
+                                               .transform = "transform",
+                                               .transform_norm = "transform_norm",
+                                               .head_bias = "head_bias"};
 static const mega_family family = {.model_type = "kinds", .names = &family_names};
 static const mega_network_shape modern = {.family = &family,
                                           .positions = MEGA_POSITIONS_ROPE,
@@ -304,6 +314,17 @@ static const mega_network_shape parallel = {.family = &fused,
                                             .shared_norm = true,
                                             .activation = MEGA_ACT_RELU_SQUARED,
                                             .head_bias = true};
+static const mega_network_shape bert = {.family = &family,
+                                        .is_encoder = true,
+                                        .token_types = 2,
+                                        .transform = true,
+                                        .transform_activation = MEGA_ACT_GELU,
+                                        .sentence_head = true,
+                                        .activation = MEGA_ACT_GELU,
+                                        .norm_place = MEGA_NORM_AFTER_SUM,
+                                        .embedding_norm = true,
+                                        .no_final_norm = true,
+                                        .head_bias = true};
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
@@ -315,7 +336,7 @@ static const struct {
 } models[] = {{"gpt", NULL, 0, false, NULL},           {"conv", ROWS(conv), true, NULL},
               {"losses", ROWS(losses), false, NULL},   {"custom", ROWS(custom), false, NULL},
               {"decoder", ROWS(decoder), false, NULL}, {"modern", NULL, 0, false, &modern},
-              {"parallel", NULL, 0, false, &parallel}};
+              {"parallel", NULL, 0, false, &parallel}, {"bert", NULL, 0, false, &bert}};
 
 /* ---- settings ---- */
 
@@ -449,6 +470,21 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     return mega_engine_create(&(mega_setup){.model = &m, .options = &o}, out);
 }
 
+/* What samples of an encoder have besides tokens: padding, types of tokens, and the label of a pair. */
+static void fill_encoder(mega_sample *sample, const int32_t *row, int64_t n)
+{
+    int32_t *types = mega_sample_i32(sample, "token_types", T), *end = mega_sample_i32(sample, "key_end", T);
+    int32_t *label = mega_sample_i32(sample, "is_random", 1);
+    float *mask = mega_sample_f32(sample, "loss_mask", T);
+    const int32_t length = T - (int32_t)(n % 4);
+    for (int32_t k = 0; k < T; k++) {
+        if (types != NULL) types[k] = k >= 7 && k < length;
+        if (end != NULL) end[k] = length;
+        if (mask != NULL) mask[k] = (k + (int32_t)n) % 4 == 0 && k < 12 ? 1.0f : 0.0f; /* as many in each sample */
+    }
+    if (label != NULL) label[0] = row[3] % 2;
+}
+
 /* Fills a batch with the same samples in every step, so that the loss decreases. */
 static void fill(mega_batch *b, const setting *s)
 {
@@ -460,6 +496,7 @@ static void fill(mega_batch *b, const setting *s)
         engine_run_sample(row, n);
         if (models[s->model].layer == NULL) {
             engine_run_fill(b, i, n);
+            if (models[s->model].net == &bert) fill_encoder(sample, row, n);
         } else if (models[s->model].layer == conv) {
             for (int k = 0; k < T; k++) value[k] = (float)row[k] / 10 - 1;
             row[0] %= CLASSES;

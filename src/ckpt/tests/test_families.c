@@ -41,6 +41,10 @@ static json_t *small(const mega_family *f)
                  {"head_dim", 8},
                  {"intermediate_size", 32},
                  {"ffn_dim", 32},
+                 {"dim", 96},
+                 {"hidden_dim", 32},
+                 {"n_layers", 6},
+                 {"n_heads", 6},
                  {"original_max_position_embeddings", 64}};
     json_t *json = json_object();
     json_object_set_new(json, "model_type", json_string(f->model_type));

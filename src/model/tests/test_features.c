@@ -46,6 +46,10 @@ static const struct model {
     {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 16, "},
     {"opt", NO_HEAD_DIM "\"ffn_dim\": 20, \"word_embed_proj_dim\": 16, \"do_layer_norm_before\": false, "},
     {"gpt_bigcode", GPT_SIZES},
+    {"bert", NO_HEAD_DIM "\"intermediate_size\": 20, "},
+    {"megatron-bert", NO_HEAD_DIM "\"intermediate_size\": 20, "},
+    {"roberta", NO_HEAD_DIM "\"intermediate_size\": 20, "},
+    {"modernbert", NO_HEAD_DIM "\"intermediate_size\": 20, \"local_attention\": 4, "},
     {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "
                                    "\"norm_one_plus_weight\": true, \"query_key_norm\": \"head\", \"gated_mlp\": true, "
                                    "\"gate_second\": true, \"embedding_norm\": true, "},

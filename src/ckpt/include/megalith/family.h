@@ -57,13 +57,15 @@ typedef struct mega_family_names {
     const char *up, *down, *gate_file, *up_file; /* gated: `up` holds gate and up, from these two tensors (without
                                                     ".weight") or, NULL, from one tensor of its own name */
     bool transposed;                             /* linear weights are [in, out] in files */
+    /* Encoders; all but token_types follow `end`. head_bias: its whole name, or NULL for that of the head. */
+    const char *token_types, *pooler, *sentence_head, *transform, *transform_norm, *head_bias;
 } mega_family_names;
 
 typedef struct hf_reader hf_reader;
 
 typedef struct mega_family {
     const char *model_type;
-    const char *const *architecture;    /* that may be read; the first is written. Ends with NULL */
+    const char *const *architecture;    /* that may be read; the first is written, or that of `form`. Ends with NULL */
     const mega_family_key *const *keys; /* tables that each end with an empty row; ends with NULL */
     mega_network_shape net;             /* what all models of the family have in common */
     const mega_family_names *names;
@@ -72,6 +74,8 @@ typedef struct mega_family {
     double theta, fraction; /* class defaults; fraction 0: all channels */
     bool is_own;            /* transformers has no such model */
     const char *const *ignored; /* patterns (mega_family_matches) of tensors that may be present and are not read */
+    /* Returns which architecture a shape is written as. NULL: the first. */
+    int (*form)(const mega_model_shape *shape);
     /* Reads keys that are not rows, and checks the shape. NULL: nothing. */
     void (*finish)(hf_reader *r, mega_model_shape *shape);
     /* Passes further keys and their JSON to put. NULL: nothing. */

@@ -1,4 +1,4 @@
-/* The shape of a decoder-only language model, as config.json of its folder and options describe it. A plain value; a
+/* The shape of a language model of one stack of layers, a decoder or an encoder, as config.json of its folder and options describe it. A plain value; a
  * zero-initialized mega_network_shape is that of GPT-2. */
 #ifndef MEGALITH_MODEL_SHAPE_H
 #define MEGALITH_MODEL_SHAPE_H
@@ -78,10 +78,20 @@ typedef struct mega_network_shape {
     bool rms, norm_plus_one, norm_no_bias, norm_no_weight;
     mega_norm_place norm_place;
     bool embedding_norm, no_final_norm;
+    bool kept_attention;        /* no dropout after the output of attention */
     bool parallel, shared_norm; /* parallel: both branches read the input of the layer; shared_norm: after one norm */
 
     mega_activation_kind activation;
     bool gated, gate_second;
+
+    /* Of encoders such as BERT's. */
+    bool is_encoder;     /* attention sees both sides; the input "key_end" hides padding */
+    int64_t token_types; /* rows of the table of token types; 0: none */
+    bool first_unnormed; /* layer 0 reads the embedding without a norm before its attention */
+    bool transform;      /* the head first applies a linear layer, an activation and a norm */
+    mega_activation_kind transform_activation;
+    bool transform_no_bias;
+    bool sentence_head; /* a pooler and two classes: BERT's binary head */
 
     bool untied, head_bias;
     double embedding_scale, residual_scale, logit_scale; /* 0: 1 */

@@ -105,8 +105,10 @@ typedef struct mega_param_options {
     int64_t file_dim[4];    /* shape in the file: the same elements in the same order */
     bool partial_gradients; /* replicated, but each rank of tp uses it for a part of the work only, such as its heads:
                                its gradients are summed over tp */
-    bool is_frozen;         /* not trained: no update, no optimizer state, left out of norms and clipping */
-    bool is_buffer;         /* saved and loaded but not optimized, such as running statistics; it has no gradient */
+    bool whole_gradients; /* replicated, and each rank of tp uses it for the same rows, also with sequence parallelism:
+                               its gradients are not summed over tp */
+    bool is_frozen;       /* not trained: no update, no optimizer state, left out of norms and clipping */
+    bool is_buffer;       /* saved and loaded but not optimized, such as running statistics; it has no gradient */
     double buffer_momentum; /* running statistics: the fraction that each group of buffer_samples samples replaces */
     int64_t buffer_samples; /* in a step; momentum 0: the buffer is constant */
 } mega_param_options;
@@ -115,7 +117,7 @@ typedef struct mega_param_options {
  * model, padding included: [rows, columns], or [rows] if columns is 0. options may be NULL. A later request must agree
  * with the first in shape, and in options unless its own are NULL or zero-initialized; otherwise it is recorded as
  * MEGA_ERR_USAGE. With sequence parallelism, a parameter that is not sharded works on this rank's part of the rows,
- * so that its gradients are partial sums over tp. */
+ * so that its gradients are partial sums over tp, unless whole_gradients says otherwise. */
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
 

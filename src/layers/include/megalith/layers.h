@@ -58,6 +58,11 @@ mega_tensor mega_position_embedding(const mega_builder *b, const char *name, meg
 mega_tensor mega_position_embedding_after(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                           int64_t skipped, const mega_param_options *options);
 
+/* Adds a row of the table NAME.weight [rows, C] to each row of x; the input `ids`, I32 with a number for each row of x,
+ * selects it. */
+mega_tensor mega_embedding_add(const mega_builder *b, const char *name, const char *ids, mega_tensor x, int64_t rows,
+                               const mega_param_options *options);
+
 /* ---- norm, activation and arithmetic, dropout ---- */
 
 typedef enum mega_norm_kind {
@@ -208,7 +213,7 @@ int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp);
 
 /* ---- convolution, pooling, batch norm ----
  *
- * These layers, and all losses below except mega_vocab_loss, need all rows of a sample and therefore record
+ * These layers, and all losses below except mega_vocab_loss and mega_class_loss, need all rows of a sample and therefore record
  * MEGA_ERR_UNSUPPORTED with sequence parallelism. */
 
 /* Height and width of an image in pixels. The positions of a sample are its pixels, row by row. */
@@ -273,11 +278,23 @@ mega_loss mega_squared_error(const mega_builder *b, mega_tensor x, mega_tensor t
 /* Number of rows whose largest logit is at their label. This is a metric: it has no gradient. */
 mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor labels);
 
+/* A classifier of samples, which works with sequence parallelism too.
+ *
+ * mega_pooler returns a linear layer of the first position of each sample, with the output channels sharded over tp:
+ * [T, C] -> [samples, out/tp]. mega_class_loss applies a linear layer to such a value, sharded by channels, and returns
+ * the softmax cross-entropy of the logits [samples, classes], which are the same on every rank, against labels [samples]
+ * (I32). Rows whose label is not a class are ignored. out_logits may be NULL. */
+mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
+                        const mega_linear_options *options);
+mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
+                          const mega_linear_options *options, mega_tensor *out_logits);
+
 typedef struct mega_vocab_loss_options {
     int64_t vocab_size;
     mega_param_options table;
-    bool has_bias;  /* NAME.bias [vocab_size + padding] is added to the logits */
-    double softcap; /* logits become softcap * tanh(logits / softcap); 0: as they are */
+    bool has_bias;         /* NAME.bias [vocab_size + padding] is added to the logits */
+    double softcap;        /* logits become softcap * tanh(logits / softcap); 0: as they are */
+    const char *bias_name; /* of the bias, under the path of the builder; NULL: NAME.bias */
 } mega_vocab_loss_options;
 
 /* Cross-entropy of the logits, which are x [T, C] times the transposed table NAME.weight [vocab_size + padding, C],

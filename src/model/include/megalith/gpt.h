@@ -1,4 +1,4 @@
-/* Decoder-only language models. The columns of `net` say how one differs from GPT-2 as Megatron trains it (Radford et al.
+/* Language models of one stack of layers: decoders, and encoders such as BERT. The columns of `net` say how one differs from GPT-2 as Megatron trains it (Radford et al.
  * 2019), which has learned positions, pre-norm layers, tanh gelu and tied embeddings. Parameter names and file
  * orientation are those of the family's class in transformers. */
 #ifndef MEGALITH_GPT_H
@@ -38,7 +38,9 @@ typedef struct mega_gpt {
 
 /* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
- * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". In MEGA_GENERATE the inputs are
+ * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of key_begin,
+ * token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output class_logits
+ * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. In MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. */
@@ -66,6 +68,9 @@ mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, co
 /* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that do
  * not fit. */
 mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out);
+/* Turns such a network into an encoder with BERT's heads, of Megatron's form or, with original, of BERT's own. pad: the id
+ * of padding, which folders name. The activation of the head is that of the network. */
+void mega_network_make_encoder(mega_network_shape *net, bool original, bool sentence_head, int64_t pad);
 /* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
  * MEGA_ERR_UNSUPPORTED if none can. */
 mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net);

@@ -1,0 +1,48 @@
+/* The head of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together. */
+#include "decoder.h"
+#include "megalith/family.h"
+
+/* The pooler and the two classes. */
+static void sentence_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_family_names *n = mega_family_of(&m->net)->names;
+    const mega_linear_options o = decoder_linear(m);
+    mega_tensor logits = mega_none();
+    const mega_tensor pooled = mega_activation(b, mega_pooler(b, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
+    const mega_tensor labels = mega_input(b, "is_random", MEGA_I32, 1, 0);
+    const mega_loss loss = mega_class_loss(b, n->sentence_head, pooled, labels, 2, &o, &logits);
+    mega_graph_output(b->graph, logits, "class_logits");
+    mega_loss_add(b, "sop loss", loss, 1.0);
+}
+
+static mega_tensor transform(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_family_names *n = mega_family_of(&m->net)->names;
+    mega_linear_options o = decoder_linear(m);
+    o.no_bias = m->net.transform_no_bias;
+    x = mega_activation(b, mega_linear(b, n->transform, x, m->hidden, &o), m->net.transform_activation);
+    return decoder_norm(b, m, n->transform_norm, x);
+}
+
+void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_vocab_loss_options options = decoder_head_options(m);
+    decoder_request_rows(b, m);
+    if (b->mode == MEGA_GENERATE) {
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                       "layer \"%s\": an encoder sees the tokens on both sides and continues no text; "
+                                       "generate with a decoder",
+                                       b->path));
+        return;
+    }
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
+    mega_tensor x = decoder_last_norm(b, m, flow->x);
+    const mega_tensor last = x;
+    if (m->net.transform) x = transform(b, m, x);
+    const mega_head_result r = mega_vocab_loss(b, decoder_head_name(m), x, labels, loss_mask, &options);
+    mega_graph_output(b->graph, r.token_loss, "token_loss");
+    mega_loss_add(b, "lm loss", r.loss, 1.0);
+    if (m->net.sentence_head) sentence_head(b, m, last);
+}
