@@ -1,9 +1,9 @@
 /* Measures whole training steps (forward, loss, backward, clip, AdamW) on random tokens.
  *
  *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
- *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, llama (160M),
- *                                           f32, bf16, f16, B=, T=, dropout=, accumulate= (micro-batches of B rows per
- *                                           step), threads=, muon or lamb instead of AdamW; profile also prints the time
+ *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, bert,
+ *                                           llama (160M), f32, bf16, f16, B=, T=, dropout=, accumulate=
+ *                                           (micro-batches of B rows per step), threads=, muon or lamb instead of AdamW; profile also prints the time
  *                                           of each kind of op
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
  *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
@@ -28,6 +28,7 @@
 #include "megalith/comm.h"
 #include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
+#include "megalith/family.h"
 #include "megalith/file.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
@@ -84,6 +85,18 @@ static const shape llama = {.name = "llama",
                             .pp = 1,
                             .is_llama = true};
 
+/* The base model of Devlin et al. 2019, with both of its heads. */
+static const shape bert = {.name = "bert",
+                           .layers = 12,
+                           .hidden = 768,
+                           .heads = 12,
+                           .vocab = 30592,
+                           .batch = 8,
+                           .seq = 128,
+                           .accumulate = 1,
+                           .tp = 1,
+                           .pp = 1};
+
 typedef struct runner {
     shape s;
     mega_gpt gpt;
@@ -114,6 +127,11 @@ static void configure(runner *r)
     const shape *s = &r->s;
     mega_command_options *cfg = &r->cfg;
     r->gpt = s->is_llama ? bench_llama(s->seq) : bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
+    if (strcmp(s->name, "bert") == 0) {
+        r->gpt.net.activation = MEGA_ACT_GELU;
+        mega_network_make_encoder(&r->gpt.net, true, true, 0);
+        r->gpt.net.family = mega_family_find("bert");
+    }
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->train.engine.optim.micro_batch_size = s->batch;
     r->gpt.sequence_parallel = s->sp != 0;
@@ -304,6 +322,8 @@ static bool read_word(shape *s, const char *word)
     if (strcmp(word, "small") == 0) *s = small;
     else if (strcmp(word, "124m") == 0)
         *s = gpt2;
+    else if (strcmp(word, "bert") == 0)
+        *s = bert;
     else if (strcmp(word, "llama") == 0)
         *s = llama;
     else if (strcmp(word, "f32") == 0)

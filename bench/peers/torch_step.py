@@ -2,8 +2,8 @@
 """A training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
 
 usage: torch_step.py FOLDER f32|bf16 eager|compile [B=4 T=1024 heads=12]
-FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2 is written out here; another
-model is the one of transformers, with sdpa. Lines read: run N, memory, quit.
+FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2 and BERT are written out here;
+another model is the one of transformers, with sdpa. Lines read: run N, memory, quit.
 """
 import glob
 import json
@@ -64,6 +64,64 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
 
 
+class Encoder(nn.Module):
+    """A block of BERT, with norms of the sums."""
+
+    def __init__(self, weights, prefix, heads):
+        super().__init__()
+        self.heads = heads
+        qkv = [weights[f"{prefix}attention.self.{name}.weight"] for name in ("query", "key", "value")]
+        self.qkv = linear_of(torch.cat(qkv), torch.cat([weights[f"{prefix}attention.self.{name}.bias"] for name in ("query", "key", "value")]))
+        self.out, self.up, self.down = (linear_of(weights[f"{prefix}{name}.weight"], weights[f"{prefix}{name}.bias"])
+                                        for name in ("attention.output.dense", "intermediate.dense", "output.dense"))
+        self.norm_1, self.norm_2 = (norm_of(weights, f"{prefix}{name}") for name in ("attention.output.LayerNorm", "output.LayerNorm"))
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in self.qkv(x).split(c, dim=2))
+        x = self.norm_1(x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, c)))
+        return self.norm_2(x + self.down(F.gelu(self.up(x))))
+
+
+class BERT(nn.Module):
+    def __init__(self, weights, heads):
+        super().__init__()
+        root = "bert.embeddings."
+        for name in ("word", "position", "token_type"):
+            setattr(self, name, nn.Parameter(weights[f"{root}{name}_embeddings.weight"].clone()))
+        self.norm = norm_of(weights, root + "LayerNorm")
+        layers = sum(1 for name in weights if name.endswith("intermediate.dense.weight"))
+        self.blocks = nn.ModuleList(Encoder(weights, f"bert.encoder.layer.{i}.", heads) for i in range(layers))
+        self.pooler, self.pairs, self.transform = (linear_of(weights[name + ".weight"], weights[name + ".bias"])
+                                                   for name in ("bert.pooler.dense", "cls.seq_relationship", "cls.predictions.transform.dense"))
+        self.transform_norm = norm_of(weights, "cls.predictions.transform.LayerNorm")
+        self.bias = nn.Parameter(weights["cls.predictions.bias"].clone())
+
+    def forward(self, ids, labels):
+        b, t = ids.shape
+        types = (torch.arange(t) >= t // 2).long()
+        x = self.norm(F.embedding(ids, self.word) + self.position[:t] + F.embedding(types, self.token_type))
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.transform_norm(F.gelu(self.transform(x))), self.word, self.bias)
+        pairs = self.pairs(torch.tanh(self.pooler(x[:, 0])))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1)) + F.cross_entropy(pairs.float(), torch.arange(b) % 2)
+
+
+def linear_of(weight, bias):
+    linear = nn.Linear(weight.shape[1], weight.shape[0])
+    linear.weight.data.copy_(weight)
+    linear.bias.data.copy_(bias)
+    return linear
+
+
+def norm_of(weights, name):
+    norm = nn.LayerNorm(weights[name + ".weight"].shape[0])
+    norm.weight.data.copy_(weights[name + ".weight"])
+    norm.bias.data.copy_(weights[name + ".bias"])
+    return norm
+
+
 class OfTransformers(nn.Module):
     def __init__(self, folder):
         super().__init__()
@@ -78,7 +136,9 @@ class OfTransformers(nn.Module):
 def load(path, heads):
     with open(os.path.join(os.path.dirname(path), "config.json"), encoding="utf-8") as f:
         kind = json.load(f)["model_type"]
-    return GPT(load_file(path), heads) if kind == "gpt2" else OfTransformers(os.path.dirname(path))
+    if kind in ("gpt2", "bert"):
+        return (GPT if kind == "gpt2" else BERT)(load_file(path), heads)
+    return OfTransformers(os.path.dirname(path))
 
 
 def main():
