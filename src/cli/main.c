@@ -33,6 +33,11 @@ typedef struct cli_row {
     "my_text_document \\\n"                                                                             \
     "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --save checkpoints --save-interval 100"
 
+#define BERT_EXAMPLE                                                                                                  \
+    "megalith pretrain_bert --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"           \
+    "    --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence --vocab-file bert-vocab.txt " \
+    "--save checkpoints"
+
 #define CLM_EXAMPLE                                                                                            \
     "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt --num_train_epochs 3 " \
     "--output_dir my_model"
@@ -51,6 +56,7 @@ static const cli_row commands[] = {
     {"data", mega_command_data, false, false, "megalith data info my_text_document", NULL},
     {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
     {"run_clm", mega_command_run_clm, true, true, CLM_EXAMPLE, NULL},
+    {"pretrain_bert", mega_command_pretrain_bert, true, true, BERT_EXAMPLE, NULL},
     {"launch", mega_command_launch, true, false, MEGA_LAUNCH_EXAMPLE, NULL},
     {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
     {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
@@ -73,7 +79,6 @@ static const cli_row commands[] = {
      "a checkpoint of this program is one folder with nothing to merge"},
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
-    {"pretrain_bert", NULL, false, false, NULL, DECODERS},
     {"pretrain_t5", NULL, false, false, NULL, DECODERS},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -103,8 +108,9 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
-                             row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
-                             row->run == mega_command_run_text_generation_server || plans_another;
+                             row->run == mega_command_pretrain_bert || row->run == mega_command_generate_samples_gpt ||
+                             row->run == mega_command_tasks || row->run == mega_command_run_text_generation_server ||
+                             plans_another;
     return argc == 1 || !is_of_ranks;
 }
 
@@ -248,6 +254,7 @@ static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_st
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
                              row->run == mega_command_tasks || row->run == mega_command_run_clm ||
+                             row->run == mega_command_pretrain_bert ||
                              row->run == mega_command_run_text_generation_server;
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;

@@ -6,7 +6,9 @@
 
 /* Commands that have options. A row's `commands` is a bit set of these. */
 enum {
-    FOR_PRETRAIN = 1 << 0,
+    FOR_GPT = 1 << 0,
+    FOR_BERT = 1 << 14,
+    FOR_PRETRAIN = FOR_GPT | FOR_BERT,
     FOR_PLAN = 1 << 1,
     FOR_GENERATE = 1 << 2,
     FOR_TASKS = 1 << 3,
@@ -18,12 +20,13 @@ enum {
     FOR_CLM = 1 << 12,
     FOR_SERVER = 1 << 13,
     FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER,
+    NOT_BERT = FOR_TRAINING & ~FOR_BERT,
     FOR_MEGATRON = FOR_TRAINING & ~FOR_CLM,                             /* names that run_clm has in another meaning */
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
     FOR_NEW = 1 << 9,
     FOR_REPORT = 1 << 10,
     FOR_CONFIG = 1 << 11,
-    FOR_ALL = (1 << 14) - 1
+    FOR_ALL = (1 << 15) - 1
 };
 
 /* Rows for names whose answer is not "works". */

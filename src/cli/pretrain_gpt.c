@@ -1,4 +1,4 @@
-/* megalith pretrain_gpt and run_clm: parse the options, train, print. */
+/* megalith pretrain_gpt, pretrain_bert and run_clm: parse the options, train, print. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/launch.h"
@@ -137,4 +137,9 @@ int mega_command_pretrain_gpt(int argc, char **argv)
 int mega_command_run_clm(int argc, char **argv)
 {
     return pretrain_command("run_clm", argc, argv);
+}
+
+int mega_command_pretrain_bert(int argc, char **argv)
+{
+    return pretrain_command("pretrain_bert", argc, argv);
 }

@@ -7,12 +7,12 @@
 #include <string.h>
 
 static const mega_command commands[] = {
-    {"pretrain_gpt", FOR_PRETRAIN, "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt", "trains a GPT",
-     NULL, "train|train_gpt|train_gpt2",
-     "pretrain_gpt|pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt"},
+    {"pretrain_gpt", FOR_GPT, "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt", "trains a GPT", NULL,
+     "train|train_gpt|train_gpt2", "pretrain_gpt|pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt"},
     {"run_clm", FOR_CLM, "run_clm_no_trainer|megatron_lm_gpt_pretraining",
      "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL,
      "run_clm|run_clm_no_trainer|megatron_lm_gpt_pretraining"},
+    {"pretrain_bert", FOR_BERT, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
     {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL, NULL},
     {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
      "text from a trained GPT", NULL, "sample|run_generation|generate",
@@ -46,7 +46,6 @@ static const mega_command commands[] = {
      "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
      "accelerate.commands.launch|deepspeed.launcher.runner",
      "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL, NULL},
-    {"pretrain_bert", 0, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
     {"pretrain_t5", 0, "", "trains a T5", NULL, NULL, "pretrain_t5"},
 };
 
@@ -69,6 +68,7 @@ static const mega_option_part parts[] = {
     {&cli_config_section, FOR_CONFIG, AT(config)},
     {&mega_train_clm_section, FOR_CLM, AT(train.clm)},
     {&cli_clm_section, FOR_CLM, 0},
+    {&mega_train_bert_section, FOR_BERT, AT(train.bert)},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
     {&mega_model_kind_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
@@ -221,6 +221,8 @@ static void complete(mega_options *o, int argc, char **argv)
     note_decay_of_nanogpt(cfg, argc, argv);
     cli_complete_yaml(o);
     mega_train_apply_clm(&cfg->train);
+    if (mega_options_command_bit(o) == FOR_BERT && !mega_options_was_set(o, "tokenizer_type"))
+        (void)mega_options_set(o, "tokenizer_type", "BertWordPieceLowerCase", MEGA_SET_BY_PRESET);
     mega_train_apply_preset(&cfg->train);
 }
 
@@ -241,7 +243,7 @@ static void program_derive(mega_options *o)
 {
     mega_command_options *cfg = mega_options_values(o);
     mega_train_options *t = &cfg->train;
-    if ((mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_PLAN)) != 0) cli_train_text_name(cfg);
+    if ((mega_options_command_bit(o) & (FOR_GPT | FOR_PLAN)) != 0) cli_train_text_name(cfg);
     mega_train_derive_options(t);
     t->engine.needs_lr = (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM)) != 0 && !t->skip_train;
     derive_greedy(o, &cfg->generate);

@@ -408,6 +408,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .engine = mega_engine_rule_drop_last},
     {FOR_PRETRAIN, false, .train = mega_train_rule_length_of_training},
     {FOR_CLM, false, .train = mega_train_rule_clm},
+    {FOR_BERT, false, .train = mega_train_rule_bert},
     {FOR_RUN, false, .engine = mega_engine_rule_units_agree},
     {FOR_RUN, false, .engine = mega_engine_rule_learning_rate},
     {FOR_RUN, false, .engine = mega_engine_rule_warmup},

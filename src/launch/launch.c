@@ -138,7 +138,10 @@ static void prepare_again(launch_plan *p, int64_t attempt)
  * trained, a later failure may be temporary. Exit status 2 is a mistake in the command line, which is permanent. */
 static bool may_pass(const launch_plan *p, bool has_trained)
 {
-    return has_trained || (strcmp(p->command, "pretrain_gpt") != 0 && strcmp(p->command, "run_clm") != 0);
+    static const char *const trains[] = {"pretrain_gpt", "pretrain_bert", "run_clm"};
+    for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
+        if (strcmp(p->command, trains[i]) == 0) return has_trained;
+    return true;
 }
 
 static bool is_tried_again(const launch_plan *p, const launch_result *result, int64_t attempt, bool has_trained)

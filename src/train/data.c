@@ -83,6 +83,7 @@ static mega_task_data_options data_options(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     return (mega_task_data_options){.cfg = cfg,
                                     .tokenizer = t->tokenizer,
+                                    .words = t->words,
                                     .vocab = t->tokenizer != NULL ? t->vocab : 0,
                                     .num_samples = {train_samples(t),
                                                     batches_of_validation(t) * cfg->engine.optim.global_batch_size,

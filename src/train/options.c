@@ -106,6 +106,17 @@ static const mega_option_row overwrite_rows[] = {
 };
 const mega_option_section mega_train_overwrite_section = MEGA_SECTION("this machine", overwrite_rows);
 
+#define BERT(name, field, kind) MEGA_OPTION(mega_bert_options, name, field, kind)
+static const mega_option_row bert_rows[] = {
+    {BERT("bert-form", bert_form, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|bert", .help = "where norms stand: megatron: before each branch and at the end, saved as a megatron-bert; bert: after each sum and after the embedding, saved as a bert. With --load the folder says it"},
+    {BERT("bert-no-binary-head", bert_binary_head, MEGA_OPTION_OFF), .resume = MEGA_RESUME_REPORTED, .help = "samples are single texts, and the model has no head for pairs of sentences"},
+    {BERT("bert-nsp", bert_nsp, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "the second text of half of the pairs comes from another document, and the head tells these from the others (next sentence prediction); without it, half of the pairs are exchanged (sentence order)"},
+    {BERT("openai-gelu", openai_gelu, MEGA_OPTION_FLAG), .help = "GELU by its tanh form instead of the exact one"},
+    {BERT("mask-prob", mask_prob, MEGA_OPTION_FLOAT), .fallback = "0.15", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the tokens that are masked and predicted"},
+    {BERT("short-seq-prob", short_seq_prob, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the samples that are made shorter at random"},
+};
+const mega_option_section mega_train_bert_section = MEGA_SECTION("BERT", bert_rows);
+
 static const mega_option_row plan_rows[] = {
     {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "number of ranks to plan for, without starting them; 0: one"},
     {ROW("rank", planned_rank, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},

@@ -254,6 +254,7 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
     if (t.texts.self != NULL) t.task->free_texts(&t.texts);
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
+    mega_free(t.words);
     mega_checkpoint_close(t.checkpoint);
     mega_free(t.generation_config);
     return st;

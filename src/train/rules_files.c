@@ -131,10 +131,11 @@ void mega_train_rule_data_paths(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "--data-path2 is the validation beside --data-path, which is missing; beside "
                              "--train-data-path it is --valid-data-path");
-    const bool needed = train_is(cfg, "pretrain_gpt");
+    const bool needed = train_is_pretraining(cfg);
     if (needed && cfg->data.data_path.count == 0 && !own) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --data-path PREFIX, made by megalith preprocess_data");
+                             "missing: --data-path PREFIX, made by megalith preprocess_data%s",
+                             train_is(cfg, "pretrain_bert") ? " --split-sentences" : "");
     }
     check_blend(cfg, "--data-path", &cfg->data.data_path);
     check_blend(cfg, "--data-path2", &cfg->data.data_path2);

@@ -133,6 +133,7 @@ mega_status train_open_tokenizer(trainer *t)
     MEGA_TRY(train_check_tokenizer(t));
     MEGA_TRY(train_check_ends(t));
     MEGA_TRY(keep_generation_config(t));
+    if (t->task->read_tokenizer != NULL) MEGA_TRY(t->task->read_tokenizer(t->tokenizer, &t->words));
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
     t->vocab_rows = stored > t->vocab ? stored : t->vocab;
@@ -176,6 +177,7 @@ mega_status train_make_model(const trainer *t, const mega_train_options *cfg, me
 {
     const mega_task_options o = {.cfg = cfg,
                                  .vocab_rows = t->vocab_rows,
+                                 .words = t->words,
                                  .stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL};
     return t->task->make_model(&o, out);
 }

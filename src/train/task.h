@@ -17,6 +17,7 @@ typedef struct mega_task_options {
     /* rows of the vocabulary: ids of the tokenizer, or of a checkpoint whose vocabulary was padded */
     int64_t vocab_rows;
     const mega_model_shape *stored; /* shape of the checkpoint to load; NULL: none is loaded */
+    const void *words;              /* what read_tokenizer made of the tokenizer; NULL: there is none */
 } mega_task_options;
 
 typedef struct mega_task_model {
@@ -35,6 +36,7 @@ typedef struct mega_task_texts {
 typedef struct mega_task_data_options {
     const mega_train_options *cfg;         /* must be valid until the data are freed */
     const mega_tokenizer *tokenizer;       /* NULL: there is none, or it was rejected */
+    const void *words;                     /* what read_tokenizer made of it */
     int64_t vocab;                         /* samples may contain ids below this; 0: not known */
     int64_t num_samples[MEGA_SPLIT_COUNT]; /* the number that the run reads from each split */
     uint32_t seed;
@@ -56,6 +58,7 @@ typedef struct mega_task {
     const char *command;          /* the command's name in config/ */
     const char *model_name;       /* for log lines: "building GPT model ..." */
     const char *use, *use_effect; /* the command that uses the trained model, and what it does with it */
+    bool shows_parts_alone;       /* log lines show each loss under its own name, and not their sum */
     /* The options that --use-checkpoint-args takes from the run that wrote a checkpoint: their names,
      * NULL at the end. */
     const char *const *stored_args;
@@ -81,6 +84,9 @@ typedef struct mega_task {
      * the data that the samples of every epoch are made of. */
     mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
     void (*free_texts)(mega_task_texts *texts);
+    /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
+     * that the task cannot use. */
+    mega_status (*read_tokenizer)(const mega_tokenizer *tokenizer, void **out);
     mega_status (*check_data_options)(const mega_task_data_options *o); /* called before the data are opened */
     mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
     /* Joins parts into one dataset that returns their samples one part after the other. Takes ownership of the parts,
@@ -101,5 +107,6 @@ typedef struct mega_task {
 const mega_task *train_task_of(const char *command);
 
 extern const mega_task train_task_gpt, train_task_clm; /* task_gpt.c */
+extern const mega_task train_task_bert;                /* task_bert.c */
 
 #endif

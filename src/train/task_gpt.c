@@ -1,7 +1,6 @@
-/* pretrain_gpt and run_clm: the task rows of GPT-2 (model/gpt.c), with the command-line names of its options. */
+/* pretrain_gpt and run_clm: the task rows of decoders (model/gpt.c), with the command-line names of their options. */
 #include "task_gpt.h"
 #include "megalith/family.h"
-#include "megalith/gpt.h"
 #include "megalith/log.h"
 
 typedef struct network {
@@ -9,7 +8,7 @@ typedef struct network {
     mega_gpt_list list; /* the layers in it point to gpt */
 } network;
 
-static const mega_gpt *gpt_of(const mega_task_model *m)
+const mega_gpt *task_gpt_of(const mega_task_model *m)
 {
     const network *n = m->self;
     return &n->gpt;
@@ -19,17 +18,17 @@ static const mega_gpt *gpt_of(const mega_task_model *m)
 
 /* Megatron's list, as far as the options exist here. The tokenizer is read from the checkpoint folder itself, even if
  * its original files have moved. */
-static const char *const stored_args[] = {"num_layers",
-                                          "hidden_size",
-                                          "ffn_hidden_size",
-                                          "seq_length",
-                                          "num_attention_heads",
-                                          "kv_channels",
-                                          "max_position_embeddings",
-                                          "layernorm_epsilon",
-                                          NULL};
+const char *const task_gpt_stored_args[] = {"num_layers",
+                                            "hidden_size",
+                                            "ffn_hidden_size",
+                                            "seq_length",
+                                            "num_attention_heads",
+                                            "kv_channels",
+                                            "max_position_embeddings",
+                                            "layernorm_epsilon",
+                                            NULL};
 
-static bool leaves_shape_open(const mega_train_options *cfg)
+bool task_gpt_leaves_shape_open(const mega_train_options *cfg)
 {
     return cfg->model.num_layers == 0 && cfg->model.hidden_size == 0 && cfg->model.num_attention_heads == 0;
 }
@@ -53,7 +52,7 @@ static void take_dropout(mega_train_options *cfg, const mega_model_shape *stored
 }
 
 /* Sets options from what every checkpoint contains. The checkpoint's epsilon wins unless the command line gives one. */
-static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
+mega_status task_gpt_take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
     if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
         cfg->model.layernorm_epsilon = stored->norm_epsilon;
@@ -75,7 +74,7 @@ static mega_status take_shape_for_blocks(mega_train_options *cfg, const mega_mod
     enum { MOST = 1024 };
     const int64_t length = stored->positions < MOST ? stored->positions : MOST;
     if (is_open && cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", length));
-    return take_shape(cfg, stored, is_open);
+    return task_gpt_take_shape(cfg, stored, is_open);
 }
 
 static void task_gpt_differs(mega_buffer *b, const char *option, int64_t here, int64_t there)
@@ -84,9 +83,9 @@ static void task_gpt_differs(mega_buffer *b, const char *option, int64_t here, i
         mega_buffer_printf(b, "\n  %s is %lld here, %lld in the checkpoint", option, (long long)here, (long long)there);
 }
 
-static void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
+void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
 {
-    const mega_gpt *g = gpt_of(m);
+    const mega_gpt *g = task_gpt_of(m);
     task_gpt_differs(out, "--num-layers", g->num_layers, stored->num_layers);
     task_gpt_differs(out, "--hidden-size", g->hidden, stored->hidden);
     task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
@@ -98,10 +97,10 @@ static void task_gpt_compare(const mega_task_model *m, const mega_model_shape *s
 }
 
 /* Only warns: Megatron's load does not compare the epsilon, and the change may be intended. */
-static void warn_of_epsilon(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
-                            const char *folder)
+void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
+                   const char *folder)
 {
-    if (gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
+    if (task_gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
     mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
               "from the folder",
               folder, stored->norm_epsilon, mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
@@ -115,8 +114,8 @@ static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_setting
 }
 
 /* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with it. */
-static mega_status check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
-                              const mega_network_shape *is)
+mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
+                                const mega_network_shape *is)
 {
     mega_network_shape said;
     MEGA_TRY(mega_network_from_options(&cfg->model, &said));
@@ -173,7 +172,7 @@ static mega_status check_kind(const mega_train_options *cfg, const char *of, int
 
 /* ---- the model ---- */
 
-static void free_model(mega_task_model *m)
+void task_gpt_free_model(mega_task_model *m)
 {
     network *n = m->self;
     if (n != NULL) mega_gpt_list_destroy(&n->list);
@@ -201,8 +200,12 @@ static mega_status find_kind(const mega_task_options *o, const mega_network_shap
 {
     const mega_clm_options *clm = &o->cfg->clm;
     *out = o->stored != NULL ? &o->stored->net : clm->has_network ? &clm->network : NULL;
-    if (o->stored != NULL) return check_kind(o->cfg, "load", o->stored->heads, *out);
-    return clm->has_network ? check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out) : MEGA_OK;
+    if (*out != NULL && (*out)->is_encoder)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds an encoder (%s), which pretrain_bert trains",
+                         mega_family_of(*out)->model_type);
+    if (o->stored != NULL) return task_gpt_check_kind(o->cfg, "load", o->stored->heads, *out);
+    return clm->has_network ? task_gpt_check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out)
+                            : MEGA_OK;
 }
 
 /* Where the file has gate and up in tensors of their own, it does not say which of them came first in memory, on which the
@@ -213,17 +216,15 @@ static void place_gate(const mega_model_options *o, mega_network_shape *net)
         net->gate_second = true;
 }
 
-static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *net, bool is_new, mega_task_model *out)
 {
     const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
-    const mega_network_shape *net;
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    MEGA_TRY(find_kind(o, &net));
     MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, net, &n->gpt));
-    if (o->stored == NULL && net != NULL) MEGA_TRY(check_config(&n->gpt, o->cfg->clm.config_name));
     if (o->stored != NULL) place_gate(&o->cfg->model, &n->gpt.net);
+    if (is_new) MEGA_TRY(mega_network_find_family(&n->gpt, &n->gpt.net));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
         n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
@@ -233,18 +234,27 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     return MEGA_OK;
 }
 
+static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+{
+    const mega_network_shape *net;
+    *out = (mega_task_model){.self = NULL};
+    MEGA_TRY(find_kind(o, &net));
+    MEGA_TRY(task_gpt_make(o, net, false, out));
+    return o->stored == NULL && net != NULL ? check_config(task_gpt_of(out), o->cfg->clm.config_name) : MEGA_OK;
+}
+
 /* ---- descriptions of the model ---- */
 
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {
     mega_model_shape s;
-    mega_gpt_to_shape(gpt_of(m), eos, &s);
+    mega_gpt_to_shape(task_gpt_of(m), eos, &s);
     return s;
 }
 
-static void describe(const mega_task_model *m, mega_buffer *out)
+void task_gpt_describe(const mega_task_model *m, mega_buffer *out)
 {
-    const mega_gpt *g = gpt_of(m);
+    const mega_gpt *g = task_gpt_of(m);
     mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld",
                        (long long)g->num_layers, (long long)g->hidden, (long long)g->heads, (long long)g->head_dim,
                        (long long)g->ffn_hidden, (long long)g->positions);
@@ -254,32 +264,38 @@ static void describe(const mega_task_model *m, mega_buffer *out)
     mega_buffer_puts(out, "\n");
 }
 
-static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, const char *name, const char *pipeline,
+                       mega_buffer *out)
 {
-    const mega_gpt *g = gpt_of(m);
+    const mega_gpt *g = task_gpt_of(m);
     const mega_family *f = mega_family_of(&g->net);
-    mega_buffer_printf(out, "---\nlibrary_name: %s\npipeline_tag: text-generation\ntags:\n- %s\n- megalith\n---\n\n",
-                       f->is_own ? "megalith" : "transformers", f->model_type);
-    mega_buffer_puts(out, "# GPT trained by megalith\n\n| | |\n|---|---|\n");
+    mega_buffer_printf(out, "---\nlibrary_name: %s\npipeline_tag: %s\ntags:\n- %s\n- megalith\n---\n\n",
+                       f->is_own ? "megalith" : "transformers", pipeline, f->model_type);
+    mega_buffer_printf(out, "# %s trained by megalith\n\n| | |\n|---|---|\n", name);
     mega_buffer_printf(out, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)g->num_layers,
                        (long long)g->hidden, (long long)g->heads);
     mega_buffer_printf(out, "| positions, sequence length | %lld, %lld |\n", (long long)g->positions,
                        (long long)cfg->seq_length);
 }
 
+static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+{
+    task_gpt_put_card(m, cfg, "GPT", "text-generation", out);
+}
+
 const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .model_name = "GPT",
                                   .use = "generate_samples_gpt",
                                   .use_effect = "writes text with it",
-                                  .stored_args = stored_args,
-                                  .take_shape = take_shape,
-                                  .leaves_shape_open = leaves_shape_open,
+                                  .stored_args = task_gpt_stored_args,
+                                  .take_shape = task_gpt_take_shape,
+                                  .leaves_shape_open = task_gpt_leaves_shape_open,
                                   .make_model = make_model,
-                                  .free_model = free_model,
+                                  .free_model = task_gpt_free_model,
                                   .compare = task_gpt_compare,
-                                  .warn = warn_of_epsilon,
+                                  .warn = task_gpt_warn,
                                   .shape = shape,
-                                  .describe = describe,
+                                  .describe = task_gpt_describe,
                                   .card = card,
                                   .check_data_options = task_gpt_check_data_options,
                                   .make_data = task_gpt_make_data,
@@ -295,15 +311,15 @@ const mega_task train_task_clm = {.command = "run_clm",
                                   .model_name = "GPT",
                                   .use = "generate_samples_gpt",
                                   .use_effect = "writes text with it",
-                                  .stored_args = stored_args,
+                                  .stored_args = task_gpt_stored_args,
                                   .take_shape = take_shape_for_blocks,
-                                  .leaves_shape_open = leaves_shape_open,
+                                  .leaves_shape_open = task_gpt_leaves_shape_open,
                                   .make_model = make_model,
-                                  .free_model = free_model,
+                                  .free_model = task_gpt_free_model,
                                   .compare = task_gpt_compare,
-                                  .warn = warn_of_epsilon,
+                                  .warn = task_gpt_warn,
                                   .shape = shape,
-                                  .describe = describe,
+                                  .describe = task_gpt_describe,
                                   .card = card,
                                   .make_texts = task_clm_make_texts,
                                   .free_texts = task_clm_free_texts,

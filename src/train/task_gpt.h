@@ -1,12 +1,36 @@
-/* Shared by the files that implement the pretrain_gpt row. */
+/* Shared by the files that implement the rows of decoders and encoders. */
 #ifndef MEGALITH_TASK_GPT_H
 #define MEGALITH_TASK_GPT_H
 
+#include "megalith/gpt.h"
+#include "megalith/sentence_data.h"
 #include "train_impl.h"
+
+/* task_gpt.c: members of mega_task (task.h) that do not depend on the kind of network. */
+extern const char *const task_gpt_stored_args[];
+bool task_gpt_leaves_shape_open(const mega_train_options *cfg);
+mega_status task_gpt_take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open);
+void task_gpt_free_model(mega_task_model *m);
+void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out);
+void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
+                   const char *folder);
+void task_gpt_describe(const mega_task_model *m, mega_buffer *out);
+const mega_gpt *task_gpt_of(const mega_task_model *m);
+/* Makes the model of this kind of network; NULL: the one that the options describe. is_new: its family is to be found. */
+mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *net, bool is_new, mega_task_model *out);
+/* Refuses options of the kind of network that contradict that of the folder which the option `of` names. */
+mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
+                                const mega_network_shape *is);
+/* Writes the head of a model card. */
+void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, const char *name, const char *pipeline,
+                       mega_buffer *out);
 
 /* task_gpt_data.c: members of mega_task (task.h). */
 mega_status task_gpt_check_data_options(const mega_task_data_options *o);
 mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
+/* The same for samples of sentences; NULL: a GPT's. */
+mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_sentence_options *sentences,
+                                  mega_task_data out[MEGA_SPLIT_COUNT]);
 mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *out);
 void task_gpt_free_data(mega_task_data *d);
 uint64_t task_gpt_data_hash(const mega_task_data *d);

@@ -1,4 +1,4 @@
-/* The data of pretrain_gpt: reads samples from indexed data in Megatron's order (data/gpt_data.c). Each sample is one
+/* The data of pretrain_gpt and pretrain_bert: reads samples from indexed data in Megatron's order (data/gpt_data.c). Each sample is one
  * row of a batch. */
 #include "megalith/log.h"
 #include "task_gpt.h"
@@ -61,7 +61,8 @@ static mega_status make_split(const mega_task_data_options *o, int which, mega_g
     return MEGA_OK;
 }
 
-mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_sentence_options *sentences,
+                                  mega_task_data out[MEGA_SPLIT_COUNT])
 {
     const mega_train_options *cfg = o->cfg;
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
@@ -80,6 +81,7 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
         .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* 0 is reported elsewhere, or this is a plan */
         .seed = o->seed,
         .ltor = task_data_ltor_options(o),
+        .sentences = sentences,
         .vocab = o->vocab,
         .stop = o->stop};
     mega_status st = MEGA_OK;
@@ -96,6 +98,11 @@ mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data o
     }
     for (int i = 0; i < MEGA_SPLIT_COUNT && st != MEGA_OK; i++) task_gpt_free_data(&out[i]);
     return st;
+}
+
+mega_status task_gpt_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+{
+    return task_gpt_make_data_of(o, NULL, out);
 }
 
 mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *out)

@@ -294,6 +294,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
     mega_profile_destroy(t.profile);
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.tokenizer);
+    mega_free(t.words);
     mega_checkpoint_close(t.checkpoint);
     mega_free(t.generation_config);
     if (st != MEGA_OK && !t.has_begun) mega_lock_give_back(t.lock);

@@ -58,6 +58,7 @@ typedef struct trainer {
     mega_checkpoint *checkpoint; /* open while the run is being set up, else NULL */
     char *generation_config;     /* of the folder that was loaded, which is saved as it is; NULL: none */
     mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
+    void *words;                 /* what the task made of it (read_tokenizer) */
     int64_t vocab;               /* number of ids of the tokenizer; the data may contain only these */
     int64_t vocab_rows;          /* rows of the model's vocabulary: `vocab`, or more if a checkpoint was padded */
     mega_task_model network;     /* the task's model; empty until all options are known */

@@ -9,6 +9,11 @@ static inline bool train_is(const mega_train_options *cfg, const char *command)
 {
     return strcmp(mega_options_command(cfg->engine.options), command) == 0;
 }
+/* Commands that train on indexed data, for a length said in iterations or samples. */
+static inline bool train_is_pretraining(const mega_train_options *cfg)
+{
+    return train_is(cfg, "pretrain_gpt") || train_is(cfg, "pretrain_bert");
+}
 /* rules.c: returns advice on how to run with a different number of ranks */
 const char *train_more_ranks(const mega_train_options *cfg);
 /* rules_stages.c: returns the number of stages whose number of layers is not given by an option; all of these hold the

@@ -354,7 +354,7 @@ static void every_numeric_option_has_a_check(void **state)
         const mega_option_row *row = w.row;
         const bool is_number = row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_FLOAT ||
                                row->kind == MEGA_OPTION_BYTES || row->kind == MEGA_OPTION_INT3;
-        if (!is_number || row->answer != MEGA_ANSWER_WORKS || (w.commands & (FOR_PRETRAIN | FOR_PLAN)) == 0) continue;
+        if (!is_number || row->answer != MEGA_ANSWER_WORKS || (w.commands & (FOR_GPT | FOR_PLAN)) == 0) continue;
         if (!has_check(row->name))
             fail_msg(
                 "--%s: add a row to `checks` in src/train/tests/test_options_reach.c that names the field which is "

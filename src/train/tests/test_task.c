@@ -1,7 +1,8 @@
-/* Tests the pretrain_gpt row: its model, and how it handles checkpoints. */
+/* Tests the rows of pretrain_gpt and pretrain_bert: their models, and how they handle checkpoints. */
 #include "kit.h"
 #include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
+#include "megalith/family.h"
 #include "task.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ static void commands_have_rows(void **state)
 {
     (void)state;
     assert_string_equal(train_task_of("pretrain_gpt")->command, "pretrain_gpt");
+    assert_ptr_equal(train_task_of("pretrain_bert"), &train_task_bert);
     assert_ptr_equal(train_task_of("plan"), &train_task_gpt);
     assert_ptr_equal(train_task_of(NULL), &train_task_gpt);
 }
@@ -105,12 +107,57 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     mega_command_options_fini(&cfg);
 }
 
+/* The form of a new BERT follows the options, that of a loaded one its folder; decoders and encoders are not mixed up. */
+static void encoders_have_a_row_of_their_own(void **state)
+{
+    (void)state;
+    mega_command_options cfg;
+    mega_task_model m;
+    configure(&cfg);
+    cfg.train.bert = (mega_bert_options){.bert_binary_head = true};
+    const mega_task_options o = {.cfg = &cfg.train, .vocab_rows = 100};
+    ok(train_task_bert.make_model(&o, &m));
+    mega_model_shape stored = train_task_bert.shape(&m, 3);
+    assert_string_equal(mega_family_of(&stored.net)->model_type, "megatron-bert");
+    assert_int_equal(stored.net.activation, MEGA_ACT_GELU);
+    assert_true(stored.net.is_encoder && stored.net.sentence_head && stored.eos == -1);
+    train_task_bert.free_model(&m);
+
+    cfg.train.bert = (mega_bert_options){.bert_form = MEGA_BERT_ORIGINAL, .openai_gelu = true};
+    ok(train_task_bert.make_model(&o, &m));
+    mega_model_shape original = train_task_bert.shape(&m, 3);
+    assert_string_equal(mega_family_of(&original.net)->model_type, "bert");
+    assert_int_equal(original.net.activation, MEGA_ACT_GELU_TANH);
+    assert_false(original.net.sentence_head);
+    train_task_bert.free_model(&m);
+
+    /* a folder of pairs, trained without them; then with them, which a folder without the head forbids */
+    ok(train_task_bert.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &stored}, &m));
+    assert_false(train_task_bert.shape(&m, 3).net.sentence_head);
+    train_task_bert.free_model(&m);
+    cfg.train.bert.bert_binary_head = true;
+    ok(train_task_bert.take_shape(&cfg.train, &original, true));
+    assert_false(cfg.train.bert.bert_binary_head);
+
+    assert_int_equal(
+        train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &stored}, &m),
+        MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "which pretrain_bert trains"));
+    stored.net = (mega_network_shape){.kv_heads = 0};
+    assert_int_equal(
+        train_task_bert.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &stored}, &m),
+        MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "which pretrain_gpt trains"));
+    mega_command_options_fini(&cfg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_have_rows),
         cmocka_unit_test(a_model_is_made_from_options),
         cmocka_unit_test(checkpoints_are_compared_by_the_names_of_options),
+        cmocka_unit_test(encoders_have_a_row_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

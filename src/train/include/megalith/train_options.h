@@ -52,12 +52,22 @@ typedef struct mega_clm_options {
     mega_network_shape network;
 } mega_clm_options;
 
+typedef enum mega_bert_form { MEGA_BERT_OF_MEGATRON, MEGA_BERT_ORIGINAL } mega_bert_form;
+
+/* pretrain_bert alone. */
+typedef struct mega_bert_options {
+    mega_bert_form bert_form;
+    bool bert_binary_head, bert_nsp, openai_gelu;
+    double mask_prob, short_seq_prob;
+} mega_bert_options;
+
 typedef struct mega_train_options {
     mega_engine_settings engine;
     mega_model_options model;
     mega_data_options data;
     mega_text_options text;
     mega_clm_options clm;
+    mega_bert_options bert;
     const char *made_data_path; /* a prefix in --data-path that is made before the training; NULL: none */
 
     int64_t seq_length, make_vocab_size_divisible_by;
@@ -113,7 +123,8 @@ typedef struct mega_train_options {
 extern const mega_option_section mega_train_tokenizer_section, mega_train_sequence_section, mega_train_network_section,
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_program_section,
-    mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section;
+    mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section,
+    mega_train_bert_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
@@ -150,6 +161,7 @@ void mega_train_rule_data_paths(mega_train_options *cfg);
 void mega_train_rule_tokenizer_files(mega_train_options *cfg);
 void mega_train_rule_writes(mega_train_options *cfg);
 void mega_train_rule_clm(mega_train_options *cfg);
+void mega_train_rule_bert(mega_train_options *cfg);
 void mega_train_rule_clm_files(mega_train_options *cfg);
 void mega_train_rule_clm_writes(mega_train_options *cfg);
 

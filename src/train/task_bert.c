@@ -1,0 +1,169 @@
+/* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences (data/sentence_data.h). */
+#include "megalith/family.h"
+#include "megalith/log.h"
+#include "task_gpt.h"
+#include "train_rules.h"
+
+/* ---- options ---- */
+
+static mega_sentence_options sentences_of(const mega_train_options *cfg, const mega_sentence_vocabulary *words)
+{
+    return (mega_sentence_options){.kind = MEGA_SENTENCES_BERT,
+                                   .vocabulary = words,
+                                   .mask_prob = cfg->bert.mask_prob,
+                                   .short_seq_prob = cfg->bert.short_seq_prob,
+                                   .binary_head = cfg->bert.bert_binary_head,
+                                   .nsp = cfg->bert.bert_nsp};
+}
+
+void mega_train_rule_bert(mega_train_options *cfg)
+{
+    static const char *const of_gpt[] = {"reset_position_ids", "reset_attention_mask", "eod_mask_loss"};
+    mega_options *o = cfg->engine.options;
+    const mega_sentence_options s = sentences_of(cfg, NULL);
+    for (size_t i = 0; i < MEGA_COUNT(of_gpt); i++)
+        if (mega_options_is_given(o, of_gpt[i]))
+            mega_options_problem(
+                o, MEGA_ERR_USAGE,
+                "%s is about several documents in one sample of a GPT; the samples of a BERT are of one "
+                "document each, leave it out",
+                mega_options_origin(o, of_gpt[i]));
+    if (cfg->bert.bert_nsp && !cfg->bert.bert_binary_head)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "--bert-nsp with --bert-no-binary-head: the second leaves out the head that the first is "
+                             "about; give one of them");
+    if (cfg->seq_length > 0 && mega_sentence_check(&s, cfg->seq_length) != MEGA_OK)
+        mega_options_add_mistake(o, MEGA_ERR_USAGE);
+}
+
+/* A folder without a head for pairs is trained without them, unless the command line asks for the head. */
+static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
+{
+    if (stored->net.is_encoder && !stored->net.sentence_head) cfg->bert.bert_binary_head = false;
+    return task_gpt_take_shape(cfg, stored, is_open);
+}
+
+/* ---- the tokenizer ---- */
+
+typedef struct bert_words {
+    mega_sentence_vocabulary vocabulary;
+    bool continues[]; /* by id */
+} bert_words;
+
+static int32_t find_token(const mega_tokenizer *t, const char *name, const char *other)
+{
+    const int32_t id = mega_tokenizer_find(t, name, strlen(name));
+    return id >= 0 ? id : mega_tokenizer_find(t, other, strlen(other));
+}
+
+static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
+{
+    const int64_t size = mega_tokenizer_size(t);
+    bert_words *w = mega_calloc(1, sizeof *w + (size_t)size * sizeof *w->continues);
+    *out = w;
+    if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the list of its pieces");
+    w->vocabulary = (mega_sentence_vocabulary){.cls = find_token(t, "[CLS]", "<s>"),
+                                               .sep = find_token(t, "[SEP]", "</s>"),
+                                               .mask = find_token(t, "[MASK]", "<mask>"),
+                                               .pad = find_token(t, "[PAD]", "<pad>"),
+                                               .size = size,
+                                               .continues = w->continues};
+    const mega_sentence_vocabulary *v = &w->vocabulary;
+    if (v->cls < 0 || v->sep < 0 || v->mask < 0 || v->pad < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "the tokenizer (%s) lacks %s; BERT needs [CLS], [SEP], [MASK] and [PAD], or <s>, </s>, <mask> "
+                         "and <pad>: give a vocabulary of BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
+                         mega_tokenizer_type(t),
+                         v->cls < 0    ? "[CLS]"
+                         : v->sep < 0  ? "[SEP]"
+                         : v->mask < 0 ? "[MASK]"
+                                       : "[PAD]");
+    for (int32_t id = 0; id < size; id++) w->continues[id] = mega_tokenizer_continues_word(t, id);
+    return MEGA_OK;
+}
+
+/* ---- the model ---- */
+
+static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
+{
+    const char *type = mega_family_of(&o->stored->net)->model_type;
+    if (!o->stored->net.is_encoder)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds a decoder (%s), which pretrain_gpt trains", type);
+    MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
+    *net = o->stored->net;
+    if (!o->cfg->bert.bert_binary_head) net->sentence_head = false;
+    if (net->sentence_head && net->token_types < 2)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the model has one type of tokens, pairs of sentences need two; give "
+                                         "--bert-no-binary-head");
+    return MEGA_OK;
+}
+
+static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+{
+    const mega_bert_options *b = &o->cfg->bert;
+    const bert_words *w = o->words;
+    mega_network_shape net;
+    *out = (mega_task_model){.self = NULL};
+    if (o->stored != NULL) {
+        MEGA_TRY(network_of_folder(o, &net));
+        return task_gpt_make(o, &net, false, out);
+    }
+    MEGA_TRY(mega_network_from_options(&o->cfg->model, &net));
+    if (!net.gated && net.activation == MEGA_ACT_GELU_TANH && !b->openai_gelu) net.activation = MEGA_ACT_GELU;
+    mega_network_make_encoder(&net, b->bert_form == MEGA_BERT_ORIGINAL, b->bert_binary_head,
+                              w != NULL ? w->vocabulary.pad : 0);
+    return task_gpt_make(o, &net, true, out);
+}
+
+static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+{
+    mega_model_shape s;
+    (void)eos; /* texts end with [SEP] */
+    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
+    return s;
+}
+
+static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+{
+    task_gpt_put_card(m, cfg, "BERT", "fill-mask", out);
+}
+
+/* ---- the data ---- */
+
+static mega_status check_data_options(const mega_task_data_options *o)
+{
+    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
+    return MEGA_OK;
+}
+
+static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+{
+    const bert_words *w = o->words;
+    const mega_sentence_options s = sentences_of(o->cfg, w != NULL ? &w->vocabulary : NULL);
+    return task_gpt_make_data_of(o, &s, out);
+}
+
+const mega_task train_task_bert = {.command = "pretrain_bert",
+                                   .model_name = "BERT",
+                                   .use = "pretrain_bert",
+                                   .use_effect = "goes on with it",
+                                   .shows_parts_alone = true,
+                                   .stored_args = task_gpt_stored_args,
+                                   .take_shape = take_shape,
+                                   .leaves_shape_open = task_gpt_leaves_shape_open,
+                                   .make_model = make_model,
+                                   .free_model = task_gpt_free_model,
+                                   .compare = task_gpt_compare,
+                                   .warn = task_gpt_warn,
+                                   .shape = shape,
+                                   .describe = task_gpt_describe,
+                                   .card = card,
+                                   .read_tokenizer = read_tokenizer,
+                                   .check_data_options = check_data_options,
+                                   .make_data = make_data,
+                                   .join_data = task_gpt_join_data,
+                                   .free_data = task_gpt_free_data,
+                                   .data_hash = task_gpt_data_hash,
+                                   .look_at_data = task_gpt_look_at_data,
+                                   .dataset = task_gpt_dataset,
+                                   .order_hash = task_gpt_order_hash};
