@@ -10,7 +10,10 @@
 #include <string.h>
 
 #define MARK "\xE2\x96\x81"
-enum { UNKNOWN = INT32_MAX }; /* in place of an id: a character that is no token */
+enum {
+    UNKNOWN = INT32_MAX, /* in place of an id: a character that is no token */
+    LEAST_SUM = -100000, /* SentencePiece: where a sum is less, it begins anew */
+};
 
 static size_t character_bytes(const uint8_t *p, size_t n)
 {
@@ -36,15 +39,25 @@ static inline void offer(mega_best_path *to, double score, int32_t id, size_t be
     *to = (mega_best_path){score, to->second, id, (uint32_t)begin};
 }
 
+/* Counts all sums from that of a place on, to keep them small. */
+static void begin_anew(mega_best_path *path, size_t at, size_t far)
+{
+    const double sum = path[at].score;
+    for (size_t i = at; i <= far; i++)
+        if (i == at || path[i].id >= 0) path[i].score = rounded(path[i].score - sum, true);
+}
+
 /* Finds the best way to every character of a word that begins with the sum `from`. */
 static void search(const mega_pipeline *p, mega_best_path *path, const uint8_t *word, size_t n, double from,
                    bool narrow)
 {
     const mega_trie *t = &p->trie;
+    size_t far = 0; /* no way goes beyond */
     for (size_t i = 0; i <= n; i++) path[i].id = -1;
     path[0].score = from;
     for (size_t at = 0; at < n;) {
         const size_t one = character_bytes(word + at, n - at);
+        if (narrow && path[at].score < LEAST_SUM) begin_anew(path, at, far);
         const double here = path[at].score;
         bool known = false;
         uint32_t node = MEGA_TRIE_ROOT;
@@ -52,9 +65,13 @@ static void search(const mega_pipeline *p, mega_best_path *path, const uint8_t *
             const int32_t id = t->unit[node].id;
             if (id < 0) continue;
             offer(&path[i + 1], here + p->score[id], id, at, narrow);
+            far = i + 1 > far ? i + 1 : far;
             known = known || i + 1 - at == one;
         }
-        if (!known) offer(&path[at + one], here + p->unknown_score, UNKNOWN, at, narrow);
+        if (!known) {
+            offer(&path[at + one], here + p->unknown_score, UNKNOWN, at, narrow);
+            far = at + one > far ? at + one : far;
+        }
         at += one;
     }
 }
@@ -89,6 +106,7 @@ static double add_scores(const mega_pipeline *p, double sum, const int32_t *id, 
 static bool is_certain(const mega_pipeline *p, double margin, double before, double after, int64_t count, size_t n)
 {
     if (!p->narrow && before == 0) return true; /* then it was computed like this */
+    if (p->narrow && (before < LEAST_SUM || after < LEAST_SUM)) return false;
     const double unit = p->narrow ? 0x1p-23 : 0x1p-52;
     return margin > (double)(count + (int64_t)n) * unit * (fabs(before) + fabs(after));
 }
