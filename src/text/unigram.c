@@ -225,8 +225,7 @@ static void make_key(uint64_t key[2], const uint8_t *word, size_t n, size_t read
     }
 }
 
-/* readable: the bytes of the text from the word on. */
-static mega_status encode_word(mega_encoder *e, unigram_run *r, const uint8_t *word, size_t n, size_t readable,
+static mega_status encode_word(mega_encoder *e, unigram_run *r, const uint8_t *word, size_t n, const uint64_t key[2],
                                size_t begin)
 {
     const mega_pipeline *p = e->tokenizer->pipe;
@@ -235,10 +234,8 @@ static mega_status encode_word(mega_encoder *e, unigram_run *r, const uint8_t *w
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory to encode a word of %zu bytes", n);
     MEGA_TRY(mega_bpe_reserve(&e->bpe, (int64_t)n + 1));
     if (n <= MEGA_CACHE_LONG) {
-        uint64_t key[2];
         int64_t count = 0;
         float shown;
-        make_key(key, word, n, readable);
         const int32_t *found = look_up(e, key, word, n, &count);
         if (found == NULL) found = search_alone(e, key, word, n, &count);
         memcpy(&shown, found, sizeof shown);
@@ -264,14 +261,38 @@ static size_t word_end(const uint8_t *text, size_t at, size_t n)
     return n;
 }
 
+/* Words that were found but not looked up yet: their lines of the cache are being fetched. */
+enum { FOUND = 64 };
+typedef struct found_words {
+    size_t at[FOUND + 1];
+    uint64_t key[FOUND][2];
+} found_words;
+
+static int find_words(const mega_encoder *e, found_words *f, const uint8_t *text, size_t at, size_t n)
+{
+    const bool marks = e->tokenizer->pipe->splits_at_mark;
+    int count = 0;
+    f->at[0] = at;
+    for (; count < FOUND && at < n; at = f->at[++count]) {
+        const size_t end = marks ? word_end(text, at, n) : n;
+        f->at[count + 1] = end;
+        if (end - at > MEGA_CACHE_LONG) continue;
+        make_key(f->key[count], text + at, end - at, n - at);
+        __builtin_prefetch(mega_word_cache_line(&e->cache, f->key[count]));
+    }
+    return count;
+}
+
 mega_status mega_encoder_unigram(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     unigram_run r = {.out = out};
-    const bool marks = e->tokenizer->pipe->splits_at_mark;
+    found_words f;
     if (n >= UINT32_MAX) return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a text of %zu bytes; at most 4 GiB are encoded", n);
-    for (size_t at = 0, end; at < n; at = end) {
-        end = marks ? word_end(text, at, n) : n;
-        MEGA_TRY(encode_word(e, &r, text + at, end - at, n - at, begin + at));
+    for (size_t at = 0; at < n;) {
+        const int count = find_words(e, &f, text, at, n);
+        for (int i = 0; i < count; i++)
+            MEGA_TRY(encode_word(e, &r, text + f.at[i], f.at[i + 1] - f.at[i], f.key[i], begin + f.at[i]));
+        at = f.at[count];
     }
     return end_row(e, &r, text + n, begin);
 }
