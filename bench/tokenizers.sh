@@ -20,7 +20,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as f:
         f.write(json.loads(line)["text"] + "\n")
 PYTHON
 "$peers" tools/make_tokenizers.py "$folder/kinds" "$folder/text" 16000 "$data/gpt2/tokenizer.json"
-for kind in behaviors sequence opt neox qwen2 starcoder llama3 gpt4o tiktoken sp-user sp-crossing bert-cased bert-odd bert-white bert-vocab albert sp-unigram-crossing; do rm -r "${folder:?}/kinds/$kind"; done
+for kind in behaviors sequence opt neox qwen2 starcoder llama3 gpt4o tiktoken sp-user sp-crossing bert-cased bert-odd bert-white bert-vocab albert sp-t5 sp-unigram-crossing; do rm -r "${folder:?}/kinds/$kind"; done
 for name in uncased cased; do # BERT's own vocabularies, the French one of T5, and two of SentencePiece
     mkdir "$folder/kinds/own-bert-$name"
     cp "$data/bert/tokenizer-$name.json" "$folder/kinds/own-bert-$name/tokenizer.json"

@@ -226,6 +226,7 @@ def sentencepieces(folder, text):
         "sp-user": dict(user_defined_symbols=["<sep>", "abc", "▁▁"], add_dummy_prefix=False, byte_fallback=True, pad_id=3),
         "sp-crossing": dict(split_by_whitespace=False, byte_fallback=True),
         "sp-unigram": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998),
+        "sp-t5": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998, pad_id=0, eos_id=1, unk_id=2, bos_id=-1),
         "sp-unigram-bytes": dict(model_type="unigram", hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
                                  allow_whitespace_only_pieces=True, user_defined_symbols=["<sep>", "abc", "▁▁", "e f"]),
         "sp-unigram-crossing": dict(model_type="unigram", hard_vocab_limit=False, split_by_whitespace=False, normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False,

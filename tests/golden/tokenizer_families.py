@@ -4,6 +4,7 @@ and files of JSON lines whose texts are compared besides the random ones."""
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -186,6 +187,23 @@ def shared_vocabularies(folder, only, texts):
                     model.decode_ids)
 
 
+def compare_folders(only, texts):
+    """Folders of `transformers` with a SentencePiece model and no tokenizer.json."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from transformers import AutoTokenizer
+    for name, model, file, config in [("t5", "sp-t5", "spiece.model", {"tokenizer_class": "T5Tokenizer", "extra_ids": 7}),
+                                      ("xlmr", "sp-unigram", "sentencepiece.bpe.model", {"tokenizer_class": "XLMRobertaTokenizer"})]:
+        folder = "folder-" + name
+        if only not in folder:
+            continue
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(f"kinds/{model}/tokenizer.model", f"{folder}/{file}")
+        json.dump(config, open(folder + "/tokenizer_config.json", "w"))
+        t = AutoTokenizer.from_pretrained(folder)
+        compare(folder, ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder], texts, lambda x, t=t: [t.encode(s) for s in x],
+                lambda ids, t=t: t.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
 def main():
     subprocess.run([sys.executable, os.path.join(SOURCE, "tools/make_tokenizers.py"), "kinds"], check=True)
     texts = random_strings(STRINGS)
@@ -205,6 +223,7 @@ def main():
         compare_bert("bert", "kinds/bert-vocab/vocab.txt", texts)
         t = Tokenizer.from_file("kinds/bert/tokenizer.json")
         compare("bert-vocab", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "kinds/bert-vocab"], texts, lambda x: [e.ids for e in t.encode_batch(x)])
+    compare_folders(only, texts[:3000])
     shared_vocabularies(os.environ.get("MEGA_TEST_DATA", SOURCE + "/../shared/data"), only, texts)
     for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing", "sp-unigram", "sp-unigram-bytes", "sp-unigram-crossing"]:
         if only not in name:
