@@ -116,10 +116,9 @@ static mega_status generate_finish(session *s)
 
 static mega_status open_logits(session *s)
 {
-    const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     const char *path = s->cfg->generate.return_logits;
     if (path == NULL || !is_first(s)) return MEGA_OK;
-    return generate_logits_open(&s->logits, path, known < vocab ? known : vocab);
+    return generate_logits_open(&s->logits, path, s->loaded.model.shape.vocab);
 }
 
 static mega_status open_genfile(session *s)

@@ -92,7 +92,7 @@ static double log_sum(const float *x, int64_t vocab, int32_t forbidden)
     return most + log(sum);
 }
 
-int beams_rank(beams *b, int64_t vocab, beam_logits *row, beam_last *last, void *user)
+int beams_rank(beams *b, int64_t vocab, int64_t draw_vocab, beam_logits *row, beam_last *last, void *user)
 {
     const mega_beam_options *o = &b->options;
     const int open = b->made == 0 ? 1 : o->width, most = 2 * o->width; /* all beams begin alike */
@@ -102,7 +102,7 @@ int beams_rank(beams *b, int64_t vocab, beam_logits *row, beam_last *last, void 
         const bool forbids = o->forbids && o->forbidden >= 0 && last(user, i) == o->forbidden_after;
         const int32_t forbidden = forbids ? o->forbidden : -1;
         const double base = b->open.score[i] - log_sum(x, vocab, forbidden);
-        for (int64_t v = 0; v < vocab; v++) {
+        for (int64_t v = 0; v < draw_vocab; v++) {
             const double logit = v == forbidden ? -1e10 : (double)x[v];
             if (n < most || base + logit >= b->best[n - 1].score)
                 n = insert(b->best, n, most, (beam_candidate){base + logit, i, (int32_t)v});

@@ -34,11 +34,12 @@ mega_status beams_create(int64_t width, int64_t most, beams **out);
 void beams_destroy(beams *b); /* NULL is allowed */
 void beams_begin(beams *b, const mega_beam_options *options, int64_t max_new);
 
-/* Fills b->best with the best candidates, best first, and returns how many there are. row(user, beam) returns the logits
- * of one open beam, valid until the next call; last(user, beam) its last token. */
+/* Fills b->best with the best candidates among ids below draw_vocab, best first, and returns how many there are; their
+ * probabilities are those among all of vocab. row(user, beam) returns the logits of one open beam, valid until the next
+ * call; last(user, beam) its last token. */
 typedef const float *beam_logits(void *user, int beam);
 typedef int32_t beam_last(void *user, int beam);
-int beams_rank(beams *b, int64_t vocab, beam_logits *row, beam_last *last, void *user);
+int beams_rank(beams *b, int64_t vocab, int64_t draw_vocab, beam_logits *row, beam_last *last, void *user);
 /* Takes the n candidates in b->best: fills `source`, and the open beams with one more token each. Returns whether the
  * search has ended. */
 bool beams_step(beams *b, int n);

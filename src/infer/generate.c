@@ -2,7 +2,6 @@
 #include "infer_impl.h"
 #include "megalith/memory.h"
 
-#include <math.h>
 #include <string.h>
 
 int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t prompt_tokens)
@@ -159,15 +158,14 @@ static void draw_row(mega_generator *g, int64_t b, const float *logits)
     generator_told *told = &g->told[b];
     told->token = draws(g, b) ? mega_sample_token(logits, vocab, &g->rules->sampling, &at, g->scratch)
                               : history[g->filled[b] + g->taken[b]];
-    if (s->logprobs != NULL)
-        told->logprob = told->token < vocab ? (float)mega_log_probability(logits, vocab, told->token) : -INFINITY;
+    if (s->logprobs != NULL) told->logprob = (float)mega_log_probability(logits, g->m.vocab, told->token);
 }
 
 /* Sends the logits of a row from the last stage to all of them, and shows them to the caller. */
 static mega_status show_logits(mega_generator *g, int b, const float *logits)
 {
     const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
-    const int64_t vocab = g->options.draw_vocab;
+    const int64_t vocab = g->m.vocab;
     if (g->rules->logits == NULL || !draws(g, b)) return MEGA_OK;
     if (pp->size > 1) {
         if (logits != NULL && logits != g->logits) memcpy(g->logits, logits, (size_t)vocab * sizeof *logits);

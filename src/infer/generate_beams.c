@@ -73,7 +73,7 @@ static mega_status rank_candidates(mega_generator *g, mega_run program)
     beams *b = g->beams;
     ranked r = {.g = g};
     if (mega_engine_run_output(g->engine, program, "logits", &r.logits))
-        beams_rank(b, g->options.draw_vocab, logits_of, last_of, &r);
+        beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
     return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * 2 * b->options.width,
                                pp->size - 1);
 }

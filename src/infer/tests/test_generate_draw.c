@@ -3,6 +3,9 @@
 #include "kit.h"
 #include "megalith/generate.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { VOCAB = 13, KNOWN = 5, NEW = 40, TEXTS = 8, POSITIONS = NEW + 1 };
 
 static void must(mega_status st)
@@ -82,6 +85,45 @@ static void ids_without_a_text_are_not_drawn(void **state)
     model_close(&m);
 }
 
+static void count_columns(void *user, int row, const float *logits, int64_t vocab)
+{
+    (void)row;
+    *(double *)user = (double)vocab + 0.0 * (double)logits[vocab - 1];
+}
+
+/* Ids that cannot be drawn have a probability as well: what is told is the model's own. */
+static void probabilities_are_the_models(void **state)
+{
+    (void)state;
+    model m;
+    model_open(&m, NULL);
+    mega_generator *few = NULL, *all = NULL;
+    must(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = KNOWN, .has_beams = true},
+                               &few));
+    must(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = 0}, &all));
+    int32_t text[1 + NEW] = {VOCAB - 1}, tokens[NEW];
+    float told[NEW], logprobs[NEW];
+    double columns = 0.0, sum = 0.0;
+    const mega_generation_rules rules = {.sampling.greedy = true, .logits = count_columns, .user = &columns};
+    mega_generation made = {.prompt = text, .prompt_count = 1, .max_new = 4, .tokens = tokens, .logprobs = told};
+    must(mega_generator_run(few, &made, 1, &rules));
+    assert_true(columns == VOCAB);
+    memcpy(text + 1, tokens, sizeof *tokens * 4);
+    mega_generation read = {.prompt = text, .prompt_count = 5, .logprobs = logprobs};
+    must(mega_generator_run(all, &read, 1, &rules));
+    for (int i = 0; i < 4; i++) assert_true(told[i] == logprobs[i]);
+
+    mega_beam_text found = {.tokens = text + 1};
+    int count = 0;
+    must(mega_generator_beams(few, text, 1, 4, &(mega_beam_options){.width = 1, .stop = -1}, &found, &count));
+    must(mega_generator_run(all, &read, 1, &rules));
+    for (int i = 0; i < 4; i++) sum += (double)logprobs[i];
+    assert_true(fabs(found.score - sum) < 1e-5);
+    mega_generator_destroy(few);
+    mega_generator_destroy(all);
+    model_close(&m);
+}
+
 static volatile sig_atomic_t stop;
 
 static bool stop_at_third(void *user, int row, int32_t token)
@@ -134,8 +176,8 @@ static void more_ids_than_the_model_has(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_without_a_text_are_not_drawn),
-                                       cmocka_unit_test(a_signal_stops_behind_the_token),
-                                       cmocka_unit_test(more_ids_than_the_model_has)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_without_a_text_are_not_drawn), cmocka_unit_test(probabilities_are_the_models),
+        cmocka_unit_test(a_signal_stops_behind_the_token), cmocka_unit_test(more_ids_than_the_model_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,8 +38,8 @@ mega_status mega_sampling_check(const mega_sampling *s);
 /* Ranks that share a model (of tensor parallelism, of a pipeline's stages) each call the same functions with the same
  * arguments and get the same tokens; each keeps the keys and values of its heads and layers. */
 typedef struct mega_generator_options {
-    int64_t draw_vocab; /* ids below it are drawn, as if there were no others; 0: all of the model's. A checkpoint's
-                           vocabulary may be padded beyond the tokenizer's, which has no text for those ids */
+    int64_t draw_vocab; /* ids below it are drawn; 0: all of the model's. A checkpoint's vocabulary may be padded beyond
+                           the tokenizer's, which has no text for those ids; log-probabilities are still the model's */
     bool no_cache;      /* read the whole sequence again for each token */
     bool has_beams;     /* mega_generator_beams will be called */
     const mega_tokenizer *tokenizer; /* borrowed; for mega_generation_rules.stop; or NULL */
