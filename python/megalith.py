@@ -1649,6 +1649,8 @@ class mega_beam_options(_Struct):
         ("width", c_int),
         ("length_penalty", c_double),
         ("stop", c_int32),
+        ("more_stops", POINTER(c_int32)),
+        ("num_more_stops", c_int),
         ("rules", mega_beam_rules),
         ("early_stopping", mega_early_stopping),
         ("forbids", c_bool),

@@ -145,6 +145,49 @@ mega_status mega_hf_config_read(const char *path, mega_model_shape *out)
     return st;
 }
 
+static void add_end(const mega_model_shape *shape, int64_t id, int32_t *out, int *count)
+{
+    for (int i = 0; i < *count; i++)
+        if (out[i] == id) return;
+    if (id >= 0 && id < shape->vocab && *count < MEGA_SHAPE_EOS) out[(*count)++] = (int32_t)id;
+}
+
+static mega_status read_generation_ends(const char *path, const mega_model_shape *shape, int32_t *out, int *count)
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_error_t error;
+    if (!mega_file_exists(path)) return MEGA_OK;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    json_t *json = mega_json_load(text, size, 0, &error);
+    mega_free(text);
+    if (json == NULL)
+        return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected a JSON object", path, error.line,
+                         error.text);
+    const json_t *eos = json_object_get(json, "eos_token_id");
+    if (json_is_integer(eos)) add_end(shape, (int64_t)json_integer_value(eos), out, count);
+    for (size_t i = 0; i < json_array_size(eos); i++) {
+        const json_t *id = json_array_get(eos, i);
+        if (json_is_integer(id)) add_end(shape, (int64_t)json_integer_value(id), out, count);
+    }
+    json_decref(json);
+    return MEGA_OK;
+}
+
+mega_status mega_hf_ends_read(const char *folder, const mega_model_shape *shape, int32_t out[MEGA_SHAPE_EOS],
+                              int *count)
+{
+    char *path = mega_path_join(folder, "generation_config.json");
+    *count = 0;
+    if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", folder);
+    const mega_status st = read_generation_ends(path, shape, out, count);
+    mega_free(path);
+    const bool is_said = *count > 0;
+    for (int i = 0; i < shape->net.num_eos && !is_said; i++) add_end(shape, shape->net.eos[i], out, count);
+    if (*count == 0) add_end(shape, shape->eos, out, count);
+    return st;
+}
+
 /* ---- writing ---- */
 
 static const char *hf_dtype_text(mega_dtype t)

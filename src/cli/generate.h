@@ -32,13 +32,17 @@ typedef struct generate_output {
 
 /* generate_rules.c: what ends a text and how its tokens are drawn, from the options. */
 typedef struct generate_ends {
-    int32_t id[6];
-    mega_id_sequence end[4];
-    int32_t stop; /* the id that ends a text and is not shown; -1: none */
+    int32_t id[6 + MEGA_SHAPE_EOS];
+    mega_id_sequence end[4 + MEGA_SHAPE_EOS];
+    int32_t stop[1 + MEGA_SHAPE_EOS]; /* the ids that end a text and are not shown; the first may be -1: none */
+    int num_stops;
 } generate_ends;
-/* Fills *ends and the members `end` and num_ends of *rules: the id `stop` (-1: none), and line ends. */
-void generate_ends_make(const mega_tokenizer *t, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *ends,
+/* Fills *ends and the members `end` and num_ends of *rules: the id `stop`, or where it is -1 the tokenizer's end of document
+ * and those that the folder names; and line ends. */
+void generate_ends_make(const mega_loaded *l, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *ends,
                         mega_generation_rules *rules);
+/* Whether an id ends a text and is not shown. */
+bool generate_is_stop(const generate_ends *ends, int32_t id);
 /* Fills *ends and *out, which borrows from it and from the options. */
 mega_status generate_rules_make(const mega_command_options *cfg, const mega_loaded *l, generate_ends *ends,
                                 mega_generation_rules *out);

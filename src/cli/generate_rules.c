@@ -12,15 +12,33 @@ static void add_end(generate_ends *e, mega_generation_rules *r, int *used, const
 }
 
 /* Megatron's rules for line ends: a token of two of them, two tokens of one, or one token of one. */
-void generate_ends_make(const mega_tokenizer *t, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *e,
+bool generate_is_stop(const generate_ends *e, int32_t id)
+{
+    for (int i = 0; i < e->num_stops; i++)
+        if (e->stop[i] == id) return true;
+    return false;
+}
+
+static void find_stops(const mega_loaded *l, int32_t stop, generate_ends *e)
+{
+    e->num_stops = 1;
+    e->stop[0] = stop >= 0 ? stop : mega_tokenizer_eod(l->tokenizer);
+    for (int i = 0; i < l->model.num_ends && stop < 0; i++)
+        if (e->stop[0] < 0) e->stop[0] = l->model.end[i];
+        else if (!generate_is_stop(e, l->model.end[i]))
+            e->stop[e->num_stops++] = l->model.end[i];
+}
+
+void generate_ends_make(const mega_loaded *l, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *e,
                         mega_generation_rules *r)
 {
+    const mega_tokenizer *t = l->tokenizer;
     const int32_t one = mega_tokenizer_find(t, "\n", 1), two = mega_tokenizer_find(t, "\n\n", 2);
     int used = 0;
-    e->stop = stop;
+    find_stops(l, stop, e);
     r->end = e->end;
     r->num_ends = 0;
-    add_end(e, r, &used, &stop, 1);
+    for (int i = 0; i < e->num_stops; i++) add_end(e, r, &used, &e->stop[i], 1);
     if (on_eol || on_double_eol) add_end(e, r, &used, &two, 1);
     if (on_double_eol) add_end(e, r, &used, (const int32_t[]){one, one}, 2);
     if (on_eol) add_end(e, r, &used, &one, 1);
@@ -54,8 +72,7 @@ mega_status generate_rules_make(const mega_command_options *cfg, const mega_load
                                                 .forbidden_after = mega_tokenizer_find(t, ":", 1)},
                                    .stop = (const char *const *)o->stop.item,
                                    .num_stops = (int)o->stop.count};
-    generate_ends_make(t, o->stop_token >= 0 ? (int32_t)o->stop_token : mega_tokenizer_eod(t), o->stop_on_eol,
-                       o->stop_on_double_eol, ends, out);
+    generate_ends_make(l, (int32_t)o->stop_token, o->stop_on_eol, o->stop_on_double_eol, ends, out);
     return MEGA_OK;
 }
 
@@ -65,7 +82,9 @@ void generate_beams_make(const mega_command_options *cfg, const mega_generation_
     const mega_generate_options *o = &cfg->generate;
     *out = (mega_beam_options){.width = (int)o->num_beams,
                                .length_penalty = o->length_penalty,
-                               .stop = ends->stop,
+                               .stop = ends->stop[0],
+                               .more_stops = ends->stop + 1,
+                               .num_more_stops = ends->num_stops - 1,
                                .rules = (mega_beam_rules)o->beam_rules,
                                .early_stopping = (mega_early_stopping)o->early_stopping,
                                .forbids = rules->sampling.forbids,

@@ -12,7 +12,7 @@ bool generate_stream_token(void *user, int row, int32_t token)
     generate_stream *s = user;
     generate_logits *logits = s->session->logits;
     if (logits != NULL) generate_logits_token(logits, s->session->asked[row].index, token);
-    if (!s->on || row != 0 || token == s->session->ends.stop) return true;
+    if (!s->on || row != 0 || generate_is_stop(&s->session->ends, token)) return true;
     s->status = s->decoder == NULL ? mega_decoder_create(s->tokenizer, true, &s->decoder) : MEGA_OK;
     if (s->status == MEGA_OK) s->status = mega_decoder_add(s->decoder, token, &s->pending);
     s->on = s->status == MEGA_OK; /* on an error only the streaming ends: other ranks continue */
@@ -36,7 +36,7 @@ void generate_stream_logits(void *user, int row, const float *logits, int64_t vo
 
 static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffer *out)
 {
-    const bool is_ended = ids->count > 0 && ids->id[ids->count - 1] == s->ends.stop;
+    const bool is_ended = ids->count > 0 && generate_is_stop(&s->ends, ids->id[ids->count - 1]);
     const int64_t count = is_ended ? ids->count - 1 : ids->count;
     MEGA_TRY(mega_tokenizer_decode_more(s->loaded.tokenizer, ids->id, count, out));
     if (out->data == NULL) mega_buffer_puts(out, "");

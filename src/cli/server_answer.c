@@ -139,10 +139,9 @@ static mega_sampling sampling_of(const job *j)
 static mega_status draw_texts(job *j)
 {
     server *s = j->s;
-    generate_ends ends = {.stop = -1};
+    generate_ends ends;
     mega_generation_rules rules = {.sampling = sampling_of(j), .token = on_token, .user = s};
-    generate_ends_make(s->loaded.tokenizer, mega_tokenizer_eod(s->loaded.tokenizer), j->q.stop_on_eol,
-                       j->q.stop_on_double_eol, &ends, &rules);
+    generate_ends_make(&s->loaded, -1, j->q.stop_on_eol, j->q.stop_on_double_eol, &ends, &rules);
     for (int64_t first = 0; first < j->q.prompts && !s->is_late; first += s->batch) {
         const int64_t left = j->q.prompts - first;
         MEGA_TRY(mega_generator_run(s->generator, j->text + first, (int)(left < s->batch ? left : s->batch), &rules));
@@ -155,16 +154,20 @@ static mega_status search_texts(job *j)
     const mega_sampling drawing = sampling_of(j);
     const int64_t width = j->q.beam_width, vocab = j->s->loaded.model.shape.vocab;
     const mega_generation *t = &j->text[0];
+    generate_ends ends;
+    mega_generation_rules rules = {.num_ends = 0};
+    generate_ends_make(&j->s->loaded, (int32_t)j->q.stop_token, false, false, &ends, &rules);
     const mega_beam_options o = {.width = (int)width,
                                  .length_penalty = j->q.length_penalty,
-                                 .stop = j->q.stop_token >= 0 ? (int32_t)j->q.stop_token
-                                                              : mega_tokenizer_eod(j->s->loaded.tokenizer),
+                                 .stop = ends.stop[0],
+                                 .more_stops = ends.stop + 1,
+                                 .num_more_stops = ends.num_stops - 1,
                                  .forbids = drawing.forbids,
                                  .forbidden = drawing.forbidden,
                                  .forbidden_after = drawing.forbidden_after,
                                  .step = on_step,
                                  .user = j->s};
-    if (width > j->s->batch || 2 * width > vocab || j->q.stop_token >= vocab) {
+    if (width > j->s->batch || (1 + ends.num_stops) * width > vocab || j->q.stop_token >= vocab) {
         snprintf(
             j->message, sizeof j->message,
             "beam_width: at most %lld here (--num-beams of the server), and half of the %lld ids of the model, which "

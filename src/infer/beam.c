@@ -32,7 +32,7 @@ mega_status beams_create(int64_t width, int64_t most, beams **out)
     b->most = most;
     b->is_stopped = mega_calloc((size_t)width + 1, sizeof *b->is_stopped);
     b->source = mega_calloc((size_t)width, sizeof *b->source);
-    b->best = mega_calloc(2 * (size_t)width, sizeof *b->best);
+    b->best = mega_calloc((2 + BEAM_MORE_STOPS) * (size_t)width, sizeof *b->best);
     if (allocate_rows(&b->open, width, most) && allocate_rows(&b->next, width, most) &&
         allocate_rows(&b->ended, width + 1, most) && b->is_stopped != NULL && b->source != NULL && b->best != NULL)
         return MEGA_OK;
@@ -59,6 +59,18 @@ void beams_begin(beams *b, const mega_beam_options *options, int64_t max_new)
     b->made = 0;
     b->num_ended = 0;
     for (int i = 0; i < options->width; i++) b->open.score[i] = 0.0;
+}
+
+int beams_candidates(const beams *b)
+{
+    return (2 + b->options.num_more_stops) * b->options.width;
+}
+
+static bool is_stop(const beams *b, int32_t token)
+{
+    bool is = token == b->options.stop;
+    for (int i = 0; i < b->options.num_more_stops; i++) is = is || token == b->options.more_stops[i];
+    return is;
 }
 
 /* ---- candidates ---- */
@@ -95,7 +107,7 @@ static double log_sum(const float *x, int64_t vocab, int32_t forbidden)
 int beams_rank(beams *b, int64_t vocab, int64_t draw_vocab, beam_logits *row, beam_last *last, void *user)
 {
     const mega_beam_options *o = &b->options;
-    const int open = b->made == 0 ? 1 : o->width, most = 2 * o->width; /* all beams begin alike */
+    const int open = b->made == 0 ? 1 : o->width, most = beams_candidates(b); /* all beams begin alike */
     int n = 0;
     for (int i = 0; i < open; i++) {
         const float *x = row(user, i);
@@ -160,7 +172,7 @@ static int open_next(beams *b, const beam_candidate *best, int n)
 {
     int count = 0;
     for (int i = 0; i < n && count < b->options.width; i++) {
-        if (best[i].token == b->options.stop) continue;
+        if (is_stop(b, best[i].token)) continue;
         copy_row(b, &b->next, count, &b->open, best[i].beam, b->made);
         b->next.token[count * b->most + b->made] = best[i].token;
         b->next.count[count] = b->made + 1;
@@ -174,8 +186,7 @@ static int open_next(beams *b, const beam_candidate *best, int n)
 static bool step_megatron(beams *b, int n)
 {
     for (int i = 0; i < n && i < b->options.width; i++)
-        if (b->best[i].token == b->options.stop)
-            add_ended(b, b->best[i].score, b->best[i].beam, b->best[i].token, true);
+        if (is_stop(b, b->best[i].token)) add_ended(b, b->best[i].score, b->best[i].beam, b->best[i].token, true);
     return is_no_better(b, b->best[0].score, b->made + 1);
 }
 
@@ -185,8 +196,8 @@ static bool step_transformers(beams *b, int n)
 {
     const bool is_last = b->made + 1 == b->max_new;
     for (int i = 0; i < n && i < b->options.width; i++) {
-        const bool is_stop = b->best[i].token == b->options.stop;
-        if (is_stop || is_last) add_ended(b, b->best[i].score, b->best[i].beam, b->best[i].token, is_stop);
+        const bool stops = is_stop(b, b->best[i].token);
+        if (stops || is_last) add_ended(b, b->best[i].score, b->best[i].beam, b->best[i].token, stops);
     }
     if (is_last) return true;
     if (b->options.early_stopping == MEGA_EARLY_STOPPING_TRUE) return b->num_ended == b->options.width;

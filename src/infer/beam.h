@@ -17,6 +17,8 @@ typedef struct beam_rows {
     double *score;
 } beam_rows;
 
+enum { BEAM_MORE_STOPS = 8 };
+
 typedef struct beams {
     int64_t width, most; /* allocated: open beams, and new tokens of each */
     /* the search in progress */
@@ -27,11 +29,13 @@ typedef struct beams {
     bool *is_stopped;      /* [width + 1] ended by the id `stop` */
     int num_ended;
     int32_t *source;      /* [width] the beam that each open beam continues */
-    beam_candidate *best; /* [2 * width] */
+    beam_candidate *best; /* [beams_candidates] */
 } beams;
 
 mega_status beams_create(int64_t width, int64_t most, beams **out);
 void beams_destroy(beams *b); /* NULL is allowed */
+/* The number of candidates of a step: enough that `width` beams go on if any go on, although others end. */
+int beams_candidates(const beams *b);
 void beams_begin(beams *b, const mega_beam_options *options, int64_t max_new);
 
 /* Fills b->best with the best candidates among ids below draw_vocab, best first, and returns how many there are; their

@@ -11,10 +11,14 @@ static mega_status check_beams(const mega_generator *g, const mega_generation *t
     if (o->width < 1 || o->width > g->batch)
         return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: %d beams; expected 1 to %lld, for which the generator was made",
                          o->width, (long long)g->batch);
-    if (2 * (int64_t)o->width > g->options.draw_vocab)
+    if (o->num_more_stops < 0 || o->num_more_stops > BEAM_MORE_STOPS ||
+        (o->num_more_stops > 0 && o->more_stops == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: num_more_stops %d; expected 0 to %d, and their list",
+                         o->num_more_stops, BEAM_MORE_STOPS);
+    if ((2 + o->num_more_stops) * (int64_t)o->width > g->options.draw_vocab)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "beam search: %d beams, and a vocabulary of %lld ids; expected at most half as many beams",
-                         o->width, (long long)g->options.draw_vocab);
+                         "beam search: %d beams, and a vocabulary of %lld ids; expected at most %lld beams", o->width,
+                         (long long)g->options.draw_vocab, (long long)g->options.draw_vocab / (2 + o->num_more_stops));
     if (!isfinite(o->length_penalty))
         return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: length_penalty %g; expected a number", o->length_penalty);
     if (o->stop < -1 || o->stop >= g->m.vocab)
@@ -74,7 +78,7 @@ static mega_status rank_candidates(mega_generator *g, mega_run program)
     ranked r = {.g = g};
     if (mega_engine_run_output(g->engine, program, "logits", &r.logits))
         beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
-    return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * 2 * b->options.width,
+    return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * beams_candidates(b),
                                pp->size - 1);
 }
 
@@ -111,7 +115,7 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
         mega_run program = MEGA_RUN_DECODE;
         MEGA_TRY(read_pending(g, &program));
         MEGA_TRY(rank_candidates(g, program));
-        is_done = beams_step(g->beams, 2 * options->width);
+        is_done = beams_step(g->beams, beams_candidates(g->beams));
         if (is_done) break;
         MEGA_TRY(continue_beams(g, prompt_count));
         if (options->step != NULL && !options->step(options->user)) break;

@@ -2,6 +2,7 @@
 #include "megalith/pretrained.h"
 #include "budget.h"
 #include "megalith/file.h"
+#include "megalith/hf_config.h"
 #include "megalith/memory.h"
 
 static mega_status load_tokenizer(mega_pretrained *m)
@@ -17,6 +18,7 @@ static mega_status pretrained_describe(mega_pretrained *m)
     if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
     m->iteration = mega_checkpoint_iteration(m->checkpoint);
     m->shape = *mega_checkpoint_shape(m->checkpoint);
+    MEGA_TRY(mega_hf_ends_read(m->folder, &m->shape, m->end, &m->num_ends));
     const mega_language_options cut = {.tp = o->layout.tp,
                                        .stages = o->layout.pp,
                                        .vocab_multiple = o->vocab_multiple,

@@ -160,14 +160,19 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
                    {"qk_layernorm", said.query_norm == is->query_norm},
                    {"window_size", said.has_window == is->has_window && said.window_left == is->window_left},
                    {"embed_layernorm", said.embedding_norm == is->embedding_norm}};
+    mega_buffer wrong = {0};
     for (size_t i = 0; i < MEGA_COUNT(options); i++)
         if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: the folder of --%s, a %s, has another kind of network; leave the option out, or "
-                             "name another folder",
-                             mega_options_origin(cfg->engine.options, options[i].dest), of,
-                             mega_family_of(is)->model_type);
-    return MEGA_OK;
+            mega_buffer_printf(&wrong, "%s%s", wrong.size > 0 ? ", " : "",
+                               mega_options_origin(cfg->engine.options, options[i].dest));
+    mega_status st = mega_buffer_check(&wrong, "options of the kind of network");
+    if (st == MEGA_OK && wrong.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "%s: the folder of --%s, a %s, has another kind of network; leave out what is not the folder's, "
+                       "or name another folder",
+                       wrong.data, of, mega_family_of(is)->model_type);
+    mega_buffer_fini(&wrong);
+    return st;
 }
 
 /* ---- the model ---- */

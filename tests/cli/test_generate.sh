@@ -34,6 +34,18 @@ cmp -s prompts.json again.json || fail "without the cache the answers differ"
 generate --prompt ab --num-beams 3 --logprobs --genfile beams.json >out || fail "beams: $(cat err)"
 sed 's/.*"logprobs":\[\([^]]*\)\],"score":\([^,]*\),.*/\2,\1/' beams.json |
     awk -F, 'NF != 14 { exit 1 } { for (i = 3; i <= NF; i++) sum += $i; d = sum / 12 - $1; exit !(d < 1e-5 && d > -1e-5) }' || fail "probabilities of a beam: $(cat beams.json)"
+# A text ends with any of the ids of generation_config.json, else of config.json, and does not show it; --stop_token is the only one.
+generate --prompt ab --greedy --logprobs --genfile whole.json >out || fail "a whole text: $(cat err)"
+end=$(sed 's/.*"tokens":\[\([^]]*\)\].*/\1/' whole.json | cut -d, -f6)
+cp -r model/iter_0000002 ends && rm -r ends/state
+for file in generation_config.json config.json; do
+    sed -i "s/\(\"eos_token_id\":\).*[0-9]/\1 [256, $end]/" ends/$file
+    "$MEGALITH" generate_samples_gpt --load ends --out-seq-length 12 --prompt ab --greedy --genfile ended.json >out 2>err || fail "$file: $(cat err)"
+    grep -q '"length":[3-6],"finished":true' ended.json || fail "$file with two ends: $(cat ended.json)"
+    rm -f ends/generation_config.json
+done
+"$MEGALITH" generate_samples_gpt --load ends --out-seq-length 12 --prompt ab --greedy --stop_token 256 --genfile ended.json >out 2>err || fail "$(cat err)"
+grep -q '"length":14,"finished":false' ended.json || fail "--stop_token beside other ends: $(cat ended.json)"
 # All options that contradict the loaded folder are reported together.
 refuses "options against the folder" '--layernorm-epsilon 0.5 (argument|the model has 1e-05; leave the option out|--tokenizer-type CharTokenizer (argument|is a ByteTokenizer' \
     generate_samples_gpt --load model --prompt a --out-seq-length 2 --layernorm-epsilon 0.5 --tokenizer-type CharTokenizer

@@ -112,5 +112,5 @@ refuses "mistakes in rules" "--top_p_decay|goes with --top_p|--logprobs|goes wit
 refuses "what beams do not follow" "--stop_token alone ends a beam|as in Megatron, it has one prompt|a beam search (--num-beams 4" generate_samples_gpt --load stops --prompt a --num-beams 4 --batch 2 \
     --genfile x --stop b
 refuses "early stopping" "--early-stopping|--beam-rules transformers" generate_samples_gpt --load stops --prompt a --num-beams 4 --early-stopping never
-refuses "more beams than half the ids" "half as many beams" generate_samples_gpt --load stops --prompt a --num-beams 200
+refuses "more beams than half the ids" "expected at most" generate_samples_gpt --load stops --prompt a --num-beams 200
 finish

@@ -33,8 +33,8 @@ static int run(search *s, const mega_beam_options *o, int64_t max_new, mega_beam
     bool is_done = false;
     beams_begin(s->b, o, max_new);
     while (!is_done && s->b->made < max_new) {
-        assert_int_equal(beams_rank(s->b, VOCAB, VOCAB, row_of, last_of, s), 2 * o->width);
-        is_done = beams_step(s->b, 2 * o->width);
+        assert_int_equal(beams_rank(s->b, VOCAB, VOCAB, row_of, last_of, s), beams_candidates(s->b));
+        is_done = beams_step(s->b, beams_candidates(s->b));
         for (int i = 0; !is_done && i < o->width; i++) assert_in_range(s->b->source[i], 0, o->width - 1);
     }
     return beams_finish(s->b, is_done, texts);

@@ -100,6 +100,36 @@ static void beams_move_their_caches(void **state)
     model_close(&m);
 }
 
+/* Each of several ids ends a beam: none of the texts goes on behind one. */
+static void several_ids_end_a_beam(void **state)
+{
+    (void)state;
+    static const int32_t prompt[] = {1, 5, 9};
+    model m;
+    model_open(&m);
+    mega_beam_options o = {.width = 3, .length_penalty = 1, .stop = -1};
+    found open, f;
+    search(m.cached, prompt, 3, &o, &open);
+    const int32_t stops[] = {open.tokens[0][1], open.tokens[0][3]};
+    o.more_stops = stops;
+    o.num_more_stops = 2;
+    int ended = 0;
+    for (int rules = 0; rules < 2; rules++) {
+        o.rules = rules == 0 ? MEGA_BEAMS_MEGATRON : MEGA_BEAMS_TRANSFORMERS;
+        search(m.cached, prompt, 3, &o, &f);
+        for (int i = 0; i < f.count; i++) {
+            const int32_t *t = f.tokens[i];
+            const int64_t n = f.text[i].count;
+            for (int64_t k = 0; k + 1 < n; k++) assert_true(t[k] != stops[0] && t[k] != stops[1]);
+            const bool is_stop = t[n - 1] == stops[0] || t[n - 1] == stops[1];
+            assert_int_equal(f.text[i].finished, is_stop);
+            ended += is_stop;
+        }
+    }
+    assert_true(ended > 0);
+    model_close(&m);
+}
+
 static void wrong_searches_are_refused(void **state)
 {
     (void)state;
@@ -109,11 +139,12 @@ static void wrong_searches_are_refused(void **state)
     const mega_beam_options right = {.width = 2, .length_penalty = 1, .stop = -1};
     found f;
     search(m.cached, prompt, 1, &right, &f);
-    mega_beam_options wrong[] = {right, right, right, right};
+    mega_beam_options wrong[] = {right, right, right, right, right};
     wrong[0].width = 0;
     wrong[1].width = BATCH + 1;
     wrong[2].stop = VOCAB;
     wrong[3].length_penalty = NAN;
+    wrong[4].num_more_stops = 1;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_int_equal(mega_generator_beams(m.cached, prompt, 1, NEW, &wrong[i], f.text, &f.count), MEGA_ERR_USAGE);
     assert_int_equal(mega_generator_beams(m.cached, prompt, 2, NEW, &right, f.text, &f.count), MEGA_ERR_USAGE);
@@ -207,7 +238,8 @@ static void ids_in_a_row_end_a_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beams_move_their_caches), cmocka_unit_test(wrong_searches_are_refused),
-        cmocka_unit_test(probabilities_of_a_batch), cmocka_unit_test(ids_in_a_row_end_a_text)};
+        cmocka_unit_test(beams_move_their_caches), cmocka_unit_test(several_ids_end_a_beam),
+        cmocka_unit_test(wrong_searches_are_refused), cmocka_unit_test(probabilities_of_a_batch),
+        cmocka_unit_test(ids_in_a_row_end_a_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

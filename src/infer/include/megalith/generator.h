@@ -138,7 +138,9 @@ typedef enum mega_beam_rules { MEGA_BEAMS_MEGATRON, MEGA_BEAMS_TRANSFORMERS } me
 typedef struct mega_beam_options {
     int width; /* number of open beams; at most as many sequences as the generator was made for */
     double length_penalty;
-    int32_t stop; /* the id that ends a text; -1: none */
+    int32_t stop;              /* the id that ends a text; -1: none */
+    const int32_t *more_stops; /* [num_more_stops], at most 8: others that end one; borrowed; or NULL */
+    int num_more_stops;
     mega_beam_rules rules;
     mega_early_stopping early_stopping;
     bool forbids; /* as in mega_sampling */
@@ -153,7 +155,7 @@ typedef struct mega_beam_text {
     int32_t *tokens; /* [max_new], filled: new tokens, with the one that ended the text */
     int64_t count;   /* filled */
     double score;    /* filled */
-    bool finished;   /* filled: ended by `stop` */
+    bool finished;   /* filled: ended by `stop` or one of more_stops */
 } mega_beam_text;
 
 /* Collective over the ranks that share a model. Finds texts that continue one prompt, of at most max_new new tokens; max_new is

@@ -30,6 +30,8 @@ typedef struct mega_pretrained {
     mega_model_shape shape;      /* from the folder's config.json */
     mega_engine *engine;         /* created by mega_pretrained_load; NULL before */
     mega_tokenizer *tokenizer;   /* NULL when the folder has none */
+    int32_t end[MEGA_SHAPE_EOS]; /* the ids that end a text, by the folder's files */
+    int num_ends;
     int64_t iteration;           /* 0 if megalith did not write the folder */
     char *folder;                /* the folder that was read */
     mega_checkpoint *checkpoint; /* open between mega_pretrained_open and _load */
