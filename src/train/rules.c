@@ -88,10 +88,16 @@ void mega_train_rule_positions_reach(mega_train_options *cfg)
     if (cfg->seq_length <= 0 || cfg->model.max_position_embeddings <= 0 ||
         cfg->model.max_position_embeddings >= cfg->seq_length)
         return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                         "%s is shorter than %s; make it %lld or more, or shorten the sequence",
-                         mega_options_origin(cfg->engine.options, "max_position_embeddings"),
-                         mega_options_origin(cfg->engine.options, "seq_length"), (long long)cfg->seq_length);
+    const char *have = mega_options_origin(cfg->engine.options, "max_position_embeddings"),
+               *need = mega_options_origin(cfg->engine.options, "seq_length");
+    if (cfg->positions_are_fixed)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s is shorter than %s; shorten the sequence: this model has no more positions", have,
+                             need);
+    else
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s is shorter than %s; make it %lld or more, or shorten the sequence", have, need,
+                             (long long)cfg->seq_length);
 }
 
 /* Limits the number of values that a micro-batch stores, about 64 per channel of each token and layer: later code

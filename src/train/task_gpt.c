@@ -51,12 +51,24 @@ static void take_dropout(mega_train_options *cfg, const mega_model_shape *stored
         cfg->model.hidden_dropout = stored->hidden_dropout;
 }
 
+/* Whether more positions than a folder says are the same model: it has no table of them, and its frequencies do not follow
+ * from their number, as those of other kinds of scaling do in transformers. */
+static bool reaches_further(const mega_network_shape *n)
+{
+    const mega_rope_change change = n->rope.change;
+    return n->positions == MEGA_POSITIONS_ALIBI ||
+           (n->positions == MEGA_POSITIONS_ROPE &&
+            (change == MEGA_SHAPE_ROPE_AS_TRAINED || change == MEGA_SHAPE_ROPE_LINEAR ||
+             change == MEGA_SHAPE_ROPE_LLAMA3));
+}
+
 /* Sets options from what every checkpoint contains. The checkpoint's epsilon wins unless the command line gives one. */
 mega_status task_gpt_take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
     if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
         cfg->model.layernorm_epsilon = stored->norm_epsilon;
     take_dropout(cfg, stored);
+    cfg->positions_are_fixed = !reaches_further(&stored->net);
     if (!is_open) return MEGA_OK;
     MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
     MEGA_TRY(take(cfg, "hidden_size", stored->hidden));
@@ -90,7 +102,8 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
     task_gpt_differs(out, "--hidden-size", g->hidden, stored->hidden);
     task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
     task_gpt_differs(out, "--num-attention-heads", g->heads, stored->heads);
-    task_gpt_differs(out, "--max-position-embeddings", g->positions, stored->positions);
+    if (g->positions < stored->positions || !reaches_further(&stored->net))
+        task_gpt_differs(out, "--max-position-embeddings", g->positions, stored->positions);
     /* a larger table was accepted when the tokenizer was opened; a tokenizer with more ids than the table has rows
      * belongs to another model */
     task_gpt_differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);

@@ -99,6 +99,19 @@ YAML
 for name in config.json model.safetensors; do cmp yaml/iter_0000001/$name typed/iter_0000001/$name || fail "a YAML gives another $name"; done
 grep -q '"model_type": "qwen2"' yaml/iter_0000001/config.json && grep -q '"head_dim": 16' yaml/iter_0000001/config.json || fail "the YAML's options do not reach the model"
 
+# A model without a table of positions is trained on longer sequences, and its new folder says so.
+longer=("${onward[@]}" --seq-length 32)
+for name in llama-scaled bloom; do
+    refuses "$name: longer sequences" '--max-position-embeddings 16 (from the checkpoint) is shorter|make it 32 or more' "${longer[@]}" --load "$name/iter_0000002"
+    "$MEGALITH" "${longer[@]}" --load "$name/iter_0000002" --max-position-embeddings 32 --save "$name-long" >log 2>&1 || fail "$name, longer: $(tail -3 log)"
+    grep -qE '"(max_position_embeddings|seq_length)": 32' "$name-long/iter_0000002/config.json" || fail "$name: positions $(cat "$name-long/iter_0000002/config.json")"
+done
+grep -q '"original_max_position_embeddings": 8192' llama-scaled-long/iter_0000002/config.json || fail "the scaling changed"
+refuses 'a table of positions' 'shorten the sequence: this model has no more positions' "${longer[@]}" --load gpt2/iter_0000002
+refuses 'a table with another size' '--max-position-embeddings is 32 here, 16 in the checkpoint' "${longer[@]}" --load gpt2/iter_0000002 --max-position-embeddings 32
+
+refuses 'two contradictions' '--rotary-base 7.0 (argument|--window-size 4,0 (argument|has another kind of network' "${onward[@]}" --load llama/iter_0000002 \
+    --rotary-base 7 --window-size 4,0
 refuses 'contradiction' 'has another kind of network' "${onward[@]}" --load llama/iter_0000002 --num-key-value-heads 4
 # What no model of transformers has is saved as megalith_gpt, which is said; the run is resumed to the same losses.
 family llama-yarn 'rope_type=.yarn,factor=4.0' "${llama[@]}" --rope-type yarn --rotary-scaling-factor 4 --yarn-original-max-position-embeddings 16

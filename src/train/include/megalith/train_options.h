@@ -71,7 +71,8 @@ typedef struct mega_train_options {
     const char *made_data_path; /* a prefix in --data-path that is made before the training; NULL: none */
 
     int64_t seq_length, make_vocab_size_divisible_by;
-    bool override_tokenizer; /* allow --load with a tokenizer other than the checkpoint's */
+    bool positions_are_fixed; /* the folder that is loaded has no use for more positions than it says */
+    bool override_tokenizer;  /* allow --load with a tokenizer other than the checkpoint's */
     mega_dataloader_type dataloader_type;
     int64_t exit_interval, exit_duration_in_mins;
     int64_t eval_iters, eval_interval;
