@@ -37,7 +37,7 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
     }
     t->kind = kind;
     t->name = copy;
-    t->eod = -1;
+    t->eod = t->bos = t->pad = -1;
     *out = t;
     return MEGA_OK;
 }
@@ -176,6 +176,16 @@ int64_t mega_tokenizer_size(const mega_tokenizer *t)
 int32_t mega_tokenizer_eod(const mega_tokenizer *t)
 {
     return t->eod;
+}
+
+int32_t mega_tokenizer_bos(const mega_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t mega_tokenizer_pad(const mega_tokenizer *t)
+{
+    return t->pad;
 }
 
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n)

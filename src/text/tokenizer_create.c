@@ -295,16 +295,51 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
                      folder);
 }
 
-/* Whatever its kind, the tokenizer of another's folder finds special tokens in data. One without a pipeline may be ours. */
-static mega_status find_special(mega_tokenizer *t, const char *path)
+/* The id of a token that is named by its text, or by an object with it. */
+static mega_status config_token(const mega_tokenizer *t, mega_cursor *c, size_t at, int32_t *out)
 {
-    if (t->pipe != NULL) return MEGA_OK;
-    folder_config config;
+    static const char *const inner[] = {"content"};
+    c->at = at;
+    if (at != 0 && mega_cursor_peek(c) == '{') {
+        at = 0;
+        MEGA_TRY(mega_json_members(c, inner, (size_t *const[]){&at}, 1));
+        c->at = at;
+    }
+    if (at == 0 || mega_cursor_peek(c) != '"') return MEGA_OK;
+    MEGA_TRY(mega_cursor_string(c));
+    if (c->string.size > 0) *out = mega_tokenizer_find(t, c->string.data, c->string.size);
+    return MEGA_OK;
+}
+
+static mega_status find_roles(mega_tokenizer *t, const char *path)
+{
+    static const char *const keys[] = {"bos_token", "pad_token"};
+    size_t at[2] = {0}, size;
+    char *text;
+    if (!mega_file_exists(path)) return MEGA_OK;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    mega_cursor c;
+    mega_cursor_init(&c, path, text, size);
+    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&at[0], &at[1]}, 2);
+    if (st == MEGA_OK) st = config_token(t, &c, at[0], &t->bos);
+    if (st == MEGA_OK) st = config_token(t, &c, at[1], &t->pad);
+    mega_cursor_fini(&c);
+    mega_free(text);
+    return st;
+}
+
+/* Whatever its kind, the tokenizer of another's folder finds special tokens in data. One without a pipeline may be ours. */
+static mega_status find_settings(mega_tokenizer *t, const char *path)
+{
+    folder_config config = {.type = ""};
     char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path),
          *file = folder == NULL ? NULL : mega_path_join(folder, folder_file[HAS_CONFIG]);
-    const mega_status st =
-        file != NULL ? read_folder_config(file, &config) : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';
+    mega_status st = file != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
+    if (st == MEGA_OK) st = find_roles(t, file);
+    if (st == MEGA_OK && t->pipe == NULL) {
+        st = read_folder_config(file, &config);
+        if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';
+    }
     mega_free(file);
     mega_free(folder);
     return st;
@@ -330,7 +365,7 @@ mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)
         st = load_folder(path, file, &t);
         for (int i = 0; i < FOLDER_FILES; i++) mega_free(file[i]);
     }
-    if (st == MEGA_OK) st = find_special(t, path);
+    if (st == MEGA_OK) st = find_settings(t, path);
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);

@@ -62,7 +62,7 @@ struct mega_tokenizer {
     mega_pipeline *pipe;                   /* NULL: words by GPT-2's pattern, and nothing else */
     mega_kept_file files[MEGA_KEPT_FILES]; /* written unchanged where the tokenizer is saved */
     int num_files;
-    int32_t eod;
+    int32_t eod, bos, pad;
     int64_t size;
 };
 

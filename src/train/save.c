@@ -118,12 +118,24 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     return mega_buffer_check(b, "the model card");
 }
 
+/* Where no folder named the ids of a model, the tokenizer does, unless it has one id for all roles. */
+static void name_ids(const mega_tokenizer *t, mega_model_shape *s)
+{
+    const int32_t bos = mega_tokenizer_bos(t), pad = mega_tokenizer_pad(t);
+    if (s->net.has_ids || ((bos < 0 || bos == s->eos) && pad < 0)) return;
+    s->net.has_ids = true;
+    s->net.bos = bos;
+    s->net.pad = pad;
+    s->net.num_eos = 0;
+}
+
 static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
 {
     const mega_train_options *cfg = t->cfg;
     mega_buffer card = {0};
-    const mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->tokenizer));
+    mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->tokenizer));
     char *extra = NULL;
+    name_ids(t->tokenizer, &shape);
     mega_status st = extra_json(t, &extra);
     if (st == MEGA_OK) st = model_card(t, &card);
     st = train_agree(t, st); /* saving is collective, so all ranks must agree first */

@@ -99,6 +99,18 @@ YAML
 for name in config.json model.safetensors; do cmp yaml/iter_0000001/$name typed/iter_0000001/$name || fail "a YAML gives another $name"; done
 grep -q '"model_type": "qwen2"' yaml/iter_0000001/config.json && grep -q '"head_dim": 16' yaml/iter_0000001/config.json || fail "the YAML's options do not reach the model"
 
+# The ids of a new model are those of its tokenizer's folder; a run that goes on from it keeps them.
+"$MEGALITH" train_tokenizer --input text.txt --vocab-size 300 --output words >log 2>&1 || fail "tokenizer: $(cat log)"
+echo '{"bos_token": {"content": "a"}, "eos_token": "<|endoftext|>", "pad_token": "b"}' >words/tokenizer_config.json
+hf=(--tokenizer-type HuggingFaceTokenizer --tokenizer-model words)
+"$MEGALITH" preprocess_data --input text.txt "${hf[@]}" --append-eod --output-prefix words >log 2>&1 || fail "data: $(cat log)"
+"$MEGALITH" "${base[@]}" "${llama[@]}" "${hf[@]}" --data-path words_text_document --train-iters 1 --save named >log 2>&1 || fail "named: $(tail -3 log)"
+"$MEGALITH" "${onward[@]}" --load named --data-path words_text_document --save again >log 2>&1 || fail "named again: $(tail -3 log)"
+for file in named/iter_0000001/config.json again/iter_0000002/config.json named/iter_0000001/generation_config.json; do
+    grep -E '"(bos|pad)_token_id": [0-9]+' "$file" | tr -d ' \n,' >ids
+    [ "$(cat ids)" = '"bos_token_id":64"pad_token_id":65' ] || fail "$file: $(cat ids)"
+done
+
 # A model without a table of positions is trained on longer sequences, and its new folder says so.
 longer=("${onward[@]}" --seq-length 32)
 for name in llama-scaled bloom; do

@@ -402,6 +402,13 @@ static void special_tokens_of_a_folder(void **state)
     const char *file = mega_kit_path(folder, "tokenizer.json");
     mega_tokenizer *t;
     mega_kit_write(file, json);
+    assert_int_equal(mega_folder_create(mega_kit_path(folder, "roles")), MEGA_OK);
+    mega_kit_write(mega_kit_path(folder, "roles/tokenizer.json"), json);
+    mega_kit_write(mega_kit_path(folder, "roles/tokenizer_config.json"),
+                   "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"s\",\"pad_token\":\"<p>\"}");
+    if (mega_tokenizer_load(mega_kit_path(folder, "roles"), &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(mega_tokenizer_bos(t) == 0 && mega_tokenizer_eod(t) == 5 && mega_tokenizer_pad(t) == 1);
+    mega_tokenizer_destroy(t);
     const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = file};
     if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
     assert_int_equal(mega_folder_create(saved), MEGA_OK);

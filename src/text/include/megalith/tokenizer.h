@@ -56,6 +56,9 @@ const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer",
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
 size_t mega_tokenizer_bytes(const mega_tokenizer *t);     /* bytes of memory that it holds; 0 for NULL */
 int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* the id that ends a document; -1: none */
+/* The ids that tokenizer_config.json of its folder names as the begin of a text and as padding; -1: none. */
+int32_t mega_tokenizer_bos(const mega_tokenizer *t);
+int32_t mega_tokenizer_pad(const mega_tokenizer *t);
 /* Returns a hash of everything that determines the ids of a text; equal for the same tokenizer read from another kind
  * of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
