@@ -26,8 +26,8 @@
  * support the layout, and the engine must refuse it. */
 #include "cover.h"
 #include "engine_run.h"
+#include "kinds_networks.h"
 #include "megalith/batch.h"
-#include "megalith/family.h"
 #include "megalith/hash.h"
 #include "megalith/layers.h"
 
@@ -239,92 +239,6 @@ static const mega_layer custom[] = {
 
 static const mega_layer decoder[] = {
     {"", embedded, NULL, 1, "begin"}, {"block.%d", decoded, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
-
-static const mega_family_names family_names = {.root = "",
-                                               .block = "block.%d",
-                                               .end = "",
-                                               .tokens = "tokens",
-                                               .embedding_norm = "tokens_norm",
-                                               .final_norm = "last_norm",
-                                               .head = "head",
-                                               .tied = "tokens",
-                                               .norm_1 = "norm_1",
-                                               .norm_2 = "norm_2",
-                                               .after_1 = "after_1",
-                                               .after_2 = "after_2",
-                                               .attention = "attention",
-                                               .qkv = "qkv",
-                                               .out = "out",
-                                               .qkv_order = MEGA_QKV_THREE,
-                                               .q = "attention.q",
-                                               .k = "attention.k",
-                                               .v = "attention.v",
-                                               .up = "up",
-                                               .down = "down",
-                                               .gate_file = "gate",
-                                               .up_file = "upper",
-                                               .positions = "places",
-                                               .token_types = "types",
-                                               .pooler = "pooler",
-                                               .sentence_head = "pairs",
-                                               .transform = "transform",
-                                               .transform_norm = "transform_norm",
-                                               .head_bias = "head_bias"};
-static const mega_family family = {.model_type = "kinds", .names = &family_names};
-static const mega_network_shape modern = {.family = &family,
-                                          .positions = MEGA_POSITIONS_ROPE,
-                                          .rope = {.theta = 50, .fraction = 0.5},
-                                          .kv_heads = 1,
-                                          .has_window = true,
-                                          .window_by_layer = true,
-                                          .window_left = 3,
-                                          .windowed = {5},
-                                          .attention_softcap = 2,
-                                          .logit_softcap = 4,
-                                          .query_norm = MEGA_QUERY_NORM_HEAD,
-                                          .no_qkv_bias = true,
-                                          .no_out_bias = true,
-                                          .no_mlp_bias = true,
-                                          .rms = true,
-                                          .norm_plus_one = true,
-                                          .norm_place = MEGA_NORM_BOTH,
-                                          .activation = MEGA_ACT_SILU,
-                                          .gated = true,
-                                          .untied = true,
-                                          .embedding_scale = 2};
-static const mega_family_names fused_names = {.root = "",
-                                              .block = "block.%d",
-                                              .end = "",
-                                              .tokens = "tokens",
-                                              .embedding_norm = "tokens_norm",
-                                              .final_norm = "last_norm",
-                                              .tied = "tokens",
-                                              .norm_1 = "norm_1",
-                                              .attention = "attention",
-                                              .qkv = "qkv",
-                                              .out = "out",
-                                              .up = "up",
-                                              .down = "down"};
-static const mega_family fused = {.model_type = "fused", .names = &fused_names};
-static const mega_network_shape parallel = {.family = &fused,
-                                            .positions = MEGA_POSITIONS_ALIBI,
-                                            .kv_heads = 1,
-                                            .embedding_norm = true,
-                                            .parallel = true,
-                                            .shared_norm = true,
-                                            .activation = MEGA_ACT_RELU_SQUARED,
-                                            .head_bias = true};
-static const mega_network_shape bert = {.family = &family,
-                                        .is_encoder = true,
-                                        .token_types = 2,
-                                        .transform = true,
-                                        .transform_activation = MEGA_ACT_GELU,
-                                        .sentence_head = true,
-                                        .activation = MEGA_ACT_GELU,
-                                        .norm_place = MEGA_NORM_AFTER_SUM,
-                                        .embedding_norm = true,
-                                        .no_final_norm = true,
-                                        .head_bias = true};
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
