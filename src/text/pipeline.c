@@ -51,8 +51,9 @@ size_t mega_pipeline_bytes(const mega_pipeline *p)
 
 mega_status mega_text_set(mega_text *out, const char *data, size_t n)
 {
-    char *copy = mega_strndup(n == 0 ? "" : data, n);
+    char *copy = mega_calloc(n + 1, 1); /* a text may have zero bytes inside */
     if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory for a text of %zu bytes", n);
+    if (n > 0) memcpy(copy, data, n);
     mega_free(out->data);
     *out = (mega_text){copy, n};
     return MEGA_OK;

@@ -73,7 +73,8 @@ size_t mega_tokenizer_bytes(const mega_tokenizer *t)
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized)
 {
-    char *copy = mega_strndup(content, n);
+    char *copy = mega_calloc(n + 1, 1); /* a token may have zero bytes inside */
+    if (copy != NULL && n > 0) memcpy(copy, content, n);
     if (copy == NULL || !mega_array_add(&t->added, t->num_added, sizeof *t->added)) {
         mega_free(copy);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory for added tokens", t->name);
