@@ -50,6 +50,8 @@ endforeach()
 target_sources(ranks_parity PRIVATE ${CMAKE_SOURCE_DIR}/tests/ranks/late_sends.c)
 # The bubble test slows down the programs of a stage: its own functions replace these two in the engine's calls.
 target_link_options(ranks_bubble PRIVATE -Wl,--wrap=mega_program_forward,--wrap=mega_program_backward)
+# The stages of a generation meet in the programs of theirs.
+target_link_options(ranks_decode PRIVATE -Wl,--wrap=mega_program_forward)
 # Tests of threads delay one of them: where it adds a document, and where it reads a piece of a file.
 target_link_options(unit_test_checkpoint_damage PRIVATE -Wl,--wrap=mega_map_fetch)
 target_link_options(unit_test_trainer PRIVATE -Wl,--wrap=mega_trainer_add)

@@ -87,11 +87,8 @@ static mega_status open_generator(session *s)
     generate_beams_make(s->cfg, &s->rules, &s->ends, &s->beams);
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     const int64_t positions = s->loaded.model.shape.positions, samples = o->num_beams > 1 ? o->num_beams : o->batch;
-    const mega_pretrained_sizes sizes = {
-        .mode = MEGA_GENERATE,
-        .samples = samples,
-        .positions = positions,
-        .prefill = mega_generator_prefill(samples, positions, o->inference_batch_times_seqlen_threshold)};
+    const mega_pretrained_sizes sizes = mega_pretrained_generation(samples, positions, o->inference_micro_batches,
+                                                                   o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_conversation(s));
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,

@@ -77,6 +77,7 @@ static const mega_option_row generate_rows[] = {
     {MEGA_OPTION(mega_generate_options, "recompute", recompute, MEGA_OPTION_FLAG), .help = "keep no keys and values, compute the whole text for every token"},
     {MEGA_OPTION(mega_generate_options, "batch", batch, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "texts made at the same time"},
     {MEGA_OPTION(mega_generate_options, "inference-batch-times-seqlen-threshold", inference_batch_times_seqlen_threshold, MEGA_OPTION_INT), .fallback = "512", .range = MEGA_RANGE_POSITIVE, .help = "largest number of tokens of a batch that is read from the prompts at a time (64 of one text); pipeline stages work on several such pieces at once"},
+    {MEGA_OPTION(mega_generate_options, "inference-micro-batches", inference_micro_batches, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .most = MEGA_RUN_MICRO_BATCHES, .help = "parts of a --batch that pipeline stages work on at the same time"},
     {MEGA_OPTION(mega_generate_options, "interactive", interactive, MEGA_OPTION_FLAG), .commands = FOR_GENERATE, .help = "read prompts from standard input"},
 };
 const mega_option_section cli_generate_section = MEGA_SECTION("generation", generate_rows);

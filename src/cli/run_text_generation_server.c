@@ -35,11 +35,8 @@ static mega_status open_model(server *s)
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     s->positions = s->loaded.model.shape.positions;
     s->batch = o->batch > o->num_beams ? o->batch : o->num_beams;
-    const mega_pretrained_sizes sizes = {
-        .mode = MEGA_GENERATE,
-        .samples = s->batch,
-        .positions = s->positions,
-        .prefill = mega_generator_prefill(s->batch, s->positions, o->inference_batch_times_seqlen_threshold)};
+    const mega_pretrained_sizes sizes = mega_pretrained_generation(s->batch, s->positions, o->inference_micro_batches,
+                                                                   o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_ranks(s));
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* A cache of one chunk: [samples, positions, bytes of a position]. */
+/* A cache of one chunk: for each micro-batch [samples, positions, bytes of a position]. */
 typedef struct cache {
     char *data;
-    int64_t positions;
-    size_t bytes;
+    int64_t positions, samples;   /* samples: of a micro-batch */
+    size_t bytes, to_micro_batch; /* to_micro_batch: bytes from a micro-batch to the next */
 } cache;
 
 static bool cache_of(const mega_engine *e, mega_program *p, int number, cache *out, bool *is_cache)
@@ -19,18 +19,26 @@ static bool cache_of(const mega_engine *e, mega_program *p, int number, cache *o
     if (!*is_cache) return true;
     size_t bytes = mega_dtype_size(t.dtype);
     for (int d = 2; d < t.num_dims; d++) bytes *= (size_t)t.dim[d];
-    *out = (cache){.data = mega_program_tensor(p, t.name, 0), .positions = t.dim[1], .bytes = bytes};
+    *out =
+        (cache){.data = mega_program_tensor(p, t.name, 0), .positions = t.dim[1], .samples = t.dim[0], .bytes = bytes};
+    if (e->options.micro_batches > 1)
+        out->to_micro_batch = (size_t)((char *)mega_program_tensor(p, t.name, 1) - out->data);
     return true;
+}
+
+static char *position_of(const cache *c, int64_t sample, int64_t position)
+{
+    return c->data + (size_t)(sample / c->samples) * c->to_micro_batch +
+           (size_t)(sample % c->samples * c->positions + position) * c->bytes;
 }
 
 /* One position at a time, so that its samples fit into a small buffer. */
 static void select_position(cache c, const int32_t *source, int64_t samples, int64_t position, char *space)
 {
-    const size_t stride = (size_t)c.positions * c.bytes, at = (size_t)position * c.bytes;
     for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b) memcpy(space + (size_t)b * c.bytes, c.data + (size_t)source[b] * stride + at, c.bytes);
+        if (source[b] != b) memcpy(space + (size_t)b * c.bytes, position_of(&c, source[b], position), c.bytes);
     for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b) memcpy(c.data + (size_t)b * stride + at, space + (size_t)b * c.bytes, c.bytes);
+        if (source[b] != b) memcpy(position_of(&c, b, position), space + (size_t)b * c.bytes, c.bytes);
 }
 
 /* Positions of a sequence longer than the cache are in it as in a ring; then all of its positions are copied. */
@@ -52,10 +60,10 @@ static mega_status check_selection(const mega_engine *e, const int32_t *source, 
     if (first < 0 || end < first || end > e->options.seq)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: positions %lld to %lld; expected a range within 0 to %lld", call,
                          (long long)first, (long long)end, (long long)e->options.seq);
-    for (int64_t b = 0; b < e->options.micro_batch; b++)
-        if (source[b] < 0 || source[b] >= e->options.micro_batch)
+    for (int64_t b = 0; b < engine_run_samples(e); b++)
+        if (source[b] < 0 || source[b] >= engine_run_samples(e))
             return MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample %lld is to get the cache of sample %d; expected 0 to %lld",
-                             call, (long long)b, source[b], (long long)e->options.micro_batch - 1);
+                             call, (long long)b, source[b], (long long)engine_run_samples(e) - 1);
     return MEGA_OK;
 }
 
@@ -68,7 +76,7 @@ mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int
         bool is_cache;
         mega_program *p = engine_program_of(&e->chunk[c], ENGINE_PREFILL);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
-            if (is_cache) select_cache(found, source, e->options.micro_batch, range, e->runs.space);
+            if (is_cache) select_cache(found, source, engine_run_samples(e), range, e->runs.space);
     }
     return MEGA_OK;
 }
@@ -83,8 +91,8 @@ mega_status engine_open_caches(mega_engine *e)
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache && found.bytes > most) most = found.bytes;
     }
-    e->runs.space = mega_malloc((size_t)e->options.micro_batch * most);
+    e->runs.space = mega_malloc((size_t)engine_run_samples(e) * most);
     if (e->runs.space != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory to move the caches of %lld samples",
-                     (long long)e->options.micro_batch);
+                     (long long)engine_run_samples(e));
 }

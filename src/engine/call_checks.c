@@ -206,6 +206,9 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
                          "mega_engine_create: prefill %lld; expected at most seq (%lld), the positions of the longest "
                          "sample",
                          (long long)o->prefill, (long long)o->seq);
+    if (o->generate && o->micro_batches > MEGA_RUN_MICRO_BATCHES)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %lld micro_batches of a run; expected at most %d",
+                         (long long)o->micro_batches, MEGA_RUN_MICRO_BATCHES);
     mega_status st = mega_batch_ramp_check(b);
     if (st == MEGA_OK && !o->no_train) st = mega_lr_schedule_check(&o->schedule);
     if (st == MEGA_OK && !o->no_train) st = mega_step_schedule_check(&o->step_schedule);

@@ -77,14 +77,19 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
                                      .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
                                                      : accumulates                             ? 1
                                                                                                : 2,
-                                     .slots = train ? e->chunk[chunk].slots : 1,
-                                     .passes = STAGE_PASSES,
+                                     .slots = train ? e->chunk[chunk].slots : (int)engine_micro_batches_of(o, kind),
+                                     .passes = kind < ENGINE_PREFILL ? STAGE_PASSES : 0, /* outputs are read later */
                                      .world = o->world,
                                      .requests = most_requests(e),
                                      .place = o->place,
                                      .states_of = kind == ENGINE_DECODE ? e->chunk[chunk].prefill : NULL,
                                      .name = name[kind]};
     return mega_program_build(g, &po, out);
+}
+
+int64_t engine_micro_batches_of(const mega_engine_options *o, engine_kind kind)
+{
+    return kind == ENGINE_PREFILL || kind == ENGINE_DECODE ? o->micro_batches : 1;
 }
 
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
@@ -97,11 +102,16 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
 static mega_status check_messages(const mega_engine *e)
 {
     int64_t messages = 0;
-    for (int c = 0; c < e->chunks; c++) messages += 4 * (int64_t)e->chunk[c].slots * mega_model_parts_values(e->parts);
+    for (int c = 0; c < e->chunks; c++) {
+        /* of two programs, which send in one direction only */
+        const int64_t of_run = e->options.generate ? e->options.micro_batches : 0;
+        const int64_t slots = e->chunk[c].slots > of_run ? e->chunk[c].slots : of_run;
+        messages += 4 * slots * mega_model_parts_values(e->parts);
+    }
     if (messages <= MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "a pipeline of %d stages of %d programs: this stage would have up to %lld messages under way, at "
-                     "most %d can be; take fewer stages or programs a stage",
+                     "most %d can be; take fewer stages, programs a stage or micro-batches",
                      e->layout->pp.size, e->chunks, (long long)messages,
                      MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
 }
@@ -226,7 +236,7 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
             if (p == NULL) continue;
             const mega_program_regions r = mega_program_region_bytes(p);
             *stays += r.keep;
-            *shared = chunks_most(*shared, r.work);
+            *shared = chunks_most(*shared, r.work + r.turn);
         }
 }
 
@@ -256,10 +266,11 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
             mega_program *p = engine_program_of(&e->chunk[c], k);
             own = *work;
-            if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, NULL));
+            if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, &own));
             if (k == ENGINE_EVALUATE && p != NULL) e->chunk[c].evaluate_io = bind_io(e, p, 0);
         }
-    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN));
-    if (e->evaluate != NULL) MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, ENGINE_EVALUATE));
+    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0));
+    if (e->evaluate != NULL)
+        MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, ENGINE_EVALUATE, 1));
     return engine_open_runs(e);
 }

@@ -407,7 +407,9 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega
 
 static mega_status engine_allocate(mega_engine *e)
 {
-    const int64_t micro_batches = e->batch_capacity / e->options.micro_batch;
+    const int64_t of_batch = e->batch_capacity / e->options.micro_batch;
+    const int64_t of_run = e->options.generate ? e->options.micro_batches : 1;
+    const int64_t micro_batches = of_batch > of_run ? of_batch : of_run;
     const bool train = e->train != NULL;
     mega_region keep, work;
     MEGA_TRY(engine_check_allocate(e));

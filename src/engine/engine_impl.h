@@ -91,7 +91,7 @@ typedef struct engine_evaluated {
 typedef struct engine_runs {
     engine_stage stage[ENGINE_KINDS]; /* for ENGINE_PREFILL and ENGINE_DECODE */
     mega_batch *batch[ENGINE_KINDS];  /* for ENGINE_PREFILL and ENGINE_DECODE */
-    int32_t *filled;                  /* [micro_batch] filled positions of each sample's cache; NULL: no cache */
+    int32_t *filled;                  /* [samples of a run] filled positions of each one's cache; NULL: no cache */
     char *space;                      /* one position of a cache of all samples, while caches are moved */
     mega_error_record failed;         /* first error of this rank since the last wait */
 } engine_runs;
@@ -307,7 +307,8 @@ mega_status engine_build(mega_engine *e, const mega_model *model);
 
 /* chunks.c. Building and memory of the programs. Sizes are totals over all programs of this rank. */
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches);
-mega_program *engine_program_of(const engine_chunk *c, engine_kind kind); /* NULL: not built */
+mega_program *engine_program_of(const engine_chunk *c, engine_kind kind);        /* NULL: not built */
+int64_t engine_micro_batches_of(const mega_engine_options *o, engine_kind kind); /* of a run forward; each has a slot */
 /* engine_describe_chunks describes the programs as graphs, which declares the parameters. Once these have their memory
  * layout, engine_build_chunks builds the programs. */
 mega_status engine_describe_chunks(mega_engine *e, const mega_model *model);
@@ -319,6 +320,11 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega
 /* run.c. Prepares the programs that mega_engine_run runs, once the programs are allocated. */
 mega_status engine_open_runs(mega_engine *e);
 void engine_close_runs(mega_engine *e);
+/* Returns the samples of a run of generation. */
+static inline int64_t engine_run_samples(const mega_engine *e)
+{
+    return e->options.micro_batch * e->options.micro_batches;
+}
 mega_status engine_open_caches(mega_engine *e); /* caches.c; run.c closes them */
 
 #endif

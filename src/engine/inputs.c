@@ -53,7 +53,7 @@ static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stage
 {
     MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && e->options.generate; k++) {
-        MEGA_TRY(mega_batch_create(e->options.micro_batch, &e->runs.batch[k]));
+        MEGA_TRY(mega_batch_create(engine_run_samples(e), &e->runs.batch[k]));
         MEGA_TRY(inputs_add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
     }
     return MEGA_OK;

@@ -84,7 +84,7 @@ typedef struct option_row {
     X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
     N(mega_batch_ramp, batch, BATCH_ROWS) \
     X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , generate, ANY, NULL) \
-    X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , drop_last, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
+    X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , micro_batches, NOT_NEGATIVE, NULL) X(T, , drop_last, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) \
     N(mega_loss_scale_options, loss_scale, SCALE_ROWS) X(T, , dropout_seed, ANY, NULL) \
     N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) X(T, , group, OWN, NULL) X(T, , num_groups, OWN, NULL) \

@@ -1,4 +1,4 @@
-/* Runs one program at a time, forward only: for evaluation by the caller's own rule, and for generation, whose two
+/* Runs one program at a time, forward only, over one or several micro-batches: for evaluation by the caller's own rule, and for generation, whose two
  * programs share a key-value cache. A pipeline stage starts the next run while its outputs of the last run are still
  * being sent, so stages work in parallel if a run does not need the result of the previous one. Therefore a run does
  * not communicate its status: a rank that fails stores its first failure and still sends the messages that others wait
@@ -16,15 +16,13 @@ mega_status engine_open_runs(mega_engine *e)
 {
     engine_runs *r = &e->runs;
     if (!e->options.generate) return MEGA_OK;
-    r->filled = mega_calloc((size_t)e->options.micro_batch, sizeof *r->filled);
+    r->filled = mega_calloc((size_t)engine_run_samples(e), sizeof *r->filled);
     if (r->filled == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the lengths of %lld samples",
-                         (long long)e->options.micro_batch);
+                         (long long)engine_run_samples(e));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS; k++) {
-        MEGA_TRY(stage_open(&r->stage[k], e->layout, e->chunk, e->chunks, k));
+        MEGA_TRY(stage_open(&r->stage[k], e->layout, e->chunk, e->chunks, k, (int)e->options.micro_batches));
         MEGA_TRY(mega_batch_allocate(r->batch[k], NULL));
-        for (int c = 0; c < e->chunks; c++)
-            mega_program_step(engine_program_of(&e->chunk[c], k))->kv_length = r->filled;
     }
     return engine_open_caches(e);
 }
@@ -76,12 +74,18 @@ static mega_status run_check_filled(const mega_engine *e, mega_run program, cons
 {
     if (program == MEGA_RUN_EVALUATE) return MEGA_OK;
     MEGA_TRY(engine_check_given(e, "mega_engine_run", "filled", filled));
-    for (int64_t i = 0; i < e->options.micro_batch; i++)
+    for (int64_t i = 0; i < engine_run_samples(e); i++)
         if (filled[i] < 0 || filled[i] > e->options.seq)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "mega_engine_run: sample %lld has %d positions in its cache; expected 0 to %lld",
                              (long long)i, filled[i], (long long)e->options.seq);
     return MEGA_OK;
+}
+
+/* Returns the samples of a run of this program. */
+static int64_t samples_of(const mega_engine *e, mega_run program)
+{
+    return program == MEGA_RUN_EVALUATE ? e->options.micro_batch : engine_run_samples(e);
 }
 
 static mega_batch *run_batch_of(const mega_engine *e, mega_run program)
@@ -94,7 +98,7 @@ static mega_status run_check_given(const mega_engine *e, mega_run program, const
 {
     const mega_batch *b = run_batch_of(e, program);
     const bool is_asked = program != MEGA_RUN_EVALUATE || e->batch_of == ENGINE_BATCH_OF_EVALUATION;
-    if (!is_asked || mega_batch_num_samples(b) != e->options.micro_batch)
+    if (!is_asked || mega_batch_num_samples(b) != samples_of(e, program))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
                          "and fill what it returns");
@@ -109,8 +113,8 @@ mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program)
     static const char call[] = "mega_engine_run_batch";
     if (run_check_program(e, call, program) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return NULL;
     if (program == MEGA_RUN_EVALUATE) return mega_engine_evaluation_batch(e, e->options.micro_batch, 0);
-    mega_batch_begin(run_batch_of(e, program), e->options.micro_batch);
-    for (int64_t i = 0; i < e->options.micro_batch; i++) mega_batch_set_index(run_batch_of(e, program), i, i);
+    mega_batch_begin(run_batch_of(e, program), samples_of(e, program));
+    for (int64_t i = 0; i < samples_of(e, program); i++) mega_batch_set_index(run_batch_of(e, program), i, i);
     return run_batch_of(e, program);
 }
 
@@ -128,21 +132,25 @@ static engine_stage *run_stage_of(mega_engine *e, engine_kind kind)
     return kind == ENGINE_EVALUATE ? &e->evaluate_stage : &e->runs.stage[kind];
 }
 
-/* Runs the micro-batch through the chunks of this stage. If `loads` is false, the batch is not valid: the programs keep
- * the inputs of an earlier run, and their outputs mean nothing. */
+/* Runs the micro-batches through the chunks of this stage, each in a slot of its own. If `loads` is false, the batch is
+ * not valid: the programs keep the inputs of an earlier run, and their outputs mean nothing. */
 static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
 {
     const engine_kind kind = run_kind_of(program);
     engine_stage *s = run_stage_of(e, kind);
-    mega_schedule_forward(e->layout->pp.size, e->chunks, 1, e->schedule);
-    MEGA_TRY(stage_begin(s, e->schedule, e->chunks));
-    for (int i = 0; i < e->chunks; i++) {
+    const int64_t micro_batches = engine_micro_batches_of(&e->options, kind), count = micro_batches * e->chunks;
+    mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
+    for (int64_t i = 0; i < count; i++) e->schedule[i].slot = e->schedule[i].micro_batch;
+    MEGA_TRY(stage_begin(s, e->schedule, count));
+    for (int64_t i = 0; i < count; i++) {
         const mega_schedule_step *x = &e->schedule[i];
+        const int64_t first = x->micro_batch * e->options.micro_batch;
         mega_program *p = engine_program_of(&e->chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));
-        if (loads) mega_batch_load(run_batch_of(e, program), 0, e->options.micro_batch, p, 0);
-        MEGA_TRY(run_keep_failure(e, mega_program_forward(p, 0)));
-        engine_outputs_note(&e->chunk[x->chunk], p, 0);
+        if (loads) mega_batch_load(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot);
+        if (e->runs.filled != NULL) mega_program_step(p)->kv_length = e->runs.filled + first;
+        MEGA_TRY(run_keep_failure(e, mega_program_forward(p, x->slot)));
+        engine_outputs_note(&e->chunk[x->chunk], p, x->slot);
         MEGA_TRY(stage_after(s, x));
     }
     return MEGA_OK;
@@ -154,7 +162,7 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     MEGA_TRY(run_check_ready(e, "mega_engine_run", program));
     engine_note(e, phase[program], -1);
     const mega_status st = run_check_given(e, program, filled);
-    const size_t bytes = (size_t)e->options.micro_batch * sizeof *filled;
+    const size_t bytes = (size_t)samples_of(e, program) * sizeof *filled;
     MEGA_TRY(mega_update_wait(e->update));
     MEGA_TRY(engine_show_average(e));
     MEGA_TRY(run_keep_failure(e, st));
@@ -162,7 +170,7 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));
     if (program == MEGA_RUN_EVALUATE) e->batch_of = ENGINE_BATCH_NONE;
     else
-        mega_batch_begin(run_batch_of(e, program), e->options.micro_batch); /* its rows are used up */
+        mega_batch_begin(run_batch_of(e, program), samples_of(e, program)); /* its rows are used up */
     return MEGA_OK;
 }
 
@@ -211,7 +219,18 @@ int64_t mega_engine_positions(const mega_engine *e)
     return engine_check_given(e, "mega_engine_positions", "e", e) == MEGA_OK ? e->options.seq : -1;
 }
 
+int64_t mega_engine_run_samples(const mega_engine *e)
+{
+    return engine_check_given(e, "mega_engine_run_samples", "e", e) == MEGA_OK ? engine_run_samples(e) : -1;
+}
+
 bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *output, mega_run_value *out)
+{
+    return mega_engine_run_output_of(e, program, output, 0, out);
+}
+
+bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const char *output, int64_t micro_batch,
+                               mega_run_value *out)
 {
     static const char call[] = "mega_engine_run_output";
     mega_program_named t;
@@ -222,7 +241,9 @@ bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *
         mega_program *p = engine_program_of(&e->chunk[c], run_kind_of(program));
         for (int i = 0; mega_program_named_get(p, i, &t); i++) {
             if (t.role != MEGA_PROGRAM_OUTPUT || strcmp(t.name, output) != 0) continue;
-            *out = (mega_run_value){.data = mega_program_tensor(p, t.name, 0), .dtype = t.dtype, .count = 1};
+            void *data = mega_program_tensor(p, t.name, (int)micro_batch);
+            if (data == NULL) return false; /* there are fewer micro-batches */
+            *out = (mega_run_value){.data = data, .dtype = t.dtype, .count = 1};
             for (int d = 0; d < t.num_dims; d++) out->count *= t.dim[d];
             return true;
         }

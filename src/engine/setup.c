@@ -143,6 +143,7 @@ static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
 static void set_generation(mega_engine_options *o, mega_mode mode)
 {
     if (mode == MEGA_GENERATE) o->generate = true;
+    if (o->micro_batches == 0) o->micro_batches = 1;
     if (!o->generate) return;
     o->no_train = o->no_evaluate = true;
     if (o->prefill == 0) o->prefill = o->seq < PREFILL_ROWS ? o->seq : PREFILL_ROWS;

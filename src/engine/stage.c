@@ -34,7 +34,7 @@ static stage_buffer *stage_buffer_of(engine_stage *s, mega_program *p, const cha
 static void stage_bind_slots(engine_stage *s, const engine_chunk *chunk, int c, engine_kind kind)
 {
     mega_program *p = engine_program_of(chunk, kind);
-    for (int i = 0; i < (s->forward_only ? 1 : chunk->slots); i++)
+    for (int i = 0; i < (s->forward_only ? s->slots : chunk->slots); i++)
         for (int border = 0; border <= MEGA_BORDER_OUTPUT_GRADIENT; border++)
             for (int v = 0; v < MEGA_FLOW_VALUES; v++)
                 s->slot[c * s->slots + i].of[border][v] =
@@ -42,10 +42,10 @@ static void stage_bind_slots(engine_stage *s, const engine_chunk *chunk, int c, 
 }
 
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_chunk *chunk, int chunks,
-                       engine_kind kind)
+                       engine_kind kind, int slots)
 {
     const bool forward_only = kind != ENGINE_TRAIN;
-    *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = 1, .forward_only = forward_only};
+    *s = (engine_stage){.layout = layout, .chunks = chunks, .slots = slots, .forward_only = forward_only};
     for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
     s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
     s->buffer = mega_calloc((size_t)(4 * MEGA_FLOW_VALUES * chunks * s->slots), sizeof *s->buffer);

@@ -42,10 +42,11 @@ typedef struct engine_stage {
     bool forward_only;
 } engine_stage;
 
-/* Finds the buffers of the programs of one kind, which are allocated. Without a pipeline there are no messages. */
+/* Finds the buffers of the programs of one kind, which are allocated. Without a pipeline there are no messages. slots:
+ * of programs that only run forward. */
 struct engine_chunk;
 mega_status stage_open(engine_stage *s, const mega_layout *layout, const struct engine_chunk *chunk, int chunks,
-                       engine_kind kind);
+                       engine_kind kind, int slots);
 void stage_close(engine_stage *s);
 bool stage_has_neighbours(const engine_stage *s); /* false: it has no messages */
 

@@ -74,6 +74,9 @@ static mega_status share_states(mega_program *p)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: state \"%s\" is %s, but %s in program %s, which shares it",
                              p->name, g->named[i].name, mega_shape_text(a, sizeof a, &t->shape),
                              mega_shape_text(b, sizeof b, &o->shape), p->states_of->name);
+        if (p->slots > p->states_of->slots)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s has %d slots, and program %s, whose states it shares, has %d",
+                             p->name, p->slots, p->states_of->name, p->states_of->slots);
         t->shared_with = other;
     }
     return MEGA_OK;
@@ -150,8 +153,8 @@ void *mega_program_address(const mega_program *p, int32_t tensor, int slot)
         if (t->base != 0) break;
         return mega_params_grad(p->g->params, t->param);
     case ROLE_STATE:
-        if (t->shared_with != 0) return mega_program_address(p->states_of, t->shared_with, 0);
-        return p->state + t->at;
+        if (t->shared_with != 0) return mega_program_address(p->states_of, t->shared_with, slot);
+        return p->state + (size_t)slot * p->state_bytes + t->at;
     case ROLE_VIEW:
     case ROLE_VALUE:
     case ROLE_INPUT: break;
@@ -250,7 +253,7 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
     }
     MEGA_TRY(mega_region_take(p->slots > 1 ? turn : work, &block, p->scratch_bytes, "scratch of a program"));
     p->scratch = block;
-    MEGA_TRY(mega_region_take(keep, &block, p->state_bytes, "states of a program"));
+    MEGA_TRY(mega_region_take(keep, &block, p->state_bytes * (size_t)p->slots, "states of a program"));
     p->state = block;
     MEGA_TRY(mega_region_take(keep, &block, p->packed_bytes, "packed weights"));
     p->packed = block;
@@ -284,7 +287,8 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
     const size_t saved = mega_region_round(p->saved_bytes), scratch = mega_region_round(p->scratch_bytes);
     return (mega_program_regions){.keep = mega_region_round(p->io_bytes) * (size_t)p->slots +
                                           mega_region_round(p->pass_bytes) * (size_t)p->passes +
-                                          mega_region_round(p->state_bytes) + mega_region_round(p->packed_bytes),
+                                          mega_region_round(p->state_bytes * (size_t)p->slots) +
+                                          mega_region_round(p->packed_bytes),
                                   .work = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
                                   .turn = p->slots > 1 ? scratch : 0};
 }
@@ -315,7 +319,7 @@ void mega_program_destroy(mega_program *p)
     }
     if (!p->is_lent) {
         mega_pages_free(p->scratch, p->scratch_bytes);
-        mega_pages_free(p->state, p->state_bytes);
+        mega_pages_free(p->state, p->state_bytes * (size_t)p->slots);
         mega_pages_free(p->packed, p->packed_bytes);
     }
     mega_arena_fini(&p->args);
@@ -408,12 +412,12 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .bucket_bytes = p->held_bytes[HOLDS_GRADIENTS],
                                  .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],
                                  .input_bytes = p->io_bytes * (size_t)p->slots + p->pass_bytes * (size_t)p->passes,
-                                 .state_bytes = p->state_bytes,
+                                 .state_bytes = p->state_bytes * (size_t)p->slots,
                                  .packed_bytes = p->packed_bytes,
                                  .record_bytes = record_bytes(p),
                                  .slots = p->slots};
-    out->total_bytes =
-        out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + p->state_bytes + p->packed_bytes;
+    out->total_bytes = out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + out->state_bytes +
+                       p->packed_bytes;
 }
 
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out)

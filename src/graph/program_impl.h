@@ -81,7 +81,7 @@ struct mega_program {
     mega_program *states_of;
     plan_block *block;
     int num_blocks;
-    size_t saved_bytes, scratch_bytes, io_bytes, pass_bytes, state_bytes;
+    size_t saved_bytes, scratch_bytes, io_bytes, pass_bytes, state_bytes; /* all but scratch: of one slot or pass */
     size_t crossing_bytes; /* with one slot: bytes of the scratch arena that the backward reads from the forward; else
                               0 */
     size_t live_bytes;     /* largest sum of blocks alive at one instruction */

@@ -49,7 +49,7 @@ mega_status mega_generator_create(mega_engine *engine, const mega_language_model
     g->options = *options;
     if (g->options.draw_vocab == 0) g->options.draw_vocab = m->vocab;
     g->engine = engine;
-    g->batch = mega_engine_train_micro_batch_size(engine);
+    g->batch = mega_engine_run_samples(engine);
     g->capacity = mega_engine_positions(engine);
     mega_status st = generator_allocate(g);
     if (st == MEGA_OK && options->has_beams) st = beams_create(g->batch, g->capacity, &g->beams);
@@ -180,12 +180,10 @@ static mega_status show_logits(mega_generator *g, int b, const float *logits)
 static mega_status draw_rows(mega_generator *g, mega_run program)
 {
     const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
-    mega_run_value all;
-    const bool has_logits = mega_engine_run_output(g->engine, program, "logits", &all);
     for (int b = 0; b < g->count; b++) {
         if (!is_told(g, b)) continue;
-        const float *logits = has_logits ? generator_row_logits(g, &all, b) : NULL;
-        if (has_logits) draw_row(g, b, logits);
+        const float *logits = generator_row_logits(g, program, b);
+        if (logits != NULL) draw_row(g, b, logits);
         MEGA_TRY(show_logits(g, b, logits));
     }
     return mega_comm_broadcast(pp->comm, "next tokens", g->told, (int64_t)sizeof *g->told * g->count, pp->size - 1);

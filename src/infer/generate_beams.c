@@ -55,13 +55,13 @@ static mega_status read_pending(mega_generator *g, mega_run *program)
 /* What beams_rank reads. */
 typedef struct ranked {
     mega_generator *g;
-    mega_run_value logits;
+    mega_run program;
 } ranked;
 
 static const float *logits_of(void *user, int beam)
 {
     ranked *r = user;
-    return generator_row_logits(r->g, &r->logits, beam);
+    return generator_row_logits(r->g, r->program, beam);
 }
 
 static int32_t last_of(void *user, int beam)
@@ -75,8 +75,9 @@ static mega_status rank_candidates(mega_generator *g, mega_run program)
 {
     const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
     beams *b = g->beams;
-    ranked r = {.g = g};
-    if (mega_engine_run_output(g->engine, program, "logits", &r.logits))
+    ranked r = {.g = g, .program = program};
+    mega_run_value logits;
+    if (mega_engine_run_output(g->engine, program, "logits", &logits))
         beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
     return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * beams_candidates(b),
                                pp->size - 1);

@@ -2,12 +2,18 @@
 #include "infer_impl.h"
 #include "megalith/batch.h"
 
+/* Returns the samples of a micro-batch of a run. */
+static int64_t generator_micro_batch(const mega_generator *g)
+{
+    return mega_engine_train_micro_batch_size(g->engine);
+}
+
 /* Fills the rows of the next run: the tokens of each active sequence that are not in its cache yet, as far as they fit.
  * The first pipeline stage reads these tokens; the last one needs the position of the last of them. */
 static void fill_inputs(mega_generator *g, mega_run program)
 {
     mega_batch *batch = mega_engine_run_batch(g->engine, program);
-    const int64_t rows = mega_engine_run_rows(g->engine, program);
+    const int64_t rows = mega_engine_run_rows(g->engine, program), samples = generator_micro_batch(g);
     for (int64_t b = 0; b < g->batch; b++) {
         mega_sample *sample = mega_batch_sample(batch, b);
         int32_t *tokens = mega_sample_i32(sample, "tokens", rows);
@@ -21,7 +27,7 @@ static void fill_inputs(mega_generator *g, mega_run program)
             const int64_t position = g->filled[b] + r;
             positions[r] = (int32_t)(position < g->m.positions ? position : g->m.positions - 1);
         }
-        if (last_row != NULL) *last_row = (int32_t)(b * rows + (n > 0 ? n - 1 : 0));
+        if (last_row != NULL) *last_row = (int32_t)(b % samples * rows + (n > 0 ? n - 1 : 0)); /* of its micro-batch */
         g->taken[b] = n;
     }
 }
@@ -43,14 +49,17 @@ mega_status generator_run_rows(mega_generator *g, mega_run *out)
     return mega_engine_run(g->engine, *out, g->filled);
 }
 
-const float *generator_row_logits(mega_generator *g, const mega_run_value *all, int64_t b)
+const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b)
 {
-    const bool is_float = all->dtype == MEGA_F32;
+    const int64_t samples = generator_micro_batch(g), row = b % samples;
+    mega_run_value all;
+    if (!mega_engine_run_output_of(g->engine, program, "logits", b / samples, &all)) return NULL;
+    const bool is_float = all.dtype == MEGA_F32;
     const int64_t ranks = mega_engine_layout(g->engine)->tp.size, part = g->m.padded_vocab / ranks;
-    if (is_float && ranks == 1) return (const float *)all->data + b * part;
+    if (is_float && ranks == 1) return (const float *)all.data + row * part;
     for (int64_t v = 0; v < g->m.vocab; v++) {
-        const int64_t at = (v / part * g->batch + b) * part + v % part;
-        g->logits[v] = is_float ? ((const float *)all->data)[at] : (float)((const double *)all->data)[at];
+        const int64_t at = (v / part * samples + row) * part + v % part;
+        g->logits[v] = is_float ? ((const float *)all.data)[at] : (float)((const double *)all.data)[at];
     }
     return g->logits;
 }

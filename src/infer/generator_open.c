@@ -21,8 +21,8 @@ static mega_status check_setup(const mega_generator_setup *s)
     const struct {
         const char *name;
         int64_t value;
-    } rows[] = {
-        {"texts", s->texts}, {"positions", s->positions}, {"threads", s->threads}, {"tp", s->tp}, {"pp", s->pp}};
+    } rows[] = {{"texts", s->texts}, {"positions", s->positions},        {"threads", s->threads}, {"tp", s->tp},
+                {"pp", s->pp},       {"micro_batches", s->micro_batches}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].value < 0 || rows[i].value > INT32_MAX)
             return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_open: %s %lld; expected 0 or more", rows[i].name,
@@ -46,10 +46,7 @@ static mega_status load(generator_owned *own, const mega_generator_setup *s)
     if (positions > most)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_open: positions %lld; the model has %lld",
                          (long long)positions, (long long)most);
-    const mega_pretrained_sizes sizes = {.mode = MEGA_GENERATE,
-                                         .samples = texts,
-                                         .positions = positions,
-                                         .prefill = mega_generator_prefill(texts, positions, 512)};
+    const mega_pretrained_sizes sizes = mega_pretrained_generation(texts, positions, s->micro_batches, 512);
     MEGA_TRY(mega_pretrained_load(&own->model, &sizes));
     return own->model.tokenizer == NULL ? MEGA_OK : mega_encoder_create(own->model.tokenizer, &own->encoder);
 }

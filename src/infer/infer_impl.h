@@ -44,9 +44,9 @@ int64_t generator_most_pending(const mega_generator *g);
 /* Runs all layers on the pending tokens of each active sequence, as many as fit, and fills `taken`. *out: the program that
  * ran. */
 mega_status generator_run_rows(mega_generator *g, mega_run *out);
-/* Logits of sequence b, in float. Each rank of tp has computed those of a part of the vocabulary. Valid until the next
- * call. */
-const float *generator_row_logits(mega_generator *g, const mega_run_value *all, int64_t b);
+/* Logits of sequence b after a run of the program, in float; NULL: another stage has them. Each rank of tp has computed
+ * those of a part of the vocabulary. Valid until the next call. */
+const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b);
 
 void generator_owned_destroy(generator_owned *own); /* NULL is allowed */
 

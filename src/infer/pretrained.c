@@ -2,6 +2,7 @@
 #include "megalith/pretrained.h"
 #include "budget.h"
 #include "megalith/file.h"
+#include "megalith/generate.h"
 #include "megalith/hf_config.h"
 #include "megalith/memory.h"
 
@@ -69,17 +70,31 @@ static int64_t data_ranks(const mega_pretrained_options *o)
     return ranks > 1 ? ranks : 1;
 }
 
+mega_pretrained_sizes mega_pretrained_generation(int64_t samples, int64_t positions, int64_t micro_batches,
+                                                 int64_t prompt_tokens)
+{
+    const int64_t wanted = micro_batches > 1 ? micro_batches : 1, parts = wanted < samples ? wanted : samples;
+    return (mega_pretrained_sizes){.mode = MEGA_GENERATE,
+                                   .samples = samples,
+                                   .positions = positions,
+                                   .prefill =
+                                       mega_generator_prefill((samples + parts - 1) / parts, positions, prompt_tokens),
+                                   .micro_batches = parts};
+}
+
 static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes *sizes)
 {
     const mega_pretrained_options *o = &m->options;
-    const int64_t each = sizes->samples * data_ranks(o);
+    const int64_t parts = sizes->micro_batches > 1 ? sizes->micro_batches : 1;
+    const int64_t samples = (sizes->samples + parts - 1) / parts, each = samples * data_ranks(o);
     const mega_engine_options options = {.compute = o->compute,
                                          .plain = o->plain,
                                          .team = o->team,
                                          .world = o->world,
                                          .layout = o->layout,
                                          .stage_programs = m->language.stage_programs,
-                                         .micro_batch = sizes->samples,
+                                         .micro_batch = samples,
+                                         .micro_batches = parts,
                                          .seq = sizes->positions,
                                          .prefill = sizes->prefill,
                                          .batch = {.global_batch = each, .micro_step = each},

@@ -20,6 +20,7 @@
     X("no_evaluate", no_evaluate = true)                                      \
     X("generate", generate = true)                                            \
     X("prefill", prefill = 3)                                                 \
+    X("micro_batches", micro_batches = 2)                                     \
     X("no_pack_weights", no_pack_weights = true)                              \
     X("per_token_loss", per_token_loss = true)                                \
     X("clip_grad", clip_grad = 0.001)                                         \

@@ -39,13 +39,14 @@ on() { # layout, command, its arguments
     ranks "$n" "$MEGALITH" "$2" $options "${@:3}"
 }
 long='a text that is longer than a chunk of a prompt is and so is read in two pieces, one after the other'
-# name, layouts, then options: one rank and each layout give the same bytes on standard output
+# name, layouts, then options: one rank and each layout, there also with the options in $cut, give the same bytes on standard output
+cut=()
 same() {
     local name=$1 layouts=$2 layout
     shift 2
     "$MEGALITH" generate_samples_gpt --load model --out-seq-length 20 "$@" >one.txt 2>one.err <input || fail "$name, one rank: $(cat one.err)"
     for layout in $layouts; do
-        on "$layout" generate_samples_gpt --load model --out-seq-length 20 "$@" >many.txt 2>many.err <input ||
+        on "$layout" generate_samples_gpt --load model --out-seq-length 20 "$@" "${cut[@]}" >many.txt 2>many.err <input ||
             fail "$name, $layout: $(cat many.err)"
         cmp -s one.txt many.txt || fail "$name, $layout: another text: $(diff one.txt many.txt)"
     done
@@ -62,6 +63,10 @@ same pieces "pp2 pp2i" --prompt "$long" --prompt "line" --batch 2 --inference-ba
 same beams "tp2pp2 pp2i dp2" --prompt "line 1" --prompt "$long" --num-beams 5 --length-penalty 1.5
 same "beams to the end" "pp2dp2" --prompt "line 2" --num-beams 3 --beam-rules transformers --early-stopping never
 same rules "tp2 pp2i" --prompt "line 1" --prompt "$long" --batch 2 --top_p 0.9 --top_p_decay 0.9 --repetition_penalty 1.2 --min_p 0.01 --stop xt
+cut=(--inference-micro-batches 2)
+same "a batch in two" "pp2 tp2pp2 pp2i" --prompt "line 1" --prompt "line 22 of a" --prompt "$long" --prompt "of" --batch 4 --seed 5
+same "beams in two" "pp2" --prompt "line 1" --num-beams 5
+cut=()
 same bf16 "pp2 dp2" --prompt "line 1" --prompt "$long" --bf16
 printf 'line 1\nline 2\nstop\nline 3\n' >input
 same conversation "tp2 pp2" --interactive

@@ -264,6 +264,9 @@ static void runs_out_of_order(void **state)
     expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill 17; expected at most seq (16)");
     o.prefill = -1;
     expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill -1; expected at least 0");
+    o = text_options(MEGA_F32, MEGA_GENERATE);
+    o.micro_batches = 65;
+    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "65 micro_batches of a run; expected at most 64");
 }
 
 int main(void)

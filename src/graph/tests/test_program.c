@@ -427,7 +427,7 @@ static void the_checked_walk_gives_the_same_numbers(void **state)
     free(before);
 }
 
-static mega_program *state_program(sketch *k, const char *name, int64_t capacity, mega_program *states_of,
+static mega_program *state_program(sketch *k, const char *name, int64_t capacity, int slots, mega_program *states_of,
                                    mega_status expected)
 {
     const int64_t dim[3] = {2, capacity, 8}, qkv[2] = {4, 24};
@@ -442,7 +442,7 @@ static mega_program *state_program(sketch *k, const char *name, int64_t capacity
     const mega_tensor x = mega_graph_input(g, "qkv", MEGA_F32, 2, qkv);
     mega_graph_output(g, mega_op_attention_cached(g, (mega_attention_qkv){.q = x}, keys, values, &a), "y");
     mega_program *p = NULL;
-    const mega_program_options o = {.name = name, .states_of = states_of};
+    const mega_program_options o = {.name = name, .slots = slots, .states_of = states_of};
     assert_int_equal(mega_program_build(g, &o, &p), expected);
     return p;
 }
@@ -452,18 +452,25 @@ static void states_are_shared_by_name(void **state)
     (void)state;
     sketch k = begin();
     mega_graph_destroy(k.g);
-    mega_program *first = state_program(&k, "first", 6, NULL, MEGA_OK);
-    mega_program *second = state_program(&k, "second", 6, first, MEGA_OK);
-    assert_null(state_program(&k, "third", 7, first, MEGA_ERR_USAGE));
+    mega_program *first = state_program(&k, "first", 6, 2, NULL, MEGA_OK);
+    mega_program *second = state_program(&k, "second", 6, 2, first, MEGA_OK);
+    assert_null(state_program(&k, "third", 7, 2, first, MEGA_ERR_USAGE));
     assert_non_null(strstr(mega_error_message(), "h.0.keys"));
+    assert_null(state_program(&k, "fourth", 6, 3, first, MEGA_ERR_USAGE));
+    assert_non_null(strstr(mega_error_message(), "fourth has 3 slots"));
     mega_program_memory m;
     mega_program_memory_get(second, &m);
     assert_int_equal(m.state_bytes, 0);
-    assert_int_equal(mega_program_allocate(second), MEGA_ERR_USAGE); /* the first is not allocated yet */
+    mega_program_memory_get(first, &m);
+    assert_int_equal(m.state_bytes, 2 * 2 * 2 * 6 * 8 * sizeof(float)); /* slots, keys and values, their shape */
+    assert_int_equal(mega_program_allocate(second), MEGA_ERR_USAGE);    /* the first is not allocated yet */
     must(mega_program_allocate(first));
     must(mega_program_allocate(second));
     assert_non_null(mega_program_tensor(first, "h.0.keys", 0));
-    assert_ptr_equal(mega_program_tensor(first, "h.0.keys", 0), mega_program_tensor(second, "h.0.keys", 0));
+    for (int slot = 0; slot < 2; slot++)
+        assert_ptr_equal(mega_program_tensor(first, "h.0.keys", slot), mega_program_tensor(second, "h.0.keys", slot));
+    assert_ptr_not_equal(mega_program_tensor(first, "h.0.keys", 0), mega_program_tensor(first, "h.0.keys", 1));
+    assert_ptr_not_equal(mega_program_tensor(first, "h.0.values", 0), mega_program_tensor(first, "h.0.keys", 1));
     mega_program_destroy(second);
     mega_program_destroy(first);
     end(&k);

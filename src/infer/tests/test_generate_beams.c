@@ -24,12 +24,14 @@ typedef struct model {
 } model;
 
 /* Initializes the model in place, because its layers point into it. */
-static void model_open(model *m)
+static void model_open(model *m, int64_t micro_batches)
 {
-    const mega_engine_options o = {.micro_batch = BATCH,
+    const int64_t samples = (BATCH + micro_batches - 1) / micro_batches;
+    const mega_engine_options o = {.micro_batch = samples,
+                                   .micro_batches = micro_batches,
                                    .seq = POSITIONS,
                                    .prefill = PREFILL,
-                                   .batch = {.global_batch = BATCH, .micro_step = BATCH}};
+                                   .batch = {.global_batch = samples, .micro_step = samples}};
     m->gpt = (mega_gpt){.num_layers = 2,
                         .hidden = 16,
                         .ffn_hidden = 64,
@@ -71,12 +73,11 @@ static void search(mega_generator *g, const int32_t *prompt, int64_t count, cons
     must(mega_generator_beams(g, prompt, count, NEW, o, f->text, &f->count));
 }
 
-static void beams_move_their_caches(void **state)
+static void beams_move(int64_t micro_batches)
 {
-    (void)state;
     static const int32_t prompt[] = {1, 5, 9, 3, 7, 2, 20};
     model m;
-    model_open(&m);
+    model_open(&m, micro_batches);
     for (int width = 2; width <= BATCH; width++)
         for (int rules = 0; rules < 2; rules++)
             for (int64_t n = 1; n <= 7; n += 3) {
@@ -100,13 +101,20 @@ static void beams_move_their_caches(void **state)
     model_close(&m);
 }
 
+static void beams_move_their_caches(void **state)
+{
+    (void)state;
+    beams_move(1);
+    beams_move(3); /* beams of several micro-batches continue each other */
+}
+
 /* Each of several ids ends a beam: none of the texts goes on behind one. */
 static void several_ids_end_a_beam(void **state)
 {
     (void)state;
     static const int32_t prompt[] = {1, 5, 9};
     model m;
-    model_open(&m);
+    model_open(&m, 1);
     mega_beam_options o = {.width = 3, .length_penalty = 1, .stop = -1};
     found open, f;
     search(m.cached, prompt, 3, &o, &open);
@@ -134,7 +142,7 @@ static void wrong_searches_are_refused(void **state)
 {
     (void)state;
     model m;
-    model_open(&m);
+    model_open(&m, 1);
     const int32_t prompt[] = {1, VOCAB};
     const mega_beam_options right = {.width = 2, .length_penalty = 1, .stop = -1};
     found f;
@@ -179,11 +187,10 @@ static void texts_begin(texts *t, bool has_logprobs)
 }
 
 /* The texts and probabilities of a batch are those of each prompt by itself, with and without caches. */
-static void probabilities_of_a_batch(void **state)
+static void probabilities(int64_t micro_batches)
 {
-    (void)state;
     model m;
-    model_open(&m);
+    model_open(&m, micro_batches);
     const mega_generation_rules rules = {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 2}};
     texts all, quick, alone;
     texts_begin(&all, true);
@@ -211,11 +218,18 @@ static void probabilities_of_a_batch(void **state)
     model_close(&m);
 }
 
+static void probabilities_of_a_batch(void **state)
+{
+    (void)state;
+    probabilities(1);
+    probabilities(BATCH); /* each text is a micro-batch */
+}
+
 static void ids_in_a_row_end_a_text(void **state)
 {
     (void)state;
     model m;
-    model_open(&m);
+    model_open(&m, 1);
     texts t;
     mega_generation_rules rules = {.sampling = {.temperature = 3, .seed = 1}};
     texts_begin(&t, false);

@@ -64,7 +64,8 @@ typedef struct mega_generate_options {
     int64_t batch;                  /* number of sequences decoded together */
     /* maximum number of prompt tokens of a batch that one pass reads */
     int64_t inference_batch_times_seqlen_threshold;
-    bool interactive; /* read prompts from standard input even if it is not a terminal */
+    int64_t inference_micro_batches; /* parts of a batch that pipeline stages work on at the same time */
+    bool interactive;                /* read prompts from standard input even if it is not a terminal */
     double top_p_decay, top_p_bound, min_p, repetition_penalty;
     bool add_bos;
     mega_list stop;     /* texts that end a text */

@@ -48,9 +48,10 @@ struct mega_engine_options {
     bool no_train, no_evaluate; /* do not build that program */
     /* Mode MEGA_GENERATE: build the two programs of generation instead. They run micro_batch samples at a time, each of
      * at most seq positions, prompt and new positions together. prefill: rows of each sample that are read at a time
-     * from a prompt; 0: 64, or seq if that is less. */
+     * from a prompt; 0: 64, or seq if that is less. micro_batches: of a run, which pipeline stages work on at the same
+     * time; 0: 1. */
     bool generate;
-    int64_t prefill;
+    int64_t prefill, micro_batches;
     bool drop_last;       /* of each epoch of training_data, read only whole global batches; not with a ramp */
     bool no_pack_weights; /* GEMMs pack weights at each call: less memory, more time */
     bool per_token_loss;  /* mean over tokens of a step, not over micro-batches; needs one trained loss */
@@ -105,8 +106,14 @@ mega_status mega_engine_compare_ranks(const mega_engine *e);
 
 /* ---- generation ---- */
 
+enum { MEGA_RUN_MICRO_BATCHES = 64 }; /* the most of a run */
+/* Returns the samples of a run, micro_batch * micro_batches: those of the batch of mega_engine_run_batch. */
+int64_t mega_engine_run_samples(const mega_engine *e);
+/* The same as mega_engine_run_output for one micro-batch of the run, from 0. */
+bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const char *output, int64_t micro_batch,
+                               mega_run_value *out);
 /* Local, between mega_engine_wait and the next mega_engine_run. Replaces the keys and values of each sample b by those
- * that sample source[b] had before the call, source [micro_batch], at positions first … end - 1 of the sequences. Nothing
+ * that sample source[b] had before the call, source [mega_engine_run_samples], at positions first … end - 1 of the sequences. Nothing
  * is allocated. Returns MEGA_ERR_USAGE if the engine does not generate or a number is out of range. */
 mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end);
 

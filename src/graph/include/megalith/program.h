@@ -36,8 +36,8 @@ typedef struct mega_program_options {
     int requests;      /* the most bucket exchanges in progress at one time; 0: MEGA_PROGRAM_REQUESTS */
     mega_place_options place;
     /* Borrowed or NULL. A state (mega_graph_state) that this other program has under the same name and with the same
-     * shape is shared with it, not allocated again. The other program must be allocated before this one and destroyed
-     * after it. Prefill and decode share their caches this way. */
+     * shape is shared with it, slot by slot, not allocated again. The other program must have as many slots, be allocated
+     * before this one and destroyed after it. Prefill and decode share their caches this way. */
     mega_program *states_of;
 } mega_program_options;
 
@@ -57,7 +57,7 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_re
 void mega_program_destroy(mega_program *p);
 
 /* Returns the memory of a named input, output or state, or NULL if the name or slot does not exist or memory is not
- * allocated yet. Each slot has its own inputs, except those that mega_program_options.passes covers. */
+ * allocated yet. Each slot has its own inputs and states, except those that mega_program_options.passes covers. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 if the name does not exist */
 /* The named tensors of a program, numbered from 0; mega_program_named_get returns false after the last. */
@@ -149,7 +149,7 @@ typedef struct mega_program_memory {
     size_t saved_bytes;   /* per slot */
     size_t scratch_bytes; /* shared by forward and backward */
     size_t input_bytes;   /* inputs and outputs of all slots together */
-    size_t state_bytes;   /* without states that belong to another program */
+    size_t state_bytes;   /* of all slots, without states that belong to another program */
     size_t packed_bytes;  /* copies of weights in packed form */
     int slots;
     size_t total_bytes;

@@ -39,12 +39,17 @@ typedef struct mega_pretrained {
 } mega_pretrained; /* zero-initialised is valid and empty */
 
 /* What the engine is for: MEGA_EVAL or MEGA_GENERATE; samples side by side, positions of each (the new ones of
- * generation included), and mega_engine_options.prefill. */
+ * generation included), mega_engine_options.prefill, and how many micro-batches the samples of a generation are cut
+ * into; 0: 1. If they are not a multiple of it, some more samples have room. */
 typedef struct mega_pretrained_sizes {
     mega_mode mode;
-    int64_t samples, positions, prefill;
+    int64_t samples, positions, prefill, micro_batches;
 } mega_pretrained_sizes;
 
+/* The sizes of a generation of `samples` texts in micro_batches (0: 1), at most as many as texts; prompt_tokens as in
+ * mega_generator_prefill, of a micro-batch. */
+mega_pretrained_sizes mega_pretrained_generation(int64_t samples, int64_t positions, int64_t micro_batches,
+                                                 int64_t prompt_tokens);
 /* Checks that there is a model and that its files are undamaged; reads all of them. */
 mega_status mega_pretrained_check(const char *path);
 /* path: as for mega_checkpoint_open, but a missing or empty folder is an error. Reads everything except the weights, so
