@@ -842,6 +842,17 @@ class mega_builder(_Builder):
         return mega_vocab_logits_with(
             _usable(self), name, x, _options(mega_vocab_loss_options, options))
 
+    def t5_encoder_block(self, x, **options):
+        """t5_blocks.h: mega_tensor mega_t5_encoder_block(const mega_builder *b, mega_tensor x,
+        const mega_t5_options *options)"""
+        return mega_t5_encoder_block(_usable(self), x, _options(mega_t5_options, options))
+
+    def t5_decoder_block(self, x, source, positions: int, **options):
+        """t5_blocks.h: mega_tensor mega_t5_decoder_block(const mega_builder *b, mega_tensor x,
+        mega_tensor source, int64_t positions, const mega_t5_options *options)"""
+        return mega_t5_decoder_block(
+            _usable(self), x, source, positions, _options(mega_t5_options, options))
+
 
 mega_builder_at = _function("mega_builder_at", mega_builder, POINTER(mega_builder), _text)
 mega_builder_fail = _function("mega_builder_fail", None, POINTER(mega_builder), mega_status)
@@ -2059,6 +2070,35 @@ MEGA_LOG_TRACE = 4
 mega_log_sink = _callback(None, c_void_p, mega_log_level, c_char_p)
 mega_log_set_sink = _function("mega_log_set_sink", None, mega_log_sink, c_void_p)
 mega_log = _function("mega_log", None, mega_log_level, _text)
+
+# ---- t5_blocks.h ----
+
+
+class mega_t5_options(_Struct):
+    _fields_ = [
+        ("num_heads", c_int64),
+        ("head_dim", c_int64),
+        ("ffn_channels", c_int64),
+        ("activation", mega_activation_kind),
+        ("is_gated", c_bool),
+        ("epsilon", c_double),
+        ("dropout", c_double),
+        ("weights", mega_param_options),
+        ("bias", mega_tensor),
+        ("bias_distance", c_int64),
+        ("key_begin", c_char_p),
+        ("key_end", c_char_p),
+        ("source_begin", c_char_p),
+        ("source_end", c_char_p),
+    ]
+
+
+mega_t5_encoder_block = _function(
+    "mega_t5_encoder_block", mega_tensor, POINTER(mega_builder), mega_tensor,
+    POINTER(mega_t5_options))
+mega_t5_decoder_block = _function(
+    "mega_t5_decoder_block", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor, c_int64,
+    POINTER(mega_t5_options))
 
 
 class _EngineCalls:

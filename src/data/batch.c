@@ -32,13 +32,22 @@ struct mega_batch {
 
 /* ---- the inputs that a program reads ---- */
 
+/* Returns whether this is the input of the engine that is called `of`, or that for samples of another length. */
+static bool is_rows_of(const char *name, const char *of)
+{
+    const size_t n = strlen(of);
+    if (strncmp(name, of, n) != 0) return false;
+    return name[n] == '\0' ||
+           (name[n] == '.' && name[n + 1] != '\0' && strspn(name + n + 1, "0123456789") == strlen(name + n + 1));
+}
+
 static bool is_of_engine(const char *name)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES; v++)
         if (strcmp(name, mega_border_name(MEGA_BORDER_INPUT, v)) == 0 ||
             strcmp(name, mega_border_name(MEGA_BORDER_OUTPUT_GRADIENT, v)) == 0)
             return true;
-    return strcmp(name, "sample_id") == 0 || strcmp(name, "seq_position") == 0;
+    return is_rows_of(name, "sample_id") || is_rows_of(name, "seq_position");
 }
 
 static mega_status read_input(const mega_program_named *t, int64_t samples, mega_batch_input *out)
@@ -372,9 +381,9 @@ void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_p
         void *to = t.role == MEGA_PROGRAM_INPUT ? mega_program_tensor(p, t.name, slot) : NULL;
         const int at = batch_find(b, t.name);
         const column *c = at < 0 ? NULL : &b->column[at];
-        const bool is_index = strcmp(t.name, "sample_id") == 0;
+        const bool is_index = is_rows_of(t.name, "sample_id");
         if (to == NULL) continue;
-        if (is_index || strcmp(t.name, "seq_position") == 0) number_rows(b, first, t.dim[0], samples, to, is_index);
+        if (is_index || is_rows_of(t.name, "seq_position")) number_rows(b, first, t.dim[0], samples, to, is_index);
         if (c == NULL || c->values == NULL) continue;
         const int64_t n = c->input.per_sample;
         const char *from = c->values + (size_t)(first * n) * NUMBER_BYTES;

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { INPUT_NAME = 48 };
+
 mega_status mega_graph_check_name(const char *path, const char *what, const char *name)
 {
     char text[4 * MEGA_PATH], at[4 * MEGA_PATH];
@@ -88,14 +90,27 @@ static mega_status builder_check_input(const mega_builder *b, const char *name, 
                      b->path, name, (long long)positions, (long long)channels);
 }
 
+/* If the program has an input of the engine for rows of another length, such as those of an encoder, the one of these
+ * rows is another input: NAME.POSITIONS. */
+static const char *name_by_positions(const mega_builder *b, const char *name, int64_t positions, char other[INPUT_NAME])
+{
+    const int32_t id = find_named(b->graph, name);
+    const bool is_of_engine = strcmp(name, "sample_id") == 0 || strcmp(name, "seq_position") == 0;
+    if (id == 0 || !is_of_engine || b->graph->tensor[id].shape.dim[0] == b->samples * positions) return name;
+    snprintf(other, INPUT_NAME, "%s.%lld", name, (long long)positions);
+    return other;
+}
+
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels)
 {
     mega_graph *g = b->graph;
+    char other[INPUT_NAME];
     if (g->status != MEGA_OK) return mega_none();
     mega_graph_fail(g, builder_check_input(b, name, dtype, positions, channels));
     if (g->status != MEGA_OK) return mega_none();
     if (channels > 0 && dtype == MEGA_F32) dtype = g->dtype;
     const int64_t dim[2] = {mega_extent_mul(b->samples, positions), channels};
+    name = name_by_positions(b, name, positions, other);
     const int32_t id = find_named(g, name);
     if (id == 0) return mega_graph_input(g, name, dtype, channels == 0 ? 1 : 2, dim);
     const graph_tensor *t = &g->tensor[id];

@@ -395,7 +395,7 @@ static mega_attention_keys key_limits(const mega_builder *b, const attention_pla
 {
     const char *begin = p->o->key_begin == NULL && p->o->is_causal ? "key_begin" : p->o->key_begin;
     mega_attention_keys keys = {.begin = mega_none(), .end = mega_none()};
-    if (begin != NULL) keys.begin = layer_row_input(b, begin);
+    if (begin != NULL && begin[0] != '\0') keys.begin = layer_row_input(b, begin);
     if (p->o->key_end != NULL) keys.end = layer_row_input(b, p->o->key_end);
     return keys;
 }

@@ -2,9 +2,9 @@
  * gradients of its parameters must be those of the same layer on one rank. Usage: ranks_layers
  *
  * Every rank takes part in each case, without and with sequence parallelism. */
-#include "megalith/layers.h"
 #include "megalith/philox.h"
 #include "megalith/program.h"
+#include "megalith/t5_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,6 +108,18 @@ static mega_tensor biased_attention(const mega_builder *b, mega_tensor x)
     return mega_self_attention(b, "attn", x, &o);
 }
 
+/* A decoder block that attends to the result of an encoder block. */
+static mega_tensor t5_blocks(const mega_builder *b, mega_tensor x)
+{
+    const mega_builder encoder = mega_builder_at(b, "encoder"), decoder = mega_builder_at(b, "decoder");
+    mega_t5_options o = {
+        .num_heads = HEADS, .ffn_channels = F, .activation = MEGA_ACT_GELU_TANH, .is_gated = true, .dropout = 0.3};
+    o.bias = mega_attention_bias(&encoder, "relative", 4, HEADS, NULL), o.bias_distance = 4;
+    const mega_tensor source = mega_t5_encoder_block(&encoder, x, &o);
+    o.bias = mega_attention_bias(&decoder, "relative", 4, HEADS, NULL);
+    return mega_t5_decoder_block(&decoder, x, source, S, &o);
+}
+
 static mega_tensor norm_and_dropout(const mega_builder *b, mega_tensor x)
 {
     return mega_dropout_add(b, "drop", mega_norm(b, "ln", x, MEGA_LAYER_NORM, 1e-5), x, 0.3);
@@ -147,6 +159,7 @@ static const struct {
               {"attention with norms of all heads", norm_of_all_heads, false},
               {"cross attention", cross_attention, false},
               {"attention with biases", biased_attention, false},
+              {"blocks of T5", t5_blocks, false},
               {"norm and dropout", norm_and_dropout, false},
               {"embeddings", embeddings, false},
               {"head", head, true}};

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SAMPLES = 3, S = 4, C = 2, IDS = 7 };
+enum { SAMPLES = 3, S = 4, C = 2, IDS = 7, LONG = 6 };
 
 typedef struct sketch {
     mega_layout *layout;
@@ -43,6 +43,10 @@ static void begin(sketch *k, mega_dtype dtype)
     mega_graph_output(b.graph, mega_op_weighted_sum(b.graph, rows, mask).sum, "y");
     mega_input(&b, "sample_id", MEGA_I32, S, 0);
     mega_input(&b, "seq_position", MEGA_I32, S, 0);
+    mega_input(&b, "sample_id", MEGA_I32, LONG, 0); /* of longer samples in the same program */
+    mega_input(&b, "seq_position", MEGA_I32, LONG, 0);
+    assert_int_equal(mega_input(&b, "sample_id", MEGA_I32, LONG, 0).id,
+                     mega_input(&b, "sample_id", MEGA_I32, LONG, 0).id);
     must(mega_graph_status(b.graph));
     must(mega_params_place(k->params, dtype, 0));
     must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS));
@@ -101,6 +105,10 @@ static void samples_arrive_in_the_compute_type(void **state)
         const int32_t *sample = mega_program_tensor(k.program, "sample_id", 0);
         const int32_t *position = mega_program_tensor(k.program, "seq_position", 0);
         const float *mask = mega_program_tensor(k.program, "weights", 0);
+        for (int t = 0; t < SAMPLES * LONG; t++) {
+            assert_int_equal(((const int32_t *)mega_program_tensor(k.program, "sample_id.6", 0))[t], 40 + t / LONG);
+            assert_int_equal(((const int32_t *)mega_program_tensor(k.program, "seq_position.6", 0))[t], t % LONG);
+        }
         for (int t = 0; t < SAMPLES * S; t++) {
             assert_int_equal(ids[t], (t / S + t % S) % IDS);
             assert_int_equal(sample[t], 40 + t / S);

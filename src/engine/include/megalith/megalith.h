@@ -14,5 +14,6 @@
 #include "megalith/memory.h"
 #include "megalith/model.h"
 #include "megalith/status.h"
+#include "megalith/t5_blocks.h"
 
 #endif

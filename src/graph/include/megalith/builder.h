@@ -69,7 +69,8 @@ int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x);
  * positions, channels]; its data are MEGA_F32 and are converted to the compute type. With channels 0 the shape is
  * [samples * positions], MEGA_I32 for ids or MEGA_F32 for weights, which stay F32. A second request under the same name
  * returns the same input; one with another dtype or shape is recorded as MEGA_ERR_USAGE. "sample_id" and "seq_position"
- * (I32, channels 0) are filled by the engine with the number of each row's sample and its position in it. */
+ * (I32, channels 0) are filled by the engine with the number of each row's sample and its position in it; a program may
+ * have them for samples of several lengths, such as those of an encoder and of a decoder. */
 mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype, int64_t positions, int64_t channels);
 
 /* The values that one layer passes to the next, and one pipeline stage to the next: the main value x, and up to

@@ -160,7 +160,7 @@ typedef struct mega_attention_options {
     bool is_causal;
     /* Names of inputs, I32, with a number for each row of x: the first position that the row sees, and one past the
      * last. Padding, documents and prefixes are such numbers. NULL: no limit or, for key_begin of causal attention, the
-     * input "key_begin". */
+     * input "key_begin"; there "" is no limit. */
     const char *key_begin, *key_end;
     bool has_window; /* position i sees positions i - window_left to i + window_right; -1: no limit on this side */
     int64_t window_left, window_right;
