@@ -219,8 +219,29 @@ typedef struct mega_gpt_rows mega_gpt_rows;
 mega_status mega_gpt_rows_create(const mega_gpt_data_options *o, const char *split, mega_gpt_rows **out);
 void mega_gpt_rows_destroy(mega_gpt_rows *r);
 
-/* ---- gpt_data.c ---- */
+/* ---- gpt_data.c; gpt_build.c makes them ---- */
 
+struct mega_gpt_data {
+    int64_t seq_length, samples;
+    bool has_sentences;  /* samples are read with mega_sentence_sample */
+    mega_gpt_rows *rows; /* NULL in members of a blend, and with check_only */
+    /* either one split of one prefix … */
+    mega_indexed *data;
+    int64_t begin, end; /* the sequences of the split */
+    mega_gpt_index index;
+    mega_sentence_options sentences;
+    uint32_t seed;
+    /* … or a blend, or concatenated parts */
+    int num_members;
+    bool is_joined;
+    mega_gpt_data **member;
+    mega_gpt_block order; /* order of a blend */
+    int64_t *sample_of;   /* [samples], inside that block */
+    int16_t *member_of;   /* [samples], the member that each sample comes from */
+};
+
+/* Bytes of the order of a blend. */
+size_t mega_blend_order_bytes(const mega_gpt_data *blend);
 mega_gpt_rows *mega_gpt_data_rows(const mega_gpt_data *d); /* NULL if built with check_only */
 /* path prefix of the files that hold this sample */
 const char *mega_gpt_data_prefix(const mega_gpt_data *d, int64_t index);
