@@ -210,7 +210,7 @@ mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
     const mega_token *token = NULL;
     MEGA_TRY(get_token(t, id, d->index, &token));
     if (t->kind == MEGA_KIND_NULL) {
-        mega_buffer_printf(out, d->index == 0 ? "%d" : " %d", id);
+        mega_buffer_printf(out, d->index == 0 && !d->continues ? "%d" : " %d", id);
     } else if (p == NULL || p->decoder.none) {
         mega_buffer_append(out, mega_token_bytes(&t->vocabulary, token), token->size);
     } else if (p->decoder.wordpiece) {
@@ -280,7 +280,7 @@ mega_status mega_tokenizer_decode_more(const mega_tokenizer *t, const int32_t *i
 mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out)
 {
     mega_decoder d = {0};
-    decoder_begin(&d, t, true);
+    decoder_begin(&d, t, t->kind != MEGA_KIND_NULL); /* a number without the blank before it */
     mega_status st = mega_decoder_add(&d, id, out);
     if (st == MEGA_OK && d.run.size > 0) mega_buffer_append(out, d.run.data, d.run.size); /* the byte as it is */
     decoder_fini(&d);

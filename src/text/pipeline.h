@@ -58,8 +58,9 @@ typedef enum mega_pre_kind {
     MEGA_PRE_PATTERN,    /* one of the public patterns, whose words cover the text */
     MEGA_PRE_BYTE_LEVEL, /* a prefix blank, and GPT-2's pattern if use_pattern */
     MEGA_PRE_METASPACE,
-    MEGA_PRE_WHITE, /* matches are white space */
-    MEGA_PRE_BERT,  /* white space is removed, each punctuation character is a piece */
+    MEGA_PRE_WHITE,       /* matches are white space */
+    MEGA_PRE_PUNCTUATION, /* matches are punctuation characters */
+    MEGA_PRE_BERT,        /* white space is removed, each punctuation character is a piece */
 } mega_pre_kind;
 
 typedef enum mega_prepend { MEGA_PREPEND_ALWAYS, MEGA_PREPEND_FIRST, MEGA_PREPEND_NEVER } mega_prepend;

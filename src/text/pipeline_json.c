@@ -89,7 +89,10 @@ static mega_status read_pattern(json_reader *r, size_t at, bool *is_regex)
     if ((string == 0) == (regex == 0))
         return mega_cursor_fail(r->c, pattern, "expected a pattern with either \"String\" or \"Regex\"");
     *is_regex = regex != 0;
-    return key_string(r, pattern, inner[regex != 0], "");
+    MEGA_TRY(key_string(r, pattern, inner[regex != 0], ""));
+    if (r->text.size > 0) return MEGA_OK;
+    return mega_cursor_fail(r->c, pattern, "the \"%s\" of the \"pattern\" is empty, which is not supported",
+                            inner[regex != 0]);
 }
 
 static mega_status compile_pattern(json_reader *r, size_t at, mega_regex **out)
@@ -178,10 +181,10 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
     return mega_text_set(&s->to, r->text.data, r->text.size);
 }
 
-static mega_status read_behavior(json_reader *r, size_t at, mega_behavior *out)
+static mega_status read_behavior(json_reader *r, size_t at, const char *fallback, mega_behavior *out)
 {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
-    MEGA_TRY(key_string(r, at, "behavior", ""));
+    MEGA_TRY(key_string(r, at, "behavior", fallback));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!text_is(r, names[i])) continue;
         *out = (mega_behavior)i;
@@ -194,7 +197,7 @@ static mega_status read_behavior(json_reader *r, size_t at, mega_behavior *out)
 static mega_status read_split(json_reader *r, size_t at, mega_pre_step *s)
 {
     bool is_regex;
-    MEGA_TRY(read_behavior(r, at, &s->behavior));
+    MEGA_TRY(read_behavior(r, at, "", &s->behavior));
     MEGA_TRY(key_bool(r, at, "invert", false, &s->invert));
     MEGA_TRY(read_pattern(r, at, &is_regex));
     MEGA_TRY(mega_text_set(&s->text, r->text.data, r->text.size));
@@ -207,6 +210,23 @@ static mega_status read_split(json_reader *r, size_t at, mega_pre_step *s)
         return MEGA_OK;
     }
     return compile_pattern(r, at, &s->regex);
+}
+
+/* Reads the pre-tokenizer Whitespace: words and rows of signs, without the white space between them. It counts the two
+ * joiners among the characters of a word, unlike Split. */
+static mega_status read_whitespace(json_reader *r, size_t at, mega_pre_step *s)
+{
+    *s = (mega_pre_step){.kind = MEGA_PRE_REGEX, .behavior = MEGA_SPLIT_REMOVED, .invert = true};
+    r->text.size = 0;
+    mega_buffer_puts(&r->text, "[\\w\\x{200C}\\x{200D}]+|[^\\w\\s\\x{200C}\\x{200D}]+");
+    MEGA_TRY(mega_buffer_check(&r->text, r->c->name));
+    return compile_pattern(r, at, &s->regex);
+}
+
+/* The kinds of characters; a BertNormalizer made them already. */
+static mega_status need_bert(mega_pipeline *p)
+{
+    return p->bert != NULL ? MEGA_OK : mega_bert_create(&(mega_bert_rules){0}, &p->bert);
 }
 
 static mega_status read_metaspace(json_reader *r, size_t at, mega_pre_step *s)
@@ -228,8 +248,8 @@ static mega_status read_metaspace(json_reader *r, size_t at, mega_pre_step *s)
 
 static mega_status read_pre(json_reader *r, size_t at, const char *type)
 {
-    static const char known[] = "ByteLevel, Split, Digits, Metaspace, WhitespaceSplit, BertPreTokenizer, "
-                                "Sequence";
+    static const char known[] = "ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, Punctuation, "
+                                "BertPreTokenizer, Sequence";
     mega_pipeline *p = r->pipe;
     if (p->byte_level)
         return mega_cursor_fail(r->c, at,
@@ -240,13 +260,19 @@ static mega_status read_pre(json_reader *r, size_t at, const char *type)
     *s = (mega_pre_step){.behavior = MEGA_SPLIT_ISOLATED};
     if (strcmp(type, "Split") == 0) return read_split(r, at, s);
     if (strcmp(type, "Metaspace") == 0) return read_metaspace(r, at, s);
+    if (strcmp(type, "Whitespace") == 0) return read_whitespace(r, at, s);
+    if (strcmp(type, "Punctuation") == 0) {
+        s->kind = MEGA_PRE_PUNCTUATION;
+        MEGA_TRY(read_behavior(r, at, "Isolated", &s->behavior));
+        return need_bert(p);
+    }
     if (strcmp(type, "WhitespaceSplit") == 0) {
         *s = (mega_pre_step){.kind = MEGA_PRE_WHITE, .behavior = MEGA_SPLIT_REMOVED};
         return MEGA_OK;
     }
     if (strcmp(type, "BertPreTokenizer") == 0) {
         s->kind = MEGA_PRE_BERT;
-        return p->bert != NULL ? MEGA_OK : mega_bert_create(&(mega_bert_rules){0}, &p->bert);
+        return need_bert(p);
     }
     if (strcmp(type, "Digits") == 0) {
         bool each;

@@ -27,19 +27,21 @@ static mega_status read_wordpiece(json_reader *r)
     mega_pipeline *p = r->pipe;
     mega_text *const text[] = {&p->decoder.unknown, &p->inner};
     size_t at[3] = {0};
-    p->longest_word = 100;
     r->c->at = r->layout->model;
     MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1], &at[2]}, 3));
-    MEGA_TRY(mega_text_set(&p->decoder.unknown, "[UNK]", 5));
-    MEGA_TRY(mega_text_set(&p->inner, "##", 2));
+    for (int i = 0; i < 3; i++)
+        if (at[i] == 0)
+            return mega_cursor_fail(r->c, r->layout->model, "the model is of type WordPiece, but has no \"%s\"",
+                                    keys[i]);
     for (int i = 0; i < 2; i++) {
         r->c->at = at[i];
-        if (at[i] == 0) continue;
         MEGA_TRY(mega_cursor_string(r->c));
         MEGA_TRY(mega_text_set(text[i], r->c->string.data, r->c->string.size));
     }
     r->c->at = at[2];
-    return at[2] != 0 ? mega_cursor_int(r->c, &p->longest_word) : MEGA_OK;
+    MEGA_TRY(mega_cursor_int(r->c, &p->longest_word));
+    if (p->longest_word >= 0) return MEGA_OK;
+    return mega_cursor_fail(r->c, at[2], "\"%s\" is %lld; expected 0 or more", keys[2], (long long)p->longest_word);
 }
 
 /* ["token", -2.5] */

@@ -107,14 +107,17 @@ static mega_status split_by_numbers(joiner *j, const uint8_t *text, size_t at, s
     return done < end ? joiner_add(j, done, end, false) : MEGA_OK;
 }
 
-static mega_status split_by_white(joiner *j, const uint8_t *text, size_t at, size_t end)
+/* Matches are white space or, with the kinds of BERT's characters, punctuation. */
+static mega_status split_by_kind(joiner *j, const mega_bert *punctuation, const uint8_t *text, size_t at, size_t end)
 {
     size_t done = at;
     while (at < end) {
         uint32_t cp = text[at];
         const int length = cp < 0x80 ? 1 : mega_utf8_decode(text + at, end - at, &cp);
         const size_t next = at + (length > 0 ? (size_t)length : 1);
-        if (length > 0 && unicode_class(cp) == MEGA_CLASS_SPACE) {
+        const bool match = punctuation != NULL ? (punctuation->kind[cp] & MEGA_BERT_PUNCTUATION) != 0
+                                               : unicode_class(cp) == MEGA_CLASS_SPACE;
+        if (length > 0 && match) {
             if (at > done) MEGA_TRY(joiner_add(j, done, at, false));
             MEGA_TRY(joiner_add(j, at, next, true));
             done = next;
@@ -134,8 +137,8 @@ static mega_status split_by_pattern(joiner *j, mega_split split, const uint8_t *
     return MEGA_OK;
 }
 
-static mega_status split_piece(const mega_pre_step *s, mega_regex_match *match, const uint8_t *text,
-                               const mega_piece *piece, mega_pieces *out)
+static mega_status split_piece(const mega_pre_step *s, const mega_bert *bert, mega_regex_match *match,
+                               const uint8_t *text, const mega_piece *piece, mega_pieces *out)
 {
     joiner j = {.step = s, .out = out, .begin = piece->begin, .first = piece->first};
     size_t at = piece->begin;
@@ -143,7 +146,8 @@ static mega_status split_piece(const mega_pre_step *s, mega_regex_match *match, 
     switch (s->kind) {
     case MEGA_PRE_STRING: st = split_by_string(&j, text, at, piece->end); break;
     case MEGA_PRE_NUMBERS: st = split_by_numbers(&j, text, at, piece->end); break;
-    case MEGA_PRE_WHITE: st = split_by_white(&j, text, at, piece->end); break;
+    case MEGA_PRE_WHITE: st = split_by_kind(&j, NULL, text, at, piece->end); break;
+    case MEGA_PRE_PUNCTUATION: st = split_by_kind(&j, bert, text, at, piece->end); break;
     case MEGA_PRE_PATTERN: st = split_by_pattern(&j, s->split, text, at, piece->end); break;
     case MEGA_PRE_REGEX:
         while (at < piece->end && st == MEGA_OK) { /* bytes that are not UTF-8 are in no match */
@@ -204,7 +208,7 @@ static mega_status metaspace(const mega_pre_step *s, const mega_pieces *in, cons
         }
         const mega_pre_step by_mark = {.kind = MEGA_PRE_STRING, .behavior = MEGA_SPLIT_WITH_NEXT, .text = s->text};
         const mega_piece whole = {begin, out->size, p->first};
-        MEGA_TRY(split_piece(&by_mark, NULL, (const uint8_t *)out->data, &whole, made));
+        MEGA_TRY(split_piece(&by_mark, NULL, NULL, (const uint8_t *)out->data, &whole, made));
     }
     return MEGA_OK;
 }
@@ -262,7 +266,7 @@ mega_status mega_pipeline_split(const mega_pipeline *p, mega_regex_match *match,
             *result = (mega_span){(const uint8_t *)(out->size > 0 ? out->data : ""), out->size};
         } else if (s->kind != MEGA_PRE_BYTE_LEVEL) {
             for (int64_t k = 0; k < pieces[0].count; k++)
-                MEGA_TRY(split_piece(s, match, result->text, &pieces[0].piece[k], &pieces[1]));
+                MEGA_TRY(split_piece(s, p->bert, match, result->text, &pieces[0].piece[k], &pieces[1]));
         } else {
             continue;
         }

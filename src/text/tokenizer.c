@@ -7,23 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[] = {
-    [MEGA_KIND_BPE] = "GPT2BPETokenizer",
-    [MEGA_KIND_BYTE] = "ByteTokenizer",
-    [MEGA_KIND_CHAR] = "CharTokenizer",
-    [MEGA_KIND_NULL] = "NullTokenizer",
-    [MEGA_KIND_HUGGINGFACE] = "HuggingFaceTokenizer",
-    [MEGA_KIND_SENTENCEPIECE] = "SentencePieceTokenizer",
-    [MEGA_KIND_GPT_SENTENCEPIECE] = "GPTSentencePieceTokenizer",
-    [MEGA_KIND_LLAMA2] = "Llama2Tokenizer",
-    [MEGA_KIND_TIKTOKEN] = "TikTokenizer",
-    [MEGA_KIND_BERT_LOWER] = "BertWordPieceLowerCase",
-    [MEGA_KIND_BERT_CASED] = "BertWordPieceCase",
+static const struct {
+    const char *name;
+    bool needs_model; /* --tokenizer-model */
+} kinds[MEGA_KINDS] = {
+    [MEGA_KIND_BPE] = {"GPT2BPETokenizer", false},
+    [MEGA_KIND_BYTE] = {"ByteTokenizer", false},
+    [MEGA_KIND_CHAR] = {"CharTokenizer", false},
+    [MEGA_KIND_NULL] = {"NullTokenizer", false},
+    [MEGA_KIND_HUGGINGFACE] = {"HuggingFaceTokenizer", true},
+    [MEGA_KIND_SENTENCEPIECE] = {"SentencePieceTokenizer", true},
+    [MEGA_KIND_GPT_SENTENCEPIECE] = {"GPTSentencePieceTokenizer", true},
+    [MEGA_KIND_LLAMA2] = {"Llama2Tokenizer", true},
+    [MEGA_KIND_TIKTOKEN] = {"TikTokenizer", true},
+    [MEGA_KIND_BERT_LOWER] = {"BertWordPieceLowerCase", false},
+    [MEGA_KIND_BERT_CASED] = {"BertWordPieceCase", false},
 };
 
 const char *mega_tokenizer_kind_name(mega_tokenizer_kind kind)
 {
-    return kind_names[kind];
+    return kinds[kind].name;
+}
+
+bool mega_tokenizer_kind_needs_model(mega_tokenizer_kind kind)
+{
+    return kinds[kind].needs_model;
 }
 
 mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, mega_tokenizer **out)
@@ -102,7 +110,7 @@ static uint64_t hash_number(uint64_t hash, int64_t number)
 
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
 {
-    uint64_t hash = mega_hash64(MEGA_HASH_START, kind_names[t->kind], strlen(kind_names[t->kind]));
+    uint64_t hash = mega_hash64(MEGA_HASH_START, kinds[t->kind].name, strlen(kinds[t->kind].name));
     hash = hash_number(hash, t->size);
     hash = hash_number(hash, t->eod);
     for (int64_t id = 0; id < t->vocabulary.size; id++) {
@@ -166,7 +174,7 @@ mega_status mega_tokenizer_make_bytes(mega_tokenizer **out)
 
 const char *mega_tokenizer_type(const mega_tokenizer *t)
 {
-    return kind_names[t->kind];
+    return kinds[t->kind].name;
 }
 
 int64_t mega_tokenizer_size(const mega_tokenizer *t)

@@ -111,7 +111,8 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
         if (o->vocab_file != NULL) return mega_tokenizer_read_bert(o->vocab_file, kind, o->extra_ids, out);
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --vocab-file is missing; give the vocab.txt of BERT, one token a line",
                          o->type);
-    case MEGA_KIND_TIKTOKEN: break;
+    case MEGA_KIND_TIKTOKEN:
+    case MEGA_KINDS: break;
     }
     MEGA_TRY(need_model(o, "the vocabulary, a JSON list with \"rank\" and \"token_bytes\""));
     return mega_tokenizer_read_tiktoken(o, out);
@@ -121,7 +122,7 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
 static bool find_kind(const char *type, mega_tokenizer_kind *out)
 {
     static const char *const huggingface[] = {"HFTokenizer", "PretrainedFromHF"};
-    for (int kind = MEGA_KIND_BPE; kind <= MEGA_KIND_BERT_CASED; kind++) {
+    for (int kind = 0; kind < MEGA_KINDS; kind++) {
         *out = (mega_tokenizer_kind)kind;
         if (strcmp(type, mega_tokenizer_kind_name(*out)) == 0) return true;
     }
@@ -132,7 +133,7 @@ static bool find_kind(const char *type, mega_tokenizer_kind *out)
 bool mega_tokenizer_needs_model(const char *type)
 {
     mega_tokenizer_kind kind;
-    return find_kind(type, &kind) && kind >= MEGA_KIND_HUGGINGFACE && kind <= MEGA_KIND_TIKTOKEN;
+    return find_kind(type, &kind) && mega_tokenizer_kind_needs_model(kind);
 }
 
 mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)

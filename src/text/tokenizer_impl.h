@@ -10,7 +10,7 @@
 #define MEGA_END_OF_TEXT   "<|endoftext|>"
 #define MEGA_TIKTOKEN_FILE "tokenizer.tiktoken.json" /* in a folder that we save */
 
-/* The kinds after NULL have a pipeline. */
+/* The kinds after NULL have a pipeline. Their names: kinds in tokenizer.c. */
 typedef enum mega_tokenizer_kind {
     MEGA_KIND_BPE,
     MEGA_KIND_BYTE,
@@ -23,6 +23,7 @@ typedef enum mega_tokenizer_kind {
     MEGA_KIND_TIKTOKEN,
     MEGA_KIND_BERT_LOWER, /* Megatron's own class */
     MEGA_KIND_BERT_CASED,
+    MEGA_KINDS
 } mega_tokenizer_kind;
 
 /* A token that is searched for in the text itself, before the text is split into words. */
@@ -110,6 +111,7 @@ mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_k
 mega_status mega_tokenizer_read_tiktoken(const mega_tokenizer_options *options, mega_tokenizer **out);
 /* Creates what the options name; tokenizer_create.c. */
 const char *mega_tokenizer_kind_name(mega_tokenizer_kind kind);
+bool mega_tokenizer_kind_needs_model(mega_tokenizer_kind kind);
 /* *out: whether the file is a tokenizer.json and not a plain vocabulary (a list, or an object of numbers). */
 mega_status mega_tokenizer_is_json(bool *out, const char *path);
 

@@ -150,11 +150,12 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     MEGA_TRY(mega_cursor_end(c));
     if (l->model == 0) return mega_cursor_fail(c, 0, "found no \"model\": this is not a tokenizer.json");
     size_t type = 0;
-    size_t longest = 0;
-    static const char *const inner[] = {"type", "vocab", "merges", "max_input_chars_per_word"};
-    size_t *const inner_place[] = {&type, &l->vocab, &l->merges, &longest};
+    size_t longest = 0, prefix = 0;
+    static const char *const inner[] = {"type", "vocab", "merges", "max_input_chars_per_word",
+                                        "continuing_subword_prefix"};
+    size_t *const inner_place[] = {&type, &l->vocab, &l->merges, &longest, &prefix};
     c->at = l->model;
-    MEGA_TRY(mega_json_members(c, inner, inner_place, 4));
+    MEGA_TRY(mega_json_members(c, inner, inner_place, 5));
     if (type != 0) {
         c->at = type;
         MEGA_TRY(mega_cursor_string(c));
@@ -162,7 +163,7 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
     } else {
         /* old files have no type */
         strcpy(l->model_type, l->merges != 0                              ? "BPE"
-                              : longest != 0                              ? "WordPiece"
+                              : longest != 0 || prefix != 0               ? "WordPiece"
                               : l->vocab != 0 && c->text[l->vocab] == '[' ? "Unigram"
                                                                           : "");
     }
@@ -347,7 +348,11 @@ static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *cont
         if (!more) return mega_buffer_check(content, c->name);
         MEGA_TRY(mega_cursor_key(c));
         if (mega_cursor_string_is(c, "id")) {
+            const size_t at = c->at;
             MEGA_TRY(mega_cursor_int(c, &out->id));
+            if (out->id < 0)
+                return mega_cursor_fail(c, at, "\"id\" of an added token is %lld; expected 0 or more",
+                                        (long long)out->id);
         } else if (mega_cursor_string_is(c, "content")) {
             MEGA_TRY(mega_cursor_string(c));
             mega_buffer_append(content, c->string.data, c->string.size);

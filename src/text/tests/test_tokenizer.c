@@ -216,6 +216,11 @@ static void null_tokenizer(void **state)
     mega_buffer text = {0};
     assert_int_equal(mega_tokenizer_decode(t, (const int32_t[]){5, 99, 0}, 3, &text), MEGA_OK);
     assert_string_equal(text.data, "5 99 0");
+    assert_int_equal(mega_tokenizer_decode_more(t, (const int32_t[]){34, 29}, 2, &text), MEGA_OK);
+    assert_string_equal(text.data, "5 99 0 34 29"); /* what follows a prompt is another number */
+    text.size = 0;
+    assert_int_equal(mega_tokenizer_piece(t, 34, &text), MEGA_OK);
+    assert_string_equal(text.data, "34");
     mega_buffer_fini(&text);
     const char *folder = mega_kit_temp_folder();
     assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
@@ -226,6 +231,14 @@ static void null_tokenizer(void **state)
     mega_tokenizer_destroy(t);
     o.vocab_size = 0;
     assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_ERR_USAGE);
+}
+
+static void kinds_that_need_a_model(void **state)
+{
+    (void)state;
+    assert_true(mega_tokenizer_needs_model("HFTokenizer") && mega_tokenizer_needs_model("TikTokenizer"));
+    assert_true(mega_tokenizer_needs_model("Llama2Tokenizer") && !mega_tokenizer_needs_model("BertWordPieceCase"));
+    assert_true(!mega_tokenizer_needs_model("NullTokenizer") && !mega_tokenizer_needs_model("nothing"));
 }
 
 static char warning[400];
@@ -437,6 +450,7 @@ int main(void)
         cmocka_unit_test(byte_tokenizer),
         cmocka_unit_test(char_tokenizer),
         cmocka_unit_test(null_tokenizer),
+        cmocka_unit_test(kinds_that_need_a_model),
         cmocka_unit_test(vocab_size_is_checked),
         cmocka_unit_test(bytes_are_those_held),
         cmocka_unit_test(special_tokens_of_a_folder),

@@ -302,7 +302,11 @@ static void refused_by_name(void **state)
         {"{\"type\":\"Nmt\"}", LLAMA_REST, "normalizer Nmt is not supported; expected one of NFC"},
         {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\p{Greek}\"},\"content\":\"\"}", LLAMA_REST,
          "'\\p{Greek}' at character 1: only general categories"},
-        {"null", "\"pre_tokenizer\":{\"type\":\"Whitespace\"}", "pre_tokenizer Whitespace is not supported"},
+        {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"x\"}", LLAMA_REST,
+         "the \"String\" of the \"pattern\" is empty"},
+        {"null", "\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}", "pre_tokenizer UnicodeScripts is not supported"},
+        {"null", "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"\"},\"behavior\":\"Isolated\"}",
+         "the \"String\" of the \"pattern\" is empty"},
         {"null", "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\\\\b\"},\"behavior\":\"Isolated\"}",
          "'\\b' at character 2: this escape is not supported"},
         {"null", "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"None\"}",
@@ -324,6 +328,8 @@ static void refused_by_name(void **state)
             strstr(mega_error_message(), "tokenizer.json line 1 column ") == NULL)
             fail_msg("row %zu: found '%s', wanted '%s'", i, mega_error_message(), rows[i].message);
     }
+    assert_null(load_json(characters_json("{\"id\":-1,\"content\":\"ab\"}", "null", LLAMA_REST)));
+    assert_non_null(strstr(mega_error_message(), "\"id\" of an added token is -1; expected 0 or more"));
     assert_null(load_json("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}"));
     assert_non_null(strstr(mega_error_message(), "the vocabulary is empty"));
 }

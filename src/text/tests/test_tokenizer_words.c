@@ -168,6 +168,66 @@ static void bert_folder(void **state)
     assert_non_null(strstr(mega_error_message(), "its tokenizer_class is EsmTokenizer"));
 }
 
+#define WORDS(pre, model)                                                   \
+    "{\"pre_tokenizer\":" pre ",\"model\":{" model                          \
+    "\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\",\":3,\",.\":4,\"$\":5,\"a$\":6," \
+    "\",a\":7,\"##a\":8,\"##,\":9}}}"
+#define WHOLE \
+    "\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":9,"
+
+/* Whitespace takes a row of signs as a word; Punctuation takes each sign by itself, the signs of ASCII among them. */
+static void words_and_signs(void **state)
+{
+    (void)state;
+    mega_tokenizer *t = create("HuggingFaceTokenizer", "tokenizer.json", WORDS("{\"type\":\"Whitespace\"}", WHOLE), 0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, " a  b,.a\xE2\x80\x8D \xE2\x85\xA3,,\n", 1, 2, 4, 0, 0, 3, 9);
+    ENCODES(t, "aa,$ $", 1, 8, 0, 5);
+    expect_same_again(t);
+    mega_tokenizer_destroy(t);
+    t = create("HuggingFaceTokenizer", "tokenizer.json", WORDS("{\"type\":\"Punctuation\"}", WHOLE), 0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "a,,a$b\xE2\x80\x94 a", 1, 3, 3, 1, 5, 2, 0, 0);
+    ENCODES(t, "a\xD8\x9D,", 0, 3); /* a sign of a Unicode that is newer than the lists of `tokenizers` */
+    mega_tokenizer_destroy(t);
+    t = create("HuggingFaceTokenizer", "tokenizer.json",
+               WORDS("{\"type\":\"Punctuation\",\"behavior\":\"MergedWithNext\"}", WHOLE), 0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "a,a$", 1, 7, 5);
+    mega_tokenizer_destroy(t);
+}
+
+static void incomplete_wordpiece(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *message;
+    } row[] = {
+        {"\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",",
+         "type WordPiece, but has no \"max_input_chars_per_word\""},
+        {"\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",",
+         "type WordPiece, but has no \"max_input_chars_per_word\""},
+        {"\"type\":\"WordPiece\",\"unk_token\":\"?\",\"max_input_chars_per_word\":9,",
+         "has no \"continuing_subword_prefix\""},
+        {"\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":9,",
+         "has no \"unk_token\""},
+        {"\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":-1,",
+         "\"max_input_chars_per_word\" is -1; expected 0 or more"},
+    };
+    const char *path = mega_kit_path(mega_kit_temp_folder(), "tokenizer.json");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[400];
+        mega_tokenizer *t;
+        snprintf(text, sizeof text, "{\"model\":{%s\"vocab\":{\"?\":0,\"a\":1}}}", row[i].model);
+        mega_kit_write(path, text);
+        const mega_tokenizer_options o = {.type = "HuggingFaceTokenizer", .model = path};
+        assert_int_equal(mega_tokenizer_create(&o, &t), MEGA_ERR_FORMAT);
+        if (strstr(mega_error_message(), row[i].message) == NULL ||
+            strstr(mega_error_message(), "tokenizer.json line 1 column ") == NULL)
+            fail_msg("row %zu: found '%s', wanted '%s'", i, mega_error_message(), row[i].message);
+    }
+}
+
 #define UNIGRAM(more)                                                                                                 \
     "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0," more "\"vocab\":[[\"<unk>\",0.0],[\"a\",0],[\"b\",0],[\"c\",0]," \
     "[\"d\",0],[\"cd\",1.0],[\"ab\",2.0],[\"abc\",5.0],[\"abcd\",1e1]"
@@ -317,6 +377,8 @@ int main(void)
         cmocka_unit_test(megatron_lower_case),
         cmocka_unit_test(megatron_cased),
         cmocka_unit_test(bert_folder),
+        cmocka_unit_test(words_and_signs),
+        cmocka_unit_test(incomplete_wordpiece),
         cmocka_unit_test(unigram_json),
         cmocka_unit_test(cached_words_are_those_searched),
         cmocka_unit_test(normal_forms_are_those_of_the_definition),
