@@ -5,11 +5,31 @@
 
 #include "megalith/family.h"
 
-/* clang-format off */
+/* clang-format off: a line each, so that two new ones do not touch the same line */
 #define MEGA_FAMILY_LIST(X) \
-    X(gpt2) X(llama) X(mistral) X(qwen2) X(qwen3) X(smollm3) X(gemma) X(gemma2) X(gemma3_text) X(olmo2) \
-    X(phi3) X(gpt_neox) X(phi) X(starcoder2) X(bloom) X(opt) X(gpt_bigcode) \
-    X(bert) X(megatron_bert) X(roberta) X(xlm_roberta) X(distilbert) X(modernbert) \
+    X(gpt2)                 \
+    X(llama)                \
+    X(mistral)              \
+    X(qwen2)                \
+    X(qwen3)                \
+    X(smollm3)              \
+    X(gemma)                \
+    X(gemma2)               \
+    X(gemma3_text)          \
+    X(olmo2)                \
+    X(phi3)                 \
+    X(gpt_neox)             \
+    X(phi)                  \
+    X(starcoder2)           \
+    X(bloom)                \
+    X(opt)                  \
+    X(gpt_bigcode)          \
+    X(bert)                 \
+    X(megatron_bert)        \
+    X(roberta)              \
+    X(xlm_roberta)          \
+    X(distilbert)           \
+    X(modernbert)           \
     X(megalith_gpt)
 /* clang-format on */
 

@@ -35,7 +35,7 @@ static const mega_family *find_family(const json_t *json)
     return json_object_get(json, "n_embd") != NULL ? &mega_family_gpt2 : NULL;
 }
 
-/* Two families that look like ours and are not. */
+/* Names what is accepted; Falcon looks like ours and is not. */
 static void refuse_family(hf_reader *r)
 {
     const json_t *type = json_object_get(r->json, "model_type");

@@ -38,6 +38,7 @@ int64_t hf_take_int(hf_reader *r, const char *key, int64_t fallback);   /* missi
 int64_t hf_take_whole(hf_reader *r, const char *key, int64_t fallback); /* also 0 */
 bool hf_take_bool(hf_reader *r, const char *key, bool fallback);
 double hf_take_float(hf_reader *r, const char *key, double fallback);
+double hf_take_positive(hf_reader *r, const char *key, double fallback); /* above 0 */
 /* Reports that the value of a key cannot be used. */
 void hf_refuse(hf_reader *r, const char *key, const json_t *found, const char *expected);
 /* The first name in `architectures`; NULL: none. */

@@ -159,6 +159,14 @@ double hf_take_float(hf_reader *r, const char *key, double fallback)
     return fallback;
 }
 
+double hf_take_positive(hf_reader *r, const char *key, double fallback)
+{
+    const double x = hf_take_float(r, key, fallback);
+    if (x > 0.0) return x;
+    hf_refuse(r, key, hf_take(r, key), "a number above 0");
+    return fallback;
+}
+
 static const struct activation_name {
     const char *name;
     mega_activation_kind kind;
@@ -198,11 +206,13 @@ static void hf_read_float(hf_reader *r, const mega_family_key *k, const json_t *
     const bool is_open = k->low == 0.0 && k->high == 0.0;
     const double x = json_number_value(v);
     char expected[64];
-    if (json_is_number(v) && isfinite(x) && (is_open || (x >= k->low && x <= k->high))) *out = x;
+    if (json_is_number(v) && isfinite(x) && (is_open || (x >= k->low && x <= k->high)) && (!k->positive || x > 0.0))
+        *out = x;
     else {
-        if (is_open) snprintf(expected, sizeof expected, "a number");
+        if (is_open) snprintf(expected, sizeof expected, "a number%s", k->positive ? " above 0" : "");
         else
-            snprintf(expected, sizeof expected, "a number from %g to %g", k->low, k->high);
+            snprintf(expected, sizeof expected, "a number %s %g to %g", k->positive ? "above 0, from" : "from", k->low,
+                     k->high);
         hf_refuse(r, k->key, v, expected);
     }
 }

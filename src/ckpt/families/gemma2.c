@@ -17,8 +17,8 @@ static const mega_family_key rows[] = {
     {HF_ACTIVATION("hidden_activation", net.activation, "\"gelu_pytorch_tanh\"")},
     {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
     {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
-    {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "30.0"), .high = 1e6, .is_zero = true},
-    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "50.0"), .high = 1e6, .is_zero = true},
+    {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "30.0"), .high = 1e6, .is_zero = true, .positive = true},
+    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "50.0"), .high = 1e6, .is_zero = true, .positive = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Gemma2ForCausalLM", "Gemma2Model", NULL};
@@ -58,7 +58,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     if (json_is_true(both)) hf_refuse(r, "use_bidirectional_attention", both, "false");
     s->net.embedding_scale = (double)sqrtf((float)s->hidden); /* a float32 there */
     s->net.no_out_bias = s->net.no_qkv_bias;
-    s->net.attention_scale = 1.0 / sqrt(hf_take_float(r, "query_pre_attn_scalar", 256.0));
+    s->net.attention_scale = 1.0 / sqrt(hf_take_positive(r, "query_pre_attn_scalar", 256.0));
     hf_take_window(r, s, 4096);
     hf_take(r, "sliding_window_size"); /* sliding_window counts */
     hf_take(r, "hidden_act");          /* of early folders; hidden_activation counts */

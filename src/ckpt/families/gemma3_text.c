@@ -17,8 +17,8 @@ static const mega_family_key rows[] = {
     {HF_ACTIVATION("hidden_activation", net.activation, "\"gelu_pytorch_tanh\"")},
     {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
     {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
-    {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "null"), .high = 1e6, .is_zero = true},
-    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "null"), .high = 1e6, .is_zero = true},
+    {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "null"), .high = 1e6, .is_zero = true, .positive = true},
+    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "null"), .high = 1e6, .is_zero = true, .positive = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Gemma3ForCausalLM", "Gemma3TextModel", NULL};
@@ -63,7 +63,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias;
     const int64_t pattern = hf_take_int(r, "_sliding_window_pattern", 6);
     s->net.first_full = hf_take_int(r, "sliding_window_pattern", pattern);
-    s->net.attention_scale = 1.0 / sqrt(hf_take_float(r, "query_pre_attn_scalar", 256.0));
+    s->net.attention_scale = 1.0 / sqrt(hf_take_positive(r, "query_pre_attn_scalar", 256.0));
     hf_take_window(r, s, 4096);
     hf_take_layer_types(r, s, has_window);
     if (!s->net.has_window) hf_clear_windows(s);

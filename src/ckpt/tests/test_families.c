@@ -169,6 +169,27 @@ static void published_folders_are_read(void **state)
               MEGA_ERR_UNSUPPORTED, "2 settings that", "pruned_heads: found", "add_cross_attention: found true");
 }
 
+/* A 0 that would stand for another thing in the shape, or divide by it. */
+static void zero_is_refused_where_it_is_no_value(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *expected;
+    } row[] = {{"final_logit_softcapping", "found 0.0, expected a number above 0, from 0 to 1e+06"},
+               {"attn_logit_softcapping", "found 0.0, expected a number above 0, from 0 to 1e+06"},
+               {"query_pre_attn_scalar", "found 0.0, expected a number above 0"}};
+    for (size_t i = 0; i < 2 * sizeof row / sizeof *row; i++) {
+        mega_model_shape s;
+        char text[120];
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": 0.0}", i % 2 == 0 ? "gemma2" : "gemma3_text",
+                 row[i / 2].key);
+        assert_int_not_equal(parse(text, &s), MEGA_OK);
+        if (strstr(mega_error_message(), row[i / 2].key) == NULL ||
+            strstr(mega_error_message(), row[i / 2].expected) == NULL)
+            fail_msg("%s: %s", text, mega_error_message());
+    }
+}
+
 /* Both spellings of the rotation, and what is refused in it. */
 static void rotations(void **state)
 {
@@ -258,6 +279,7 @@ int main(void)
         cmocka_unit_test(every_family_is_written_as_it_was_read),
         cmocka_unit_test(every_key_counts),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
+        cmocka_unit_test(zero_is_refused_where_it_is_no_value),
         cmocka_unit_test(published_folders_are_read),
         cmocka_unit_test(linear_is_no_activation),
         cmocka_unit_test(rotations),

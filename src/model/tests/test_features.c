@@ -49,6 +49,9 @@ static const struct model {
     {"bert", NO_HEAD_DIM "\"intermediate_size\": 20, "},
     {"megatron-bert", NO_HEAD_DIM "\"intermediate_size\": 20, "},
     {"roberta", NO_HEAD_DIM "\"intermediate_size\": 20, "},
+    {"xlm-roberta", NO_HEAD_DIM "\"intermediate_size\": 20, "},
+    {"distilbert", "\"vocab_size\": 31, \"dim\": 16, \"hidden_dim\": 20, \"n_layers\": 2, \"n_heads\": 2, "
+                   "\"max_position_embeddings\": 16, "},
     {"modernbert", NO_HEAD_DIM "\"intermediate_size\": 20, \"local_attention\": 4, "},
     {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "
                                    "\"norm_one_plus_weight\": true, \"query_key_norm\": \"head\", \"gated_mlp\": true, "
@@ -104,11 +107,21 @@ static void every_feature_counts(void **state)
         const char *idle = idle_of(read_model(&models[i]), met);
         if (idle[0] != '\0') fail_msg("%s (row %d): without %s its losses are the same", models[i].type, i, idle);
     }
-    for (int i = 0; i < FEATURES; i++) {
-        const bool is_of_none = features_all[i].remove == features_residual_scale || /* no family here has it */
-                                features_all[i].remove == features_logit_scale;
-        if (met[i] == is_of_none)
-            fail_msg("%s: %s", features_all[i].name, met[i] ? "some model has it" : "no model has it");
+    mega_gpt scaled = read_model(&models[0]); /* by features of the network that a family need not have */
+    scaled.net.residual_scale = 0.5;
+    scaled.net.logit_scale = 3.0;
+    assert_string_equal(idle_of(scaled, met), "");
+    for (int i = 0; i < FEATURES; i++)
+        if (!met[i]) fail_msg("%s: no row of `models` has it", features_all[i].name);
+}
+
+static void every_family_has_a_row(void **state)
+{
+    (void)state;
+    for (int i = 0; mega_families[i] != NULL; i++) {
+        int k = 0;
+        while (k < MODELS && strcmp(models[k].type, mega_families[i]->model_type) != 0) k++;
+        if (k == MODELS) fail_msg("%s: add a small model of it to `models`", mega_families[i]->model_type);
     }
 }
 
@@ -129,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_feature_counts),
+        cmocka_unit_test(every_family_has_a_row),
         cmocka_unit_test(a_feature_without_effect_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ typedef struct mega_family_key {
     const char *choices;   /* MEGA_KEY_CHOICE: "a|b", in the order of the enumeration */
     double low, high;      /* MEGA_KEY_FLOAT; 0 and 0: any number */
     bool negated, is_zero; /* is_zero: a double for which null means 0 */
+    bool positive;         /* MEGA_KEY_FLOAT: above 0, for a field whose 0 means another thing than the number 0 */
     /* The value where it is null, computed from other keys; NULL: as if the key were missing. */
     int64_t (*derive)(const mega_model_shape *shape);
     bool null_if_derived; /* such a value is written as null */
