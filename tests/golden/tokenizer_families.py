@@ -223,7 +223,7 @@ def main():
         compare_bert("bert", "kinds/bert-vocab/vocab.txt", texts)
         t = Tokenizer.from_file("kinds/bert/tokenizer.json")
         compare("bert-vocab", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "kinds/bert-vocab"], texts, lambda x: [e.ids for e in t.encode_batch(x)])
-    compare_folders(only, texts[:3000])
+    compare_folders(only, texts)
     shared_vocabularies(os.environ.get("MEGA_TEST_DATA", SOURCE + "/../shared/data"), only, texts)
     for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing", "sp-unigram", "sp-unigram-bytes", "sp-unigram-crossing"]:
         if only not in name:
