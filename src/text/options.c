@@ -14,7 +14,7 @@ static const mega_option_row files_rows[] = {
     {ROW("merge-file", merge_file, MEGA_OPTION_STRING), .help = "merges.txt of the byte-level BPE"},
     {ROW("vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of a NullTokenizer or TikTokenizer"},
     {ROW("tokenizer-model", tokenizer_model, MEGA_OPTION_STRING), .help = "the folder of a HuggingFaceTokenizer, the .model of a SentencePiece tokenizer, the JSON of a TikTokenizer"},
-    {ROW("vocab-extra-ids", vocab_extra_ids, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "tokens <extra_id_0> and so on, which a SentencePieceTokenizer or BertWordPiece* appends"},
+    {ROW("vocab-extra-ids", vocab_extra_ids, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .most = MEGA_TOKENIZER_EXTRA_IDS, .help = "tokens <extra_id_0> and so on, which a SentencePieceTokenizer or BertWordPiece* appends"},
     {ROW("tiktoken-pattern", tiktoken_pattern, MEGA_OPTION_STRING), .choices = "v1|v2", .help = "how a TikTokenizer splits text into words; v2 when not given"},
     {ROW("tiktoken-num-special-tokens", tiktoken_special, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .fallback = "1000", .help = "the first ids of a TikTokenizer"},
 };

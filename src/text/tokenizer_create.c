@@ -136,6 +136,13 @@ bool mega_tokenizer_needs_model(const char *type)
     return find_kind(type, &kind) && mega_tokenizer_kind_needs_model(kind);
 }
 
+static mega_status check_extra_ids(const char *what, int64_t count)
+{
+    if (count >= 0 && count <= MEGA_TOKENIZER_EXTRA_IDS) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %lld; expected 0 to %d", what, (long long)count,
+                     MEGA_TOKENIZER_EXTRA_IDS);
+}
+
 mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     static const char known[] = "expected GPT2BPETokenizer, ByteTokenizer, CharTokenizer, NullTokenizer, "
@@ -146,6 +153,7 @@ mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenize
     if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
     if (!find_kind(o->type, &kind))
         return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
+    MEGA_TRY(check_extra_ids("--vocab-extra-ids", o->extra_ids));
     MEGA_TRY(create_kind(o, kind, &t));
     if (kind != MEGA_KIND_HUGGINGFACE && kind != t->kind) {
         const bool is_hf = t->kind == MEGA_KIND_HUGGINGFACE;
@@ -200,6 +208,8 @@ static mega_status read_folder_config(const char *path, folder_config *out)
     if (st == MEGA_OK) st = config_string(&c, at[0], out->type, sizeof out->type);
     if (st == MEGA_OK) st = config_string(&c, at[1], out->pattern, sizeof out->pattern);
     if (st == MEGA_OK) st = config_int(&c, at[2], &out->extra_ids);
+    if (st == MEGA_OK && (st = check_extra_ids("megalith_extra_ids", out->extra_ids)) != MEGA_OK)
+        MEGA_CONTEXT("%s", path);
     if (st == MEGA_OK) st = config_int(&c, at[3], &out->special);
     if (st == MEGA_OK) st = config_int(&c, at[4], &out->vocab_size);
     c.at = at[5];

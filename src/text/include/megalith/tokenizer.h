@@ -27,6 +27,8 @@ typedef struct mega_tokenizer mega_tokenizer;
  *   SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer  model: a SentencePiece model of BPE or Unigram
  *   TikTokenizer      model: the JSON of Megatron-core; vocab_size, tiktoken_pattern, tiktoken_special
  *   BertWordPieceLowerCase, BertWordPieceCase  vocab_file: one token a line; extra_ids */
+enum { MEGA_TOKENIZER_EXTRA_IDS = 1 << 16 }; /* the most extra_ids */
+
 typedef struct mega_tokenizer_options {
     const char *type;
     const char *vocab_file;
