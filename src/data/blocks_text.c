@@ -228,6 +228,7 @@ static mega_status blocks_read_file(blocks_reader *r, const char *const *path)
     MEGA_TRY(mega_documents_open(&d, &documents));
     blocks_csv_begin(&csv, *path, r->o->key, r->o->any_column);
     r->csv = is_csv ? &csv : NULL;
+    if (is_csv) mega_documents_drop_line_ends(documents);
     const mega_status st = blocks_read_files(r, documents);
     blocks_csv_fini(&csv);
     r->csv = NULL;

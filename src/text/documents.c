@@ -60,6 +60,11 @@ int64_t mega_documents_files(const mega_documents *d)
     return d->files.count;
 }
 
+void mega_documents_drop_line_ends(mega_documents *d)
+{
+    d->has_told_line_ends = true;
+}
+
 const char *mega_documents_path(const mega_documents *d, int64_t file)
 {
     return strcmp(d->files.path[file], "-") == 0 ? "standard input" : d->files.path[file];

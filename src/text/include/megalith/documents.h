@@ -40,6 +40,8 @@ typedef struct mega_documents mega_documents;
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_USAGE, MEGA_ERR_IO or MEGA_ERR_MEMORY. */
 mega_status mega_documents_open(const mega_documents_options *o, mega_documents **out);
 void mega_documents_close(mega_documents *d);
+/* For a caller that drops the CR of line ends itself: nothing warns of them. */
+void mega_documents_drop_line_ends(mega_documents *d);
 int64_t mega_documents_files(const mega_documents *d);
 const char *mega_documents_path(const mega_documents *d, int64_t file); /* borrowed */
 /* Returns the size of all files on disk; 0 if standard input is among them. */
