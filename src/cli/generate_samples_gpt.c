@@ -94,7 +94,8 @@ static mega_status open_generator(session *s)
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
                                       .no_cache = o->recompute,
                                       .has_beams = o->num_beams > 1,
-                                      .tokenizer = s->loaded.tokenizer};
+                                      .tokenizer = s->loaded.tokenizer,
+                                      .folder = s->loaded.model.folder};
     MEGA_TRY(mega_generator_create(s->loaded.model.engine, &s->loaded.model.language, &g, &s->generator));
     return generate_open_rounds(s);
 }

@@ -42,7 +42,8 @@ static mega_status open_model(server *s)
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
                                       .no_cache = o->recompute,
                                       .has_beams = true,
-                                      .tokenizer = s->loaded.tokenizer};
+                                      .tokenizer = s->loaded.tokenizer,
+                                      .folder = s->loaded.model.folder};
     return mega_generator_create(s->loaded.model.engine, &s->loaded.model.language, &g, &s->generator);
 }
 

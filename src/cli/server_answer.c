@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE = 256, SUNK_EVERY = 8 };
+enum { MESSAGE = 512, SUNK_EVERY = 8 };
 
 /* One request under way; its memory is in the arena. */
 typedef struct job {
@@ -255,7 +255,10 @@ static mega_status run_job(job *j)
     server *s = j->s;
     MEGA_TRY(take_prompts(j));
     if (j->message[0] == '\0') MEGA_TRY(give_room(j));
-    if (j->message[0] == '\0') MEGA_TRY(j->q.beam_width > 0 ? search_texts(j) : draw_texts(j));
+    const mega_status st = j->message[0] != '\0' ? MEGA_OK : j->q.beam_width > 0 ? search_texts(j) : draw_texts(j);
+    if (st == MEGA_ERR_NUMERIC) refuse_job(j, 500, mega_error_message()); /* on all ranks */
+    else
+        MEGA_TRY(st);
     if (s->is_late) refuse_job(j, 503, "the request took too long (--max-request-seconds)");
     for (int i = 0; i < j->q.prompts; i++) s->tokens += j->text[i].count;
     return MEGA_OK;

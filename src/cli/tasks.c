@@ -203,7 +203,8 @@ static mega_status evaluate(const mega_loaded *l, const mega_command_options *cf
     const mega_evaluate_options o = {.stride = moves && step < seq ? step : seq,
                                      .pad = eod >= 0 ? eod : 0,
                                      .progress = cfg->train.engine.rank == 0 ? show_progress : NULL,
-                                     .user = &progress};
+                                     .user = &progress,
+                                     .folder = l->model.folder};
     mega_progress_begin(&progress, "evaluating", "windows", 0, (uint64_t)mega_evaluate_windows(r->ids.count, o.stride));
     MEGA_TRY(mega_evaluate(l->model.engine, r->ids.id, r->ids.count, &o, out));
     if (cfg->train.engine.rank == 0) mega_progress_end(&progress, 0, (uint64_t)out->windows);

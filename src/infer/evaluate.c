@@ -2,6 +2,8 @@
 #include "megalith/evaluate.h"
 #include "megalith/batch.h"
 
+#include <math.h>
+
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride)
 {
     const int64_t targets = tokens - 1 - stride;
@@ -109,6 +111,12 @@ mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t co
     /* agree first, so that no rank waits for one that failed */
     MEGA_TRY(mega_comm_agree(layout->world.comm, run_windows(&sum, engine, &t, o)));
     MEGA_TRY(sum_ranks(&sum, layout));
+    if (!isfinite(sum.loss_sum))
+        return MEGA_FAIL(
+            MEGA_ERR_NUMERIC,
+            "evaluation: the loss of the text is %g; the weights of %s have NaN or Inf, or are too large for its "
+            "computations: give another checkpoint, or float32 in place of --bf16 and --fp16",
+            sum.loss_sum, o->folder != NULL ? o->folder : "the model");
     *out = sum;
     return MEGA_OK;
 }

@@ -149,6 +149,15 @@ static bool is_told(const mega_generator *g, int64_t b)
     return draws(g, b) || (has_next && g->text[b].logprobs != NULL);
 }
 
+mega_status generator_not_finite(const mega_generator *g, int64_t tokens)
+{
+    return MEGA_FAIL(
+        MEGA_ERR_NUMERIC,
+        "generation: the logits of token %lld are not finite; the weights of %s have NaN or Inf, or are too "
+        "large for its computations: give another checkpoint, or float32 in place of --bf16 and --fp16",
+        (long long)tokens, g->options.folder != NULL ? g->options.folder : "the model");
+}
+
 static void draw_row(mega_generator *g, int64_t b, const float *logits)
 {
     const int64_t vocab = g->options.draw_vocab;
@@ -156,6 +165,8 @@ static void draw_row(mega_generator *g, int64_t b, const float *logits)
     const int32_t *history = g->history + b * g->capacity;
     const mega_draw at = {.index = s->index, .history = history, .count = g->length[b], .drawn = s->drawn + s->count};
     generator_told *told = &g->told[b];
+    *told = (generator_told){.token = NOT_FINITE};
+    if (!mega_logits_are_finite(logits, g->m.vocab)) return;
     told->token = draws(g, b) ? mega_sample_token(logits, vocab, &g->rules->sampling, &at, g->scratch)
                               : history[g->filled[b] + g->taken[b]];
     if (s->logprobs != NULL) told->logprob = (float)mega_log_probability(logits, g->m.vocab, told->token);
@@ -186,7 +197,10 @@ static mega_status draw_rows(mega_generator *g, mega_run program)
         if (logits != NULL) draw_row(g, b, logits);
         MEGA_TRY(show_logits(g, b, logits));
     }
-    return mega_comm_broadcast(pp->comm, "next tokens", g->told, (int64_t)sizeof *g->told * g->count, pp->size - 1);
+    MEGA_TRY(mega_comm_broadcast(pp->comm, "next tokens", g->told, (int64_t)sizeof *g->told * g->count, pp->size - 1));
+    for (int b = 0; b < g->count; b++)
+        if (is_told(g, b) && g->told[b].token == NOT_FINITE) return generator_not_finite(g, g->filled[b] + g->taken[b]);
+    return MEGA_OK;
 }
 
 /* One run through all layers: pending tokens of each sequence, as many as fit. Only the last chunk of a prompt draws a

@@ -77,10 +77,16 @@ static mega_status rank_candidates(mega_generator *g, mega_run program)
     beams *b = g->beams;
     ranked r = {.g = g, .program = program};
     mega_run_value logits;
-    if (mega_engine_run_output(g->engine, program, "logits", &logits))
-        beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
-    return mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * beams_candidates(b),
-                               pp->size - 1);
+    if (mega_engine_run_output(g->engine, program, "logits", &logits)) {
+        bool is_finite = true;
+        for (int i = 0; i < (b->made == 0 ? 1 : b->options.width); i++)
+            is_finite = is_finite && mega_logits_are_finite(logits_of(&r, i), g->m.vocab);
+        b->best[0].token = NOT_FINITE;
+        if (is_finite) beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
+    }
+    MEGA_TRY(
+        mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * beams_candidates(b), pp->size - 1));
+    return b->best[0].token == NOT_FINITE ? generator_not_finite(g, g->filled[0]) : MEGA_OK;
 }
 
 /* Gives each sequence the tokens and the cache of the beam that it continues. */

@@ -70,7 +70,8 @@ static mega_status make(generator_owned *own, const mega_generator_setup *s, meg
     const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
                                       .no_cache = s->no_cache,
                                       .has_beams = s->has_beams,
-                                      .tokenizer = own->model.tokenizer};
+                                      .tokenizer = own->model.tokenizer,
+                                      .folder = own->model.folder};
     return mega_comm_agree(mega_world_comm(own->world),
                            mega_generator_create(own->model.engine, &own->model.language, &g, out));
 }

@@ -5,8 +5,10 @@
 #include "beam.h"
 #include "megalith/generate.h"
 
+enum { NOT_FINITE = -1 };
+
 /* What the last stage says about a sequence after a run: the token drawn for it, or the next one of its prompt, and the
- * logarithm of its probability. */
+ * logarithm of its probability. NOT_FINITE in place of a token: nothing can be drawn from such logits. */
 typedef struct generator_told {
     int32_t token;
     float logprob;
@@ -52,6 +54,9 @@ void generator_owned_destroy(generator_owned *own); /* NULL is allowed */
 
 /* generate.c: whether a text is one that g can generate; b is its number, for messages. */
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b);
+
+/* The error of all stages where the last one has found logits that are not finite, behind so many tokens. */
+mega_status generator_not_finite(const mega_generator *g, int64_t tokens);
 
 /* generate_end.c: whether the last token of sequence b ends it. */
 mega_status generator_ends_begin(mega_generator *g);

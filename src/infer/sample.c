@@ -3,6 +3,7 @@
 #include "megalith/philox.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Largest weight first; among equals the lower id first, so that the order is the same on every system. */
 static bool goes_before(const mega_candidate *a, const mega_candidate *b)
@@ -154,6 +155,19 @@ double mega_log_probability(const float *logits, int64_t vocab, int32_t id)
     double sum = 0.0;
     for (int64_t v = 0; v < vocab; v++) sum += exp((double)logits[v] - most);
     return (double)logits[id] - most - log(sum);
+}
+
+/* The exponent of NaN and of infinity consists of ones. */
+bool mega_logits_are_finite(const float *logits, int64_t vocab)
+{
+    const uint32_t ones = 0x7f800000u;
+    uint32_t found = 0;
+    for (int64_t v = 0; v < vocab; v++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[v], sizeof bits);
+        found |= (uint32_t)((bits & ones) == ones);
+    }
+    return found == 0;
 }
 
 mega_status mega_sampling_check(const mega_sampling *s)

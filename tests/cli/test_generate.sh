@@ -172,5 +172,15 @@ refuses "LAMBADA in 8 MB" 'needs|may use 8.4 MB (--memory-limit)' tasks --task L
 generate --prompt ab --greedy --memory-limit 32M >a || fail "32 MB: $(cat err)"
 tokens --task LM_LOSS --valid-data one.txt --memory-limit 32M >b || fail "32 MB: $(cat err)"
 
+# One weight that is NaN: nothing is drawn and nothing measured, and the error names the folder.
+mkdir bad && cp model/iter_0000002/*.json model/iter_0000002/model.safetensors bad && chmod u+w bad/*
+printf '\377\377\377\377' | dd of=bad/model.safetensors bs=1 seek=$(($(stat -c %s bad/model.safetensors) - 4)) conv=notrunc status=none
+for how in --greedy "--temperature 1" "--num-beams 2"; do
+    # shellcheck disable=SC2086
+    refuses "NaN $how" 'the logits of token|are not finite; the weights of bad have NaN or Inf' generate_samples_gpt --load bad --prompt ab $how
+done
+refuses "the loss of NaN" 'the loss of the text is|the weights of bad have NaN or Inf' tasks --task LM_LOSS --load bad --valid-data one.txt
+refuses "LAMBADA of NaN" 'are not finite; the weights of bad' tasks --task LAMBADA --load bad --valid-data one.jsonl
+
 generate --prompt ab --greedy >a && generate --prompt ab --top_k 1 --seed 9 >b && cmp -s a b || fail "greedy is not top_k 1"
 finish

@@ -61,6 +61,16 @@ client clients expected.json >a 2>&1 && grep -q '^0 of' a || fail "many clients:
 stop
 grep -q '^request 1: status 200' err || fail "a line a request: $(head -n 3 err)"
 
+# Weights that are NaN: each request gets the reason, and the server goes on.
+mkdir bad && cp model/iter_0000020/*.json model/iter_0000020/model.safetensors bad && chmod u+w bad/*
+printf '\377\377\377\377' | dd of=bad/model.safetensors bs=1 seek=$(($(stat -c %s bad/model.safetensors) - 4)) conv=notrunc status=none
+start --load bad --num-beams 2
+for field in top_k=1 beam_width=2; do
+    client ask 'prompts=["line 1"]' tokens_to_generate=2 $field >a 2>&1 && fail "an answer of NaN: $(cat a)"
+    grep -q 'status 500.*are not finite; the weights of bad have NaN' a || fail "$field of NaN: $(cat a)"
+done
+stop
+
 start --max-waiting-requests 1 --batch 2
 client clients expected.json >a 2>&1 || fail "a short queue: $(cat a)"
 (client ask 'prompts=["l"]' tokens_to_generate=60 >last 2>&1 || true) &

@@ -74,6 +74,24 @@ static void wrong_texts_and_engines(void **state)
     mega_engine_destroy(e);
 }
 
+/* One weight that is NaN is no figure, but an error that names the folder. */
+static void a_loss_that_is_not_finite(void **state)
+{
+    (void)state;
+    const mega_gpt gpt = gpt_run_tiny();
+    const int32_t tokens[4] = {1, 2, 0, 3};
+    mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL);
+    mega_evaluation found = {.targets = -7};
+    const mega_evaluate_options o = {.stride = 1, .folder = "some/folder"};
+    *(double *)mega_params_flat_master(mega_engine_params(e)) = (double)NAN;
+    assert_int_equal(mega_evaluate(e, (const int32_t[]){0, 0, 0, 0}, 4, &o, &found), MEGA_ERR_NUMERIC);
+    assert_non_null(strstr(mega_error_message(), "the weights of some/folder have NaN or Inf"));
+    assert_int_equal(found.targets, -7);
+    *(double *)mega_params_flat_master(mega_engine_params(e)) = 0;
+    need(mega_evaluate(e, tokens, 4, &o, &found));
+    mega_engine_destroy(e);
+}
+
 static volatile sig_atomic_t stop;
 
 static void stop_at_second(void *user, int64_t windows, int64_t total)
@@ -106,8 +124,8 @@ static void a_signal_leaves_no_figure(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_token_counts_once),
-                                       cmocka_unit_test(wrong_texts_and_engines),
-                                       cmocka_unit_test(a_signal_leaves_no_figure)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_token_counts_once), cmocka_unit_test(wrong_texts_and_engines),
+        cmocka_unit_test(a_loss_that_is_not_finite), cmocka_unit_test(a_signal_leaves_no_figure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

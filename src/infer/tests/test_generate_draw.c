@@ -124,6 +124,45 @@ static void probabilities_are_the_models(void **state)
     model_close(&m);
 }
 
+/* NaN and infinite weights draw nothing: the error tells the token and the folder; with good weights g goes on. */
+static void logits_that_are_not_finite(void **state)
+{
+    (void)state;
+    static const mega_sampling ways[] = {{.greedy = true}, {.temperature = 1.0}, {.temperature = 1.0, .top_k = 3}};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    model m;
+    mega_generator *g = NULL;
+    model_open(&m, NULL);
+    const mega_generator_options o = {.has_beams = true, .folder = "some/folder"};
+    must(mega_generator_create(m.engine, &m.language, &o, &g));
+    int32_t tokens[NEW];
+    float told[NEW + 2], *weight = mega_params_flat_master(mega_engine_params(m.engine));
+    const float good = weight[0];
+    mega_beam_text found = {.tokens = tokens};
+    int count = 0;
+    const mega_beam_options beams = {.width = 1, .stop = -1};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        weight[0] = bad[i];
+        for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+            mega_generation text = {
+                .prompt = (const int32_t[]){1, 2}, .prompt_count = 2, .max_new = w == 2 ? 0 : 3, .tokens = tokens};
+            if (w == 2) text.logprobs = told; /* nothing is drawn, the prompt is read */
+            const mega_generation_rules rules = {.sampling = ways[w]};
+            assert_int_equal(mega_generator_run(g, &text, 1, &rules), MEGA_ERR_NUMERIC);
+            assert_non_null(strstr(mega_error_message(), w == 2 ? "the logits of token 1 are not finite"
+                                                                : "the logits of token 2 are not finite"));
+            assert_non_null(strstr(mega_error_message(), "the weights of some/folder have NaN or Inf"));
+        }
+        assert_int_equal(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count),
+                         MEGA_ERR_NUMERIC);
+        assert_non_null(strstr(mega_error_message(), "the logits of token 2 are not finite"));
+    }
+    weight[0] = good;
+    must(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count));
+    mega_generator_destroy(g);
+    model_close(&m);
+}
+
 static volatile sig_atomic_t stop;
 
 static bool stop_at_third(void *user, int row, int32_t token)
@@ -177,7 +216,8 @@ static void more_ids_than_the_model_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_without_a_text_are_not_drawn), cmocka_unit_test(probabilities_are_the_models),
-        cmocka_unit_test(a_signal_stops_behind_the_token), cmocka_unit_test(more_ids_than_the_model_has)};
+        cmocka_unit_test(logits_that_are_not_finite), cmocka_unit_test(ids_without_a_text_are_not_drawn),
+        cmocka_unit_test(probabilities_are_the_models), cmocka_unit_test(a_signal_stops_behind_the_token),
+        cmocka_unit_test(more_ids_than_the_model_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ int32_t mega_sample_token(const float *logits, int64_t vocab, const mega_samplin
                           mega_candidate *scratch);
 /* The logarithm of the softmax of logits[0..vocab) at `id`. */
 double mega_log_probability(const float *logits, int64_t vocab, int32_t id);
+/* Whether none of logits[0..vocab) is NaN or infinite. */
+bool mega_logits_are_finite(const float *logits, int64_t vocab);
 /* MEGA_ERR_USAGE, with the member's name, if one is out of range: 0 < temperature (unless greedy); 0 <= top_p, min_p,
  * top_p_decay <= 1; 0 <= top_p_bound <= top_p; top_k, repetition_penalty >= 0. */
 mega_status mega_sampling_check(const mega_sampling *s);
@@ -43,6 +45,7 @@ typedef struct mega_generator_options {
     bool no_cache;      /* read the whole sequence again for each token */
     bool has_beams;     /* mega_generator_beams will be called */
     const mega_tokenizer *tokenizer; /* borrowed; for mega_generation_rules.stop; or NULL */
+    const char *folder;              /* borrowed; of the model, for messages; or NULL */
 } mega_generator_options;
 
 /* What mega_engine_options.prefill is for `samples` sequences of up to `positions` tokens: at most 64 tokens of each
