@@ -75,15 +75,16 @@ static mega_status read_conclude(const report *r, const source *s)
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
     if (r->missing + r->extra + r->other == 0) return MEGA_OK;
     if (s->file != NULL && r->missing + r->extra > 0) /* the weights of the model have been found */
-        return MEGA_FAIL(MEGA_ERR_FORMAT,
-                         "%s: these are not the states of this optimizer: %d missing, %d with another shape, %d "
-                         "unexpected; other parameters are trained (--parameter-group), or the optimizer has other "
-                         "settings (--optimizer, --adam-amsgrad): give those that it was saved with, or "
-                         "--no-load-optim to start with fresh moments:%s",
-                         s->what, r->missing, r->other, r->extra, r->text.data);
+        return MEGA_FAIL(
+            MEGA_ERR_FORMAT,
+            "%s: these are not the states of this optimizer: %d missing, %d with another shape or type, %d "
+            "unexpected; other parameters are trained (--parameter-group), or the optimizer has other "
+            "settings (--optimizer, --adam-amsgrad): give those that it was saved with, or "
+            "--no-load-optim to start with fresh moments:%s",
+            s->what, r->missing, r->other, r->extra, r->text.data);
     return MEGA_FAIL(
         MEGA_ERR_FORMAT,
-        "%s: its tensors do not match this model: %d missing, %d with another shape, %d unexpected; "
+        "%s: its tensors do not match this model: %d missing, %d with another shape or type, %d unexpected; "
         "give the sizes that it was saved with (options, or constants of the program), or another folder:%s",
         s->what, r->missing, r->other, r->extra, r->text.data);
 }

@@ -4,6 +4,7 @@
 #include "ckpt_impl.h"
 #include "hf_impl.h"
 
+#include "megalith/encoding.h"
 #include "megalith/json.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,8 @@ static mega_status read_json(const char *path, const json_t *json, mega_model_sh
 mega_status hf_config_parse(const char *path, const char *text, size_t size, mega_model_shape *out)
 {
     json_error_t error;
-    json_t *json = mega_json_load(text, size, 0, &error);
+    MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
+    json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL)
         return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected a configuration as a JSON object", path,
                          error.line, error.text);
@@ -152,26 +154,52 @@ static void add_end(const mega_model_shape *shape, int64_t id, int32_t *out, int
     if (id >= 0 && id < shape->vocab && *count < MEGA_SHAPE_EOS) out[(*count)++] = (int32_t)id;
 }
 
+static bool is_id(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX;
+}
+
+/* null or nothing: config.json says it. */
+static mega_status take_ends(const char *path, const json_t *eos, const mega_model_shape *shape, int32_t *out,
+                             int *count)
+{
+    const bool is_list = json_is_array(eos);
+    const size_t n = is_list ? json_array_size(eos) : 1;
+    bool is_right = n > 0;
+    if (eos == NULL || json_is_null(eos)) return MEGA_OK;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = is_list ? json_array_get(eos, i) : eos;
+        is_right = is_right && is_id(id);
+        if (is_right) add_end(shape, (int64_t)json_integer_value(id), out, count);
+    }
+    if (is_right) return MEGA_OK;
+    mega_buffer found = {0};
+    hf_put_found(&found, eos);
+    const mega_status st =
+        MEGA_FAIL(MEGA_ERR_FORMAT, "%s: eos_token_id: found %s, expected a token id, a list of one or more, or null",
+                  path, found.data != NULL ? found.data : "another value");
+    mega_buffer_fini(&found);
+    return st;
+}
+
 static mega_status read_generation_ends(const char *path, const mega_model_shape *shape, int32_t *out, int *count)
 {
     char *text = NULL;
     size_t size = 0;
-    json_error_t error;
+    json_error_t error = {0};
     if (!mega_file_exists(path)) return MEGA_OK;
     MEGA_TRY(mega_file_read(path, &text, &size));
-    json_t *json = mega_json_load(text, size, 0, &error);
+    mega_status st = mega_encoding_refuse_mark(path, text, size);
+    json_t *json = st == MEGA_OK ? mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
     mega_free(text);
+    MEGA_TRY(st);
     if (json == NULL)
         return MEGA_FAIL(mega_json_status(&error), "%s: line %d: %s; expected a JSON object", path, error.line,
                          error.text);
-    const json_t *eos = json_object_get(json, "eos_token_id");
-    if (json_is_integer(eos)) add_end(shape, (int64_t)json_integer_value(eos), out, count);
-    for (size_t i = 0; i < json_array_size(eos); i++) {
-        const json_t *id = json_array_get(eos, i);
-        if (json_is_integer(id)) add_end(shape, (int64_t)json_integer_value(id), out, count);
-    }
+    st = json_is_object(json) ? take_ends(path, json_object_get(json, "eos_token_id"), shape, out, count)
+                              : MEGA_FAIL(MEGA_ERR_FORMAT, "%s: expected one JSON object", path);
     json_decref(json);
-    return MEGA_OK;
+    return st;
 }
 
 mega_status mega_hf_ends_read(const char *folder, const mega_model_shape *shape, int32_t out[MEGA_SHAPE_EOS],

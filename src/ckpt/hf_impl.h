@@ -40,6 +40,7 @@ bool hf_take_bool(hf_reader *r, const char *key, bool fallback);
 double hf_take_float(hf_reader *r, const char *key, double fallback);
 double hf_take_positive(hf_reader *r, const char *key, double fallback); /* above 0 */
 /* Reports that the value of a key cannot be used. */
+void hf_put_found(mega_buffer *b, const json_t *value); /* as a message quotes it */
 void hf_refuse(hf_reader *r, const char *key, const json_t *found, const char *expected);
 /* The first name in `architectures`; NULL: none. */
 const char *hf_architecture(const hf_reader *r);

@@ -96,7 +96,7 @@ static bool hf_is_taken(const hf_reader *r, const char *key)
     return false;
 }
 
-static void hf_put_found(mega_buffer *b, const json_t *value)
+void hf_put_found(mega_buffer *b, const json_t *value)
 {
     if (value == NULL) {
         mega_buffer_puts(b, "nothing");
@@ -313,12 +313,13 @@ void hf_take_keys(hf_reader *r, mega_model_shape *shape)
 
 /* ---- ids ---- */
 
-static int64_t hf_read_id(hf_reader *r, const char *key, const json_t *v)
+/* Old folders of Llama have a pad_token_id of -1 (least). */
+static int64_t hf_read_id(hf_reader *r, const char *key, const json_t *v, int least)
 {
     if (v == NULL || json_is_null(v)) return -1;
-    if (json_is_integer(v) && json_integer_value(v) >= -1 && json_integer_value(v) <= INT32_MAX)
+    if (json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= INT32_MAX)
         return (int64_t)json_integer_value(v);
-    hf_refuse(r, key, v, "a token id");
+    hf_refuse(r, key, v, "a token id, or null");
     return -1;
 }
 
@@ -328,13 +329,16 @@ void hf_take_ids(hf_reader *r, mega_model_shape *s)
     mega_network_shape *n = &s->net;
     const json_t *eos = hf_take(r, "eos_token_id");
     n->has_ids = true;
-    n->bos = hf_read_id(r, "bos_token_id", hf_take(r, "bos_token_id"));
-    n->pad = hf_read_id(r, "pad_token_id", hf_take(r, "pad_token_id"));
+    n->bos = hf_read_id(r, "bos_token_id", hf_take(r, "bos_token_id"), 0);
+    n->pad = hf_read_id(r, "pad_token_id", hf_take(r, "pad_token_id"), -1);
     n->num_eos = 0;
     if (json_is_array(eos) && json_array_size(eos) > MEGA_SHAPE_EOS) hf_refuse(r, "eos_token_id", eos, "at most 8 ids");
+    if (json_is_array(eos) && json_array_size(eos) == 0) hf_refuse(r, "eos_token_id", eos, "one or more ids, or null");
     const size_t count = json_is_array(eos) ? json_array_size(eos) : 1;
     for (size_t i = 0; i < count && i < MEGA_SHAPE_EOS; i++) {
-        const int64_t id = hf_read_id(r, "eos_token_id", json_is_array(eos) ? json_array_get(eos, i) : eos);
+        const json_t *one = json_is_array(eos) ? json_array_get(eos, i) : eos;
+        const int64_t id = hf_read_id(r, "eos_token_id", one, 0);
+        if (json_is_array(eos) && json_is_null(one)) hf_refuse(r, "eos_token_id", eos, "ids alone in a list");
         if (id >= 0) n->eos[n->num_eos++] = id;
     }
     s->eos = n->num_eos > 0 ? n->eos[0] : -1;

@@ -178,7 +178,13 @@ static void rope_check(hf_reader *r, mega_model_shape *s)
     const int64_t rotated = (int64_t)((double)head_dim * share);
     char expected[128];
     if (!(rope->theta > 0.0)) hf_refuse(r, "rope_theta", NULL, "a number above 0");
-    if (share > 1.0 || rotated < 2 || rotated % 2 != 0) {
+    if (share == 1.0 && head_dim > 0 && head_dim % 2 != 0) {
+        const bool is_said = json_object_get(r->json, "head_dim") != NULL;
+        snprintf(expected, sizeof expected, "heads of an even number of channels, which the rotation turns in pairs%s",
+                 is_said ? "" : " (hidden_size divided by num_attention_heads)");
+        hf_refuse(r, is_said ? "head_dim" : "num_attention_heads",
+                  json_object_get(r->json, is_said ? "head_dim" : "num_attention_heads"), expected);
+    } else if (share > 1.0 || rotated < 2 || rotated % 2 != 0) {
         snprintf(expected, sizeof expected, "a share of the %lld channels of a head that is an even number of them",
                  (long long)head_dim);
         hf_refuse(r, "partial_rotary_factor", json_object_get(r->json, "partial_rotary_factor"), expected);

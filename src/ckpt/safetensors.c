@@ -126,10 +126,10 @@ static mega_status check_tensors(const st_header *h, uint64_t data_bytes, const 
     }
     if (at != data_bytes)
         return MEGA_FAIL(MEGA_ERR_FORMAT,
-                         "%s: MetadataIncompleteBuffer: found %llu bytes of tensors, but the header requires %llu; is "
-                         "the file cut short? "
+                         "%s: MetadataIncompleteBuffer: found %llu bytes of tensors, but the header requires %llu; %s "
                          "copy or save it again",
-                         file, (unsigned long long)data_bytes, (unsigned long long)at);
+                         file, (unsigned long long)data_bytes, (unsigned long long)at,
+                         data_bytes < at ? "is the file cut short?" : "the file is too long:");
     return MEGA_OK;
 }
 

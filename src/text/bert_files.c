@@ -1,6 +1,7 @@
 /* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers` that
  * have nothing else. */
 #include "json_cursor.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/utf8.h"
@@ -60,6 +61,7 @@ static mega_status read_lines(mega_tokenizer *t, const char *path, const char *t
 {
     vocab_lines l = {.text = text, .size = size, .megatron = true};
     MEGA_TRY(check_utf8(path, text, size));
+    MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
     for (int64_t id = 0; next_line(&l); id++) {
         const mega_status st = mega_vocabulary_add(&t->vocabulary, l.line, l.n, id, 0);
         if (st == MEGA_OK) continue;

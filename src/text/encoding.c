@@ -39,6 +39,14 @@ mega_status mega_encoding_check(const char *path, const char *text, size_t bytes
                      mark != NULL ? strncmp(mark, "UTF-16", 6) == 0 ? "UTF-16" : "UTF-32" : found, path);
 }
 
+mega_status mega_encoding_refuse_mark(const char *path, const char *text, size_t bytes)
+{
+    if (bytes < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_FORMAT,
+        "%s: it begins with a byte order mark; expected UTF-8 without one: tail -c +4 FILE > NEW removes it", path);
+}
+
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes)
 {
     const char *newline = bytes > 0 ? memchr(text, '\n', bytes) : NULL;

@@ -7,6 +7,7 @@
  * Any other setting that would change ids is refused with a message that names it. Truncation and padding describe
  * batches, not text, and are ignored. */
 #include "tokenizer_json.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include <stdio.h>
 #include <string.h>
@@ -539,7 +540,8 @@ mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t 
     json_reader r = {.c = &c, .layout = &layout};
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
     mega_cursor_init(&c, path, *text, size);
-    mega_status st = read_layout(&c, &layout);
+    mega_status st = mega_encoding_refuse_mark(path, *text, size);
+    if (st == MEGA_OK) st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
     if (st == MEGA_OK) st = json_read(&r, kind, path);
     if (st == MEGA_OK) st = keep_files(r.t, path, text, size);

@@ -61,6 +61,23 @@ static void config_refusals(void **state)
               "n_inner: found 1.5", "resid_pdrop: found 2, expected a number from 0 to 1",
               "n_head: found 7, expected a divisor", "quantization_config: found {\"bits\":4}");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\",\n \"n_layer\": }", &s), MEGA_ERR_FORMAT, "config.json: line 2");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\",\n \"n_layer\": 2, \"n_layer\": 3}", &s), MEGA_ERR_FORMAT,
+              "config.json: line 2: duplicate object key");
+    TINY_SAID(read_config("\xef\xbb\xbf{\"model_type\": \"gpt2\"}", &s), MEGA_ERR_FORMAT,
+              "config.json: it begins with a byte order mark");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"bos_token_id\": -1, \"eos_token_id\": [null]}", &s),
+              MEGA_ERR_UNSUPPORTED, "2 settings", "bos_token_id: found -1, expected a token id, or null",
+              "eos_token_id: found [null], expected ids alone");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"eos_token_id\": []}", &s), MEGA_ERR_UNSUPPORTED,
+              "eos_token_id: found [], expected one or more ids");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"eos_token_id\": -1}", &s), MEGA_ERR_UNSUPPORTED,
+              "eos_token_id: found -1");
+    TINY_SAID(read_config(
+                  "{\"model_type\": \"llama\", \"hidden_size\": 28, \"num_attention_heads\": 4, \"head_dim\": 7}", &s),
+              MEGA_ERR_UNSUPPORTED, "1 setting", "head_dim: found 7, expected heads of an even number");
+    TINY_SAID(read_config("{\"model_type\": \"llama\", \"hidden_size\": 36, \"num_attention_heads\": 4}", &s),
+              MEGA_ERR_UNSUPPORTED, "1 setting", "num_attention_heads: found 4, expected heads of an even number");
+    tiny_ok(read_config("{\"model_type\": \"gpt2\", \"pad_token_id\": -1}", &s));
     TINY_SAID(read_config("[]", &s), MEGA_ERR_UNSUPPORTED, "one JSON object");
     TINY_SAID(read_config("{}", &s), MEGA_ERR_UNSUPPORTED, "model_type: found nothing");
 }
@@ -309,7 +326,7 @@ static void refuses_folders(void **state)
     for (int i; (i = mega_st_writer_next(w)) >= 0;)
         tiny_ok(mega_st_writer_write(w, zeros, (size_t)(4 * e[i].shape[0] * (i == 0 ? 4 : 1))));
     tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
-    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "14 missing, 2 with another shape, 2 unexpected",
+    TINY_SAID(read_folder(folder, &got), MEGA_ERR_FORMAT, "14 missing, 2 with another shape or type, 2 unexpected",
               "wte.weight: found [3, 4] F32, expected [257, 4]", "ln_f.bias: found [4] I32, expected [4] F32",
               "missing: transformer.wpe.weight", "missing: … and more", "not part of this model: score.weight",
               "h.x.attn.bias");
@@ -428,6 +445,36 @@ static void loads_peers(void **state)
     tiny_fini(&got);
 }
 
+/* eos_token_id of another type is no id that is missing. */
+static void generation_config_refusals(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"[]", "expected one JSON object"},
+        {"{\"eos_token_id\": \"x\"}", "eos_token_id: found \"x\", expected a token id, a list"},
+        {"{\"eos_token_id\": [3, null]}", "found [3,null]"},
+        {"{\"eos_token_id\": []}", "found []"},
+        {"{\"eos_token_id\": 1.5}", "found 1.5"},
+        {"{\"eos_token_id\": -1}", "found -1"},
+        {"{\"eos_token_id\": 1, \"eos_token_id\": 2}", "duplicate object key"},
+        {"\xef\xbb\xbf{}", "byte order mark"},
+    };
+    const char *folder = mega_kit_temp_folder(), *path = mega_kit_path(folder, "generation_config.json");
+    int32_t ends[MEGA_SHAPE_EOS];
+    int count = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        mega_kit_write(path, wrong[i][0]);
+        TINY_SAID(mega_hf_ends_read(folder, &tiny_shape, ends, &count), MEGA_ERR_FORMAT,
+                  "generation_config.json: ", wrong[i][1]);
+    }
+    mega_kit_write(path, "{\"eos_token_id\": [7, 3]}");
+    tiny_ok(mega_hf_ends_read(folder, &tiny_shape, ends, &count));
+    assert_true(count == 2 && ends[0] == 7 && ends[1] == 3);
+    mega_kit_write(path, "{\"eos_token_id\": null}");
+    tiny_ok(mega_hf_ends_read(folder, &tiny_shape, ends, &count));
+    assert_true(count == 1 && ends[0] == 256);
+}
+
 /* What users wrote of how text is generated is in every later folder, byte by byte. */
 static void generation_config_is_kept(void **state)
 {
@@ -454,6 +501,7 @@ int main(void)
     mega_log_set_sink(tiny_keep_warning, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generation_config_is_kept),
+        cmocka_unit_test(generation_config_refusals),
         cmocka_unit_test(config_defaults_and_aliases),
         cmocka_unit_test(config_refusals),
         cmocka_unit_test(config_text),

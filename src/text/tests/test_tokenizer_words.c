@@ -134,6 +134,12 @@ static void megatron_cased(void **state)
     assert_null(create("BertWordPieceCase", "vocab.txt", "a\nb\xFF\n", 0));
     assert_non_null(strstr(mega_error_message(), "vocab.txt line 2: it is not UTF-8"));
     assert_null(create("BertWordPieceCase", "vocab.txt", "", 0));
+    assert_null(create("BertWordPieceCase", "vocab.txt", "\xef\xbb\xbf" VOCABULARY, 0));
+    assert_non_null(strstr(mega_error_message(), "vocab.txt: it begins with a byte order mark"));
+    assert_null(create("BertWordPieceCase", "vocab.txt", VOCABULARY, MEGA_TOKENIZER_EXTRA_IDS + 1));
+    assert_non_null(strstr(mega_error_message(), "--vocab-extra-ids: found 65537; expected 0 to 65536"));
+    assert_null(create("HuggingFaceTokenizer", "tokenizer.json", "\xef\xbb\xbf{}", 0));
+    assert_non_null(strstr(mega_error_message(), "tokenizer.json: it begins with a byte order mark"));
     mega_buffer_fini(&text);
 }
 

@@ -13,6 +13,8 @@ extern "C" {
 /* Returns MEGA_ERR_FORMAT, with what was found and how to convert it, if the text is UTF-16 or UTF-32: it has their
  * byte order mark, or every second of its first bytes is zero. `path` is for the message. */
 mega_status mega_encoding_check(const char *path, const char *text, size_t bytes);
+/* Refuses UTF-8 that begins with a byte order mark, where its format has none: JSON, a vocabulary. */
+mega_status mega_encoding_refuse_mark(const char *path, const char *text, size_t bytes);
 /* Warns when the first line ends in CR LF, which plain text keeps. Returns whether it did. */
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes);
 
