@@ -167,12 +167,14 @@ static mega_status search_texts(job *j)
                                  .forbidden_after = drawing.forbidden_after,
                                  .step = on_step,
                                  .user = j->s};
-    if (width > j->s->batch || (1 + ends.num_stops) * width > vocab || j->q.stop_token >= vocab) {
-        snprintf(
-            j->message, sizeof j->message,
-            "beam_width: at most %lld here (--num-beams of the server), and half of the %lld ids of the model, which "
-            "are those of stop_token",
-            (long long)j->s->batch, (long long)vocab);
+    if (j->q.stop_token >= vocab) {
+        snprintf(j->message, sizeof j->message, "stop_token: expected an id below %lld", (long long)vocab);
+        return MEGA_OK;
+    }
+    if (width > j->s->batch || (1 + ends.num_stops) * width > vocab) {
+        snprintf(j->message, sizeof j->message,
+                 "beam_width: at most %lld here (--num-beams of the server), and half of the %lld ids of the model",
+                 (long long)j->s->batch, (long long)vocab);
         return MEGA_OK;
     }
     j->beam = mega_arena_alloc(&j->arena, (size_t)width * sizeof *j->beam);
@@ -276,8 +278,11 @@ mega_status server_answer(server *s, const char *body, size_t bytes, char **json
     s->ends_at = mega_time_now() + (double)s->cfg->server.max_request_seconds;
     json_t *tree = mega_json_load(body, bytes, JSON_REJECT_DUPLICATES, &error);
     mega_status st = MEGA_OK;
-    if (tree == NULL) refuse_job(j, 400, "the request is no JSON object");
-    else
+    if (tree == NULL) {
+        snprintf(j->message, sizeof j->message, "the request is no JSON that can be read: line %d: %s", error.line,
+                 error.text);
+        j->http = 400;
+    } else
         server_request_read(tree, &j->q, &j->http, j->message, sizeof j->message);
     s->is_quiet = j->q.no_log;
     if (j->message[0] == '\0') st = run_job(j);

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define AS_TEXT(x)   #x
+#define IN_DIGITS(x) AS_TEXT(x)
+
 /* The reading of one request: stops at the first mistake. */
 typedef struct reading {
     const json_t *body;
@@ -99,7 +102,8 @@ static void read_drawing(reading *r, server_request *q)
 
 static void read_beams(reading *r, server_request *q)
 {
-    read_whole(r, "beam_width", 1, MEGA_CLI_MOST_BATCH, "a number of beams, 1 or more", &q->beam_width);
+    read_whole(r, "beam_width", 1, MEGA_CLI_MOST_BATCH, "a number of beams, 1 to " IN_DIGITS(MEGA_CLI_MOST_BATCH),
+               &q->beam_width);
     if (q->beam_width > 0 && q->prompts > 1) wrong(r, "beam_width", "one prompt only");
     if (q->beam_width > 0 && q->tokens_to_generate == 0) wrong(r, "beam_width", "tokens_to_generate of 1 or more");
     read_whole(r, "stop_token", 0, INT32_MAX, "an id", &q->stop_token);

@@ -162,9 +162,11 @@ void mega_engine_rule_grad_accum(mega_engine_settings *s)
     if (held == MEGA_COMMUNICATION_FP32) return;
     const char *origin = mega_options_origin(s->options, "grad_accum_dtype");
     if (held == MEGA_COMMUNICATION_FP16 && !s->backend.fp16)
-        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
-                             "%s without %s: no loss scale keeps small gradients above 0; give bf16 or fp32", origin,
-                             mega_options_spelling(s->options, "fp16"));
+        mega_options_problem(
+            s->options, MEGA_ERR_UNSUPPORTED,
+            "%s without %s (in a DeepSpeed JSON: \"fp16\": {\"enabled\": true}): no loss scale keeps small "
+            "gradients above 0; give bf16 or fp32",
+            origin, mega_options_spelling(s->options, "fp16"));
     if (s->backend.fp64)
         mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
                              "%s and %s: double precision holds gradients in double; leave the first out", origin,

@@ -91,6 +91,9 @@ static mega_status set_window(const mega_model_options *o, mega_network_shape *n
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--window-size %s: expected L,R: numbers of positions before and after, -1 for all of them",
                          text);
+    if (left > INT32_MAX)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--window-size %s: expected at most %d positions, or -1 for all of them", text,
+                         INT32_MAX);
     net->has_window = left >= 0;
     net->window_left = left >= 0 ? left : 0;
     return MEGA_OK;

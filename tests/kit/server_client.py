@@ -87,6 +87,9 @@ def mistakes(port):
         ({"beam_width": 0}, 200, "beam_width"),
         ({"beam_width": 2, "prompts": ["a", "b"]}, 200, "one prompt"),
         ({"beam_width": 200}, 200, "--num-beams"),
+        ({"beam_width": 5000}, 200, "1 to 256"),
+        ({"beam_width": 2, "stop_token": 99999}, 200, "stop_token: expected an id below"),
+        ({"prompts": ["ab"], "top_k": 10**400}, 400, "too big integer"),
         ({"beam_width": 2, "length_penalty": "1"}, 200, "length_penalty"),
     ):
         got, text = ask(port, json.dumps({**right, **change}))

@@ -31,7 +31,6 @@ static void shape(void **state)
                "--global-batch-size 281474976710656 (follows from other options) must be at most 1073741824");
     kit_refuse("plan", SHAPE "--keep-checkpoints 4294967297 --save x",
                "--keep-checkpoints: 4294967297 must be at most");
-    kit_refuse("plan", SHAPE "--vocab-extra-ids 65537", "--vocab-extra-ids: 65537 must be at most 65536");
     kit_refuse("plan", SHAPE "--world-size 4294967297", "--world-size: 4294967297 must be at most 1048576");
     kit_refuse("preprocess_data", "--input a --output-prefix b --tokenizer-type ByteTokenizer --workers 4294967297",
                "--workers: 4294967297 must be at most 1024");

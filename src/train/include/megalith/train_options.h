@@ -148,6 +148,7 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg);
 void mega_train_rule_heads_divide_hidden(mega_train_options *cfg);
 void mega_train_rule_positions_reach(mega_train_options *cfg);
 void mega_train_rule_rotation(mega_train_options *cfg);
+void mega_train_rule_network(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
 void mega_train_rule_length_of_training(mega_train_options *cfg);
