@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TRAIN_RULES_H
 #define MEGALITH_TRAIN_RULES_H
 
+#include "megalith/sentence_data.h"
 #include "megalith/train_options.h"
 #include <string.h>
 
@@ -19,5 +20,7 @@ const char *train_more_ranks(const mega_train_options *cfg);
 /* rules_stages.c: returns the number of stages whose number of layers is not given by an option; all of these hold the
  * same number */
 int64_t train_even_stages(const mega_train_options *cfg);
+/* rules_bert.c: the samples that the options of pretrain_bert ask for */
+mega_sentence_options train_sentences(const mega_train_options *cfg, const mega_sentence_vocabulary *words);
 
 #endif
