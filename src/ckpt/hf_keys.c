@@ -217,7 +217,7 @@ static void hf_read_float(hf_reader *r, const mega_family_key *k, const json_t *
     }
 }
 
-/* Returns the name of a choice, `*size` bytes; NULL: there are not so many. */
+/* Returns the name of choice `index`, which has `*size` bytes, or NULL if there are fewer choices. */
 static const char *hf_choice(const char *choices, unsigned index, size_t *size)
 {
     for (; index > 0 && choices != NULL; index--) {

@@ -50,7 +50,7 @@ typedef struct map_walk {
     const mega_gpt_index_spec *spec;
     mega_mt19937 random;
     uint32_t longest; /* tokens that a sample has at most */
-    uint32_t one_in;  /* of so many samples one is short; 0: none */
+    uint32_t one_in;  /* one sample in this many is short; 0: none is */
     int64_t least, samples;
     uint32_t *map; /* NULL: the samples are only counted */
 } map_walk;

@@ -33,7 +33,7 @@ void mega_sentence_row_destroy(mega_sentence_row *row)
     *row = (mega_sentence_row){.memory = NULL};
 }
 
-/* The work space behind the arrays of a row. */
+/* Returns the memory after the arrays of a row, in which its tokens are masked. */
 static mega_sentence_mask row_mask(mega_sentence_row *row)
 {
     const size_t s = (size_t)row->seq_length;

@@ -1,6 +1,6 @@
 /* Gradients that the parameters hold in 16 bits (mega_params_hold_gradients_in). Kernels add to gradients in the acc
  * type. So each such gradient is a value of the program: it is alive from the first instruction of a micro-batch that
- * adds to it until the last, behind which grad_keep adds it to the held one.
+ * adds to it until the last; after that one, grad_keep adds it to the held gradient.
  *
  * What follows from this: no kernel knows the held type. A gradient is rounded once a micro-batch, after all of its
  * uses (a tied table has two). The acc memory is that of the gradients that are being computed at one instruction, and
