@@ -4,7 +4,7 @@
 #   tools/check.sh FOLDER [ctest options]
 #
 # The cases inside each test program are counted; a script is one case. With MEGA_TOTALS=FILE the three numbers are
-# also appended to FILE. Exit status 0 if nothing failed.
+# also appended to FILE, with the names of the tests that failed. Exit status 0 if nothing failed.
 set -u
 folder=$1
 shift
@@ -44,6 +44,7 @@ if [ "$line" = "0 passed, 0 failed, 0 skipped" ]; then
 fi
 reasons=$(grep -ah "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
 if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
-if [ -n "${MEGA_TOTALS:-}" ]; then echo "$line" | tr -dc '0-9 \n' >>"$MEGA_TOTALS"; fi
+failed=$(sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\|Not Run\).*/\1/p' "$results" | sort -u | tr '\n' ' ')
+if [ -n "${MEGA_TOTALS:-}" ]; then echo "$(tr -dc '0-9 ' <<<"$line") $failed" >>"$MEGA_TOTALS"; fi
 echo "$line"
 case "$line" in *" 0 failed,"*) exit "$status" ;; *) exit 1 ;; esac
