@@ -57,6 +57,8 @@ mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
                   {"warmup", s->warmup},
                   {"decay", s->decay},
                   {"wsd_decay", s->wsd_decay},
+                  {"warmup_tokens", s->warmup_tokens},
+                  {"decay_tokens", s->decay_tokens},
                   {"start_weight_decay", s->start_weight_decay},
                   {"end_weight_decay", s->end_weight_decay}};
     MEGA_TRY(check_styles(s));
@@ -69,6 +71,11 @@ mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
                          "schedule.warmup %g, schedule.decay %g samples: a rate that decays needs samples to do so; "
                          "expected a warm-up that ends before the decay does",
                          s->warmup, s->decay);
+    if (s->style != MEGA_LR_CONSTANT && s->decay_tokens > 0 && !(s->warmup_tokens < s->decay_tokens))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "schedule.warmup_tokens %g, schedule.decay_tokens %g: expected a warm-up that ends before the "
+                         "decay does",
+                         s->warmup_tokens, s->decay_tokens);
     if (s->style == MEGA_LR_WSD && s->wsd_decay > s->decay)
         return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.wsd_decay %g samples; expected at most those of schedule.decay, %g",
                          s->wsd_decay, s->decay);
@@ -173,6 +180,21 @@ double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples)
                         : s->style == MEGA_LR_LINEAR ? 1.0 - done
                                                      : 0.5 * (1.0 + cos(PI * done));
     return s->min_lr + left * (s->max_lr - s->min_lr);
+}
+
+/* Megatron-DeepSpeed's rules: warm-up and decay are each counted in tokens if an option counts them so. A decay in tokens
+ * after a warm-up in samples begins with the tokens that these had. */
+double mega_lr_schedule_lr_at(const mega_lr_schedule *s, int64_t samples, int64_t tokens)
+{
+    mega_lr_schedule of_tokens = *s;
+    const bool warms_by_tokens = !(s->warmup > 0) && s->warmup_tokens > 0;
+    const bool is_warming = warms_by_tokens ? (double)tokens <= s->warmup_tokens : (double)samples <= s->warmup;
+    of_tokens.warmup = s->warmup_tokens;
+    of_tokens.decay = s->decay_tokens;
+    if (is_warming) return mega_lr_schedule_lr(warms_by_tokens ? &of_tokens : s, warms_by_tokens ? tokens : samples);
+    if (!(s->decay_tokens > 0)) return mega_lr_schedule_lr(s, samples);
+    if (!warms_by_tokens && (double)tokens <= s->warmup_tokens) return s->max_lr; /* skipped steps had other lengths */
+    return mega_lr_schedule_lr(&of_tokens, tokens);
 }
 
 double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples)

@@ -1,7 +1,7 @@
 /* Options of the optimizer and of what changes from step to step: batch size, learning rate, weight decay. Sizes are
  * samples, intervals iterations unless the name says samples.
- * Its rows are in optim/options.c, optim/lr_schedule.c, optim/step_schedule_options.c and
- * optim/loss_scale.c. */
+ * Its rows are in optim/options.c, optim/lr_schedule.c, optim/step_schedule_options.c, optim/curriculum_schedule.c
+ * and optim/loss_scale.c. */
 #ifndef MEGALITH_OPTIM_OPTIONS_H
 #define MEGALITH_OPTIM_OPTIONS_H
 
@@ -21,6 +21,13 @@ typedef struct mega_optim_options {
     int64_t rampup_batch_size[3];        /* start, increment, samples; all 0 without a ramp */
     int64_t train_iters;                 /* 0 where train_samples is given */
     int64_t train_samples;               /* 0 where train_iters is given */
+
+    /* the length of samples over the training */
+    bool curriculum_learning;
+    mega_curriculum_kind curriculum_schedule;
+    int64_t curriculum_min_difficulty, curriculum_max_difficulty; /* 0: not given; of the second: a whole sample */
+    int64_t curriculum_total_steps, curriculum_difficulty_step, curriculum_root_degree; /* 0: not given */
+    mega_list curriculum_difficulty, curriculum_max_step;
 
     mega_optimizer_kind optimizer;
     mega_list parameter_group;   /* graph/parameter_group.h */
@@ -66,13 +73,15 @@ typedef struct mega_optim_options {
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
-    mega_optim_learning_section, mega_optim_scheduler_section, mega_optim_scale_section;
+    mega_optim_learning_section, mega_optim_scheduler_section, mega_optim_scale_section, mega_optim_curriculum_section;
 mega_loss_scale_options mega_loss_scale_from_options(const mega_optim_options *o);
 double mega_loss_scale_of_power(const mega_optim_options *o); /* the value that initial_scale_power stands for */
 /* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
 mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_schedule *out);
 /* One of DeepSpeed's schedules, or kind NONE. o->lr must be known where the schedule reads it. */
 void mega_step_schedule_from_options(const mega_optim_options *o, mega_step_schedule *out);
+/* The lists of *out are borrowed from the options. */
+void mega_curriculum_from_options(const mega_optim_options *o, mega_curriculum *out);
 /* ranks: data-parallel ones. */
 mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ranks, mega_batch_ramp *out);
 

@@ -39,6 +39,9 @@ typedef struct mega_lr_schedule {
     double warmup, decay; /* samples; warmup < decay */
     mega_lr_wsd_style wsd_style;
     double wsd_decay; /* WSD: samples of the last part of the decay, in which the rate falls */
+    /* Where lengths of samples change and the curve is counted in tokens (mega_lr_schedule_lr_at); 0: in samples.
+     * warmup_tokens: the tokens after which the decay begins. With warmup 0 it is the length of the warm-up, too. */
+    double warmup_tokens, decay_tokens;
     mega_weight_decay_style decay_style;
     double start_weight_decay, end_weight_decay;
     int64_t weight_decay_samples; /* over which it grows from start to end */
@@ -47,6 +50,8 @@ typedef struct mega_lr_schedule {
 /* MEGA_ERR_USAGE for a schedule whose rate or weight decay could be no finite number of at least 0. */
 mega_status mega_lr_schedule_check(const mega_lr_schedule *s);
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
+/* The same of a schedule that may count tokens, after so many samples, which had so many tokens. */
+double mega_lr_schedule_lr_at(const mega_lr_schedule *s, int64_t samples, int64_t tokens);
 double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples);
 /* "cosine", as typed; "unknown" for a number that is no style. */
 const char *mega_lr_style_name(mega_lr_style style);
@@ -129,6 +134,46 @@ int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
 /* Iterations that a training of `train_samples` samples has left behind the first `consumed`: those of the ramp, then
  * whole batches of what is left. */
 int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t consumed, int64_t train_samples);
+
+/* ---- the length of samples over a training: DeepSpeed's curriculum ---- */
+
+typedef enum mega_curriculum_kind {
+    MEGA_CURRICULUM_LINEAR,
+    MEGA_CURRICULUM_ROOT,
+    MEGA_CURRICULUM_DISCRETE,
+    MEGA_CURRICULUM_COUNT
+} mega_curriculum_kind;
+
+enum { MEGA_CURRICULUM_MOST = 1 << 24 }; /* the largest of its numbers */
+
+/* A step reads the first positions of each of its samples; how many follows from the number of the step alone. They
+ * never become fewer. The members have DeepSpeed's meanings; a kind reads only its own. */
+typedef struct mega_curriculum {
+    bool is_on; /* false: every sample is read whole, and nothing else is read */
+    mega_curriculum_kind kind;
+    int64_t least, most; /* min_difficulty, max_difficulty; most 0: a whole sample */
+    /* linear, root: total_curriculum_step, difficulty_step, root_degree */
+    int64_t steps, unit, degree;
+    /* discrete: difficulty [stairs], max_step [stairs - 1], as typed; borrowed */
+    const char **difficulty, **max_step;
+    int64_t stairs;
+} mega_curriculum;
+
+/* MEGA_ERR_USAGE for a curriculum whose lengths fall, are below 1 in samples of `positions`, or whose numbers are out of range;
+ * positions 0: not known. The message names the number as "curriculum.NAME". */
+mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions);
+/* DeepSpeed's difficulty in step `step`, from 1; c->most is not 0. */
+int64_t mega_curriculum_difficulty(const mega_curriculum *c, int64_t step);
+/* How many of a sample's `positions` the step reads. */
+int64_t mega_curriculum_length(const mega_curriculum *c, int64_t positions, int64_t step);
+
+/* What the steps of a training have read. */
+typedef struct mega_consumed {
+    int64_t steps, samples, tokens;
+} mega_consumed;
+/* After the first step with which it is at least so many samples and so many tokens; 0: any number. */
+mega_consumed mega_consumed_after(const mega_curriculum *c, const mega_batch_ramp *r, int64_t positions,
+                                  int64_t samples, int64_t tokens);
 
 #ifdef __cplusplus
 }
