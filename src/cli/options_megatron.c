@@ -328,7 +328,6 @@ static const mega_option_row megatron_rows[] = {
     {LATER("param-sharing-style", MEGA_OPTION_STRING, NULL, "every layer has weights of its own; leave it out")},
     {IDLE("eval-max-preds-per-seq", MEGA_OPTION_INT, NULL, "it belongs to BERT")},
     {IDLE("max-preds-per-seq", MEGA_OPTION_INT, NULL, "it belongs to BERT")},
-    {LATER("curriculum-learning", MEGA_OPTION_FLAG, NULL, "samples come in the seeded order; leave it out")},
 };
 const mega_option_section cli_other_megatron_section = MEGA_SECTION("names of other versions of Megatron", megatron_rows);
 // clang-format on

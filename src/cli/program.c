@@ -76,6 +76,7 @@ static const mega_option_part parts[] = {
     {&mega_model_regularization_section, FOR_TRAINING, AT(train.model)},
     {&mega_optim_regularization_section, FOR_TRAINING, AT(train.engine.optim)},
     {&mega_optim_training_section, FOR_TRAINING, AT(train.engine.optim)},
+    {&mega_optim_curriculum_section, FOR_TRAINING, AT(train.engine.optim)},
     {&mega_graph_recompute_section, FOR_TRAINING, AT(train.engine.graph)},
     {&mega_model_training_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_training_section, FOR_TRAINING, AT(train)},

@@ -374,6 +374,27 @@ static void number_rows(const mega_batch *b, int64_t first, int64_t count, int64
         out[i] = is_index ? (int32_t)(uint32_t)b->sample[first + i / positions].index : (int32_t)(i % positions);
 }
 
+/* Returns how many numbers of a sample a program reads. */
+static int64_t read_per_sample(const mega_program_named *t, int64_t samples)
+{
+    int64_t count = 1;
+    for (int d = 0; d < t->num_dims; d++) count *= t->dim[d];
+    return count / samples;
+}
+
+static void load_column(const column *c, int64_t first, int64_t samples, const mega_program_named *t, char *to)
+{
+    const int64_t n = c->input.per_sample, count = read_per_sample(t, samples);
+    const size_t bytes = (size_t)count * mega_dtype_size(t->dtype);
+    for (int64_t i = 0; i < samples; i++) {
+        const char *from = c->values + (size_t)((first + i) * n) * NUMBER_BYTES;
+        char *at = to + (size_t)i * bytes;
+        if (t->dtype == MEGA_I32 || t->dtype == MEGA_F32) memcpy(at, from, bytes);
+        else
+            batch_convert(at, t->dtype, (const float *)(const void *)from, count);
+    }
+}
+
 void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
 {
     mega_program_named t;
@@ -384,11 +405,24 @@ void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_p
         const bool is_index = is_rows_of(t.name, "sample_id");
         if (to == NULL) continue;
         if (is_index || is_rows_of(t.name, "seq_position")) number_rows(b, first, t.dim[0], samples, to, is_index);
-        if (c == NULL || c->values == NULL) continue;
-        const int64_t n = c->input.per_sample;
-        const char *from = c->values + (size_t)(first * n) * NUMBER_BYTES;
-        if (t.dtype == MEGA_I32 || t.dtype == MEGA_F32) memcpy(to, from, (size_t)(samples * n) * NUMBER_BYTES);
-        else
-            batch_convert(to, t.dtype, (const float *)(const void *)from, samples * n);
+        if (c != NULL && c->values != NULL) load_column(c, first, samples, &t, to);
     }
+}
+
+mega_status mega_batch_check_shorter(const mega_batch *b, const mega_program *p, int64_t samples, int64_t positions,
+                                     int64_t whole)
+{
+    mega_program_named t;
+    for (int i = 0; mega_program_named_get(p, i, &t); i++) {
+        const int at = t.role == MEGA_PROGRAM_INPUT ? batch_find(b, t.name) : -1;
+        if (at < 0) continue;
+        const int64_t n = b->column[at].input.per_sample, count = read_per_sample(&t, samples);
+        if (count == n || count * whole == n * positions) continue;
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "input \"%s\": a sample of %lld positions has %lld numbers, one of %lld has %lld; a curriculum "
+            "takes the first numbers of each sample, so that every position must have as many",
+            t.name, (long long)whole, (long long)n, (long long)positions, (long long)count);
+    }
+    return MEGA_OK;
 }

@@ -210,6 +210,8 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %lld micro_batches of a run; expected at most %d",
                          (long long)o->micro_batches, MEGA_RUN_MICRO_BATCHES);
     mega_status st = mega_batch_ramp_check(b);
+    if (st == MEGA_OK && !o->no_train) st = mega_curriculum_check(&o->curriculum, o->seq);
+    if (st == MEGA_OK) st = engine_check_lengths(model, o);
     if (st == MEGA_OK && !o->no_train) st = mega_lr_schedule_check(&o->schedule);
     if (st == MEGA_OK && !o->no_train) st = mega_step_schedule_check(&o->step_schedule);
     if (st == MEGA_OK && o->compute == MEGA_F16) st = mega_loss_scale_check(&o->loss_scale);

@@ -18,6 +18,16 @@ static const char *optimizer_name(const mega_engine_options *o)
     return o->optimizer.row != NULL ? o->optimizer.row->name : mega_optimizer_kind_name(o->optimizer.kind);
 }
 
+/* What counts tokens, where their number does not follow from that of the samples. */
+static void put_tokens(json_t *scheduler, const mega_engine *e)
+{
+    const mega_lr_schedule *s = &e->options.schedule;
+    if (scheduler == NULL || !e->options.curriculum.is_on) return;
+    json_object_set_new(scheduler, "num_tokens", json_integer((json_int_t)e->progress.schedule_tokens));
+    json_object_set_new(scheduler, "lr_warmup_tokens", json_real(s->warmup_tokens));
+    json_object_set_new(scheduler, "lr_decay_tokens", json_real(s->decay_tokens));
+}
+
 static json_t *scheduler_json(const mega_engine *e)
 {
     const mega_lr_schedule *s = &e->options.schedule;
@@ -28,6 +38,7 @@ static json_t *scheduler_json(const mega_engine *e)
         s->wsd_decay, "num_steps", (json_int_t)e->progress.schedule_samples, "start_wd", s->start_weight_decay,
         "end_wd", s->end_weight_decay, "wd_incr_style", mega_weight_decay_style_name(s->decay_style), "wd_incr_steps",
         (json_int_t)s->weight_decay_samples);
+    put_tokens(out, e);
     return checkpoint_put_scheduler(out, &e->options.step_schedule, e->progress.schedule_steps);
 }
 
@@ -80,6 +91,8 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
                              "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
                              (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
+    if (e->options.curriculum.is_on && root != NULL)
+        json_object_set_new(root, "consumed_train_tokens", json_integer((json_int_t)e->progress.consumed_tokens));
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (st == MEGA_OK) st = engine_numbers_save(e, root);
@@ -230,10 +243,13 @@ static void curve_differs(mega_buffer *b, const mega_lr_schedule *s, const json_
 {
     checkpoint_differs(b, "start of the warm-up (--lr-warmup-init)", s->warmup_init, real(stored, "lr_warmup_init"));
     checkpoint_differs(b, "samples of warm-up (--lr-warmup-*)", s->warmup, real(stored, "lr_warmup_steps"));
+    checkpoint_differs(b, "tokens of warm-up (--lr-warmup-*)", s->warmup_tokens, real(stored, "lr_warmup_tokens"));
     const json_t *style = json_object_get(stored, "lr_decay_style");
     style_differs(b, "style of decay (--lr-decay-style)", mega_lr_style_name(s->style), style);
     if (s->style == MEGA_LR_CONSTANT) return;
     checkpoint_differs(b, "least learning rate (--min-lr)", s->min_lr, real(stored, "min_lr"));
+    checkpoint_differs(b, "tokens of decay (--lr-decay-tokens)", s->decay_tokens, real(stored, "lr_decay_tokens"));
+    if (s->decay_tokens > 0) return;
     checkpoint_differs(b, "samples of decay (--lr-decay-iters, --lr-decay-samples, --train-iters)", s->decay,
                        real(stored, "lr_decay_steps"));
     if (s->style != MEGA_LR_WSD) return;
@@ -279,6 +295,8 @@ static mega_status read_schedule(mega_lr_schedule *s, const json_t *stored)
                             .warmup = real(stored, "lr_warmup_steps"),
                             .decay = real(stored, "lr_decay_steps"),
                             .wsd_decay = real(stored, "wsd_decay_steps"),
+                            .warmup_tokens = real(stored, "lr_warmup_tokens"),
+                            .decay_tokens = real(stored, "lr_decay_tokens"),
                             .start_weight_decay = real(stored, "start_wd"),
                             .end_weight_decay = real(stored, "end_wd"),
                             .weight_decay_samples = integer(stored, "wd_incr_steps")};
@@ -307,11 +325,18 @@ static mega_status read_schedules(const json_t *stored, mega_engine_options *o)
     return MEGA_OK;
 }
 
+/* The tokens of so many samples: those that the checkpoint of a curriculum counts, else whole samples. */
+static int64_t tokens_of(const mega_engine *e, const json_t *counted, int64_t samples)
+{
+    return json_is_integer(counted) ? (int64_t)json_integer_value(counted) : samples * e->options.seq;
+}
+
 static mega_status load_schedule(mega_engine *e, const json_t *root, const mega_engine_load_options *o)
 {
     const json_t *stored = json_object_get(root, "scheduler");
     if (o->use_checkpoint_schedule) MEGA_TRY(read_schedules(stored, &e->options));
     e->progress.schedule_samples = integer(stored, "num_steps");
+    e->progress.schedule_tokens = tokens_of(e, json_object_get(stored, "num_tokens"), e->progress.schedule_samples);
     e->progress.schedule_steps = checkpoint_scheduler_steps(stored, integer(root, "iteration"));
     return MEGA_OK;
 }
@@ -440,6 +465,8 @@ static mega_status load_state(mega_engine *e, mega_checkpoint *c, const mega_eng
     e->progress.iteration = integer(root, "iteration");
     e->progress.consumed_samples = integer(root, "consumed_train_samples");
     e->progress.consumed_valid_samples = integer(root, "consumed_valid_samples");
+    e->progress.consumed_tokens =
+        tokens_of(e, json_object_get(root, "consumed_train_tokens"), e->progress.consumed_samples);
     if (!o->no_rng && json_object_get(root, "dropout_seed") != NULL)
         e->options.dropout_seed = (uint32_t)integer(root, "dropout_seed");
     engine_scale_load_skipped(e, root);

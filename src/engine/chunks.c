@@ -97,6 +97,19 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
     return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
 }
 
+mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out)
+{
+    mega_graph *g = NULL;
+    MEGA_TRY(mega_graph_create(e->options.compute, e->params, e->layout, &g));
+    const mega_status st = mega_model_parts_describe(parts, mega_model_parts_own(parts, chunk), MEGA_TRAIN, g);
+    if (st != MEGA_OK) {
+        mega_graph_destroy(g);
+        return st;
+    }
+    e->chunk[chunk].graph[ENGINE_TRAIN] = g;
+    return build_program(e, chunk, ENGINE_TRAIN, out);
+}
+
 /* Each slot has two incoming and two outgoing messages for each value of the flow, if none of their buffers are
  * shared. */
 static mega_status check_messages(const mega_engine *e)
@@ -145,6 +158,7 @@ mega_status engine_build_chunks(mega_engine *e)
     for (int c = 0; c < e->chunks; c++) {
         engine_chunk *k = &e->chunk[c];
         if (!o->no_train) MEGA_TRY(build_program(e, c, ENGINE_TRAIN, &k->train));
+        k->whole = k->train;
         if (!o->no_evaluate) MEGA_TRY(build_program(e, c, ENGINE_EVALUATE, &k->evaluate));
         if (!o->generate) continue;
         MEGA_TRY(build_program(e, c, ENGINE_PREFILL, &k->prefill)); /* before decode, which uses its caches */
@@ -157,6 +171,7 @@ mega_status engine_build_chunks(mega_engine *e)
 
 void engine_destroy_chunks(mega_engine *e)
 {
+    engine_drop_lengths(e);
     stage_close(&e->stage);
     stage_close(&e->evaluate_stage);
     for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
@@ -176,16 +191,24 @@ static size_t chunks_most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* The program whose memory is planned: that of whole samples, the largest. */
+static const mega_program *planned_program(const engine_chunk *c, engine_kind kind)
+{
+    return kind == ENGINE_TRAIN ? c->whole : engine_program_of(c, kind);
+}
+
 /* Programs of training and forward-only programs never run at the same time, so their computed tensors share one
  * region, as large as the largest of them. The training chunks have micro-batches in flight at the same time: each has
  * its own region for saved tensors, and one region is shared by their temporary tensors. The chunks of an evaluation
- * share one region. */
+ * share one region. Under a curriculum the programs of shorter samples use the memory of those of whole ones; their
+ * instructions are records of their own, and at most as many. */
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
     size_t train = 0, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
     for (int c = 0; c < e->chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
-            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            const mega_program *p = planned_program(&e->chunk[c], k);
+            const bool has_shorter = k == ENGINE_TRAIN && e->options.curriculum.is_on;
             mega_program_memory pm;
             if (p == NULL) continue;
             mega_program_memory_get(p, &pm);
@@ -203,7 +226,7 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             m->gathered = chunks_most(m->gathered, pm.gathered_bytes);
             m->inputs += pm.input_bytes + pm.state_bytes;
             m->packed += pm.packed_bytes;
-            m->records += pm.record_bytes;
+            m->records += pm.record_bytes * (has_shorter ? 2 : 1);
         }
     train += turn;
     m->live = train >= evaluate ? train_live + turn_live : live;
@@ -216,12 +239,15 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 static mega_program_regions train_regions(const mega_engine *e)
 {
     mega_program_regions all = {0};
-    for (int c = 0; c < e->chunks && e->chunk[c].train != NULL; c++) {
-        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].train);
+    for (int c = 0; c < e->chunks && e->chunk[c].whole != NULL; c++) {
+        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].whole);
         all.keep += r.keep;
         all.work += r.work;
         all.turn = chunks_most(all.turn, r.turn);
     }
+    all.keep = chunks_most(all.keep, e->lengths.most.keep);
+    all.work = chunks_most(all.work, e->lengths.most.work);
+    all.turn = chunks_most(all.turn, e->lengths.most.turn);
     return all;
 }
 
@@ -247,29 +273,45 @@ static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
     return io;
 }
 
-static mega_status allocate_train(const mega_engine *e, engine_chunk *c, mega_region *keep, mega_region *work,
-                                  mega_region turn)
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
+                                  mega_region *work, mega_region turn, program_io **out_io)
 {
-    MEGA_TRY(mega_program_allocate_in(c->train, keep, work, &turn));
-    c->train_io = mega_calloc((size_t)c->slots, sizeof *c->train_io);
-    if (c->train_io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", c->slots);
-    for (int i = 0; i < c->slots; i++) c->train_io[i] = bind_io(e, c->train, i);
+    MEGA_TRY(mega_program_allocate_in(p, keep, work, &turn));
+    program_io *io = *out_io = mega_calloc((size_t)slots, sizeof *io);
+    if (io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", slots);
+    for (int i = 0; i < slots; i++) io[i] = bind_io(e, p, i);
     return MEGA_OK;
+}
+
+/* The training programs of whole samples; those of shorter ones will use the same regions. */
+static mega_status allocate_train(mega_engine *e, mega_region *keep, const mega_region *work)
+{
+    const mega_program_regions most = train_regions(e);
+    engine_lengths *l = &e->lengths;
+    void *kept = NULL;
+    MEGA_TRY(mega_region_take(keep, &kept, most.keep, "what the training programs keep"));
+    l->keep = (mega_region){.base = kept, .bytes = mega_region_round(most.keep)};
+    l->work = (mega_region){.base = work->base, .bytes = most.work};
+    l->turn = (mega_region){.base = work->base + most.work, .bytes = most.turn};
+    mega_region of_keep = l->keep, of_work = l->work;
+    for (int c = 0; c < e->chunks; c++) {
+        engine_chunk *k = &e->chunk[c];
+        MEGA_TRY(engine_allocate_train(e, k->train, k->slots, &of_keep, &of_work, l->turn, &k->train_io));
+        k->whole_io = k->train_io;
+    }
+    return stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0);
 }
 
 mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work)
 {
-    const mega_program_regions train = train_regions(e);
-    mega_region own = *work, turn = {.base = (char *)work->base + train.work, .bytes = train.turn};
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) MEGA_TRY(allocate_train(e, &e->chunk[c], keep, &own, turn));
+    if (e->train != NULL) MEGA_TRY(allocate_train(e, keep, work));
     for (int c = 0; c < e->chunks; c++)
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
             mega_program *p = engine_program_of(&e->chunk[c], k);
-            own = *work;
+            mega_region own = *work;
             if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, &own));
             if (k == ENGINE_EVALUATE && p != NULL) e->chunk[c].evaluate_io = bind_io(e, p, 0);
         }
-    if (e->train != NULL) MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0));
     if (e->evaluate != NULL)
         MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, ENGINE_EVALUATE, 1));
     return engine_open_runs(e);

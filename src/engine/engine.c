@@ -104,6 +104,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
                       .adam_lr = lr_factor(s, s->optim.adam_lr),
                       .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
+    mega_curriculum_from_options(&s->optim, &o.curriculum);
     /* Plans and evaluations need no schedule; their options may leave open the length of the training, and --lr. */
     const bool has_lr = s->needs_lr || !isnan(s->optim.lr);
     if (has_lr && (s->optim.train_iters > 0 || s->optim.train_samples > 0))
@@ -115,13 +116,20 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
     return MEGA_OK;
 }
 
+void engine_find_begun(mega_engine *e)
+{
+    const int count = mega_params_count(e->params);
+    for (int i = 0; i < count; i++) e->begun[i] = false;
+    for (int c = 0; c < e->chunks; c++)
+        for (int i = 0; i < count; i++) e->begun[i] = e->begun[i] || mega_program_begins_gradient(e->chunk[c].train, i);
+}
+
 static mega_status find_begun(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
     e->begun = mega_calloc((size_t)count + 1, sizeof *e->begun);
     if (e->begun == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
-    for (int c = 0; c < e->chunks; c++)
-        for (int i = 0; i < count; i++) e->begun[i] = e->begun[i] || mega_program_begins_gradient(e->chunk[c].train, i);
+    engine_find_begun(e);
     return MEGA_OK;
 }
 
@@ -143,6 +151,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     mega_engine_options *o = &e->options;
     const bool compresses = o->optimizer.row == NULL && mega_optimizer_kind_compresses(o->optimizer.kind);
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
+    e->lengths.now = o->seq;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
     if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->groups));
@@ -174,6 +183,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
 static mega_status engine_finish_build(mega_engine *e)
 {
     MEGA_TRY(engine_collect_losses(e));
+    MEGA_TRY(engine_try_lengths(e));
     return engine_make_update(e);
 }
 

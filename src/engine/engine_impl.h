@@ -49,6 +49,10 @@ struct engine_chunk {
     mega_program *prefill, *decode; /* the programs of generation; decode uses the caches of prefill */
     int slots;                      /* slots of train: micro-batches in flight */
     program_io *train_io;           /* [slots] */
+    /* The training program of whole samples and its losses. They are the two above, unless a curriculum has put those of
+     * shorter samples in place (lengths.c). */
+    mega_program *whole;
+    program_io *whole_io;
     program_io evaluate_io;
     const mega_program *ran; /* program of the last forward; NULL: no forward yet */
     int ran_slot;
@@ -80,6 +84,18 @@ typedef struct engine_gradients {
     bool are_summed;   /* summed over micro-batches and ranks */
     double correction; /* factor from the numbers in memory to the gradients */
 } engine_gradients;
+
+/* The lengths of samples under a curriculum (lengths.c). */
+typedef struct engine_lengths {
+    int64_t now;                  /* positions of a sample in the training programs that are in place */
+    mega_program_regions most;    /* what the programs of the shortest samples need, together */
+    mega_region keep, work, turn; /* memory of the training programs, whichever are in place */
+    engine_stage whole_stage;     /* messages of the programs of whole samples, while others are in place */
+    void *more;                   /* memory of programs that need more than that; NULL: none */
+    size_t more_bytes;
+    mega_observer *observer; /* of the steps, and what it is called with */
+    void *user;
+} engine_lengths;
 
 /* Position of an evaluation in its part of the data set, in micro-batches over all ranks. */
 typedef struct engine_evaluated {
@@ -117,8 +133,9 @@ struct mega_engine {
     mega_schedule_step *schedule;       /* buffer, long enough for the largest batch */
     mega_batch *batch;
     engine_batch_of batch_of;
-    bool has_weights;       /* initialized or loaded */
-    bool has_moments;       /* initialized, or a load has started: optimizer states may be nonzero */
+    bool has_weights; /* initialized or loaded */
+    bool has_moments; /* initialized, or a load has started: optimizer states may be nonzero */
+    engine_lengths lengths;
     int64_t batch_capacity; /* in rows */
     bool is_allocated;      /* all ranks have allocated their memory */
     void *arena;            /* all large buffers, in one memory mapping */
@@ -165,6 +182,15 @@ double engine_divided_before(const mega_engine *e);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
+/* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.
+ * engine_check_lengths checks that each length can be cut over tp. engine_try_lengths is local: builds the programs of the shortest samples and destroys them, so that a model which cannot
+ * have them is refused before the first step. engine_set_length is collective over the world: puts the programs in place
+ * that the next step needs. engine_drop_lengths puts those of whole samples in place again. */
+int64_t engine_length_of(const mega_engine *e, int64_t step);
+mega_status engine_check_lengths(const mega_model *model, const mega_engine_options *o);
+mega_status engine_try_lengths(mega_engine *e);
+mega_status engine_set_length(mega_engine *e);
+void engine_drop_lengths(mega_engine *e);
 /* scale.c. The factor of the loss gradient of this step, 1 without fp16. */
 double engine_scale(const mega_engine *e);
 /* Collective over the world. For a step whose loss or gradients are not finite: with fp16, lowers the scale, marks *r as
@@ -202,7 +228,9 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
 mega_status engine_find_ties(mega_engine *e);
 mega_status engine_make_update(mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* some program sums the bucket over dp (mega_program_reduces) */
-mega_status engine_wait_reductions(mega_engine *e);    /* waits for the sums that backward programs started */
+void engine_await_weights(const mega_engine *e,
+                          mega_program *p);         /* its forward waits for the weights of the last update */
+mega_status engine_wait_reductions(mega_engine *e); /* waits for the sums that backward programs started */
 /* Both are collective over the world. They run the two parts of the update program. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);
@@ -313,6 +341,12 @@ int64_t engine_micro_batches_of(const mega_engine_options *o, engine_kind kind);
  * layout, engine_build_chunks builds the programs. */
 mega_status engine_describe_chunks(mega_engine *e, const mega_model *model);
 mega_status engine_build_chunks(mega_engine *e);
+/* Builds the training program of a chunk for the samples of `parts`, which may be shorter. */
+mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out);
+/* Gives a training program its memory, and writes where each slot writes its losses to *out_io. */
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
+                                  mega_region *work, mega_region turn, program_io **out_io);
+void engine_find_begun(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);

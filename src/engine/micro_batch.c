@@ -127,6 +127,7 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     MEGA_TRY(trains ? engine_begin_pass(e, st) : engine_begin_call(e, st));
     if (trains) MEGA_TRY(engine_show_trained(e));
     if (trains) MEGA_TRY(compare_boundary(e));
+    if (trains && e->micro.done == 0) MEGA_TRY(engine_set_length(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
 }
 

@@ -37,6 +37,11 @@ typedef struct option_row {
 #define BATCH_ROWS(X, T, group) \
     X(T, group, start, ANY, NULL) X(T, group, increment, ANY, NULL) X(T, group, samples, ANY, NULL) \
     X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
+#define CURRICULUM_ROWS(X, T, group) \
+    X(T, group, is_on, ANY, NULL) X(T, group, kind, ANY, curriculum_text) X(T, group, least, NOT_NEGATIVE, NULL) \
+    X(T, group, most, NOT_NEGATIVE, NULL) X(T, group, steps, NOT_NEGATIVE, NULL) X(T, group, unit, NOT_NEGATIVE, NULL) \
+    X(T, group, degree, NOT_NEGATIVE, NULL) X(T, group, difficulty, OWN, NULL) X(T, group, max_step, OWN, NULL) \
+    X(T, group, stairs, NOT_NEGATIVE, NULL)
 #define OPTIMIZER_ROWS(X, T, group) \
     X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
     X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, amsgrad, ANY, NULL) \
@@ -58,6 +63,7 @@ typedef struct option_row {
     X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
     X(T, group, warmup_init, ANY, NULL) X(T, group, warmup, ANY, NULL) X(T, group, decay, ANY, NULL) \
     X(T, group, wsd_style, ANY, wsd_style_text) X(T, group, wsd_decay, ANY, NULL) \
+    X(T, group, warmup_tokens, ANY, NULL) X(T, group, decay_tokens, ANY, NULL) \
     X(T, group, decay_style, ANY, decay_style_text) X(T, group, start_weight_decay, ANY, NULL) \
     X(T, group, end_weight_decay, ANY, NULL) X(T, group, weight_decay_samples, ANY, NULL)
 #define STEP_ROWS(X, T, group) \
@@ -82,7 +88,7 @@ typedef struct option_row {
     X(T, , compute, ANY, options_dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
     X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
-    N(mega_batch_ramp, batch, BATCH_ROWS) \
+    N(mega_batch_ramp, batch, BATCH_ROWS) N(mega_curriculum, curriculum, CURRICULUM_ROWS) \
     X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , generate, ANY, NULL) \
     X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , micro_batches, NOT_NEGATIVE, NULL) X(T, , drop_last, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) \
@@ -136,6 +142,12 @@ static const char *decay_style_text(int64_t value)
 static const char *scheduler_text(int64_t value)
 {
     return mega_scheduler_name((mega_scheduler_kind)value);
+}
+
+static const char *curriculum_text(int64_t value)
+{
+    static const char *const name[] = {"fixed_linear", "fixed_root", "fixed_discrete"};
+    return value >= 0 && value < MEGA_CURRICULUM_COUNT ? name[value] : "unknown";
 }
 
 static const char *warmup_text(int64_t value)

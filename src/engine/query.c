@@ -36,7 +36,12 @@ double mega_engine_lr(const mega_engine *e)
     if (s->lr != NULL) return s->lr(s->user, e->progress.iteration - e->progress.skipped, e->progress.schedule_samples);
     if (e->options.step_schedule.kind != MEGA_SCHEDULER_NONE)
         return mega_step_schedule_lr(&e->options.step_schedule, e->progress.schedule_steps);
-    return mega_lr_schedule_lr(&e->options.schedule, e->progress.schedule_samples);
+    return mega_lr_schedule_lr_at(&e->options.schedule, e->progress.schedule_samples, e->progress.schedule_tokens);
+}
+
+int64_t mega_engine_step_positions(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_step_positions") ? engine_length_of(e, e->progress.iteration + 1) : -1;
 }
 
 double mega_engine_loss_scale(const mega_engine *e)

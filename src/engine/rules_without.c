@@ -2,7 +2,7 @@
  * warnings. */
 #include "megalith/engine_settings.h"
 
-/* Details of a monitor or profiler, and the option that enables it. */
+/* Details of a monitor, a profiler or a curriculum, and the option that enables it. */
 static const struct {
     const char *dest, *of;
 } details[] = {
@@ -20,6 +20,14 @@ static const struct {
     {"flops_profiler_detail", "flops_profiler"},
     {"flops_profiler_recompute", "flops_profiler"},
     {"flops_profiler_output", "flops_profiler"},
+    {"curriculum_schedule", "curriculum_learning"},
+    {"curriculum_min_difficulty", "curriculum_learning"},
+    {"curriculum_max_difficulty", "curriculum_learning"},
+    {"curriculum_total_steps", "curriculum_learning"},
+    {"curriculum_difficulty_step", "curriculum_learning"},
+    {"curriculum_root_degree", "curriculum_learning"},
+    {"curriculum_difficulty", "curriculum_learning"},
+    {"curriculum_max_step", "curriculum_learning"},
     {"comms_logger_verbose", "comms_logger"},
     {"comms_logger_all", "comms_logger"},
     {"comms_logger_ops", "comms_logger"},

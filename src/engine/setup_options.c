@@ -35,6 +35,7 @@ enum { ALL = 1 }; /* a C program has no commands, so all rows belong to one */
 static const mega_option_part parts[] = {
     {&mega_optim_regularization_section, ALL, AT(engine.optim)},
     {&mega_optim_training_section, ALL, AT(engine.optim)},
+    {&mega_optim_curriculum_section, ALL, AT(engine.optim)},
     {&mega_engine_loss_section, ALL, AT(engine)},
     {&mega_graph_recompute_section, ALL, AT(engine.graph)},
     {&mega_engine_seed_section, ALL, AT(engine)},
@@ -118,7 +119,7 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
         mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
         mega_engine_rule_recompute,     mega_engine_rule_drop_last,     mega_engine_rule_without,
-        mega_engine_rule_grad_accum,
+        mega_engine_rule_grad_accum,    mega_engine_rule_curriculum,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

@@ -42,7 +42,7 @@ static double loss_factor(const mega_engine *e)
 {
     const double micro_batches = (double)e->expected * engine_divided_before(e) / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
-    return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->options.seq);
+    return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.now);
 }
 
 static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
@@ -155,6 +155,8 @@ void mega_engine_profile(mega_engine *e, mega_profile *profile)
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
 {
     if (engine_check_given(e, "mega_engine_observe", "e", e) != MEGA_OK) return;
+    e->lengths.observer = observer;
+    e->lengths.user = user;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
 }
 
@@ -170,6 +172,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     if (st == MEGA_OK) st = mega_batch_check(e->batch);
     MEGA_TRY(engine_begin_pass(e, st));
     MEGA_TRY(engine_show_trained(e));
+    MEGA_TRY(engine_set_length(e));
     engine_monitor_begin(e, engine_micro_batches(e));
     engine_monitor_memory(e, "Engine before forward and backward");
     /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */

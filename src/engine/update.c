@@ -62,6 +62,11 @@ static mega_status wait_for_weights(void *user, int bucket)
     return mega_update_wait_bucket(user, bucket);
 }
 
+void engine_await_weights(const mega_engine *e, mega_program *p)
+{
+    mega_program_await_weights(p, wait_for_weights, e->update);
+}
+
 mega_status engine_make_update(mega_engine *e)
 {
     static_assert(MEGA_UPDATE_NUMBERS >= 2 * MEGA_METRICS, "a sum and a weight for each loss and metric");
@@ -84,8 +89,7 @@ mega_status engine_make_update(mega_engine *e)
                                    .world = e->options.world};
     const mega_status st = mega_update_create(e->optimizer, &o, &e->update);
     mega_free(is_reduced);
-    for (int c = 0; st == MEGA_OK && c < e->chunks; c++)
-        mega_program_await_weights(e->chunk[c].train, wait_for_weights, e->update);
+    for (int c = 0; st == MEGA_OK && c < e->chunks; c++) engine_await_weights(e, e->chunk[c].train);
     return st;
 }
 
@@ -96,7 +100,7 @@ mega_status engine_make_update(mega_engine *e)
  * loss. */
 static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
 {
-    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->options.seq;
+    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
     if (!e->options.per_token_loss)
         return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
     for (int i = 0; i < e->num_losses; i++) {
@@ -118,7 +122,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     memcpy(sums->of, u->sum, bytes);
     r->loss = engine_losses_total(e, sums, r->metric);
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
-    r->tokens = r->samples * e->options.seq;
+    r->tokens = r->samples * e->lengths.now;
     e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
     e->gradients.correction /= engine_scale(e);
     if (e->options.sums.predivide > 0) e->gradients.correction *= engine_divided_before(e) / e->layout->dp.size;
@@ -156,8 +160,10 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
 {
     e->progress.iteration++;
     e->progress.consumed_samples += r->samples;
-    if (r->skipped) return; /* the schedule stays, in both units */
+    e->progress.consumed_tokens += r->tokens;
+    if (r->skipped) return; /* the schedule stays, in all units */
     e->progress.schedule_samples += r->samples;
+    e->progress.schedule_tokens += r->tokens;
     e->progress.schedule_steps++;
 }
 

@@ -339,6 +339,22 @@ mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layo
     return MEGA_OK;
 }
 
+mega_status mega_model_parts_create_like(const mega_model_parts *like, mega_dtype compute, int64_t positions,
+                                         mega_model_parts **out)
+{
+    mega_model m = like->model;
+    mega_model_sizes sizes = like->sizes;
+    mega_model_parts *p = NULL;
+    m.first_layer = like->first;
+    if (m.positions > 0) m.positions = positions;
+    sizes.positions = positions;
+    MEGA_TRY(mega_model_parts_create(&m, like->layout, compute, sizes, like->num_parts, &p));
+    p->model.first_layer = NULL; /* it is read above alone */
+    memcpy(p->region, like->region, (size_t)p->num_layers * sizeof *p->region);
+    *out = p;
+    return MEGA_OK;
+}
+
 void mega_model_parts_destroy(mega_model_parts *p)
 {
     if (p == NULL) return;

@@ -55,6 +55,33 @@ static void derive_length(mega_train_options *cfg)
         o->train_samples = length;
 }
 
+/* The curriculum of the options, if it is one that a step can follow, and the batches of its steps. */
+static bool has_curriculum(const mega_train_options *cfg, mega_curriculum *c, mega_batch_ramp *r)
+{
+    const mega_optim_options *o = &cfg->engine.optim;
+    mega_curriculum_from_options(o, c);
+    if (!c->is_on) return false;
+    const bool is_right = mega_curriculum_check(c, cfg->seq_length) == MEGA_OK &&
+                          mega_batch_ramp_from_options(o, cfg->engine.data_parallel_size, r) == MEGA_OK;
+    if (!is_right) mega_error_clear(); /* a rule says what is wrong */
+    return is_right;
+}
+
+/* Under a curriculum a token is no fixed part of a step: the steps are counted until they have read so many tokens. The
+ * learning rate counts tokens itself (mega_train_engine_options). */
+static void derive_length_of_curriculum(mega_train_options *cfg)
+{
+    mega_optim_options *o = &cfg->engine.optim;
+    mega_curriculum c;
+    mega_batch_ramp r;
+    if (cfg->train_tokens <= 0 || !has_curriculum(cfg, &c, &r)) return;
+    const mega_consumed all = mega_consumed_after(&c, &r, cfg->seq_length, 0, cfg->train_tokens);
+    if (o->train_iters > 0) o->train_iters = all.steps < o->train_iters ? all.steps : o->train_iters;
+    else if (o->train_samples > all.samples || mega_options_derives(cfg->engine.options, "train_samples"))
+        o->train_samples = all.samples;
+    mega_engine_settings_derive(&cfg->engine); /* schedules follow from the length */
+}
+
 static void derive_counted_in_tokens(mega_train_options *cfg)
 {
     mega_optim_options *o = &cfg->engine.optim;
@@ -62,6 +89,10 @@ static void derive_counted_in_tokens(mega_train_options *cfg)
     const bool is_known = cfg->seq_length > 0 && cfg->seq_length < 1 << 24 && o->global_batch_size > 0 &&
                           o->global_batch_size < (int64_t)1 << 31;
     if (!is_known) return;
+    if (o->curriculum_learning) {
+        derive_length_of_curriculum(cfg);
+        return;
+    }
     if (cfg->train_tokens > 0) {
         derive_length(cfg);
         mega_engine_settings_derive(&cfg->engine); /* schedules follow from the length */

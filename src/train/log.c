@@ -54,6 +54,8 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     throughput(t, &tokens_s, &flops, &palm);
     mega_buffer_printf(b, " iteration %8lld/%8lld |", (long long)p->iteration, (long long)t->train_iters);
     mega_buffer_printf(b, " consumed samples: %12lld |", (long long)p->consumed_samples);
+    if (t->cfg->engine.optim.curriculum_learning)
+        mega_buffer_printf(b, " consumed tokens: %12lld |", (long long)p->consumed_tokens);
     mega_buffer_printf(b, " elapsed time per iteration (ms): %.1f |", t->interval.seconds * 1e3 / n);
     if (t->cfg->log_throughput)
         mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops / ranks * 1e-12);
@@ -65,6 +67,8 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     if (t->cfg->log_num_zeros_in_grad && !r->skipped)
         mega_buffer_printf(b, " num zeros: %.1f |", (double)r->grad_zeros);
     if (t->cfg->log_params_norm) mega_buffer_printf(b, " params norm: %.3f |", params_norm);
+    if (t->cfg->engine.optim.curriculum_learning)
+        mega_buffer_printf(b, " curriculum seqlen: %5lld |", (long long)(r->tokens / r->samples));
     mega_buffer_printf(b, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
                        (long long)t->interval.skipped, (long long)t->interval.nan);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,

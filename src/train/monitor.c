@@ -220,7 +220,7 @@ static mega_status state_scalars(const trainer *t)
 {
     static const char *const name[MEGA_STATE_KINDS] = {"variance", "variance_sqrt", "momentum", "weight"};
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    const int64_t tokens = p->consumed_samples * t->cfg->seq_length;
+    const int64_t tokens = p->consumed_tokens;
     const double now = mega_tensorboard_now();
     const struct {
         const char *norm;
@@ -245,6 +245,8 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     const mega_train_options *cfg = t->cfg;
     if (cfg->log_learning_rate_to_tensorboard) MEGA_TRY(scalar(t, "learning-rate", s->lr));
     if (cfg->log_batch_size_to_tensorboard) MEGA_TRY(scalar(t, "batch-size", (double)s->samples));
+    if (cfg->engine.optim.curriculum_learning)
+        MEGA_TRY(scalar(t, "seqlen/curriculum_seqlen", (double)(s->tokens / s->samples)));
     if (!s->skipped) MEGA_TRY(scalar(t, train_loss_name(t), s->loss));
     for (int i = 0; i < train_loss_parts(t); i++)
         if (!s->skipped && isfinite(s->metric[i]))

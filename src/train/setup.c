@@ -311,12 +311,29 @@ mega_status train_load(trainer *t)
     return MEGA_OK;
 }
 
+/* Under a curriculum the learning rate counts tokens where an option does. A decay in tokens after a warm-up in samples
+ * begins with the tokens that these had. */
+static void count_tokens(const mega_train_options *cfg, mega_engine_options *out)
+{
+    mega_lr_schedule *s = &out->schedule;
+    if (!out->curriculum.is_on || !(s->decay > 0)) return;
+    s->decay_tokens = (double)cfg->lr_decay_tokens;
+    s->warmup_tokens = (double)cfg->lr_warmup_tokens;
+    if (cfg->lr_warmup_tokens > 0) s->warmup = 0;
+    else if (cfg->lr_decay_tokens > 0 && s->warmup > 0 &&
+             mega_curriculum_check(&out->curriculum, cfg->seq_length) == MEGA_OK)
+        s->warmup_tokens =
+            (double)mega_consumed_after(&out->curriculum, &out->batch, cfg->seq_length, (int64_t)ceil(s->warmup), 0)
+                .tokens;
+}
+
 mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine_options *out)
 {
     MEGA_TRY(mega_engine_options_from_settings(&cfg->engine, out));
     out->layout.planned_ranks = (int)cfg->planned_world_size;
     out->layout.planned_rank = (int)cfg->planned_rank;
     out->seq = cfg->seq_length;
+    count_tokens(cfg, out);
     out->no_train = cfg->skip_train;
     out->no_evaluate = cfg->eval_iters == 0;
     return MEGA_OK;

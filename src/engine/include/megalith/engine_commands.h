@@ -45,6 +45,7 @@ struct mega_engine_options {
     int stage_programs;       /* programs per pipeline stage that the schedule interleaves; 0: 1 */
     int64_t micro_batch, seq;
     mega_batch_ramp batch;      /* micro_step: micro_batch x number of data-parallel ranks */
+    mega_curriculum curriculum; /* training steps read the first positions of samples; its lists are borrowed */
     bool no_train, no_evaluate; /* do not build that program */
     /* Mode MEGA_GENERATE: build the two programs of generation instead. They run micro_batch samples at a time, each of
      * at most seq positions, prompt and new positions together. prefill: rows of each sample that are read at a time
@@ -142,11 +143,15 @@ typedef struct mega_engine_progress {
     int64_t iteration;              /* completed steps, with those skipped */
     int64_t skipped;                /* of these, skipped: their gradients overflowed in fp16 */
     int64_t consumed_samples;       /* training samples used */
+    int64_t consumed_tokens;        /* positions of them that were read; differs with a curriculum */
     int64_t consumed_valid_samples; /* counted by the caller; saved and loaded with the rest */
     int64_t schedule_samples;       /* the position in the learning-rate schedule, which skipped steps do not advance */
+    int64_t schedule_tokens;        /* the same in positions that were read */
     int64_t schedule_steps;         /* the same in updates, for DeepSpeed's schedules */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
+/* How many positions of each sample the next training step reads: mega_engine_positions, or fewer under a curriculum. */
+int64_t mega_engine_step_positions(const mega_engine *e);
 /* Returns the schedule that the engine was created with, or that a load has read from a checkpoint. */
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
 const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e); /* kind NONE: the one above counts */

@@ -68,6 +68,7 @@ void mega_engine_default_lr(mega_engine_settings *s);
 void mega_engine_rule_batch_divides(mega_engine_settings *s);
 void mega_engine_rule_accumulation(mega_engine_settings *s);
 void mega_engine_rule_rampup(mega_engine_settings *s);
+void mega_engine_rule_curriculum(mega_engine_settings *s);
 void mega_engine_rule_precision(mega_engine_settings *s);
 void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);

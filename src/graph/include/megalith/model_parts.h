@@ -32,6 +32,10 @@ typedef struct mega_model_sizes {
  * without layers. */
 mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layout, mega_dtype compute,
                                     mega_model_sizes sizes, int parts, mega_model_parts **out);
+/* The same model with other positions per sample: the same cut, the same recomputed layers. The rows of the model of
+ * `like` are borrowed on; `like` itself is not. */
+mega_status mega_model_parts_create_like(const mega_model_parts *like, mega_dtype compute, int64_t positions,
+                                         mega_model_parts **out);
 void mega_model_parts_destroy(mega_model_parts *p);
 
 size_t mega_model_parts_bytes(const mega_model_parts *p); /* memory that p holds */

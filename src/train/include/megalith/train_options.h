@@ -77,7 +77,7 @@ typedef struct mega_train_options {
     int64_t exit_interval, exit_duration_in_mins;
     int64_t eval_iters, eval_interval;
     bool skip_train;
-    /* lengths counted in tokens, of which a sample has seq_length; 0: not given (derive.c) */
+    /* lengths counted in tokens, of which a sample has seq_length, or fewer under a curriculum; 0: not given (derive.c) */
     int64_t train_tokens, lr_decay_tokens, lr_warmup_tokens;
 
     /* checkpoints */
@@ -152,6 +152,7 @@ void mega_train_rule_network(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
 void mega_train_rule_length_of_training(mega_train_options *cfg);
+void mega_train_rule_curriculum(mega_train_options *cfg);
 void mega_train_rule_loading(mega_train_options *cfg);
 void mega_train_rule_saving(mega_train_options *cfg);
 void mega_train_rule_profiled_steps(mega_train_options *cfg);

@@ -1,0 +1,227 @@
+/* Training on the first positions of samples, fewer at first (a curriculum). Each length has programs of its own, which are
+ * built when a step first needs them and destroyed when a step needs others: lengths only grow, so that each is built
+ * once, and at most one length besides that of whole samples has programs. They use the memory of the programs of whole
+ * samples, which is planned. Evaluations always read whole samples. */
+#include "engine_impl.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
+#include <string.h>
+
+int64_t engine_length_of(const mega_engine *e, int64_t step)
+{
+    if (e->options.no_train) return e->options.seq; /* its curriculum was not checked */
+    return mega_curriculum_length(&e->options.curriculum, e->options.seq, step);
+}
+
+/* Under sequence parallelism the ranks of tp share the rows of a micro-batch out evenly. */
+mega_status engine_check_lengths(const mega_model *model, const mega_engine_options *o)
+{
+    const int64_t tp = o->layout.tp;
+    int64_t length = 0;
+    if (!o->curriculum.is_on || o->no_train || !model->sequence_parallel || tp < 2) return MEGA_OK;
+    const int64_t last = mega_curriculum_length(&o->curriculum, o->seq, INT64_MAX);
+    for (int64_t step = 1; length < last; step++) {
+        length = mega_curriculum_length(&o->curriculum, o->seq, step);
+        if (length * o->micro_batch % tp != 0)
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "curriculum: step %lld reads %lld positions of each sample; sequence parallelism cuts the "
+                             "%lld rows of its micro-batch over %lld ranks, so that they must be a multiple of that",
+                             (long long)step, (long long)length, (long long)(length * o->micro_batch), (long long)tp);
+    }
+    return MEGA_OK;
+}
+
+/* ---- the programs of one length, before they are in place ---- */
+
+typedef struct shorter {
+    mega_program *program[MEGA_SCHEDULE_CHUNKS]; /* by chunk */
+    program_io *io[MEGA_SCHEDULE_CHUNKS];
+    mega_program_regions needs; /* together */
+} shorter;
+
+static void lengths_discard(const mega_engine *e, shorter *s)
+{
+    for (int c = 0; c < e->chunks; c++) {
+        mega_program_destroy(s->program[c]);
+        mega_free(s->io[c]);
+    }
+}
+
+/* The end of a step was made for the programs of whole samples: these must sum the same buckets. */
+static mega_status check_like_whole(const mega_engine *e, int chunk, const mega_program *p, int64_t positions)
+{
+    MEGA_TRY(mega_batch_check_shorter(e->batch, p, e->options.micro_batch, positions, e->options.seq));
+    for (int b = 0; b < mega_params_num_buckets(e->params); b++)
+        if (mega_program_reduces(p, b) != mega_program_reduces(e->chunk[chunk].whole, b))
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "the program sums other gradients than that of whole samples does; "
+                                                   "a layer must use the same parameters for samples of any length");
+    return MEGA_OK;
+}
+
+static mega_status build_shorter(mega_engine *e, int64_t positions, shorter *s)
+{
+    mega_model_parts *parts = NULL;
+    mega_status st = mega_model_parts_create_like(e->parts, e->options.compute, positions, &parts);
+    for (int c = 0; c < e->chunks && st == MEGA_OK; c++) {
+        st = engine_build_train(e, parts, c, &s->program[c]);
+        if (st == MEGA_OK) st = check_like_whole(e, c, s->program[c], positions);
+        if (st != MEGA_OK) break;
+        const mega_program_regions r = mega_program_region_bytes(s->program[c]);
+        s->needs.keep += r.keep;
+        s->needs.work += r.work;
+        if (r.turn > s->needs.turn) s->needs.turn = r.turn;
+    }
+    mega_model_parts_destroy(parts);
+    if (st != MEGA_OK) MEGA_CONTEXT("curriculum, samples of %lld positions", (long long)positions);
+    return st;
+}
+
+mega_status engine_try_lengths(mega_engine *e)
+{
+    const int64_t positions = engine_length_of(e, 1);
+    shorter s = {.needs = {.keep = 0}};
+    if (positions == e->options.seq) return MEGA_OK;
+    const mega_status st = build_shorter(e, positions, &s);
+    if (st == MEGA_OK) e->lengths.most = s.needs;
+    lengths_discard(e, &s);
+    return st;
+}
+
+/* ---- memory ---- */
+
+/* A program expects zeros in what it keeps, except in packed weights, which are last. */
+static void clear_kept(const mega_region *keep, const mega_program *p)
+{
+    mega_program_memory m;
+    mega_program_memory_get(p, &m);
+    memset(keep->base + keep->used, 0, mega_program_region_bytes(p).keep - mega_region_round(m.packed_bytes));
+}
+
+static void free_more(engine_lengths *l)
+{
+    mega_pages_free(l->more, l->more_bytes);
+    l->more = NULL;
+    l->more_bytes = 0;
+}
+
+/* A plan of shorter samples may be less dense than that of whole ones, and need more although its tensors are smaller. */
+static mega_status take_more(mega_engine *e, const mega_program_regions *needs)
+{
+    engine_lengths *l = &e->lengths;
+    l->more_bytes = needs->keep + needs->work + needs->turn;
+    MEGA_TRY(mega_pages_alloc(&l->more, l->more_bytes, "the programs of shorter samples"));
+    if (e->layout->world.rank == 0)
+        mega_warn(
+            "curriculum: the programs of shorter samples do not fit into the memory of those of whole samples, and "
+            "take %.4g MB that no plan counts",
+            (double)l->more_bytes * 1e-6);
+    return MEGA_OK;
+}
+
+static mega_status allocate_shorter(mega_engine *e, shorter *s)
+{
+    const engine_lengths *l = &e->lengths;
+    const mega_program_regions *n = &s->needs;
+    mega_region keep = l->keep, work = l->work, turn = l->turn;
+    if (n->keep > keep.bytes || n->work > work.bytes || n->turn > turn.bytes) {
+        MEGA_TRY(take_more(e, n));
+        keep = (mega_region){.base = l->more, .bytes = n->keep};
+        work = (mega_region){.base = keep.base + n->keep, .bytes = n->work};
+        turn = (mega_region){.base = work.base + n->work, .bytes = n->turn};
+    }
+    for (int c = 0; c < e->chunks; c++) {
+        clear_kept(&keep, s->program[c]);
+        MEGA_TRY(engine_allocate_train(e, s->program[c], e->chunk[c].slots, &keep, &work, turn, &s->io[c]));
+    }
+    return MEGA_OK;
+}
+
+/* ---- putting programs in place ---- */
+
+static void put_in_place(engine_chunk *k, mega_program *program, program_io *io)
+{
+    if (k->ran == k->train) { /* its outputs are overwritten */
+        k->ran = NULL;
+        k->ran_slot = 0;
+    }
+    k->train = program;
+    k->train_io = io;
+}
+
+void engine_drop_lengths(mega_engine *e)
+{
+    engine_lengths *l = &e->lengths;
+    if (e->chunk == NULL || e->chunk[0].train == e->chunk[0].whole) return;
+    stage_close(&e->stage);
+    e->stage = l->whole_stage;
+    l->whole_stage = (engine_stage){.slot = NULL};
+    for (int c = 0; c < e->chunks; c++) {
+        engine_chunk *k = &e->chunk[c];
+        mega_program *program = k->train;
+        program_io *io = k->train_io;
+        put_in_place(k, k->whole, k->whole_io);
+        mega_program_destroy(program);
+        mega_free(io);
+    }
+    e->train = e->chunk[0].train;
+    l->now = e->options.seq;
+    free_more(l);
+}
+
+/* What the engine has told the programs that were in place before. */
+static void tell_programs(mega_engine *e)
+{
+    const engine_lengths *l = &e->lengths;
+    for (int c = 0; c < e->chunks; c++) {
+        mega_program *p = e->chunk[c].train;
+        engine_await_weights(e, p);
+        mega_program_profile(p, e->profile);
+        mega_program_observe(p, l->observer, l->user);
+    }
+    e->train = e->chunk[0].train;
+    engine_find_begun(e);
+}
+
+static void return_to_whole(mega_engine *e)
+{
+    mega_region keep = e->lengths.keep;
+    engine_drop_lengths(e);
+    for (int c = 0; c < e->chunks; c++) {
+        clear_kept(&keep, e->chunk[c].whole);
+        keep.used += mega_program_region_bytes(e->chunk[c].whole).keep;
+    }
+    tell_programs(e);
+}
+
+/* Local. */
+static mega_status take_length(mega_engine *e, int64_t positions)
+{
+    engine_lengths *l = &e->lengths;
+    shorter s = {.needs = {.keep = 0}};
+    return_to_whole(e);
+    if (positions == e->options.seq) return MEGA_OK;
+    mega_status st = build_shorter(e, positions, &s);
+    if (st == MEGA_OK) st = allocate_shorter(e, &s);
+    if (st != MEGA_OK) {
+        lengths_discard(e, &s);
+        free_more(l);
+        return st;
+    }
+    l->whole_stage = e->stage;
+    for (int c = 0; c < e->chunks; c++) put_in_place(&e->chunk[c], s.program[c], s.io[c]);
+    l->now = positions;
+    MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0));
+    tell_programs(e);
+    return MEGA_OK;
+}
+
+mega_status engine_set_length(mega_engine *e)
+{
+    const int64_t positions = engine_length_of(e, e->progress.iteration + 1);
+    if (positions == e->lengths.now) return MEGA_OK;
+    engine_note(e, "building the programs of another length", -1);
+    const mega_status st = mega_comm_agree(e->layout->world.comm, take_length(e, positions));
+    if (st != MEGA_OK) return_to_whole(e); /* on all ranks: the next step tries again */
+    mega_memory_trim();
+    return st;
+}
