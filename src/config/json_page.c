@@ -138,7 +138,7 @@ static const char introduction[] =
     "| types of values outside typed blocks | not checked | checked |\n"
     "| gradients of bf16 and fp16 models | summed in 16 bits by default | summed in fp32 |\n"
     "| `amp` | removed | O0, O1 and O2 work |\n"
-    "| blocks that are removed (sparse_attention, elasticity, curriculum_learning, compression_training, …) | an error "
+    "| blocks that are removed (sparse_attention, elasticity, compression_training, …) | an error "
     "| no effect while not enabled |\n";
 
 /* Writes the keys whose answer in a command is another. */

@@ -16,6 +16,7 @@
     X("seq", seq = 8)                                                         \
     X("batch.start", batch.start = 4)                                         \
     X("batch.global_batch", batch.global_batch = 8)                           \
+    X("curriculum.steps", curriculum.steps = 5)                               \
     X("no_train", no_train = true)                                            \
     X("no_evaluate", no_evaluate = true)                                      \
     X("generate", generate = true)                                            \
@@ -46,6 +47,7 @@
     X("schedule.min_lr", schedule.min_lr = 1e-9)                              \
     X("schedule.warmup", schedule.warmup = 1)                                 \
     X("schedule.decay", schedule.decay = 101)                                 \
+    X("schedule.decay_tokens", schedule.decay_tokens = 9)                     \
     X("schedule.end_weight_decay", schedule.end_weight_decay = 0.1)           \
     X("step_schedule.warmup_max_lr", step_schedule.warmup_max_lr = 0.5)       \
     X("step_schedule.cycle_momentum", step_schedule.cycle_momentum = true)    \

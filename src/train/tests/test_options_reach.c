@@ -32,6 +32,7 @@ typedef struct check {
 
 #define STAGES "--world-size 4 --pipeline-model-parallel-size 2 --num-layers 8 --global-batch-size 16 "
 #define BY_SAMPLES "--train-samples 3000 "
+#define CURRICULUM "--curriculum-learning --curriculum-min-difficulty 9 --curriculum-total-steps 21 "
 #define ROPE "--position-embedding-type rope "
 #define YARN ROPE "--rope-type yarn "
 #define LLAMA ROPE "--disable-bias-linear --swiglu "
@@ -204,6 +205,18 @@ static const check checks[] = {
     REACHES("train-tokens", BY_SAMPLES "--train-tokens 12800", 400, engine.schedule.weight_decay_samples),
     REACHES("lr-decay-tokens", BY_SAMPLES "--lr-decay-tokens 64000", 2000, engine.schedule.decay),
     REACHES("lr-warmup-tokens", BY_SAMPLES "--lr-warmup-tokens 3200", 100, engine.schedule.warmup),
+    /* curriculum */
+    REACHES("curriculum-learning", CURRICULUM, 1, engine.curriculum.is_on),
+    REACHES("curriculum-min-difficulty", CURRICULUM, 9, engine.curriculum.least),
+    REACHES("curriculum-max-difficulty", CURRICULUM "--curriculum-max-difficulty 29", 29, engine.curriculum.most),
+    REACHES("curriculum-total-steps", CURRICULUM, 21, engine.curriculum.steps),
+    REACHES("curriculum-difficulty-step", CURRICULUM "--curriculum-difficulty-step 5", 5, engine.curriculum.unit),
+    REACHES("curriculum-root-degree", CURRICULUM "--curriculum-schedule fixed_root --curriculum-root-degree 3", 3, engine.curriculum.degree),
+    REACHES("curriculum-schedule", CURRICULUM "--curriculum-schedule fixed_root --curriculum-root-degree 3", MEGA_CURRICULUM_ROOT, engine.curriculum.kind),
+    REACHES("curriculum-max-step", "--curriculum-learning --curriculum-schedule fixed_discrete --curriculum-difficulty 4 8 --curriculum-max-step 3", 2, engine.curriculum.stairs),
+    REACHES("train-tokens", CURRICULUM "--train-tokens 192", 3, cfg.train.engine.optim.train_iters), /* 8 samples of 8 tokens a step */
+    REACHES("lr-decay-tokens", CURRICULUM "--lr-decay-tokens 64000", 64000, engine.schedule.decay_tokens),
+    REACHES("lr-warmup-tokens", CURRICULUM "--lr-warmup-tokens 3200", 3200, engine.schedule.warmup_tokens),
     /* monitors */
     REACHES("steps-per-print", "--steps-per-print 17", 17, cfg.train.engine.monitor.steps_per_print),
     REACHES("flops-profiler-step", "--flops-profiler-step 18", 18, cfg.train.engine.monitor.flops_profiler_step),
