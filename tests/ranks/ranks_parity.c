@@ -6,7 +6,7 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=NAME] [freeze=N] [ramp=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [spoil=STEP]
+ *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [spoil=STEP]
  *   ranks_parity optimizers        writes the names of all optimizers
  *
  * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding.
@@ -34,17 +34,17 @@ static void need(mega_status st)
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;
-    int pp, first, last, layers;                   /* pipeline stages; layers of the first, the last, the model */
-    int chunks;                                    /* programs per stage */
-    int sp;                                        /* sequence parallelism */
-    int distribute;                                /* distribute saved activations over tp */
-    int zero, persist;                             /* ZeRO stage; elements of buckets that are not sharded */
-    int overlap;                                   /* sum gradients during the backward pass, start gathers early */
-    int mean_of_means, decay, lr, optimizer, ramp; /* indices in their lists of words */
-    int groups;                                    /* parameters have groups */
-    int freeze;                                    /* updates of 1-bit Adam before it compresses; 0: all */
-    int sums;                                      /* elements of gradients per sum over tp; 0: default */
-    int grads;                                     /* index of their type in grad_dtypes */
+    int pp, first, last, layers; /* pipeline stages; layers of the first, the last, the model */
+    int chunks;                  /* programs per stage */
+    int sp;                      /* sequence parallelism */
+    int distribute;              /* distribute saved activations over tp */
+    int zero, persist;           /* ZeRO stage; elements of buckets that are not sharded */
+    int overlap;                 /* sum gradients during the backward pass, start gathers early */
+    int mean_of_means, decay, lr, optimizer, ramp, curriculum; /* indices in their lists of words */
+    int groups;                                                /* parameters have groups */
+    int freeze;                                                /* updates of 1-bit Adam before it compresses; 0: all */
+    int sums;                                                  /* elements of gradients per sum over tp; 0: default */
+    int grads;                                                 /* index of their type in grad_dtypes */
     int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
     int recompute;
@@ -100,6 +100,7 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"overlap", &s->overlap, {0}},
                     {"distribute", &s->distribute, {0}},
                     {"ramp", &s->ramp, {0}},
+                    {"curriculum", &s->curriculum, {0}},
                     {"groups", &s->groups, {0}},
                     {"freeze", &s->freeze, {0}},
                     {"sums", &s->sums, {0}},
@@ -197,6 +198,8 @@ static void set_recipe(mega_engine_options *o, const setting *s)
         o->group = groups;
         o->num_groups = sizeof groups / sizeof *groups;
     }
+    /* samples have 4 positions in the first steps, then 8, then 12, then all 16 */
+    if (s->curriculum) o->curriculum = (mega_curriculum){.is_on = true, .least = 4, .steps = 8, .unit = 4};
     if (s->ramp) {
         o->batch.start = LEAST_BATCH;
         o->batch.increment = BATCH - LEAST_BATCH;

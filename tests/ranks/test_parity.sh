@@ -11,6 +11,9 @@ rows=$("$MEGA_BUILD/tests/ranks_matrix" "${MEGA_MATRIX:-full}") || exit 1
 rows+=$'\n''4 tp=2 sp=1 zero=2 precision=f64 decay=grows groups=1'$'\n''4 pp=2 zero=1 precision=f32 decay=constant groups=1'
 # gradients held in 16 bits: partial sums, tied tables, sums during the backward, buckets of values
 rows+=$'\n''4 pp=2 zero=1 overlap=1 precision=f32 grads=bf16'
+# samples that grow, in programs of several lengths
+rows+=$'\n''4 tp=2 sp=1 zero=2 precision=f64 curriculum=1'$'\n''4 pp=2 zero=1 overlap=1 precision=f32 loss=token curriculum=1 ramp=1'
+[ "${MEGA_MATRIX:-full}" != full ] || rows+=$'\n''2 zero=3 recompute=full precision=f64 curriculum=1'$'\n''4 pp=2 chunks=2 layers=4 precision=f32 curriculum=1'
 [ "${MEGA_MATRIX:-full}" != full ] ||
     rows+=$'\n''4 tp=2 sp=1 precision=bf16 grads=bf16 micro=1 sums=64'$'\n''2 zero=3 precision=f16 grads=f16 optimizer=lamb'
 while read -r n arguments; do
