@@ -35,9 +35,9 @@ enum { ALL = 1 }; /* a C program has no commands, so all rows belong to one */
 static const mega_option_part parts[] = {
     {&mega_optim_regularization_section, ALL, AT(engine.optim)},
     {&mega_optim_training_section, ALL, AT(engine.optim)},
-    {&mega_optim_curriculum_section, ALL, AT(engine.optim)},
     {&mega_engine_loss_section, ALL, AT(engine)},
     {&mega_graph_recompute_section, ALL, AT(engine.graph)},
+    {&mega_optim_curriculum_section, ALL, AT(engine.optim)},
     {&mega_engine_seed_section, ALL, AT(engine)},
     {&mega_optim_learning_section, ALL, AT(engine.optim)},
     {&mega_optim_scheduler_section, ALL, AT(engine.optim)},

@@ -72,6 +72,27 @@ ramp growing
 cmp <(rows grown.jsonl) <(rows growing.jsonl)
 last=$(cat grown/latest_checkpointed_iteration.txt)
 cmp "$(printf grown/iter_%07d "$last")/model.safetensors" "$(printf growing/iter_%07d "$last")/model.safetensors"
+# samples that grow while the batch does, with a training and a learning rate that are counted in tokens; cut where the
+# length changes, and between
+curriculum() { # FOLDER OPTIONS…
+    ramp "$1" --curriculum-learning --curriculum-min-difficulty 8 --curriculum-total-steps 20 --lr-warmup-samples 0 --lr-warmup-tokens 100 \
+        --lr-decay-tokens 2000 --train-tokens 2400 --log-interval 1 "${@:2}"
+}
+curriculum lengths
+# floor(t / 20 * 16 + 8), rounded down to a multiple of 8
+seen=$(sed -n 's/.* curriculum seqlen: *\([0-9]*\) .*/\1/p' lengths.log | uniq -c | awk '{printf "%s%d x %d", (NR > 1 ? ", " : ""), $1, $2}')
+grep -qE '^9 x 8, 10 x 16, [0-9]+ x 24$' <<<"$seen" || { echo "lengths of samples: $seen"; exit 1; }
+# the training ends with the first iteration that has read 2,400 tokens
+awk '/ consumed tokens: / {match($0, /consumed tokens: +[0-9]+/); before = now; now = substr($0, RSTART + 16, RLENGTH - 16) + 0}
+    END {exit !(before < 2400 && now >= 2400)}' lengths.log || { echo "tokens: $(grep -oE 'consumed tokens: +[0-9]+' lengths.log | tail -n 2)"; exit 1; }
+last=$(cat lengths/latest_checkpointed_iteration.txt)
+for cut in 9 12 19; do
+    curriculum "lengths$cut" --exit-interval $cut
+    [ "$(cat "lengths$cut/latest_checkpointed_iteration.txt")" = $cut ] || { echo "not cut at $cut"; exit 1; }
+    curriculum "lengths$cut"
+    cmp <(rows lengths.jsonl) <(rows "lengths$cut.jsonl")
+    cmp "$(printf lengths/iter_%07d "$last")/model.safetensors" "$(printf "lengths$cut/iter_%07d" "$last")/model.safetensors"
+done
 # A run that is given more iterations keeps the order of the samples that it has begun, although a run of that length would
 # shuffle all its epochs together; and it is cut and resumed as any other.
 longer() { # FOLDER TO LOAD, FOLDER TO SAVE, OPTIONS
