@@ -416,7 +416,14 @@ mega_status mega_batch_check_shorter(const mega_batch *b, const mega_program *p,
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         const int at = t.role == MEGA_PROGRAM_INPUT ? batch_find(b, t.name) : -1;
         if (at < 0) continue;
-        const int64_t n = b->column[at].input.per_sample, count = read_per_sample(&t, samples);
+        const mega_batch_input *in = &b->column[at].input;
+        const int64_t n = in->per_sample, count = read_per_sample(&t, samples);
+        if (t.below > 0 && t.below < in->below)
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                             "input \"%s\" is below %lld in samples of %lld positions, and below %lld in samples of "
+                             "%lld; a curriculum takes numbers as they are, so that the bound must not depend on the "
+                             "length",
+                             t.name, (long long)in->below, (long long)whole, (long long)t.below, (long long)positions);
         if (count == n || count * whole == n * positions) continue;
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
