@@ -236,6 +236,43 @@ static void mistakes(void **state)
     REFUSE("curriculum.least 9", "--curriculum-min-difficulty", "9", "--curriculum-total-steps", "4");
 }
 
+static void embed_with_pairs(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)mega_input(b, "pairs", MEGA_F32, b->positions * b->positions, 0);
+    api_embed(b, self, f);
+}
+
+/* A table of as many rows as a sample has positions. */
+static void embed_places(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)self;
+    f->x = mega_vocab_embedding(b, "wte", mega_input(b, "tokens", MEGA_I32, b->positions, 0),
+                                API_IDS * b->positions / 8, API_WIDTH, &api_table);
+}
+
+/* Models whose samples have no beginning that could be trained alone are refused before the first step. */
+static void models_without_shorter_samples(void **state)
+{
+    static const struct {
+        void (*embed)(const mega_builder *b, const void *self, mega_flow *f);
+        const char *said;
+    } cases[] = {{embed_with_pairs, "input \"pairs\": a sample of 8 positions has 64 numbers, one of 3 has 9"},
+                 {embed_places, "parameter net.wte"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mega_layer layers[] = {{"net", cases[i].embed, NULL, 1, "embed"}, api_layers[1], api_layers[2]};
+        mega_model model = api_model;
+        mega_engine *e = NULL;
+        model.layer = layers;
+        const mega_status st = mega_initialize(
+            &(mega_setup){.model = &model, .argc = (int)(sizeof curriculum / sizeof *curriculum), .argv = curriculum},
+            &e);
+        if (st == MEGA_OK || e != NULL || strstr(mega_error_message(), cases[i].said) == NULL ||
+            strstr(mega_error_message(), "samples of 3 positions") == NULL)
+            fail_msg("expected \"%s\", found %s, \"%s\"", cases[i].said, mega_status_name(st), mega_error_message());
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +284,7 @@ int main(void)
         cmocka_unit_test(evaluations_between),
         cmocka_unit_test(memory_of_the_largest),
         cmocka_unit_test(mistakes),
+        cmocka_unit_test(models_without_shorter_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
