@@ -17,18 +17,18 @@ int64_t engine_length_of(const mega_engine *e, int64_t step)
 mega_status engine_check_lengths(const mega_model *model, const mega_engine_options *o)
 {
     const int64_t tp = o->layout.tp;
-    int64_t length = 0;
     if (!o->curriculum.is_on || o->no_train || !model->sequence_parallel || tp < 2) return MEGA_OK;
-    const int64_t last = mega_curriculum_length(&o->curriculum, o->seq, INT64_MAX);
-    for (int64_t step = 1; length < last; step++) {
-        length = mega_curriculum_length(&o->curriculum, o->seq, step);
+    for (int64_t step = 1;;) {
+        const int64_t length = mega_curriculum_length(&o->curriculum, o->seq, step);
         if (length * o->micro_batch % tp != 0)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "curriculum: step %lld reads %lld positions of each sample; sequence parallelism cuts the "
                              "%lld rows of its micro-batch over %lld ranks, so that they must be a multiple of that",
                              (long long)step, (long long)length, (long long)(length * o->micro_batch), (long long)tp);
+        const int64_t until = mega_curriculum_same_until(&o->curriculum, o->seq, step);
+        if (until == INT64_MAX) return MEGA_OK;
+        step = until + 1;
     }
-    return MEGA_OK;
 }
 
 /* ---- the programs of one length, before they are in place ---- */

@@ -135,6 +135,25 @@ int64_t mega_curriculum_length(const mega_curriculum *c, int64_t positions, int6
     return length < positions ? length : positions;
 }
 
+int64_t mega_curriculum_same_until(const mega_curriculum *c, int64_t positions, int64_t step)
+{
+    const int64_t length = mega_curriculum_length(c, positions, step);
+    int64_t same = step, other = INT64_MAX;
+    if (mega_curriculum_length(c, positions, other) == length) return other;
+    for (int64_t ahead = 1; ahead < INT64_MAX / 2 - step; ahead *= 2) {
+        if (mega_curriculum_length(c, positions, step + ahead) != length) {
+            other = step + ahead;
+            break;
+        }
+        same = step + ahead;
+    }
+    while (other - same > 1) {
+        const int64_t middle = same + (other - same) / 2;
+        *(mega_curriculum_length(c, positions, middle) == length ? &same : &other) = middle;
+    }
+    return same;
+}
+
 /* Returns how many steps of `each` it takes from `now` on to reach `until`. */
 static int64_t steps_until(int64_t now, int64_t until, int64_t each)
 {
@@ -145,7 +164,6 @@ mega_consumed mega_consumed_after(const mega_curriculum *c, const mega_batch_ram
                                   int64_t samples, int64_t tokens)
 {
     const int64_t most = (int64_t)1 << 60; /* far from an overflow */
-    const int64_t last = mega_curriculum_length(c, positions, INT64_MAX);
     mega_consumed now = {0};
     if (positions > 0 && samples > most / positions) samples = most / positions;
     if (tokens > most) tokens = most;
@@ -153,11 +171,13 @@ mega_consumed mega_consumed_after(const mega_curriculum *c, const mega_batch_ram
         const int64_t batch = mega_batch_ramp_at(r, now.samples);
         const int64_t length = mega_curriculum_length(c, positions, now.steps + 1);
         int64_t steps = 1;
-        if (batch < 1 || length < 1) break;               /* options that a rule refuses */
-        if (batch == r->global_batch && length == last) { /* neither grows further */
+        if (batch < 1 || length < 1) break; /* options that a rule refuses */
+        if (batch == r->global_batch) {     /* all steps of this length at once */
+            const int64_t of_length = mega_curriculum_same_until(c, positions, now.steps + 1) - now.steps;
             const int64_t of_samples = steps_until(now.samples, samples, batch);
             const int64_t of_tokens = steps_until(now.tokens, tokens, batch * length);
             steps = of_samples > of_tokens ? of_samples : of_tokens;
+            if (of_length < steps) steps = of_length;
         }
         now.steps += steps;
         now.samples += steps * batch;

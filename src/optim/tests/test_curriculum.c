@@ -122,6 +122,23 @@ static void assert_rate(const mega_lr_schedule *s, int64_t samples, int64_t toke
     if (!(fabs(found - expected) <= 1e-12)) fail_msg("found %.12g, expected %.12g", found, expected);
 }
 
+static void steps_of_one_length(void **state)
+{
+    (void)state;
+    static const int64_t last[] = {1, 3, 5, 7}; /* of 2, 4, 6, 8 */
+    mega_curriculum slow = small;
+    for (int64_t t = 1; t <= 7; t++) assert_int_equal(mega_curriculum_same_until(&small, 16, t), last[t / 2]);
+    assert_true(mega_curriculum_same_until(&small, 16, 8) == INT64_MAX);
+    assert_true(mega_curriculum_same_until(&small, 6, 4) == INT64_MAX); /* a sample has no more */
+    /* 5 until 3 x 2^40 steps: found without asking each of them */
+    slow.least = 8, slow.most = 9, slow.unit = 5, slow.kind = MEGA_CURRICULUM_ROOT, slow.degree = 40, slow.steps = 3;
+    const int64_t until = mega_curriculum_same_until(&slow, 16, 1);
+    assert_int_equal(mega_curriculum_difficulty(&slow, 1), 5);
+    assert_true(until > (int64_t)1 << 40);
+    assert_int_equal(mega_curriculum_difficulty(&slow, until), 5);
+    assert_true(until == INT64_MAX || mega_curriculum_difficulty(&slow, until + 1) > 5);
+}
+
 static void rates_by_tokens(void **state)
 {
     (void)state;
@@ -150,9 +167,10 @@ static void rates_by_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_lengths),     cmocka_unit_test(golden_stairs),
-        cmocka_unit_test(lengths_between),    cmocka_unit_test(curricula_are_checked),
-        cmocka_unit_test(what_steps_consume), cmocka_unit_test(rates_by_tokens),
+        cmocka_unit_test(golden_lengths),      cmocka_unit_test(golden_stairs),
+        cmocka_unit_test(lengths_between),     cmocka_unit_test(curricula_are_checked),
+        cmocka_unit_test(what_steps_consume),  cmocka_unit_test(rates_by_tokens),
+        cmocka_unit_test(steps_of_one_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,7 +158,8 @@ const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e); /* ki
 
 /* ---- observing steps ---- */
 
-/* The following steps record their instructions and their update in the profile (borrowed). NULL stops recording. */
+/* The following steps record their instructions and their update in the profile (borrowed). NULL stops recording. Under a
+ * curriculum it must be written before a step of another length, whose programs replace those that its rows name. */
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
 /* The following steps call the observer with the output of each instruction (mega_program_observe). NULL stops that. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);

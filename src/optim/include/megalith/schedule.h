@@ -166,6 +166,8 @@ mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions);
 int64_t mega_curriculum_difficulty(const mega_curriculum *c, int64_t step);
 /* How many of a sample's `positions` the step reads. */
 int64_t mega_curriculum_length(const mega_curriculum *c, int64_t positions, int64_t step);
+/* The last step that reads as many positions as `step` and those between; INT64_MAX: all later ones do. */
+int64_t mega_curriculum_same_until(const mega_curriculum *c, int64_t positions, int64_t step);
 
 /* What the steps of a training have read. */
 typedef struct mega_consumed {
