@@ -9,7 +9,7 @@
 
 enum {
     EXCHANGE_ADDRESSES = 8, /* per host */
-    EXCHANGE_INBOUND = 512, /* most inbound connections; the oldest is closed */
+    EXCHANGE_INBOUND = 512, /* most inbound connections; the one that was quiet for longest is closed */
     EXCHANGE_OUTBOUND = 24, /* outbound connections of this rank */
     CONNECTIONS_A_HOST = 4
 };
@@ -26,6 +26,7 @@ typedef struct exchange_place {
 typedef struct exchange_inbound {
     int fd; /* -1: none */
     double since;
+    uint64_t turn;          /* of its arrival or last query: times may be equal, turns are not */
     size_t got, size, sent; /* received of the query; of the answer: its size, sent */
     wire_ask ask;
     wire_answer answer;
@@ -83,6 +84,7 @@ struct record_exchange {
     int about[WIRE_RANKS], num_about; /* copy of `wanted` at the last check */
     exchange_inbound *inbound;
     int num_inbound;       /* number of slots: one per rank, up to the maximum */
+    uint64_t turns;        /* arrivals and queries so far */
     struct pollfd *polled; /* the eventfd, the listener, inbound and outbound connections */
     exchange_outbound outbound[EXCHANGE_OUTBOUND];
 };

@@ -13,15 +13,17 @@ void exchange_inbound_close(exchange_inbound *g)
     g->fd = -1;
 }
 
-/* If all slots are taken, closes the connection that has been quiet for longest. */
+/* If all slots are taken, closes the connection that has been quiet for longest. Those that are accepted in one go arrive
+ * at one time: their turns tell which was first, so that none takes the place of a query that is about to be read. */
 void exchange_inbound_accept(record_exchange *x, int fd, double now)
 {
     exchange_inbound *place = &x->inbound[0];
     for (int i = 1; i < x->num_inbound && place->fd >= 0; i++)
-        if (x->inbound[i].fd < 0 || x->inbound[i].since < place->since) place = &x->inbound[i];
+        if (x->inbound[i].fd < 0 || x->inbound[i].turn < place->turn) place = &x->inbound[i];
     exchange_inbound_close(place);
     place->fd = fd;
     place->since = now;
+    place->turn = ++x->turns;
     place->got = place->size = place->sent = 0;
 }
 
@@ -76,6 +78,7 @@ static bool read_question(record_exchange *x, exchange_inbound *g, double now)
     if (g->got < sizeof g->ask) return true;
     if (!wire_ask_is_good(&g->ask, x->secret, ranks)) return false;
     g->since = now;
+    g->turn = ++x->turns;
     exchange_merge(x, &g->ask.head);
     answer_make(x, g, now);
     return answer_write(g);
