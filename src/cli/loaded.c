@@ -69,6 +69,17 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
     return MEGA_OK;
 }
 
+mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg)
+{
+    mega_buffer wrong = {0};
+    check_shape(&wrong, cfg, &l->model.shape);
+    mega_status st = open_tokenizer(l, cfg, &wrong);
+    if (st == MEGA_OK && wrong.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);
+    mega_buffer_fini(&wrong);
+    return st;
+}
+
 static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     if (cfg->train.load == NULL)
@@ -89,12 +100,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
                                        .program_layers = cfg->train.model.num_layers_per_virtual_pipeline_stage,
                                        .memory_limit = (size_t)cfg->train.memory_limit};
     MEGA_TRY(mega_pretrained_open(cfg->train.load, &o, &l->model));
-    mega_buffer wrong = {0};
-    check_shape(&wrong, cfg, &l->model.shape);
-    mega_status st = open_tokenizer(l, cfg, &wrong);
-    if (st == MEGA_OK && wrong.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);
-    mega_buffer_fini(&wrong);
+    mega_status st = mega_loaded_check(l, cfg);
     if (st == MEGA_OK && l->tokenizer != NULL) st = mega_encoder_create(l->tokenizer, &l->encoder);
     return st;
 }

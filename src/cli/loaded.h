@@ -20,6 +20,8 @@ typedef struct mega_loaded {
  * reported together. The weights are read later (mega_pretrained_load), when their use is known. Collective: the world
  * (NULL: one rank); if one rank fails, all ranks fail. */
 mega_status mega_loaded_open(mega_command_options *cfg, mega_world *world, mega_loaded *out);
+/* The check of it: l has the shape, the folder and its tokenizer, and gets a tokenizer that the options name. */
+mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg);
 /* Fails if there is no tokenizer, with a message that says how to name one. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);

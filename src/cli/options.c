@@ -107,6 +107,12 @@ static const mega_option_row tasks_rows[] = {
 };
 const mega_option_section cli_tasks_section = MEGA_SECTION("evaluation", tasks_rows);
 
+static const mega_option_row merge_rows[] = {
+    {MEGA_OPTION(mega_merge_options, "model-type", model_type, MEGA_OPTION_STRING), .choices = "GPT|BERT|RACE|MNLI|QQP", .help = "what the checkpoint must hold: a decoder (GPT), or an encoder"},
+    {MEGA_OPTION(mega_merge_options, "target-pipeline-model-parallel-size", target_pipeline_model_parallel_size, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "pipeline stages that will load it: at most one for each layer; what is written is the same for all"},
+};
+const mega_option_section cli_merge_section = MEGA_SECTION("merging", merge_rows);
+
 static const mega_option_row data_rows[] = {
     {MEGA_OPTION(mega_data_command_options, "num-documents", num_documents, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: documents printed"},
     {MEGA_OPTION(mega_data_command_options, "num-samples", num_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: samples printed as the model sees them"},

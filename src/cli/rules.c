@@ -254,6 +254,19 @@ static void rule_tasks(mega_command_options *cfg)
                              "missing: --valid-data FILE…, the text to evaluate");
 }
 
+/* Megatron's tool leaves the optimizer out by itself. */
+static void rule_merge(mega_command_options *cfg)
+{
+    mega_options *o = cfg->train.engine.options;
+    if (cfg->merge.model_type == NULL && !mega_options_is_given(o, "model_type"))
+        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --model-type GPT, or BERT, RACE, MNLI, QQP");
+    if (cfg->train.load == NULL) mega_options_problem(o, MEGA_ERR_USAGE, "missing: --load FOLDER, the checkpoint");
+    if (cfg->train.no_save_optim)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "%s: the copy is whole, with the optimizer's state if there is one; leave it out",
+                             mega_options_origin(o, "no_save_optim"));
+}
+
 static void rule_plot(mega_command_options *cfg)
 {
     if (mega_options_positional(cfg->train.engine.options)->count == 0) {
@@ -447,6 +460,7 @@ static const rule_row rules[] = {
     {FOR_GENERATE, false, .command = rule_greedy},
     {FOR_SERVER, false, .command = rule_server},
     {FOR_TASKS, false, .command = rule_tasks},
+    {FOR_MERGE, false, .command = rule_merge},
     {FOR_PLOT, false, .command = rule_plot},
     {FOR_REPORT, false, .command = rule_report},
 };
@@ -462,7 +476,7 @@ static const struct {
     {FOR_RUN, MEGA_TOPIC_DATA, .train = mega_train_rule_data_paths},
     {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
-    {FOR_GENERATE | FOR_TASKS | FOR_SERVER, MEGA_TOPIC_READ, .command = rule_reads},
+    {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
     {FOR_CLM, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_clm_writes},

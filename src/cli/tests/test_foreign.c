@@ -276,8 +276,8 @@ static const char *some_value(const mega_option_row *row)
 static void every_foreign_name_is_answered(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"plan", "generate_samples_gpt", "tasks", "preprocess_data",
-                                           "train_tokenizer"};
+    static const char *const commands[] = {
+        "plan", "generate_samples_gpt", "tasks", "preprocess_data", "train_tokenizer", "merge_mp_partitions"};
     size_t checked = 0;
     for (size_t i = 0; i < kit_table()->count; i++) {
         const mega_option_row *row = kit_table()->line[i].row;

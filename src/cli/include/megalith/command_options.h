@@ -93,6 +93,11 @@ typedef struct mega_tasks_options {
     bool strict_lambada;
 } mega_tasks_options;
 
+typedef struct mega_merge_options {
+    const char *model_type; /* "GPT", "BERT", … */
+    int64_t target_pipeline_model_parallel_size;
+} mega_merge_options;
+
 typedef struct mega_data_command_options {
     int64_t num_documents;     /* show: number of documents to print */
     int64_t num_samples;       /* show: number of samples to print, as the model sees them */
@@ -135,6 +140,7 @@ typedef struct mega_command_options {
     mega_generate_options generate;
     mega_server_options server;
     mega_tasks_options tasks;
+    mega_merge_options merge;
     mega_data_command_options data;
     mega_plot_options plot;
     mega_report_options report;
