@@ -2090,6 +2090,7 @@ class mega_t5_options(_Struct):
         ("key_end", c_char_p),
         ("source_begin", c_char_p),
         ("source_end", c_char_p),
+        ("recompute_core", c_bool),
     ]
 
 

@@ -30,6 +30,9 @@
     X(xlm_roberta)          \
     X(distilbert)           \
     X(modernbert)           \
+    X(t5)                   \
+    X(mt5)                  \
+    X(megatron_t5)          \
     X(megalith_gpt)
 /* clang-format on */
 

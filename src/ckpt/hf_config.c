@@ -335,6 +335,8 @@ mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *s)
     if (bos >= 0) mega_buffer_printf(out, "  \"bos_token_id\": %lld,\n", (long long)bos);
     if (eos.data != NULL && strcmp(eos.data, "null") != 0)
         mega_buffer_printf(out, "  \"eos_token_id\": %s,\n", eos.data);
+    if (s->net.t5 != MEGA_T5_NONE && s->net.decoder_start >= 0)
+        mega_buffer_printf(out, "  \"decoder_start_token_id\": %lld,\n", (long long)s->net.decoder_start);
     if (s->net.has_ids && s->net.pad >= 0)
         mega_buffer_printf(out, "  \"pad_token_id\": %lld,\n", (long long)s->net.pad);
     mega_buffer_puts(out, "  \"transformers_version\": \"4.57.0\"\n}\n");

@@ -106,6 +106,15 @@ extern const mega_family_names hf_roberta_names;
 void hf_roberta_finish(hf_reader *r, mega_model_shape *s);
 void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put);
 
+/* t5.c in families/: what the two families of T5 in transformers have in common. */
+extern const mega_family_key hf_t5_rows[];
+extern const mega_family_names hf_t5_names;
+extern const char *const hf_t5_ignored[];
+void hf_t5_finish(hf_reader *r, mega_model_shape *s); /* all but whether the head has a table of its own */
+void hf_t5_write(const mega_model_shape *s, void *user, hf_put *put);
+void hf_put_decoder_start(const mega_model_shape *s, void *user, hf_put *put);
+int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as the encoder has */
+
 /* Names of tensors that Llama and the families after it have; a family adds to them. */
 #define HF_LLAMA_NAMES                                                                                            \
     .root = "model", .block = "model.layers.%d", .end = "", .tokens = "embed_tokens", .final_norm = "model.norm", \

@@ -53,6 +53,7 @@ static mega_tensor attention(const mega_builder *b, const char *name, mega_tenso
                                       .bias = is_cross ? mega_none() : o->bias,
                                       .bias_distance = o->bias_distance,
                                       .dropout = o->dropout,
+                                      .recompute_core = o->recompute_core,
                                       .qkv = &qkv,
                                       .out = &out,
                                       .qkv_name = qkv_name,

@@ -11,6 +11,11 @@ void decoder_block(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow);
 void encoder_head(const mega_builder *b, const void *self, mega_flow *flow);
 
+/* t5.c: the layers of an encoder and of a decoder that attends to it. t5_layers writes the rows of the list, at most
+ * MEGA_GPT_ROWS, and returns their number; t5_first_layers is mega_gpt_first_layers of such a model. */
+int t5_layers(const mega_gpt *m, mega_layer *out);
+mega_status t5_first_layers(const mega_gpt *m, int stages, int **out);
+
 /* What the heads share. */
 void decoder_request_rows(const mega_builder *b, const mega_gpt *m);
 mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x);

@@ -1,4 +1,4 @@
-/* A language model as a list of layers (decoder.c, encoder.c). */
+/* A language model as a list of layers (decoder.c, encoder.c, t5.c). */
 #include "decoder.h"
 #include "megalith/family.h"
 #include "megalith/memory.h"
@@ -7,7 +7,13 @@ mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *o
 {
     mega_gpt_list list = {.first_layer = NULL};
     MEGA_TRY(mega_gpt_first_layers(m, stages, &list.first_layer));
+    if (m->net.t5 != MEGA_T5_NONE) {
+        list.rows = t5_layers(m, list.layer);
+        *out = list;
+        return MEGA_OK;
+    }
     const mega_family_names *names = mega_family_of(&m->net)->names;
+    list.rows = 3;
     list.layer[0] = (mega_layer){names->root, decoder_embedding, m, 1, "embedding"};
     list.layer[1] = (mega_layer){names->block, decoder_block, m, (int)m->num_layers, "block"};
     list.layer[2] = (mega_layer){names->end, m->net.is_encoder ? encoder_head : decoder_head, m, 1, "head"};
@@ -27,9 +33,9 @@ mega_model mega_gpt_model(const mega_gpt_list *list)
 {
     const mega_gpt *m = list->layer[0].self;
     const bool is_full = m->recompute == MEGA_GPT_RECOMPUTE_FULL;
-    return (mega_model){.name = mega_family_of(&m->net)->names->root,
+    return (mega_model){.name = m->net.t5 != MEGA_T5_NONE ? "t5" : mega_family_of(&m->net)->names->root,
                         .layer = list->layer,
-                        .num_layers = MEGA_GPT_ROWS,
+                        .num_layers = list->rows,
                         .partition = MEGA_PARTITION_TYPE,
                         .partition_type = "^block$",
                         .first_layer = list->first_layer,

@@ -1,5 +1,5 @@
 /* Shape and stages of a GPT. */
-#include "megalith/gpt.h"
+#include "decoder.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 
@@ -71,6 +71,7 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
 {
     const int parts = stages * (int)programs_of_a_stage(m);
     *out = NULL;
+    if (m->net.t5 != MEGA_T5_NONE) return t5_first_layers(m, stages, out);
     MEGA_TRY(mega_gpt_check_stages(m, stages));
     if (stages == 1 || (m->first_stage_layers == 0 && m->last_stage_layers == 0)) return MEGA_OK;
     int *first = mega_calloc((size_t)parts, sizeof *first);

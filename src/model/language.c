@@ -63,6 +63,12 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
             "this folder holds an encoder (%s), which sees the tokens on both sides and continues no text; "
             "give the folder of a decoder",
             mega_family_of(&shape->net)->model_type);
+    if (shape->net.t5 != MEGA_T5_NONE)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "this folder holds an encoder with a decoder (%s), from which this program writes no text yet; "
+            "give the folder of a decoder",
+            mega_family_of(&shape->net)->model_type);
     network *n = mega_calloc(1, sizeof *n);
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
     mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);

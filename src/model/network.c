@@ -139,11 +139,30 @@ void mega_network_make_encoder(mega_network_shape *net, bool original, bool sent
     net->embedding_norm = net->no_final_norm = true;
 }
 
+void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_untied, int64_t decoder_layers,
+                          int64_t hidden)
+{
+    net->t5 = original ? MEGA_T5_ORIGINAL : MEGA_T5_MEGATRON;
+    net->decoder_layers = decoder_layers;
+    net->has_ids = true;
+    net->bos = net->decoder_start = -1;
+    net->head_bias = !original;
+    if (!original) return;
+    if (net->positions == MEGA_POSITIONS_TABLE) net->positions = MEGA_POSITIONS_NONE;
+    if (!net->gated && net->activation == MEGA_ACT_GELU_TANH && !gated_untied) net->activation = MEGA_ACT_RELU;
+    net->gated = net->gated || gated_untied;
+    net->untied = net->untied || gated_untied;
+    if (!net->untied) net->logit_scale = 1.0 / sqrt((double)hidden);
+    net->relative_buckets = 32;
+    net->relative_distance = 128;
+}
+
 static bool is_gpt2(const mega_network_shape *n)
 {
-    return !n->is_encoder && n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 && n->head_dim == 0 && !n->rms &&
-           !n->norm_plus_one && !n->gated && n->activation == MEGA_ACT_GELU_TANH && !n->has_window && !n->untied &&
-           !n->no_qkv_bias && !n->no_mlp_bias && n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
+    return !n->is_encoder && n->t5 == MEGA_T5_NONE && n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 &&
+           n->head_dim == 0 && !n->rms && !n->norm_plus_one && !n->gated && n->activation == MEGA_ACT_GELU_TANH &&
+           !n->has_window && !n->untied && !n->no_qkv_bias && !n->no_mlp_bias &&
+           n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
 }
 
 mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net)

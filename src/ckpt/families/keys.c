@@ -15,3 +15,8 @@ int64_t hf_derive_ffn(const mega_model_shape *s)
 {
     return 4 * s->hidden;
 }
+
+int64_t hf_derive_decoder_layers(const mega_model_shape *s)
+{
+    return s->num_layers;
+}

@@ -1,5 +1,5 @@
-/* The shape of a language model of one stack of layers, a decoder or an encoder, as config.json of its folder and options describe it. A plain value; a
- * zero-initialized mega_network_shape is that of GPT-2. */
+/* The shape of a language model, of one stack of layers (a decoder or an encoder) or of two (T5), as config.json of its
+ * folder and options describe it. A plain value; a zero-initialized mega_network_shape is that of GPT-2. */
 #ifndef MEGALITH_MODEL_SHAPE_H
 #define MEGALITH_MODEL_SHAPE_H
 
@@ -56,6 +56,13 @@ typedef enum mega_norm_place {
 
 typedef enum mega_query_norm { MEGA_QUERY_NORM_NONE, MEGA_QUERY_NORM_HEAD, MEGA_QUERY_NORM_ALL } mega_query_norm;
 
+/* Encoder-decoders. */
+typedef enum mega_t5_kind {
+    MEGA_T5_NONE,     /* one stack */
+    MEGA_T5_MEGATRON, /* blocks of GPT-2 with biases, a table of positions that both stacks read, a bias of the head */
+    MEGA_T5_ORIGINAL  /* RMS norms, no biases, scores without a scale and with biases of relative positions */
+} mega_t5_kind;
+
 typedef struct mega_network_shape {
     const struct mega_family *family; /* names of the tensors; NULL: gpt2 */
 
@@ -92,6 +99,12 @@ typedef struct mega_network_shape {
     mega_activation_kind transform_activation;
     bool transform_no_bias;
     bool sentence_head; /* a pooler and two classes: BERT's binary head */
+
+    /* Of encoder-decoders; num_layers and the members above are those of both stacks. */
+    mega_t5_kind t5;
+    int64_t decoder_layers;
+    int64_t relative_buckets, relative_distance; /* MEGA_T5_ORIGINAL: rows of the table of biases, and where they end */
+    int64_t decoder_start;                       /* the id that the decoder reads first; -1: none is known */
 
     bool untied, head_bias;
     double embedding_scale, residual_scale, logit_scale; /* 0: 1 */

@@ -32,6 +32,7 @@ typedef struct mega_t5_options {
     /* Names of inputs, I32, that limit the positions which a row sees: in its own stack, and in the source. NULL: no
      * limit. The end of the padding of an encoder is key_end there and source_end in the decoder. */
     const char *key_begin, *key_end, *source_begin, *source_end;
+    bool recompute_core; /* as in mega_attention_options */
 } mega_t5_options;
 
 /* Every position sees every one within the limits. */

@@ -1,6 +1,6 @@
-/* Language models of one stack of layers: decoders, and encoders such as BERT. The columns of `net` say how one differs from GPT-2 as Megatron trains it (Radford et al.
- * 2019), which has learned positions, pre-norm layers, tanh gelu and tied embeddings. Parameter names and file
- * orientation are those of the family's class in transformers. */
+/* Language models: decoders, encoders such as BERT, and T5, which is both. The columns of `net` say how one differs from
+ * GPT-2 as Megatron trains it (Radford et al. 2019), which has learned positions, pre-norm layers, tanh gelu and tied
+ * embeddings. Parameter names and file orientation are those of the family's class in transformers. */
 #ifndef MEGALITH_GPT_H
 #define MEGALITH_GPT_H
 
@@ -34,19 +34,25 @@ typedef struct mega_gpt {
     mega_network_shape net;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
+    /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and the
+     * stage with which the decoder begins (0: the layers are cut by their weights). */
+    int64_t decoder_positions, split_stage;
 } mega_gpt;
 
 /* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
  * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of key_begin,
  * token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output class_logits
- * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. In MEGA_GENERATE the inputs are
+ * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. T5 has tokens, position_ids and key_end of the
+ * encoder, and decoder_tokens, decoder_position_ids, cross_key_end (where the text of the encoder ends), labels and
+ * loss_mask of the decoder; only Megatron's reads position ids. In MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. */
-enum { MEGA_GPT_ROWS = 3 };
+enum { MEGA_GPT_ROWS = 6 };
 typedef struct mega_gpt_list {
     mega_layer layer[MEGA_GPT_ROWS];
+    int rows;         /* of `layer` */
     int *first_layer; /* first layer of each part if the first or last stage has its own size; else NULL */
 } mega_gpt_list;
 /* Creates the list for `stages` pipeline stages; it borrows m. Returns MEGA_ERR_USAGE if the layers do not divide
@@ -71,6 +77,10 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
 /* Turns such a network into an encoder with BERT's heads, of Megatron's form or, with original, of BERT's own. pad: the id
  * of padding, which folders name. The activation of the head is that of the network. */
 void mega_network_make_encoder(mega_network_shape *net, bool original, bool sentence_head, int64_t pad);
+/* Turns such a network into an encoder-decoder of Megatron's kind or, with original, of that of transformers, version 1.1
+ * with gated_untied. decoder_layers: of the decoder; hidden: the width. */
+void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_untied, int64_t decoder_layers,
+                          int64_t hidden);
 /* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
  * MEGA_ERR_UNSUPPORTED if none can. */
 mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net);

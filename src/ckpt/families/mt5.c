@@ -1,0 +1,20 @@
+/* mT5 (Xue et al. 2021): T5 of version 1.1, with other class defaults. */
+#include "hf_impl.h"
+
+static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "250112")},
+                                        {HF_INT("num_layers", num_layers, "8")},
+                                        {HF_INT("num_heads", heads, "6")},
+                                        {HF_INT("d_ff", ffn_hidden, "1024")},
+                                        {.key = NULL}};
+static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
+static const char *const architecture[] = {"MT5ForConditionalGeneration", NULL};
+
+const mega_family mega_family_mt5 = {.model_type = "mt5",
+                                     .architecture = architecture,
+                                     .keys = keys,
+                                     .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE, .untied = true},
+                                     .names = &hf_t5_names,
+                                     .rope_keys = " ",
+                                     .ignored = hf_t5_ignored,
+                                     .finish = hf_t5_finish,
+                                     .write = hf_t5_write};

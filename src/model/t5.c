@@ -1,0 +1,307 @@
+/* T5 (Raffel et al. 2020): an encoder reads a text, and a decoder that attends to its output predicts another. Two kinds:
+ * that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The flow is x in
+ * the encoder; in the decoder it is x and, as more[0], the output of the encoder. */
+#include "decoder.h"
+#include "megalith/family.h"
+#include "megalith/memory.h"
+#include "megalith/t5_blocks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const mega_family_names *names_of(const mega_gpt *m)
+{
+    return mega_family_of(&m->net)->names;
+}
+
+static bool is_original(const mega_gpt *m)
+{
+    return m->net.t5 == MEGA_T5_ORIGINAL;
+}
+
+/* Rows of the decoder are as many as its samples have positions. */
+static mega_builder of_decoder(const mega_builder *b, const mega_gpt *m)
+{
+    mega_builder d = *b;
+    if (m->decoder_positions > 0) d.positions = m->decoder_positions;
+    return d;
+}
+
+/* Declares the inputs that several layers read. */
+static void request_rows(const mega_builder *b, bool is_decoder)
+{
+    const char *const name[] = {"sample_id", "seq_position", is_decoder ? "cross_key_end" : "key_end"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
+    if (b->mode == MEGA_GENERATE)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                       "layer \"%s\": generation with an encoder and a decoder is not implemented yet",
+                                       b->path));
+}
+
+/* A stack: its parameters beside those of the blocks are under this path. */
+static mega_builder stack_of(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+{
+    static const char *const path[2][2] = {{"language_model.encoder", "language_model.decoder"},
+                                           {"encoder", "decoder"}};
+    mega_builder root = *b;
+    root.path[0] = '\0';
+    return mega_builder_at(&root, "%s", path[is_original(m)][is_decoder]);
+}
+
+static mega_param_options matrix_of(const mega_gpt *m)
+{
+    return decoder_linear(m).weight;
+}
+
+/* ---- blocks of transformers ---- */
+
+static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+{
+    static const char table[] = "block.0.layer.0.SelfAttention.relative_attention_bias";
+    const mega_builder stack = stack_of(b, m, is_decoder);
+    const mega_param_options weights = matrix_of(m);
+    return (mega_t5_options){.num_heads = m->heads,
+                             .head_dim = m->head_dim,
+                             .ffn_channels = m->ffn_hidden,
+                             .activation = m->net.activation,
+                             .is_gated = m->net.gated,
+                             .epsilon = m->norm_epsilon,
+                             .dropout = m->hidden_dropout,
+                             .weights = weights,
+                             .bias = mega_attention_bias(&stack, table, m->net.relative_buckets, m->heads, &weights),
+                             .bias_distance = m->net.relative_distance,
+                             .key_end = is_decoder ? NULL : "key_end",
+                             .source_end = is_decoder ? "cross_key_end" : NULL,
+                             .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE};
+}
+
+/* ---- blocks of Megatron-LM ---- */
+
+/* Projections back into the residual stream, as in decoder.c. */
+static mega_linear_options into_residual(const mega_gpt *m)
+{
+    mega_linear_options o = decoder_linear(m);
+    o.weight.init_std = m->init_std / sqrt(2.0 * (double)m->num_layers);
+    return o;
+}
+
+/* source: mega_none() for self-attention; else `positions` rows of each sample. */
+static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x,
+                             mega_tensor source, int64_t positions, bool is_decoder)
+{
+    static const char *const part[] = {"query", "key", "value"};
+    const bool is_cross = positions > 0;
+    mega_linear_options qkv = decoder_linear(m);
+    const mega_linear_options out = into_residual(m);
+    char file[3][MEGA_PATH], qkv_name[MEGA_PATH], out_name[MEGA_PATH];
+    for (int i = 0; i < 3; i++) {
+        snprintf(file[i], sizeof file[i], "%s.%s.weight", name, part[i]);
+        qkv.weight.part[i] = (mega_param_part){.file = file[i], .rows = m->heads * m->head_dim};
+    }
+    qkv.weight.num_parts = 3;
+    snprintf(qkv_name, sizeof qkv_name, "%s.query_key_value", name);
+    snprintf(out_name, sizeof out_name, "%s.dense", name);
+    const mega_attention_options o = {.num_heads = m->heads,
+                                      .head_dim = m->head_dim,
+                                      .is_causal = is_decoder && !is_cross,
+                                      .key_begin = "",
+                                      .key_end = is_cross     ? "cross_key_end"
+                                                 : is_decoder ? NULL
+                                                              : "key_end",
+                                      .dropout = m->attention_dropout,
+                                      .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
+                                      .qkv = &qkv,
+                                      .out = &out,
+                                      .qkv_name = qkv_name,
+                                      .out_name = out_name};
+    return is_cross ? mega_cross_attention(b, name, x, source, positions, &o) : mega_self_attention(b, name, x, &o);
+}
+
+static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_linear_options up = decoder_linear(m), down = into_residual(m);
+    x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
+    return mega_row_linear(b, "mlp.dense_4h_to_h", x, m->hidden, &down);
+}
+
+/* source: as for attention; mega_none() and 0 in the encoder. */
+static mega_tensor megatron_block(const mega_builder *b, const mega_gpt *m, mega_tensor x, mega_tensor source,
+                                  int64_t positions)
+{
+    const bool is_decoder = positions > 0;
+    mega_tensor y = decoder_norm(b, m, "input_layernorm", x);
+    y = attention(b, m, "self_attention", y, mega_none(), 0, is_decoder);
+    x = mega_dropout_add(b, "self_attention.drop", y, x, m->hidden_dropout);
+    if (is_decoder) {
+        y = decoder_norm(b, m, "post_attention_layernorm", x);
+        y = attention(b, m, "inter_attention", y, source, positions, true);
+        x = mega_dropout_add(b, "inter_attention.drop", y, x, m->hidden_dropout);
+    }
+    y = decoder_norm(b, m, is_decoder ? "post_inter_attention_layernorm" : "post_attention_layernorm", x);
+    return mega_dropout_add(b, "mlp.drop", mlp(b, m, y), x, m->hidden_dropout);
+}
+
+/* ---- the layers ---- */
+
+static mega_tensor embedding(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+{
+    const mega_family_names *n = names_of(m);
+    const mega_vocab_loss_options head = decoder_head_options(m);
+    const mega_param_options places = {.init = head.table.init, .init_std = head.table.init_std};
+    const mega_builder stack = stack_of(b, m, is_decoder);
+    request_rows(b, is_decoder);
+    const mega_tensor ids = mega_input(b, is_decoder ? "decoder_tokens" : "tokens", MEGA_I32, b->positions, 0);
+    mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &head.table);
+    if (m->net.positions == MEGA_POSITIONS_TABLE) {
+        const char *ids_of = is_decoder ? "decoder_position_ids" : "position_ids";
+        x = mega_embedding_add(b, n->positions, ids_of, x, m->positions, &places);
+    }
+    return mega_dropout(&stack, "drop", x, m->hidden_dropout);
+}
+
+static void t5_embedding(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    flow->x = embedding(b, self, false);
+}
+
+static void t5_encoder(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    request_rows(b, false);
+    if (is_original(m)) {
+        const mega_t5_options o = options_of(b, m, false);
+        flow->x = mega_t5_encoder_block(b, flow->x, &o);
+    } else {
+        flow->x = megatron_block(b, m, flow->x, mega_none(), 0);
+    }
+}
+
+/* The last norm of a stack. transformers drops elements after it. */
+static mega_tensor last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x, bool is_decoder)
+{
+    const mega_builder stack = stack_of(b, m, is_decoder);
+    const mega_norm_options n = {.kind = MEGA_RMS_NORM, .epsilon = m->norm_epsilon};
+    if (!is_original(m)) return decoder_norm(&stack, m, "final_layernorm", x);
+    x = mega_norm_with(&stack, "final_layer_norm", x, &n);
+    return mega_dropout(&stack, "last_drop", x, m->hidden_dropout);
+}
+
+static void t5_encoder_end(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    request_rows(b, false);
+    flow->x = last_norm(b, self, flow->x, false);
+}
+
+static void t5_decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_builder d = of_decoder(b, self);
+    flow->more[0] = flow->x;
+    flow->x = embedding(&d, self, true);
+}
+
+static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_builder d = of_decoder(b, m);
+    request_rows(&d, true);
+    if (is_original(m)) {
+        const mega_t5_options o = options_of(&d, m, true);
+        flow->x = mega_t5_decoder_block(&d, flow->x, flow->more[0], b->positions, &o);
+    } else {
+        flow->x = megatron_block(&d, m, flow->x, flow->more[0], b->positions);
+    }
+}
+
+static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_builder d = of_decoder(b, m);
+    const mega_vocab_loss_options options = decoder_head_options(m);
+    request_rows(&d, true);
+    const mega_tensor labels = mega_input(&d, "labels", MEGA_I32, d.positions, 0);
+    const mega_tensor loss_mask = mega_input(&d, "loss_mask", MEGA_F32, d.positions, 0);
+    mega_tensor x = last_norm(&d, m, flow->x, true);
+    if (m->net.logit_scale != 0.0 && m->net.logit_scale != 1.0) x = mega_scale(&d, x, m->net.logit_scale);
+    const mega_head_result r = mega_vocab_loss(&d, decoder_head_name(m), x, labels, loss_mask, &options);
+    mega_graph_output(d.graph, r.token_loss, "token_loss");
+    mega_loss_add(&d, "lm loss", r.loss, 1.0);
+}
+
+/* ---- the list ---- */
+
+enum { BEFORE_BLOCKS = 1, BETWEEN_STACKS = 2, AFTER_BLOCKS = 1 };
+
+int t5_layers(const mega_gpt *m, mega_layer *out)
+{
+    const bool original = is_original(m);
+    const char *encoder = original ? "encoder.block.%d" : "language_model.encoder.layers.%d";
+    const mega_layer list[] = {{"", t5_embedding, m, 1, "embedding"},
+                               {encoder, t5_encoder, m, (int)m->num_layers, "block"},
+                               {"", t5_encoder_end, m, 1, "norm"},
+                               {"", t5_decoder_embedding, m, 1, "embedding"},
+                               {names_of(m)->block, t5_decoder, m, (int)m->net.decoder_layers, "block"},
+                               {"", t5_head, m, 1, "head"}};
+    const int count = (int)(sizeof list / sizeof *list);
+    for (int i = 0; i < count; i++) out[i] = list[i];
+    return count;
+}
+
+/* The encoder is in the stages before split_stage and the decoder in the others, each cut evenly (Megatron's rule). */
+static mega_status cut_between_stacks(const mega_gpt *m, int stages, int *first)
+{
+    const int64_t split = m->split_stage, encoder = m->num_layers, decoder = m->net.decoder_layers;
+    if (split >= stages || m->stage_chunks > 1 || encoder % split != 0 || decoder % (stages - split) != 0)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--pipeline-model-parallel-split-rank %lld with %d pipeline stages of %lld programs each: the %lld layers "
+            "of "
+            "the encoder are cut evenly into the stages before it, and the %lld of the decoder into the others, in one "
+            "program each; give a number from 1 to the stages - 1 for which both divide, or leave it out: the layers "
+            "are "
+            "then cut by their weights",
+            (long long)split, stages, (long long)(m->stage_chunks > 1 ? m->stage_chunks : 1), (long long)encoder,
+            (long long)decoder);
+    const int begin = BEFORE_BLOCKS + (int)encoder + BETWEEN_STACKS; /* the first block of the decoder */
+    for (int p = 1; p < stages; p++)
+        first[p] = p < split    ? BEFORE_BLOCKS + (int)(p * (encoder / split))
+                   : p == split ? begin - 1
+                                : begin + (int)((p - split) * (decoder / (stages - split)));
+    return MEGA_OK;
+}
+
+/* Parts with about as many weights that multiply: those of blocks, and of the head. Part p begins at first[p]; there is
+ * room for one more number. */
+static mega_status cut_by_weights(const mega_gpt *m, int parts, int *first)
+{
+    const int64_t encoder = m->num_layers, decoder = m->net.decoder_layers;
+    const int begin = BEFORE_BLOCKS + (int)encoder + BETWEEN_STACKS;
+    const int count = begin + (int)decoder + AFTER_BLOCKS;
+    const double width = (double)m->hidden, attention = 4.0 * (double)(m->heads * m->head_dim) * width;
+    const double ffn = (m->net.gated ? 3.0 : 2.0) * (double)m->ffn_hidden * width;
+    double *weight = mega_calloc((size_t)count, sizeof *weight);
+    if (weight == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the weights of %d layers", count);
+    for (int i = 0; i < (int)encoder; i++) weight[BEFORE_BLOCKS + i] = attention + ffn;
+    for (int i = 0; i < (int)decoder; i++) weight[begin + i] = 2.0 * attention + ffn;
+    weight[count - 1] = (double)m->padded_vocab * width;
+    const mega_status st = mega_partition_balance(weight, count, parts, first);
+    mega_free(weight);
+    return st;
+}
+
+mega_status t5_first_layers(const mega_gpt *m, int stages, int **out)
+{
+    const int parts = stages * (m->stage_chunks > 1 ? (int)m->stage_chunks : 1);
+    *out = NULL;
+    if (stages == 1) return MEGA_OK;
+    if (m->first_stage_layers > 0 || m->last_stage_layers > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers are "
+                         "about a model of one stack; a T5 takes --pipeline-model-parallel-split-rank");
+    int *first = mega_calloc((size_t)parts + 1, sizeof *first);
+    if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
+    const mega_status st = m->split_stage > 0 ? cut_between_stacks(m, stages, first) : cut_by_weights(m, parts, first);
+    if (st == MEGA_OK) *out = first;
+    else
+        mega_free(first);
+    return st;
+}
