@@ -11,6 +11,7 @@ int mega_command_preprocess_data(int argc, char **argv);
 int mega_command_data(int argc, char **argv);
 int mega_command_pretrain_gpt(int argc, char **argv);
 int mega_command_pretrain_bert(int argc, char **argv);
+int mega_command_pretrain_t5(int argc, char **argv);
 int mega_command_run_clm(int argc, char **argv);
 int mega_command_plan(int argc, char **argv);
 int mega_command_generate_samples_gpt(int argc, char **argv);

@@ -38,11 +38,14 @@ typedef struct cli_row {
     "    --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence --vocab-file bert-vocab.txt " \
     "--save checkpoints"
 
+#define T5_EXAMPLE                                                                                                    \
+    "megalith pretrain_t5 --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"             \
+    "    --decoder-seq-length 64 --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence \\\n" \
+    "    --vocab-file bert-vocab.txt --vocab-extra-ids 100 --save checkpoints"
+
 #define CLM_EXAMPLE                                                                                            \
     "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt --num_train_epochs 3 " \
     "--output_dir my_model"
-
-#define DECODERS "megalith pretrain_gpt trains decoder-only models (docs/families.md)"
 
 static const cli_row commands[] = {
     {"doctor", mega_command_doctor, false, false, NULL, NULL},
@@ -57,6 +60,7 @@ static const cli_row commands[] = {
     {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
     {"run_clm", mega_command_run_clm, true, true, CLM_EXAMPLE, NULL},
     {"pretrain_bert", mega_command_pretrain_bert, true, true, BERT_EXAMPLE, NULL},
+    {"pretrain_t5", mega_command_pretrain_t5, true, true, T5_EXAMPLE, NULL},
     {"launch", mega_command_launch, true, false, MEGA_LAUNCH_EXAMPLE, NULL},
     {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
     {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
@@ -79,7 +83,6 @@ static const cli_row commands[] = {
      "megalith merge_mp_partitions --model-type GPT --load checkpoints --save merged", NULL},
     {"checkpoint", NULL, false, false, NULL,
      "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
-    {"pretrain_t5", NULL, false, false, NULL, DECODERS},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -108,9 +111,9 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
-                             row->run == mega_command_pretrain_bert || row->run == mega_command_generate_samples_gpt ||
-                             row->run == mega_command_tasks || row->run == mega_command_run_text_generation_server ||
-                             plans_another;
+                             row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
+                             row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
+                             row->run == mega_command_run_text_generation_server || plans_another;
     return argc == 1 || !is_of_ranks;
 }
 
@@ -254,7 +257,7 @@ static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_st
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
                              row->run == mega_command_tasks || row->run == mega_command_run_clm ||
-                             row->run == mega_command_pretrain_bert ||
+                             row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
                              row->run == mega_command_run_text_generation_server;
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;

@@ -12,7 +12,7 @@
 
 // clang-format off
 static const mega_option_row distributed_rows[] = {
-    {LATER("pipeline-model-parallel-split-rank", MEGA_OPTION_INT, NULL, NO_RANKS)},
+    {LATER("pipeline-model-parallel-split-rank", MEGA_OPTION_INT, NULL, NO_RANKS), .commands = NOT_T5},
     {LATER("pipeline-model-parallel-layout", MEGA_OPTION_STRING, NULL, NO_RANKS)},
     {RENAMED("model-parallel-size", MEGA_OPTION_INT, "tensor-model-parallel-size", "it is --tensor-model-parallel-size")},
     {IDLE("overlap-p2p-communication", MEGA_OPTION_FLAG, NULL, OWN_ORDER)},

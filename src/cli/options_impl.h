@@ -8,7 +8,8 @@
 enum {
     FOR_GPT = 1 << 0,
     FOR_BERT = 1 << 14,
-    FOR_PRETRAIN = FOR_GPT | FOR_BERT,
+    FOR_T5 = 1 << 15,
+    FOR_PRETRAIN = FOR_GPT | FOR_BERT | FOR_T5,
     FOR_PLAN = 1 << 1,
     FOR_GENERATE = 1 << 2,
     FOR_TASKS = 1 << 3,
@@ -22,6 +23,7 @@ enum {
     FOR_MERGE = 1 << 16,
     FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE,
     NOT_BERT = FOR_TRAINING & ~FOR_BERT,
+    NOT_T5 = FOR_TRAINING & ~FOR_T5,
     FOR_MEGATRON = FOR_TRAINING & ~FOR_CLM,                             /* names that run_clm has in another meaning */
     FOR_TEXT = FOR_TRAINING | FOR_PREPROCESS | FOR_TOKENIZE | FOR_DATA, /* commands with a tokenizer */
     FOR_NEW = 1 << 9,

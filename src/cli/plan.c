@@ -53,7 +53,8 @@ int mega_command_plan(int argc, char **argv)
                            {"generate_samples_gpt", mega_command_generate_samples_gpt},
                            {"tasks", mega_command_tasks},
                            {"run_clm", mega_command_run_clm},
-                           {"pretrain_bert", mega_command_pretrain_bert}};
+                           {"pretrain_bert", mega_command_pretrain_bert},
+                           {"pretrain_t5", mega_command_pretrain_t5}};
     const char *named = argc > 1 && argv[1][0] != '-' ? mega_command_name(&mega_commands, argv[1]) : NULL;
     for (size_t i = 0; named != NULL && i < sizeof row / sizeof *row; i++)
         if (strcmp(named, row[i].name) == 0 && row[i].run != NULL) return dry_run(&row[i], argc, argv);

@@ -1,4 +1,4 @@
-/* megalith pretrain_gpt, pretrain_bert and run_clm: parse the options, train, print. */
+/* megalith pretrain_gpt, pretrain_bert, pretrain_t5 and run_clm: parse the options, train, print. */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/launch.h"
@@ -142,4 +142,9 @@ int mega_command_run_clm(int argc, char **argv)
 int mega_command_pretrain_bert(int argc, char **argv)
 {
     return pretrain_command("pretrain_bert", argc, argv);
+}
+
+int mega_command_pretrain_t5(int argc, char **argv)
+{
+    return pretrain_command("pretrain_t5", argc, argv);
 }

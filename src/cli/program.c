@@ -13,6 +13,7 @@ static const mega_command commands[] = {
      "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL,
      "run_clm|run_clm_no_trainer|megatron_lm_gpt_pretraining"},
     {"pretrain_bert", FOR_BERT, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
+    {"pretrain_t5", FOR_T5, "", "trains a T5", NULL, NULL, "pretrain_t5"},
     {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL, NULL},
     {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
      "text from a trained GPT", NULL, "sample|run_generation|generate",
@@ -47,7 +48,6 @@ static const mega_command commands[] = {
      "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
      "accelerate.commands.launch|deepspeed.launcher.runner",
      "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL, NULL},
-    {"pretrain_t5", 0, "", "trains a T5", NULL, NULL, "pretrain_t5"},
 };
 
 // clang-format off
@@ -71,6 +71,7 @@ static const mega_option_part parts[] = {
     {&mega_train_clm_section, FOR_CLM, AT(train.clm)},
     {&cli_clm_section, FOR_CLM, 0},
     {&mega_train_bert_section, FOR_BERT, AT(train.bert)},
+    {&mega_train_t5_section, FOR_T5, AT(train.t5)},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
     {&mega_model_kind_section, FOR_TRAINING, AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
@@ -224,7 +225,8 @@ static void complete(mega_options *o, int argc, char **argv)
     note_decay_of_nanogpt(cfg, argc, argv);
     cli_complete_yaml(o);
     mega_train_apply_clm(&cfg->train);
-    if (mega_options_command_bit(o) == FOR_BERT && !mega_options_was_set(o, "tokenizer_type"))
+    const uint32_t command = mega_options_command_bit(o);
+    if ((command == FOR_BERT || command == FOR_T5) && !mega_options_was_set(o, "tokenizer_type"))
         (void)mega_options_set(o, "tokenizer_type", "BertWordPieceLowerCase", MEGA_SET_BY_PRESET);
     mega_train_apply_preset(&cfg->train);
 }

@@ -425,6 +425,7 @@ static const rule_row rules[] = {
     {FOR_PRETRAIN, false, .train = mega_train_rule_length_of_training},
     {FOR_CLM, false, .train = mega_train_rule_clm},
     {FOR_BERT, false, .train = mega_train_rule_bert},
+    {FOR_T5, false, .train = mega_train_rule_t5},
     {FOR_RUN, false, .engine = mega_engine_rule_units_agree},
     {FOR_RUN, false, .engine = mega_engine_rule_learning_rate},
     {FOR_RUN, false, .engine = mega_engine_rule_warmup},

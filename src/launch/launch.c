@@ -138,7 +138,7 @@ static void prepare_again(launch_plan *p, int64_t attempt)
  * trained, a later failure may be temporary. Exit status 2 is a mistake in the command line, which is permanent. */
 static bool may_pass(const launch_plan *p, bool has_trained)
 {
-    static const char *const trains[] = {"pretrain_gpt", "pretrain_bert", "run_clm"};
+    static const char *const trains[] = {"pretrain_gpt", "pretrain_bert", "pretrain_t5", "run_clm"};
     for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
         if (strcmp(p->command, trains[i]) == 0) return has_trained;
     return true;

@@ -135,7 +135,7 @@ void mega_train_rule_data_paths(mega_train_options *cfg)
     if (needed && cfg->data.data_path.count == 0 && !own) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "missing: --data-path PREFIX, made by megalith preprocess_data%s",
-                             train_is(cfg, "pretrain_bert") ? " --split-sentences" : "");
+                             train_is(cfg, "pretrain_gpt") ? "" : " --split-sentences");
     }
     check_blend(cfg, "--data-path", &cfg->data.data_path);
     check_blend(cfg, "--data-path2", &cfg->data.data_path2);

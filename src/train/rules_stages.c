@@ -113,7 +113,7 @@ static void check_parts(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "%s and %s say the same in two ways; give one of them", origin,
                              mega_options_origin(cfg->engine.options, "num_virtual_stages_per_pipeline_rank"));
-    else
+    else if (!train_is(cfg, "pretrain_t5")) /* whose two stacks model/t5.c cuts */
         check_cut(cfg);
     if (samples <= 0 || cfg->model.num_virtual_stages_per_pipeline_rank <= 1) return;
     if (cfg->engine.optim.global_batch_size % (samples * pp) != 0)
@@ -152,6 +152,6 @@ void mega_train_rule_stages(mega_train_options *cfg)
             mega_options_origin(cfg->engine.options, "pipeline_model_parallel_size"), (long long)left,
             (long long)cfg->engine.world_size, cfg->engine.world_size == 1 ? "" : "s", (long long)tp,
             divisors(left, valid, sizeof valid), train_more_ranks(cfg));
-    if (cfg->model.num_layers > 0) check_layers(cfg);
+    if (cfg->model.num_layers > 0 && !train_is(cfg, "pretrain_t5")) check_layers(cfg);
     if (cfg->model.num_layers > 0 && left % pp == 0) check_parts(cfg);
 }

@@ -80,11 +80,26 @@ static void card_data(mega_buffer *b, const mega_train_options *cfg)
         mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
 }
 
+static const mega_family *saved_family(const trainer *t)
+{
+    const mega_model_shape shape = t->task->shape(&t->network, -1);
+    return mega_family_of(&shape.net);
+}
+
 /* Whether transformers cannot load what this run saves. */
 static bool save_is_own(const trainer *t)
 {
-    const mega_model_shape shape = t->task->shape(&t->network, -1);
-    return mega_family_of(&shape.net)->is_own;
+    return saved_family(t)->is_own;
+}
+
+/* The class of transformers that loads it, with the head that is trained. */
+static const char *loading_class(const trainer *t)
+{
+    const mega_network_shape n = t->task->shape(&t->network, -1).net;
+    return n.t5 != MEGA_T5_NONE ? "AutoModelForSeq2SeqLM"
+           : !n.is_encoder      ? "AutoModelForCausalLM"
+           : n.sentence_head    ? "AutoModelForPreTraining"
+                                : "AutoModelForMaskedLM";
 }
 
 static mega_status model_card(const trainer *t, mega_buffer *b)
@@ -112,9 +127,10 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     if (isfinite(t->last_validation_loss))
         mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
                            train_perplexity(t->last_validation_loss));
-    mega_buffer_printf(
-        b, "\nLoads with %s`megalith %s --load` of this folder.\nAll options of the run are in `state/run.json`.\n",
-        save_is_own(t) ? "" : "`AutoModelForCausalLM.from_pretrained` of transformers, and with ", t->task->use);
+    mega_buffer_puts(b, "\nLoads with ");
+    if (!save_is_own(t)) mega_buffer_printf(b, "`%s.from_pretrained` of transformers, and with ", loading_class(t));
+    mega_buffer_printf(b, "`megalith %s --load` of this folder.\nAll options of the run are in `state/run.json`.\n",
+                       t->task->use);
     return mega_buffer_check(b, "the model card");
 }
 
@@ -216,8 +232,8 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
     MEGA_TRY(save_write_folder(t, tag, is_whole));
     if (t->saved_iteration < 0 && save_is_own(t))
         mega_warn("--save %s: transformers cannot load these checkpoints, as no model of it has this combination of "
-                  "options (docs/families.md); their config.json has model_type megalith_gpt",
-                  t->cfg->save);
+                  "options (docs/families.md); their config.json has model_type %s",
+                  t->cfg->save, saved_family(t)->model_type);
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     t->saved_iteration = iteration;
     snprintf(t->saved_as, sizeof t->saved_as, "%s", tag != NULL ? tag : "");

@@ -108,5 +108,6 @@ const mega_task *train_task_of(const char *command);
 
 extern const mega_task train_task_gpt, train_task_clm; /* task_gpt.c */
 extern const mega_task train_task_bert;                /* task_bert.c */
+extern const mega_task train_task_t5;                  /* task_t5.c */
 
 #endif

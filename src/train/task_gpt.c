@@ -56,7 +56,7 @@ static void take_dropout(mega_train_options *cfg, const mega_model_shape *stored
 static bool reaches_further(const mega_network_shape *n)
 {
     const mega_rope_change change = n->rope.change;
-    return n->positions == MEGA_POSITIONS_ALIBI ||
+    return n->positions == MEGA_POSITIONS_ALIBI || n->t5 == MEGA_T5_ORIGINAL ||
            (n->positions == MEGA_POSITIONS_ROPE &&
             (change == MEGA_SHAPE_ROPE_AS_TRAINED || change == MEGA_SHAPE_ROPE_LINEAR ||
              change == MEGA_SHAPE_ROPE_LLAMA3));
@@ -221,6 +221,10 @@ static mega_status find_kind(const mega_task_options *o, const mega_network_shap
     if (*out != NULL && (*out)->is_encoder)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds an encoder (%s), which pretrain_bert trains",
                          mega_family_of(*out)->model_type);
+    if (*out != NULL && (*out)->t5 != MEGA_T5_NONE)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--%s: the folder holds an encoder with a decoder (%s), which pretrain_t5 trains",
+                         o->stored != NULL ? "load" : "config_name", mega_family_of(*out)->model_type);
     if (o->stored != NULL) return task_gpt_check_kind(o->cfg, "load", o->stored->heads, *out);
     return clm->has_network ? task_gpt_check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out)
                             : MEGA_OK;
@@ -246,6 +250,11 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
         n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
+    if (n->gpt.net.t5 != MEGA_T5_NONE) {
+        const mega_t5_settings *t5 = &o->cfg->t5;
+        n->gpt.decoder_positions = t5->decoder_seq_length > 0 ? t5->decoder_seq_length : o->cfg->seq_length;
+        n->gpt.split_stage = t5->pipeline_model_parallel_split_rank;
+    }
     MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));
     out->model = mega_gpt_model(&n->list);
     out->stage_programs = (int)n->gpt.stage_chunks;

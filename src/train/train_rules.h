@@ -13,7 +13,7 @@ static inline bool train_is(const mega_train_options *cfg, const char *command)
 /* Commands that train on indexed data, for a length said in iterations or samples. */
 static inline bool train_is_pretraining(const mega_train_options *cfg)
 {
-    return train_is(cfg, "pretrain_gpt") || train_is(cfg, "pretrain_bert");
+    return train_is(cfg, "pretrain_gpt") || train_is(cfg, "pretrain_bert") || train_is(cfg, "pretrain_t5");
 }
 /* rules.c: returns advice on how to run with a different number of ranks */
 const char *train_more_ranks(const mega_train_options *cfg);

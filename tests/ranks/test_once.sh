@@ -23,7 +23,7 @@ once 2 'usage: megalith COMMAND'
 once 2 'is not a command' nonsense
 once 2 'needs options' generate_samples_gpt
 once 2 '--nonsense is not an option' tasks --nonsense
-once 1 'is not implemented yet' pretrain_t5 --nonsense
+once 1 'is not implemented yet' checkpoint --nonsense
 once 1 'several ranks run under' tokenize --tokenizer-type ByteTokenizer --text x
 
 # A file that is missing on the host of one rank ends all ranks, with the message of that rank.

@@ -61,6 +61,16 @@ typedef struct mega_bert_options {
     double mask_prob, short_seq_prob;
 } mega_bert_options;
 
+typedef enum mega_t5_form { MEGA_T5_FORM_MEGATRON, MEGA_T5_FORM_T5, MEGA_T5_FORM_V1_1, MEGA_T5_FORM_MT5 } mega_t5_form;
+
+/* pretrain_t5 alone. */
+typedef struct mega_t5_settings {
+    mega_t5_form t5_form;
+    int64_t decoder_num_layers, decoder_seq_length; /* 0: as many as the encoder has */
+    int64_t pipeline_model_parallel_split_rank;     /* the stage with which the decoder begins; 0: none */
+    double mask_prob, short_seq_prob;
+} mega_t5_settings;
+
 typedef struct mega_train_options {
     mega_engine_settings engine;
     mega_model_options model;
@@ -68,6 +78,7 @@ typedef struct mega_train_options {
     mega_text_options text;
     mega_clm_options clm;
     mega_bert_options bert;
+    mega_t5_settings t5;
     const char *made_data_path; /* a prefix in --data-path that is made before the training; NULL: none */
 
     int64_t seq_length, make_vocab_size_divisible_by;
@@ -125,7 +136,7 @@ extern const mega_option_section mega_train_tokenizer_section, mega_train_sequen
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_program_section,
     mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section,
-    mega_train_bert_section;
+    mega_train_bert_section, mega_train_t5_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
@@ -165,6 +176,7 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg);
 void mega_train_rule_writes(mega_train_options *cfg);
 void mega_train_rule_clm(mega_train_options *cfg);
 void mega_train_rule_bert(mega_train_options *cfg);
+void mega_train_rule_t5(mega_train_options *cfg);
 void mega_train_rule_clm_files(mega_train_options *cfg);
 void mega_train_rule_clm_writes(mega_train_options *cfg);
 

@@ -1,0 +1,287 @@
+/* pretrain_t5: the task row of encoder-decoders, and their samples of sentences (data/sentence_data.h). */
+#include "megalith/family.h"
+#include "megalith/log.h"
+#include "task_gpt.h"
+#include "train_rules.h"
+
+#include <stdio.h>
+
+/* ---- options ---- */
+
+static int64_t decoder_length(const mega_train_options *cfg)
+{
+    return cfg->t5.decoder_seq_length > 0 ? cfg->t5.decoder_seq_length : cfg->seq_length;
+}
+
+static mega_sentence_options sentences_of(const mega_train_options *cfg, const mega_sentence_vocabulary *words)
+{
+    return (mega_sentence_options){.kind = MEGA_SENTENCES_T5,
+                                   .vocabulary = words,
+                                   .mask_prob = cfg->t5.mask_prob,
+                                   .short_seq_prob = cfg->t5.short_seq_prob,
+                                   .decoder_seq_length = decoder_length(cfg)};
+}
+
+/* Options that are about one stack of layers, or about several documents in one sample. */
+static void refuse_options_of_gpt(mega_options *o)
+{
+    static const char *const of_documents[] = {"reset_position_ids", "reset_attention_mask", "eod_mask_loss"};
+    static const char *const of_stages[] = {"decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers",
+                                            "num_layers_per_virtual_pipeline_stage"};
+    for (size_t i = 0; i < MEGA_COUNT(of_documents); i++)
+        if (mega_options_is_given(o, of_documents[i]))
+            mega_options_problem(o, MEGA_ERR_USAGE,
+                                 "%s is about several documents in one sample of a GPT; the samples of a T5 are of one "
+                                 "document each, leave it out",
+                                 mega_options_origin(o, of_documents[i]));
+    for (size_t i = 0; i < MEGA_COUNT(of_stages); i++)
+        if (mega_options_is_given(o, of_stages[i]))
+            mega_options_problem(o, MEGA_ERR_USAGE,
+                                 "%s is about one stack of layers, and a T5 has two; give "
+                                 "--pipeline-model-parallel-split-rank, or --num-virtual-stages-per-pipeline-rank, or "
+                                 "leave it out: the layers are cut by their weights",
+                                 mega_options_origin(o, of_stages[i]));
+}
+
+void mega_train_rule_t5(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    const mega_sentence_options s = sentences_of(cfg, NULL);
+    const int64_t stages = cfg->engine.comm.pipeline_model_parallel_size;
+    const int64_t split = cfg->t5.pipeline_model_parallel_split_rank;
+    refuse_options_of_gpt(o);
+    if (cfg->seq_length > 0 && mega_sentence_check(&s, cfg->seq_length) != MEGA_OK)
+        mega_options_add_mistake(o, MEGA_ERR_USAGE);
+    if (split > 0 && split >= stages)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "%s: the decoder begins in this stage, and stages are numbered from 0 to %lld "
+                             "(--pipeline-model-parallel-size %lld); give a smaller number, or leave it out",
+                             mega_options_origin(o, "pipeline_model_parallel_split_rank"), (long long)(stages - 1),
+                             (long long)stages);
+    if (cfg->load == NULL && cfg->t5.t5_form == MEGA_T5_FORM_MEGATRON && cfg->model.max_position_embeddings > 0 &&
+        decoder_length(cfg) > cfg->model.max_position_embeddings)
+        mega_options_problem(
+            o, MEGA_ERR_USAGE,
+            "--decoder-seq-length %lld is longer than the %lld positions of the table that encoder and "
+            "decoder share; give --max-position-embeddings %lld",
+            (long long)decoder_length(cfg), (long long)cfg->model.max_position_embeddings,
+            (long long)decoder_length(cfg));
+    if (cfg->load == NULL && cfg->t5.t5_form != MEGA_T5_FORM_MEGATRON &&
+        cfg->model.attention_dropout != cfg->model.hidden_dropout)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "--attention-dropout %g and --hidden-dropout %g: --t5-form t5, v1.1 and mt5 have one "
+                             "dropout, dropout_rate of their folders; give both the same value",
+                             cfg->model.attention_dropout, cfg->model.hidden_dropout);
+}
+
+/* ---- the tokenizer ---- */
+
+typedef struct t5_words {
+    mega_sentence_vocabulary vocabulary;
+    int32_t *sentinel; /* behind `continues` */
+    bool continues[];  /* by id */
+} t5_words;
+
+static int32_t find_one_of(const mega_tokenizer *t, const char *const *name, size_t count)
+{
+    int32_t id = -1;
+    for (size_t i = 0; i < count && id < 0; i++) id = mega_tokenizer_find(t, name[i], strlen(name[i]));
+    return id;
+}
+
+static int32_t find_sentinel(const mega_tokenizer *t, int64_t number)
+{
+    char name[40];
+    const int size = snprintf(name, sizeof name, "<extra_id_%lld>", (long long)number);
+    return mega_tokenizer_find(t, name, (size_t)size);
+}
+
+static mega_status check_words(const mega_tokenizer *t, const mega_sentence_vocabulary *v)
+{
+    if (v->pad >= 0 && v->eos >= 0 && v->sentinels > 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "the tokenizer (%s) lacks %s; a T5 needs a token of padding, [EOS] or </s>, and <extra_id_0>, "
+                     "<extra_id_1>, … for the texts that it predicts: give --vocab-extra-ids 100, which adds the last "
+                     "to a BertWordPieceLowerCase or SentencePieceTokenizer, or the folder of a T5 in transformers",
+                     mega_tokenizer_type(t),
+                     v->pad < 0   ? "a token of padding ([PAD] or <pad>)"
+                     : v->eos < 0 ? "[EOS] and </s>"
+                                  : "<extra_id_0>");
+}
+
+/* The decoder of Megatron begins with [BOS], that of a tokenizer without one (T5 in transformers) with padding. */
+static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
+{
+    static const char *const cls[] = {"[CLS]", "<CLS>"}, *const sep[] = {"[SEP]", "<SEP>"};
+    static const char *const mask[] = {"[MASK]", "<MASK>"}, *const pad[] = {"[PAD]", "<pad>", "<PAD>"};
+    static const char *const bos[] = {"[BOS]", "<BOS>", "<s>"}, *const eos[] = {"[EOS]", "</s>", "<EOS>"};
+    const int64_t size = mega_tokenizer_size(t);
+    int64_t sentinels = 0;
+    while (find_sentinel(t, sentinels) >= 0) sentinels++;
+    const size_t words = ((size_t)size + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
+    const size_t head = (sizeof(t5_words) + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
+    t5_words *w = mega_calloc(1, head + words + (size_t)sentinels * sizeof(int32_t));
+    *out = w;
+    if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the list of its pieces");
+    w->sentinel = (int32_t *)(void *)((char *)w + head + words);
+    for (int64_t i = 0; i < sentinels; i++) w->sentinel[i] = find_sentinel(t, i);
+    for (int32_t id = 0; id < size; id++) w->continues[id] = mega_tokenizer_continues_word(t, id);
+    w->vocabulary = (mega_sentence_vocabulary){.cls = find_one_of(t, cls, MEGA_COUNT(cls)),
+                                               .sep = find_one_of(t, sep, MEGA_COUNT(sep)),
+                                               .mask = find_one_of(t, mask, MEGA_COUNT(mask)),
+                                               .pad = find_one_of(t, pad, MEGA_COUNT(pad)),
+                                               .bos = find_one_of(t, bos, MEGA_COUNT(bos)),
+                                               .eos = find_one_of(t, eos, MEGA_COUNT(eos)),
+                                               .sentinel = w->sentinel,
+                                               .sentinels = sentinels,
+                                               .size = size,
+                                               .continues = w->continues};
+    if (w->vocabulary.bos < 0) w->vocabulary.bos = w->vocabulary.pad;
+    return check_words(t, &w->vocabulary);
+}
+
+/* ---- the model ---- */
+
+static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
+{
+    const char *type = mega_family_of(&o->stored->net)->model_type;
+    const int64_t said = o->cfg->t5.decoder_num_layers;
+    if (o->stored->net.t5 == MEGA_T5_NONE)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds one stack of layers (%s), which %s trains", type,
+                         o->stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
+    MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
+    if (said > 0 && said != o->stored->net.decoder_layers)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--decoder-num-layers is %lld here, %lld in the checkpoint; leave it out",
+                         (long long)said, (long long)o->stored->net.decoder_layers);
+    *net = o->stored->net;
+    return MEGA_OK;
+}
+
+/* The folder that a new model is saved as must be able to say its network. */
+static mega_status check_family(const mega_task_model *m)
+{
+    mega_model_shape shape;
+    mega_gpt_to_shape(task_gpt_of(m), -1, &shape);
+    const mega_family *f = mega_family_of(&shape.net);
+    if (mega_family_can_hold(f, &shape)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "config.json of a %s cannot say this combination of options of the network: a T5 takes its sizes, "
+                     "--t5-form, %s; leave the other options of the network out",
+                     f->model_type,
+                     f->is_own ? "and --squared-relu" : "--swiglu, and --untie-embeddings-and-output-weights");
+}
+
+/* Options were checked against each other; this is about a folder, whose table may be shorter. */
+static mega_status check_positions(const mega_gpt *g)
+{
+    if (g->net.positions != MEGA_POSITIONS_TABLE || g->decoder_positions <= g->positions) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "--decoder-seq-length %lld: the model that is loaded has a table of %lld positions, which encoder and "
+        "decoder share; give a shorter length",
+        (long long)g->decoder_positions, (long long)g->positions);
+}
+
+static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+{
+    static const char *const family[] = {[MEGA_T5_FORM_MEGATRON] = "megatron-t5",
+                                         [MEGA_T5_FORM_T5] = "t5",
+                                         [MEGA_T5_FORM_V1_1] = "t5",
+                                         [MEGA_T5_FORM_MT5] = "mt5"};
+    const mega_train_options *cfg = o->cfg;
+    const mega_t5_form form = cfg->t5.t5_form;
+    const t5_words *w = o->words;
+    mega_network_shape net;
+    *out = (mega_task_model){.self = NULL};
+    if (o->stored != NULL) {
+        MEGA_TRY(network_of_folder(o, &net));
+        MEGA_TRY(task_gpt_make(o, &net, false, out));
+        return check_positions(task_gpt_of(out));
+    }
+    const int64_t said = cfg->t5.decoder_num_layers;
+    MEGA_TRY(mega_network_from_options(&cfg->model, &net));
+    mega_network_make_t5(&net, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5,
+                         said > 0 ? said : cfg->model.num_layers, cfg->model.hidden_size);
+    net.pad = -1;
+    if (w != NULL) {
+        net.pad = w->vocabulary.pad;
+        net.eos[0] = w->vocabulary.eos;
+        net.num_eos = 1;
+        net.decoder_start = w->vocabulary.bos;
+    }
+    net.family = mega_family_find(family[form]);
+    MEGA_TRY(task_gpt_make(o, &net, false, out));
+    return check_family(out);
+}
+
+static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+{
+    const mega_network_shape *n = &task_gpt_of(m)->net;
+    mega_model_shape s;
+    mega_gpt_to_shape(task_gpt_of(m), n->num_eos > 0 ? n->eos[0] : eos, &s);
+    return s;
+}
+
+static void compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
+{
+    const mega_gpt *g = task_gpt_of(m);
+    task_gpt_compare(m, stored, out);
+    if (g->net.decoder_layers != stored->net.decoder_layers)
+        mega_buffer_printf(out, "\n  --decoder-num-layers is %lld here, %lld in the checkpoint",
+                           (long long)g->net.decoder_layers, (long long)stored->net.decoder_layers);
+}
+
+static void describe(const mega_task_model *m, mega_buffer *out)
+{
+    const mega_gpt *g = task_gpt_of(m);
+    task_gpt_describe(m, out);
+    mega_buffer_printf(out, "decoder      %lld layers, %lld positions\n", (long long)g->net.decoder_layers,
+                       (long long)g->decoder_positions);
+}
+
+static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+{
+    task_gpt_put_card(m, cfg, "T5", "text2text-generation", out);
+    if (mega_family_of(&task_gpt_of(m)->net)->is_own)
+        mega_buffer_puts(out,
+                         "| form | Megatron-LM's T5: transformers has no such model and cannot load this folder |\n");
+}
+
+/* ---- the data ---- */
+
+static mega_status check_data_options(const mega_task_data_options *o)
+{
+    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
+    return MEGA_OK;
+}
+
+static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+{
+    const t5_words *w = o->words;
+    const mega_sentence_options s = sentences_of(o->cfg, w != NULL ? &w->vocabulary : NULL);
+    return task_gpt_make_data_of(o, &s, out);
+}
+
+const mega_task train_task_t5 = {.command = "pretrain_t5",
+                                 .model_name = "T5",
+                                 .use = "pretrain_t5",
+                                 .use_effect = "goes on with it",
+                                 .stored_args = task_gpt_stored_args,
+                                 .take_shape = task_gpt_take_shape,
+                                 .leaves_shape_open = task_gpt_leaves_shape_open,
+                                 .make_model = make_model,
+                                 .free_model = task_gpt_free_model,
+                                 .compare = compare,
+                                 .warn = task_gpt_warn,
+                                 .shape = shape,
+                                 .describe = describe,
+                                 .card = card,
+                                 .read_tokenizer = read_tokenizer,
+                                 .check_data_options = check_data_options,
+                                 .make_data = make_data,
+                                 .join_data = task_gpt_join_data,
+                                 .free_data = task_gpt_free_data,
+                                 .data_hash = task_gpt_data_hash,
+                                 .look_at_data = task_gpt_look_at_data,
+                                 .dataset = task_gpt_dataset,
+                                 .order_hash = task_gpt_order_hash};
