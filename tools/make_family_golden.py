@@ -6,7 +6,8 @@
 FOLDER/NAME gets config.json and model.safetensors as save_pretrained writes them, FOLDER/NAME/grads the same config.json with the gradients
 as tensors (F64) under the same names, and FOLDER/NAME/expected.txt: batch, length and whether there is a head of sentence pairs; then for each
 position a token, its label, the loss, its weight, the type of the token and how many positions the text has; then for each sample of a
-head of pairs its label and two logits. Texts of encoders are padded, and count where a token is masked.
+head of pairs its label and two logits. Texts of encoders are padded, and count where a token is masked. A model of an encoder and a decoder
+has the token of the decoder in place of the type of the token; both texts are equally long, and that of the encoder is padded.
 Every weight is drawn with standard deviation 0.2 (weights of norms around their neutral value), so that a feature that is left out is seen.
 Everything is computed in float64, except the angles of rotations, which transformers has in float32."""
 import json
@@ -19,10 +20,12 @@ import importlib
 
 import safetensors.torch
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSeq2SeqLM
 
 SIZES = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
              max_position_embeddings=64)
+T5 = dict(d_model=48, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=6, relative_attention_num_buckets=8,
+          relative_attention_max_distance=20, n_positions=64)
 LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 1000.0}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1000.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16, "beta_fast": 16.0, "beta_slow": 2.0}
@@ -80,8 +83,16 @@ CASES = {
     "modernbert-biases": ("modernbert", dict(layer_types=["sliding_attention"] * 2 + ["full_attention"], local_attention=6, norm_bias=True,
                                              attention_bias=True, mlp_bias=True, classifier_bias=True, decoder_bias=False,
                                              classifier_activation="relu")),
+    "t5": ("t5", T5),
+    "t5-1.1": ("t5", dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "t5-silu": ("t5", dict(T5, feed_forward_proj="gated-silu", num_decoder_layers=3)),
+    "mt5": ("mt5", dict(T5, d_ff=44)),
+    "megatron-t5": ("megatron-t5", dict(hidden_size=48, ffn_hidden_size=40, num_layers=3, num_decoder_layers=2, num_attention_heads=6,
+                                        kv_channels=12, max_position_embeddings=64)),
 }
 ENCODERS = ("bert", "megatron-bert", "roberta", "xlm-roberta", "distilbert", "modernbert")
+
+ENCODER_DECODERS = ("t5", "mt5", "megatron-t5")
 
 
 class Float64Torch:
@@ -112,8 +123,150 @@ def rotation_in_float32(forward):
     return wrapped
 
 
+def draw(parameters):
+    """Draws weights; those of norms around their neutral value."""
+    with torch.no_grad():
+        for key, p in parameters:
+            drawn = 0.2 * torch.randn_like(p)
+            p.copy_(p + drawn if p.dim() == 1 and key.endswith("weight") else drawn)
+
+
+class MegatronT5:
+    """Megatron-LM's T5, written down independently: no model of transformers has this form."""
+
+    def __init__(self, vocab_size, hidden_size, ffn_hidden_size, num_layers, num_decoder_layers, num_attention_heads, kv_channels,
+                 max_position_embeddings):
+        self.heads, self.p, width = num_attention_heads, {}, num_attention_heads * kv_channels
+
+        def linear(name, rows, columns):
+            self.p[name + ".weight"], self.p[name + ".bias"] = torch.zeros(rows, columns), torch.zeros(rows)
+
+        def norm(name):
+            self.p[name + ".weight"], self.p[name + ".bias"] = torch.ones(hidden_size), torch.zeros(hidden_size)
+
+        self.p["language_model.embedding.word_embeddings.weight"] = torch.zeros(vocab_size, hidden_size)
+        self.p["language_model.embedding.position_embeddings.weight"] = torch.zeros(max_position_embeddings, hidden_size)
+        for stack, layers, attentions in (("encoder", num_layers, ["self_attention"]),
+                                          ("decoder", num_decoder_layers, ["self_attention", "inter_attention"])):
+            for i in range(layers):
+                at = f"language_model.{stack}.layers.{i}."
+                for attention in attentions:
+                    for part in ("query", "key", "value"):
+                        linear(f"{at}{attention}.{part}", width, hidden_size)
+                    linear(f"{at}{attention}.dense", hidden_size, width)
+                linear(at + "mlp.dense_h_to_4h", ffn_hidden_size, hidden_size)
+                linear(at + "mlp.dense_4h_to_h", hidden_size, ffn_hidden_size)
+                norm(at + "input_layernorm")
+                norm(at + "post_attention_layernorm")
+                if stack == "decoder":
+                    norm(at + "post_inter_attention_layernorm")
+            norm(f"language_model.{stack}.final_layernorm")
+        self.p["lm_head.bias"] = torch.zeros(vocab_size)
+        draw(self.p.items())
+        self.layers = {"encoder": num_layers, "decoder": num_decoder_layers}
+
+    def named_parameters(self):
+        return self.p.items()
+
+    def double(self):
+        self.p = {name: p.double().requires_grad_() for name, p in self.p.items()}
+
+    def linear(self, name, x):
+        return x @ self.p[name + ".weight"].T + self.p[name + ".bias"]
+
+    def norm(self, name, x):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * self.p[name + ".weight"] + self.p[name + ".bias"]
+
+    def attention(self, name, x, source, hidden):
+        """hidden: [batch or 1, rows of x or 1, rows of the source], what a row does not see."""
+        q, k, v = (self.linear(f"{name}.{part}", y).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for part, y in (("query", x), ("key", source), ("value", source)))
+        scores = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).masked_fill(hidden[:, None], float("-inf"))
+        return self.linear(name + ".dense", (scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def stack(self, stack, ids, hidden, source=None, source_hidden=None):
+        p = self.p
+        x = p["language_model.embedding.word_embeddings.weight"][ids] + p["language_model.embedding.position_embeddings.weight"][:ids.shape[1]]
+        for i in range(self.layers[stack]):
+            at, after = f"language_model.{stack}.layers.{i}.", "post_attention_layernorm"
+            y = self.norm(at + "input_layernorm", x)
+            x = x + self.attention(at + "self_attention", y, y, hidden)
+            if source is not None:
+                x = x + self.attention(at + "inter_attention", self.norm(at + after, x), source, source_hidden)
+                after = "post_inter_attention_layernorm"
+            y = torch.nn.functional.gelu(self.linear(at + "mlp.dense_h_to_4h", self.norm(at + after, x)), approximate="tanh")
+            x = x + self.linear(at + "mlp.dense_4h_to_h", y)
+        return self.norm(f"language_model.{stack}.final_layernorm", x)
+
+    def __call__(self, tokens, targets, seen):
+        length = targets.shape[1]
+        future = torch.arange(length)[None, :] > torch.arange(length)[:, None]
+        source = self.stack("encoder", tokens, ~seen[:, None, :])
+        x = self.stack("decoder", targets, future[None], source, ~seen[:, None, :])
+        return x @ self.p["language_model.embedding.word_embeddings.weight"].T + self.p["lm_head.bias"]
+
+
+def t5_of_transformers(model_type, keys):
+    config = AutoConfig.for_model(model_type, **{"vocab_size": 61, "pad_token_id": None, "eos_token_id": 2, **keys})
+    model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
+    if model_type == "mt5" or keys.get("tie_word_embeddings") is False:  # version 5 ties them, folders do not
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    for module in {type(m).__module__ for m in model.modules()}:
+        if module.startswith("transformers.models."):
+            importlib.import_module(module).torch = Float64Torch()
+    draw(model.named_parameters())
+    return config, model
+
+
+def make_t5(folder, name):
+    model_type, keys = CASES[name]
+    torch.manual_seed(11)
+    where = os.path.join(folder, name)
+    shutil.rmtree(where, ignore_errors=True)
+    os.makedirs(os.path.join(where, "grads"))
+    own = model_type == "megatron-t5"
+    if own:
+        model = MegatronT5(vocab_size=61, **keys)
+        text = dict(keys, model_type=model_type, architectures=["MegatronT5ForConditionalGeneration"], vocab_size=61, eos_token_id=2)
+    else:
+        config, model = t5_of_transformers(model_type, keys)
+        config.architectures = [type(model).__name__]
+        config.save_pretrained(where)
+        with open(os.path.join(where, "config.json")) as saved:  # as published folders say it: version 5 says that all heads are tied
+            text = {key: value for key, value in json.load(saved).items() if key != "scale_decoder_outputs"}
+        text["tie_word_embeddings"] = model.lm_head.weight is model.shared.weight
+    safetensors.torch.save_file({key: p.detach().clone().contiguous() for key, p in model.named_parameters()},
+                                os.path.join(where, "model.safetensors"), metadata={"format": "pt"})
+    for at in (where, os.path.join(where, "grads")):
+        with open(os.path.join(at, "config.json"), "w") as out:
+            json.dump(text, out, indent=2)
+    model.double()
+    batch, length = 2, 24
+    tokens, targets, labels = (torch.randint(0, 61, (batch, length)) for _ in range(3))
+    lengths, weights = torch.tensor([length, 17]), (torch.rand(batch, length) < 0.7).float()
+    seen = torch.arange(length)[None] < lengths[:, None]
+    if own:
+        logits = model(tokens, targets, seen)
+    else:
+        logits = model(input_ids=tokens, attention_mask=seen.long(), decoder_input_ids=targets, use_cache=False).logits
+    assert logits.dtype == torch.float64, logits.dtype
+    losses = torch.nn.functional.cross_entropy(logits.reshape(-1, 61), labels.reshape(-1), reduction="none")
+    ((losses * weights.reshape(-1)).sum() / weights.sum()).backward()
+    safetensors.torch.save_file({key: p.grad.contiguous() for key, p in model.named_parameters()},
+                                os.path.join(where, "grads", "model.safetensors"), metadata={"format": "pt"})
+    with open(os.path.join(where, "expected.txt"), "w") as out:
+        out.write(f"{batch} {length} 0\n")
+        for i, loss in enumerate(losses):
+            at = divmod(i, length)
+            out.write(f"{tokens[at]} {labels[at]} {loss:.17g} {weights[at]:g} {targets[at]} {lengths[at[0]]}\n")
+
+
 def make(folder, name):
     model_type, keys = CASES[name]
+    if model_type in ENCODER_DECODERS:
+        make_t5(folder, name)
+        return
     torch.manual_seed(11)
     drops = {"gpt2": SIZES, "gpt_bigcode": SIZES, "gpt_neox": ("num_key_value_heads",), "opt": ("num_key_value_heads", "intermediate_size"),
              **{key: ("num_key_value_heads",) for key in ENCODERS},
@@ -132,10 +285,7 @@ def make(folder, name):
     for m in model.modules():
         if type(m).__name__.endswith("RotaryEmbedding"):
             m.forward = rotation_in_float32(m.forward)
-    with torch.no_grad():
-        for key, p in model.named_parameters():
-            drawn = 0.2 * torch.randn_like(p)
-            p.copy_(p + drawn if p.dim() == 1 and key.endswith("weight") else drawn)
+    draw(model.named_parameters())
     where = os.path.join(folder, name)
     shutil.rmtree(where, ignore_errors=True)
     model.save_pretrained(where)

@@ -93,7 +93,7 @@ for name in $families; do
     grep -qF "\`$type\`" docs/families.md || note "docs/families.md has no row of the family $type"
     [ "$name" != megalith_gpt ] || continue # transformers has no such class
     cases_of tools/make_family_golden.py | grep -qF ": (\"$type\"," || note "tools/make_family_golden.py: CASES has no model of the family $type"
-    ! sed -n 's/^ENCODERS = //p' tools/make_family_golden.py | grep -qF "\"$type\"" || continue # it writes no text
+    ! sed -n 's/^\(ENCODERS\|ENCODER_DECODERS\) = //p' tools/make_family_golden.py | grep -qF "\"$type\"" || continue # it writes no text
     cases_of tests/golden/test_generate_families.sh | grep -qF "    \"$type\": " || note "tests/golden/test_generate_families.sh: CASES has no $type"
 done
 

@@ -13,6 +13,7 @@ for i in $(seq 1 9); do echo "W$i w$((i + 9)) w20. W$((2 * i)) w7 w$((50 - i)). 
 for folder in models/*/; do
     own=(pretrain_gpt --tokenizer-type NullTokenizer --vocab-size 60 --data-path ids_text_document)
     grep -q 'MaskedLM\|PreTraining' "$folder/config.json" && own=(pretrain_bert --vocab-file vocab.txt --data-path s_text_sentence)
+    grep -q 'ConditionalGeneration' "$folder/config.json" && own=(pretrain_t5 --vocab-file vocab.txt --vocab-extra-ids 3 --data-path s_text_sentence)
     "$MEGALITH" "${own[@]}" --load "$folder" --finetune --split 100,0,0 --train-iters 1 --lr 1e-30 --min-lr 0 --weight-decay 0 --seq-length 16 \
         --micro-batch-size 1 --global-batch-size 1 --eval-iters 0 --no-save-optim --save "saved/$(basename "$folder")" >log 2>&1 || fail "$folder: $(tail -3 log)"
 done
@@ -30,16 +31,21 @@ for name in sorted(os.listdir("saved")):
     before, after = "models/" + name, glob.glob(f"saved/{name}/iter_*")[0]
     a, b = (safetensors.torch.load_file(folder + "/model.safetensors") for folder in (before, after))
     same = set(a) == set(b) and all(torch.equal(a[key], b[key]) for key in a)
+    if name == "megatron-t5":  # which transformers does not know
+        wrong += not same
+        print("FAILED: megatron-t5: other tensors" if not same else "megatron-t5")
+        continue
     kind = getattr(transformers, transformers.AutoConfig.from_pretrained(before).architectures[0])
     models = [kind.from_pretrained(folder, output_loading_info=True) for folder in (before, after)]
     ids = torch.arange(48).reshape(2, 24)
     with torch.no_grad():
-        logits = [model(ids, return_dict=False)[0] for model, _ in models]
+        more = {"decoder_input_ids": ids.flip(1)} if "ConditionalGeneration" in kind.__name__ else {}
+        logits = [model(ids, return_dict=False, **more)[0] for model, _ in models]
     whole = not models[1][1]["missing_keys"] and not models[1][1]["unexpected_keys"]
     if not (same and whole and torch.equal(*logits)):
         print(f"FAILED: {name}: tensors {same}, keys {whole}, logits differ by {(logits[0] - logits[1]).abs().max().item()}")
         wrong += 1
-sys.exit(wrong > 0 or len(os.listdir("saved")) < 34)
+sys.exit(wrong > 0 or len(os.listdir("saved")) < 39)
 PY
 "$MEGA_PEERS" compare.py >out 2>err || fail "compared: $(grep FAILED out; tail -3 err)"
 finish

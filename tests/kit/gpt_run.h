@@ -101,6 +101,10 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
     int32_t *const end = mega_program_tensor(r->program, "key_end", slot); /* an encoder has these three */
     int32_t *const types = mega_program_tensor(r->program, "token_types", slot);
     int32_t *const pair = mega_program_tensor(r->program, "is_random", slot);
+    int32_t *const target =
+        mega_program_tensor(r->program, "decoder_tokens", slot); /* of a T5 with as many positions */
+    int32_t *const target_position = mega_program_tensor(r->program, "decoder_position_ids", slot);
+    int32_t *const source_end = mega_program_tensor(r->program, "cross_key_end", slot);
     mega_error_clear();
     for (int64_t b = 0; b < r->batch; b++) {
         if (pair != NULL) pair[b] = (int32_t)((first + (uint32_t)b) % 2);
@@ -117,6 +121,9 @@ static inline void gpt_run_fill(gpt_run *r, int slot, uint32_t first)
             if (start != NULL) start[t] = begin;
             if (end != NULL) end[t] = (int32_t)(r->seq - id % 3);
             if (types != NULL) types[t] = i >= r->seq / 3;
+            if (target != NULL) target[t] = (int32_t)(x.v[3] % (uint32_t)r->gpt.vocab);
+            if (target_position != NULL) target_position[t] = (int32_t)i;
+            if (source_end != NULL) source_end[t] = (int32_t)(r->seq - id % 3);
             if (position != NULL) position[t] = (int32_t)i - begin; /* not every model reads it */
         }
     }

@@ -1,4 +1,4 @@
-/* Networks of ranks_kinds that model/decoder.c and model/encoder.c describe, in a family of their own. */
+/* Networks of ranks_kinds that model/decoder.c, model/encoder.c and model/t5.c describe, in a family of their own. */
 #ifndef MEGALITH_TESTS_KINDS_NETWORKS_H
 #define MEGALITH_TESTS_KINDS_NETWORKS_H
 
@@ -89,5 +89,16 @@ static const mega_network_shape bert = {.family = &family,
                                         .embedding_norm = true,
                                         .no_final_norm = true,
                                         .head_bias = true};
+static const mega_network_shape t5 = {.family = &family,
+                                      .t5 = MEGA_T5_ORIGINAL,
+                                      .decoder_layers = 2,
+                                      .relative_buckets = 8,
+                                      .relative_distance = 12,
+                                      .positions = MEGA_POSITIONS_NONE,
+                                      .activation = MEGA_ACT_GELU_TANH,
+                                      .gated = true,
+                                      .untied = true};
+static const mega_network_shape megatron_t5 = {
+    .family = &family, .t5 = MEGA_T5_MEGATRON, .decoder_layers = 2, .head_bias = true};
 
 #endif

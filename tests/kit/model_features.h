@@ -58,7 +58,7 @@ FEATURE(no_last_norm, n->no_final_norm, n->no_final_norm = false)
 FEATURE(parallel, n->parallel, n->parallel = false)
 FEATURE(shared_norm, n->shared_norm, n->shared_norm = false)
 FEATURE(activation, true, n->activation = n->activation == MEGA_ACT_RELU ? MEGA_ACT_TANH : MEGA_ACT_RELU)
-FEATURE(gate, n->gated, n->gate_second = !n->gate_second)
+FEATURE(gate, n->gated && n->t5 == MEGA_T5_NONE, n->gate_second = !n->gate_second)
 FEATURE(untied, n->untied, n->untied = false)
 FEATURE(embedding_scale, n->embedding_scale != 0.0 && n->embedding_scale != 1.0, n->embedding_scale = 0.0)
 FEATURE(residual_scale, n->residual_scale != 0.0 && n->residual_scale != 1.0, n->residual_scale = 0.0)
@@ -67,6 +67,7 @@ FEATURE(token_types, n->token_types > 0, n->token_types = 0)
 FEATURE(transform, n->transform, n->transform = false)
 FEATURE(transform_activation, n->transform, n->transform_activation = n->transform_activation == MEGA_ACT_RELU ? MEGA_ACT_TANH : MEGA_ACT_RELU)
 FEATURE(first_unnormed, n->first_unnormed, n->first_unnormed = false)
+FEATURE(relative_distance, n->t5 == MEGA_T5_ORIGINAL, n->relative_distance *= 4)
 /* clang-format on */
 
 typedef struct features_row {
@@ -111,7 +112,8 @@ static const features_row features_all[] = {FEATURES_ROW(table),
                                             FEATURES_ROW(token_types),
                                             FEATURES_ROW(transform),
                                             FEATURES_ROW(transform_activation),
-                                            FEATURES_ROW(first_unnormed)};
+                                            FEATURES_ROW(first_unnormed),
+                                            FEATURES_ROW(relative_distance)};
 enum { FEATURES = sizeof features_all / sizeof *features_all };
 
 /* A family whose layers all have names, also those that its models lack. */
@@ -144,8 +146,9 @@ static inline gpt_run features_open(const mega_gpt *m, int64_t batch, int64_t le
 
 static inline void features_copy_inputs(const gpt_run *to, const gpt_run *from)
 {
-    static const char *const name[] = {"tokens",    "labels",    "loss_mask", "position_ids", "seq_position",
-                                       "sample_id", "key_begin", "key_end",   "token_types",  "is_random"};
+    static const char *const name[] = {"tokens",         "labels",        "loss_mask",   "position_ids", "seq_position",
+                                       "sample_id",      "key_begin",     "key_end",     "token_types",  "is_random",
+                                       "decoder_tokens", "cross_key_end", "decoder_position_ids"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         void *a = mega_program_tensor(to->program, name[i], 0), *b = mega_program_tensor(from->program, name[i], 0);
         const int64_t n = to->batch * (strcmp(name[i], "is_random") == 0 ? 1 : to->seq); /* numbers of 32 bits */
@@ -196,6 +199,7 @@ static inline const char *features_idle_parameter(const gpt_run *r, const double
 {
     for (int i = 0; i < mega_params_count(r->params); i++) {
         const mega_param *p = mega_params_get(r->params, i);
+        if (strstr(p->name, "_k.bias") != NULL) continue; /* it adds the same to all scores of a query */
         const size_t bytes = (size_t)p->count * sizeof(double);
         const char *end = strrchr(p->name, '.');
         const bool is_gain = p->num_dims == 1 && end != NULL && strcmp(end, ".weight") == 0;

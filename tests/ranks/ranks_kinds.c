@@ -20,6 +20,10 @@
  *            of the embedding, both branches after one norm, a bias of the head
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
+ *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder has
+ *            shorter samples, and begins with the second stage; dropout
+ *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; stages cut by weights, also
+ *            within the stacks; dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
@@ -36,7 +40,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = ENGINE_RUN_SEQ, V = 20, C = 16, SIDE = 4, CLASSES = 5, GROUP = 2, BATCH = 8, STEPS = 3, VALUES = 2 };
+enum {
+    T = ENGINE_RUN_SEQ,
+    TARGET = 12,
+    V = 20,
+    C = 16,
+    SIDE = 4,
+    CLASSES = 5,
+    GROUP = 2,
+    BATCH = 8,
+    STEPS = 3,
+    VALUES = 2
+};
 
 static void need(mega_status st)
 {
@@ -247,10 +262,16 @@ static const struct {
     int num_layers;
     bool all_rows;                 /* cannot use sequence parallelism */
     const mega_network_shape *net; /* of a GPT; NULL: GPT-2's */
-} models[] = {{"gpt", NULL, 0, false, NULL},           {"conv", ROWS(conv), true, NULL},
-              {"losses", ROWS(losses), false, NULL},   {"custom", ROWS(custom), false, NULL},
-              {"decoder", ROWS(decoder), false, NULL}, {"modern", NULL, 0, false, &modern},
-              {"parallel", NULL, 0, false, &parallel}, {"bert", NULL, 0, false, &bert}};
+} models[] = {{"gpt", NULL, 0, false, NULL},
+              {"conv", ROWS(conv), true, NULL},
+              {"losses", ROWS(losses), false, NULL},
+              {"custom", ROWS(custom), false, NULL},
+              {"decoder", ROWS(decoder), false, NULL},
+              {"modern", NULL, 0, false, &modern},
+              {"parallel", NULL, 0, false, &parallel},
+              {"bert", NULL, 0, false, &bert},
+              {"t5", NULL, 0, false, &t5},
+              {"megatron_t5", NULL, 0, false, &megatron_t5}};
 
 /* ---- settings ---- */
 
@@ -372,6 +393,11 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
         gpt.attention_dropout = gpt.hidden_dropout = 0.1;
         gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
         gpt.stage_chunks = o.stage_programs;
+        if (gpt.net.t5 != MEGA_T5_NONE) gpt.decoder_positions = TARGET;
+        if (gpt.net.t5 == MEGA_T5_ORIGINAL) {
+            gpt.init_std = 0.1; /* scores are not scaled */
+            gpt.split_stage = pp > 1 && gpt.stage_chunks <= 1;
+        }
         gpt.sequence_parallel = !alone && s->sp;
         return gpt_engine_create(out, &gpt, &o);
     }
@@ -399,6 +425,25 @@ static void fill_encoder(mega_sample *sample, const int32_t *row, int64_t n)
     if (label != NULL) label[0] = row[3] % 2;
 }
 
+/* What samples of an encoder with a decoder have besides tokens: padding, and what the decoder reads and predicts. */
+static void fill_t5(mega_sample *sample, const int32_t *row, int64_t n)
+{
+    int32_t *end = mega_sample_i32(sample, "key_end", T), *seen = mega_sample_i32(sample, "cross_key_end", TARGET);
+    int32_t *read = mega_sample_i32(sample, "decoder_tokens", TARGET);
+    int32_t *position = mega_sample_i32(sample, "decoder_position_ids", TARGET);
+    int32_t *label = mega_sample_i32(sample, "labels", TARGET);
+    float *mask = mega_sample_f32(sample, "loss_mask", TARGET);
+    const int32_t length = T - (int32_t)(n % 4);
+    for (int32_t k = 0; k < T && end != NULL; k++) end[k] = length;
+    for (int32_t k = 0; k < TARGET; k++) {
+        if (seen != NULL) seen[k] = length;
+        if (read != NULL) read[k] = k == 0 ? 0 : row[(3 * k + 1) % T];
+        if (position != NULL) position[k] = k;
+        if (label != NULL) label[k] = row[(3 * k + 4) % T];
+        if (mask != NULL) mask[k] = k < 9 ? 1.0f : 0.0f;
+    }
+}
+
 /* Fills a batch with the same samples in every step, so that the loss decreases. */
 static void fill(mega_batch *b, const setting *s)
 {
@@ -411,6 +456,7 @@ static void fill(mega_batch *b, const setting *s)
         if (models[s->model].layer == NULL) {
             engine_run_fill(b, i, n);
             if (models[s->model].net == &bert) fill_encoder(sample, row, n);
+            if (models[s->model].net != NULL && models[s->model].net->t5 != MEGA_T5_NONE) fill_t5(sample, row, n);
         } else if (models[s->model].layer == conv) {
             for (int k = 0; k < T; k++) value[k] = (float)row[k] / 10 - 1;
             row[0] %= CLASSES;

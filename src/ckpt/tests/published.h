@@ -204,6 +204,28 @@ static const published_folder published[] = {
      "'num_hidden_layers':12,'pad_token_id':1,'prefix':'</s>','vocab_size':50272,'word_embed_proj_dim':768," FROM(
          "4.21.0.dev0") "}",
      12, 12},
+    {"t5-small",
+     "{'architectures':['T5ForConditionalGeneration'],'d_ff':2048,'d_kv':64,'d_model':512,'decoder_start_token_id':0,"
+     "'dropout_rate':0.1,'eos_token_id':1,'initializer_factor':1.0,'is_encoder_decoder':true,"
+     "'layer_norm_epsilon':1e-06,'model_type':'t5','n_positions':512,'num_heads':8,'num_layers':6,'output_past':true,"
+     "'pad_token_id':0,'relative_attention_num_buckets':32,"
+     "'task_specific_params':{'summarization':{'early_stopping':true,'num_beams':4}},'vocab_size':32128}",
+     8, 8},
+    {"flan-t5-small",
+     "{'architectures':['T5ForConditionalGeneration'],'d_ff':1024,'d_kv':64,'d_model':512,'decoder_start_token_id':0,"
+     "'dropout_rate':0.1,'eos_token_id':1,'feed_forward_proj':'gated-gelu','initializer_factor':1.0,"
+     "'is_encoder_decoder':true,'layer_norm_epsilon':1e-06,'model_type':'t5','n_positions':512,'num_decoder_layers':8,"
+     "'num_heads':6,'num_layers':8,'output_past':true,'pad_token_id':0,'relative_attention_max_distance':128,"
+     "'relative_attention_num_buckets':32,'tie_word_embeddings':false,'transformers_version':'4.23.1',"
+     "'use_cache':true,'vocab_size':32128}",
+     6, 6},
+    {"mt5-small",
+     "{'architectures':['MT5ForConditionalGeneration'],'d_ff':1024,'d_kv':64,'d_model':512,"
+     "'decoder_start_token_id':0,'dropout_rate':0.1,'eos_token_id':1,'feed_forward_proj':'gated-gelu',"
+     "'initializer_factor':1.0,'is_encoder_decoder':true,'layer_norm_epsilon':1e-06,'model_type':'mt5',"
+     "'num_decoder_layers':8,'num_heads':6,'num_layers':8,'pad_token_id':0,'relative_attention_num_buckets':32,"
+     "'tie_word_embeddings':false,'tokenizer_class':'T5Tokenizer','vocab_size':250112}",
+     6, 6},
     {"starcoderbase-1b",
      "{'activation_function':'gelu_pytorch_tanh','architectures':['GPTBigCodeForCausalLM'],"
      "'attention_softmax_in_fp32':true,'attn_pdrop':0.1,'bos_token_id':0,'embd_pdrop':0.1,'eos_token_id':0,"

@@ -45,6 +45,11 @@ static json_t *small(const mega_family *f)
                  {"hidden_dim", 32},
                  {"n_layers", 6},
                  {"n_heads", 6},
+                 {"d_model", 96},
+                 {"d_kv", 8},
+                 {"d_ff", 32},
+                 {"num_layers", 6},
+                 {"num_heads", 6},
                  {"original_max_position_embeddings", 64}};
     json_t *json = json_object();
     json_object_set_new(json, "model_type", json_string(f->model_type));
@@ -169,6 +174,33 @@ static void published_folders_are_read(void **state)
               MEGA_ERR_UNSUPPORTED, "2 settings that", "pruned_heads: found", "add_cross_attention: found true");
 }
 
+/* Which of the two kinds of T5 a folder holds, and what transformers 5 writes of it. */
+static void forms_of_t5(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+#define T5 "{\"model_type\": \"t5\", \"d_model\": 64, "
+    tiny_ok(parse(T5 "\"num_layers\": 3}", &s));
+    assert_true(s.net.t5 == MEGA_T5_ORIGINAL && !s.net.untied && s.net.logit_scale == 0.125 && !s.net.gated);
+    assert_true(s.num_layers == 3 && s.net.decoder_layers == 3 && s.net.activation == MEGA_ACT_RELU);
+    assert_true(s.net.pad == 0 && s.eos == 1 && s.net.decoder_start == 0 && s.attention_dropout == 0.1);
+    tiny_ok(parse(
+        T5 "\"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false, \"num_decoder_layers\": 2}", &s));
+    assert_true(s.net.untied && s.net.logit_scale == 0.0 && s.net.gated && s.net.activation == MEGA_ACT_GELU_TANH);
+    assert_true(s.num_layers == 6 && s.net.decoder_layers == 2);
+    tiny_ok(parse(T5 "\"feed_forward_proj\": \"gated-silu\", \"is_gated_act\": true, \"dense_act_fn\": \"silu\", "
+                     "\"tie_word_embeddings\": true, \"scale_decoder_outputs\": false}",
+                  &s));
+    assert_true(s.net.untied && s.net.gated && s.net.activation == MEGA_ACT_SILU);
+    TINY_SAID(parse(T5 "\"feed_forward_proj\": \"twice-gelu\"}", &s), MEGA_ERR_UNSUPPORTED,
+              "feed_forward_proj: found \"twice-gelu\", expected relu, gelu");
+#undef T5
+    tiny_ok(parse("{\"model_type\": \"mt5\", \"tie_word_embeddings\": true}", &s));
+    assert_true(s.net.untied && s.net.gated && s.heads == 6 && s.vocab == 250112);
+    tiny_ok(parse("{\"model_type\": \"megatron-t5\", \"num_decoder_layers\": 4}", &s));
+    assert_true(s.net.t5 == MEGA_T5_MEGATRON && s.net.head_bias && s.net.decoder_layers == 4 && s.num_layers == 12);
+}
+
 /* A 0 that would stand for another thing in the shape, or divide by it. */
 static void zero_is_refused_where_it_is_no_value(void **state)
 {
@@ -282,6 +314,7 @@ int main(void)
         cmocka_unit_test(zero_is_refused_where_it_is_no_value),
         cmocka_unit_test(published_folders_are_read),
         cmocka_unit_test(linear_is_no_activation),
+        cmocka_unit_test(forms_of_t5),
         cmocka_unit_test(rotations),
         cmocka_unit_test(the_family_that_can_hold_a_shape),
         cmocka_unit_test(patterns),

@@ -12,9 +12,12 @@ enum { BATCH = 2, LENGTH = 12 };
     "\"vocab_size\": 31, \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, " \
     "\"max_position_embeddings\": 16, "
 #define GPT_SIZES "\"vocab_size\": 31, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": 2, \"n_positions\": 16, "
-#define WINDOWS   "\"sliding_window\": 4, "
-#define BY_LAYER  "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
-#define TWO       "2.0, 3.0, 5.0, 9.0"
+#define T5_SIZES                                                                                            \
+    "\"vocab_size\": 31, \"d_model\": 16, \"d_kv\": 6, \"d_ff\": 20, \"num_layers\": 2, \"num_heads\": 2, " \
+    "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 12, \"n_positions\": 16, "
+#define WINDOWS  "\"sliding_window\": 4, "
+#define BY_LAYER "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
+#define TWO      "2.0, 3.0, 5.0, 9.0"
 
 static const struct model {
     const char *type, *keys;
@@ -53,6 +56,12 @@ static const struct model {
     {"distilbert", "\"vocab_size\": 31, \"dim\": 16, \"hidden_dim\": 20, \"n_layers\": 2, \"n_heads\": 2, "
                    "\"max_position_embeddings\": 16, "},
     {"modernbert", NO_HEAD_DIM "\"intermediate_size\": 20, \"local_attention\": 4, "},
+    {"t5", T5_SIZES},
+    {"t5",
+     T5_SIZES "\"feed_forward_proj\": \"gated-silu\", \"tie_word_embeddings\": false, \"num_decoder_layers\": 1, "},
+    {"mt5", T5_SIZES},
+    {"megatron-t5", "\"vocab_size\": 31, \"hidden_size\": 16, \"ffn_hidden_size\": 20, \"num_layers\": 2, "
+                    "\"num_attention_heads\": 2, \"kv_channels\": 6, \"max_position_embeddings\": 16, "},
     {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "
                                    "\"norm_one_plus_weight\": true, \"query_key_norm\": \"head\", \"gated_mlp\": true, "
                                    "\"gate_second\": true, \"embedding_norm\": true, "},
