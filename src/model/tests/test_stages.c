@@ -2,7 +2,9 @@
  * stages. */
 #include "gpt_describe.h"
 #include "kit.h"
+#include "megalith/family.h"
 #include "megalith/gpt.h"
+#include "megalith/memory.h"
 #include "megalith/model_parts.h"
 
 #include <string.h>
@@ -133,12 +135,103 @@ static void stages_declare_the_whole_model(void **state)
     mega_layout_destroy(layout);
 }
 
+/* 12 blocks of an encoder, layers 1 to 12, and 4 of a decoder, layers 15 to 18; the norm of the encoder and the embedding
+ * of the decoder are between them, and the head is layer 19. */
+static mega_gpt two_stacks(void)
+{
+    mega_gpt m = twelve_layers();
+    m.padded_vocab = 64;
+    m.net = (mega_network_shape){
+        .family = mega_family_find("megatron-t5"), .t5 = MEGA_T5_MEGATRON, .decoder_layers = 4, .head_bias = true};
+    return m;
+}
+
+static void two_stacks_are_cut(void **state)
+{
+    (void)state;
+    /* by weights: a block of the encoder has 768, one of the decoder 1,024, the head 512 */
+    static const struct {
+        int stages, split, chunks, parts, first[4];
+    } cut[] = {{4, 3, 0, 4, {0, 5, 9, 14}},
+               {4, 2, 1, 4, {0, 7, 14, 17}},
+               {3, 1, 0, 3, {0, 14, 17}},
+               {2, 1, 0, 2, {0, 14}},
+               {2, 0, 0, 2, {0, 10}}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        mega_gpt m = two_stacks();
+        int *first = NULL;
+        m.split_stage = cut[i].split;
+        m.stage_chunks = cut[i].chunks;
+        assert_int_equal(mega_gpt_first_layers(&m, cut[i].stages, &first), MEGA_OK);
+        for (int p = 0; p < cut[i].parts; p++) assert_int_equal(first[p], cut[i].first[p]);
+        mega_free(first);
+    }
+    mega_gpt m = two_stacks();
+    int *first = NULL;
+    assert_int_equal(mega_gpt_first_layers(&m, 1, &first), MEGA_OK);
+    assert_null(first);
+    m.stage_chunks = 2; /* four parts: each has a layer, and they follow one another */
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    for (int p = 1; p < 4; p++) assert_true(first[p] > first[p - 1] && first[p] < 20);
+    mega_free(first);
+}
+
+static void two_stacks_that_do_not_divide_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int stages, split, chunks, last;
+        const char *said;
+    } cut[] = {{4, 4, 0, 0, "--pipeline-model-parallel-split-rank 4"},
+               {7, 5, 0, 0, "the 12 layers of the encoder"},
+               {5, 2, 0, 0, "the 4 of the decoder"},
+               {4, 2, 2, 0, "of 2 programs each"},
+               {2, 0, 0, 3, "a model of one stack"}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        mega_gpt m = two_stacks();
+        int *first = NULL;
+        m.split_stage = cut[i].split;
+        m.stage_chunks = cut[i].chunks;
+        m.last_stage_layers = cut[i].last;
+        assert_int_equal(mega_gpt_first_layers(&m, cut[i].stages, &first), MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), cut[i].said));
+        assert_null(first);
+    }
+}
+
+/* The table of tokens is in the stages of both embeddings and of the head, that of positions in those of the embeddings. */
+static void three_stages_share_a_table(void **state)
+{
+    (void)state;
+    mega_gpt m = two_stacks();
+    m.split_stage = 1;
+    for (int i = 0; i < 3; i++) {
+        const mega_layout_sizes s = {.pp = 3, .planned_ranks = 3, .planned_rank = i};
+        mega_layout *layout;
+        mega_params *p;
+        assert_int_equal(mega_layout_create(NULL, &s, &layout), MEGA_OK);
+        assert_int_equal(mega_params_create(layout, &p), MEGA_OK);
+        assert_int_equal(gpt_declare(&m, p), MEGA_OK);
+        const int words = mega_params_find(p, "language_model.embedding.word_embeddings.weight");
+        const int places = mega_params_find(p, "language_model.embedding.position_embeddings.weight");
+        assert_true(words >= 0);
+        assert_int_equal(mega_params_get(p, words)->tie, i == 0 ? MEGA_TIE_OWNER : MEGA_TIE_COPY);
+        assert_int_equal(places >= 0, i < 2);
+        if (places >= 0) assert_int_equal(mega_params_get(p, places)->tie, i == 0 ? MEGA_TIE_OWNER : MEGA_TIE_COPY);
+        mega_params_destroy(p);
+        mega_layout_destroy(layout);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layer_is_on_one_stage),
         cmocka_unit_test(layers_that_do_not_divide_are_refused),
         cmocka_unit_test(stages_declare_the_whole_model),
+        cmocka_unit_test(two_stacks_are_cut),
+        cmocka_unit_test(two_stacks_that_do_not_divide_are_refused),
+        cmocka_unit_test(three_stages_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

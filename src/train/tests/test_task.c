@@ -1,4 +1,4 @@
-/* Tests the rows of pretrain_gpt and pretrain_bert: their models, and how they handle checkpoints. */
+/* Tests the rows of pretrain_gpt, pretrain_bert and pretrain_t5: their models, and how they handle checkpoints. */
 #include "kit.h"
 #include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
@@ -36,6 +36,7 @@ static void commands_have_rows(void **state)
     (void)state;
     assert_string_equal(train_task_of("pretrain_gpt")->command, "pretrain_gpt");
     assert_ptr_equal(train_task_of("pretrain_bert"), &train_task_bert);
+    assert_ptr_equal(train_task_of("pretrain_t5"), &train_task_t5);
     assert_ptr_equal(train_task_of("plan"), &train_task_gpt);
     assert_ptr_equal(train_task_of(NULL), &train_task_gpt);
 }
@@ -151,6 +152,52 @@ static void encoders_have_a_row_of_their_own(void **state)
     mega_command_options_fini(&cfg);
 }
 
+/* The form of a new T5 follows the options, that of a loaded one its folder. */
+static void two_stacks_have_a_row_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        mega_t5_form form;
+        const char *family;
+        bool gated, untied;
+    } row[] = {{MEGA_T5_FORM_MEGATRON, "megatron-t5", false, false},
+               {MEGA_T5_FORM_T5, "t5", false, false},
+               {MEGA_T5_FORM_V1_1, "t5", true, true},
+               {MEGA_T5_FORM_MT5, "mt5", true, true}};
+    mega_command_options cfg;
+    mega_task_model m;
+    configure(&cfg);
+    cfg.train.t5 = (mega_t5_settings){.decoder_num_layers = 3, .decoder_seq_length = 8};
+    mega_task_options o = {.cfg = &cfg.train, .vocab_rows = 100};
+    mega_model_shape stored = {0};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        cfg.train.t5.t5_form = row[i].form;
+        ok(train_task_t5.make_model(&o, &m));
+        stored = train_task_t5.shape(&m, 3);
+        assert_string_equal(mega_family_of(&stored.net)->model_type, row[i].family);
+        assert_true(stored.net.gated == row[i].gated && stored.net.untied == row[i].untied);
+        assert_int_equal(stored.net.decoder_layers, 3);
+        assert_int_equal(m.model.num_layers, 6);
+        train_task_t5.free_model(&m);
+    }
+    cfg.train.t5.t5_form = MEGA_T5_FORM_MEGATRON; /* the folder, an mt5, wins */
+    o.stored = &stored;
+    ok(train_task_t5.make_model(&o, &m));
+    const mega_model_shape loaded = train_task_t5.shape(&m, 3);
+    assert_string_equal(mega_family_of(&loaded.net)->model_type, "mt5");
+    train_task_t5.free_model(&m);
+    cfg.train.t5.decoder_num_layers = 2;
+    assert_int_equal(train_task_t5.make_model(&o, &m), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "--decoder-num-layers is 2 here, 3 in the checkpoint"));
+    train_task_t5.free_model(&m);
+    assert_int_equal(train_task_gpt.make_model(&o, &m), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "which pretrain_t5 trains"));
+    stored.net = (mega_network_shape){.kv_heads = 0};
+    assert_int_equal(train_task_t5.make_model(&o, &m), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "which pretrain_gpt trains"));
+    mega_command_options_fini(&cfg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_model_is_made_from_options),
         cmocka_unit_test(checkpoints_are_compared_by_the_names_of_options),
         cmocka_unit_test(encoders_have_a_row_of_their_own),
+        cmocka_unit_test(two_stacks_have_a_row_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
