@@ -146,9 +146,9 @@ static inline gpt_run features_open(const mega_gpt *m, int64_t batch, int64_t le
 
 static inline void features_copy_inputs(const gpt_run *to, const gpt_run *from)
 {
-    static const char *const name[] = {"tokens",         "labels",        "loss_mask",   "position_ids", "seq_position",
-                                       "sample_id",      "key_begin",     "key_end",     "token_types",  "is_random",
-                                       "decoder_tokens", "cross_key_end", "decoder_position_ids"};
+    static const char *const name[] = {
+        "tokens",  "labels",      "loss_mask", "position_ids",   "seq_position",  "sample_id",           "key_begin",
+        "key_end", "token_types", "is_random", "decoder_tokens", "cross_key_end", "decoder_position_ids"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         void *a = mega_program_tensor(to->program, name[i], 0), *b = mega_program_tensor(from->program, name[i], 0);
         const int64_t n = to->batch * (strcmp(name[i], "is_random") == 0 ? 1 : to->seq); /* numbers of 32 bits */
