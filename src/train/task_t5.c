@@ -214,6 +214,11 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     return check_family(out);
 }
 
+/* Those of a GPT and the length of the decoder's samples; its number of layers is in the folder. */
+static const char *const stored_args[] = {
+    "num_layers",          "hidden_size", "ffn_hidden_size",         "seq_length",        "decoder_seq_length",
+    "num_attention_heads", "kv_channels", "max_position_embeddings", "layernorm_epsilon", NULL};
+
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {
     const mega_network_shape *n = &task_gpt_of(m)->net;
@@ -266,7 +271,7 @@ const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .model_name = "T5",
                                  .use = "pretrain_t5",
                                  .use_effect = "goes on with it",
-                                 .stored_args = task_gpt_stored_args,
+                                 .stored_args = stored_args,
                                  .take_shape = task_gpt_take_shape,
                                  .leaves_shape_open = task_gpt_leaves_shape_open,
                                  .make_model = make_model,
