@@ -12,6 +12,8 @@ static void derive_shape(mega_train_options *cfg)
         cfg->model.kv_channels = h / heads;
     if (cfg->seq_length > 0 && mega_options_derives(cfg->engine.options, "max_position_embeddings"))
         cfg->model.max_position_embeddings = cfg->seq_length;
+    if (cfg->seq_length > 0 && mega_options_derives(cfg->engine.options, "decoder_seq_length"))
+        cfg->t5.decoder_seq_length = cfg->seq_length;
 }
 
 /* Derives how many virtual stages each rank has when the number of layers per virtual stage is given; stages with an

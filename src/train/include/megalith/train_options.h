@@ -66,8 +66,9 @@ typedef enum mega_t5_form { MEGA_T5_FORM_MEGATRON, MEGA_T5_FORM_T5, MEGA_T5_FORM
 /* pretrain_t5 alone. */
 typedef struct mega_t5_settings {
     mega_t5_form t5_form;
-    int64_t decoder_num_layers, decoder_seq_length; /* 0: as many as the encoder has */
-    int64_t pipeline_model_parallel_split_rank;     /* the stage with which the decoder begins; 0: none */
+    int64_t decoder_num_layers;                 /* 0: as many as the encoder has */
+    int64_t decoder_seq_length;                 /* derived: seq_length, unless it is given */
+    int64_t pipeline_model_parallel_split_rank; /* the stage with which the decoder begins; 0: none */
     double mask_prob, short_seq_prob;
 } mega_t5_settings;
 
