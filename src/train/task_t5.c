@@ -171,9 +171,15 @@ static mega_status check_family(const mega_task_model *m)
                      f->is_own ? "and --squared-relu" : "--swiglu, and --untie-embeddings-and-output-weights");
 }
 
-/* Options were checked against each other; this is about a folder, whose table may be shorter. */
-static mega_status check_positions(const mega_gpt *g)
+/* mega_train_rule_t5 checks the options of a new model; this is about one from a folder. */
+static mega_status check_loaded(const mega_gpt *g)
 {
+    if (g->net.t5 == MEGA_T5_ORIGINAL && g->attention_dropout != g->hidden_dropout)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--attention-dropout %g and --hidden-dropout %g: the model that is loaded (%s) has one dropout; "
+            "give both the same value, or leave both out",
+            g->attention_dropout, g->hidden_dropout, mega_family_of(&g->net)->model_type);
     if (g->net.positions != MEGA_POSITIONS_TABLE || g->decoder_positions <= g->positions) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
@@ -196,7 +202,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     if (o->stored != NULL) {
         MEGA_TRY(network_of_folder(o, &net));
         MEGA_TRY(task_gpt_make(o, &net, false, out));
-        return check_positions(task_gpt_of(out));
+        return check_loaded(task_gpt_of(out));
     }
     const int64_t said = cfg->t5.decoder_num_layers;
     MEGA_TRY(mega_network_from_options(&cfg->model, &net));
