@@ -88,7 +88,9 @@ static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t seq, 
         int32_t *tokens = mega_sample_i32(s, "tokens", seq), *labels = mega_sample_i32(s, "labels", seq);
         int32_t *positions = mega_sample_i32(s, "position_ids", seq), *segments = mega_sample_i32(s, "key_begin", seq);
         int32_t *types = mega_sample_i32(s, "token_types", seq), *ends = mega_sample_i32(s, "key_end", seq);
-        int32_t *pair = mega_sample_i32(s, "is_random", 1); /* an encoder has the last three */
+        int32_t *pair = mega_sample_i32(s, "is_random", 1);           /* an encoder has the last three */
+        int32_t *targets = mega_sample_i32(s, "decoder_tokens", seq); /* of a T5, which reads its text twice here */
+        int32_t *source_ends = mega_sample_i32(s, "cross_key_end", seq);
         float *mask = mega_sample_f32(s, "loss_mask", seq);
         if (pair != NULL) pair[0] = (int32_t)(mega_engine_sample(e, row) % 2);
         for (int64_t i = 0; i < seq; i++) {
@@ -98,6 +100,8 @@ static inline void bench_fill(const mega_engine *e, mega_batch *b, int64_t seq, 
             if (segments != NULL) segments[i] = 0;
             if (types != NULL) types[i] = i >= seq / 2;
             if (ends != NULL) ends[i] = (int32_t)seq;
+            if (targets != NULL) targets[i] = bench_token(first + i, 0, vocab);
+            if (source_ends != NULL) source_ends[i] = (int32_t)seq;
             if (mask != NULL) mask[i] = 1.0f;
         }
     }

@@ -1,8 +1,8 @@
 /* Measures whole training steps (forward, loss, backward, clip, AdamW) on random tokens.
  *
  *   bench_step                              prints a table of shapes, relative to the machine's arithmetic peak
- *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, bert,
- *                                           llama (160M), f32, bf16, f16, B=, T=, dropout=, accumulate=
+ *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, bert, t5
+ *                                           (60M), llama (160M), f32, bf16, f16, B=, T=, dropout=, accumulate=
  *                                           (micro-batches of B rows per step), threads=, muon or lamb instead of AdamW; profile also prints the time
  *                                           of each kind of op
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
@@ -97,6 +97,18 @@ static const shape bert = {.name = "bert",
                            .tp = 1,
                            .pp = 1};
 
+/* The small model of Raffel et al. 2019; heads of 64 channels. */
+static const shape t5 = {.name = "t5",
+                         .layers = 6,
+                         .hidden = 512,
+                         .heads = 8,
+                         .vocab = 32128,
+                         .batch = 8,
+                         .seq = 128,
+                         .accumulate = 1,
+                         .tp = 1,
+                         .pp = 1};
+
 typedef struct runner {
     shape s;
     mega_gpt gpt;
@@ -131,6 +143,11 @@ static void configure(runner *r)
         r->gpt.net.activation = MEGA_ACT_GELU;
         mega_network_make_encoder(&r->gpt.net, true, true, 0);
         r->gpt.net.family = mega_family_find("bert");
+    }
+    if (strcmp(s->name, "t5") == 0) {
+        mega_network_make_t5(&r->gpt.net, true, false, s->layers, s->hidden);
+        r->gpt.net.family = mega_family_find("t5");
+        r->gpt.norm_epsilon = 1e-6;
     }
     r->gpt.hidden_dropout = r->gpt.attention_dropout = s->dropout;
     cfg->train.engine.optim.micro_batch_size = s->batch;
@@ -324,6 +341,8 @@ static bool read_word(shape *s, const char *word)
         *s = gpt2;
     else if (strcmp(word, "bert") == 0)
         *s = bert;
+    else if (strcmp(word, "t5") == 0)
+        *s = t5;
     else if (strcmp(word, "llama") == 0)
         *s = llama;
     else if (strcmp(word, "f32") == 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures megalith beside the machine and beside its peers; bench/README.md tells how.
 
-usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_bert step_fp32 step_bf16) accumulate fp16 dropout optimizer memory
+usage: bench/run.py [GROUP...]     groups: machine step (step_small step_t64_fp32 step_t64_bf16 step_bert step_t5 step_fp32 step_bf16) accumulate fp16 dropout optimizer memory
                                    llama (llama_step llama_bf16 llama_decode) server
                                    tokenizer train_tokenizer preprocess start llmc scale
                                    (scale_dp, scale_tp, ...) comm deepspeed layouts
@@ -288,7 +288,7 @@ def step_shape(words, dtype, tag, shape, steps):
         bound = arithmetic_peak(name, max(peaks))
         rates = [flops_per_token * tokens / s for s in mine]
         note = f"{tokens / statistics.median(mine):.1f} tokens/s, loss {first_loss:.5f} first" + disturbed_text(disturbed)
-        if tag not in ("small", "bert") and not tag.endswith("t64"):
+        if tag not in ("small", "bert", "t5") and not tag.endswith("t64"):
             text = note + (", no bf16 dot product here: fp32's peak" if name == "bf16" and not has_dot_product() else "")
             record(f"step_{tag}_{name}_of_peak", statistics.median(rates) / bound, "", text, [r / bound for r in rates],
                    peak_gflops=round(bound / 1e9, 1))
@@ -328,6 +328,10 @@ def step_t64(dtype):
 
 def step_bert():
     step_shape(["bert"], "f32", "bert", ["B=8", "T=128", "heads=12"], 3)
+
+
+def step_t5():
+    step_shape(["t5"], "f32", "t5", ["B=8", "T=128", "heads=8"], 3)
 
 
 def step_t1024(dtype):
@@ -465,6 +469,7 @@ STEPS = {"step_small": (step_small, ["step_small_of_torch"]),
          "step_t64_fp32": (lambda: step_t64("f32"), ["step_124m_t64_fp32_of_torch"]),
          "step_t64_bf16": (lambda: step_t64("bf16"), ["step_124m_t64_bf16_of_torch"]),
          "step_bert": (step_bert, ["step_bert_fp32_of_torch"]),
+         "step_t5": (step_t5, ["step_t5_fp32_of_torch"]),
          "step_fp32": (lambda: step_t1024("f32"), ["step_124m_fp32_of_peak", "step_124m_fp32_of_torch"]),
          "step_bf16": (lambda: step_t1024("bf16"), ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
 GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),

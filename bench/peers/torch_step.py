@@ -2,11 +2,12 @@
 """A training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
 
 usage: torch_step.py FOLDER f32|bf16 eager|compile [B=4 T=1024 heads=12]
-FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2 and BERT are written out here;
+FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2, BERT and T5 are written out here;
 another model is the one of transformers, with sdpa. Lines read: run N, memory, quit.
 """
 import glob
 import json
+import math
 import os
 import resource
 import sys
@@ -122,6 +123,83 @@ def norm_of(weights, name):
     return norm
 
 
+class T5Layer(nn.Module):
+    """A block of T5, version 1: RMS norms before the parts, scores without a scale."""
+
+    def __init__(self, weights, prefix, heads):
+        super().__init__()
+        self.heads, self.is_decoder = heads, prefix.startswith("decoder")
+        last = 2 if self.is_decoder else 1
+        own, cross = prefix + "layer.0.SelfAttention.", prefix + "layer.1.EncDecAttention."
+        self.norms = nn.ParameterList(weights[f"{prefix}layer.{i}.layer_norm.weight"].clone() for i in range(last + 1))
+        self.qkv, self.out = plain_of(torch.cat([weights[f"{own}{name}.weight"] for name in "qkv"])), plain_of(weights[own + "o.weight"])
+        if self.is_decoder:
+            self.query, self.cross_out = plain_of(weights[cross + "q.weight"]), plain_of(weights[cross + "o.weight"])
+            self.source = plain_of(torch.cat([weights[f"{cross}{name}.weight"] for name in "kv"]))
+        self.up, self.down = (plain_of(weights[f"{prefix}layer.{last}.DenseReluDense.{name}.weight"]) for name in ("wi", "wo"))
+
+    def attend(self, q, k, v, mask):
+        q, k, v = (z.view(z.shape[0], z.shape[1], self.heads, -1).transpose(1, 2) for z in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0).transpose(1, 2).flatten(2)
+
+    def forward(self, x, mask, source):
+        x = x + self.out(self.attend(*self.qkv(rms(x, self.norms[0])).chunk(3, dim=2), mask))
+        if self.is_decoder:
+            x = x + self.cross_out(self.attend(self.query(rms(x, self.norms[1])), *self.source(source).chunk(2, dim=2), None))
+        return x + self.down(F.relu(self.up(rms(x, self.norms[-1]))))
+
+
+class T5(nn.Module):
+    def __init__(self, weights, heads):
+        super().__init__()
+        self.shared = nn.Parameter(weights["shared.weight"].clone())
+        for stack in ("encoder", "decoder"):
+            layers = sum(1 for name in weights if name.startswith(stack) and name.endswith("SelfAttention.q.weight"))
+            setattr(self, stack, nn.ModuleList(T5Layer(weights, f"{stack}.block.{i}.", heads) for i in range(layers)))
+            setattr(self, stack + "_norm", nn.Parameter(weights[stack + ".final_layer_norm.weight"].clone()))
+            setattr(self, stack + "_bias",
+                    nn.Parameter(weights[stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"].clone()))
+
+    def stack(self, stack, ids, source):
+        t, is_decoder = ids.shape[1], stack == "decoder"
+        table = getattr(self, stack + "_bias")
+        mask = table[relative_buckets(t, not is_decoder, table.shape[0])].permute(2, 0, 1)[None]
+        if is_decoder:
+            mask = mask.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), float("-inf"))
+        x = F.embedding(ids, self.shared)
+        for block in getattr(self, stack):
+            x = block(x, mask.to(x.dtype), source)
+        return rms(x, getattr(self, stack + "_norm"))
+
+    def forward(self, ids, labels):
+        x = self.stack("decoder", ids, self.stack("encoder", ids, None))
+        logits = F.linear(x * x.shape[-1] ** -0.5, self.shared)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1))
+
+
+def relative_buckets(t, is_two_sided, buckets, distance=128):
+    apart = torch.arange(t)[None, :] - torch.arange(t)[:, None]
+    bucket = torch.zeros_like(apart)
+    if is_two_sided:
+        buckets //= 2
+        bucket, apart = (apart > 0) * buckets, apart.abs()
+    else:
+        apart = (-apart).clamp(min=0)
+    exact = buckets // 2
+    far = exact + (torch.log(apart.clamp(min=1).float() / exact) / math.log(distance / exact) * (buckets - exact)).long()
+    return bucket + torch.where(apart < exact, apart, far.clamp(max=buckets - 1))
+
+
+def rms(x, weight):
+    return F.rms_norm(x, weight.shape, weight, 1e-6)
+
+
+def plain_of(weight):
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    linear.weight.data.copy_(weight)
+    return linear
+
+
 class OfTransformers(nn.Module):
     def __init__(self, folder):
         super().__init__()
@@ -136,8 +214,9 @@ class OfTransformers(nn.Module):
 def load(path, heads):
     with open(os.path.join(os.path.dirname(path), "config.json"), encoding="utf-8") as f:
         kind = json.load(f)["model_type"]
-    if kind in ("gpt2", "bert"):
-        return (GPT if kind == "gpt2" else BERT)(load_file(path), heads)
+    own = {"gpt2": GPT, "bert": BERT, "t5": T5}
+    if kind in own:
+        return own[kind](load_file(path), heads)
     return OfTransformers(os.path.dirname(path))
 
 
