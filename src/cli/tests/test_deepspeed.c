@@ -146,7 +146,7 @@ static void mistakes(void **state)
     kit_refuse("plan", with(batch, ""), "found \"yes\", expected true or false");
     kit_refuse("plan", SHAPE "--deepspeed_config not-there.json", "not-there.json");
     kit_refuse("preprocess_data", "--input a --output-prefix b --deepspeed_config ds.json",
-               "--deepspeed_config is an option of pretrain_gpt, run_clm, pretrain_bert, plan");
+               "--deepspeed_config is an option of pretrain_gpt, run_clm, pretrain_bert, pretrain_t5, plan");
     kit_accept(&c, "plan", SHAPE "--deepspeed");
     kit_assert_has(kit_notes, "--deepspeed without --deepspeed_config FILE reads no JSON");
     mega_command_options_fini(&c);
