@@ -269,22 +269,97 @@ static mega_status cut_between_stacks(const mega_gpt *m, int stages, int *first)
     return MEGA_OK;
 }
 
-/* Parts with about as many weights that multiply: those of blocks, and of the head. Part p begins at first[p]; there is
- * room for one more number. */
-static mega_status cut_by_weights(const mega_gpt *m, int parts, int *first)
+/* ---- parts with about as many weights that multiply: those of blocks, and of the head ---- */
+
+typedef struct cutting {
+    const mega_gpt *m;
+    double *weight;                  /* [count] of each layer */
+    int count, begin, parts, stages; /* begin: the first block of the decoder */
+} cutting;
+
+static int part_of(const cutting *c, const int *first, int layer)
+{
+    int part = 0;
+    while (part + 1 < c->parts && first[part + 1] <= layer) part++;
+    return part;
+}
+
+/* Whether no two programs of one stage request the same table, which the graph cannot do: that of tokens is in both
+ * embeddings and in a tied head, and the blocks of a stack of transformers share one of biases. */
+static bool tables_are_apart(const cutting *c, const int *first)
+{
+    const int embeds = part_of(c, first, c->begin - 1), last = c->parts - 1;
+    if (c->parts == c->stages) return true;
+    if (embeds != 0 && embeds % c->stages == 0) return false;
+    if (!c->m->net.untied && embeds != last && embeds % c->stages == last % c->stages) return false;
+    return !is_original(c->m) || (part_of(c, first, (int)c->m->num_layers) < c->stages &&
+                                  part_of(c, first, c->count - 2) - part_of(c, first, c->begin) < c->stages);
+}
+
+static double largest_part(const cutting *c, const int *first)
+{
+    double most = 0.0;
+    for (int p = 0; p < c->parts; p++) {
+        double sum = 0.0;
+        for (int i = first[p]; i < (p + 1 < c->parts ? first[p + 1] : c->count); i++) sum += c->weight[i];
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+/* Part `part` begins with layer `split`. */
+static mega_status cut_at(const cutting *c, int split, int part, int *first)
+{
+    if (part > split || c->parts - part > c->count - split) return MEGA_OK;
+    MEGA_TRY(mega_partition_balance(c->weight + split, c->count - split, c->parts - part, first + part));
+    for (int p = part; p < c->parts; p++) first[p] += split;
+    const int begin = first[part];
+    MEGA_TRY(mega_partition_balance(c->weight, split, part, first));
+    first[part] = begin;
+    return MEGA_OK;
+}
+
+/* Stages of several programs: a part begins with the embedding of the decoder or behind it, such that tables are apart. */
+static mega_status cut_apart(const cutting *c, int *first, int *tried)
+{
+    double best = INFINITY;
+    for (int i = 0; i < 2 * (c->parts - 1); i++) {
+        tried[c->parts - 1] = 0;
+        MEGA_TRY(cut_at(c, c->begin - i % 2, 1 + i / 2, tried));
+        if (tried[c->parts - 1] == 0 || !tables_are_apart(c, tried) || largest_part(c, tried) >= best) continue;
+        best = largest_part(c, tried);
+        for (int p = 0; p < c->parts; p++) first[p] = tried[p];
+    }
+    if (isfinite(best)) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "--num-virtual-stages-per-pipeline-rank %d: however %d layers of the encoder and %d of the decoder "
+        "are cut for %d pipeline stages, two programs of one stage would share a table of tokens or of "
+        "biases, which is not implemented; give a smaller number, or leave it out",
+        c->parts / c->stages, (int)c->m->num_layers, (int)c->m->net.decoder_layers, c->stages);
+}
+
+/* Part p begins at first[p]; there is room for one more number. */
+static mega_status cut_by_weights(const mega_gpt *m, int stages, int parts, int *first)
 {
     const int64_t encoder = m->num_layers, decoder = m->net.decoder_layers;
     const int begin = BEFORE_BLOCKS + (int)encoder + BETWEEN_STACKS;
-    const int count = begin + (int)decoder + AFTER_BLOCKS;
+    cutting c = {
+        .m = m, .count = begin + (int)decoder + AFTER_BLOCKS, .begin = begin, .parts = parts, .stages = stages};
     const double width = (double)m->hidden, attention = 4.0 * (double)(m->heads * m->head_dim) * width;
     const double ffn = (m->net.gated ? 3.0 : 2.0) * (double)m->ffn_hidden * width;
-    double *weight = mega_calloc((size_t)count, sizeof *weight);
-    if (weight == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the weights of %d layers", count);
-    for (int i = 0; i < (int)encoder; i++) weight[BEFORE_BLOCKS + i] = attention + ffn;
-    for (int i = 0; i < (int)decoder; i++) weight[begin + i] = 2.0 * attention + ffn;
-    weight[count - 1] = (double)m->padded_vocab * width;
-    const mega_status st = mega_partition_balance(weight, count, parts, first);
-    mega_free(weight);
+    int *tried = mega_calloc((size_t)parts + 1, sizeof *tried);
+    c.weight = mega_calloc((size_t)c.count, sizeof *c.weight);
+    mega_status st = MEGA_OK;
+    if (c.weight == NULL || tried == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the weights of %d layers", c.count);
+    for (int i = 0; i < (int)encoder && st == MEGA_OK; i++) c.weight[BEFORE_BLOCKS + i] = attention + ffn;
+    for (int i = 0; i < (int)decoder && st == MEGA_OK; i++) c.weight[begin + i] = 2.0 * attention + ffn;
+    if (st == MEGA_OK) c.weight[c.count - 1] = (double)m->padded_vocab * width;
+    if (st == MEGA_OK) st = mega_partition_balance(c.weight, c.count, parts, first);
+    if (st == MEGA_OK && !tables_are_apart(&c, first)) st = cut_apart(&c, first, tried);
+    mega_free(c.weight);
+    mega_free(tried);
     return st;
 }
 
@@ -299,7 +374,8 @@ mega_status t5_first_layers(const mega_gpt *m, int stages, int **out)
                          "about a model of one stack; a T5 takes --pipeline-model-parallel-split-rank");
     int *first = mega_calloc((size_t)parts + 1, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
-    const mega_status st = m->split_stage > 0 ? cut_between_stacks(m, stages, first) : cut_by_weights(m, parts, first);
+    const mega_status st =
+        m->split_stage > 0 ? cut_between_stacks(m, stages, first) : cut_by_weights(m, stages, parts, first);
     if (st == MEGA_OK) *out = first;
     else
         mega_free(first);

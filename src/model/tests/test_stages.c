@@ -199,6 +199,29 @@ static void two_stacks_that_do_not_divide_are_refused(void **state)
     }
 }
 
+/* Two programs of one stage share no table: with two stages of two programs each, the decoder begins in the first part or
+ * the last one, if the head has the table of tokens. */
+static void tables_of_interleaved_stages(void **state)
+{
+    (void)state;
+    mega_gpt m = two_stacks();
+    int *first = NULL;
+    const int begin = 1 + 12 + 1; /* the embedding of the decoder */
+    m.stage_chunks = 2;
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_true(first[1] > begin || first[3] <= begin);
+    mega_free(first);
+    m.net = (mega_network_shape){
+        .family = mega_family_find("mt5"), .t5 = MEGA_T5_ORIGINAL, .decoder_layers = 4, .untied = true};
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK); /* biases: each stack in two parts */
+    assert_true(first[2] == begin + 1);
+    mega_free(first);
+    m.net.untied = false;
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "--num-virtual-stages-per-pipeline-rank 2"));
+    assert_null(first);
+}
+
 /* The table of tokens is in the stages of both embeddings and of the head, that of positions in those of the embeddings. */
 static void three_stages_share_a_table(void **state)
 {
@@ -231,6 +254,7 @@ int main(void)
         cmocka_unit_test(stages_declare_the_whole_model),
         cmocka_unit_test(two_stacks_are_cut),
         cmocka_unit_test(two_stacks_that_do_not_divide_are_refused),
+        cmocka_unit_test(tables_of_interleaved_stages),
         cmocka_unit_test(three_stages_share_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
