@@ -71,6 +71,7 @@ refused() { # text, options
 }
 refused 'lacks <extra_id_0>' "${base[@]}" --train-iters 1 --vocab-extra-ids 0
 refused 'the decoder begins in this stage' "${base[@]}" --train-iters 1 --pipeline-model-parallel-split-rank 1
+refused 'pretrain_t5 reads its samples whole' "${base[@]}" --train-iters 1 --curriculum-learning --curriculum-type seqlen
 refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
 refused 'have one dropout' "${base[@]}" --train-iters 1 --t5-form t5 --hidden-dropout 0
 refused 'is longer than the 48 positions' "${base[@]}" --train-iters 1 --decoder-seq-length 50
