@@ -112,9 +112,8 @@ static void aliases(void **state)
     assert_int_equal(c.train.engine.graph.recompute_method, MEGA_RECOMPUTE_UNIFORM);
     assert_int_equal(c.train.engine.graph.recompute_num_layers, 2);
     assert_true(c.train.override_opt_param_scheduler);
-    kit_assert_has(
-        kit_notes,
-        "read as: --model-parallel-size -> --tensor-model-parallel-size, --warmup -> --lr-warmup-fraction, ");
+    kit_assert_has(kit_notes, "read as: --encoder-seq-length -> --seq-length, --model-parallel-size -> "
+                              "--tensor-model-parallel-size, --warmup -> --lr-warmup-fraction, ");
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", SHAPE "--activations-checkpoint-method block --activations-checkpoint-num-layers 1");
     assert_int_equal(c.train.engine.graph.recompute_method, MEGA_RECOMPUTE_BLOCK);
