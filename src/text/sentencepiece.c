@@ -108,9 +108,10 @@ static mega_status read_piece(sp_model *m, mega_message spec)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: piece %lld '%.*s' is of type unknown, which is not supported",
                          m->path, (long long)id, n, bytes);
     const bool hidden = type != PIECE_NORMAL && type != PIECE_USER;
-    if (mega_vocabulary_add(&m->t->vocabulary, bytes, text.size, id, hidden ? MEGA_TOKEN_RAW : 0) != MEGA_OK) {
+    const mega_status st = mega_vocabulary_add(&m->t->vocabulary, bytes, text.size, id, hidden ? MEGA_TOKEN_RAW : 0);
+    if (st != MEGA_OK) {
         MEGA_CONTEXT("%s", m->path);
-        return MEGA_ERR_FORMAT;
+        return st;
     }
     if (type == PIECE_CONTROL) m->t->vocabulary.token[id].flags |= MEGA_TOKEN_CONTROL | MEGA_TOKEN_SPECIAL;
     if (type == PIECE_UNKNOWN) m->pipe->unknown = (int32_t)id;
