@@ -259,9 +259,8 @@ static mega_status put_json(mega_buffer *out, const char *path, const char *text
                 MEGA_ERR_FORMAT,
                 "%s: it has no token %s, which is the %s; expected the vocabulary of BERT, one token a line", path,
                 c->text[i], role_keys[i]);
-        mega_buffer_printf(out, "%s{\"id\":%lld,\"special\":true,\"normalized\":false,", i > 0 ? "," : "",
-                           (long long)id_of[i]);
-        put_text(out, "\"content\":", c->text[i], "}");
+        if (i > 0) mega_buffer_puts(out, ",");
+        mega_json_put_added(out, c->text[i], strlen(c->text[i]), id_of[i], false, true);
     }
     mega_buffer_puts(out, "],\"post_processor\":{\"type\":\"BertProcessing\",");
     put_text(out, "\"cls\":[", c->text[CLS], "");

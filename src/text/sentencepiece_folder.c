@@ -74,10 +74,8 @@ static void put_scored(mega_buffer *out, const char *text, size_t n, double scor
 
 static void put_added(mega_buffer *out, const char *text, size_t n, int64_t id, bool special)
 {
-    mega_buffer_printf(out, "%s{\"id\":%lld,\"special\":%s,\"normalized\":false,\"content\":",
-                       out->data[out->size - 1] == '[' ? "" : ",", (long long)id, special ? "true" : "false");
-    mega_json_quote(out, text, n);
-    mega_buffer_puts(out, "}");
+    if (out->data[out->size - 1] != '[') mega_buffer_puts(out, ",");
+    mega_json_put_added(out, text, n, id, false, special);
 }
 
 static const char *const roles[][4] = {{"<pad>", "</s>", "<unk>"}, {"<s>", "<pad>", "</s>", "<unk>"}};
@@ -120,6 +118,25 @@ static void put_tokens(mega_buffer *out, const folder_model *m)
 #define METASPACE \
     "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":\"always\",\"split\":true}"
 
+#define TOKEN(name)     "{\"SpecialToken\":{\"id\":\"" name "\",\"type_id\":0}}"
+#define ENTRY(name, id) "\"" name "\":{\"id\":\"" name "\",\"ids\":[" id "],\"tokens\":[\"" name "\"]}"
+#define BEGIN           TOKEN("<s>") ","
+#define END             "," TOKEN("</s>")
+#define FIRST           "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define SECOND          "{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}"
+#define PAIR            "],\"pair\":["
+#define TOKENS          "],\"special_tokens\":{"
+
+/* The tokens around a text, and around two: all that `tokenizers` wants to read, although one text is all that we encode. */
+static void put_template(mega_buffer *out, bool xlm_roberta)
+{
+    static const char t5[] = FIRST END PAIR FIRST END "," SECOND END TOKENS ENTRY("</s>", "1"),
+                      xlm[] = BEGIN FIRST END PAIR BEGIN FIRST END END
+                      "," SECOND END TOKENS ENTRY("<s>", "0") "," ENTRY("</s>", "2");
+    mega_buffer_printf(out, ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[%s}}",
+                       xlm_roberta ? xlm : t5);
+}
+
 static mega_status put_json(mega_buffer *out, const folder_model *m)
 {
     mega_buffer_printf(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"unk_id\":%d,\"vocab\":[",
@@ -136,14 +153,9 @@ static mega_status put_json(mega_buffer *out, const folder_model *m)
     }
     mega_buffer_puts(
         out, ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"}," METASPACE
-             "]},\"decoder\":" METASPACE ",\"post_processor\":{\"type\":\"TemplateProcessing\","
-             "\"single\":[");
-    mega_buffer_puts(out, m->xlm_roberta ? "{\"SpecialToken\":{\"id\":\"<s>\"}}," : "");
-    mega_buffer_printf(
-        out,
-        "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}],\"special_tokens\":{\"<s>\":"
-        "{\"ids\":[0]},\"</s>\":{\"ids\":[%d]}}},\"added_tokens\":[",
-        m->xlm_roberta ? 2 : 1);
+             "]},\"decoder\":" METASPACE);
+    put_template(out, m->xlm_roberta);
+    mega_buffer_puts(out, ",\"added_tokens\":[");
     put_tokens(out, m);
     mega_buffer_puts(out, "]}\n");
     return mega_buffer_check(out, m->path);

@@ -36,6 +36,9 @@ mega_status mega_pipeline_read_template(json_reader *r); /* the tokens around a 
 /* What depends on the vocabulary: bytes, unknown token, where words begin, the fingerprint. */
 mega_status mega_pipeline_finish(json_reader *r);
 
+/* Writes an added token as `tokenizers` expects it: it wants all of its keys. */
+void mega_json_put_added(mega_buffer *out, const char *bytes, size_t n, int64_t id, bool normalized, bool special);
+
 /* Whether no merge makes a token in which U+2581 follows another character. */
 bool mega_pipeline_splits_at_mark(const mega_tokenizer *t);
 /* Finds the tokens <0x00> to <0xFF>. Returns whether all are there. */

@@ -4,6 +4,7 @@
 #include "megalith/file.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
+#include "tokenizer_json.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -61,17 +62,23 @@ static void put_merges_json(mega_buffer *out, mega_buffer *scratch, const mega_t
     mega_buffer_puts(out, "]");
 }
 
+void mega_json_put_added(mega_buffer *out, const char *bytes, size_t n, int64_t id, bool normalized, bool special)
+{
+    mega_buffer_printf(out, "{\"id\": %lld, \"content\": ", (long long)id);
+    mega_json_quote(out, bytes, n);
+    mega_buffer_printf(out,
+                       ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": %s, "
+                       "\"special\": %s}",
+                       normalized ? "true" : "false", special ? "true" : "false");
+}
+
 static void put_added(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_puts(out, "[");
     for (int i = 0; i < t->num_added; i++) {
         const mega_added_token *a = &t->added[i];
-        mega_buffer_printf(out, "%s\n    {\"id\": %d, \"content\": ", i == 0 ? "" : ",", a->id);
-        mega_json_quote(out, a->content, a->size);
-        mega_buffer_printf(out,
-                           ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": %s, "
-                           "\"special\": %s}",
-                           a->normalized ? "true" : "false", a->special ? "true" : "false");
+        mega_buffer_puts(out, i == 0 ? "\n    " : ",\n    ");
+        mega_json_put_added(out, a->content, a->size, a->id, a->normalized, a->special);
     }
     mega_buffer_puts(out, "]");
 }
