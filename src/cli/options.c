@@ -27,10 +27,10 @@ static const mega_option_row train_tokenizer_rows[] = {
     {MEGA_OPTION(mega_train_tokenizer_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
     {MEGA_OPTION(mega_train_tokenizer_options, "json-keys", json_keys, MEGA_OPTION_LIST), .fallback = "text", .help = "keys of the JSON lines whose text is read"},
     {MEGA_OPTION(mega_train_tokenizer_options, "split-on-blank-lines", split_on_blank_lines, MEGA_OPTION_FLAG), .help = "plain text: a document ends with its blank line"},
-    {MEGA_OPTION(mega_train_tokenizer_options, "vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of the new vocabulary, 256 bytes and the end of document included"},
-    {MEGA_OPTION(mega_train_tokenizer_options, "min-frequency", min_frequency, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .help = "pairs seen less often are not merged"},
-    {MEGA_OPTION(mega_train_tokenizer_options, "output", output, MEGA_OPTION_STRING), .help = "folder for vocab.json, merges.txt and tokenizer.json"},
-    {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count words; all cores when not given"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of the new vocabulary, with its bytes or characters and its special tokens"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "min-frequency", min_frequency, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .help = "pairs seen less often are not merged (BPE, WordPiece)"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "output", output, MEGA_OPTION_STRING), .help = "folder for tokenizer.json and vocab.json with merges.txt, vocab.txt or tokenizer.model"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count words and learn; all cores when not given"},
     {MEGA_OPTION(mega_train_tokenizer_options, "on-bad-line", on_bad_line, MEGA_OPTION_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},
 };
 const mega_option_section cli_train_tokenizer_section = MEGA_SECTION("tokenizer training", train_tokenizer_rows);

@@ -2,6 +2,7 @@
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
 #include "megalith/log.h"
+#include "megalith/tokenizer_train.h"
 #include "options_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,34 +42,45 @@ static void rule_evaluation_alone(mega_command_options *cfg)
                          eval);
 }
 
+/* A type that can be learnt, and the size of its vocabulary. */
+static void rule_vocabulary(mega_command_options *cfg)
+{
+    mega_options *o = cfg->train.engine.options;
+    const char *type = cfg->train.text.tokenizer_type;
+    const int64_t least = mega_trainer_least(type), size = cfg->train_tokenizer.vocab_size;
+    const bool bpe = strcmp(type, "GPT2BPETokenizer") == 0;
+    if (strcmp(type, "ByteTokenizer") == 0 || strcmp(type, "NullTokenizer") == 0) {
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
+                             mega_options_origin(o, "tokenizer_type"));
+    } else if (least == 0 && strcmp(type, "CharTokenizer") != 0) {
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "%s is read from the files of others; use GPT2BPETokenizer, BertWordPieceLowerCase, "
+                             "BertWordPieceCase, SentencePieceTokenizer, GPTSentencePieceTokenizer or CharTokenizer",
+                             mega_options_origin(o, "tokenizer_type"));
+    } else if (least > 0 && size == 0 && !mega_options_is_given(o, "vocab_size")) {
+        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --vocab-size N; %s32000 is usual",
+                             bpe ? "256 bytes and the end of document come first, " : "");
+    } else if (size > 0 && size < least) {
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: %s; give %lld or more", mega_options_origin(o, "vocab_size"),
+                             bpe ? "a byte-level vocabulary has 256 bytes and the end of document"
+                                 : "a vocabulary has special tokens and at least one character",
+                             (long long)least);
+    }
+    if (least == 4 && mega_options_is_given(o, "min_frequency"))
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: Unigram merges no pairs; leave the option out",
+                             mega_options_origin(o, "min_frequency"));
+}
+
 static void rule_tokenizer_training(mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
-    const bool characters = strcmp(cfg->train.text.tokenizer_type, "CharTokenizer") == 0;
     if (o->input.count == 0)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --input FILE…, the text to learn from");
     if (o->output == NULL)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --output FOLDER, where the vocabulary is written");
-    if (strcmp(cfg->train.text.tokenizer_type, "ByteTokenizer") == 0 ||
-        strcmp(cfg->train.text.tokenizer_type, "NullTokenizer") == 0) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
-                             mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
-    } else if (mega_tokenizer_needs_model(cfg->train.text.tokenizer_type) ||
-               strncmp(cfg->train.text.tokenizer_type, "BertWordPiece", 13) == 0) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "%s is read from the files of others; use GPT2BPETokenizer or CharTokenizer",
-                             mega_options_origin(cfg->train.engine.options, "tokenizer_type"));
-    } else if (!characters && o->vocab_size == 0 && !mega_options_is_given(cfg->train.engine.options, "vocab_size")) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --vocab-size N; 256 bytes and the end of document come first, 32000 is usual");
-    } else if (!characters && o->vocab_size > 0 && o->vocab_size < 257) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "%s: a byte-level vocabulary has 256 bytes and the end of document; give 257 or more",
-                             mega_options_origin(cfg->train.engine.options, "vocab_size"));
-    }
+    rule_vocabulary(cfg);
 }
 
 /* Options that say how sentences are cut, without --split-sentences; files that are not there. */

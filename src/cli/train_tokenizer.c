@@ -16,24 +16,38 @@
 static const char command[] = "train_tokenizer";
 
 typedef struct learning {
+    const char *what, *unit;
     mega_progress progress;
+    uint64_t last;
     bool begun;
 } learning;
+
+static bool is_type(const char *type, const char *begin)
+{
+    return strncmp(type, begin, strlen(begin)) == 0;
+}
+
+static bool is_unigram(const char *type)
+{
+    return strstr(type, "SentencePieceTokenizer") != NULL;
+}
 
 static void report(void *user, int64_t made, int64_t wanted)
 {
     learning *l = user;
-    if (!l->begun) mega_progress_begin(&l->progress, "learning merges", "tokens", 0, (uint64_t)wanted);
+    if (!l->begun) mega_progress_begin(&l->progress, l->what, l->unit, 0, (uint64_t)wanted);
     l->begun = true;
+    l->last = (uint64_t)made;
     mega_progress_update(&l->progress, 0, (uint64_t)made);
 }
 
-static mega_status vocabulary_finish(mega_trainer *trainer, mega_tokenizer **out)
+static mega_status vocabulary_finish(mega_trainer *trainer, const char *type, mega_tokenizer **out)
 {
-    learning l = {.begun = false};
+    learning l = {.what = "learning merges", .unit = "tokens"};
+    if (is_unigram(type)) l = (learning){.what = "choosing pieces", .unit = "dropped"};
     mega_trainer_on_report(trainer, report, &l);
     MEGA_TRY(mega_trainer_finish(trainer, out));
-    if (l.begun) mega_progress_end(&l.progress, 0, (uint64_t)mega_tokenizer_size(*out));
+    if (l.begun) mega_progress_end(&l.progress, 0, l.last);
     return MEGA_OK;
 }
 
@@ -69,8 +83,8 @@ static mega_status lock_output(mega_lock **out, const char *output)
 static void vocabulary_show_result(const mega_command_options *cfg, const mega_tokenizer *t,
                                    const mega_trainer_counts *counts, double seconds)
 {
-    const char *folder = cfg->train_tokenizer.output;
-    const bool bpe = strcmp(mega_tokenizer_type(t), "GPT2BPETokenizer") == 0;
+    const char *folder = cfg->train_tokenizer.output, *type = mega_tokenizer_type(t);
+    const bool bpe = is_type(type, "GPT2BPETokenizer"), wordpiece = is_type(type, "BertWordPiece");
     const long long size = (long long)mega_tokenizer_size(t), wanted = (long long)cfg->train_tokenizer.vocab_size;
     char duration[32], bytes[32];
     mega_format_duration(duration, sizeof duration, seconds);
@@ -79,12 +93,22 @@ static void vocabulary_show_result(const mega_command_options *cfg, const mega_t
            bytes, duration);
     if (cfg->train_tokenizer.on_bad_line == MEGA_BAD_LINE_SKIP)
         printf("%lld bad line%s left out\n", (long long)counts->bad_lines, counts->bad_lines == 1 ? "" : "s");
-    if (bpe && size < wanted)
+    if ((bpe || wordpiece) && size < wanted)
         printf(
             "%lld ids and not %lld: no further pair is seen %lld times; give more text, or a lower --min-frequency\n",
             size, wanted, (long long)cfg->train_tokenizer.min_frequency);
+    if (is_unigram(type)) {
+        printf("written: %s (--tokenizer-type %s --tokenizer-model %s/tokenizer.model; tokenizer.json for T5)\n", folder, type,
+               folder);
+        return;
+    }
+    if (wordpiece) {
+        printf("written: %s (--tokenizer-type %s --vocab-file %s/vocab.txt; tokenizer.json for BERT)\n", folder, type,
+               folder);
+        return;
+    }
     printf("written: %s, %lld ids, end of document %d (--tokenizer-type %s --vocab-file %s/vocab.json", folder, size,
-           mega_tokenizer_eod(t), mega_tokenizer_type(t), folder);
+           mega_tokenizer_eod(t), type, folder);
     if (bpe) printf(" --merge-file %s/merges.txt", folder);
     printf(")\n");
 }
@@ -105,7 +129,7 @@ static mega_status learn(const mega_command_options *cfg, mega_trainer *trainer,
     mega_trainer_counts counts;
     mega_tokenizer *t = NULL;
     MEGA_TRY(mega_trainer_read(trainer, &input, &counts));
-    MEGA_TRY(vocabulary_finish(trainer, &t));
+    MEGA_TRY(vocabulary_finish(trainer, cfg->train.text.tokenizer_type, &t));
     mega_status st = mega_lock_hold(lock);
     if (st == MEGA_OK) st = vocabulary_write_folder(t, o->output);
     if (st == MEGA_OK) vocabulary_show_result(cfg, t, &counts, mega_time_now() - started);
@@ -131,7 +155,8 @@ static mega_status vocabulary_run(const mega_command_options *cfg)
     mega_trainer *trainer;
     MEGA_TRY(mega_trainer_create(&(mega_trainer_options){.type = cfg->train.text.tokenizer_type,
                                                          .vocab_size = o->vocab_size,
-                                                         .min_frequency = o->min_frequency},
+                                                         .min_frequency = o->min_frequency,
+                                                         .workers = (int)o->workers},
                                  &trainer));
     mega_status st = MEGA_OK;
     if (cfg->train.dry_run)

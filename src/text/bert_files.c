@@ -57,18 +57,38 @@ static mega_status check_utf8(const char *path, const char *text, size_t size)
                      path, (long long)line);
 }
 
-static mega_status read_lines(mega_tokenizer *t, const char *path, const char *text, size_t size)
+/* Adds the tokens of the lines from the last to the first: of equal ones the last counts, as in both originals, and the numbers
+ * of the others are gaps. */
+static mega_status add_lines(mega_vocabulary *v, const char *path, const mega_span *line, int64_t count)
 {
-    vocab_lines l = {.text = text, .size = size, .megatron = true};
-    MEGA_TRY(check_utf8(path, text, size));
-    MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
-    for (int64_t id = 0; next_line(&l); id++) {
-        const mega_status st = mega_vocabulary_add(&t->vocabulary, l.line, l.n, id, 0);
+    for (int64_t id = count - 1; id >= 0; id--) {
+        const char *text = (const char *)line[id].text;
+        if (mega_vocabulary_find(v, text, line[id].n, false) >= 0) continue;
+        const mega_status st = mega_vocabulary_add(v, text, line[id].n, id, 0);
         if (st == MEGA_OK) continue;
         MEGA_CONTEXT("%s line %lld", path, (long long)id + 1);
         return st;
     }
     return MEGA_OK;
+}
+
+static mega_status read_lines(mega_vocabulary *v, const char *path, const char *text, size_t size, bool megatron)
+{
+    vocab_lines l = {.text = text, .size = size, .megatron = megatron};
+    mega_span *line = NULL;
+    int64_t count = 0, capacity = 0;
+    MEGA_TRY(check_utf8(path, text, size));
+    MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
+    while (next_line(&l)) {
+        if (!mega_array_reserve(&line, &capacity, count + 1, sizeof *line)) {
+            mega_free(line);
+            return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lines", path);
+        }
+        line[count++] = (mega_span){(const uint8_t *)l.line, l.n};
+    }
+    const mega_status st = add_lines(v, path, line, count);
+    mega_free(line);
+    return st;
 }
 
 /* Adds a special token; one that the file does not have gets the next id. */
@@ -138,7 +158,7 @@ static mega_status fill(mega_tokenizer *t, const char *path, int64_t extra_ids, 
     p->model = MEGA_MODEL_WORDPIECE;
     p->longest_word = LONGEST_WORD;
     MEGA_TRY(make_steps(p, t->kind == MEGA_KIND_BERT_LOWER));
-    MEGA_TRY(read_lines(t, path, *text, size));
+    MEGA_TRY(read_lines(&t->vocabulary, path, *text, size, true));
     MEGA_TRY(mega_pipeline_build_trie(p, &t->vocabulary));
     MEGA_TRY(add_roles(t, path, extra_ids));
     p->unknown = mega_vocabulary_find(&t->vocabulary, "[UNK]", 5, false);
@@ -146,18 +166,25 @@ static mega_status fill(mega_tokenizer *t, const char *path, int64_t extra_ids, 
     return mega_tokenizer_finish(t);
 }
 
+mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids, char **text,
+                                          size_t size, mega_tokenizer **out)
+{
+    mega_tokenizer *t = NULL;
+    mega_status st = mega_tokenizer_begin(kind, path, &t);
+    if (st == MEGA_OK) st = fill(t, path, extra_ids, text, size);
+    if (st == MEGA_OK) *out = t;
+    else
+        mega_tokenizer_destroy(t);
+    return st;
+}
+
 mega_status mega_tokenizer_read_bert(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
                                      mega_tokenizer **out)
 {
     char *text;
     size_t size;
-    mega_tokenizer *t = NULL;
     MEGA_TRY(mega_file_read(path, &text, &size));
-    mega_status st = mega_tokenizer_begin(kind, path, &t);
-    if (st == MEGA_OK) st = fill(t, path, extra_ids, &text, size);
-    if (st == MEGA_OK) *out = t;
-    else
-        mega_tokenizer_destroy(t);
+    const mega_status st = mega_tokenizer_read_bert_text(path, kind, extra_ids, &text, size, out);
     mega_free(text);
     return st;
 }
@@ -220,19 +247,20 @@ static void put_text(mega_buffer *out, const char *before, const char *text, con
 static mega_status put_vocabulary(mega_buffer *out, const char *path, const char *text, size_t size,
                                   const bert_config *config, int64_t id_of[ROLES])
 {
-    vocab_lines l = {.text = text, .size = size};
-    mega_vocabulary seen = {0};
-    mega_status st = MEGA_OK;
-    for (int64_t id = 0; st == MEGA_OK && next_line(&l); id++) {
-        for (int i = 0; i < ROLES; i++)
-            if (l.n == strlen(config->text[i]) && memcmp(l.line, config->text[i], l.n) == 0) id_of[i] = id;
-        st = mega_vocabulary_add(&seen, l.line, l.n, id, 0);
-        if (st != MEGA_OK) MEGA_CONTEXT("%s line %lld", path, (long long)id + 1);
-        if (id > 0) mega_buffer_puts(out, ",");
-        mega_json_quote(out, l.line, l.n);
+    mega_vocabulary v = {0};
+    const mega_status st = read_lines(&v, path, text, size, false);
+    const char *between = "";
+    for (int64_t id = 0; id < v.size && st == MEGA_OK; id++) {
+        const mega_token *token = mega_vocabulary_get(&v, id);
+        if (token == NULL) continue;
+        mega_buffer_puts(out, between);
+        mega_json_quote(out, mega_token_bytes(&v, token), token->size);
         mega_buffer_printf(out, ":%lld", (long long)id);
+        between = ",";
     }
-    mega_vocabulary_fini(&seen);
+    for (int i = 0; i < ROLES && st == MEGA_OK; i++)
+        id_of[i] = mega_vocabulary_find(&v, config->text[i], strlen(config->text[i]), false);
+    mega_vocabulary_fini(&v);
     return st;
 }
 
@@ -240,7 +268,6 @@ static mega_status put_vocabulary(mega_buffer *out, const char *path, const char
 static mega_status put_json(mega_buffer *out, const char *path, const char *text, size_t size, const bert_config *c)
 {
     int64_t id_of[ROLES] = {-1, -1, -1, -1, -1};
-    MEGA_TRY(check_utf8(path, text, size));
     put_text(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"WordPiece\",\"unk_token\":", c->text[UNK],
              ",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{");
     MEGA_TRY(put_vocabulary(out, path, text, size, c, id_of));
@@ -270,10 +297,22 @@ static mega_status put_json(mega_buffer *out, const char *path, const char *text
     return mega_buffer_check(out, path);
 }
 
+static bert_config default_config(void)
+{
+    return (bert_config){
+        .text = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", ""}, .lower = true, .chinese = true, .strip = -1};
+}
+
+mega_status mega_bert_json(const char *path, bool lower, const char *text, size_t size, mega_buffer *out)
+{
+    bert_config c = default_config();
+    c.lower = lower;
+    return put_json(out, path, text, size, &c);
+}
+
 static mega_status read_folder(const char *vocab, const char *config_path, mega_buffer *out)
 {
-    bert_config c = {
-        .text = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", ""}, .lower = true, .chinese = true, .strip = -1};
+    bert_config c = default_config();
     char *text = NULL;
     size_t size;
     if (mega_file_exists(config_path)) {

@@ -6,6 +6,7 @@
  * A merge of (a, b) to c changes pairs only next to it: in x a b, (x, a) becomes (x, c), and in a b y, (b, y) becomes
  * (c, y). So a step first counts these neighbours by symbol in plain arrays, and looks up each pair only once. */
 #include "bpe_train.h"
+#include "megalith/utf8.h"
 #include <string.h>
 
 enum { BLOCK = 1 << 18, AHEAD = 12 };
@@ -14,7 +15,7 @@ typedef struct train_pair {
     int32_t left, right; /* left -1: a free slot */
     int64_t count;
     int32_t *word; /* indices of its words, inside a block; a word may stay listed after it has lost the pair */
-    int32_t words;
+    int32_t words, last; /* last: of the words that are counted at the start */
 } train_pair;
 
 typedef struct train_entry {
@@ -60,6 +61,7 @@ typedef struct trainer_state {
     uint64_t slots, used;
     train_entry *heap;
     int64_t queued, heap_capacity, min_frequency;
+    size_t inner; /* bytes in front of a symbol that does not begin a word */
     train_side before, after;
     train_block *block; /* holds the lists of pairs; all are freed at the end */
     size_t block_used, block_size;
@@ -224,20 +226,105 @@ static mega_status make_first(trainer_state *t, int64_t words, train_neighbour *
     return MEGA_OK;
 }
 
-static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const mega_word_counts *w,
-                               int64_t vocab_size)
+static mega_status make_sides(trainer_state *t, int64_t vocab_size)
 {
-    MEGA_TRY(make_words(t, v, w));
     for (int i = 0; i < 2; i++) {
         train_side *side = i == 0 ? &t->before : &t->after;
         side->of = mega_calloc((size_t)vocab_size, sizeof *side->of);
         side->seen = mega_malloc((size_t)vocab_size * sizeof *side->seen);
         if (side->of == NULL || side->seen == NULL) return bpe_no_memory("symbols");
     }
+    return MEGA_OK;
+}
+
+static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const mega_word_counts *w,
+                               int64_t vocab_size)
+{
+    MEGA_TRY(make_words(t, v, w));
+    MEGA_TRY(make_sides(t, vocab_size));
     train_neighbour *first = mega_calloc(1 << 16, sizeof *first);
     const mega_status st = first == NULL ? bpe_no_memory("pairs") : make_first(t, w->size, first);
     mega_free(first);
     return st;
+}
+
+/* ---- the first pairs: pairs of characters ---- */
+
+/* Finds the symbol of a character. -1: it has none. */
+static int32_t character_symbol(const mega_vocabulary *v, const char *inner, size_t inner_size, const char *character,
+                                size_t n)
+{
+    enum { LONGEST_INNER = 16 };
+    char text[LONGEST_INNER + 4];
+    memcpy(text, inner, inner_size);
+    memcpy(text + inner_size, character, n);
+    return mega_vocabulary_find(v, text, inner_size + n, false);
+}
+
+static mega_status make_character_words(trainer_state *t, const mega_vocabulary *v, const char *inner,
+                                        const mega_word_counts *w)
+{
+    t->symbol = mega_malloc((w->bytes.size + 1) * sizeof *t->symbol);
+    t->word = mega_malloc(((size_t)w->size + 1) * sizeof *t->word);
+    if (t->symbol == NULL || t->word == NULL) return bpe_no_memory("the words");
+    size_t made = 0;
+    for (int64_t i = 0; i < w->size; i++) {
+        const mega_word_count *word = &w->word[i];
+        const char *text = w->bytes.data + word->begin;
+        t->word[i] = (train_word){.begin = made, .count = word->count};
+        for (size_t at = 0, n; at < word->size; at += n) {
+            uint32_t cp = 0;
+            const int length = mega_utf8_decode((const uint8_t *)text + at, word->size - at, &cp);
+            n = length > 0 ? (size_t)length : 1;
+            const int32_t symbol = character_symbol(v, inner, at > 0 ? t->inner : 0, text + at, n);
+            if (symbol >= 0) t->symbol[made++] = symbol;
+        }
+        t->word[i].length = (int32_t)(made - t->word[i].begin);
+    }
+    return MEGA_OK;
+}
+
+/* Counts each pair, and the words that have it. */
+static mega_status count_character_pairs(trainer_state *t, int64_t words)
+{
+    for (int64_t i = 0; i < words; i++) {
+        const int32_t *s = t->symbol + t->word[i].begin;
+        for (int32_t k = 1; k < t->word[i].length; k++) {
+            MEGA_TRY(grow_pairs(t));
+            train_pair *p = pair_slot_of(t->pair, t->slots, s[k - 1], s[k]);
+            if (p->left < 0) {
+                *p = (train_pair){.left = s[k - 1], .right = s[k], .last = -1};
+                t->used++;
+            }
+            p->count += t->word[i].count;
+            p->words += p->last != (int32_t)i;
+            p->last = (int32_t)i;
+        }
+    }
+    return MEGA_OK;
+}
+
+/* Gives each pair the list of its words, and queues it. */
+static mega_status list_character_pairs(trainer_state *t, int64_t words)
+{
+    for (uint64_t s = 0; s < t->slots; s++) {
+        train_pair *p = &t->pair[s];
+        if (p->left < 0) continue;
+        MEGA_TRY(new_list(t, (size_t)p->words, &p->word));
+        MEGA_TRY(queue_pair(t, p));
+        p->words = 0;
+        p->last = -1;
+    }
+    for (int64_t i = 0; i < words; i++) {
+        const int32_t *s = t->symbol + t->word[i].begin;
+        for (int32_t k = 1; k < t->word[i].length; k++) {
+            train_pair *p = pair_slot_of(t->pair, t->slots, s[k - 1], s[k]);
+            if (p->last == (int32_t)i) continue;
+            p->last = (int32_t)i;
+            p->word[p->words++] = (int32_t)i;
+        }
+    }
+    return MEGA_OK;
 }
 
 /* ---- one merge ---- */
@@ -309,12 +396,12 @@ static mega_status queue_side(trainer_state *t, train_side *side, bool is_before
 }
 
 /* Returns the new token's id. If an earlier merge already created the same bytes, that token is used again. */
-static mega_status new_token(mega_vocabulary *v, int32_t left, int32_t right, int32_t *out)
+static mega_status new_token(mega_vocabulary *v, size_t inner, int32_t left, int32_t right, int32_t *out)
 {
     const mega_token *a = mega_vocabulary_get(v, left), *b = mega_vocabulary_get(v, right);
     mega_buffer bytes = {0};
     mega_buffer_append(&bytes, mega_token_bytes(v, a), a->size);
-    mega_buffer_append(&bytes, mega_token_bytes(v, b), b->size);
+    mega_buffer_append(&bytes, mega_token_bytes(v, b) + inner, b->size - inner);
     mega_status st = mega_buffer_check(&bytes, "a new token");
     if (st == MEGA_OK) {
         *out = mega_vocabulary_find(v, bytes.data, bytes.size, false);
@@ -360,8 +447,8 @@ static mega_status merge_learn(trainer_state *t, mega_vocabulary *v, mega_merges
             continue;
         }
         int32_t merged;
-        MEGA_TRY(new_token(v, best.left, best.right, &merged));
-        MEGA_TRY(mega_merges_add(merges, best.left, best.right, merged));
+        MEGA_TRY(new_token(v, t->inner, best.left, best.right, &merged));
+        if (merges != NULL) MEGA_TRY(mega_merges_add(merges, best.left, best.right, merged));
         MEGA_TRY(merge_pair(t, best.left, best.right, merged));
         if (report != NULL && v->size % 64 == 0) report(user, v->size, vocab_size);
     }
@@ -393,6 +480,21 @@ mega_status mega_bpe_train(mega_vocabulary *vocabulary, mega_merges *merges, con
     mega_status st = grow_pairs(&t);
     if (st == MEGA_OK) st = begin_words(&t, vocabulary, words, vocab_size);
     if (st == MEGA_OK) st = merge_learn(&t, vocabulary, merges, vocab_size, report, user);
+    free_state(&t);
+    return st;
+}
+
+mega_status mega_bpe_train_characters(mega_vocabulary *vocabulary, const char *inner, const mega_word_counts *words,
+                                      int64_t vocab_size, int64_t min_frequency, mega_trainer_report *report,
+                                      void *user)
+{
+    trainer_state t = {.min_frequency = min_frequency < 1 ? 1 : min_frequency, .inner = strlen(inner)};
+    mega_status st = grow_pairs(&t);
+    if (st == MEGA_OK) st = make_character_words(&t, vocabulary, inner, words);
+    if (st == MEGA_OK) st = make_sides(&t, vocab_size);
+    if (st == MEGA_OK) st = count_character_pairs(&t, words->size);
+    if (st == MEGA_OK) st = list_character_pairs(&t, words->size);
+    if (st == MEGA_OK) st = merge_learn(&t, vocabulary, NULL, vocab_size, report, user);
     free_state(&t);
     return st;
 }

@@ -366,18 +366,25 @@ static mega_status sp_read(sp_model *m, mega_tokenizer_kind kind, int64_t extra_
     return mega_tokenizer_finish(m->t);
 }
 
+mega_status mega_tokenizer_read_sentencepiece_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
+                                                   char **text, size_t size, mega_tokenizer **out)
+{
+    sp_model m = {.path = path, .type = MODEL_UNIGRAM, .bos = 1, .eos = 2, .pad = -1};
+    const mega_status st = sp_read(&m, kind, extra_ids, text, size);
+    if (st == MEGA_OK) *out = m.t;
+    else
+        mega_tokenizer_destroy(m.t);
+    mega_free(m.piece);
+    return st;
+}
+
 mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
                                               mega_tokenizer **out)
 {
     char *text;
     size_t size;
     MEGA_TRY(mega_file_read(path, &text, &size));
-    sp_model m = {.path = path, .type = MODEL_UNIGRAM, .bos = 1, .eos = 2, .pad = -1};
-    const mega_status st = sp_read(&m, kind, extra_ids, &text, size);
-    if (st == MEGA_OK) *out = m.t;
-    else
-        mega_tokenizer_destroy(m.t);
-    mega_free(m.piece);
+    const mega_status st = mega_tokenizer_read_sentencepiece_text(path, kind, extra_ids, &text, size, out);
     mega_free(text);
     return st;
 }

@@ -189,6 +189,16 @@ static mega_status read_config(folder_model *m, const char *path)
     return st;
 }
 
+mega_status mega_sentencepiece_json(const char *name, const char *model, size_t size, int64_t extra_ids,
+                                    mega_buffer *out)
+{
+    folder_model m = {.path = name, .extra_ids = extra_ids};
+    mega_status st = read_model(&m, model, size);
+    if (st == MEGA_OK) st = put_json(out, &m);
+    mega_free(m.piece);
+    return st;
+}
+
 mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const char *config, mega_tokenizer **out)
 {
     folder_model m = {.path = model};

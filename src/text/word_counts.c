@@ -107,6 +107,13 @@ mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, siz
     return MEGA_OK;
 }
 
+mega_status mega_word_counts_add(mega_word_counts *w, const char *word, size_t n)
+{
+    uint64_t key[2];
+    MEGA_TRY(counts_make_key(key, (const uint8_t *)word, n, n));
+    return add_key(w, key, word, n, 1);
+}
+
 mega_status mega_word_counts_join(mega_word_counts *w, const mega_word_counts *other)
 {
     for (uint64_t i = 0; i < other->slots; i++) {

@@ -1,4 +1,4 @@
-/* Counts how often each word occurs: the input of BPE training. */
+/* Counts how often each word occurs: the input of training. */
 #ifndef MEGALITH_TEXT_WORD_COUNTS_H
 #define MEGALITH_TEXT_WORD_COUNTS_H
 
@@ -30,6 +30,8 @@ typedef struct mega_word_counts {
 
 /* Counts every word of a text, by GPT-2's split. */
 mega_status mega_word_counts_add_text(mega_word_counts *w, const char *text, size_t n);
+/* Counts one word. */
+mega_status mega_word_counts_add(mega_word_counts *w, const char *word, size_t n);
 mega_status mega_word_counts_join(mega_word_counts *w, const mega_word_counts *other);
 /* Fills in the counts. Nothing can be added afterwards. */
 void mega_word_counts_finish(mega_word_counts *w);

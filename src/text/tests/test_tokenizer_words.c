@@ -72,8 +72,11 @@ static void megatron_cased(void **state)
     mega_tokenizer_destroy(t);
     assert_null(create("BertWordPieceCase", "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n", 0));
     assert_non_null(strstr(mega_error_message(), "it has no token [MASK]"));
-    assert_null(create("BertWordPieceCase", "vocab.txt", "a\nb\na \n", 0));
-    assert_non_null(strstr(mega_error_message(), "vocab.txt line 3: token 'a' occurs twice"));
+    t = create("BertWordPieceCase", "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\nb\na \n", 0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "a b", 7, 6); /* of equal lines the last counts */
+    assert_int_equal(mega_tokenizer_size(t), 10);
+    mega_tokenizer_destroy(t);
     assert_null(create("BertWordPieceCase", "vocab.txt", "a\nb\xFF\n", 0));
     assert_non_null(strstr(mega_error_message(), "vocab.txt line 2: it is not UTF-8"));
     assert_null(create("BertWordPieceCase", "vocab.txt", "", 0));

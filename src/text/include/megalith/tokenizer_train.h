@@ -12,10 +12,16 @@ extern "C" {
 typedef struct mega_trainer mega_trainer;
 
 typedef struct mega_trainer_options {
-    const char *type;      /* "GPT2BPETokenizer", "CharTokenizer", "ByteTokenizer" */
-    int64_t vocab_size;    /* BPE: total of bytes, merges and <|endoftext|>; otherwise ignored */
-    int64_t min_frequency; /* BPE: pairs that occur less often are not merged; 0 means 2 */
+    /* "GPT2BPETokenizer"; "BertWordPieceLowerCase" and "BertWordPieceCase" learn WordPiece, "SentencePieceTokenizer" and
+     * "GPTSentencePieceTokenizer" Unigram; "CharTokenizer", "ByteTokenizer" */
+    const char *type;
+    int64_t vocab_size;    /* all tokens of the files; ignored for characters and bytes */
+    int64_t min_frequency; /* BPE, WordPiece: pairs that occur less often are not merged; 0 means 2 */
+    int workers;           /* Unigram: threads that learn; 0 means one */
 } mega_trainer_options;
+
+/* Returns the least vocab_size of a type; 0: it takes none. */
+int64_t mega_trainer_least(const char *type);
 
 mega_status mega_trainer_create(const mega_trainer_options *options, mega_trainer **out);
 void mega_trainer_destroy(mega_trainer *t);
