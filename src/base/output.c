@@ -94,10 +94,12 @@ static bool folder_holds(const char *folder, const char *name, char path[])
 }
 
 /* In a folder with a model (config.json) the vocabulary belongs to the model. Our tokenizer.json has the pre-tokenizer
- * on one line; the Hugging Face tokenizers library spreads it over several. */
+ * on one line; the Hugging Face tokenizers library spreads it over several. WordPiece and Unigram say in their
+ * configuration that they were trained here. */
 static bool is_free_for_tokenizer(const char *folder)
 {
-    static const char *const replaced[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
+    static const char *const replaced[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+                                           "vocab.txt",      "tokenizer.model"};
     char path[HEAD];
     ends e;
     bool is_there = false;
@@ -105,6 +107,9 @@ static bool is_free_for_tokenizer(const char *folder)
     for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) is_there |= folder_holds(folder, replaced[i], path);
     if (!is_there) return true;
     if (folder_holds(folder, "config.json", path)) return false;
+    if (folder_holds(folder, "tokenizer_config.json", path) && read_ends(path, &e) &&
+        output_begins(e.head, "{\n  \"megalith_trained\": true,"))
+        return true;
     return folder_holds(folder, "tokenizer.json", path) && read_ends(path, &e) &&
            output_begins(e.head, "{\n  \"version\": \"1.0\",") &&
            strstr(e.head, "\n  \"pre_tokenizer\": {\"type\": ") != NULL;

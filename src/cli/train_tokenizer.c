@@ -98,8 +98,8 @@ static void vocabulary_show_result(const mega_command_options *cfg, const mega_t
             "%lld ids and not %lld: no further pair is seen %lld times; give more text, or a lower --min-frequency\n",
             size, wanted, (long long)cfg->train_tokenizer.min_frequency);
     if (is_unigram(type)) {
-        printf("written: %s (--tokenizer-type %s --tokenizer-model %s/tokenizer.model; tokenizer.json for T5)\n", folder, type,
-               folder);
+        printf("written: %s (--tokenizer-type %s --tokenizer-model %s/tokenizer.model; tokenizer.json for T5)\n",
+               folder, type, folder);
         return;
     }
     if (wordpiece) {

@@ -14,7 +14,7 @@ enum { BLOCK = 1 << 18, AHEAD = 12 };
 typedef struct train_pair {
     int32_t left, right; /* left -1: a free slot */
     int64_t count;
-    int32_t *word; /* indices of its words, inside a block; a word may stay listed after it has lost the pair */
+    int32_t *word;       /* indices of its words, inside a block; a word may stay listed after it has lost the pair */
     int32_t words, last; /* last: of the words that are counted at the start */
 } train_pair;
 

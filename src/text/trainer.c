@@ -21,7 +21,7 @@ struct mega_trainer {
     mega_wordpiece_words wordpiece; /* for WordPiece: what splits the text */
     mega_buffer scratch;            /* for Unigram: a word */
     uint8_t *seen;                  /* for characters: one bit per code point */
-    size_t bytes;           /* total of all documents so far, for messages */
+    size_t bytes;                   /* total of all documents so far, for messages */
     mega_trainer_report *report;
     void *user;
 };
@@ -36,8 +36,12 @@ static bool learns_unigram(mega_tokenizer_kind kind)
     return kind == MEGA_KIND_SENTENCEPIECE || kind == MEGA_KIND_GPT_SENTENCEPIECE;
 }
 
-static const mega_tokenizer_kind learnt[] = {MEGA_KIND_BPE,        MEGA_KIND_CHAR,          MEGA_KIND_BYTE,
-                                             MEGA_KIND_BERT_LOWER, MEGA_KIND_BERT_CASED,    MEGA_KIND_SENTENCEPIECE,
+static const mega_tokenizer_kind learnt[] = {MEGA_KIND_BPE,
+                                             MEGA_KIND_CHAR,
+                                             MEGA_KIND_BYTE,
+                                             MEGA_KIND_BERT_LOWER,
+                                             MEGA_KIND_BERT_CASED,
+                                             MEGA_KIND_SENTENCEPIECE,
                                              MEGA_KIND_GPT_SENTENCEPIECE};
 enum { LEARNT = sizeof learnt / sizeof learnt[0] };
 
@@ -85,9 +89,8 @@ static mega_status trainer_create(const mega_trainer *like, mega_trainer **out)
     t->min_frequency = like->min_frequency;
     t->workers = like->workers;
     t->seen = seen;
-    const mega_status st = learns_wordpiece(kind)
-                               ? mega_wordpiece_words_init(&t->wordpiece, kind == MEGA_KIND_BERT_LOWER)
-                               : MEGA_OK;
+    const mega_status st =
+        learns_wordpiece(kind) ? mega_wordpiece_words_init(&t->wordpiece, kind == MEGA_KIND_BERT_LOWER) : MEGA_OK;
     if (st == MEGA_OK) *out = t;
     else
         mega_trainer_destroy(t);
@@ -192,6 +195,7 @@ static mega_status finish_bpe(mega_trainer *t, mega_tokenizer *k)
 }
 
 static const char trained[] = "the trained tokenizer";
+#define TRAINED "{\n  \"megalith_trained\": true,\n" /* base/output.c looks for it */
 
 /* Keeps a file of the folder, whose bytes are taken over. */
 static mega_status keep_buffer(mega_tokenizer *k, const char *name, mega_buffer *bytes)
@@ -216,14 +220,13 @@ static mega_status finish_wordpiece(mega_trainer *t, mega_tokenizer **k)
     const bool lower = t->kind == MEGA_KIND_BERT_LOWER;
     mega_buffer lines = {0}, json = {0};
     mega_word_counts_finish(&t->words);
-    mega_status st =
-        mega_wordpiece_train(&t->words, t->vocab_size, t->min_frequency, t->report, t->user, &lines);
+    mega_status st = mega_wordpiece_train(&t->words, t->vocab_size, t->min_frequency, t->report, t->user, &lines);
     if (st == MEGA_OK) st = mega_bert_json(trained, lower, lines.data, lines.size, &json);
     if (st == MEGA_OK) st = mega_tokenizer_read_bert_text(trained, t->kind, 0, &lines.data, lines.size, k);
     if (st == MEGA_OK)
         st = keep_both(*k, &json,
-                       lower ? "{\n  \"do_lower_case\": true,\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n"
-                             : "{\n  \"do_lower_case\": false,\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n");
+                       lower ? TRAINED "  \"do_lower_case\": true,\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n"
+                             : TRAINED "  \"do_lower_case\": false,\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n");
     mega_buffer_fini(&lines);
     mega_buffer_fini(&json);
     return st;
@@ -239,12 +242,11 @@ static mega_status finish_unigram(mega_trainer *t, mega_tokenizer **k)
     mega_status st = mega_unigram_train(&t->words, t->vocab_size - ROLES, t->workers, t->report, t->user, &u);
     if (st == MEGA_OK) st = mega_unigram_model(&u, &model);
     if (st == MEGA_OK) st = mega_sentencepiece_json(trained, model.data, model.size, SENTINELS, &json);
-    if (st == MEGA_OK)
-        st = mega_tokenizer_read_sentencepiece_text(trained, t->kind, 0, &model.data, model.size, k);
+    if (st == MEGA_OK) st = mega_tokenizer_read_sentencepiece_text(trained, t->kind, 0, &model.data, model.size, k);
     if (st == MEGA_OK)
         st = keep_both(*k, &json,
-                       "{\n  \"eos_token\": \"</s>\",\n  \"pad_token\": \"<pad>\",\n  \"unk_token\": \"<unk>\",\n"
-                       "  \"extra_ids\": 100,\n  \"tokenizer_class\": \"T5Tokenizer\"\n}\n");
+                       TRAINED "  \"eos_token\": \"</s>\",\n  \"pad_token\": \"<pad>\",\n  \"unk_token\": \"<unk>\",\n"
+                               "  \"extra_ids\": 100,\n  \"tokenizer_class\": \"T5Tokenizer\"\n}\n");
     mega_unigram_fini(&u);
     mega_buffer_fini(&model);
     mega_buffer_fini(&json);

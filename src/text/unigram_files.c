@@ -61,7 +61,8 @@ static void put_charsmap(mega_buffer *out, mega_buffer *scratch)
     scratch->size = 0;
     put_field(scratch, 1, "blanks", 6);
     put_field(scratch, 2, (const char *)bytes, sizeof bytes);
-    for (unsigned flag = 3; flag <= 5; flag++) put_number(scratch, flag, 1); /* prefix, no extra blanks, blanks as U+2581 */
+    for (unsigned flag = 3; flag <= 5; flag++)
+        put_number(scratch, flag, 1); /* prefix, no extra blanks, blanks as U+2581 */
     put_field(out, 3, scratch->data, scratch->size);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { CODE_POINTS = 0x110000, LONGEST = 16, MOST_SEEDS = 1000000, MARK = 0x2581, UNCOVERED = 1 };
+enum { LONGEST = 16, MOST_SEEDS = 1000000, MARK = 0x2581, UNCOVERED = 1 };
 #define COVERAGE 0.9995 /* of the characters of the text, as SentencePiece does */
 
 typedef struct seed_suffix {
@@ -23,6 +23,7 @@ typedef struct seed {
 
 typedef struct seeder {
     mega_unigram *u;
+    uint32_t limit; /* all code points of the text are below */
     int64_t *count; /* by code point; 0: it is not covered */
     uint32_t *text; /* the words, each with 0 at its end */
     seed_suffix *suffix;
@@ -67,7 +68,7 @@ static mega_status choose_covered(seeder *s, character_count *all)
 {
     mega_unigram *u = s->u;
     int64_t total = 0, count = 0, sum = 0, kept = 0;
-    for (uint32_t cp = UNCOVERED + 1; cp < CODE_POINTS; cp++) {
+    for (uint32_t cp = UNCOVERED + 1; cp < s->limit; cp++) {
         if (s->count[cp] == 0) continue;
         all[count++] = (character_count){s->count[cp], cp};
         total += s->count[cp];
@@ -86,8 +87,14 @@ static mega_status choose_covered(seeder *s, character_count *all)
 static mega_status count_covered(seeder *s)
 {
     const mega_unigram *u = s->u;
-    character_count *all = mega_malloc(CODE_POINTS * sizeof *all);
-    s->count = mega_calloc(CODE_POINTS, sizeof *s->count);
+    s->limit = UNCOVERED + 1;
+    for (int64_t i = 0; i < u->words; i++)
+        for (uint32_t at = 0; at < u->word[i].size;) {
+            const uint32_t cp = next_character(&u->word[i], &at);
+            s->limit = cp < s->limit ? s->limit : cp + 1;
+        }
+    character_count *all = mega_malloc(s->limit * sizeof *all);
+    s->count = mega_calloc(s->limit, sizeof *s->count);
     if (all == NULL || s->count == NULL) {
         mega_free(all);
         return seed_no_memory("the characters of the text");
@@ -110,14 +117,14 @@ static int letter_script(uint32_t cp)
         uint32_t first, last;
         int script;
     } ranges[] = {
-        {0x41, 0x2AF, LATIN},       {0x1E00, 0x1EFF, LATIN},      {0x2C60, 0x2C7F, LATIN},     {0xA720, 0xA7FF, LATIN},
-        {0xAB30, 0xAB6F, LATIN},    {0xFB00, 0xFB06, LATIN},      {0xFF21, 0xFF5A, LATIN},     {0x370, 0x3FF, GREEK},
-        {0x1F00, 0x1FFF, GREEK},    {0x400, 0x52F, CYRILLIC},     {0x1C80, 0x1C8F, CYRILLIC},  {0xA640, 0xA69F, CYRILLIC},
-        {0x531, 0x588, ARMENIAN},   {0x591, 0x5F4, HEBREW},       {0x600, 0x6FF, ARABIC},      {0x750, 0x77F, ARABIC},
-        {0x8A0, 0x8FF, ARABIC},     {0xFB50, 0xFDFF, ARABIC},     {0xFE70, 0xFEFE, ARABIC},    {0x10A0, 0x10FF, GEORGIAN},
-        {0x1200, 0x139F, ETHIOPIC}, {0x1100, 0x11FF, HANGUL},     {0x3131, 0x318E, HANGUL},    {0xA960, 0xA97F, HANGUL},
-        {0xAC00, 0xD7FF, HANGUL},   {0xFFA0, 0xFFDC, HANGUL},     {0x3005, 0x3007, HAN},       {0x3041, 0x30FF, HAN},
-        {0x31F0, 0x31FF, HAN},      {0x3400, 0x9FFF, HAN},        {0xF900, 0xFAFF, HAN},       {0xFF66, 0xFF9D, HAN},
+        {0x41, 0x2AF, LATIN},       {0x1E00, 0x1EFF, LATIN},  {0x2C60, 0x2C7F, LATIN},    {0xA720, 0xA7FF, LATIN},
+        {0xAB30, 0xAB6F, LATIN},    {0xFB00, 0xFB06, LATIN},  {0xFF21, 0xFF5A, LATIN},    {0x370, 0x3FF, GREEK},
+        {0x1F00, 0x1FFF, GREEK},    {0x400, 0x52F, CYRILLIC}, {0x1C80, 0x1C8F, CYRILLIC}, {0xA640, 0xA69F, CYRILLIC},
+        {0x531, 0x588, ARMENIAN},   {0x591, 0x5F4, HEBREW},   {0x600, 0x6FF, ARABIC},     {0x750, 0x77F, ARABIC},
+        {0x8A0, 0x8FF, ARABIC},     {0xFB50, 0xFDFF, ARABIC}, {0xFE70, 0xFEFE, ARABIC},   {0x10A0, 0x10FF, GEORGIAN},
+        {0x1200, 0x139F, ETHIOPIC}, {0x1100, 0x11FF, HANGUL}, {0x3131, 0x318E, HANGUL},   {0xA960, 0xA97F, HANGUL},
+        {0xAC00, 0xD7FF, HANGUL},   {0xFFA0, 0xFFDC, HANGUL}, {0x3005, 0x3007, HAN},      {0x3041, 0x30FF, HAN},
+        {0x31F0, 0x31FF, HAN},      {0x3400, 0x9FFF, HAN},    {0xF900, 0xFAFF, HAN},      {0xFF66, 0xFF9D, HAN},
         {0x20000, 0x3FFFF, HAN},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
@@ -182,7 +189,7 @@ static mega_status write_text(seeder *s)
     for (int64_t i = 0; i < u->words; i++) bytes += (size_t)u->word[i].size + 1;
     s->text = mega_malloc((bytes + 1) * sizeof *s->text);
     s->suffix = mega_malloc((bytes + 1) * sizeof *s->suffix);
-    s->bucket = mega_calloc(CODE_POINTS + 1, sizeof *s->bucket);
+    s->bucket = mega_calloc((size_t)s->limit + 1, sizeof *s->bucket);
     if (s->text == NULL || s->suffix == NULL || s->bucket == NULL) return seed_no_memory("the suffixes of words");
     for (int64_t i = 0; i < u->words; i++) {
         for (uint32_t at = 0; at < u->word[i].size;) {
@@ -202,7 +209,7 @@ static void fill_buckets(seeder *s)
     const mega_unigram *u = s->u;
     const uint32_t *at = s->text;
     int64_t begin = 0;
-    for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
+    for (uint32_t cp = 0; cp < s->limit; cp++) {
         const int64_t n = s->bucket[cp];
         s->bucket[cp] = begin;
         begin += n;
@@ -212,7 +219,7 @@ static void fill_buckets(seeder *s)
         at++;
     }
     begin = 0; /* bucket[cp] is its end now */
-    for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
+    for (uint32_t cp = 0; cp < s->limit; cp++) {
         const int64_t end = s->bucket[cp];
         if (end == begin) continue;
         s->bucket[s->buckets++] = begin;

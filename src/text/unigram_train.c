@@ -20,7 +20,8 @@ enum {
     PARTS = 8,
     ROUNDS = 2, /* of EM before pieces are chosen */
     PLACES = MEGA_UNIGRAM_LONGEST_WORD + 1,
-    MOST_WAYS = MEGA_UNIGRAM_LONGEST_WORD * 18, /* from each character: pieces of 1 to 16 characters, and an unknown one */
+    MOST_WAYS =
+        MEGA_UNIGRAM_LONGEST_WORD * 18, /* from each character: pieces of 1 to 16 characters, and an unknown one */
 };
 
 /* A piece at a place of a word; id -1: an unknown character. */
@@ -38,14 +39,14 @@ typedef struct word_scratch {
 typedef struct em {
     mega_unigram *u;
     mega_trie trie;
-    double *chance;         /* by piece: its probability with the factor */
-    double unknown[5];      /* the same, by the number of bytes */
+    double *chance;    /* by piece: its probability with the factor */
+    double unknown[5]; /* the same, by the number of bytes */
     double unknown_score;
-    double *expected;       /* by part and piece */
-    double *loss;           /* by piece: INFINITY if it stays, -INFINITY if it goes */
-    double total;           /* of the words */
-    word_scratch *scratch;  /* by part */
-    int64_t arrays;         /* room for this many pieces */
+    double *expected;      /* by part and piece */
+    double *loss;          /* by piece: INFINITY if it stays, -INFINITY if it goes */
+    double total;          /* of the words */
+    word_scratch *scratch; /* by part */
+    int64_t arrays;        /* room for this many pieces */
 } em;
 
 static mega_status em_no_memory(const char *what)
@@ -210,7 +211,8 @@ static void expect_word(const em *e, word_scratch *s, const mega_unigram_word *w
     const int n = (int)w->size, count = find_ways(e, w->text, n, -1, s->ways);
     for (int i = 0; i <= n; i++) s->forward[i] = s->backward[i] = 0;
     s->forward[0] = s->backward[n] = 1;
-    for (int i = 0; i < count; i++) s->forward[s->ways[i].end] += s->forward[s->ways[i].begin] * chance_of(e, &s->ways[i]);
+    for (int i = 0; i < count; i++)
+        s->forward[s->ways[i].end] += s->forward[s->ways[i].begin] * chance_of(e, &s->ways[i]);
     if (!(s->forward[n] > 1e-280 && s->forward[n] < 1e280)) return;
     const double scale = (double)w->count / s->forward[n];
     for (int i = count - 1; i >= 0; i--) {

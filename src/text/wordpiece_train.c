@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define INNER "##"
-enum { CODE_POINTS = 0x110000, MOST_CHARACTERS = 1000 };
+enum { MOST_CHARACTERS = 1000 };
 
 mega_status mega_wordpiece_words_init(mega_wordpiece_words *w, bool lower)
 {
@@ -65,27 +65,42 @@ static int compare_code_points(const void *a, const void *b)
     return (x->cp > y->cp) - (x->cp < y->cp);
 }
 
+/* Takes the next character of a word, and counts it if `of` is not NULL. Returns it; 0 for a byte that is not UTF-8. */
+static uint32_t take_character(const mega_word_counts *words, int64_t i, size_t *at, wordpiece_character *of)
+{
+    const mega_word_count *word = &words->word[i];
+    uint32_t cp = 0;
+    const int length = mega_utf8_decode((const uint8_t *)words->bytes.data + word->begin + *at, word->size - *at, &cp);
+    if (length > 0 && of != NULL) {
+        of[cp].count += word->count;
+        of[cp].inside = of[cp].inside || *at > 0;
+    }
+    *at += length > 0 ? (size_t)length : 1;
+    return length > 0 ? cp : 0;
+}
+
+static uint32_t highest_character(const mega_word_counts *words)
+{
+    uint32_t most = 0;
+    for (int64_t i = 0; i < words->size; i++)
+        for (size_t at = 0; at < words->word[i].size;) {
+            const uint32_t cp = take_character(words, i, &at, NULL);
+            most = cp > most ? cp : most;
+        }
+    return most;
+}
+
 static void count_characters(const mega_word_counts *words, wordpiece_character *of)
 {
-    for (int64_t i = 0; i < words->size; i++) {
-        const mega_word_count *word = &words->word[i];
-        const uint8_t *text = (const uint8_t *)words->bytes.data + word->begin;
-        for (size_t at = 0, n; at < word->size; at += n) {
-            uint32_t cp = 0;
-            const int length = mega_utf8_decode(text + at, word->size - at, &cp);
-            n = length > 0 ? (size_t)length : 1;
-            if (length == 0) continue;
-            of[cp].count += word->count;
-            of[cp].inside = of[cp].inside || at > 0;
-        }
-    }
+    for (int64_t i = 0; i < words->size; i++)
+        for (size_t at = 0; at < words->word[i].size;) (void)take_character(words, i, &at, of);
 }
 
 /* Moves the characters that are kept to the begin, in order of code point; returns how many. */
-static int64_t choose_characters(wordpiece_character *of)
+static int64_t choose_characters(wordpiece_character *of, uint32_t highest)
 {
     int64_t count = 0;
-    for (uint32_t cp = 0; cp < CODE_POINTS; cp++) {
+    for (uint32_t cp = 0; cp <= highest; cp++) {
         if (of[cp].count == 0) continue;
         const wordpiece_character one = {of[cp].count, cp, of[cp].inside};
         of[count++] = one;
@@ -117,10 +132,11 @@ static mega_status begin_vocabulary(mega_vocabulary *v, const mega_word_counts *
 {
     static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     for (int i = 0; i < 5; i++) MEGA_TRY(mega_vocabulary_add(v, special[i], strlen(special[i]), i, 0));
-    wordpiece_character *of = mega_calloc(CODE_POINTS, sizeof *of);
+    const uint32_t highest = highest_character(words);
+    wordpiece_character *of = mega_calloc((size_t)highest + 1, sizeof *of);
     if (of == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for the characters of the text");
     count_characters(words, of);
-    const mega_status st = add_characters(v, of, choose_characters(of));
+    const mega_status st = add_characters(v, of, choose_characters(of, highest));
     mega_free(of);
     MEGA_TRY(st);
     if (v->size <= vocab_size) return MEGA_OK;
