@@ -131,11 +131,11 @@ static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
 }
 
 /* Returns how many bytes from the begin are ASCII that stays as it is, whatever follows them. */
-static size_t plain_run(const mega_pipeline *p, mega_span in)
+static size_t plain_run(const mega_pipeline *p, const mega_charsmap *m, mega_span in)
 {
-    const bool any = p->charsmap.units == 0;
+    const bool any = m->units == 0;
     size_t n = 0;
-    while (n < in.n && in.text[n] < 0x80 && (any || p->charsmap.plain[in.text[n]]) && !p->kept_begins[in.text[n]]) n++;
+    while (n < in.n && in.text[n] < 0x80 && (any || m->plain[in.text[n]]) && !p->kept_begins[in.text[n]]) n++;
     return n > 0 && n < in.n && in.text[n] >= 0x80 ? n - 1 : n;
 }
 
@@ -179,7 +179,7 @@ static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out
     if (in.n == 0) return;
     if (p->dummy_prefix) put(out, MARK, 3);
     for (bool after_blank = p->remove_extra; in.n > 0;) {
-        const size_t plain = plain_run(p, in);
+        const size_t plain = plain_run(p, &p->charsmap, in);
         if (plain > 0) {
             put_plain(p, in.text, plain, &after_blank, out);
             in.text += plain;
@@ -216,13 +216,12 @@ static size_t cluster_end(const uint8_t *text, size_t at, size_t n)
 
 /* `tokenizers` replaces a cluster of less than six bytes as a whole, if a sequence at its begin has a replacement, and takes
  * the shortest; otherwise each character by itself. */
-static void precompiled(const mega_pipeline *p, mega_span in, mega_buffer *out)
+static void precompiled(const mega_pipeline *p, const mega_charsmap *m, mega_span in, mega_buffer *out)
 {
     enum { WHOLE = 6 };
-    const mega_charsmap *m = &p->charsmap;
     for (size_t at = 0, end; at < in.n; at = end) {
         const char *to = NULL;
-        const size_t plain = plain_run(p, (mega_span){in.text + at, in.n - at});
+        const size_t plain = plain_run(p, m, (mega_span){in.text + at, in.n - at});
         end = at + plain;
         if (plain > 0) {
             put(out, in.text + at, plain);
@@ -270,6 +269,22 @@ static void strip_accents(mega_span in, mega_buffer *out)
     }
 }
 
+/* What `tokenizers` does by its rules of machine translation. */
+static void nmt(mega_span in, mega_buffer *out)
+{
+    for (size_t at = 0, next; at < in.n; at = next) {
+        uint32_t c = 0;
+        const int length = mega_utf8_decode(in.text + at, in.n - at, &c);
+        next = at + (length > 0 ? (size_t)length : 1);
+        const bool blank = (c >= 9 && c <= 13 && c != 11) || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+                           c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+        const bool gone = (c >= 1 && c < 32) || c == 0x7F || c == 0x8F || c == 0x9F;
+        if (length > 0 && blank) put(out, " ", 1);
+        else if (length == 0 || !gone)
+            put(out, in.text + at, next - at);
+    }
+}
+
 static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s, mega_regex_match *match, mega_span in,
                             mega_buffer *out)
 {
@@ -287,9 +302,10 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
         if (strcmp(s->from.data, " {2,}") != 0) return replace_regex(s, match, in, out);
         replace_blanks(s, in, out);
         break;
-    case MEGA_NORMALIZE_BERT: return mega_bert_normalize(p->bert, in.text, in.n, out);
+    case MEGA_NORMALIZE_BERT: return mega_bert_normalize(s->bert != NULL ? s->bert : p->bert, in.text, in.n, out);
+    case MEGA_NORMALIZE_NMT: nmt(in, out); break;
     case MEGA_NORMALIZE_STRIP_ACCENTS: strip_accents(in, out); break;
-    case MEGA_NORMALIZE_PRECOMPILED: precompiled(p, in, out); break;
+    case MEGA_NORMALIZE_PRECOMPILED: precompiled(p, s->charsmap != NULL ? s->charsmap : &p->charsmap, in, out); break;
     case MEGA_NORMALIZE_SENTENCEPIECE: sentencepiece(p, in, out); break;
     case MEGA_NORMALIZE_NFC:
     case MEGA_NORMALIZE_STRIP: break; /* these make no new text, or did already */

@@ -17,6 +17,9 @@ void mega_pipeline_destroy(mega_pipeline *p)
         text_fini(&p->normalize[i].to);
         mega_regex_destroy(p->normalize[i].regex);
         mega_nfc_destroy(p->normalize[i].nfc);
+        mega_bert_destroy(p->normalize[i].bert);
+        if (p->normalize[i].charsmap != NULL) mega_charsmap_fini(p->normalize[i].charsmap);
+        mega_free(p->normalize[i].charsmap);
     }
     for (int i = 0; i < p->num_pre; i++) {
         text_fini(&p->pre[i].text);

@@ -30,6 +30,7 @@ typedef enum mega_normalize {
     MEGA_NORMALIZE_REPLACE_REGEX,
     MEGA_NORMALIZE_BERT,
     MEGA_NORMALIZE_STRIP_ACCENTS,
+    MEGA_NORMALIZE_NMT,           /* control characters vanish, white space and some others become blanks */
     MEGA_NORMALIZE_PRECOMPILED,   /* by the charsmap, as `tokenizers` reads it */
     MEGA_NORMALIZE_SENTENCEPIECE, /* all that a SentencePiece model does before its segmentation */
 } mega_normalize;
@@ -39,7 +40,9 @@ typedef struct mega_normalize_step {
     mega_text from, to; /* prepend: to; replace: both */
     mega_regex *regex;
     mega_nfc *nfc;
-    bool left, right; /* strip */
+    mega_bert *bert;         /* of a second BertNormalizer and later ones; NULL: the pipeline's */
+    mega_charsmap *charsmap; /* of a second Precompiled and later ones; NULL: the pipeline's */
+    bool left, right;        /* strip */
 } mega_normalize_step;
 
 /* What becomes of the matches of a split. */
@@ -103,7 +106,7 @@ typedef struct mega_pipeline {
     mega_pre_step *pre;
     int num_pre;
     mega_charsmap charsmap; /* of a SentencePiece model or a Precompiled normalizer */
-    mega_bert *bert;        /* of the BERT steps; NULL: none */
+    mega_bert *bert;        /* of the first BERT step; NULL: none */
     bool dummy_prefix, remove_extra;
     mega_text *kept; /* what its replacements leave alone */
     int num_kept;

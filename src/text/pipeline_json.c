@@ -104,26 +104,30 @@ static mega_status compile_pattern(json_reader *r, size_t at, mega_regex **out)
     return mega_cursor_fail(r->c, at, "%s", why);
 }
 
-static mega_status read_bert(json_reader *r, size_t at)
+/* The first one also says what the pre-tokenizers look at, which all of them see alike. */
+static mega_status read_bert(json_reader *r, size_t at, mega_normalize_step *s)
 {
     mega_bert_rules rules = {0};
-    if (r->pipe->bert != NULL) return mega_cursor_fail(r->c, at, "a second BertNormalizer is not supported");
     MEGA_TRY(key_bool(r, at, "clean_text", true, &rules.clean));
     MEGA_TRY(key_bool(r, at, "handle_chinese_chars", true, &rules.chinese));
     MEGA_TRY(key_bool(r, at, "lowercase", true, &rules.lower));
     MEGA_TRY(key_bool(r, at, "strip_accents", rules.lower, &rules.strip));
-    return mega_bert_create(&rules, &r->pipe->bert);
+    return mega_bert_create(&rules, r->pipe->bert == NULL ? &r->pipe->bert : &s->bert);
 }
 
-static mega_status read_precompiled(json_reader *r, size_t at)
+static mega_status read_precompiled(json_reader *r, size_t at, mega_normalize_step *s)
 {
     mega_buffer bytes = {0};
-    if (r->pipe->charsmap.units > 0) return mega_cursor_fail(r->c, at, "a second Precompiled is not supported");
+    mega_charsmap *map = &r->pipe->charsmap;
+    if (map->units > 0) {
+        map = s->charsmap = mega_calloc(1, sizeof *map);
+        if (map == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", r->c->name);
+    }
     MEGA_TRY(key_string(r, at, "precompiled_charsmap", ""));
     const bool valid = mega_base64_read(r->text.data, r->text.size, &bytes);
     mega_status st = mega_buffer_check(&bytes, r->c->name);
     if (st == MEGA_OK && !valid) st = mega_cursor_fail(r->c, at, "the \"precompiled_charsmap\" is not base64");
-    if (st == MEGA_OK) st = mega_charsmap_read(&r->pipe->charsmap, bytes.data, bytes.size);
+    if (st == MEGA_OK) st = mega_charsmap_read(map, bytes.data, bytes.size);
     if (st == MEGA_ERR_FORMAT && valid) st = mega_cursor_fail(r->c, at, "%s", mega_error_message());
     mega_buffer_fini(&bytes);
     return st;
@@ -145,6 +149,7 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         {"Replace", MEGA_NORMALIZE_REPLACE},
         {"StripAccents", MEGA_NORMALIZE_STRIP_ACCENTS},
         {"BertNormalizer", MEGA_NORMALIZE_BERT},
+        {"Nmt", MEGA_NORMALIZE_NMT},
         {"Precompiled", MEGA_NORMALIZE_PRECOMPILED},
     };
     mega_pipeline *p = r->pipe;
@@ -153,7 +158,7 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
     if (k == sizeof kinds / sizeof kinds[0])
         return step_refuse(
             r, at, "normalizer", type,
-            "NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, StripAccents, BertNormalizer, Precompiled");
+            "NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, StripAccents, BertNormalizer, Nmt, Precompiled");
     if (!mega_array_add(&p->normalize, p->num_normalize, sizeof *p->normalize))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", r->c->name);
     mega_normalize_step *s = &p->normalize[p->num_normalize++];
@@ -167,8 +172,8 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         MEGA_TRY(key_string(r, at, "prepend", ""));
         return mega_text_set(&s->to, r->text.data, r->text.size);
     }
-    if (s->kind == MEGA_NORMALIZE_BERT) return read_bert(r, at);
-    if (s->kind == MEGA_NORMALIZE_PRECOMPILED) return read_precompiled(r, at);
+    if (s->kind == MEGA_NORMALIZE_BERT) return read_bert(r, at, s);
+    if (s->kind == MEGA_NORMALIZE_PRECOMPILED) return read_precompiled(r, at, s);
     if (s->kind != MEGA_NORMALIZE_REPLACE) return MEGA_OK;
     bool is_regex;
     MEGA_TRY(read_pattern(r, at, &is_regex));

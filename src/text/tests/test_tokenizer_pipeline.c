@@ -240,7 +240,7 @@ static void refused_by_name(void **state)
     static const struct {
         const char *normalizer, *rest, *message;
     } rows[] = {
-        {"{\"type\":\"Nmt\"}", LLAMA_REST, "normalizer Nmt is not supported; expected one of NFC"},
+        {"{\"type\":\"ByteLevel\"}", LLAMA_REST, "normalizer ByteLevel is not supported; expected one of NFC"},
         {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\p{Greek}\"},\"content\":\"\"}", LLAMA_REST,
          "'\\p{Greek}' at character 1: only general categories"},
         {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"x\"}", LLAMA_REST,

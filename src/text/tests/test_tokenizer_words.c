@@ -127,6 +127,26 @@ static void bert_folder(void **state)
 #define WHOLE \
     "\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":9,"
 
+#define BERT_RULES "\"clean_text\":false,\"handle_chinese_chars\":false,\"strip_accents\":false,"
+
+/* Nmt, and two BertNormalizers with different rules. */
+static void normalizers_of_others(void **state)
+{
+    (void)state;
+    mega_tokenizer *t = create("HuggingFaceTokenizer", "tokenizer.json",
+                               "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"},"
+                               "{\"type\":\"BertNormalizer\"," BERT_RULES "\"lowercase\":false},"
+                               "{\"type\":\"BertNormalizer\"," BERT_RULES "\"lowercase\":true}]},"
+                               "\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
+                               "\"model\":{" WHOLE "\"vocab\":{\"?\":0,\"a\":1,\"b\":2}}}",
+                               0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "a\x01\tB\xE2\x80\x8B\x61\x0B", 1, 2, 1);
+    ENCODES(t, "\xEF\xBB\xBF\x62\xE2\x96\x81\x41\xC2\x8F \xC3\x81", 2, 1, 0);
+    expect_saved(t);
+    mega_tokenizer_destroy(t);
+}
+
 /* Whitespace takes a row of signs as a word; Punctuation takes each sign by itself, the signs of ASCII among them. */
 static void words_and_signs(void **state)
 {
@@ -329,6 +349,7 @@ int main(void)
         cmocka_unit_test(megatron_lower_case),
         cmocka_unit_test(megatron_cased),
         cmocka_unit_test(bert_folder),
+        cmocka_unit_test(normalizers_of_others),
         cmocka_unit_test(words_and_signs),
         cmocka_unit_test(incomplete_wordpiece),
         cmocka_unit_test(unigram_json),
