@@ -167,6 +167,10 @@ def berts(text):
     t = wordpiece(text, lower=True, strip_accents=False)
     t.pre_tokenizer = sequence(pre_tokenizers.WhitespaceSplit(), split(r"[^\w]+"))
     yield "bert-white", t, "[SEP]"
+    t = wordpiece(text, lower=False)
+    second = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=True)
+    t.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False), second])
+    yield "bert-nmt", t, "[SEP]"
 
 
 def unigrams(folder):
@@ -191,6 +195,9 @@ def unigrams(folder):
     t.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
     t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     yield "xlmr", t, "</s>"
+    t = Tokenizer.from_str(t.to_str())
+    t.normalizer = normalizers.Sequence([normalizers.Nmt(), precompiled, normalizers.NFD(), precompiled])
+    yield "xlmr-twice", t, "</s>"
 
     t = Tokenizer(models.Unigram([("<unk>", 0.0)] + pieces + [(b, -9.0) for b in BYTES], 0, True))
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), precompiled])

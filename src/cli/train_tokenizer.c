@@ -85,7 +85,10 @@ static void vocabulary_show_result(const mega_command_options *cfg, const mega_t
 {
     const char *folder = cfg->train_tokenizer.output, *type = mega_tokenizer_type(t);
     const bool bpe = is_type(type, "GPT2BPETokenizer"), wordpiece = is_type(type, "BertWordPiece");
-    const long long size = (long long)mega_tokenizer_size(t), wanted = (long long)cfg->train_tokenizer.vocab_size;
+    /* in no file: [BOS] and [EOS]; <CLS>, <SEP>, <EOD>, <MASK> and <BOS> */
+    const long long added = wordpiece ? 2 : is_type(type, "SentencePieceTokenizer") ? 5 : 0;
+    const long long size = (long long)mega_tokenizer_size(t) - added,
+                    wanted = (long long)cfg->train_tokenizer.vocab_size;
     char duration[32], bytes[32];
     mega_format_duration(duration, sizeof duration, seconds);
     mega_format_bytes(bytes, sizeof bytes, (double)counts->text_bytes);
@@ -98,6 +101,8 @@ static void vocabulary_show_result(const mega_command_options *cfg, const mega_t
             "%lld ids and not %lld: no further pair is seen %lld times; give more text, or a lower --min-frequency\n",
             size, wanted, (long long)cfg->train_tokenizer.min_frequency);
     if (is_unigram(type)) {
+        if (size < wanted)
+            printf("%lld ids and not %lld: no other string is worth a piece; give more text\n", size, wanted);
         printf("written: %s (--tokenizer-type %s --tokenizer-model %s/tokenizer.model; tokenizer.json for T5)\n",
                folder, type, folder);
         return;

@@ -9,6 +9,6 @@ endif()
 foreach(file tokenizer_json pipeline_json pipeline_model pipeline sentencepiece tiktoken regex_translate char_set tokenizer_create tokenizer_save
         tokenizer_files tokenizer options json_cursor documents documents_find documents_stream encoding trainer trainer_read decoder split regex
         pretokenize_lines detokenize punkt_files punkt_train
-        trie bert_files base64 sentencepiece_folder)
+        trie bert_files base64 sentencepiece_folder unigram_files unigram_seed wordpiece_train)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/text/${file}.c PROPERTIES COMPILE_OPTIONS "${MEGA_SMALL}")
 endforeach()

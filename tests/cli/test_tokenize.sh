@@ -37,6 +37,27 @@ char=(--tokenizer-type CharTokenizer --vocab-file char/vocab.json)
 equal "characters" "$("$MEGALITH" tokenize "${char[@]}" --ids "$("$MEGALITH" tokenize "${char[@]}" --ids-only --text 'The mat 7.')" --text-only)" "The mat 7."
 refuses "unknown character" "U+0078 'x' at byte 1 of the text (character 2 of it) is not in the vocabulary" tokenize "${char[@]}" --text ax
 
+# WordPiece and Unigram: the single file and the folder give the same ids, but for the tokens around a text
+"$MEGALITH" train_tokenizer --input cats.jsonl --tokenizer-type BertWordPieceLowerCase --vocab-size 99 --output bert --workers 2 >out 2>&1 ||
+    fail "WordPiece: $(cat out)"
+grep -q "ids and not 99: no further pair is seen 2 times" out || fail "WordPiece: a short vocabulary is not told: $(cat out)"
+grep -qF "written: bert (--tokenizer-type BertWordPieceLowerCase --vocab-file bert/vocab.txt; tokenizer.json for BERT)" out || fail "WordPiece: no result: $(cat out)"
+equal "files of WordPiece" "$(ls bert | tr '\n' ' ')" "tokenizer.json tokenizer_config.json vocab.txt "
+bert=(--tokenizer-type BertWordPieceLowerCase --vocab-file bert/vocab.txt)
+ids=$("$MEGALITH" tokenize "${bert[@]}" --ids-only --text 'The CAT sat 7.')
+equal "WordPiece in a folder" "$("$MEGALITH" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model bert --ids-only --text 'The CAT sat 7.')" "2 $ids 3"
+equal "WordPiece and back" "$("$MEGALITH" tokenize "${bert[@]}" --ids "$ids" --text-only)" "the cat sat 7."
+"$MEGALITH" train_tokenizer --input cats.jsonl --tokenizer-type BertWordPieceLowerCase --vocab-size 60 --output bert >out 2>&1 || fail "WordPiece again: $(cat out)"
+"$MEGALITH" train_tokenizer --input cats.jsonl --tokenizer-type SentencePieceTokenizer --vocab-size 40 --output t5 >out 2>&1 || fail "Unigram: $(cat out)"
+grep -qF "written: t5 (--tokenizer-type SentencePieceTokenizer --tokenizer-model t5/tokenizer.model; tokenizer.json for T5)" out || fail "Unigram: no result: $(cat out)"
+equal "files of Unigram" "$(ls t5 | tr '\n' ' ')" "tokenizer.json tokenizer.model tokenizer_config.json "
+t5=(--tokenizer-type GPTSentencePieceTokenizer --tokenizer-model t5/tokenizer.model)
+ids=$("$MEGALITH" tokenize "${t5[@]}" --ids-only --text 'The cat sat 7.')
+equal "Unigram in a folder" "$("$MEGALITH" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model t5 --ids-only --text 'The cat sat 7.')" "$ids 1"
+equal "Unigram and back" "$("$MEGALITH" tokenize "${t5[@]}" --ids "$ids" --text-only)" "The cat sat 7."
+refuses "pairs of Unigram" "Unigram merges no pairs" train_tokenizer --input cats.jsonl --tokenizer-type SentencePieceTokenizer --vocab-size 40 --min-frequency 3 --output x
+refuses "few pieces" "give" train_tokenizer --input cats.jsonl --tokenizer-type SentencePieceTokenizer --vocab-size 9 --output x
+
 # a tokenizer.json of another family: characters, blanks as U+2581, BOS in front of every text
 mkdir family
 cat >family/tokenizer.json <<'JSON'

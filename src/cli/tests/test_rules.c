@@ -464,11 +464,6 @@ static void tokenizers(void **state)
 static void other_commands(void **state)
 {
     (void)state;
-    accept("train_tokenizer", "--input a --output b --vocab-size 300");
-    accept("train_tokenizer", "--input a --output b --tokenizer-type CharTokenizer");
-    kit_refuse("train_tokenizer", "--input a --output b --vocab-size 256", "give 257 or more");
-    kit_refuse("train_tokenizer", "--input a --output b --tokenizer-type ByteTokenizer", "has nothing to learn");
-    kit_refuse("train_tokenizer", "--num-threads 2", "3 mistakes");
     accept("generate_samples_gpt", "--load . --num-samples 3 --genfile y");
     kit_refuse("generate_samples_gpt", "--num-samples 3", "missing: --load FOLDER");
     kit_refuse("generate_samples_gpt", "--load . --num-samples 3 --sample-input-file /dev/null", "give one");
