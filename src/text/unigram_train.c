@@ -304,7 +304,8 @@ static void maximize(em *e)
         u->piece[kept++].score = digamma(e->expected[i]);
     }
     u->pieces = kept;
-    for (int64_t i = 0; i < kept; i++) u->piece[i].score -= digamma(sum);
+    const double all = kept > 0 ? digamma(sum) : 0;
+    for (int64_t i = 0; i < kept; i++) u->piece[i].score -= all;
 }
 
 /* ---- which pieces stay ---- */
