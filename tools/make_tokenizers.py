@@ -137,6 +137,10 @@ def families(text):
     t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
     t.decoder = decoders.Metaspace(prepend_scheme="always")
     yield "metaspace", t, "</s>"
+    t = Tokenizer.from_str(t.to_str())
+    t.normalizer = normalizers.Sequence([normalizers.Strip(left=True, right=False), normalizers.Replace("x", "")])
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=True)
+    yield "metaspace-first", t, "</s>"
 
 
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -60,7 +60,7 @@ void mega_encoder_destroy(mega_encoder *e)
 static mega_status encode_plain(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out)
 {
     if (n == 0) return MEGA_OK;
-    if (e->tokenizer->pipe != NULL) return mega_encoder_pieces(e, text, n, begin, begin == 0, out);
+    if (e->tokenizer->pipe != NULL) return mega_encoder_pieces(e, text, n, begin, begin == 0 && !e->drops_first, out);
     switch (e->tokenizer->kind) {
     case MEGA_KIND_CHAR: return mega_encoder_chars(e->tokenizer, text, n, begin, out);
     case MEGA_KIND_NULL: return mega_encoder_numbers(e->tokenizer, text, n, begin, out);
@@ -78,6 +78,8 @@ static mega_status encode_pass(mega_encoder *e, const uint8_t *text, size_t n, s
     if (pass == 2) return encode_plain(e, text, n, begin, out);
     if (pass == 1 && t->pipe != NULL) {
         mega_span normal;
+        if (begin == 0)
+            MEGA_TRY(mega_pipeline_drops_first(t->pipe, e->match, (mega_span){text, n}, e->normal, &e->drops_first));
         MEGA_TRY(mega_pipeline_normalize(t->pipe, e->match, (mega_span){text, n}, e->normal, &normal));
         text = normal.text;
         n = normal.n;

@@ -48,6 +48,7 @@ struct mega_encoder {
     mega_regex_match *match; /* NULL: no step has an expression */
     mega_buffer normal[2], splitted[2];
     mega_pieces pieces[2];
+    bool drops_first;             /* the text that begins at 0 has lost its first character */
     const mega_piece *next_piece; /* FIND_PIECES: the next word; its places count from piece_base */
     size_t piece_base;
 };

@@ -334,3 +334,20 @@ mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *ma
     }
     return MEGA_OK;
 }
+
+mega_status mega_pipeline_drops_first(const mega_pipeline *p, mega_regex_match *match, mega_span text,
+                                      mega_buffer buffers[2], bool *drops)
+{
+    bool marks = false;
+    uint32_t cp = 0;
+    for (int i = 0; i < p->num_pre; i++)
+        marks = marks || (p->pre[i].kind == MEGA_PRE_METASPACE && p->pre[i].prepend == MEGA_PREPEND_FIRST);
+    *drops = false;
+    if (!marks || p->num_normalize == 0 || text.n == 0) return MEGA_OK;
+    const int length = mega_utf8_decode(text.text, text.n, &cp);
+    mega_span made;
+    text.n = length > 0 ? (size_t)length : 1;
+    MEGA_TRY(mega_pipeline_normalize(p, match, text, buffers, &made));
+    *drops = made.n == 0;
+    return MEGA_OK;
+}

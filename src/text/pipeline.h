@@ -162,6 +162,11 @@ typedef struct mega_span {
 mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *match, mega_span text,
                                     mega_buffer buffers[2], mega_span *result);
 
+/* *drops: whether the normalizer removes the first character of a text, and Metaspace marks only the begin of a text: for
+ * `tokenizers` what follows is not its begin then. Uses the buffers. */
+mega_status mega_pipeline_drops_first(const mega_pipeline *p, mega_regex_match *match, mega_span text,
+                                      mega_buffer buffers[2], bool *drops);
+
 /* A piece of a text. first: the user's text begins with it. */
 typedef struct mega_piece {
     size_t begin, end;

@@ -147,6 +147,23 @@ static void normalizers_of_others(void **state)
     mega_tokenizer_destroy(t);
 }
 
+/* Metaspace with the scheme "first": a text whose first character the normalizer removes has no begin any more. */
+static void begin_that_is_removed(void **state)
+{
+    (void)state;
+    mega_tokenizer *t = create("HuggingFaceTokenizer", "tokenizer.json",
+                               "{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false},"
+                               "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\","
+                               "\"prepend_scheme\":\"first\",\"split\":true},"
+                               "\"model\":{" WHOLE "\"vocab\":{\"?\":0,\"a\":1,\"\xE2\x96\x81\x61\":2}}}",
+                               0);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    ENCODES(t, "a a", 2, 2);
+    ENCODES(t, "  a a", 1, 2);
+    expect_saved(t);
+    mega_tokenizer_destroy(t);
+}
+
 /* Whitespace takes a row of signs as a word; Punctuation takes each sign by itself, the signs of ASCII among them. */
 static void words_and_signs(void **state)
 {
@@ -350,6 +367,7 @@ int main(void)
         cmocka_unit_test(megatron_cased),
         cmocka_unit_test(bert_folder),
         cmocka_unit_test(normalizers_of_others),
+        cmocka_unit_test(begin_that_is_removed),
         cmocka_unit_test(words_and_signs),
         cmocka_unit_test(incomplete_wordpiece),
         cmocka_unit_test(unigram_json),
