@@ -1,5 +1,6 @@
 /* Reads plain vocabulary files: vocab.json with merges.txt as in GPT-2, and lists of characters. */
 #include "json_cursor.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/utf8.h"
 #include "symbols.h"
@@ -114,13 +115,23 @@ static mega_status files_read_merges(mega_tokenizer *t, const char *path, const 
     return MEGA_OK;
 }
 
+static mega_status read_text(const char *path, char **text, size_t *size)
+{
+    MEGA_TRY(mega_file_read(path, text, size));
+    const mega_status st = mega_encoding_refuse_mark(path, *text, *size);
+    if (st == MEGA_OK) return MEGA_OK;
+    mega_free(*text);
+    *text = NULL;
+    return st;
+}
+
 static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const char *merge_file)
 {
     char *text = NULL;
     size_t size;
     mega_buffer scratch = {0};
     mega_cursor c;
-    mega_status st = mega_file_read(vocab_file, &text, &size);
+    mega_status st = read_text(vocab_file, &text, &size);
     if (st == MEGA_OK) {
         mega_cursor_init(&c, vocab_file, text, size);
         mega_vocabulary_bound(&t->vocabulary, size);
@@ -129,7 +140,7 @@ static mega_status fill_bpe(mega_tokenizer *t, const char *vocab_file, const cha
         mega_free(text);
         text = NULL;
     }
-    if (st == MEGA_OK) st = mega_file_read(merge_file, &text, &size);
+    if (st == MEGA_OK) st = read_text(merge_file, &text, &size);
     if (st == MEGA_OK) st = files_read_merges(t, merge_file, text, size, &scratch);
     mega_free(text);
     mega_buffer_fini(&scratch);
@@ -191,7 +202,7 @@ mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **ou
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(vocab_file, &text, &size));
+    MEGA_TRY(read_text(vocab_file, &text, &size));
     mega_tokenizer *t = NULL;
     mega_cursor c;
     mega_cursor_init(&c, vocab_file, text, size);
@@ -212,7 +223,7 @@ mega_status mega_tokenizer_is_json(bool *out, const char *path)
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(read_text(path, &text, &size));
     mega_cursor c;
     mega_cursor_init(&c, path, text, size);
     bool first = true, more = false;
