@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +37,22 @@ struct server_http {
 
 /* ---- answers ---- */
 
+static enum MHD_Result count_length(void *user, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(int *)user += strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    return MHD_YES;
+}
+
+/* Where a request gives its length twice, or a length and chunks, a proxy in front may see another end of it than we do. */
+static bool has_two_lengths(struct MHD_Connection *c)
+{
+    int lengths = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+    MHD_get_connection_values(c, MHD_HEADER_KIND, count_length, &lengths);
+    return lengths > 1;
+}
+
 static enum MHD_Result send_text(struct MHD_Connection *c, int status, const char *type, const char *text,
                                  enum MHD_ResponseMemoryMode mode)
 {
@@ -45,6 +62,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, int status, const cha
         return MHD_NO;
     }
     MHD_add_response_header(r, "Content-Type", type);
+    if (has_two_lengths(c)) MHD_add_response_header(r, "Connection", "close");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", "PUT, POST");
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(r, "Retry-After", "5");
     const enum MHD_Result sent = MHD_queue_response(c, (unsigned)status, r);
@@ -120,8 +138,10 @@ static bool announces_too_much(const server_http *h, struct MHD_Connection *c)
 static enum MHD_Result refuse(struct MHD_Connection *c, int status)
 {
     return send_json(c, status,
-                     status == MHD_HTTP_CONTENT_TOO_LARGE ? "\"the request is too large (--max-request-bytes)\"\n"
-                                                          : "\"too many requests wait; try again later\"\n");
+                     status == MHD_HTTP_BAD_REQUEST
+                         ? "\"the request has more than one length; expected one Content-Length\"\n"
+                     : status == MHD_HTTP_CONTENT_TOO_LARGE ? "\"the request is too large (--max-request-bytes)\"\n"
+                                                            : "\"too many requests wait; try again later\"\n");
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const char *url, const char *method,
@@ -135,6 +155,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         if (x == NULL) return MHD_NO;
         *own = x;
         x->connection = c;
+        if (has_two_lengths(c)) return refuse(c, MHD_HTTP_BAD_REQUEST);
         return is_request(url, method) && announces_too_much(h, c) ? refuse(c, MHD_HTTP_CONTENT_TOO_LARGE) : MHD_YES;
     }
     if (*size > 0) {

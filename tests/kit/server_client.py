@@ -125,6 +125,13 @@ def mistakes(port):
             hang_up(port, data)
         except (BrokenPipeError, ConnectionResetError):
             pass
+    # Two lengths, or one and chunks: 400, and what follows is not taken for a request.
+    for lengths in (b"Content-Length: 2\r\nContent-Length: 9", b"content-length: 2\r\nContent-Length: 2", b"Content-Length: 2\r\nTransfer-Encoding: chunked"):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+            s.sendall(b"PUT /api HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n\r\n{}GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            got = b"".join(iter(lambda: s.recv(65536), b""))
+        if not got.startswith(b"HTTP/1.1 400 ") or b"Content-Length" not in got.split(b"\r\n\r\n", 1)[1] or got.count(b"HTTP/1.1 ") != 1:
+            raise SystemExit("%s: %s" % (lengths, got))
     answer = answer_of(port, **right)
     if len(answer["text"]) != 1 or answer["logprobs"] is not None:
         raise SystemExit("after these: %s" % answer)
