@@ -253,19 +253,24 @@ mega_status mega_initialize(const mega_setup *setup, mega_engine **out)
 }
 
 /* The walk over the model counted this rank's share of each GEMM, so the sum is multiplied by the size of tp. */
-void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
+mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts)
 {
     mega_engine_cost sum = {0, 0};
-    if (engine_check_given(e, "mega_engine_cost_get", "out", out) != MEGA_OK) {
-        if (out != NULL) *out = sum;
-        return;
-    }
-    for (int l = 0; l < mega_model_parts_layers(e->parts); l++) {
-        sum.flops += mega_model_parts_flops(e->parts, l);
-        sum.masked_flops += mega_model_parts_masked_flops(e->parts, l);
+    for (int l = 0; l < mega_model_parts_layers(parts); l++) {
+        sum.flops += mega_model_parts_flops(parts, l);
+        sum.masked_flops += mega_model_parts_masked_flops(parts, l);
     }
     const double each = 3.0 * e->layout->tp.size / (double)e->options.micro_batch;
-    *out = (mega_engine_cost){sum.flops * each, sum.masked_flops * each};
+    return (mega_engine_cost){sum.flops * each, sum.masked_flops * each};
+}
+
+void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
+{
+    if (engine_check_given(e, "mega_engine_cost_get", "out", out) != MEGA_OK) {
+        if (out != NULL) *out = (mega_engine_cost){0, 0};
+        return;
+    }
+    *out = e->lengths.now == e->options.seq ? engine_cost_of(e, e->parts) : e->lengths.cost;
 }
 
 void mega_engine_destroy(mega_engine *e)

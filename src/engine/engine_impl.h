@@ -88,6 +88,7 @@ typedef struct engine_gradients {
 /* The lengths of samples under a curriculum (lengths.c). */
 typedef struct engine_lengths {
     int64_t now;                  /* positions of a sample in the training programs that are in place */
+    mega_engine_cost cost;        /* of a sample of so many positions, if they are fewer than those of a whole one */
     mega_program_regions most;    /* what the programs of the shortest samples need, together */
     mega_region keep, work, turn; /* memory of the training programs, whichever are in place */
     engine_stage whole_stage;     /* messages of the programs of whole samples, while others are in place */
@@ -346,6 +347,7 @@ mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, in
 /* Gives a training program its memory, and writes where each slot writes its losses to *out_io. */
 mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
                                   mega_region *work, mega_region turn, program_io **out_io);
+mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts); /* of a sample (engine.c) */
 void engine_find_begun(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);

@@ -37,6 +37,7 @@ typedef struct shorter {
     mega_program *program[MEGA_SCHEDULE_CHUNKS]; /* by chunk */
     program_io *io[MEGA_SCHEDULE_CHUNKS];
     mega_program_regions needs; /* together */
+    mega_engine_cost cost;      /* of a sample */
 } shorter;
 
 static void lengths_discard(const mega_engine *e, shorter *s)
@@ -71,6 +72,7 @@ static mega_status build_shorter(mega_engine *e, int64_t positions, shorter *s)
         s->needs.work += r.work;
         if (r.turn > s->needs.turn) s->needs.turn = r.turn;
     }
+    if (parts != NULL) s->cost = engine_cost_of(e, parts);
     mega_model_parts_destroy(parts);
     if (st != MEGA_OK) MEGA_CONTEXT("curriculum, samples of %lld positions", (long long)positions);
     return st;
@@ -210,6 +212,7 @@ static mega_status take_length(mega_engine *e, int64_t positions)
     l->whole_stage = e->stage;
     for (int c = 0; c < e->chunks; c++) put_in_place(&e->chunk[c], s.program[c], s.io[c]);
     l->now = positions;
+    l->cost = s.cost;
     MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0));
     tell_programs(e);
     return MEGA_OK;

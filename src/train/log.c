@@ -27,8 +27,8 @@ static const char *time_left(const trainer *t, char *out, int size)
 static void throughput(const trainer *t, double *tokens_s, double *flops, double *palm)
 {
     *tokens_s = t->interval.seconds > 0 ? (double)t->interval.tokens / t->interval.seconds : 0;
-    *flops = *tokens_s * train_token_flops(t, palm);
-    *palm *= *tokens_s;
+    *flops = t->interval.seconds > 0 ? t->interval.flops / t->interval.seconds : 0;
+    *palm = t->interval.seconds > 0 ? t->interval.palm / t->interval.seconds : 0;
 }
 
 static void write_peak(trainer *t, mega_buffer *b, double flops)
@@ -123,6 +123,9 @@ static void log_draw_status(trainer *t, const mega_step_result *r)
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    double palm;
+    t->interval.flops += train_token_flops(t, r, &palm) * (double)r->tokens;
+    t->interval.palm += palm * (double)r->tokens;
     train_losses_add(&t->interval, r);
     t->interval.seconds += step_s;
     t->interval.tokens += r->tokens;

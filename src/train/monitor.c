@@ -260,7 +260,7 @@ static mega_status step_scalars(const trainer *t, const mega_step_result *s, dou
     if (cfg->log_timers_to_tensorboard) MEGA_TRY(plain_scalar(t, "iteration-time", step_s));
     if (cfg->log_optimizer_states_to_tensorboard) MEGA_TRY(state_scalars(t));
     if (!cfg->log_throughput) return MEGA_OK;
-    const double flops = train_token_flops(t, NULL) * (double)s->tokens / step_s;
+    const double flops = train_token_flops(t, s, NULL) * (double)s->tokens / step_s;
     return plain_scalar(t, "throughput", flops * 1e-12);
 }
 

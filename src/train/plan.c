@@ -149,7 +149,7 @@ static void plan_update(const mega_update *u, mega_buffer *out)
 static void plan_cost(const trainer *t, mega_buffer *out)
 {
     double palm;
-    const double causal = train_token_flops(t, &palm);
+    const double causal = train_token_flops(t, NULL, &palm);
     const double tokens = (double)(t->cfg->engine.optim.global_batch_size * t->cfg->seq_length);
     const int chunks = mega_engine_chunks(t->engine);
     mega_program_cost cost = {0};

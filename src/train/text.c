@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-double train_token_flops(const trainer *t, double *palm)
+double train_token_flops(const trainer *t, const mega_step_result *r, double *palm)
 {
     mega_engine_cost cost;
     mega_engine_cost_get(t->engine, &cost);
-    const double tokens = (double)t->cfg->seq_length;
+    const double tokens = (double)(r != NULL ? r->tokens / r->samples : t->cfg->seq_length);
     if (palm != NULL) *palm = (cost.flops + cost.masked_flops) / tokens;
     return cost.flops / tokens;
 }

@@ -15,6 +15,7 @@
 typedef struct train_interval {
     double metric[MEGA_METRICS];
     double loss, seconds; /* seconds: time for data, forward, backward and update; evaluation and saving are excluded */
+    double flops, palm;   /* model FLOPs: see train_token_flops */
     int64_t iterations, tokens;
     int64_t skipped, nan; /* iterations whose gradients overflowed; of these, those whose loss was not finite */
 } train_interval;
@@ -145,9 +146,10 @@ void train_evaluation_text(const trainer *t, const char *where, const mega_loss_
 double train_evaluation_loss(const mega_loss_sums *sums); /* the mean loss; 0 if nothing was evaluated */
 
 /* text.c */
-/* Returns the model FLOPs of one token, forward and backward, counting causal attention (half of the scores). *palm
- * (may be NULL) receives the same by PaLM's convention, which counts all scores. */
-double train_token_flops(const trainer *t, double *palm);
+/* Returns the model FLOPs of one token of the last step, forward and backward, counting causal attention (half of the
+ * scores); r NULL: before the first step, of whole samples. *palm (may be NULL) receives the same by PaLM's convention,
+ * which counts all scores. */
+double train_token_flops(const trainer *t, const mega_step_result *r, double *palm);
 double train_perplexity(double loss); /* e^loss; losses above 20 are cut to 20, as in Megatron; NAN for NAN */
 bool train_is_deepscale(const mega_train_options *cfg); /* whether DeepSpeed is given by its name of 2019 */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -72,6 +72,17 @@ static mega_status read_short(void *user, int64_t index, mega_sample *sample)
     return mega_sample_set_i32(sample, "labels", label, SHORT);
 }
 
+/* The model has no attention: every position has as many operations. */
+static void assert_cost(const mega_engine *e, int positions)
+{
+    mega_engine_cost whole_sample, c;
+    mega_engine *plain = open_whole();
+    mega_engine_cost_get(plain, &whole_sample);
+    mega_engine_cost_get(e, &c);
+    assert_true(c.flops > 0 && c.flops * API_SEQ == whole_sample.flops * positions);
+    mega_engine_destroy(plain);
+}
+
 static void the_bits_of_shorter_samples(void **state)
 {
     mega_model model = api_model;
@@ -81,9 +92,12 @@ static void the_bits_of_shorter_samples(void **state)
     model.positions = SHORT;
     mega_engine *a = open_curriculum();
     mega_engine *b = open_engine(&model, &data, whole, (int)(sizeof whole / sizeof *whole));
+    assert_cost(a, API_SEQ);
     train(a, 0, 2, x);
     train(b, 0, 2, y);
     assert_same(x, y, 0, 2);
+    assert_cost(a, SHORT);
+    assert_cost(b, SHORT);
     mega_engine_destroy(a);
     mega_engine_destroy(b);
 }

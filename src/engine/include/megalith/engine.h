@@ -130,7 +130,8 @@ typedef struct mega_engine_memory {
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 /* Floating-point operations of one sample in the whole model, forward and backward; the same on all ranks. They are
  * three times the operations of the forward pass (the cost column of its ops), because the backward pass takes twice as
- * many. flops counts only the half of causal attention's GEMMs that the mask leaves; masked_flops is the other half. */
+ * many. flops counts only the half of causal attention's GEMMs that the mask leaves; masked_flops is the other half.
+ * Under a curriculum, after a step: of a sample as that step read it. */
 typedef struct mega_engine_cost {
     double flops, masked_flops;
 } mega_engine_cost;
