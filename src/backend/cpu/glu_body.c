@@ -37,7 +37,7 @@ ALWAYS void glu_kind_values(mega_activation_kind kind, float *gate, float *slope
 #define GLU_CASE(kind) \
     case kind: glu_kind_values(kind, gate, slope, n); break;
 
-static void glu_values(mega_activation_kind kind, float *gate, float *slope, int64_t n)
+LONG void glu_values(mega_activation_kind kind, float *gate, float *slope, int64_t n)
 {
     switch (kind) {
         GLU_CASE(MEGA_ACT_GELU_TANH)

@@ -3,7 +3,7 @@
 #define VECTOR_BYTES 32
 #include "cpu/all_body.c"
 
-const cpu_bodies mega_cpu_bodies_avx2 = BODIES;
+const cpu_bodies mega_cpu_bodies_avx2 = BODIES(OWN);
 #else
 extern const int mega_cpu_no_avx2;
 const int mega_cpu_no_avx2 = 1;

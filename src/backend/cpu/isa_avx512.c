@@ -4,7 +4,7 @@
 #define VECTOR_BYTES 64
 #include "cpu/all_body.c"
 
-const cpu_bodies mega_cpu_bodies_avx512 = BODIES;
+const cpu_bodies mega_cpu_bodies_avx512 = BODIES(OWN);
 #else
 extern const int mega_cpu_no_avx512;
 const int mega_cpu_no_avx512 = 1;

@@ -2,4 +2,4 @@
 #define VECTOR_BYTES 16
 #include "cpu/all_body.c"
 
-const cpu_bodies mega_cpu_bodies_portable = BODIES;
+const cpu_bodies mega_cpu_bodies_portable = BODIES(OWN);

@@ -84,7 +84,16 @@ ALWAYS vf vmin(vf a, vf b)
 /* Number types. The bodies take the type of their arrays as an argument that is a constant after inlining, so that only
  * these functions know how a number is stored. Types are F32, BF16 and F16; arithmetic is always float. */
 
-/* Runs `call`, in which `type` is a constant with the value of `dtype`: one copy of the loops for each type. */
+/* Runs `call`, in which `type` is a constant with the value of `dtype`: one copy of the loops for each type.
+ * With ONLY_BF16 the caller has looked at the type. */
+#ifdef ONLY_BF16
+#define BY_TYPE(dtype, call)               \
+    do {                                   \
+        const mega_dtype type = MEGA_BF16; \
+        (void)(dtype);                     \
+        call;                              \
+    } while (0)
+#else
 #define BY_TYPE(dtype, call)                   \
     do {                                       \
         switch (dtype) {                       \
@@ -104,6 +113,7 @@ ALWAYS vf vmin(vf a, vf b)
         }                                      \
         }                                      \
     } while (0)
+#endif
 
 /* Returns the bytes of a number. */
 ALWAYS int64_t vsize(mega_dtype type)

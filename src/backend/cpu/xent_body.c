@@ -26,7 +26,7 @@ static void xent_max_rows(const mega_xent_max_args *a, int64_t begin, int64_t en
 #define XENT_RUN 2048
 
 /* Returns the sum of e^(x[v] - max) for v < n. */
-static float xent_run_sum(const float *x, float max, int64_t n)
+LONG float xent_run_sum(const float *x, float max, int64_t n)
 {
     vf even = vset(0.0f), odd = vset(0.0f);
     int64_t v = 0;

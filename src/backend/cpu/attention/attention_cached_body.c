@@ -10,7 +10,7 @@ ALWAYS float dot_typed(mega_dtype type, const void *x, int64_t x_at, const void 
 
 /* Applies soft-cap and ALiBi to the scores of `keys` consecutive keys, the last of which is the position of the
  * query. */
-static void bend_scores(const mega_attention_cached_args *a, float *p, int64_t h, int64_t keys)
+LONG void bend_scores(const mega_attention_cached_args *a, float *p, int64_t h, int64_t keys)
 {
     const float cap = (float)a->rules.softcap, slope = (float)rules_slope(&a->rules, a->head_begin + h);
     for (int64_t j = 0; j < keys; j += VL) {
