@@ -1,6 +1,7 @@
 # Instruction sets of single files; run-time dispatch picks between them (cpu/bodies.c). Contraction to fused
-# multiply-adds is for these files alone.
-set(common -ffp-contract=fast -fno-trapping-math)
+# multiply-adds is for these files alone. gcc's -O3 would copy the longest functions, the products of attention, for an
+# argument that some calls give as a constant; each copy saves one branch for each tile of sums.
+set(common -ffp-contract=fast -fno-trapping-math $<$<C_COMPILER_ID:GNU>:-fno-ipa-cp-clone>)
 set(files ${CMAKE_SOURCE_DIR}/src/backend/cpu)
 # Processors without AVX2 are rare: there the kernels are small rather than fast.
 set_source_files_properties(${files}/isa_portable.c PROPERTIES COMPILE_OPTIONS "${common};${MEGA_SMALL}")
