@@ -196,14 +196,15 @@ ALWAYS void attention_columns(const int N, float *c, const float *a, int64_t lda
         ask_ahead(ahead);
         attention_tile(TILE_ROWS, N, c, a, lda, b, K, accumulate);
     }
-    switch (m) {
-    case 5: attention_tile(5, N, c, a, lda, b, K, accumulate); break;
-    case 4: attention_tile(4, N, c, a, lda, b, K, accumulate); break;
-    case 3: attention_tile(3, N, c, a, lda, b, K, accumulate); break;
-    case 2: attention_tile(2, N, c, a, lda, b, K, accumulate); break;
-    case 1: attention_tile(1, N, c, a, lda, b, K, accumulate); break;
-    default: break;
+    if (m >= 4) {
+        attention_tile(4, N, c, a, lda, b, K, accumulate);
+        m -= 4, c += 4 * BLOCK, a += 4 * lda;
     }
+    if (m >= 2) {
+        attention_tile(2, N, c, a, lda, b, K, accumulate);
+        m -= 2, c += 2 * BLOCK, a += 2 * lda;
+    }
+    if (!PAIRS && m > 0) attention_tile(1, N, c, a, lda, b, K, accumulate); /* rows of pairs are even */
 }
 
 /* K is in words. */
