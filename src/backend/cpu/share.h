@@ -40,22 +40,18 @@ static inline const void *const_element_at(const void *x, mega_dtype t, int64_t 
 /* block_get: dst[i] = x[at + i] for n <= CPU_BLOCK elements of F32, BF16 or F16. block_put: x[at + i] = src[i]. */
 static inline void block_get(float *restrict dst, const void *x, mega_dtype t, int64_t at, int64_t n)
 {
-    if (t == MEGA_BF16)
-        for (int64_t i = 0; i < n; i++) dst[i] = mega_bf16_to_f32(((const uint16_t *)x)[at + i]);
-    else if (t == MEGA_F16)
-        mega_half_widen(dst, (const uint16_t *)x + at, n, MEGA_F16);
-    else
+    if (t == MEGA_F32)
         for (int64_t i = 0; i < n; i++) dst[i] = ((const float *)x)[at + i];
+    else
+        mega_half_widen(dst, (const uint16_t *)x + at, n, t);
 }
 
 static inline void block_put(void *x, mega_dtype t, int64_t at, int64_t n, const float *restrict src)
 {
-    if (t == MEGA_BF16)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)x)[at + i] = mega_f32_to_bf16(src[i]);
-    else if (t == MEGA_F16)
-        mega_half_narrow((uint16_t *)x + at, src, n, MEGA_F16);
-    else
+    if (t == MEGA_F32)
         for (int64_t i = 0; i < n; i++) ((float *)x)[at + i] = src[i];
+    else
+        mega_half_narrow((uint16_t *)x + at, src, n, t);
 }
 
 /* Sums over rows. The rows are divided into at most 64 chunks, by a rule that depends only on the number of rows. Each
