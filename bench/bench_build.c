@@ -41,15 +41,15 @@ static double step(mega_engine *e, int64_t seq, int64_t vocab)
 }
 
 /* The programs of further lengths under a curriculum, as a training builds them between two steps: what a step with a new
- * length takes more than the next one, which has the same. GPT-2 of 124M parameters, samples of 16, 32, … of 1024
+ * length takes more than the quicker of the next two, which have the same. GPT-2 of 124M parameters, samples of 16, 32, … of 1024
  * positions: the building takes as long for any length, and the steps are short. */
 static int measure_further(int repeats)
 {
     enum { SEQ = 1024, VOCAB = 50257, MOST = 16 };
     static const char *const lengths[MOST] = {"16",  "32",  "48",  "64",  "80",  "96",  "112", "128",
                                               "144", "160", "176", "192", "208", "224", "240", "256"};
-    static const char *const last[MOST] = {"2",  "4",  "6",  "8",  "10", "12", "14", "16",
-                                           "18", "20", "22", "24", "26", "28", "30", "32"};
+    static const char *const last[MOST] = {"2",  "5",  "8",  "11", "14", "17", "20", "23",
+                                           "26", "29", "32", "35", "38", "41", "44", "47"};
     const char *difficulty[MOST], *max_step[MOST];
     const mega_gpt gpt = bench_gpt(12, 768, 12, SEQ, VOCAB);
     mega_engine *e = NULL;
@@ -76,7 +76,8 @@ static int measure_further(int repeats)
     if (seconds >= 0) seconds = step(e, SEQ, VOCAB);
     for (int i = 1; i < MOST && i <= repeats && seconds >= 0; i++) {
         const double built = step(e, SEQ, VOCAB);
-        seconds = built >= 0 ? step(e, SEQ, VOCAB) : built;
+        const double second = built >= 0 ? step(e, SEQ, VOCAB) : built, third = second >= 0 ? step(e, SEQ, VOCAB) : -1;
+        seconds = second < third ? second : third;
         if (seconds >= 0)
             printf("RESULT build_further_length %.4f s the programs of samples of another length, GPT-2 124M\n",
                    built - seconds);
