@@ -32,7 +32,7 @@ ALWAYS void products_end(void)
 #include "cpu/attention/attention_body.c"
 #include "cpu/attention/attention_grad_body.c"
 
-const attention_pairs mega_attention_amx = {attention_item, attention_grad_item};
+const attention_pairs mega_attention_amx = {attention_item, attention_grad_item, pack_turned, pack_along};
 #else
 extern const int mega_attention_no_amx;
 const int mega_attention_no_amx = 1;

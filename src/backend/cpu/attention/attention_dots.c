@@ -23,7 +23,7 @@ ALWAYS void products_end(void)
 #include "cpu/attention/attention_body.c"
 #include "cpu/attention/attention_grad_body.c"
 
-const attention_pairs mega_attention_dots = {attention_item, attention_grad_item};
+const attention_pairs mega_attention_dots = {attention_item, attention_grad_item, pack_turned, pack_along};
 #else
 extern const int mega_attention_no_dots;
 const int mega_attention_no_dots = 1;

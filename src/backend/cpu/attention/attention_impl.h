@@ -148,10 +148,20 @@ static inline int64_t attention_grad_scratch_words(const mega_attention_args *a)
            attention_line_words(a);
 }
 
-/* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. */
+/* The rows of a tensor for one head of one sequence. */
+typedef struct head_rows {
+    const void *x;
+    int64_t at, ld, width; /* index of the first element; distance of rows in elements; elements per row */
+    mega_dtype type;
+} head_rows;
+
+/* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. pack_turned and pack_along transpose operands of
+ * products (attention_tile_body.c); both layouts are the same for all that multiply pairs. */
 typedef struct attention_pairs {
     void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
     void (*attention_grad)(const mega_attention_grad_args *a, int64_t item, const attention_part *part, float *scratch);
+    void (*pack_turned)(float *dst, const head_rows *x, int64_t rows, int64_t padded);
+    void (*pack_along)(float *dst, const head_rows *x, int64_t rows, int64_t padded);
 } attention_pairs;
 
 #if defined(__x86_64__)

@@ -20,13 +20,6 @@
 #define BY_ROWS_TYPE BY_TYPE
 #endif
 
-/* The rows of a tensor for one head of one sequence. */
-typedef struct head_rows {
-    const void *x;
-    int64_t at, ld, width; /* index of the first element; distance of rows in elements; elements per row */
-    mega_dtype type;
-} head_rows;
-
 /* Number of rows by which prefetching is ahead: the rows of a head are far apart, often each on its own page. */
 #define ROWS_AHEAD 8
 
@@ -310,6 +303,17 @@ ALWAYS void pack_columns(const bool along, float *dst, const head_rows *x, int64
     BY_ROWS_TYPE(x->type, pack_columns_typed(type, along, dst, x, rows, padded));
 }
 
+#if PRODUCTS_BY_TILES
+static void pack_turned(float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    mega_attention_dots.pack_turned(dst, x, rows, padded);
+}
+
+static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t padded)
+{
+    mega_attention_dots.pack_along(dst, x, rows, padded);
+}
+#else
 static void pack_turned(float *dst, const head_rows *x, int64_t rows, int64_t padded)
 {
     pack_columns(false, dst, x, rows, padded);
@@ -322,6 +326,7 @@ static void pack_along(float *dst, const head_rows *x, int64_t rows, int64_t pad
 }
 #else
 #define pack_along pack_turned /* for words of floats both layouts are the same */
+#endif
 #endif
 
 /* Copies rows to dst as panels of BLOCK columns [BLOCK / PER_WORD, BLOCK], with zeros up to row `padded`. */

@@ -78,7 +78,7 @@ ALWAYS void pairs_pack_across(uint16_t *panel, const uint16_t *x, int64_t ld, in
         }
 }
 
-static void pairs_pack_b(const pairs_block *b, int64_t begin, int64_t end)
+LONG void pairs_pack_b(const pairs_block *b, int64_t begin, int64_t end)
 {
     const mega_gemm_args *a = b->args;
     const uint16_t *x = a->b;
