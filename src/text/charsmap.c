@@ -24,6 +24,10 @@ static bool has_child(const mega_charsmap *m, uint8_t a, int b)
 
 static void find_plain(mega_charsmap *m)
 {
+    for (int a = 1; a < 256; a++) {
+        const size_t at = children(m->unit[0]) ^ (size_t)a;
+        m->begins[a] = at < m->units && (m->unit[at] & 0x800000FF) == (uint32_t)a;
+    }
     for (int a = 1; a < 128; a++) {
         m->plain[a] = !has_child(m, (uint8_t)a, -1);
         for (int b = 1; b < 128 && m->plain[a]; b++) m->plain[a] = !has_child(m, (uint8_t)a, b);
@@ -65,7 +69,7 @@ size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n,
                           const char **replacement)
 {
     size_t found = 0;
-    if (m->units == 0) return 0;
+    if (n == 0 || !m->begins[text[0]]) return 0;
     size_t at = children(m->unit[0]);
     for (size_t i = 0; i < n && text[i] != 0; i++) {
         at ^= text[i];

@@ -13,7 +13,8 @@ typedef struct mega_charsmap {
     size_t units;
     char *text; /* NUL-terminated strings, with a NUL at the end */
     size_t text_size;
-    bool plain[256]; /* bytes of ASCII that are not replaced, neither alone nor before other ASCII */
+    bool begins[256]; /* bytes that a replaced sequence may begin with */
+    bool plain[256];  /* bytes of ASCII that are not replaced, neither alone nor before other ASCII */
 } mega_charsmap;
 
 mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n);

@@ -1,4 +1,5 @@
 /* The steps that change a text before it is split. */
+#include "block_scan.h"
 #include "megalith/utf8.h"
 #include "pipeline.h"
 #include "unicode.h"
@@ -130,13 +131,40 @@ static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
     }
 }
 
-/* Returns how many bytes from the begin are ASCII that stays as it is, whatever follows them. */
-static size_t plain_run(const mega_pipeline *p, const mega_charsmap *m, mega_span in)
+static bool is_plain(const mega_pipeline *p, const mega_charsmap *m, uint8_t byte)
 {
-    const bool any = m->units == 0;
+    return byte < 0x80 && (m->units == 0 || m->plain[byte]) && !p->kept_begins[byte];
+}
+
+/* Whether all printable ASCII stays as it is. */
+static bool printable_is_plain(const mega_pipeline *p, const mega_charsmap *m)
+{
+    bool all = true;
+    for (int i = ' '; i < 0x7F; i++) all = all && is_plain(p, m, (uint8_t)i);
+    return all;
+}
+
+/* Returns how many bytes from the begin are ASCII that stays as it is, whatever follows them. */
+static size_t plain_run(const mega_pipeline *p, const mega_charsmap *m, mega_span in, bool printable)
+{
     size_t n = 0;
-    while (n < in.n && in.text[n] < 0x80 && (any || m->plain[in.text[n]]) && !p->kept_begins[in.text[n]]) n++;
+    while (printable && in.n - n >= SCAN_SHORT && scan_printable(in.text + n)) n += SCAN_SHORT;
+    while (n < in.n && is_plain(p, m, in.text[n])) n++;
     return n > 0 && n < in.n && in.text[n] >= 0x80 ? n - 1 : n;
+}
+
+/* Returns how many bytes from the begin are other characters that stay as they are: nothing that is replaced begins with their
+ * first bytes. */
+static size_t unchanged_run(const mega_pipeline *p, mega_span in)
+{
+    size_t n = 0;
+    uint32_t cp;
+    while (n < in.n && in.text[n] >= 0x80 && !p->charsmap.begins[in.text[n]] && !p->kept_begins[in.text[n]]) {
+        const int length = mega_utf8_decode(in.text + n, in.n - n, &cp);
+        if (length == 0) break;
+        n += (size_t)length;
+    }
+    return n;
 }
 
 /* Appends such bytes with their blanks marked; *after_blank: further blanks are left out. */
@@ -149,6 +177,16 @@ static void put_plain(const mega_pipeline *p, const uint8_t *text, size_t n, boo
     char *to = out->data + out->size;
     bool blank = *after_blank;
     for (size_t i = 0; i < n; i++) {
+        while (n - i >= SCAN_SHORT) { /* copies up to the next blank */
+            const uint32_t blanks = scan_blanks(text + i);
+            const size_t taken = blanks != 0 ? (size_t)__builtin_ctz(blanks) : SCAN_SHORT;
+            memcpy(to, text + i, SCAN_SHORT);
+            to += taken;
+            i += taken;
+            blank = blank && taken == 0;
+            if (blanks != 0) break;
+        }
+        if (i == n) break;
         if (text[i] != ' ') {
             *to++ = (char)text[i];
             blank = false;
@@ -178,14 +216,17 @@ static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out
     }
     if (in.n == 0) return;
     if (p->dummy_prefix) put(out, MARK, 3);
+    const bool printable = printable_is_plain(p, &p->charsmap);
     for (bool after_blank = p->remove_extra; in.n > 0;) {
-        const size_t plain = plain_run(p, &p->charsmap, in);
-        if (plain > 0) {
-            put_plain(p, in.text, plain, &after_blank, out);
-            in.text += plain;
-            in.n -= plain;
-            continue;
+        const size_t plain = plain_run(p, &p->charsmap, in, printable), same = plain > 0 ? 0 : unchanged_run(p, in);
+        if (plain > 0) put_plain(p, in.text, plain, &after_blank, out);
+        if (same > 0) {
+            put(out, in.text, same);
+            after_blank = false;
         }
+        in.text += plain + same;
+        in.n -= plain + same;
+        if (plain + same > 0) continue;
         const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
         while (after_blank && n > 0 && to[0] == ' ') {
             to++;
@@ -219,9 +260,10 @@ static size_t cluster_end(const uint8_t *text, size_t at, size_t n)
 static void precompiled(const mega_pipeline *p, const mega_charsmap *m, mega_span in, mega_buffer *out)
 {
     enum { WHOLE = 6 };
+    const bool printable = printable_is_plain(p, m);
     for (size_t at = 0, end; at < in.n; at = end) {
         const char *to = NULL;
-        const size_t plain = plain_run(p, m, (mega_span){in.text + at, in.n - at});
+        const size_t plain = plain_run(p, m, (mega_span){in.text + at, in.n - at}, printable);
         end = at + plain;
         if (plain > 0) {
             put(out, in.text + at, plain);
