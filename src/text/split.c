@@ -192,18 +192,24 @@ static mega_status metaspace(const mega_pre_step *s, const mega_pieces *in, cons
         const mega_piece *p = &in->piece[i];
         const uint8_t *at = text + p->begin, *const end = text + p->end;
         const size_t begin = out->size;
+        size_t open = begin; /* the piece after the last mark, if blanks alone become marks */
+        const bool cuts = s->use_pattern && memmem(at, (size_t)(end - at), s->text.data, s->text.size) == NULL;
         const bool wanted = s->prepend == MEGA_PREPEND_ALWAYS || (s->prepend == MEGA_PREPEND_FIRST && p->first);
         if (wanted && *at != ' ' && !begins_with(at, (size_t)(end - at), &s->text))
             mega_buffer_append(out, s->text.data, s->text.size);
         while (at < end) {
             const uint8_t *blank = memchr(at, ' ', (size_t)(end - at));
             mega_buffer_append(out, at, (size_t)((blank != NULL ? blank : end) - at));
+            if (blank != NULL && cuts) {
+                MEGA_TRY(add_piece(made, open, out->size, p->first && open == begin));
+                open = out->size;
+            }
             if (blank != NULL) mega_buffer_append(out, s->text.data, s->text.size);
             at = blank != NULL ? blank + 1 : end;
         }
         MEGA_TRY(mega_buffer_check(out, "a text with marks"));
-        if (!s->use_pattern) {
-            MEGA_TRY(add_piece(made, begin, out->size, p->first));
+        if (cuts || !s->use_pattern) {
+            MEGA_TRY(add_piece(made, open, out->size, p->first && open == begin));
             continue;
         }
         const mega_pre_step by_mark = {.kind = MEGA_PRE_STRING, .behavior = MEGA_SPLIT_WITH_NEXT, .text = s->text};
