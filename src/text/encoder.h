@@ -85,8 +85,9 @@ mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, 
                                 mega_ids *out);
 /* WordPiece: writes the ids of a word to `out`, which has room for one per byte; returns their number, at least 1. */
 int64_t mega_encoder_wordpiece(const mega_pipeline *p, const uint8_t *word, size_t n, int32_t *out);
-/* Unigram: one piece of a text. */
-mega_status mega_encoder_unigram(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, mega_ids *out);
+/* Unigram: pieces of a text, in order, each by itself. */
+mega_status mega_encoder_unigram(mega_encoder *e, const uint8_t *text, size_t n, const mega_piece *piece, int64_t count,
+                                 size_t begin, mega_ids *out);
 /* Writes the ids of a word's characters to e->bpe.symbol, which has room for one per byte; returns their number. */
 int64_t mega_encoder_symbols(mega_encoder *e, const uint8_t *word, size_t n);
 

@@ -68,21 +68,13 @@ static mega_status encode_stretch(mega_encoder *e, const mega_piece *piece, int6
     return e->words(e, text + piece[0].begin, piece[last].end - piece[0].begin, begin + piece[0].begin, out);
 }
 
-static mega_status encode_unigram(mega_encoder *e, const uint8_t *text, size_t begin, mega_ids *out)
-{
-    for (int64_t i = 0; i < e->pieces[0].count; i++) {
-        const mega_piece *one = &e->pieces[0].piece[i];
-        MEGA_TRY(mega_encoder_unigram(e, text + one->begin, one->end - one->begin, begin + one->begin, out));
-    }
-    return MEGA_OK;
-}
-
 mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, bool first, mega_ids *out)
 {
     const mega_pipeline *p = e->tokenizer->pipe;
     e->finder = MEGA_FIND_SPLIT;
     e->split = p->fast;
-    if (p->model == MEGA_MODEL_UNIGRAM && p->num_pre == 0) return mega_encoder_unigram(e, text, n, begin, out);
+    if (p->model == MEGA_MODEL_UNIGRAM && p->num_pre == 0)
+        return mega_encoder_unigram(e, text, n, &(mega_piece){.end = n}, 1, begin, out);
     if (p->fast != MEGA_SPLIT_NONE) return e->words(e, text, n, begin, out);
     if (p->num_pre == 0 && p->splits_at_mark) {
         e->finder = MEGA_FIND_MARKS;
@@ -91,7 +83,8 @@ mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, 
     mega_span made;
     MEGA_TRY(mega_pipeline_split(p, e->match, (mega_span){text, n}, first, e->splitted, e->pieces, &made));
     enum { LONG_PIECE = 64 };
-    if (p->model == MEGA_MODEL_UNIGRAM) return encode_unigram(e, made.text, begin, out);
+    if (p->model == MEGA_MODEL_UNIGRAM)
+        return mega_encoder_unigram(e, made.text, made.n, e->pieces[0].piece, e->pieces[0].count, begin, out);
     const bool at_marks = p->splits_at_mark && (int64_t)(made.n / LONG_PIECE) > e->pieces[0].count;
     e->finder = at_marks ? MEGA_FIND_MARKS : MEGA_FIND_PIECES;
     for (int64_t i = 0; i < e->pieces[0].count && at_marks; i++) {

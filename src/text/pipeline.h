@@ -125,8 +125,9 @@ typedef struct mega_pipeline {
     bool ignore_merges, byte_fallback, fuse_unknown;
     uint64_t
         whole[64]; /* ignore_merges: a bit for each hash of a word that only the vocabulary has, by mega_whole_bit */
-    bool splits_at_mark; /* characters: no merge crosses from another character to U+2581, so words begin there */
-    int32_t unknown;     /* -1: none */
+    uint64_t joined[1024]; /* a bit for each two bytes that follow each other in a token of the trie */
+    bool splits_at_mark;   /* characters: no merge crosses from another character to U+2581, so words begin there */
+    int32_t unknown;       /* -1: none */
     int32_t byte_token[256];
     /* the template */
     int32_t *prefix, *suffix;
@@ -138,6 +139,12 @@ typedef struct mega_pipeline {
 /* Builds the trie of the tokens that are in the vocabulary now, and finds the node of the prefix. */
 struct mega_vocabulary;
 mega_status mega_pipeline_build_trie(mega_pipeline *p, const struct mega_vocabulary *v);
+
+/* Whether two bytes follow each other in a token of the trie. */
+static inline bool mega_pipeline_joins(const mega_pipeline *p, uint8_t first, uint8_t second)
+{
+    return (p->joined[4 * first + second / 64] >> second % 64 & 1) != 0;
+}
 
 /* The place of a word in `whole`. */
 static inline unsigned mega_whole_bit(const uint8_t *word, size_t n)

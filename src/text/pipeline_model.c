@@ -276,6 +276,11 @@ static bool crosses_mark(const mega_vocabulary *v, int64_t id)
     return memmem(text + at, token->size - at, mark, 3) != NULL;
 }
 
+static void note_neighbours(mega_pipeline *p, const uint8_t *token, size_t n)
+{
+    for (size_t i = 1; i < n; i++) p->joined[4 * token[i - 1] + token[i] / 64] |= UINT64_C(1) << token[i] % 64;
+}
+
 mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
 {
     mega_trie_key *key = mega_malloc(((size_t)v->size + 1) * sizeof *key);
@@ -286,6 +291,7 @@ mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
         const mega_token *token = mega_vocabulary_get(v, id);
         if (token == NULL || (token->flags & MEGA_TOKEN_RAW) != 0 || token->size == 0) continue;
         key[count++] = (mega_trie_key){mega_token_bytes(v, token), token->size, (int32_t)id};
+        note_neighbours(p, (const uint8_t *)mega_token_bytes(v, token), token->size);
         crosses = crosses || crosses_mark(v, id);
     }
     const mega_status st = mega_trie_build(&p->trie, key, count);

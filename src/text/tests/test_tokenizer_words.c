@@ -241,26 +241,49 @@ static void unigram_json(void **state)
     assert_non_null(strstr(mega_error_message(), "a token and its score"));
     assert_null(create("HuggingFaceTokenizer", "tokenizer.json", UNIGRAM("\"unk_id\":9,") "]}}", 0));
     assert_non_null(strstr(mega_error_message(), "unk_id 9 is not in the vocabulary"));
-    t = create("HuggingFaceTokenizer", "tokenizer.json", "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]}}",
-               0);
-    mega_encoder *e;
-    mega_ids ids = {0};
-    assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
-    assert_int_equal(mega_encoder_encode(e, "ax", 2, &ids), MEGA_ERR_FORMAT);
-    assert_non_null(strstr(mega_error_message(), "has no unk_id"));
-    mega_ids_fini(&ids);
-    mega_encoder_destroy(e);
-    mega_tokenizer_destroy(t);
 }
 
-/* Words come from a cache; a text of which every word is too long for it must have the same ids, and one without marks. */
+/* Without an unknown token `tokenizers` refuses a text with a character that is no token, also where a longer token has it, unless
+ * the way to what follows it is better. */
+static void unigram_without_unknown(void **state)
+{
+    (void)state;
+    static const char *const fallback[] = {"", "\"byte_fallback\":true,"};
+    static const char *const refused[] = {"x", "bx", "ab", "abc", "cab", "\xC3\xA9", "b\xFF"};
+    for (int i = 0; i < 2; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "{\"model\":{\"type\":\"Unigram\",\"unk_id\":null,%s\"vocab\":[[\"ab\",-1],[\"b\",-2],[\"c\",-3],"
+                 "[\"abc\",-2],[\"<0x61>\",-9],[\"<0x78>\",-9]]}}",
+                 fallback[i]);
+        mega_tokenizer *t = create("HuggingFaceTokenizer", "tokenizer.json", text, 0);
+        if (t == NULL) fail_msg("%s", mega_error_message());
+        ENCODES(t, "bcb", 1, 2, 1);
+        mega_encoder *e;
+        mega_ids ids = {0};
+        assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
+        for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
+            assert_int_equal(mega_encoder_encode(e, refused[k], strlen(refused[k]), &ids), MEGA_ERR_FORMAT);
+            assert_non_null(strstr(mega_error_message(), "has no unk_id"));
+        }
+        assert_int_equal(mega_encoder_encode(e, "bcab", 4, &ids), MEGA_ERR_FORMAT);
+        assert_non_null(strstr(mega_error_message(), "character 'a' near byte 2 of the text"));
+        assert_int_equal(ids.count, 0);
+        mega_ids_fini(&ids);
+        mega_encoder_destroy(e);
+        mega_tokenizer_destroy(t);
+    }
+}
+
+/* Words come from a cache, and begin at marks and signs; one search for the whole text must have the same ids. */
 static void cached_words_are_those_searched(void **state)
 {
     (void)state;
     mega_tokenizer *t =
         create("HuggingFaceTokenizer", "tokenizer.json",
                "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"▁\",-3],[\"a\",-2.1],"
-               "[\"b\",-2.1],[\"ab\",-4.2000000001],[\"ba\",-4.2],[\"▁a\",-3.3],[\"aa\",-4.2]]}}",
+               "[\"b\",-2.1],[\"ab\",-4.2000000001],[\"ba\",-4.2],[\"▁a\",-3.3],[\"aa\",-4.2],[\",\",-2.1],"
+               "[\"1\",-2.5],[\"b1\",-4.6],[\"1,\",-4.6],[\"é\",-2],[\"a.\",-3]]}}",
                0);
     if (t == NULL) fail_msg("%s", mega_error_message());
     mega_encoder *e;
@@ -269,19 +292,26 @@ static void cached_words_are_those_searched(void **state)
     uint32_t state32 = 7;
     for (int i = 0; i < 60000; i++) { /* the sums pass the least that SentencePiece allows */
         state32 = state32 * 1664525u + 1013904223u;
-        mega_buffer_puts(&text, (const char *[]){"a", "b", "ab", "▁", "a", "x", "b", "ba"}[state32 >> 29]);
+        mega_buffer_puts(&text, (const char *[]){"a", "b", "ab", "▁", "a", "x", "b", "ba", ",", "1", "b1", "é", ".",
+                                                 "1,a", "▁▁", "b,a"}[state32 >> 28]);
     }
     for (int narrow = 0; narrow < 2; narrow++) {
         t->pipe->narrow = narrow;
+        for (int64_t i = 0; i < t->pipe->scores && narrow; i++) t->pipe->score[i] = (double)(float)t->pipe->score[i];
+        t->pipe->unknown_score = narrow ? (double)(float)t->pipe->unknown_score : t->pipe->unknown_score;
         assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
         ids.count = again.count = 0;
+        uint64_t joined[1024];
+        memcpy(joined, t->pipe->joined, sizeof joined);
         t->pipe->splits_at_mark = true;
         for (int repeat = 0; repeat < 2; repeat++) {
             ids.count = 0;
             assert_int_equal(mega_encoder_encode(e, text.data, text.size, &ids), MEGA_OK);
         }
         t->pipe->splits_at_mark = false; /* one search for all of it: the definition */
+        memset(t->pipe->joined, 0xFF, sizeof joined);
         assert_int_equal(mega_encoder_encode(e, text.data, text.size, &again), MEGA_OK);
+        memcpy(t->pipe->joined, joined, sizeof joined);
         assert_int_equal(ids.count, again.count);
         assert_memory_equal(ids.id, again.id, (size_t)ids.count * sizeof *ids.id);
         mega_encoder_destroy(e);
@@ -371,6 +401,7 @@ int main(void)
         cmocka_unit_test(words_and_signs),
         cmocka_unit_test(incomplete_wordpiece),
         cmocka_unit_test(unigram_json),
+        cmocka_unit_test(unigram_without_unknown),
         cmocka_unit_test(cached_words_are_those_searched),
         cmocka_unit_test(normal_forms_are_those_of_the_definition),
         cmocka_unit_test(tries),
