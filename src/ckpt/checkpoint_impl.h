@@ -35,6 +35,7 @@ struct mega_checkpoint {
     mega_safetensors *client;  /* arrays of the calling program; NULL: none */
     char *run_json;            /* NULL: none */
     mega_checksums sums;       /* empty if the folder has no state/ */
+    bool begins_classifier;    /* mega_checkpoint_begin_classifier */
     uint64_t sums_hash;        /* hash of the checksums of all files except those that may differ; 0 without state/ */
 };
 

@@ -34,6 +34,33 @@ static const mega_safetensor *read_find(const source *s, const char *name)
     return f != NULL ? mega_hf_weights_find(weights, f, name) : mega_hf_weights_find_exact(weights, name);
 }
 
+/* The family by whose rules weights of the folder, or their exact copy in state/, may differ from those of the model. */
+static const mega_family *beginning_family(const source *s)
+{
+    const mega_model_shape *shape = mega_checkpoint_shape(s->checkpoint);
+    const bool is_of_weights = s->file == NULL || s->file == s->checkpoint->masters;
+    return s->checkpoint->begins_classifier && is_of_weights && shape != NULL ? mega_family_of(&shape->net) : NULL;
+}
+
+static bool is_below(const char *name, const char *path)
+{
+    const size_t n = path != NULL ? strlen(path) : 0;
+    return n > 0 && strncmp(name, path, n) == 0 && name[n] == '.';
+}
+
+static bool may_lack(const source *s, const char *name)
+{
+    const mega_family *f = beginning_family(s);
+    return f != NULL && (is_below(name, f->names->classifier) || is_below(name, f->names->pooler));
+}
+
+static bool read_may_ignore(const source *s, const char *name)
+{
+    const mega_family *f = family_of(s), *begins = beginning_family(s);
+    return (f != NULL && mega_hf_may_ignore(f, name)) ||
+           (begins != NULL && begins->other_heads != NULL && mega_family_matches(begins->other_heads, name));
+}
+
 static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_safetensor *found)
 {
     mega_st_entry wanted;
@@ -65,8 +92,7 @@ static void note_extra(report *r, const source *s, const mega_safetensors *file,
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
-        if (!taken && !(family_of(s) != NULL && mega_hf_may_ignore(family_of(s), t->name)))
-            read_note(r, &r->extra, "not part of this model", t->name);
+        if (!taken && !read_may_ignore(s, t->name)) read_note(r, &r->extra, "not part of this model", t->name);
     }
 }
 
@@ -89,7 +115,7 @@ static mega_status read_conclude(const report *r, const source *s)
         s->what, r->missing, r->other, r->extra, r->text.data);
 }
 
-/* Looks up all tensors; found[i] receives t[i]. */
+/* Looks up all tensors; found[i] receives t[i], or NULL for one that may be missing. */
 static mega_status read_match(const source *s, const mega_state_tensor *t, int count, const mega_safetensor **found)
 {
     report r = {0};
@@ -97,8 +123,8 @@ static mega_status read_match(const source *s, const mega_state_tensor *t, int c
     for (int i = 0; i < count; i++) {
         MEGA_TRY(mega_state_tensor_check(&t[i]));
         found[i] = read_find(s, t[i].name);
-        if (found[i] == NULL) read_note(&r, &r.missing, "missing", t[i].name);
-        else if (!mega_state_tensor_fits(&t[i], found[i]) && ++r.other <= MAX_NAMED)
+        if (found[i] == NULL && !may_lack(s, t[i].name)) read_note(&r, &r.missing, "missing", t[i].name);
+        else if (found[i] != NULL && !mega_state_tensor_fits(&t[i], found[i]) && ++r.other <= MAX_NAMED)
             describe_mismatch(&r, &t[i], found[i]);
     }
     const mega_safetensor **used = mega_malloc((size_t)(count + 1) * sizeof *used);
@@ -171,12 +197,32 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 
+/* Fills the tensors that were found. */
+static mega_status fill_found(const source *s, const mega_state_tensor *t, int count, mega_dtype acc,
+                              const mega_safetensor **found)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++) n += found[i] != NULL;
+    if (n == count) return fill_tensors(s, t, count, acc, found);
+    mega_state_tensor *there = mega_malloc((size_t)(n + 1) * sizeof *there);
+    if (there == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    n = 0;
+    for (int i = 0; i < count; i++) {
+        if (found[i] == NULL) continue;
+        there[n] = t[i];
+        found[n++] = found[i];
+    }
+    const mega_status st = fill_tensors(s, there, n, acc, found);
+    mega_free(there);
+    return st;
+}
+
 static mega_status checkpoint_read_all(const source *s, const mega_state_tensor *t, int count, mega_dtype acc)
 {
     const mega_safetensor **found = mega_malloc((size_t)(count + 1) * sizeof *found);
     if (found == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     mega_status st = read_match(s, t, count, found);
-    if (st == MEGA_OK) st = fill_tensors(s, t, count, acc, found);
+    if (st == MEGA_OK) st = fill_found(s, t, count, acc, found);
     mega_free(found);
     return st;
 }
@@ -213,6 +259,11 @@ mega_status mega_checkpoint_match_weights(mega_checkpoint *c, const mega_state_t
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc)
 {
     return with_weights(checkpoint_read_all, c, t, count, acc);
+}
+
+void mega_checkpoint_begin_classifier(mega_checkpoint *c)
+{
+    c->begins_classifier = true;
 }
 
 /* `held` NULL: this rank holds no data. */

@@ -82,7 +82,9 @@ int64_t hf_derive_ffn(const mega_model_shape *shape); /* 4 * hidden */
 extern const mega_family_key hf_bert_rows[];
 extern const char *const hf_bert_ignored[];
 void hf_bert_finish(hf_reader *r, mega_model_shape *s);
-int hf_bert_form(const mega_model_shape *s); /* 0: both heads; 1: that of masked tokens alone */
+/* 0: both heads; 1: that of masked tokens alone; 2: a classifier of samples; 3: of choices */
+int hf_bert_form(const mega_model_shape *s);
+void hf_bert_write(const mega_model_shape *s, void *user, hf_put *put);
 /* Names of the tensors before the heads; a family adds to them. */
 #define HF_BERT_NAMES(root_)                                                                                 \
     .root = root_ ".embeddings", .block = root_ ".encoder.layer.%d", .end = "", .tokens = "word_embeddings", \
@@ -93,7 +95,7 @@ int hf_bert_form(const mega_model_shape *s); /* 0: both heads; 1: that of masked
 #define HF_BERT_HEADS                                                                                        \
     .head = "cls.predictions.decoder", .head_bias = "cls.predictions.bias",                                  \
     .transform = "cls.predictions.transform.dense", .transform_norm = "cls.predictions.transform.LayerNorm", \
-    .sentence_head = "cls.seq_relationship"
+    .sentence_head = "cls.seq_relationship", .classifier = "classifier"
 #define HF_POST_NORMS \
     .embedding_norm = "LayerNorm", .norm_1 = "attention.output.LayerNorm", .norm_2 = "output.LayerNorm"
 /* Networks with the parts of BERT; HF_POST_NORM: with its norms too. */

@@ -52,22 +52,45 @@ mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, 
 }
 
 /* The sum over tp gives every rank the logits of all samples, so that the bias has whole gradients on each. */
-mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
-                          const mega_linear_options *options, mega_tensor *out_logits)
+static mega_tensor class_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t classes,
+                                const mega_linear_options *options)
 {
     mega_linear_options o = options != NULL ? *options : (mega_linear_options){.no_bias = false};
     o.weight.shard_columns = o.weight.whole_gradients = true;
     const int64_t channels = mega_tensor_channels(b, x) * b->layout->tp.size;
-    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const layer_linear p = layer_request_linear(b, name, classes, channels, &o.weight, o.no_bias);
-    mega_tensor logits = mega_op_linear(b->graph, x, p.weight);
-    logits = layer_add_bias(b, mega_op_reduce_from_group(b->graph, logits, &b->layout->tp), p.bias);
+    const mega_tensor logits = mega_op_linear(b->graph, x, p.weight);
+    return layer_add_bias(b, mega_op_reduce_from_group(b->graph, logits, &b->layout->tp), p.bias);
+}
+
+static mega_loss loss_of_logits(const mega_builder *b, mega_tensor logits, mega_tensor labels, int64_t classes)
+{
     const mega_tensor losses = mega_op_cross_entropy(b->graph, logits, labels);
-    if (out_logits != NULL) *out_logits = logits;
     const mega_loss loss = {.sum = mega_op_weighted_sum(b->graph, losses, mega_none()).sum,
                             .weight = mega_op_labelled_sum(b->graph, labels, mega_none(), classes)};
-    mega_scope_leave(b->graph, s);
     return mega_graph_status(b->graph) == MEGA_OK ? loss : no_loss;
+}
+
+mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
+                          const mega_linear_options *options, mega_tensor *out_logits)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor logits = class_logits(b, name, x, classes, options);
+    const mega_loss loss = loss_of_logits(b, logits, labels, classes);
+    if (out_logits != NULL) *out_logits = logits;
+    mega_scope_leave(b->graph, s);
+    return loss;
+}
+
+mega_loss mega_choice_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t choices,
+                           const mega_linear_options *options, mega_tensor *out_logits)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const mega_tensor logits = class_logits(b, name, x, 1, options);
+    const mega_loss loss = loss_of_logits(b, mega_op_reshape(b->graph, logits, choices), labels, choices);
+    if (out_logits != NULL) *out_logits = logits;
+    mega_scope_leave(b->graph, s);
+    return loss;
 }
 
 mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor labels)

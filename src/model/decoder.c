@@ -65,6 +65,21 @@ static mega_tensor scaled(const mega_builder *b, mega_tensor x, double factor)
     return factor == 0.0 || factor == 1.0 ? x : mega_scale(b, x, factor);
 }
 
+mega_builder decoder_sequences(const mega_builder *b, const mega_gpt *m)
+{
+    mega_builder of = *b;
+    const int64_t choices = m->net.choices;
+    if (choices > 1 && b->positions % choices != 0)
+        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
+                                       "layer \"%s\": samples of %lld positions, which are %lld sequences of equal "
+                                       "length; expected a multiple",
+                                       b->path, (long long)b->positions, (long long)choices));
+    if (choices < 2 || mega_graph_status(b->graph) != MEGA_OK) return of;
+    of.samples *= choices;
+    of.positions /= choices;
+    return of;
+}
+
 /* Declares the inputs that several layers read, so that every program has them in the same order. */
 void decoder_request_rows(const mega_builder *b, const mega_gpt *m)
 {
@@ -206,9 +221,10 @@ static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 
 /* ---- the layers ---- */
 
-void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow)
+void decoder_embedding(const mega_builder *builder, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
+    const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
     const mega_family_names *n = names_of(m);
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
     decoder_request_rows(b, m);
@@ -243,9 +259,10 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_ten
 }
 
 /* One layer. x is [T, C]. */
-void decoder_block(const mega_builder *b, const void *self, mega_flow *flow)
+void decoder_block(const mega_builder *builder, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
+    const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
     const mega_family_names *n = names_of(m);
     const mega_norm_place place = m->net.norm_place;
     const bool before = place == MEGA_NORM_BEFORE || place == MEGA_NORM_BOTH;

@@ -5,11 +5,16 @@
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
 
-/* Functions of layers (model.h); self is the mega_gpt. encoder_head (encoder.c) is the head of encoders. */
+/* Functions of layers (model.h); self is the mega_gpt. encoder_head and encoder_class_head (encoder.c) are the heads of
+ * encoders. */
 void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_block(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow);
 void encoder_head(const mega_builder *b, const void *self, mega_flow *flow);
+void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow);
+
+/* The builder of the sequences of each sample, of which a choice has several: their rows are those of b. */
+mega_builder decoder_sequences(const mega_builder *b, const mega_gpt *m);
 
 /* t5.c: the layers of an encoder and of a decoder that attends to it. t5_layers writes the rows of the list, at most
  * MEGA_GPT_ROWS, and returns their number; t5_first_layers is mega_gpt_first_layers of such a model. */

@@ -1,4 +1,5 @@
-/* The head of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together. */
+/* The heads of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together; or a classifier of
+ * samples. */
 #include "decoder.h"
 #include "megalith/family.h"
 
@@ -45,4 +46,35 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
     mega_graph_output(b->graph, r.token_loss, "token_loss");
     mega_loss_add(b, "lm loss", r.loss, 1.0);
     if (m->net.sentence_head) sentence_head(b, m, last);
+}
+
+/* A pooler and a linear layer. "accuracy" is the part of the samples whose largest logit is at their label. */
+void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow)
+{
+    const mega_gpt *m = self;
+    const mega_family_names *n = mega_family_of(&m->net)->names;
+    const mega_builder sequences = decoder_sequences(b, m);
+    const mega_linear_options o = decoder_linear(m);
+    const bool chooses = m->net.choices > 0;
+    mega_tensor logits = mega_none();
+    decoder_request_rows(&sequences, m);
+    if (b->mode == MEGA_GENERATE || n->classifier == NULL || n->pooler == NULL) {
+        mega_builder_fail(
+            b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "layer \"%s\": a classifier of samples in a %s%s; expected training or evaluation of "
+                         "a bert or megatron-bert",
+                         b->path, mega_family_of(&m->net)->model_type,
+                         b->mode == MEGA_GENERATE ? ", which generates" : ""));
+        return;
+    }
+    const mega_tensor x = decoder_last_norm(&sequences, m, flow->x);
+    const mega_tensor pooled = mega_activation(b, mega_pooler(&sequences, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
+    const mega_tensor labels = mega_input(b, "label", MEGA_I32, 1, 0);
+    const mega_loss loss = chooses ? mega_choice_loss(b, n->classifier, pooled, labels, m->net.choices, &o, &logits)
+                                   : mega_class_loss(b, n->classifier, pooled, labels, m->net.classes, &o, &logits);
+    mega_graph_output(b->graph, logits, "class_logits");
+    mega_loss_add(b, "lm loss", loss, 1.0);
+    if (b->mode != MEGA_EVAL) return;
+    const mega_tensor rows = chooses ? mega_op_reshape(b->graph, logits, m->net.choices) : logits;
+    mega_loss_add(b, "accuracy", mega_op_accuracy(b->graph, rows, labels), 0.0);
 }

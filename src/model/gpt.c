@@ -16,7 +16,12 @@ mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *o
     list.rows = 3;
     list.layer[0] = (mega_layer){names->root, decoder_embedding, m, 1, "embedding"};
     list.layer[1] = (mega_layer){names->block, decoder_block, m, (int)m->num_layers, "block"};
-    list.layer[2] = (mega_layer){names->end, m->net.is_encoder ? encoder_head : decoder_head, m, 1, "head"};
+    const bool classifies = m->net.classes > 0 || m->net.choices > 0;
+    list.layer[2] = (mega_layer){names->end,
+                                 classifies          ? encoder_class_head
+                                 : m->net.is_encoder ? encoder_head
+                                                     : decoder_head,
+                                 m, 1, "head"};
     *out = list;
     return MEGA_OK;
 }

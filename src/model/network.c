@@ -157,6 +157,13 @@ void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_unt
     net->relative_distance = 128;
 }
 
+void mega_network_make_classifier(mega_network_shape *net, int64_t classes, int64_t choices)
+{
+    net->sentence_head = false;
+    net->classes = choices > 0 ? 0 : classes;
+    net->choices = choices;
+}
+
 static bool is_gpt2(const mega_network_shape *n)
 {
     return !n->is_encoder && n->t5 == MEGA_T5_NONE && n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 &&

@@ -125,6 +125,7 @@ static void derive_auto(mega_train_options *cfg)
 void mega_train_derive_options(mega_train_options *cfg)
 {
     if (cfg->planned_world_size > 0) cfg->engine.world_size = cfg->planned_world_size;
+    if (mega_train_classifies(cfg) && cfg->classify.epochs == 0) cfg->skip_train = true;
     mega_engine_settings_derive(&cfg->engine);
     derive_counted_in_tokens(cfg);
     derive_shape(cfg);

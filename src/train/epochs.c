@@ -1,4 +1,4 @@
-/* A run whose length is said in epochs (run_clm): how many steps that is, and what transformers' script prints, evaluates and writes
+/* A run whose length is said in epochs (run_clm; of tasks with labels only the length, their lines are in sets.c): how many steps that is, and what transformers' script prints, evaluates and writes
  * at the start, after each epoch and at the end. */
 #include "megalith/file.h"
 #include "megalith/log.h"
@@ -38,6 +38,7 @@ static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
 {
     const bool leads = mega_world_rank(t->world) == mega_world_host_first(t->world);
     if (mega_world_size(t->world) == 1) return t->task->make_texts(o, &t->texts);
+    if (train_has_sets(t)) return train_agree(t, t->task->make_texts(o, &t->texts));
     mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, leads ? t->task->make_texts(o, &t->texts) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, train_open_share(t, &o->share));
@@ -49,11 +50,17 @@ static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
 static mega_status count_steps(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    const int64_t batch = cfg->engine.optim.global_batch_size;
-    t->epoch_steps = (t->texts.samples[MEGA_SPLIT_TRAIN] + batch - 1) / batch;
+    const int64_t batch = cfg->engine.optim.global_batch_size, samples = t->texts.samples[MEGA_SPLIT_TRAIN];
+    const int64_t epochs = train_has_sets(t) ? cfg->classify.epochs : cfg->clm.num_train_epochs;
+    if (cfg->skip_train) return MEGA_OK;
+    t->epoch_steps = (samples + (train_has_sets(t) && !cfg->classify.keep_last ? 0 : batch - 1)) / batch;
+    if (t->epoch_steps == 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--train-data: %lld samples do not fill a batch of %lld (--global-batch-size); give a smaller "
+                         "batch, or --keep-last",
+                         (long long)samples, (long long)batch);
     if (!mega_options_is_given(cfg->engine.options, "train_iters"))
-        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", cfg->clm.num_train_epochs * t->epoch_steps,
-                                      MEGA_SET_BY_PRESET));
+        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", epochs * t->epoch_steps, MEGA_SET_BY_PRESET));
     t->train_iters = cfg->engine.optim.train_iters;
     train_check_options_again(t);
     return MEGA_OK;
@@ -71,7 +78,14 @@ mega_status train_epochs_check_batch(const trainer *t)
     const long long there = (long long)json_integer_value(stored),
                     here = (long long)cfg->engine.optim.global_batch_size;
     json_decref(root);
-    if (there <= 0 || here <= 0 || there == here) return MEGA_OK;
+    if (there <= 0 || here <= 0 || there == here || cfg->skip_train) return MEGA_OK;
+    if (train_has_sets(t))
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as "
+            "other epochs; give --global-batch-size %lld, or begin anew from its weights with "
+            "--pretrained-checkpoint %s",
+            cfg->load, there, here, there, cfg->load);
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as other "
@@ -84,8 +98,11 @@ mega_status train_read_texts(trainer *t)
 {
     static const unsigned needed[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER};
     const mega_train_options *cfg = t->cfg;
-    mega_task_data_options o = {
-        .cfg = cfg, .tokenizer = t->tokenizer, .team = t->team, .stop = t->io != NULL ? t->io->stop : NULL};
+    mega_task_data_options o = {.cfg = cfg,
+                                .tokenizer = t->tokenizer,
+                                .words = t->words,
+                                .team = t->team,
+                                .stop = t->io != NULL ? t->io->stop : NULL};
     if (!train_has_epochs(t) || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
@@ -100,6 +117,7 @@ void train_epochs_begin(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const mega_optim_options *o = &cfg->engine.optim;
+    if (train_has_sets(t)) return;
     const long long of_rank = (long long)o->micro_batch_size,
                     micro_batches = o->global_batch_size / o->micro_batch_size / cfg->engine.data_parallel_size;
     epochs_line(t, "***** Running training *****");
@@ -168,6 +186,7 @@ mega_status train_epochs_after(trainer *t)
 {
     char tag[32];
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    if (train_has_sets(t)) return train_sets_after(t);
     if (iteration % t->epoch_steps != 0 && iteration != t->train_iters) return MEGA_OK;
     MEGA_TRY(evaluate_epoch(t));
     t->finished_loss = train_epoch_loss(t);
@@ -231,6 +250,7 @@ static mega_status write_results(const trainer *t)
 mega_status train_epochs_end(trainer *t)
 {
     const bool is_open = !t->evaluated; /* a resumed run with nothing left to train */
+    if (train_has_sets(t)) return is_open ? train_sets_evaluate(t, t->train_iters / t->epoch_steps - 1, true) : MEGA_OK;
     if (is_open) MEGA_TRY(evaluate_epoch(t));
     if (t->cfg->save == NULL || t->stop != 0) return MEGA_OK;
     MEGA_TRY(train_save_as(t, "final", false));

@@ -64,7 +64,8 @@ void train_evaluation_text(const trainer *t, const char *where, const mega_loss_
     if (!alone) put_value(out, name, loss, true);
     for (int i = 0; i < train_loss_parts(t); i++)
         if (sums->weight[i] > 0)
-            put_value(out, mega_engine_metric_name(t->engine, i), sums->metric[i] / sums->weight[i], alone);
+            put_value(out, mega_engine_metric_name(t->engine, i), sums->metric[i] / sums->weight[i],
+                      alone && (t->task->likelihoods == 0 || i < t->task->likelihoods));
 }
 
 double train_evaluation_loss(const mega_loss_sums *sums)

@@ -327,7 +327,7 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
     /* Write one point per iteration: the final evaluation would repeat a regular one. */
     if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
     /* mega_engine_evaluate has written it already */
-    const bool is_new = split == MEGA_SPLIT_VALID && !train_has_epochs(t);
+    const bool is_new = split == MEGA_SPLIT_VALID && (!train_has_epochs(t) || train_has_sets(t));
     if (is_new && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
         mega_warn("%s", mega_error_message());
     if (m->board == NULL && m->wandb == NULL) return;

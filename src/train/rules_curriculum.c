@@ -24,7 +24,8 @@ void mega_train_rule_curriculum(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
     if (!cfg->engine.optim.curriculum_learning) return;
-    if (train_is(cfg, "pretrain_bert") || train_is(cfg, "pretrain_t5") || train_is(cfg, "run_clm"))
+    if (train_is(cfg, "pretrain_bert") || train_is(cfg, "pretrain_t5") || train_is(cfg, "run_clm") ||
+        train_is(cfg, "tasks"))
         mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
                              "%s: %s reads its samples whole; pretrain_gpt trains on the first tokens of samples",
                              mega_options_origin(o, "curriculum_learning"), mega_options_command(o));

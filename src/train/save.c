@@ -75,6 +75,7 @@ static void card_data(mega_buffer *b, const mega_train_options *cfg)
 {
     const mega_list *list = cfg->data.data_path.count > 0 ? &cfg->data.data_path
                             : cfg->clm.train.count > 0    ? &cfg->clm.train
+                            : mega_train_classifies(cfg)  ? &cfg->classify.train_data
                                                           : &cfg->data.train_data_path;
     for (size_t i = 0; i < list->count; i++)
         mega_buffer_printf(b, "%s%s", i > 0 ? " " : "", mega_path_base(list->item[i]));
@@ -98,6 +99,8 @@ static const char *loading_class(const trainer *t)
     const mega_network_shape n = t->task->shape(&t->network, -1).net;
     return n.t5 != MEGA_T5_NONE ? "AutoModelForSeq2SeqLM"
            : !n.is_encoder      ? "AutoModelForCausalLM"
+           : n.choices > 0      ? "AutoModelForMultipleChoice"
+           : n.classes > 0      ? "AutoModelForSequenceClassification"
            : n.sentence_head    ? "AutoModelForPreTraining"
                                 : "AutoModelForMaskedLM";
 }
@@ -219,7 +222,7 @@ mega_status train_save(trainer *t)
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     snprintf(tag, sizeof tag, "step_%lld", (long long)iteration);
-    return train_save_as(t, train_has_epochs(t) ? tag : NULL, true);
+    return train_save_as(t, train_has_epochs(t) && !train_has_sets(t) ? tag : NULL, true);
 }
 
 mega_status train_save_as(trainer *t, const char *tag, bool is_whole)

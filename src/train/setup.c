@@ -3,6 +3,7 @@
 #include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
+#include "megalith/labelled.h"
 #include "megalith/layers.h"
 #include "megalith/log.h"
 #include "megalith/run_json.h"
@@ -184,7 +185,9 @@ mega_status train_make_model(const trainer *t, const mega_train_options *cfg, me
 
 mega_status train_build_network(trainer *t)
 {
-    return train_make_model(t, t->cfg, &t->network);
+    MEGA_TRY(train_make_model(t, t->cfg, &t->network));
+    if (t->network.begins_classifier) mega_checkpoint_begin_classifier(t->checkpoint);
+    return MEGA_OK;
 }
 
 mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_task_model *m,
@@ -270,6 +273,7 @@ static mega_status load(trainer *t)
     const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
     t->task->warn(&t->network, t->cfg, mega_checkpoint_shape(t->checkpoint), folder);
+    if (t->network.begins_classifier) MEGA_TRY(mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed));
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     t->cfg->iteration = t->first_iteration = p->iteration;
@@ -332,9 +336,12 @@ mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine
     MEGA_TRY(mega_engine_options_from_settings(&cfg->engine, out));
     out->layout.planned_ranks = (int)cfg->planned_world_size;
     out->layout.planned_rank = (int)cfg->planned_rank;
-    out->seq = cfg->seq_length;
+    mega_labelled_kind kind;
+    const bool classifies =
+        mega_labelled_find(cfg->classify.task, &kind); /* a sample of choices is several sequences */
+    out->seq = cfg->seq_length * (classifies && mega_labelled_choices(kind) > 0 ? mega_labelled_choices(kind) : 1);
     count_tokens(cfg, out);
     out->no_train = cfg->skip_train;
-    out->no_evaluate = cfg->eval_iters == 0;
+    out->no_evaluate = cfg->eval_iters == 0 && !classifies;
     return MEGA_OK;
 }

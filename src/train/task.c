@@ -2,7 +2,8 @@
 #include "task.h"
 #include <string.h>
 
-static const mega_task *const tasks[] = {&train_task_gpt, &train_task_clm, &train_task_bert, &train_task_t5};
+static const mega_task *const tasks[] = {&train_task_gpt, &train_task_clm, &train_task_bert, &train_task_t5,
+                                         &train_task_classify};
 
 const mega_task *train_task_of(const char *command)
 {

@@ -23,8 +23,10 @@ typedef struct mega_task_options {
 typedef struct mega_task_model {
     mega_model model;   /* holds pointers into self */
     int stage_programs; /* number of programs in each pipeline stage */
-    void *self;         /* private data of the task */
-} mega_task_model;      /* a zero-initialised one is valid and empty */
+    bool
+        begins_classifier; /* the checkpoint to load lacks the classifier of the model: it begins with initial weights */
+    void *self;            /* private data of the task */
+} mega_task_model;         /* a zero-initialised one is valid and empty */
 
 /* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is checked. */
 typedef struct mega_task_texts {
@@ -58,7 +60,8 @@ typedef struct mega_task {
     const char *command;          /* the command's name in config/ */
     const char *model_name;       /* for log lines: "building GPT model ..." */
     const char *use, *use_effect; /* the command that uses the trained model, and what it does with it */
-    bool shows_parts_alone;       /* log lines show each loss under its own name, and not their sum */
+    int likelihoods;        /* shows_parts_alone: number of losses, the first ones, whose perplexity is shown; 0: all */
+    bool shows_parts_alone; /* log lines show each loss under its own name, and not their sum */
     /* The options that --use-checkpoint-args takes from the run that wrote a checkpoint: their names,
      * NULL at the end. */
     const char *const *stored_args;
@@ -84,6 +87,9 @@ typedef struct mega_task {
      * the data that the samples of every epoch are made of. */
     mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
     void (*free_texts)(mega_task_texts *texts);
+    /* NULL, or: the samples are those of a classifier, whose accuracy on each of these sets is measured after each epoch
+     * (sets.c). Every rank reads the texts by itself. Returns false if there are no more than i sets; *out borrows texts. */
+    bool (*evaluation_set)(const mega_task_texts *texts, size_t i, mega_dataset *out, const char **out_name);
     /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
      * that the task cannot use. */
     mega_status (*read_tokenizer)(const mega_tokenizer *tokenizer, void **out);
@@ -109,5 +115,6 @@ const mega_task *train_task_of(const char *command);
 extern const mega_task train_task_gpt, train_task_clm; /* task_gpt.c */
 extern const mega_task train_task_bert;                /* task_bert.c */
 extern const mega_task train_task_t5;                  /* task_t5.c */
+extern const mega_task train_task_classify;            /* task_classify.c */
 
 #endif

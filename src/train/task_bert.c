@@ -59,6 +59,9 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
                          o->stored->net.t5 != MEGA_T5_NONE ? "an encoder with a decoder" : "a decoder", type,
                          o->stored->net.t5 != MEGA_T5_NONE ? "pretrain_t5" : "pretrain_gpt");
+    if (o->stored->net.classes > 0 || o->stored->net.choices > 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--load: the folder holds a classifier (%s), which megalith tasks trains and evaluates", type);
     MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
     *net = o->stored->net;
     if (!o->cfg->bert.bert_binary_head) net->sentence_head = false;

@@ -309,6 +309,12 @@ mega_status train_epochs_end(trainer *t);   /* writes the final model and all_re
 double train_epoch_loss(const trainer *t);  /* mean loss of the steps of this epoch; NAN: none */
 void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out);
 
+/* sets.c: the sets on which a classifier is evaluated */
+bool train_has_sets(const trainer *t);
+/* Collective: the world. is_last: prints the table of results. */
+mega_status train_sets_evaluate(trainer *t, int64_t epoch, bool is_last);
+mega_status train_sets_after(trainer *t); /* called after each iteration: the end of an epoch */
+
 /* save.c */
 /* Checks that the first checkpoint fits on the disk; the engine must be built */
 mega_status train_check_space(const trainer *t);

@@ -1,5 +1,5 @@
-/* BERT (Devlin et al. 2019): BertForPreTraining with the heads of masked tokens and of sentence pairs, or BertForMaskedLM
- * with the first alone. */
+/* BERT (Devlin et al. 2019): BertForPreTraining with the heads of masked tokens and of sentence pairs, BertForMaskedLM
+ * with the first alone, or a classifier of samples in their place. */
 #include "hf_impl.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ const mega_family_key hf_bert_rows[] = {
     {HF_FIXED("tie_word_embeddings", "true"), .is_written = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_bert_rows, NULL};
-static const char *const architecture[] = {"BertForPreTraining", "BertForMaskedLM", NULL};
+static const char *const architecture[] = {"BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification",
+                                           "BertForMultipleChoice", NULL};
 /* Published folders of a MaskedLM have the heads of the pre-training too. */
 const char *const hf_bert_ignored[] = {"cls.predictions.decoder.weight",
                                        "cls.predictions.decoder.bias",
@@ -37,7 +38,30 @@ static const mega_family_names names = {HF_BERT_NAMES("bert"), HF_BERT_HEADS, HF
 
 int hf_bert_form(const mega_model_shape *s)
 {
+    if (s->net.choices > 0) return 3;
+    if (s->net.classes > 0) return 2;
     return s->net.sentence_head ? 0 : 1;
+}
+
+enum { BERT_CHOICES = 4, BERT_MOST_CLASSES = 4096 };
+
+/* transformers writes the labels if they are not two, and no number of choices: those are the four of RACE and SWAG. */
+static void take_classifier(hf_reader *r, mega_model_shape *s, int form)
+{
+    const json_t *labels = json_object_get(r->json, "id2label");
+    s->net.choices = form == 3 ? BERT_CHOICES : 0;
+    if (form != 2) return;
+    s->net.classes = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
+    if (s->net.classes < 2 || s->net.classes > BERT_MOST_CLASSES)
+        hf_refuse(r, "id2label", labels, "the names of 2 to 4096 classes");
+}
+
+static int form_of(const hf_reader *r)
+{
+    const char *is = hf_architecture(r);
+    for (int i = 0; is != NULL && r->family->architecture[i] != NULL; i++)
+        if (strcmp(is, r->family->architecture[i]) == 0) return i;
+    return 0;
 }
 
 void hf_bert_finish(hf_reader *r, mega_model_shape *s)
@@ -45,11 +69,27 @@ void hf_bert_finish(hf_reader *r, mega_model_shape *s)
     static const char *const unused[] = {
         "directionality",       "pooler_fc_size",       "pooler_type", "pooler_num_attention_heads",
         "pooler_num_fc_layers", "pooler_size_per_head", "cls_token_id"};
-    const char *is = hf_architecture(r);
+    const int form = form_of(r);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) hf_take(r, unused[i]);
-    s->net.sentence_head = is == NULL || strcmp(is, r->family->architecture[0]) == 0;
+    s->net.sentence_head = form == 0;
+    take_classifier(r, s, form);
     s->net.transform_activation = s->net.activation;
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class default */
+}
+
+/* The names that transformers gives labels by itself. */
+void hf_bert_write(const mega_model_shape *s, void *user, hf_put *put)
+{
+    mega_buffer labels = {0}, ids = {0};
+    if (s->net.classes < 1 || s->net.classes == 2) return;
+    for (long long i = 0; i < s->net.classes; i++) {
+        mega_buffer_printf(&labels, "%s\n    \"%lld\": \"LABEL_%lld\"", i > 0 ? "," : "{", i, i);
+        mega_buffer_printf(&ids, "%s\n    \"LABEL_%lld\": %lld", i > 0 ? "," : "{", i, i);
+    }
+    mega_buffer_puts(&labels, "\n  }");
+    mega_buffer_puts(&ids, "\n  }");
+    hf_put_text(user, put, "id2label", &labels);
+    hf_put_text(user, put, "label2id", &ids);
 }
 
 const mega_family mega_family_bert = {.model_type = "bert",
@@ -59,5 +99,7 @@ const mega_family mega_family_bert = {.model_type = "bert",
                                       .names = &names,
                                       .rope_keys = " ",
                                       .ignored = hf_bert_ignored,
+                                      .other_heads = "cls.*",
                                       .form = hf_bert_form,
-                                      .finish = hf_bert_finish};
+                                      .finish = hf_bert_finish,
+                                      .write = hf_bert_write};

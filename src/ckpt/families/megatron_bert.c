@@ -9,7 +9,9 @@ static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "29056")},
                                         {HF_INT("max_position_embeddings", positions, "512")},
                                         {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_bert_rows, NULL};
-static const char *const architecture[] = {"MegatronBertForPreTraining", "MegatronBertForMaskedLM", NULL};
+static const char *const architecture[] = {"MegatronBertForPreTraining", "MegatronBertForMaskedLM",
+                                           "MegatronBertForSequenceClassification", "MegatronBertForMultipleChoice",
+                                           NULL};
 
 static const mega_family_names names = {HF_BERT_NAMES("bert"), HF_BERT_HEADS, .norm_1 = "attention.ln", .norm_2 = "ln",
                                         .final_norm = "bert.encoder.ln"};
@@ -21,5 +23,7 @@ const mega_family mega_family_megatron_bert = {.model_type = "megatron-bert",
                                                .names = &names,
                                                .rope_keys = " ",
                                                .ignored = hf_bert_ignored,
+                                               .other_heads = "cls.*",
                                                .form = hf_bert_form,
-                                               .finish = hf_bert_finish};
+                                               .finish = hf_bert_finish,
+                                               .write = hf_bert_write};

@@ -60,6 +60,7 @@ typedef struct mega_family_names {
     bool transposed;                             /* linear weights are [in, out] in files */
     /* Encoders; all but token_types follow `end`. head_bias: its whole name, or NULL for that of the head. */
     const char *token_types, *pooler, *sentence_head, *transform, *transform_norm, *head_bias;
+    const char *classifier; /* after the pooler; NULL: no classifier of samples can be saved in this family */
 } mega_family_names;
 
 typedef struct hf_reader hf_reader;
@@ -75,6 +76,7 @@ typedef struct mega_family {
     double theta, fraction; /* class defaults; fraction 0: all channels */
     bool is_own;            /* transformers has no such model */
     const char *const *ignored; /* patterns (mega_family_matches) of tensors that may be present and are not read */
+    const char *other_heads;    /* pattern of tensors that a new classifier leaves unread; NULL: none */
     /* Returns which architecture a shape is written as. NULL: the first. */
     int (*form)(const mega_model_shape *shape);
     /* Reads keys that are not rows, and checks the shape. NULL: nothing. */

@@ -99,6 +99,9 @@ typedef struct mega_network_shape {
     mega_activation_kind transform_activation;
     bool transform_no_bias;
     bool sentence_head; /* a pooler and two classes: BERT's binary head */
+    /* A classifier of samples instead of these heads. classes: number of them; 0: none. choices: a sample is that many
+     * sequences, one of which is right; 0: none. */
+    int64_t classes, choices;
 
     /* Of encoder-decoders; num_layers and the members above are those of both stacks. */
     mega_t5_kind t5;

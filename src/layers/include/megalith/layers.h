@@ -288,6 +288,10 @@ mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, 
                         const mega_linear_options *options);
 mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
                           const mega_linear_options *options, mega_tensor *out_logits);
+/* The same for a choice: `choices` consecutive rows of x belong to one sample, each gets one number, and the softmax is
+ * over these. labels is [rows / choices], the logits are [rows, 1]. */
+mega_loss mega_choice_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t choices,
+                           const mega_linear_options *options, mega_tensor *out_logits);
 
 typedef struct mega_vocab_loss_options {
     int64_t vocab_size;

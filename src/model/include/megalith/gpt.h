@@ -43,9 +43,12 @@ typedef struct mega_gpt {
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
  * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of key_begin,
  * token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output class_logits
- * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. T5 has tokens, position_ids and key_end of the
- * encoder, and decoder_tokens, decoder_position_ids, cross_key_end (where the text of the encoder ends), labels and
- * loss_mask of the decoder; only Megatron's reads position ids. In MEGA_GENERATE the inputs are
+ * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. A classifier has neither these losses nor
+ * labels and loss_mask, but label i32 [samples], the output class_logits [samples, classes] or [samples * choices, 1], the
+ * loss "lm loss" and the metric "accuracy"; the positions of a sample of choices are those of its sequences, one after the
+ * other. T5 has tokens, position_ids and key_end of the encoder, and decoder_tokens, decoder_position_ids, cross_key_end
+ * (where the text of the encoder ends), labels and loss_mask of the decoder; only Megatron's reads position ids. In
+ * MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. */
@@ -81,6 +84,8 @@ void mega_network_make_encoder(mega_network_shape *net, bool original, bool sent
  * with gated_untied. decoder_layers: of the decoder; hidden: the width. */
 void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_untied, int64_t decoder_layers,
                           int64_t hidden);
+/* Replaces the heads of an encoder by a classifier of samples (model_shape.h). */
+void mega_network_make_classifier(mega_network_shape *net, int64_t classes, int64_t choices);
 /* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
  * MEGA_ERR_UNSUPPORTED if none can. */
 mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net);

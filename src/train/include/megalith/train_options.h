@@ -72,6 +72,15 @@ typedef struct mega_t5_settings {
     double mask_prob, short_seq_prob;
 } mega_t5_settings;
 
+/* tasks alone. */
+typedef struct mega_classify_options {
+    const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", "RACE", … as given, upper case */
+    mega_list train_data, valid_data;
+    int64_t epochs; /* 0: nothing is trained */
+    bool keep_last; /* the last batch of an epoch may have fewer samples than the others */
+    const char *pretrained_checkpoint;
+} mega_classify_options;
+
 typedef struct mega_train_options {
     mega_engine_settings engine;
     mega_model_options model;
@@ -80,6 +89,7 @@ typedef struct mega_train_options {
     mega_clm_options clm;
     mega_bert_options bert;
     mega_t5_settings t5;
+    mega_classify_options classify;
     const char *made_data_path; /* a prefix in --data-path that is made before the training; NULL: none */
 
     int64_t seq_length, make_vocab_size_divisible_by;
@@ -137,7 +147,7 @@ extern const mega_option_section mega_train_tokenizer_section, mega_train_sequen
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_program_section,
     mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section,
-    mega_train_bert_section, mega_train_t5_section;
+    mega_train_bert_section, mega_train_t5_section, mega_train_classify_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
@@ -151,6 +161,9 @@ void mega_train_apply_preset(mega_train_options *cfg); /* sets options that were
 /* Appends the list of presets, for `megalith help presets`. */
 void mega_train_presets_text(mega_buffer *out);
 void mega_train_apply_clm(mega_train_options *cfg);      /* the same for run_clm, and finds what its names lead to */
+void mega_train_apply_classify(mega_train_options *cfg); /* the same for tasks */
+/* Whether the task is one with labels, for which mega_train trains or evaluates a classifier. */
+bool mega_train_classifies(const mega_train_options *cfg);
 void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
 /* Fills in the options for creating this run's engine; `team` and `world` stay NULL. */
 mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine_options *out);
@@ -178,6 +191,8 @@ void mega_train_rule_writes(mega_train_options *cfg);
 void mega_train_rule_clm(mega_train_options *cfg);
 void mega_train_rule_bert(mega_train_options *cfg);
 void mega_train_rule_t5(mega_train_options *cfg);
+void mega_train_rule_classify(mega_train_options *cfg);
+void mega_train_rule_classify_files(mega_train_options *cfg);
 void mega_train_rule_clm_files(mega_train_options *cfg);
 void mega_train_rule_clm_writes(mega_train_options *cfg);
 

@@ -1,0 +1,256 @@
+/* Labelled samples in memory: their sequences without padding, which a sample gets when it is filled. */
+#include "labelled.h"
+#include "megalith/batch.h"
+#include "megalith/file.h"
+#include "megalith/hash.h"
+
+#include <string.h>
+
+/* What tasks differ in. */
+static const struct {
+    const char *name;
+    int64_t classes, choices;
+    mega_status (*read)(labelled_reader *r, const char *path);
+} kinds[] = {[MEGA_LABELLED_MNLI] = {"MNLI", 3, 0, labelled_read_tsv},
+             [MEGA_LABELLED_QQP] = {"QQP", 2, 0, labelled_read_tsv},
+             [MEGA_LABELLED_RACE] = {"RACE", 0, MEGA_LABELLED_CHOICES, labelled_read_race}};
+
+bool mega_labelled_find(const char *name, mega_labelled_kind *out)
+{
+    for (size_t i = 0; name != NULL && i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, name) != 0) continue;
+        *out = (mega_labelled_kind)i;
+        return true;
+    }
+    return false;
+}
+
+const char *mega_labelled_name(mega_labelled_kind kind)
+{
+    return kinds[kind].name;
+}
+
+int64_t mega_labelled_classes(mega_labelled_kind kind)
+{
+    return kinds[kind].classes;
+}
+
+int64_t mega_labelled_choices(mega_labelled_kind kind)
+{
+    return kinds[kind].choices;
+}
+
+/* ---- reading ---- */
+
+bool labelled_is_stopped(const labelled_reader *r)
+{
+    return r->team != NULL && mega_team_is_stopped(r->team);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Replaces " . " by ". " once, from left to right; returns the new size. */
+static size_t close_up(char *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        const bool is_free_stop = text[i] == ' ' && i + 2 < bytes && text[i + 1] == '.' && text[i + 2] == ' ';
+        if (!is_free_stop) {
+            text[n++] = text[i];
+            continue;
+        }
+        text[n++] = '.';
+        text[n++] = ' ';
+        i += 2;
+    }
+    return n;
+}
+
+mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, mega_ids *ids)
+{
+    enum { PASSES = 3 };
+    mega_buffer *b = &r->clean;
+    b->size = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (!is_blank(text[i])) mega_buffer_append(b, &text[i], 1);
+        else if (i == 0 || !is_blank(text[i - 1]))
+            mega_buffer_append(b, " ", 1);
+    }
+    MEGA_TRY(mega_buffer_check(b, "a text of a task"));
+    for (int i = 0; i < PASSES && b->size > 0; i++) b->size = close_up(b->data, b->size);
+    return mega_encoder_encode_part(r->encoder, b->size > 0 ? b->data : "", b->size, ids);
+}
+
+mega_status labelled_add(labelled_reader *r, const mega_ids *first, const mega_ids *second)
+{
+    mega_labelled *l = r->out;
+    const int64_t whole = first->count + second->count + 3, most = l->seq_length;
+    const int64_t length = whole < most ? whole : most, end = l->ids.count + length - 1;
+    if (!mega_array_reserve(&l->sequence, &l->sequence_room, l->sequences + 1, sizeof *l->sequence))
+        return MEGA_NO_MEMORY("tasks", "the list of its texts");
+    MEGA_TRY(mega_ids_reserve(&l->ids, length));
+    l->sequence[l->sequences++] =
+        (labelled_sequence){.begin = l->ids.count,
+                            .length = (int32_t)length,
+                            .first = (int32_t)(first->count + 2 < length - 1 ? first->count + 2 : length - 1)};
+    l->ids.id[l->ids.count++] = l->cls;
+    for (int64_t i = 0; i < first->count && l->ids.count < end; i++) l->ids.id[l->ids.count++] = first->id[i];
+    if (l->ids.count < end) l->ids.id[l->ids.count++] = l->sep;
+    for (int64_t i = 0; i < second->count && l->ids.count < end; i++) l->ids.id[l->ids.count++] = second->id[i];
+    l->ids.id[l->ids.count++] = l->sep;
+    return MEGA_OK;
+}
+
+mega_status labelled_add_label(labelled_reader *r, int32_t label)
+{
+    mega_labelled *l = r->out;
+    if (!mega_array_reserve(&l->label, &l->label_room, l->samples + 1, sizeof *l->label))
+        return MEGA_NO_MEMORY("tasks", "the list of its labels");
+    l->label[l->samples++] = label;
+    r->set->count++;
+    return MEGA_OK;
+}
+
+/* "…/MNLI/dev_matched.tsv" is "dev-matched". A path without the name of the task: its last part. */
+static char *set_name(mega_labelled_kind kind, const char *path)
+{
+    const char *at = NULL, *name = mega_labelled_name(kind);
+    for (const char *s = strstr(path, name); s != NULL; s = strstr(s + 1, name)) at = s + strlen(name);
+    if (at == NULL || at[strspn(at, "/")] == '\0') at = mega_path_base(path);
+    at += strspn(at, "/");
+    char *out = mega_strdup(at);
+    size_t n = out != NULL ? strlen(out) : 0;
+    while (n > 0 && out[n - 1] == '/') out[--n] = '\0';
+    if (n == 0) {
+        mega_free(out);
+        return mega_strdup(path);
+    }
+    if (n > 4 && (strcmp(out + n - 4, ".tsv") == 0 || strcmp(out + n - 4, ".txt") == 0)) out[n - 4] = '\0';
+    for (char *c = out; c != NULL && *c != '\0'; c++)
+        if (*c == '_' || *c == '/') *c = '-';
+    return out;
+}
+
+static mega_status read_sets(labelled_reader *r, const mega_labelled_options *o)
+{
+    mega_labelled *l = r->out;
+    for (size_t i = 0; i < o->num_paths; i++) {
+        r->set = &l->set[l->sets++];
+        *r->set = (mega_labelled_set){.name = set_name(o->kind, o->path[i]), .first = l->samples};
+        if (r->set->name == NULL) return MEGA_NO_MEMORY("tasks", "a name");
+        MEGA_TRY(kinds[o->kind].read(r, o->path[i]));
+        if (r->set->count == 0)
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it holds no sample of %s", o->path[i], kinds[o->kind].name);
+    }
+    return MEGA_OK;
+}
+
+static uint64_t hash_of(const mega_labelled *l)
+{
+    uint64_t hash = mega_hash64(MEGA_HASH_START, &l->seq_length, sizeof l->seq_length);
+    for (int64_t i = 0; i < l->sequences; i++)
+        hash = mega_hash64(hash, l->ids.id + l->sequence[i].begin, (size_t)l->sequence[i].length * sizeof(int32_t));
+    return mega_hash64(hash, l->label, (size_t)l->samples * sizeof *l->label);
+}
+
+mega_status mega_labelled_open(const mega_labelled_options *o, mega_labelled **out)
+{
+    enum { SHORTEST = 4 };
+    if (o->seq_length < SHORTEST)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "samples of %lld tokens; expected at least %d: [CLS], a token, [SEP], [SEP]",
+                         (long long)o->seq_length, SHORTEST);
+    mega_labelled *l = mega_calloc(1, sizeof *l);
+    if (l == NULL) return MEGA_NO_MEMORY("tasks", "their data");
+    *l = (mega_labelled){.kind = o->kind,
+                         .seq_length = o->seq_length,
+                         .choices = kinds[o->kind].choices > 0 ? kinds[o->kind].choices : 1,
+                         .cls = o->cls,
+                         .sep = o->sep,
+                         .pad = o->pad,
+                         .set = mega_calloc(o->num_paths + 1, sizeof *l->set)};
+    labelled_reader r = {.out = l, .team = o->team};
+    mega_status st = l->set != NULL ? mega_encoder_create(o->tokenizer, &r.encoder) : MEGA_NO_MEMORY("tasks", "a list");
+    if (st == MEGA_OK) st = read_sets(&r, o);
+    mega_encoder_destroy(r.encoder);
+    mega_buffer_fini(&r.clean);
+    mega_ids_fini(&r.first);
+    mega_ids_fini(&r.second);
+    if (st != MEGA_OK) {
+        mega_labelled_close(l);
+        return st;
+    }
+    l->hash = hash_of(l);
+    *out = l;
+    return MEGA_OK;
+}
+
+void mega_labelled_close(mega_labelled *l)
+{
+    if (l == NULL) return;
+    for (size_t i = 0; i < l->sets; i++) mega_free(l->set[i].name);
+    mega_free(l->set);
+    mega_free(l->sequence);
+    mega_free(l->label);
+    mega_ids_fini(&l->ids);
+    mega_free(l);
+}
+
+/* ---- samples ---- */
+
+int64_t mega_labelled_count(const mega_labelled *l)
+{
+    return l->samples;
+}
+
+size_t mega_labelled_sets(const mega_labelled *l)
+{
+    return l->sets;
+}
+
+const mega_labelled_set *mega_labelled_set_get(const mega_labelled *l, size_t set)
+{
+    return &l->set[set];
+}
+
+uint64_t mega_labelled_hash(const mega_labelled *l)
+{
+    return l->hash;
+}
+
+const int32_t *mega_labelled_sequence(const mega_labelled *l, int64_t sample, int64_t choice, int64_t *out_length,
+                                      int64_t *out_first)
+{
+    const labelled_sequence *s = &l->sequence[sample * l->choices + choice];
+    *out_length = s->length;
+    *out_first = s->first;
+    return l->ids.id + s->begin;
+}
+
+int32_t mega_labelled_label(const mega_labelled *l, int64_t sample)
+{
+    return l->label[sample];
+}
+
+/* A pipeline stage reads some of the inputs. */
+void mega_labelled_fill(const mega_labelled *l, int64_t index, bool is_left_out, mega_sample *sample)
+{
+    const int64_t S = l->seq_length, all = l->choices * S;
+    int32_t *tokens = mega_sample_i32(sample, "tokens", all), *types = mega_sample_i32(sample, "token_types", all);
+    int32_t *positions = mega_sample_i32(sample, "position_ids", all), *ends = mega_sample_i32(sample, "key_end", all);
+    int32_t *label = mega_sample_i32(sample, "label", 1);
+    for (int64_t c = 0; c < l->choices; c++) {
+        int64_t length, first;
+        const int32_t *ids = mega_labelled_sequence(l, index, c, &length, &first);
+        for (int64_t i = 0; i < S; i++) {
+            const int64_t at = c * S + i;
+            if (tokens != NULL) tokens[at] = i < length ? ids[i] : l->pad;
+            if (types != NULL) types[at] = i >= first && i < length;
+            if (positions != NULL) positions[at] = (int32_t)i;
+            if (ends != NULL) ends[at] = (int32_t)length;
+        }
+    }
+    if (label != NULL) *label = is_left_out ? -1 : l->label[index];
+}

@@ -1,0 +1,48 @@
+/* Shared by the readers of labelled samples. */
+#ifndef MEGA_DATA_LABELLED_H
+#define MEGA_DATA_LABELLED_H
+
+#include "megalith/labelled.h"
+#include "megalith/memory.h"
+
+typedef struct labelled_sequence {
+    int64_t begin;         /* in ids */
+    int32_t length, first; /* first: tokens of type 0 */
+} labelled_sequence;
+
+struct mega_labelled {
+    mega_labelled_kind kind;
+    int64_t seq_length, choices; /* choices: sequences of a sample, at least 1 */
+    int32_t cls, sep, pad;
+    mega_ids ids;
+    labelled_sequence *sequence;
+    int64_t sequences, sequence_room;
+    int32_t *label;
+    int64_t samples, label_room;
+    mega_labelled_set *set;
+    size_t sets;
+    uint64_t hash;
+};
+
+/* What reading needs. */
+typedef struct labelled_reader {
+    mega_labelled *out;
+    mega_labelled_set *set;
+    mega_encoder *encoder;
+    const mega_team *team;
+    mega_buffer clean;
+    mega_ids first, second;
+} labelled_reader;
+
+/* Appends the ids of a text to *ids, after white space has become single blanks and blanks before a full stop are gone. */
+mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, mega_ids *ids);
+/* Adds a sequence of these two texts, and the label of the sample that its last sequences are. */
+mega_status labelled_add(labelled_reader *r, const mega_ids *first, const mega_ids *second);
+mega_status labelled_add_label(labelled_reader *r, int32_t label);
+bool labelled_is_stopped(const labelled_reader *r);
+
+/* labelled_tsv.c, labelled_race.c: read one path into out. */
+mega_status labelled_read_tsv(labelled_reader *r, const char *path);
+mega_status labelled_read_race(labelled_reader *r, const char *path);
+
+#endif

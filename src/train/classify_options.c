@@ -1,0 +1,125 @@
+/* Options of tasks: which task, its data, and for the tasks with labels (RACE, MNLI, QQP) a fine-tuning. */
+#include "megalith/checkpoint.h"
+#include "megalith/file.h"
+#include "megalith/labelled.h"
+#include "train_rules.h"
+
+// clang-format off
+#define ROW(name_, field_, kind_) MEGA_OPTION(mega_classify_options, name_, field_, kind_)
+static const mega_option_row classify_rows[] = {
+    {ROW("task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA|RACE|MNLI|QQP", .not_implemented = "ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured; RACE, MNLI and QQP may be learnt before, with --epochs"},
+    {ROW("valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each); MNLI, QQP: TSV files; RACE: folders of .txt files"},
+    {ROW("train-data", train_data, MEGA_OPTION_LIST), .help = "RACE, MNLI, QQP: the same to learn from"},
+    {ROW("epochs", epochs, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .resume = MEGA_RESUME_REPORTED, .help = "RACE, MNLI, QQP: times that --train-data is read; 0: the model is only evaluated"},
+    {ROW("keep-last", keep_last, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "an epoch ends with the samples that do not fill a batch; without it they are left out"},
+    {ROW("pretrained-checkpoint", pretrained_checkpoint, MEGA_OPTION_STRING), .help = "folder whose weights are taken, as --load FOLDER --finetune; --load comes first if it holds a checkpoint"},
+};
+const mega_option_section mega_train_classify_section = MEGA_SECTION("evaluation", classify_rows);
+// clang-format on
+
+bool mega_train_classifies(const mega_train_options *cfg)
+{
+    mega_labelled_kind kind;
+    return mega_labelled_find(cfg->classify.task, &kind);
+}
+
+static void give(mega_train_options *cfg, const char *dest, const char *text)
+{
+    if (mega_options_is_given(cfg->engine.options, dest)) return;
+    const mega_status st = mega_options_set(cfg->engine.options, dest, text, MEGA_SET_BY_PRESET);
+    if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
+}
+
+/* A run that was cut off goes on from --load; before its first checkpoint it begins again from the pretrained weights. */
+static void take_pretrained(mega_train_options *cfg)
+{
+    const char *from = cfg->classify.pretrained_checkpoint;
+    if (from == NULL) return;
+    if (cfg->load == NULL) {
+        give(cfg, "load", from);
+    } else if (!mega_train_classifies(cfg) || mega_checkpoint_tracked(cfg->load) >= 0 ||
+               mega_checkpoint_latest(cfg->load) >= 0) {
+        return;
+    } else {
+        cfg->load = from;
+    }
+    if (mega_train_classifies(cfg)) cfg->finetune = true;
+}
+
+void mega_train_apply_classify(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    if (!train_is(cfg, "tasks")) return;
+    take_pretrained(cfg);
+    if (mega_train_classifies(cfg) && !mega_options_was_set(o, "tokenizer_type"))
+        give(cfg, "tokenizer_type", "BertWordPieceLowerCase");
+}
+
+static void refuse_others(mega_train_options *cfg)
+{
+    static const struct {
+        const char *dest, *instead;
+    } other[] = {{"train_samples", "give --epochs"},
+                 {"train_tokens", "give --epochs"},
+                 {"rampup_batch_size", "the steps of an epoch have one batch size"},
+                 {"dataloader_type", "every epoch is shuffled anew"},
+                 {"data_path", "give --train-data and --valid-data"},
+                 {"data_path2", "give --valid-data"},
+                 {"train_data_path", "give --train-data"},
+                 {"valid_data_path", "give --valid-data"},
+                 {"test_data_path", "give --valid-data"},
+                 {"split", "give --train-data and --valid-data"}};
+    for (size_t i = 0; i < MEGA_COUNT(other); i++)
+        if (mega_options_is_given(cfg->engine.options, other[i].dest))
+            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s does not go with --task %s: %s",
+                                 mega_options_origin(cfg->engine.options, other[i].dest), cfg->classify.task,
+                                 other[i].instead);
+}
+
+void mega_train_rule_classify(mega_train_options *cfg)
+{
+    const mega_classify_options *c = &cfg->classify;
+    mega_options *o = cfg->engine.options;
+    if (!mega_train_classifies(cfg)) {
+        if (c->train_data.count > 0 || c->epochs > 0)
+            mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
+                                 "%s: only RACE, MNLI and QQP have labels to learn; leave it out",
+                                 mega_options_origin(o, c->epochs > 0 ? "epochs" : "train_data"));
+        return;
+    }
+    refuse_others(cfg);
+    if (c->epochs > 0 && !cfg->skip_train && c->train_data.count == 0)
+        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --train-data, the samples of --epochs %lld",
+                             (long long)c->epochs);
+    if (cfg->skip_train && cfg->load == NULL)
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "missing: --load FOLDER, the trained classifier, or --epochs N, which trains one");
+    if (c->epochs > 0 && cfg->save == NULL)
+        mega_options_warn(o, "no --save: the trained weights will not be kept; --save FOLDER keeps them");
+    if (cfg->seq_length > 0 && cfg->seq_length < 4)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: a sample is [CLS] a token [SEP] [SEP] at least; give 4 or more",
+                             mega_options_origin(o, "seq_length"));
+}
+
+static void check_data(mega_train_options *cfg, const char *option, const mega_list *list)
+{
+    const bool takes_folders = cfg->classify.task != NULL && strcmp(cfg->classify.task, "RACE") == 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (takes_folders && mega_folder_exists(list->item[i])) continue;
+        mega_train_check_file(cfg, option, list->item[i],
+                              takes_folders ? "a folder of RACE, or one of its .txt files" : "a TSV file");
+    }
+}
+
+void mega_train_rule_classify_files(mega_train_options *cfg)
+{
+    const char *from = cfg->classify.pretrained_checkpoint;
+    if (!mega_train_classifies(cfg)) return;
+    check_data(cfg, "--train-data", &cfg->classify.train_data);
+    check_data(cfg, "--valid-data", &cfg->classify.valid_data);
+    if (from != NULL && !mega_train_is_hidden(cfg, "--pretrained-checkpoint", from) && !mega_folder_exists(from))
+        mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
+                             "--pretrained-checkpoint %s: there is no such folder; expected a folder of checkpoints of "
+                             "pretrain_bert, or a Hugging Face folder of a bert or megatron-bert",
+                             from);
+}

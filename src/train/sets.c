@@ -1,0 +1,115 @@
+/* The evaluation of a classifier after each epoch: how many samples of each validation set it gets right, in Megatron's
+ * lines, and at the end a table with confidence intervals. */
+#include "megalith/interval.h"
+#include "train_impl.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+bool train_has_sets(const trainer *t)
+{
+    return t->task->evaluation_set != NULL;
+}
+
+typedef struct set_result {
+    const char *name;
+    int64_t correct, total;
+} set_result;
+
+static double share(const mega_step_result *r, const trainer *t)
+{
+    for (int i = 0; i < mega_engine_num_metrics(t->engine); i++)
+        if (strcmp(mega_engine_metric_name(t->engine, i), "accuracy") == 0) return r->metric[i];
+    return 0;
+}
+
+/* Collective: the world. *is_whole: no signal ended it. */
+static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *out, double *loss_sum, bool *is_whole)
+{
+    mega_step_result r = {.loss = NAN};
+    bool late;
+    train_note(t, "evaluating the validation sets");
+    if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
+    const mega_status st = mega_engine_evaluate(t->engine, d, 0, &r);
+    *is_whole = st == MEGA_OK;
+    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
+    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
+    if (!*is_whole) return MEGA_OK;
+    out->total = d->count;
+    out->correct = llround(share(&r, t) * (double)d->count);
+    *loss_sum += r.loss * (double)d->count;
+    return MEGA_OK;
+}
+
+static void say_row(const trainer *t, const set_result *r)
+{
+    const mega_interval i = mega_interval_of_share(r->correct, r->total);
+    train_line(t, "   %-24s %10lld %10lld %12.4f   %8.4f to %8.4f", r->name, (long long)r->correct, (long long)r->total,
+               100.0 * (double)r->correct / (double)r->total, 100.0 * i.low, 100.0 * i.high);
+}
+
+static void say_table(const trainer *t, const set_result *result, size_t count, const set_result *all)
+{
+    train_line(t, " results of %s", t->cfg->classify.task);
+    train_line(t, "   %-24s %10s %10s %12s   %s", "data", "correct", "total", "accuracy (%)",
+               "95 % confidence interval (Wilson)");
+    for (size_t i = 0; i < count; i++) say_row(t, &result[i]);
+    if (count > 1) say_row(t, all);
+}
+
+static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, size_t *count, set_result *all)
+{
+    mega_dataset d;
+    double loss_sum = 0;
+    for (size_t i = 0; t->task->evaluation_set(&t->texts, i, &d, &result[i].name); i++) {
+        bool is_whole;
+        const double began = mega_time_now();
+        MEGA_TRY(evaluate_set(t, &d, &result[i], &loss_sum, &is_whole));
+        if (!is_whole) {
+            train_line(t, "a signal ended the evaluation of epoch %lld: no accuracy is known", (long long)epoch);
+            *count = 0;
+            return MEGA_OK;
+        }
+        all->correct += result[i].correct;
+        all->total += result[i].total;
+        *count = i + 1;
+        train_line(t,
+                   " > |epoch: %lld| metrics for %s: correct / total = %lld / %lld = %.4f %%, elapsed time (sec): %.3f",
+                   (long long)epoch, result[i].name, (long long)result[i].correct, (long long)result[i].total,
+                   100.0 * (double)result[i].correct / (double)result[i].total, mega_time_now() - began);
+    }
+    if (*count == 0) return MEGA_OK;
+    train_line(t, " >> |epoch: %lld| overall: correct / total = %lld / %lld = %.4f %%", (long long)epoch,
+               (long long)all->correct, (long long)all->total, 100.0 * (double)all->correct / (double)all->total);
+    t->evaluated = true;
+    t->last_validation_loss = loss_sum / (double)all->total;
+    return MEGA_OK;
+}
+
+mega_status train_sets_evaluate(trainer *t, int64_t epoch, bool is_last)
+{
+    const size_t most = t->cfg->classify.valid_data.count;
+    set_result all = {.name = "overall"}, *result = mega_calloc(most + 1, sizeof *result);
+    size_t count = 0;
+    mega_status st = result != NULL ? MEGA_OK : MEGA_NO_MEMORY("tasks", "the results");
+    st = train_agree(t, st);
+    if (st == MEGA_OK) st = evaluate_all(t, epoch, result, &count, &all);
+    if (st == MEGA_OK && count > 0) {
+        if (is_last) say_table(t, result, count, &all);
+        train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->last_validation_loss, is_last);
+    }
+    mega_free(result);
+    return st;
+}
+
+mega_status train_sets_after(trainer *t)
+{
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const bool is_last = iteration >= t->train_iters;
+    if (iteration % t->epoch_steps != 0 && !is_last) return MEGA_OK;
+    t->finished_loss = train_epoch_loss(t);
+    t->epoch_loss = 0;
+    t->epoch_losses = 0;
+    MEGA_TRY(train_save(t));
+    return train_sets_evaluate(t, (iteration - 1) / t->epoch_steps, is_last);
+}

@@ -1,0 +1,342 @@
+/* tasks --task RACE, MNLI or QQP: the row of classifiers, encoders with a head for samples, and their data, which are in
+ * memory (data/labelled.h). An epoch reads all training samples, shuffled anew, in whole global batches: what does not fill
+ * the last one is left out or, with --keep-last, filled up with samples without a label. */
+#include "megalith/family.h"
+#include "megalith/hash.h"
+#include "megalith/labelled.h"
+#include "task_gpt.h"
+
+enum { HASHED_SAMPLES = 16 };
+
+static mega_labelled_kind kind_of(const mega_train_options *cfg)
+{
+    mega_labelled_kind kind = MEGA_LABELLED_MNLI;
+    (void)mega_labelled_find(cfg->classify.task, &kind);
+    return kind;
+}
+
+/* ---- the tokenizer ---- */
+
+typedef struct classify_words {
+    int32_t cls, sep, pad;
+} classify_words;
+
+static int32_t find_token(const mega_tokenizer *t, const char *name, const char *other)
+{
+    const int32_t id = mega_tokenizer_find(t, name, strlen(name));
+    return id >= 0 ? id : mega_tokenizer_find(t, other, strlen(other));
+}
+
+static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
+{
+    classify_words *w = mega_calloc(1, sizeof *w);
+    *out = w;
+    if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the ids of its special tokens");
+    *w = (classify_words){.cls = find_token(t, "[CLS]", "<s>"),
+                          .sep = find_token(t, "[SEP]", "</s>"),
+                          .pad = find_token(t, "[PAD]", "<pad>")};
+    if (w->cls >= 0 && w->sep >= 0 && w->pad >= 0) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "the tokenizer (%s) lacks %s; a task with labels needs [CLS], [SEP] and [PAD], or <s>, </s> and "
+                     "<pad>: give the vocabulary of the BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
+                     mega_tokenizer_type(t),
+                     w->cls < 0   ? "[CLS]"
+                     : w->sep < 0 ? "[SEP]"
+                                  : "[PAD]");
+}
+
+/* ---- the model ---- */
+
+static mega_status check_folder(const mega_task_options *o, mega_labelled_kind kind)
+{
+    const mega_network_shape *n = &o->stored->net;
+    const mega_family *f = mega_family_of(n);
+    const bool is_new = n->classes == 0 && n->choices == 0;
+    if (!n->is_encoder || f->names->classifier == NULL || n->token_types < 2)
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "--load: the folder holds a %s; --task %s needs a bert or megatron-bert with two types of tokens",
+            f->model_type, mega_labelled_name(kind));
+    if (is_new && o->cfg->skip_train)
+        return MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "--load: the folder holds a %s without a classifier, and nothing is trained; give --epochs N and "
+            "--train-data, or the folder of a classifier that was trained for %s",
+            f->model_type, mega_labelled_name(kind));
+    if (is_new && !o->cfg->finetune)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--load: the folder holds a %s without a classifier, so no run of %s can go on from it; "
+                         "--pretrained-checkpoint with this folder begins one",
+                         f->model_type, mega_labelled_name(kind));
+    if (is_new || (n->classes == mega_labelled_classes(kind) && n->choices == mega_labelled_choices(kind)))
+        return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "--load: the folder holds a classifier of %lld %s, and %s has %lld %s; give one that was trained for "
+        "this task, or a BERT without a classifier",
+        (long long)(n->choices > 0 ? n->choices : n->classes), n->choices > 0 ? "choices" : "classes",
+        mega_labelled_name(kind),
+        (long long)(mega_labelled_choices(kind) > 0 ? mega_labelled_choices(kind) : mega_labelled_classes(kind)),
+        mega_labelled_choices(kind) > 0 ? "choices" : "classes");
+}
+
+static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+{
+    const mega_labelled_kind kind = kind_of(o->cfg);
+    const classify_words *w = o->words;
+    const bool is_stored = o->stored != NULL;
+    mega_network_shape net;
+    *out = (mega_task_model){.self = NULL};
+    if (is_stored) {
+        MEGA_TRY(check_folder(o, kind));
+        MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
+        net = o->stored->net;
+    } else {
+        MEGA_TRY(mega_network_from_options(&o->cfg->model, &net));
+        if (!net.gated && net.activation == MEGA_ACT_GELU_TANH) net.activation = MEGA_ACT_GELU;
+        mega_network_make_encoder(&net, false, false, w != NULL ? w->pad : 0);
+    }
+    const bool is_new = net.classes == 0 && net.choices == 0;
+    mega_network_make_classifier(&net, mega_labelled_classes(kind), mega_labelled_choices(kind));
+    MEGA_TRY(task_gpt_make(o, &net, !is_stored, out));
+    out->begins_classifier = is_stored && is_new;
+    return MEGA_OK;
+}
+
+static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+{
+    mega_model_shape s;
+    (void)eos; /* texts end with [SEP] */
+    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
+    return s;
+}
+
+static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+{
+    const bool chooses = mega_labelled_choices(kind_of(cfg)) > 0;
+    task_gpt_put_card(m, cfg, "BERT", chooses ? "multiple-choice" : "text-classification", out);
+}
+
+/* ---- the data ---- */
+
+enum { TEXTS_TRAIN, TEXTS_VALID, TEXTS_COUNT };
+
+/* A set of the validation data, as a data set. */
+typedef struct classify_set {
+    const mega_labelled *of;
+    int64_t first, count;
+    const char *name;
+} classify_set;
+
+typedef struct classify_texts {
+    mega_labelled *of[TEXTS_COUNT]; /* NULL: none */
+    classify_set *set;
+    size_t sets;
+} classify_texts;
+
+static void free_texts(mega_task_texts *texts)
+{
+    classify_texts *t = texts->self;
+    if (t != NULL) {
+        for (int i = 0; i < TEXTS_COUNT; i++) mega_labelled_close(t->of[i]);
+        mega_free(t->set);
+    }
+    mega_free(t);
+    *texts = (mega_task_texts){.self = NULL};
+}
+
+static mega_status list_sets(classify_texts *t)
+{
+    const mega_labelled *l = t->of[TEXTS_VALID];
+    const size_t count = l != NULL ? mega_labelled_sets(l) : 0;
+    t->set = mega_calloc(count + 1, sizeof *t->set);
+    if (t->set == NULL) return MEGA_NO_MEMORY("tasks", "the list of their data");
+    for (; t->sets < count; t->sets++) {
+        const mega_labelled_set *s = mega_labelled_set_get(l, t->sets);
+        t->set[t->sets] = (classify_set){.of = l, .first = s->first, .count = s->count, .name = s->name};
+    }
+    return MEGA_OK;
+}
+
+static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *out)
+{
+    const mega_classify_options *c = &o->cfg->classify;
+    const mega_list *list[TEXTS_COUNT] = {&c->train_data, &c->valid_data};
+    const classify_words *w = o->words;
+    classify_texts *t = mega_calloc(1, sizeof *t);
+    *out = (mega_task_texts){.self = t};
+    if (t == NULL || w == NULL) return MEGA_NO_MEMORY("tasks", "their data");
+    mega_status st = MEGA_OK;
+    for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT && st == MEGA_OK; i++) {
+        const mega_labelled_options l = {.kind = kind_of(o->cfg),
+                                         .path = list[i]->item,
+                                         .num_paths = list[i]->count,
+                                         .tokenizer = o->tokenizer,
+                                         .cls = w->cls,
+                                         .sep = w->sep,
+                                         .pad = w->pad,
+                                         .seq_length = o->cfg->seq_length,
+                                         .team = o->team};
+        if (list[i]->count > 0) st = mega_labelled_open(&l, &t->of[i]);
+    }
+    if (st == MEGA_OK) st = list_sets(t);
+    if (st != MEGA_OK) {
+        free_texts(out);
+        return st;
+    }
+    if (t->of[TEXTS_TRAIN] != NULL) out->samples[MEGA_SPLIT_TRAIN] = mega_labelled_count(t->of[TEXTS_TRAIN]);
+    if (t->of[TEXTS_VALID] != NULL) out->samples[MEGA_SPLIT_VALID] = mega_labelled_count(t->of[TEXTS_VALID]);
+    return MEGA_OK;
+}
+
+static mega_status check_data_options(const mega_task_data_options *o)
+{
+    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
+    return MEGA_OK;
+}
+
+typedef struct classify_split {
+    const mega_labelled *of;
+    bool is_train;
+    uint32_t seed;
+    int64_t count, of_epoch; /* samples; those that an epoch reads, a multiple of the global batch */
+} classify_split;
+
+static mega_status make_split(const mega_task_data_options *o, int which, const mega_labelled *of, mega_task_data *out)
+{
+    const bool is_train = which == MEGA_SPLIT_TRAIN;
+    *out = (mega_task_data){.self = NULL};
+    if (of == NULL) return MEGA_OK;
+    const int64_t count = mega_labelled_count(of), batch = o->cfg->engine.optim.global_batch_size;
+    const int64_t steps = o->cfg->engine.optim.train_iters, rest = o->cfg->classify.keep_last ? batch - 1 : 0;
+    const int64_t of_epoch = (count + rest) / batch * batch;
+    if (is_train && of_epoch == 0) return MEGA_OK; /* train_read_texts has refused it */
+    classify_split *s = mega_calloc(1, sizeof *s);
+    if (s == NULL) return MEGA_NO_MEMORY("training data", "the record of a split");
+    *s = (classify_split){.of = of, .is_train = is_train, .seed = o->seed, .count = count, .of_epoch = of_epoch};
+    const int64_t evaluated = o->num_samples[which] > count ? o->num_samples[which] : count;
+    *out = (mega_task_data){.self = s, .samples = !is_train ? evaluated : steps > 0 ? steps * batch : of_epoch};
+    return MEGA_OK;
+}
+
+static void free_data(mega_task_data *d)
+{
+    mega_free(d->self);
+    *d = (mega_task_data){.self = NULL};
+}
+
+static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+{
+    for (int i = 0; i < MEGA_SPLIT_COUNT; i++) out[i] = (mega_task_data){.self = NULL};
+    if (o->texts == NULL || o->texts->self == NULL) return MEGA_OK;
+    const classify_texts *t = o->texts->self;
+    MEGA_TRY(make_split(o, MEGA_SPLIT_TRAIN, t->of[TEXTS_TRAIN], &out[MEGA_SPLIT_TRAIN]));
+    const mega_status st = make_split(o, MEGA_SPLIT_VALID, t->of[TEXTS_VALID], &out[MEGA_SPLIT_VALID]);
+    if (st != MEGA_OK) free_data(&out[MEGA_SPLIT_TRAIN]);
+    return st;
+}
+
+/* Never called with more than one part: a run reads epochs, of which there are as many as it asks for. */
+static mega_status join_data(mega_task_data *part, int count, mega_task_data *out)
+{
+    for (int i = 1; i < count; i++) free_data(&part[i]);
+    *out = part[0];
+    return MEGA_OK;
+}
+
+static uint64_t data_hash(const mega_task_data *d)
+{
+    const classify_split *s = d->self;
+    return mega_labelled_hash(s->of);
+}
+
+static mega_status look_at_data(const mega_task_data *d, uint64_t *content)
+{
+    *content = data_hash(d);
+    return MEGA_OK;
+}
+
+/* Returns the sample that is number n of the run; *left_out: it fills up a batch. Evaluation begins again after the last
+ * sample. */
+static int64_t sample_of(const classify_split *s, int64_t n, bool *left_out)
+{
+    const mega_dataset samples = {.count = s->count};
+    *left_out = false;
+    if (!s->is_train) return n % s->count;
+    const int64_t epoch = n / s->of_epoch, at = n % s->of_epoch;
+    *left_out = at >= s->count;
+    return *left_out ? 0 : mega_dataset_index(&samples, s->seed, epoch * s->count + at);
+}
+
+static mega_status read_sample(void *user, int64_t n, mega_sample *sample)
+{
+    const classify_split *s = user;
+    bool left_out;
+    const int64_t index = sample_of(s, n, &left_out);
+    mega_labelled_fill(s->of, index, left_out, sample);
+    return MEGA_OK;
+}
+
+static mega_dataset dataset(const mega_task_data *d)
+{
+    return (mega_dataset){
+        .count = d->samples, .read = read_sample, .user = d->self, .in_order = true, .is_thread_safe = true};
+}
+
+static uint64_t order_hash(const mega_task_data *d, int64_t samples)
+{
+    const classify_split *s = d->self;
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t i = 0; i < HASHED_SAMPLES; i++) {
+        bool left_out;
+        const int64_t index = sample_of(s, i * (samples - 1) / (HASHED_SAMPLES - 1), &left_out);
+        hash = mega_hash64(hash, &index, sizeof index);
+    }
+    return hash;
+}
+
+static mega_status read_of_set(void *user, int64_t n, mega_sample *sample)
+{
+    const classify_set *s = user;
+    mega_labelled_fill(s->of, s->first + n, false, sample);
+    return MEGA_OK;
+}
+
+static bool evaluation_set(const mega_task_texts *texts, size_t i, mega_dataset *out, const char **out_name)
+{
+    const classify_texts *t = texts->self;
+    if (t == NULL || i >= t->sets) return false;
+    *out = (mega_dataset){
+        .count = t->set[i].count, .read = read_of_set, .user = &t->set[i], .in_order = true, .is_thread_safe = true};
+    *out_name = t->set[i].name;
+    return true;
+}
+
+const mega_task train_task_classify = {.command = "tasks",
+                                       .model_name = "classification",
+                                       .use = "tasks",
+                                       .use_effect = "evaluates it",
+                                       .shows_parts_alone = true,
+                                       .likelihoods = 1,
+                                       .stored_args = task_gpt_stored_args,
+                                       .take_shape = task_gpt_take_shape,
+                                       .leaves_shape_open = task_gpt_leaves_shape_open,
+                                       .make_model = make_model,
+                                       .free_model = task_gpt_free_model,
+                                       .compare = task_gpt_compare,
+                                       .warn = task_gpt_warn,
+                                       .shape = shape,
+                                       .describe = task_gpt_describe,
+                                       .card = card,
+                                       .make_texts = make_texts,
+                                       .free_texts = free_texts,
+                                       .evaluation_set = evaluation_set,
+                                       .read_tokenizer = read_tokenizer,
+                                       .check_data_options = check_data_options,
+                                       .make_data = make_data,
+                                       .join_data = join_data,
+                                       .free_data = free_data,
+                                       .data_hash = data_hash,
+                                       .look_at_data = look_at_data,
+                                       .dataset = dataset,
+                                       .order_hash = order_hash};
