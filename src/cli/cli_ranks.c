@@ -62,6 +62,7 @@ static bool parse(mega_world *world, mega_command_options *cfg, const char *comm
                   int *exit_status)
 {
     if (!mega_cli_read_on(world, cfg, command, argc, argv, exit_status)) return false;
+    if (mega_train_classifies(&cfg->train)) return true; /* mega_train lists mistakes together with its own */
     const bool is_looked_for = cfg->train.engine.rank == 0 && cfg->train.load != NULL &&
                                !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_READ);
     if (is_looked_for && mega_options_report(cfg->train.engine.options) != MEGA_OK)

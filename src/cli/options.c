@@ -98,8 +98,6 @@ static const mega_option_row server_rows[] = {
 const mega_option_section cli_server_section = MEGA_SECTION("server", server_rows);
 
 static const mega_option_row tasks_rows[] = {
-    {MEGA_OPTION(mega_tasks_options, "task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA", .not_implemented = "RACE|MNLI|QQP|ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured"},
-    {MEGA_OPTION(mega_tasks_options, "valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each)"},
     {MEGA_OPTION(mega_tasks_options, "input-format", input_format, MEGA_OPTION_CHOICE), .fallback = "auto", .choices = "auto|jsonl|text", .help = "JSON lines or plain text; auto looks at the content"},
     {MEGA_OPTION(mega_tasks_options, "json-key", json_key, MEGA_OPTION_STRING), .fallback = "text", .help = "key of the JSON lines whose text is read"},
     {MEGA_OPTION(mega_tasks_options, "overlapping-eval", overlapping_eval, MEGA_OPTION_INT), .fallback = "32", .range = MEGA_RANGE_POSITIVE, .help = "tokens by which the window moves on"},

@@ -2,7 +2,6 @@
  * train_tokenizer, tasks. */
 #include "options_impl.h"
 
-#define TASK_TRAINING  "fine-tuning on a labelled task is not implemented; leave it out"
 #define TASK_RETRIEVAL "it belongs to retrieval tasks"
 #define ANY_WORKERS    "all workers share one input, and the output is the same for any number of them"
 
@@ -29,10 +28,6 @@ const mega_option_section cli_other_train_tokenizer_section = MEGA_SECTION("toke
 
 static const mega_option_row task_rows[] = {
     {RENAMED("json-keys", MEGA_OPTION_STRING, "json-key", "here it is --json-key")},
-    {RENAMED("pretrained-checkpoint", MEGA_OPTION_STRING, "load", "here it is --load")},
-    {LATER("epochs", MEGA_OPTION_INT, "0", TASK_TRAINING)},
-    {LATER("train-data", MEGA_OPTION_LIST, NULL, TASK_TRAINING)},
-    {IDLE("keep-last", MEGA_OPTION_FLAG, NULL, "evaluation saves nothing")},
     {IDLE("qa-data-dev", MEGA_OPTION_STRING, NULL, TASK_RETRIEVAL)},
     {IDLE("qa-data-test", MEGA_OPTION_STRING, NULL, TASK_RETRIEVAL)},
     {IDLE("faiss-use-gpu", MEGA_OPTION_FLAG, NULL, TASK_RETRIEVAL)},

@@ -7,5 +7,7 @@
 
 /* Expects cfg as mega_options_read left it. Collective: the world (NULL: one rank); the first rank prints. */
 mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world);
+/* Collective: the world. Trains, as pretrain_gpt does (pretrain_gpt.c); after mega_launch_rank_begin. */
+mega_status mega_cli_train(mega_command_options *cfg, mega_world *world);
 
 #endif

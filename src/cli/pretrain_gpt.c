@@ -76,7 +76,7 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static mega_status pretrain_train(mega_command_options *cfg, mega_world *world)
+mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
@@ -91,7 +91,6 @@ static mega_status pretrain_train(mega_command_options *cfg, mega_world *world)
                               .stop = mega_signals_stop(),
                               .world = world};
     mega_team *team = NULL;
-    mega_launch_rank_begin(world, cfg->train.engine.backend.num_threads);
     MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train(&cfg->train, team, &io);
     mega_team_destroy(team);
@@ -105,7 +104,8 @@ static int pretrain_run(mega_world *world, const char *command, int argc, char *
     if (!mega_cli_read_on(world, &cfg, command, argc, argv, &exit_status)) return exit_status;
     mega_cli_watch(world, &cfg);
     mega_status st = cfg.train.dry_run ? MEGA_OK : cli_train_text_make(&cfg, world);
-    if (st == MEGA_OK) st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : pretrain_train(&cfg, world);
+    if (!cfg.train.dry_run) mega_launch_rank_begin(world, cfg.train.engine.backend.num_threads);
+    if (st == MEGA_OK) st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : mega_cli_train(&cfg, world);
     /* the train room names options as pretrain_gpt does */
     if (strcmp(command, "run_clm") == 0) st = mega_options_respell(cfg.train.engine.options, st);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);

@@ -21,7 +21,8 @@ static const mega_command commands[] = {
     {"run_text_generation_server", FOR_SERVER, "run_text_generation_server_345M|text_generation_server",
      "answers prompts over HTTP", NULL, "serve|server",
      "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
-    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks", "evaluates a trained GPT on a text file", NULL, NULL,
+    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks",
+     "evaluates a trained model on text, or on the labels of RACE, MNLI or QQP, which it may learn before", NULL, NULL,
      "tasks/main"},
     {"merge_mp_partitions", FOR_MERGE, "", "copies a checkpoint, which has no parts to merge", NULL, NULL,
      "merge_mp_partitions"},
@@ -60,6 +61,7 @@ static const mega_option_part parts[] = {
     {&cli_tokenize_section, FOR_TOKENIZE, AT(tokenize)},
     {&cli_generate_section, FOR_GENERATE | FOR_SERVER, AT(generate)},
     {&cli_server_section, FOR_SERVER, AT(server)},
+    {&mega_train_classify_section, FOR_TASKS, AT(train.classify)},
     {&cli_tasks_section, FOR_TASKS, AT(tasks)},
     {&cli_other_tasks_section, FOR_TASKS, 0},
     {&cli_merge_section, FOR_MERGE, AT(merge)},
@@ -199,7 +201,8 @@ static bool shape_comes_later(const mega_command_options *cfg)
 static bool knows_shape(mega_options *o)
 {
     const mega_command_options *cfg = mega_options_values(o);
-    return (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)) != 0 && !shape_comes_later(cfg);
+    const bool trains = (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)) != 0;
+    return (trains || mega_train_classifies(&cfg->train)) && !shape_comes_later(cfg);
 }
 
 static const char *program_json(mega_options *o)
@@ -225,6 +228,7 @@ static void complete(mega_options *o, int argc, char **argv)
     note_decay_of_nanogpt(cfg, argc, argv);
     cli_complete_yaml(o);
     mega_train_apply_clm(&cfg->train);
+    mega_train_apply_classify(&cfg->train);
     const uint32_t command = mega_options_command_bit(o);
     if ((command == FOR_BERT || command == FOR_T5) && !mega_options_was_set(o, "tokenizer_type"))
         (void)mega_options_set(o, "tokenizer_type", "BertWordPieceLowerCase", MEGA_SET_BY_PRESET);
@@ -250,7 +254,9 @@ static void program_derive(mega_options *o)
     mega_train_options *t = &cfg->train;
     if ((mega_options_command_bit(o) & (FOR_GPT | FOR_PLAN)) != 0) cli_train_text_name(cfg);
     mega_train_derive_options(t);
-    t->engine.needs_lr = (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM)) != 0 && !t->skip_train;
+    const bool trains =
+        (mega_options_command_bit(o) & (FOR_PRETRAIN | FOR_CLM)) != 0 || mega_train_classifies(&cfg->train);
+    t->engine.needs_lr = trains && !t->skip_train;
     derive_greedy(o, &cfg->generate);
     const int64_t threads = t->engine.backend.num_threads;
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = threads;

@@ -256,14 +256,15 @@ static void rule_server(mega_command_options *cfg)
 
 static void rule_tasks(mega_command_options *cfg)
 {
-    if (cfg->train.load == NULL)
+    const bool classifies = mega_train_classifies(&cfg->train);
+    if (cfg->train.load == NULL && !classifies)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
-    if (cfg->tasks.task == NULL && !mega_options_is_given(cfg->train.engine.options, "task"))
+    if (cfg->train.classify.task == NULL && !mega_options_is_given(cfg->train.engine.options, "task"))
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --task LM_LOSS, WIKITEXT103 or LAMBADA");
-    if (cfg->tasks.valid_data.count == 0)
+                             "missing: --task LM_LOSS, WIKITEXT103, LAMBADA, RACE, MNLI or QQP");
+    if (cfg->train.classify.valid_data.count == 0)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --valid-data FILE…, the text to evaluate");
+                             "missing: --valid-data FILE…, the %s to evaluate", classifies ? "samples" : "text");
 }
 
 /* Megatron's tool leaves the optimizer out by itself. */
@@ -327,7 +328,8 @@ static void rule_tokenize_input(mega_command_options *cfg)
 /* Checks a checkpoint for generation or evaluation, and the files used with it. */
 static void rule_reads(mega_command_options *cfg)
 {
-    if (cfg->train.load != NULL && !mega_train_is_hidden(&cfg->train, "--load", cfg->train.load) &&
+    const bool classifies = mega_train_classifies(&cfg->train); /* mega_train checks what it reads */
+    if (cfg->train.load != NULL && !classifies && !mega_train_is_hidden(&cfg->train, "--load", cfg->train.load) &&
         !mega_folder_exists(cfg->train.load)) {
         const bool is_file = mega_file_exists(cfg->train.load);
         mega_buffer near = {0};
@@ -343,8 +345,8 @@ static void rule_reads(mega_command_options *cfg)
     mega_train_check_file(&cfg->train, "--sample-input-file", cfg->generate.sample_input_file,
                           "a file with one prompt a line");
     rules_check_outputs(cfg);
-    for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
-        mega_train_check_file(&cfg->train, "--valid-data", cfg->tasks.valid_data.item[i], "a text file");
+    for (size_t i = 0; i < cfg->train.classify.valid_data.count && !classifies; i++) {
+        mega_train_check_file(&cfg->train, "--valid-data", cfg->train.classify.valid_data.item[i], "a text file");
     }
 }
 
@@ -406,7 +408,9 @@ static void rule_print_program(mega_command_options *cfg)
                   mega_options_origin(cfg->train.engine.options, "print_program"));
 }
 
-#define FOR_RUN (FOR_PRETRAIN | FOR_CLM | FOR_PLAN)
+/* tasks that train or evaluate a classifier: cli_check_options adds the bit to that of the command */
+#define FOR_CLASSIFIER (1u << 31)
+#define FOR_RUN        (FOR_PRETRAIN | FOR_CLM | FOR_PLAN | FOR_CLASSIFIER)
 
 /* A rule; they are in the order of the report. Exactly one of general, engine, train and command is set, depending on
  * the module whose options the rule checks. */
@@ -438,6 +442,7 @@ static const rule_row rules[] = {
     {FOR_CLM, false, .train = mega_train_rule_clm},
     {FOR_BERT, false, .train = mega_train_rule_bert},
     {FOR_T5, false, .train = mega_train_rule_t5},
+    {FOR_TASKS, false, .train = mega_train_rule_classify},
     {FOR_RUN, false, .engine = mega_engine_rule_units_agree},
     {FOR_RUN, false, .engine = mega_engine_rule_learning_rate},
     {FOR_RUN, false, .engine = mega_engine_rule_warmup},
@@ -454,7 +459,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .train = mega_train_rule_loading},
     {FOR_RUN, false, .train = mega_train_rule_saving},
     {FOR_RUN, false, .command = rule_evaluation_alone},
-    {FOR_PRETRAIN | FOR_CLM, false, .train = mega_train_rule_profiled_steps},
+    {FOR_PRETRAIN | FOR_CLM | FOR_CLASSIFIER, false, .train = mega_train_rule_profiled_steps},
     {FOR_PRETRAIN | FOR_CLM, false, .command = rule_print_program},
     {FOR_ALL, false, .command = rule_one_rank},
     {FOR_ALL, false, .general = mega_options_rule_environment},
@@ -488,6 +493,7 @@ static const struct {
     {FOR_TRAINING | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_DATA, .train = mega_train_rule_split},
     {FOR_RUN, MEGA_TOPIC_DATA, .train = mega_train_rule_data_paths},
     {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
+    {FOR_TASKS, MEGA_TOPIC_DATA, .train = mega_train_rule_classify_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
     {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
@@ -502,7 +508,7 @@ static const struct {
 void cli_check_options(mega_options *o, bool shape)
 {
     mega_command_options *cfg = mega_options_values(o);
-    const uint32_t bit = mega_options_command_bit(o);
+    const uint32_t bit = mega_options_command_bit(o) | (mega_train_classifies(&cfg->train) ? FOR_CLASSIFIER : 0);
     size_t before = mega_options_problems(o);
     for (size_t i = 0; i < MEGA_COUNT(rules); i++) {
         const rule_row *r = &rules[i];

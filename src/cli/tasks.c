@@ -1,12 +1,14 @@
 /* megalith tasks: evaluates a trained model on text. LM_LOSS and WIKITEXT103 are here, LAMBADA is in
- * tasks_lambada.c. */
+ * tasks_lambada.c; the tasks with labels are runs of train/. */
 #include "tasks.h"
 #include "cli.h"
 #include "commands.h"
 #include "megalith/detokenize.h"
 #include "megalith/evaluate.h"
 #include "megalith/generate.h"
+#include "megalith/interval.h"
 #include "megalith/progress.h"
+#include "plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,7 +76,7 @@ mega_status mega_task_open(const mega_command_options *cfg, const char *path, bo
 {
     if (json_lines && cfg->tasks.input_format == MEGA_INPUT_TEXT)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format text: %s reads JSON lines alone; leave it out",
-                         cfg->tasks.task);
+                         cfg->train.classify.task);
     const mega_document_format format =
         json_lines ? MEGA_DOCUMENT_JSON_LINES : (mega_document_format)cfg->tasks.input_format;
     const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = format};
@@ -143,6 +145,17 @@ static mega_status tasks_read_text(const mega_loaded *l, const mega_command_opti
     return st == MEGA_OK ? check_ids(l, path, out) : st;
 }
 
+/* Megatron's line stays as it is; the interval of 95 % comes in a line of its own. */
+static void print_interval(const mega_evaluation *e, double ratio)
+{
+    const double loss = e->loss_sum / (double)e->targets, half = MEGA_NORMAL_95 * e->error;
+    if (!isfinite(half)) return; /* a single window */
+    printf("   95 %% confidence interval: avg loss: %.4E to %.4E | ppl: %.4E to %.4E", loss - half, loss + half,
+           exp(loss - half), exp(loss + half));
+    if (ratio > 0) printf(" | adjusted ppl: %.4E to %.4E", exp((loss - half) * ratio), exp((loss + half) * ratio));
+    printf(" |\n");
+}
+
 static mega_status print_lm_loss(const mega_loaded *l, const char *path, const reading *r, const mega_evaluation *e)
 {
     mega_buffer first = {0};
@@ -156,6 +169,7 @@ static mega_status print_lm_loss(const mega_loaded *l, const char *path, const r
         " validation results on LM_LOSS | file: %s | tokens: %lld | avg loss: %.6E | ppl: %.6E | bits per byte: %.6f | "
         "unigram ppl: %.6E |\n",
         path, (long long)e->targets, loss, exp(loss), e->loss_sum / log(2.0) / bytes, unigram);
+    print_interval(e, 0);
     return MEGA_OK;
 }
 
@@ -166,11 +180,12 @@ static void print_wikitext(const reading *r, const mega_evaluation *e)
     printf(
         " validation results on WIKITEXT103 | avg loss: %.4E | ppl: %.4E | adjusted ppl: %.4E | token ratio: %.17g |\n",
         loss, exp(loss > 20 ? 20 : loss), exp(loss * ratio > 20 ? 20 : loss * ratio), ratio);
+    print_interval(e, ratio);
 }
 
 static bool is_lambada(const mega_command_options *cfg)
 {
-    return strcmp(cfg->tasks.task, "LAMBADA") == 0;
+    return strcmp(cfg->train.classify.task, "LAMBADA") == 0;
 }
 
 /* Loads the model for the task: LAMBADA generates, the other tasks evaluate windows. */
@@ -215,7 +230,7 @@ static mega_status evaluate(const mega_loaded *l, const mega_command_options *cf
  * in Megatron. */
 static mega_status evaluate_file(const mega_loaded *l, const mega_command_options *cfg, const char *path)
 {
-    const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
+    const bool wikitext = strcmp(cfg->train.classify.task, "WIKITEXT103") == 0;
     reading r = {0};
     mega_evaluation e = {0};
     mega_status st = tasks_read_text(l, cfg, path, wikitext, &r);
@@ -231,10 +246,10 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_command_option
 /* Reads all files before any is evaluated, so that a mistake in the last one is reported at once. */
 static mega_status tasks_check_data(const mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
-    for (size_t i = 0; i < cfg->tasks.valid_data.count; i++) {
-        const char *path = cfg->tasks.valid_data.item[i];
+    for (size_t i = 0; i < cfg->train.classify.valid_data.count; i++) {
+        const char *path = cfg->train.classify.valid_data.item[i];
         reading r = {0};
-        const bool wikitext = strcmp(cfg->tasks.task, "WIKITEXT103") == 0;
+        const bool wikitext = strcmp(cfg->train.classify.task, "WIKITEXT103") == 0;
         mega_options_add_mistake(cfg->train.engine.options, is_lambada(cfg)
                                                                 ? mega_task_lambada_check(l, cfg, path)
                                                                 : tasks_read_text(l, cfg, path, wikitext, &r));
@@ -245,9 +260,10 @@ static mega_status tasks_check_data(const mega_loaded *l, mega_command_options *
 
 static mega_status tasks_run(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
-    const mega_tasks_options *o = &cfg->tasks;
+    const mega_classify_options *o = &cfg->train.classify;
     if (o->task == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103 or LAMBADA");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103, LAMBADA, "
+                                         "RACE, MNLI or QQP");
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
     MEGA_TRY(mega_loaded_open(cfg, world, l));
@@ -268,6 +284,8 @@ static mega_status tasks_run(mega_loaded *l, mega_command_options *cfg, mega_wor
 static mega_status tasks_run_on(mega_world *world, mega_command_options *cfg)
 {
     mega_loaded loaded = {0};
+    if (mega_train_classifies(&cfg->train))
+        return cfg->train.dry_run ? mega_cli_plan(cfg, world) : mega_cli_train(cfg, world);
     const mega_status st = mega_cli_agree(world, tasks_run(&loaded, cfg, world));
     mega_loaded_close(&loaded);
     return st;

@@ -4,6 +4,7 @@
  * Megatron checks at every label position whether the largest logit is the label, each time given the correct tokens
  * before it. Greedy generation produces the label exactly if that is true, so this file generates. */
 #include "megalith/generate.h"
+#include "megalith/interval.h"
 #include "megalith/log.h"
 #include "megalith/progress.h"
 #include "tasks.h"
@@ -126,6 +127,8 @@ static mega_status lambada_run(lambada *t, const char *path)
     MEGA_TRY(check_total(t, path));
     printf(" validation results on LAMBADA | number correct: %.4E | total examples: %.4E | avg accuracy: %.4E\n",
            (double)t->correct, (double)t->total, (double)t->correct / (double)t->total);
+    const mega_interval i = mega_interval_of_share(t->correct, t->total);
+    printf("   95 %% confidence interval (Wilson): avg accuracy: %.4E to %.4E\n", i.low, i.high);
     return MEGA_OK;
 }
 

@@ -43,20 +43,45 @@ static void fill_sample(const text *t, mega_sample *sample, int64_t window)
     }
 }
 
+/* Sums over windows of loss L and number of targets N. */
+typedef struct text_sums {
+    double loss, targets, loss_squared, loss_targets, targets_squared;
+} text_sums;
+enum { TEXT_SUMS = sizeof(text_sums) / sizeof(double) };
+
 /* Only ranks with the last pipeline stage have losses. */
-static void add_losses(mega_evaluation *sum, const mega_engine *e, const text *t, int64_t window)
+static void add_losses(text_sums *sum, const mega_engine *e, const text *t, int64_t window)
 {
     mega_run_value loss;
     if (!mega_engine_run_output(e, MEGA_RUN_EVALUATE, "token_loss", &loss)) return;
-    for (int64_t at = 0; at < loss.count; at++) {
-        if (!target_counts(t, window + at / t->seq, at % t->seq)) continue;
-        sum->loss_sum += loss.dtype == MEGA_F64 ? ((const double *)loss.data)[at] : ((const float *)loss.data)[at];
-        sum->targets++;
+    for (int64_t begin = 0; begin < loss.count; begin += t->seq) {
+        double of_window = 0, targets = 0;
+        for (int64_t at = begin; at < begin + t->seq; at++) {
+            if (!target_counts(t, window + at / t->seq, at % t->seq)) continue;
+            const double one =
+                loss.dtype == MEGA_F64 ? ((const double *)loss.data)[at] : ((const float *)loss.data)[at];
+            sum->loss += one;
+            of_window += one;
+            targets++;
+        }
+        sum->targets += targets;
+        sum->loss_squared += of_window * of_window;
+        sum->loss_targets += of_window * targets;
+        sum->targets_squared += targets * targets;
     }
 }
 
+/* The error of a ratio of sums over windows (linearized). */
+static double error_of(const text_sums *s, int64_t windows)
+{
+    const double mean = s->loss / s->targets, n = (double)windows;
+    const double squares = s->loss_squared - 2 * mean * s->loss_targets + mean * mean * s->targets_squared;
+    if (windows < 2) return NAN;
+    return sqrt((squares > 0 ? squares : 0) * n / (n - 1)) / s->targets;
+}
+
 /* Batches of windows are dealt to the data-parallel ranks in turn. */
-static mega_status run_windows(mega_evaluation *sum, mega_engine *e, const text *t, const mega_evaluate_options *o)
+static mega_status run_windows(text_sums *sum, mega_engine *e, const text *t, const mega_evaluate_options *o)
 {
     enum { WAITS_EVERY = 16 }; /* stages of a pipeline seldom wait for each other */
     const mega_axis *dp = &mega_engine_layout(e)->dp;
@@ -75,15 +100,11 @@ static mega_status run_windows(mega_evaluation *sum, mega_engine *e, const text 
 }
 
 /* Only the last pipeline stage has losses. */
-static mega_status sum_ranks(mega_evaluation *sum, const mega_layout *layout)
+static mega_status sum_ranks(text_sums *sum, const mega_layout *layout)
 {
     const mega_axis *pp = &layout->pp;
-    double both[2] = {sum->loss_sum, (double)sum->targets};
-    MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "evaluation", both, 2, MEGA_F64, MEGA_REDUCE_SUM));
-    MEGA_TRY(mega_comm_broadcast(pp->comm, "evaluation", both, (int64_t)sizeof both, pp->size - 1));
-    sum->loss_sum = both[0];
-    sum->targets = (int64_t)both[1];
-    return MEGA_OK;
+    MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "evaluation", sum, TEXT_SUMS, MEGA_F64, MEGA_REDUCE_SUM));
+    return mega_comm_broadcast(pp->comm, "evaluation", sum, (int64_t)sizeof *sum, pp->size - 1);
 }
 
 mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t count, const mega_evaluate_options *o,
@@ -106,17 +127,20 @@ mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t co
                     .seq = seq,
                     .stride = o->stride,
                     .pad = o->pad};
-    mega_evaluation sum = {.windows = t.windows};
+    text_sums sum = {.loss = 0};
     const mega_layout *layout = mega_engine_layout(engine);
     /* agree first, so that no rank waits for one that failed */
     MEGA_TRY(mega_comm_agree(layout->world.comm, run_windows(&sum, engine, &t, o)));
     MEGA_TRY(sum_ranks(&sum, layout));
-    if (!isfinite(sum.loss_sum))
+    if (!isfinite(sum.loss))
         return MEGA_FAIL(
             MEGA_ERR_NUMERIC,
             "evaluation: the loss of the text is %g; the weights of %s have NaN or Inf, or are too large for its "
             "computations: give another checkpoint, or float32 in place of --bf16 and --fp16",
-            sum.loss_sum, o->folder != NULL ? o->folder : "the model");
-    *out = sum;
+            sum.loss, o->folder != NULL ? o->folder : "the model");
+    *out = (mega_evaluation){.loss_sum = sum.loss,
+                             .targets = (int64_t)sum.targets,
+                             .windows = t.windows,
+                             .error = error_of(&sum, t.windows)};
     return MEGA_OK;
 }

@@ -31,6 +31,7 @@ static const mega_family_names family_names = {.root = "",
                                                .token_types = "types",
                                                .pooler = "pooler",
                                                .sentence_head = "pairs",
+                                               .classifier = "classes",
                                                .transform = "transform",
                                                .transform_norm = "transform_norm",
                                                .head_bias = "head_bias"};
@@ -100,5 +101,12 @@ static const mega_network_shape t5 = {.family = &family,
                                       .untied = true};
 static const mega_network_shape megatron_t5 = {
     .family = &family, .t5 = MEGA_T5_MEGATRON, .decoder_layers = 2, .head_bias = true};
+/* A classifier of samples that are four sequences each. */
+static const mega_network_shape choices = {.family = &family,
+                                           .is_encoder = true,
+                                           .token_types = 2,
+                                           .choices = 4,
+                                           .activation = MEGA_ACT_GELU,
+                                           .head_bias = true};
 
 #endif

@@ -4,7 +4,7 @@
 # rank: to 1e-8 in double, 1e-5 in float, 2e-2 in bf16, 3e-3 in fp16; two runs have the same bits.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-for model in gpt conv losses custom decoder modern parallel bert t5 megatron_t5; do
+for model in gpt conv losses custom decoder modern parallel bert t5 megatron_t5 choices; do
     rows=$("$MEGA_BUILD/tests/ranks_kinds" list "$model") || exit 1
     while read -r n arguments; do
         # shellcheck disable=SC2086  # a list of words

@@ -85,8 +85,6 @@ typedef struct mega_server_options {
 } mega_server_options;
 
 typedef struct mega_tasks_options {
-    const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", … as given, upper case */
-    mega_list valid_data;
     mega_input_format input_format;
     const char *json_key;
     int64_t overlapping_eval; /* number of tokens by which the window advances */

@@ -19,6 +19,9 @@ typedef struct mega_evaluate_options {
 typedef struct mega_evaluation {
     double loss_sum; /* in nats, over all targets; every token except the first is a target, counted once */
     int64_t targets, windows;
+    /* Standard error of loss_sum / targets, taking windows as independent and their targets as not; NAN for a single
+     * window. */
+    double error;
 } mega_evaluation;
 
 /* Returns the number of windows. Window i has inputs i*stride … i*stride + S - 1; the first one counts all its

@@ -1,0 +1,214 @@
+/* Tests the samples of tasks: columns of MNLI and QQP, questions of RACE, cleaning, cutting, types, names of sets. */
+#include "kit.h"
+#include "megalith/batch.h"
+#include "megalith/labelled.h"
+#include "megalith/memory.h"
+
+#include <string.h>
+
+enum { CLS = 300, SEP = 301, PAD = 302, LENGTH = 12 };
+
+static mega_tokenizer *bytes;
+
+static void must(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+static mega_status open_paths(mega_labelled_kind kind, const char *const *path, size_t count, int64_t length,
+                              mega_labelled **out)
+{
+    const mega_labelled_options o = {.kind = kind,
+                                     .path = path,
+                                     .num_paths = count,
+                                     .tokenizer = bytes,
+                                     .cls = CLS,
+                                     .sep = SEP,
+                                     .pad = PAD,
+                                     .seq_length = length};
+    return mega_labelled_open(&o, out);
+}
+
+static const char *written(const char *name, const char *text)
+{
+    const char *path = mega_kit_path(mega_kit_temp_folder(), name);
+    mega_kit_write(path, text);
+    return path;
+}
+
+/* With ByteTokenizer the tokens are the bytes of the texts; ^ stands for [CLS] and | for [SEP]. */
+static void assert_sequence(const mega_labelled *l, int64_t sample, int64_t choice, const char *text, int64_t first)
+{
+    int64_t length, is_first;
+    const int32_t *id = mega_labelled_sequence(l, sample, choice, &length, &is_first);
+    if (length != (int64_t)strlen(text)) fail_msg("\"%s\": %d tokens", text, (int)length);
+    for (int64_t i = 0; i < length; i++) {
+        const int32_t wanted = text[i] == '^' ? CLS : text[i] == '|' ? SEP : (unsigned char)text[i];
+        if (id[i] != wanted) fail_msg("\"%s\": token %d is %d", text, (int)i, id[i]);
+    }
+    assert_int_equal(is_first, first);
+}
+
+#define MNLI_HEAD "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2"
+#define MNLI_ROW  "\t1\t1\tg\tx\tx\tx\tx\t"
+
+static void mnli_has_ten_columns_and_a_label(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *path[] = {written("dev_matched.tsv", MNLI_HEAD "\tlabel1\tgold_label\n"
+                                                               "0" MNLI_ROW "a  b\tc\tneutral\tentailment\n"
+                                                               "1" MNLI_ROW "d . e\tf\tneutral\tcontradiction\r\n"
+                                                               "2" MNLI_ROW "g\th\tx\tneutral"),
+                          written("test.tsv", MNLI_HEAD "\n0" MNLI_ROW "i\tj\n")};
+    must(open_paths(MEGA_LABELLED_MNLI, path, 2, LENGTH, &l));
+    assert_int_equal(mega_labelled_count(l), 4);
+    assert_sequence(l, 0, 0, "^a b|c|", 5);
+    assert_sequence(l, 1, 0, "^d. e|f|", 6);
+    assert_int_equal(mega_labelled_label(l, 0), 1);
+    assert_int_equal(mega_labelled_label(l, 1), 0);
+    assert_int_equal(mega_labelled_label(l, 2), 2);
+    assert_int_equal(mega_labelled_label(l, 3), 0); /* of a test file */
+    assert_int_equal(mega_labelled_sets(l), 2);
+    assert_string_equal(mega_labelled_set_get(l, 0)->name, "dev-matched");
+    assert_int_equal(mega_labelled_set_get(l, 1)->first, 3);
+    assert_int_equal(mega_labelled_set_get(l, 1)->count, 1);
+    mega_labelled_close(l);
+}
+
+static void long_pairs_are_cut_at_their_end(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *path[] = {written("dev.tsv", MNLI_HEAD "\tgold_label\n"
+                                                       "0" MNLI_ROW "abc\tdefgh\tneutral\n"
+                                                       "1" MNLI_ROW "abc\tdefg\tneutral\n"
+                                                       "2" MNLI_ROW "abcdefghijk\tx\tneutral\n")};
+    must(open_paths(MEGA_LABELLED_MNLI, path, 1, 10, &l));
+    assert_sequence(l, 0, 0, "^abc|defg|", 5);
+    assert_sequence(l, 1, 0, "^abc|defg|", 5);
+    assert_sequence(l, 2, 0, "^abcdefgh|", 9); /* the last [SEP] is of type 1 in any case */
+    mega_labelled_close(l);
+}
+
+static void qqp_leaves_out_broken_rows(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *path[] = {written("train.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+                                               "1\t2\t3\ta?\tb?\t1\n"
+                                               "4\t5\n"
+                                               "6\t7\t8\tc?\t \t0\n"
+                                               "9\t10\t11\td\te\t0\n"),
+                          written("test.tsv", "id\tquestion1\tquestion2\n1\tf\tg\n")};
+    must(open_paths(MEGA_LABELLED_QQP, path, 2, LENGTH, &l));
+    assert_int_equal(mega_labelled_count(l), 3);
+    assert_int_equal(mega_labelled_set_get(l, 0)->skipped, 2);
+    assert_sequence(l, 0, 0, "^a?|b?|", 4);
+    assert_int_equal(mega_labelled_label(l, 0), 1);
+    assert_int_equal(mega_labelled_label(l, 1), 0);
+    assert_sequence(l, 2, 0, "^f|g|", 3);
+    mega_labelled_close(l);
+}
+
+static void race_is_a_sequence_for_each_answer(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *folder = mega_kit_temp_folder();
+    mega_kit_write(mega_kit_path(folder, "b.txt"),
+                   "{\"article\": \"x\", \"questions\": [\"q\", \"r _.\"], \"options\": [[\"a\", \"b\", \"c\", \"d\"], "
+                   "[\"e\", \"f\", \"g\", \"h\"]], \"answers\": [\"C\", \"A\"], \"id\": \"1\"}\n\n");
+    mega_kit_write(mega_kit_path(folder, "a.txt"),
+                   "{\"article\": \"y\", \"questions\": [\"s\"], \"options\": [[\"i\", \"j\", \"k\", \"l\"]], "
+                   "\"answers\": [\"D\"]}");
+    mega_kit_write(mega_kit_path(folder, "README"), "no sample");
+    must(open_paths(MEGA_LABELLED_RACE, &folder, 1, LENGTH, &l));
+    assert_int_equal(mega_labelled_count(l), 3);
+    assert_sequence(l, 0, 0, "^s i|y|", 5); /* files in the order of their names */
+    assert_int_equal(mega_labelled_label(l, 0), 3);
+    assert_sequence(l, 1, 2, "^q c|x|", 5);
+    assert_int_equal(mega_labelled_label(l, 1), 2);
+    assert_sequence(l, 2, 3, "^r h.|x|", 6);
+    mega_labelled_close(l);
+}
+
+static void samples_fill_the_inputs_of_a_classifier(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    mega_batch *b;
+    const char *path[] = {written("dev.tsv", MNLI_HEAD "\tgold_label\n0" MNLI_ROW "ab\tc\tneutral\n")};
+    const mega_batch_input input[] = {{"tokens", MEGA_I32, LENGTH, 0},
+                                      {"token_types", MEGA_I32, LENGTH, 2},
+                                      {"position_ids", MEGA_I32, LENGTH, LENGTH},
+                                      {"key_end", MEGA_I32, LENGTH, LENGTH + 1},
+                                      {"label", MEGA_I32, 1, 0}};
+    must(open_paths(MEGA_LABELLED_MNLI, path, 1, LENGTH, &l));
+    must(mega_batch_create(2, &b));
+    for (size_t i = 0; i < sizeof input / sizeof *input; i++) must(mega_batch_add(b, &input[i], true));
+    must(mega_batch_allocate(b, NULL));
+    mega_batch_begin(b, 2);
+    mega_labelled_fill(l, 0, false, mega_batch_sample(b, 0));
+    mega_labelled_fill(l, 0, true, mega_batch_sample(b, 1));
+    must(mega_batch_check(b));
+    const int32_t tokens[LENGTH] = {CLS, 'a', 'b', SEP, 'c', SEP, PAD, PAD, PAD, PAD, PAD, PAD};
+    assert_memory_equal(mega_sample_i32(mega_batch_sample(b, 0), "tokens", LENGTH), tokens, sizeof tokens);
+    const int32_t types[LENGTH] = {0, 0, 0, 0, 1, 1};
+    assert_memory_equal(mega_sample_i32(mega_batch_sample(b, 0), "token_types", LENGTH), types, sizeof types);
+    assert_int_equal(mega_sample_i32(mega_batch_sample(b, 0), "key_end", LENGTH)[LENGTH - 1], 6);
+    assert_int_equal(mega_sample_i32(mega_batch_sample(b, 0), "label", 1)[0], 2);
+    assert_int_equal(mega_sample_i32(mega_batch_sample(b, 1), "label", 1)[0], -1);
+    mega_batch_destroy(b);
+    mega_labelled_close(l);
+}
+
+static void other_files_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        mega_labelled_kind kind;
+        const char *text, *says;
+    } wrong[] = {
+        {MEGA_LABELLED_MNLI, "a\tb\n", "x.tsv:1: not the first line of such a file"},
+        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\tb\tyes\n", "x.tsv:2: an unknown label"},
+        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\t \tneutral\n", "x.tsv:2: an empty sentence"},
+        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0\t1\n", "x.tsv:2: not the columns of MNLI"},
+        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n", "it holds no sample of MNLI"},
+        {MEGA_LABELLED_QQP, "a\tb\tc\td\te\tf\n1\t2\t3\tx\ty\t2\n", "x.tsv:2: an unknown label"},
+        {MEGA_LABELLED_RACE, "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
+        {MEGA_LABELLED_RACE, "\n{\"article\": \n", "x.tsv:2: "},
+        {MEGA_LABELLED_RACE,
+         "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\", \"c\", \"d\"]], \"answers\": "
+         "[\"E\"]}",
+         "a right answer that is none of A, B, C and D"},
+        {MEGA_LABELLED_RACE,
+         "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\"]], \"answers\": [\"A\"]}",
+         "a question without its text, its four answers"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        mega_labelled *l = NULL;
+        const char *path[] = {written("x.tsv", wrong[i].text)};
+        assert_int_equal(open_paths(wrong[i].kind, path, 1, LENGTH, &l), MEGA_ERR_FORMAT);
+        if (strstr(mega_error_message(), wrong[i].says) == NULL)
+            fail_msg("\"%s\" is not in %s", wrong[i].says, mega_error_message());
+    }
+    mega_labelled *l = NULL;
+    const char *path[] = {"nothing.tsv"};
+    assert_int_equal(open_paths(MEGA_LABELLED_QQP, path, 1, LENGTH, &l), MEGA_ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const mega_tokenizer_options o = {.type = "ByteTokenizer"};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mnli_has_ten_columns_and_a_label),
+                                       cmocka_unit_test(long_pairs_are_cut_at_their_end),
+                                       cmocka_unit_test(qqp_leaves_out_broken_rows),
+                                       cmocka_unit_test(race_is_a_sequence_for_each_answer),
+                                       cmocka_unit_test(samples_fill_the_inputs_of_a_classifier),
+                                       cmocka_unit_test(other_files_are_refused)};
+    if (mega_tokenizer_create(&o, &bytes) != MEGA_OK) return 1;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    mega_tokenizer_destroy(bytes);
+    return failures;
+}
