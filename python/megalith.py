@@ -823,6 +823,14 @@ class mega_builder(_Builder):
             _usable(self), name, x, labels, classes, _options(mega_linear_options, options),
             out_logits)
 
+    def choice_loss(self, name: str, x, labels, choices: int, out_logits, **options):
+        """layers.h: mega_loss mega_choice_loss(const mega_builder *b, const char *name,
+        mega_tensor x, mega_tensor labels, int64_t choices, const mega_linear_options *options,
+        mega_tensor *out_logits)"""
+        return mega_choice_loss(
+            _usable(self), name, x, labels, choices, _options(mega_linear_options, options),
+            out_logits)
+
     def vocab_loss(self, name: str, x, labels, weights=None, **options):
         """layers.h: mega_head_result mega_vocab_loss(const mega_builder *b, const char *name,
         mega_tensor x, mega_tensor labels, mega_tensor weights, const mega_vocab_loss_options
@@ -2036,6 +2044,9 @@ mega_pooler = _function(
     POINTER(mega_linear_options))
 mega_class_loss = _function(
     "mega_class_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
+    POINTER(mega_linear_options), POINTER(mega_tensor))
+mega_choice_loss = _function(
+    "mega_choice_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
     POINTER(mega_linear_options), POINTER(mega_tensor))
 
 

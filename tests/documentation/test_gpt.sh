@@ -72,7 +72,7 @@ for name in train dev_matched dev_mismatched; do
     }' >data/glue_data/MNLI/$name.tsv
 done
 for part in train/middle dev/middle dev/high; do
-    for row in 1 2 3 4; do
+    for row in $(seq 8); do
         printf '{"article": "A cat has %s names.", "questions": ["A _ has names."], "options": [["cat", "dog", "cow", "hen"]], "answers": ["A"], "id": "%s"}\n' "$row" "$row"
     done >data/RACE/$part/1.txt
 done

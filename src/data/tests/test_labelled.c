@@ -31,7 +31,9 @@ static mega_status open_paths(mega_labelled_kind kind, const char *const *path, 
 
 static const char *written(const char *name, const char *text)
 {
-    const char *path = mega_kit_path(mega_kit_temp_folder(), name);
+    static const char *folder;
+    if (folder == NULL) folder = mega_kit_temp_folder();
+    const char *path = mega_kit_path(folder, name);
     mega_kit_write(path, text);
     return path;
 }

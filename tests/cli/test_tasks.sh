@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# tasks with labels: MNLI, QQP and RACE learnt from a pre-trained BERT and from random weights; Megatron's lines, the table of results,
+# the folders; resumed, evaluated alone, in other layouts; --keep-last; what is refused.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+megalith_on_path
+export OMP_NUM_THREADS=2
+unset MEGA_LAUNCH
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . '?' the is a red blue green yellow fox dog cat owl who sleeps runs here there >vocab.txt
+
+# Pairs whose label is the colour of the first sentence.
+awk 'BEGIN { split("red blue green", colour); split("contradiction entailment neutral", label); split("fox dog cat owl", animal)
+    split("sleeps runs", verb); srand(1)
+    for (f = 0; f < 2; f++) { file = f ? "MNLI/dev_matched.tsv" : "MNLI/train.tsv"; system("mkdir -p MNLI QQP")
+        print "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tgold_label" >file
+        for (i = 0; i < (f ? 50 : 210); i++) { c = 1 + int(3 * rand()); a = animal[1 + int(4 * rand())]; b = animal[1 + int(4 * rand())]
+            printf "%d\t0\t0\tg\t\t\t\t\tThe %s %s %s .\tA %s is here .\t%s\t%s\n", i, colour[c], a, verb[1 + int(2 * rand())], b, label[c], label[c] >file } } }'
+awk -F'\t' 'NR == 1 { print "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"; next }
+    { printf "%d\t1\t2\t%s\t%s\t%d\n", NR, $9, $10, $12 == "neutral" }' MNLI/train.tsv >QQP/train.tsv
+sed -n '1,41p' QQP/train.tsv >QQP/dev.tsv
+echo broken >>QQP/dev.tsv
+mkdir -p RACE/train/high RACE/dev/high
+awk 'BEGIN { split("fox dog cat owl", animal)
+    for (i = 0; i < 40; i++) { file = (i < 28 ? "RACE/train/high/" : "RACE/dev/high/") i ".txt"; right = i % 4
+        printf "{\"article\": \"The %s is here .\", \"questions\": [\"who is here ?\", \"the _ is here .\"], \"options\": [", animal[right + 1] >file
+        for (q = 0; q < 2; q++) printf "%s[\"the fox\", \"the dog\", \"the cat\", \"the owl\"]", q ? ", " : "" >file
+        printf "], \"answers\": [\"%c\", \"%c\"]}\n", 65 + right, 65 + right >file; close(file) } }'
+for i in $(seq 1 40); do echo "The red fox sleeps. A dog is here. The green owl runs there. Who is the blue cat?"; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt \
+    --output-prefix t >log 2>&1 || fail "preprocessing"
+sizes=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --max-position-embeddings 32)
+"$MEGALITH" pretrain_bert "${sizes[@]}" --seq-length 32 --micro-batch-size 4 --train-iters 4 --lr 1e-3 --init-method-std 0.05 --eval-iters 0 \
+    --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 || fail "pretrain_bert"
+
+task() { # NAME ARGS…: runs it, and keeps what it says in NAME.log
+    local name=$1
+    shift
+    "$MEGALITH" tasks "$@" >"$name.log" 2>&1 </dev/null || { cp "$name.log" out; fail "tasks $name"; }
+}
+says() { grep -qE -- "$2" "$1.log" || { cp "$1.log" out; note "$1 does not say: $2"; }; }
+overall() { sed -n 's/^ >> |epoch: \([-0-9]*\)| overall: correct \/ total = \([0-9]*\) \/ .*/\1 \2/p' "$1.log" | tail -1; }
+
+# ---- MNLI from a pre-trained folder ----
+mnli=(--task MNLI "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --tokenizer-type BertWordPieceLowerCase --train-data MNLI/train.tsv
+    --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 8 --lr 2e-3 --lr-decay-style linear --lr-warmup-fraction 0.065
+    --weight-decay 1.0e-1 --clip-grad 1.0 --hidden-dropout 0.1 --attention-dropout 0.1 --log-interval 10 --eval-interval 10 --eval-iters 5)
+task mnli "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --save mnli
+says mnli '^building classification model'
+says mnli '^ iteration +10/ +104 .* \| lm loss: [0-9.E+-]+ \| loss scale'
+says mnli '^ validation loss at iteration 10 \| lm loss value: [0-9.E+-]+ \| lm loss PPL: [0-9.E+-]+ \| accuracy value: [0-9.E+-]+ \| $'
+for epoch in 0 1 2 3; do
+    says mnli "^ > \|epoch: $epoch\| metrics for dev-matched: correct / total = [0-9]+ / 50 = [0-9.]+ %, elapsed time \(sec\): [0-9.]+\$"
+    says mnli "^ > \|epoch: $epoch\| metrics for train: correct / total = [0-9]+ / 210 = "
+    says mnli "^ >> \|epoch: $epoch\| overall: correct / total = [0-9]+ / 260 = [0-9.]+ %\$"
+done
+says mnli '^ results of MNLI$'
+says mnli '^   dev-matched +[0-9]+ +50 +[0-9.]+ +[0-9.]+ to +[0-9.]+$'
+says mnli '^   overall +[0-9]+ +260 '
+[ "$(grep -c '^ results of' mnli.log)" = 1 ] || note "not one table of results"
+[ "$(overall mnli | cut -d' ' -f2)" -ge 200 ] || note "MNLI: little was learnt: $(overall mnli)"
+for step in 26 52 78 104; do [ -s mnli/iter_0000$(printf %03d $step)/model.safetensors ] || note "no checkpoint at the end of an epoch, iteration $step"; done
+grep -q '"MegatronBertForSequenceClassification"' mnli/iter_0000104/config.json || note "config.json: $(cat mnli/iter_0000104/config.json)"
+grep -q '"LABEL_2"' mnli/iter_0000104/config.json || note "no labels in config.json"
+
+# ---- the folder is evaluated alone, with the same result, also in other layouts ----
+task alone --task MNLI --load mnli --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 7 --seq-length 16
+[ "$(overall alone)" = "-1 $(overall mnli | cut -d' ' -f2)" ] || note "evaluated alone: $(overall alone), after the training $(overall mnli)"
+says alone '^ results of MNLI$'
+
+# ---- resumed after the second epoch, it is the run that was not interrupted ----
+mkdir half && cp -r mnli/iter_0000052 half && echo 52 >half/latest_checkpointed_iteration.txt
+task rest "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --load half
+diff <(grep -E '^ >+ .epoch: [23]|^   (dev|train|overall)' mnli.log | sed 's/, elapsed.*//') \
+    <(grep -E '^ >+ .epoch: [23]|^   (dev|train|overall)' rest.log | sed 's/, elapsed.*//') >out || note "a resumed run has other results"
+mkdir empty
+task again "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --load empty
+says again 'loading checkpoint from bert/iter_0000004'
+
+# ---- the last batch ----
+task short --task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data QQP/train.tsv --valid-data QQP/dev.tsv --micro-batch-size 16 \
+    --lr 1e-3 --epochs 1 --log-interval 1
+says short '^ iteration +13/ +13 '
+says short 'QQP/dev.tsv: 1 rows are left out'
+task kept --task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data QQP/train.tsv --valid-data QQP/dev.tsv --micro-batch-size 16 \
+    --lr 1e-3 --epochs 1 --log-interval 1 --keep-last
+says kept '^ iteration +14/ +14 '
+says kept '^ > \|epoch: 0\| metrics for dev: correct / total = [0-9]+ / 40 = '
+
+# ---- RACE ----
+race=(--task RACE "${sizes[@]}" --seq-length 24 --vocab-file vocab.txt --train-data RACE/train/high --valid-data RACE/dev/high --micro-batch-size 4
+    --lr 1e-3 --log-interval 1 --eval-interval 1000)
+task race "${race[@]}" --pretrained-checkpoint bert --epochs 1 --save race --metrics-file race.jsonl
+says race '^ > \|epoch: 0\| metrics for dev-high: correct / total = [0-9]+ / 24 = '
+grep -q '"MegatronBertForMultipleChoice"' race/iter_0000014/config.json || note "config.json: $(cat race/iter_0000014/config.json)"
+task race2 --task RACE --load race --valid-data RACE/dev/high --micro-batch-size 3 --seq-length 24
+[ "$(overall race2 | cut -d' ' -f2)" = "$(overall race | cut -d' ' -f2)" ] || note "RACE evaluated alone: $(overall race2), $(overall race)"
+
+# ---- plans and refusals ----
+"$MEGALITH" plan tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 >out 2>&1 || note "plan"
+refuses "without a classifier" "the folder holds a megatron-bert without a classifier, and nothing is trained" tasks --task MNLI --load bert --seq-length 16 \
+    --valid-data MNLI/dev_matched.tsv --micro-batch-size 4
+refuses "not begun" "--pretrained-checkpoint with this folder begins one" tasks "${mnli[@]}" --load bert --epochs 1
+refuses "another task" "the folder holds a classifier of 3 classes, and QQP has 2 classes" tasks --task QQP --load mnli --valid-data QQP/dev.tsv \
+    --micro-batch-size 4 --seq-length 16
+refuses "pretrain_bert" "the folder holds a classifier (megatron-bert), which megalith tasks trains" pretrain_bert --load mnli --finetune --seq-length 16 \
+    --micro-batch-size 4 --train-iters 1 --lr 1e-3 --data-path t_text_sentence
+refuses "all mistakes" "missing: --train-data|no_such.tsv: there is no such file" tasks --task MNLI --epochs 1 --valid-data no_such.tsv --lr 1e-3 \
+    --micro-batch-size 4 --seq-length 16 --vocab-file vocab.txt "${sizes[@]}"
+refuses "a small file" "do not fill a batch of 512" tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --global-batch-size 512
+refuses "a wrong file" "QQP/dev.tsv:1: not the first line of such a file" tasks --task MNLI --load mnli --valid-data QQP/dev.tsv --micro-batch-size 4 --seq-length 16
+finish
