@@ -214,7 +214,8 @@ static mega_status make_split(const mega_task_data_options *o, int which, const 
     classify_split *s = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_NO_MEMORY("training data", "the record of a split");
     *s = (classify_split){.of = of, .is_train = is_train, .seed = o->seed, .count = count, .of_epoch = of_epoch};
-    const int64_t evaluated = o->num_samples[which] > count ? o->num_samples[which] : count;
+    const int64_t once = (count + batch - 1) / batch * batch;
+    const int64_t evaluated = o->num_samples[which] > once ? o->num_samples[which] : once;
     *out = (mega_task_data){.self = s, .samples = !is_train ? evaluated : steps > 0 ? steps * batch : of_epoch};
     return MEGA_OK;
 }

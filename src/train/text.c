@@ -9,7 +9,7 @@ double train_token_flops(const trainer *t, const mega_step_result *r, double *pa
 {
     mega_engine_cost cost;
     mega_engine_cost_get(t->engine, &cost);
-    const double tokens = (double)(r != NULL ? r->tokens / r->samples : t->cfg->seq_length);
+    const double tokens = (double)(r != NULL ? r->tokens / r->samples : mega_engine_positions(t->engine));
     if (palm != NULL) *palm = (cost.flops + cost.masked_flops) / tokens;
     return cost.flops / tokens;
 }

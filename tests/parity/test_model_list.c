@@ -2,6 +2,7 @@
  * of two layers"). Gradients must agree with finite differences in double, every micro-batch size must give the same
  * losses, and two equal runs the same bits. */
 #include "engine_run.h"
+#include "kinds_networks.h"
 #include "kit.h"
 
 #include <math.h>
@@ -44,8 +45,41 @@ static mega_status read_gpt(void *user, int64_t index, mega_sample *sample)
     return MEGA_OK;
 }
 
+/* A classifier: four sequences a sample, one of which is right. */
+static mega_model make_choices(void)
+{
+    static mega_gpt gpt;
+    static mega_gpt_list list;
+    gpt = engine_run_gpt();
+    gpt.net = choices;
+    need(mega_gpt_list_create(&gpt, 1, &list));
+    mega_model model = mega_gpt_model(&list);
+    model.positions = SEQ;
+    return model;
+}
+
+static mega_status read_choices(void *user, int64_t index, mega_sample *sample)
+{
+    enum { EACH = SEQ / 4 };
+    int32_t row[SEQ + 1], types[SEQ], end[SEQ], position[SEQ], label;
+    (void)user;
+    engine_run_sample(row, index);
+    for (int32_t k = 0; k < SEQ; k++) {
+        types[k] = k % EACH > 1;
+        end[k] = EACH - (int32_t)((index + k / EACH) % 2);
+        position[k] = k % EACH;
+    }
+    label = row[3] % 4;
+    MEGA_TRY(mega_sample_set_i32(sample, "tokens", row, SEQ));
+    MEGA_TRY(mega_sample_set_i32(sample, "token_types", types, SEQ));
+    MEGA_TRY(mega_sample_set_i32(sample, "key_end", end, SEQ));
+    MEGA_TRY(mega_sample_set_i32(sample, "position_ids", position, SEQ));
+    return mega_sample_set_i32(sample, "label", &label, 1);
+}
+
 static const model_row models[] = {
     {"gpt", make_gpt, read_gpt, 28},
+    {"choices", make_choices, read_choices, 33},
 };
 enum { MODELS = sizeof models / sizeof *models };
 

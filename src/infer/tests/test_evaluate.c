@@ -51,6 +51,10 @@ static void each_token_counts_once(void **state)
             assert_int_equal(found.targets, count - 1);
             assert_int_equal(found.windows, mega_evaluate_windows(count, stride));
             assert_true(fabs(found.loss_sum / (log(VOCAB) * (double)(count - 1)) - 1) < 1e-12);
+            /* all losses are equal */
+            if (found.windows == 1) assert_true(isnan(found.error));
+            else
+                assert_true(found.error >= 0 && found.error < 1e-6);
         }
     mega_engine_destroy(e);
 }

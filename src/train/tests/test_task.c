@@ -37,6 +37,7 @@ static void commands_have_rows(void **state)
     assert_string_equal(train_task_of("pretrain_gpt")->command, "pretrain_gpt");
     assert_ptr_equal(train_task_of("pretrain_bert"), &train_task_bert);
     assert_ptr_equal(train_task_of("pretrain_t5"), &train_task_t5);
+    assert_ptr_equal(train_task_of("tasks"), &train_task_classify);
     assert_ptr_equal(train_task_of("plan"), &train_task_gpt);
     assert_ptr_equal(train_task_of(NULL), &train_task_gpt);
 }
@@ -105,6 +106,65 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 101, .stored = &stored}, &m));
     assert_int_equal(train_task_gpt.shape(&m, 3).net.activation, MEGA_ACT_GELU);
     train_task_gpt.free_model(&m);
+    mega_command_options_fini(&cfg);
+}
+
+static void refuses_folder(const mega_train_options *cfg, const mega_model_shape *stored, const char *says)
+{
+    mega_task_model m;
+    const mega_task_options o = {.cfg = cfg, .vocab_rows = 100, .stored = stored};
+    assert_true(train_task_classify.make_model(&o, &m) != MEGA_OK);
+    if (strstr(mega_error_message(), says) == NULL) fail_msg("\"%s\" is not in %s", says, mega_error_message());
+    train_task_classify.free_model(&m);
+}
+
+/* A classifier begins from an encoder, or goes on from a classifier of the same task. */
+static void classifiers_begin_from_encoders(void **state)
+{
+    (void)state;
+    mega_command_options cfg;
+    mega_task_model m;
+    configure(&cfg);
+    const mega_task_options new = {.cfg = &cfg.train, .vocab_rows = 100};
+    cfg.train.bert = (mega_bert_options){.bert_binary_head = true};
+    ok(train_task_bert.make_model(&new, &m));
+    const mega_model_shape bert = train_task_bert.shape(&m, 3);
+    train_task_bert.free_model(&m);
+
+    cfg.train.classify.task = "MNLI";
+    cfg.train.finetune = true;
+    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &bert}, &m));
+    const mega_model_shape tuned = train_task_classify.shape(&m, 3);
+    assert_true(m.begins_classifier && tuned.net.classes == 3 && tuned.net.choices == 0 && !tuned.net.sentence_head);
+    assert_string_equal(mega_family_of(&tuned.net)->model_type, "megatron-bert");
+    train_task_classify.free_model(&m);
+    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &tuned},
+                                      &m));
+    assert_false(m.begins_classifier);
+    train_task_classify.free_model(&m);
+
+    cfg.train.classify.task = "RACE";
+    ok(train_task_classify.make_model(&new, &m));
+    const mega_model_shape race = train_task_classify.shape(&m, 3);
+    assert_true(!m.begins_classifier && race.net.choices == 4);
+    assert_string_equal(mega_family_of(&race.net)->model_type, "megatron-bert");
+    train_task_classify.free_model(&m);
+    refuses_folder(&cfg.train, &tuned, "a classifier of 3 classes, and RACE has 4 choices");
+
+    cfg.train.classify.task = "QQP";
+    refuses_folder(&cfg.train, &tuned, "a classifier of 3 classes, and QQP has 2 classes");
+    cfg.train.finetune = false;
+    refuses_folder(&cfg.train, &bert, "--pretrained-checkpoint with this folder begins one");
+    cfg.train.skip_train = true;
+    refuses_folder(&cfg.train, &bert, "and nothing is trained");
+    mega_model_shape decoder = bert;
+    decoder.net = (mega_network_shape){.kv_heads = 0};
+    refuses_folder(&cfg.train, &decoder, "the folder holds a gpt2; --task QQP needs a bert");
+    assert_int_equal(
+        train_task_bert.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &tuned}, &m),
+        MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "the folder holds a classifier (megatron-bert)"));
+    train_task_bert.free_model(&m);
     mega_command_options_fini(&cfg);
 }
 
@@ -205,6 +265,7 @@ int main(void)
         cmocka_unit_test(commands_have_rows),
         cmocka_unit_test(a_model_is_made_from_options),
         cmocka_unit_test(checkpoints_are_compared_by_the_names_of_options),
+        cmocka_unit_test(classifiers_begin_from_encoders),
         cmocka_unit_test(encoders_have_a_row_of_their_own),
         cmocka_unit_test(two_stacks_have_a_row_of_their_own),
     };

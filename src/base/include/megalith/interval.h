@@ -5,6 +5,10 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MEGA_NORMAL_95 1.959963984540054 /* 95 % of a normal distribution are within so many standard deviations */
 
 typedef struct mega_interval {
@@ -14,12 +18,18 @@ typedef struct mega_interval {
 /* Returns Wilson's interval (1927) of 95 % for the share of `hits` among `total` independent trials. */
 static inline mega_interval mega_interval_of_share(int64_t hits, int64_t total)
 {
-    const double n = (double)total, z = MEGA_NORMAL_95, p = n > 0 ? (double)hits / n : 0;
-    if (total < 1) return (mega_interval){0, 1};
-    const double middle = (p + z * z / (2 * n)) / (1 + z * z / n),
-                 half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-    /* rounding must not exclude a share of 0 or 1 */
-    return (mega_interval){hits == 0 ? 0 : middle - half, hits == total ? 1 : middle + half};
+    const double n = (double)total, z = MEGA_NORMAL_95, p = total > 0 ? (double)hits / n : 0;
+    mega_interval r = {0, 1};
+    if (total < 1) return r;
+    const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
+    const double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+    if (hits > 0) r.low = middle - half; /* rounding must not exclude a share of 0 or 1 */
+    if (hits < total) r.high = middle + half;
+    return r;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
