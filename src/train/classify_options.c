@@ -50,6 +50,7 @@ void mega_train_apply_classify(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
     if (!train_is(cfg, "tasks")) return;
+    mega_options_name_preset(o, "--pretrained-checkpoint and the defaults of tasks");
     take_pretrained(cfg);
     if (mega_train_classifies(cfg) && !mega_options_was_set(o, "tokenizer_type"))
         give(cfg, "tokenizer_type", "BertWordPieceLowerCase");
