@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# WikiText-103 and LAMBADA of tasks: the counts, the loss, the token ratio and the passages that are right are those of an independent
+# computation with transformers, also on two ranks. Needs MEGA_PEERS; takes pieces of the real files where MEGA_TEST_DATA has them.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+[ -x "${MEGA_PEERS:-}" ] || skip "MEGA_PEERS names no Python that has transformers"
+export OMP_NUM_THREADS=1
+data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}
+if [ -f "$data/wikitext-103/wiki.test.tokens" ] && [ -f "$data/lambada/lambada_test.jsonl" ]; then
+    head -c 12000 "$data/wikitext-103/wiki.test.tokens" | sed '$d' >wikitext.txt
+    head -20 "$data/lambada/lambada_test.jsonl" >lambada.json
+else
+    for i in $(seq 1 60); do printf ' = Page %d = \n The dog @-@ fox ran , and ( it said ) " it ran " at %d @.@ 5 ° N . \n' "$i" "$i"; done >wikitext.txt
+    for i in 1 2 3 4 5 6; do echo '{"text": "The dog ran and the fox ran and the dog ran"}'; done >lambada.json
+fi
+# The model has seen the passages, so that it gets some of them right.
+{ for i in $(seq 1 12); do sed 's/^{"text": "//; s/"}$//' lambada.json; echo; done; cat "$MEGA_SOURCE"/docs/t*.md | head -c 8000; } >train.txt
+"$MEGALITH" train_tokenizer --input train.txt --vocab-size 400 --output tokenizer >log 2>&1 || fail "train_tokenizer"
+vocab=(--tokenizer-type GPT2BPETokenizer --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt)
+"$MEGALITH" preprocess_data --input train.txt --split-on-blank-lines --append-eod --output-prefix t "${vocab[@]}" >log 2>&1 || fail "preprocess_data"
+"$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 48 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 4 \
+    --train-iters 60 --lr 1e-2 --eval-iters 0 --data-path t_text_document --split 100,0,0 "${vocab[@]}" --save gpt >log 2>&1 || fail "pretrain_gpt"
+folder=$(echo gpt/iter_*)
+"$MEGA_PEERS" "$MEGA_SOURCE/tests/golden/tasks_transformers.py" "$folder" 64 16 wikitext.txt lambada.json >theirs 2>err || fail "transformers: $(tail -1 err)"
+read -r targets loss ratio < <(head -1 theirs)
+read -r loose strict passages < <(tail -1 theirs)
+"$MEGALITH" tasks --task WIKITEXT103 --load "$folder" --valid-data wikitext.txt --seq-length 64 --overlapping-eval 16 >wiki 2>log || fail "WIKITEXT103"
+awk -v loss="$loss" -v ratio="$ratio" '/WIKITEXT103/ { for (i = 1; i < NF; i++) { if ($i == "loss:") l = $(i + 1); if ($i == "ratio:") r = $(i + 1) } }
+    END { d = l / loss - 1; e = r / ratio - 1; exit !(l > 0 && d < 1e-4 && d > -1e-4 && e < 1e-12 && e > -1e-12) }' wiki ||
+    note "WikiText: transformers has $targets targets, loss $loss, ratio $ratio; here: $(cat wiki)"
+grep -qE '^   95 % confidence interval: avg loss: .* adjusted ppl: ' wiki || note "no interval: $(cat wiki)"
+for kind in "" --strict-lambada; do
+    # shellcheck disable=SC2086 # an option or none
+    "$MEGALITH" tasks --task LAMBADA --load "$folder" --valid-data lambada.json $kind >lambada 2>log || fail "LAMBADA $kind"
+    wanted=$([ -n "$kind" ] && echo "$strict" || echo "$loose")
+    awk -v right="$wanted" -v all="$passages" '/LAMBADA/ { for (i = 1; i < NF; i++) { if ($i == "correct:") c = $(i + 1); if ($i == "examples:") t = $(i + 1) } }
+        END { exit !(c == right && t == all && t > 0) }' lambada || note "LAMBADA $kind: transformers has $wanted of $passages; here: $(cat lambada)"
+done
+finish
