@@ -111,6 +111,12 @@ static const mega_option_row merge_rows[] = {
 };
 const mega_option_section cli_merge_section = MEGA_SECTION("merging", merge_rows);
 
+static const mega_option_row embed_rows[] = {
+    {MEGA_OPTION(mega_embed_options, "input", input, MEGA_OPTION_STRING), .help = "file with a text a line"},
+    {MEGA_OPTION(mega_embed_options, "output", output, MEGA_OPTION_STRING), .help = "FILE.npy, float32 [texts, hidden size]"},
+};
+const mega_option_section cli_embed_section = MEGA_SECTION("embedding", embed_rows);
+
 static const mega_option_row data_rows[] = {
     {MEGA_OPTION(mega_data_command_options, "num-documents", num_documents, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: documents printed"},
     {MEGA_OPTION(mega_data_command_options, "num-samples", num_samples, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "show: samples printed as the model sees them"},

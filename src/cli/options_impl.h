@@ -20,8 +20,9 @@ enum {
     FOR_PLOT = 1 << 8,
     FOR_CLM = 1 << 12,
     FOR_SERVER = 1 << 13,
+    FOR_EMBED = 1 << 17,
     FOR_MERGE = 1 << 16,
-    FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE,
+    FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE | FOR_EMBED,
     NOT_BERT = FOR_TRAINING & ~FOR_BERT,
     NOT_T5 = FOR_TRAINING & ~FOR_T5,
     FOR_MEGATRON = FOR_TRAINING & ~FOR_CLM,                             /* names that run_clm has in another meaning */
@@ -29,7 +30,7 @@ enum {
     FOR_NEW = 1 << 9,
     FOR_REPORT = 1 << 10,
     FOR_CONFIG = 1 << 11,
-    FOR_ALL = (1 << 17) - 1
+    FOR_ALL = (1 << 18) - 1
 };
 
 /* Rows for names whose answer is not "works". */
@@ -60,7 +61,8 @@ extern const mega_option_section cli_json_keys; /* json_keys.c */
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
     cli_config_section, cli_generate_section, cli_server_section, cli_tasks_section, cli_merge_section,
-    cli_data_section, cli_plot_section, cli_report_section, cli_new_section, cli_logging_section, cli_clm_section;
+    cli_data_section, cli_plot_section, cli_report_section, cli_new_section, cli_embed_section, cli_logging_section,
+    cli_clm_section;
 /* options_*.c: names that are recognized but do not work, or that have another name here */
 extern const mega_option_section cli_other_preprocess_section, cli_other_train_tokenizer_section,
     cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,

@@ -254,6 +254,21 @@ static void rule_server(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
 }
 
+static void rule_embed(mega_command_options *cfg)
+{
+    const struct {
+        const char *value, *says;
+    } needed[] = {{cfg->train.load, "--load FOLDER, the encoder"},
+                  {cfg->embed.input, "--input FILE, with a text a line"},
+                  {cfg->embed.output, "--output FILE.npy, where the embeddings are written"}};
+    for (size_t i = 0; i < MEGA_COUNT(needed); i++)
+        if (needed[i].value == NULL)
+            mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: %s", needed[i].says);
+    if (cfg->embed.output != NULL && !has_ending(cfg->embed.output, ".npy"))
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy",
+                             mega_options_origin(cfg->train.engine.options, "output"));
+}
+
 static void rule_tasks(mega_command_options *cfg)
 {
     const bool classifies = mega_train_classifies(&cfg->train);
@@ -344,6 +359,7 @@ static void rule_reads(mega_command_options *cfg)
     mega_train_check_file(&cfg->train, "--merge-file", cfg->train.text.merge_file, "merges.txt");
     mega_train_check_file(&cfg->train, "--sample-input-file", cfg->generate.sample_input_file,
                           "a file with one prompt a line");
+    mega_train_check_file(&cfg->train, "--input", cfg->embed.input, "a text file");
     rules_check_outputs(cfg);
     for (size_t i = 0; i < cfg->train.classify.valid_data.count && !classifies; i++) {
         mega_train_check_file(&cfg->train, "--valid-data", cfg->train.classify.valid_data.item[i], "a text file");
@@ -390,6 +406,7 @@ static void rule_outputs(mega_command_options *cfg)
     mega_train_check_in_folder(&cfg->train, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
     mega_train_check_in_folder(&cfg->train, "sample-output-file", cfg->generate.sample_output_file,
                                MEGA_OUTPUT_SAMPLES);
+    mega_train_check_in_folder(&cfg->train, "output", cfg->embed.output, MEGA_OUTPUT_LOGITS);
     mega_train_check_in_folder(&cfg->train, "return-logits", cfg->generate.return_logits, MEGA_OUTPUT_LOGITS);
     if (!replaces_metrics(cfg, "svg", cfg->plot.svg, "drawing", "svg"))
         mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);
@@ -479,6 +496,7 @@ static const rule_row rules[] = {
     {FOR_SERVER, false, .command = rule_server},
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_MERGE, false, .command = rule_merge},
+    {FOR_EMBED, false, .command = rule_embed},
     {FOR_PLOT, false, .command = rule_plot},
     {FOR_REPORT, false, .command = rule_report},
 };
@@ -495,11 +513,11 @@ static const struct {
     {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
     {FOR_TASKS, MEGA_TOPIC_DATA, .train = mega_train_rule_classify_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
-    {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE, MEGA_TOPIC_READ, .command = rule_reads},
+    {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE | FOR_EMBED, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
     {FOR_CLM, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_clm_writes},
-    {FOR_GENERATE | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
+    {FOR_GENERATE | FOR_EMBED | FOR_PLOT | FOR_TRAIN_TOKENIZER | FOR_PREPROCESS | FOR_DATA, MEGA_TOPIC_WRITTEN,
      .command = rule_outputs},
     {FOR_REPORT, MEGA_TOPIC_WRITTEN, .command = rule_report_output},
     {FOR_CONFIG, MEGA_TOPIC_WRITTEN, .command = rule_config_output},

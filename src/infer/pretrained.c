@@ -26,7 +26,8 @@ static mega_status pretrained_describe(mega_pretrained *m)
                                        .first_stage_layers = o->first_stage_layers,
                                        .last_stage_layers = o->last_stage_layers,
                                        .stage_programs = o->stage_programs,
-                                       .program_layers = o->program_layers};
+                                       .program_layers = o->program_layers,
+                                       .encodes = o->encodes};
     MEGA_TRY(mega_language_model_create(&m->shape, &cut, &m->language));
     return load_tokenizer(m);
 }

@@ -205,8 +205,8 @@ static void hand_on(life *l, const launch_plan *p)
 /* Commands that do not train run in one rank only and never report that they are ready. */
 static bool awaits_ranks(const life *l, const launch_plan *p)
 {
-    static const char *const joins[] = {"pretrain_gpt", "pretrain_bert",        "pretrain_t5",
-                                        "run_clm",      "generate_samples_gpt", "tasks"};
+    static const char *const joins[] = {"pretrain_gpt",         "pretrain_bert", "pretrain_t5", "run_clm",
+                                        "generate_samples_gpt", "tasks",         "embed"};
     for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
         if (strcmp(p->command, joins[i]) == 0) return p->kind != LAUNCH_NONE && !launch_relay_is_ready(l->relay);
     return false;

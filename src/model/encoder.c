@@ -41,6 +41,7 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
     mega_tensor x = decoder_last_norm(b, m, flow->x);
     const mega_tensor last = x;
+    if (m->shows_hidden) mega_output(b, "hidden", last);
     if (m->net.transform) x = transform(b, m, x);
     const mega_head_result r = mega_vocab_loss(b, decoder_head_name(m), x, labels, loss_mask, &options);
     mega_graph_output(b->graph, r.token_loss, "token_loss");
@@ -68,6 +69,7 @@ void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow
         return;
     }
     const mega_tensor x = decoder_last_norm(&sequences, m, flow->x);
+    if (m->shows_hidden) mega_output(b, "hidden", x);
     const mega_tensor pooled = mega_activation(b, mega_pooler(&sequences, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
     const mega_tensor labels = mega_input(b, "label", MEGA_I32, 1, 0);
     const mega_loss loss = chooses ? mega_choice_loss(b, n->classifier, pooled, labels, m->net.choices, &o, &logits)

@@ -57,7 +57,12 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                                        mega_language_model *out)
 {
     const int tp = o->tp > 0 ? o->tp : 1, stages = o->stages > 0 ? o->stages : 1;
-    if (shape->net.is_encoder)
+    if (o->encodes && (!shape->net.is_encoder || shape->net.choices > 0))
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "this folder holds a %s%s; embeddings are those of an encoder of single texts, such as a bert",
+                         mega_family_of(&shape->net)->model_type,
+                         shape->net.choices > 0 ? " that chooses between texts" : "");
+    if (shape->net.is_encoder && !o->encodes)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
             "this folder holds an encoder (%s), which sees the tokens on both sides and continues no text; "
@@ -74,6 +79,7 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
     mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);
     n->gpt.first_stage_layers = o->first_stage_layers;
     n->gpt.last_stage_layers = o->last_stage_layers;
+    n->gpt.shows_hidden = o->encodes;
     mega_status st = check_cuts(&n->gpt, tp, stages);
     if (st == MEGA_OK) st = cut_stages(&n->gpt, o, stages);
     if (st == MEGA_OK) st = mega_gpt_list_create(&n->gpt, stages, &n->list);

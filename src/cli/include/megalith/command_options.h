@@ -96,6 +96,11 @@ typedef struct mega_merge_options {
     int64_t target_pipeline_model_parallel_size;
 } mega_merge_options;
 
+typedef struct mega_embed_options {
+    const char *input;  /* a text each line */
+    const char *output; /* .npy */
+} mega_embed_options;
+
 typedef struct mega_data_command_options {
     int64_t num_documents;     /* show: number of documents to print */
     int64_t num_samples;       /* show: number of samples to print, as the model sees them */
@@ -139,6 +144,7 @@ typedef struct mega_command_options {
     mega_server_options server;
     mega_tasks_options tasks;
     mega_merge_options merge;
+    mega_embed_options embed;
     mega_data_command_options data;
     mega_plot_options plot;
     mega_report_options report;

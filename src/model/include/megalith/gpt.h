@@ -31,6 +31,7 @@ typedef struct mega_gpt {
     int64_t recompute_layers;
     bool distribute_saved; /* with FULL, without sequence_parallel: each rank of tp keeps a share of a group's input */
     bool init_xavier;
+    bool shows_hidden; /* encoders: the values before the heads are the output "hidden" [T, C] */
     mega_network_shape net;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# embed: an array of NumPy with a row for each line; with MEGA_PEERS, the means that transformers computes.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+export OMP_NUM_THREADS=2
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . the a fox dog cat owl runs sleeps >vocab.txt
+for i in $(seq 1 30); do echo "The fox runs. A dog sleeps. The owl runs."; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt \
+    --output-prefix t >log 2>&1 || fail "preprocessing"
+"$MEGALITH" pretrain_bert --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 4 --train-iters 4 --lr 1e-2 --eval-iters 0 \
+    --init-method-std 0.2 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 || fail "pretrain_bert"
+printf '%s\n' "the fox" "a dog runs ." "" "the cat sleeps . the owl runs . the fox sleeps . a cat runs . a dog sleeps . the owl runs . the fox" >lines.txt
+"$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 >out 2>log || fail "embed"
+grep -q '^4 texts, hidden size 32: one.npy$' out || note "embed says: $(cat out)"
+grep -q '1 texts have more than 24 tokens' log || note "nothing is said of a long text: $(cat log)"
+[ "$(wc -c <one.npy)" = $((128 + 4 * 4 * 32)) ] || note "one.npy has $(wc -c <one.npy) bytes"
+"$MEGALITH" embed --load bert --input lines.txt --output other.npy --micro-batch-size 1 >out 2>log || fail "embed, one by one"
+[ "$(wc -c <one.npy)" = "$(wc -c <other.npy)" ] || note "another size with another micro-batch"
+refuses "a file that exists" "one.npy" embed --load bert --input lines.txt --output one.npy
+refuses "nothing" "missing: --load FOLDER|missing: --input FILE|missing: --output FILE.npy" embed --num-threads 1
+refuses "another ending" "a file whose name ends with .npy" embed --load bert --input lines.txt --output x.txt
+if [ -x "${MEGA_PEERS:-}" ]; then
+    cat >means.py <<'PY'
+import glob
+import numpy
+import torch
+import transformers
+folder = glob.glob("bert/iter_*")[0]
+vocabulary = [line.rstrip("\n") for line in open("vocab.txt")]
+model = transformers.AutoModel.from_pretrained(folder).eval()
+ours = numpy.load("one.npy")
+assert abs(ours - numpy.load("other.npy")).max() < 1e-5
+for i, line in enumerate(open("lines.txt")):
+    ids = ([2] + [vocabulary.index(word) for word in line.split()])[:23] + [3]
+    with torch.no_grad():
+        theirs = model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy()
+    assert abs(ours[i] - theirs).max() < 1e-5, (i, abs(ours[i] - theirs).max())
+PY
+    "$MEGA_PEERS" means.py >out 2>log || note "transformers: $(tail -1 log)"
+fi
+finish
