@@ -477,21 +477,6 @@ static void other_commands(void **state)
     kit_assert_has(kit_notes, "--top_k 5 (argument 6) has no effect beside --greedy");
     kit_assert_has(kit_notes, "--top_p 0.9");
     kit_assert_has(kit_notes, "--temperature 0.7");
-    accept("tasks", "--task LM_LOSS --pretrained-checkpoint . --valid-data /dev/null");
-    kit_refuse("tasks", "--task ICT-ZEROSHOT-NQ --load . --valid-data /dev/null",
-               "\"ICT-ZEROSHOT-NQ\" is not implemented yet");
-    accept("tasks", "--task RACE --load . --valid-data . --micro-batch-size 4 --seq-length 64 --vocab-file /dev/null");
-    kit_refuse("tasks", "--task MNLI --load . --valid-data . --seq-length 64 --vocab-file /dev/null", "a TSV file");
-    kit_refuse("tasks", "--task QQP --epochs 1 --lr 1e-4 --valid-data /dev/null --seq-length 64 --vocab-file /dev/null",
-               "missing: --train-data, the samples of --epochs 1");
-    kit_refuse("tasks", "--task MNLI --valid-data /dev/null --seq-length 64 --vocab-file /dev/null",
-               "missing: --load FOLDER, the trained classifier, or --epochs N");
-    kit_refuse("tasks",
-               "--task MNLI --epochs 1 --lr 1 --train-data /dev/null --valid-data /dev/null --data-path x "
-               "--seq-length 64 --vocab-file /dev/null",
-               "--data-path x does not go with --task MNLI: give --train-data and --valid-data");
-    kit_refuse("tasks", "--task LAMBADA --load . --valid-data /dev/null --epochs 1",
-               "--epochs 1: only RACE, MNLI and QQP have labels to learn");
     kit_refuse("tasks", "--num-threads 1", "3 mistakes");
     accept("plot", "a.jsonl b.jsonl --key lm_loss validation_loss --svg x.svg");
     kit_refuse("plot", "--svg x.svg", "missing: the metrics files");
