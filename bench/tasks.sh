@@ -4,13 +4,10 @@
 #
 #   MEGALITH=build/megalith bench/tasks.sh          minutes; prints the accuracies of a BERT pre-trained on texts of such sentences, of one with random
 #                                                   weights, and of a logistic regression on the words (it needs a Python with NumPy: MEGA_PEERS)
-#   MEGA_TASKS_DATA=FOLDER …                        also runs MNLI, QQP and RACE on files of other texts there: mnli-train.tsv, mnli-dev.tsv, qqp-train.tsv,
-#                                                   qqp-dev.tsv (six columns), race.txt, and bert-vocab.txt
 # MEGA_TASKS_ITERS: steps of the pre-training (2000).
 set -eu
 MEGALITH=$(realpath "${MEGALITH:-build/megalith}")
 python=${MEGA_PEERS:-python3}
-data=${MEGA_TASKS_DATA:+$(realpath "$MEGA_TASKS_DATA")}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -32,6 +29,7 @@ sizes=(--num-layers 4 --hidden-size 128 --num-attention-heads 4 --max-position-e
 echo "pre-training: ${MEGA_TASKS_ITERS:-2000} steps"
 "$MEGALITH" pretrain_bert "${sizes[@]}" --seq-length 64 --micro-batch-size 32 --train-iters "${MEGA_TASKS_ITERS:-2000}" --lr 1e-3 --lr-warmup-fraction 0.05 \
     --min-lr 1e-5 --log-interval 500 --eval-iters 0 --data-path texts_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert | grep '^ iteration'
+echo "pre-training took $SECONDS s"
 tuned=(--task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data train.tsv --valid-data dev.tsv --micro-batch-size 32 --lr 3e-4
     --lr-decay-style linear --lr-warmup-fraction 0.065 --weight-decay 1.0e-1 --clip-grad 1.0 --epochs 5 --eval-interval 100000)
 for from in "--pretrained-checkpoint bert" ""; do
@@ -56,13 +54,3 @@ for _ in range(3000):
 print(f"a logistic regression on the counts of words: {100 * ((v @ w + b > 0) == z).mean():.1f} %")
 PY
 "$python" words.py
-
-[ -n "$data" ] || exit 0
-for task in MNLI QQP RACE; do
-    name=$(tr A-Z a-z <<<$task)
-    train=$data/$name-train.tsv dev=$data/$name-dev.tsv
-    [ $task = RACE ] && train=$data/race.txt dev=$data/race.txt
-    echo "$task, other texts, random weights:"
-    "$MEGALITH" tasks --task $task "${sizes[@]}" --max-position-embeddings 512 --seq-length $([ $task = RACE ] && echo 256 || echo 64) --vocab-file "$data/bert-vocab.txt" \
-        --train-data "$train" --valid-data "$dev" --micro-batch-size 8 --lr 1e-4 --lr-warmup-fraction 0.06 --epochs 1 --eval-interval 100000 | sed -n '/^ >> /p; /^ results/,$p'
-done
