@@ -94,6 +94,25 @@ grep -q '"MegatronBertForMultipleChoice"' race/iter_0000014/config.json || note 
 task race2 --task RACE --load race --valid-data RACE/dev/high --micro-batch-size 3 --seq-length 24
 [ "$(overall race2 | cut -d' ' -f2)" = "$(overall race | cut -d' ' -f2)" ] || note "RACE evaluated alone: $(overall race2), $(overall race)"
 
+# ---- real texts in the forms of the three tasks ----
+data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}
+if [ -f "$data/nli/snli-in-mnli-columns-train.tsv" ] && [ -f "$data/race/race-dev.txt" ] && [ -f "$data/bert/vocab-uncased.txt" ]; then
+    for part in train dev; do
+        awk -F'\t' 'NR == 1 { print "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"; next }
+            { printf "%d\t%d\t%d\t%s\t%s\t%d\n", NR, 2 * NR, 2 * NR + 1, $9, $10, $12 == "entailment" }' "$data/nli/snli-in-mnli-columns-$part.tsv" >"qqp-$part.tsv"
+    done
+    head -12 "$data/race/race-dev.txt" >race-train.txt
+    sed -n '13,20p' "$data/race/race-dev.txt" >race-dev.txt
+    real=("${sizes[@]}" --max-position-embeddings 128 --seq-length 128 --tokenizer-type BertWordPieceLowerCase --vocab-file "$data/bert/vocab-uncased.txt"
+        --micro-batch-size 4 --lr 1e-3 --epochs 1 --log-interval 10 --eval-interval 1000)
+    task real_mnli --task MNLI "${real[@]}" --train-data "$data/nli/snli-in-mnli-columns-train.tsv" --valid-data "$data/nli/snli-in-mnli-columns-dev.tsv"
+    says real_mnli '^ >> .epoch: 0. overall: correct / total = [0-9]+ / 100 = '
+    task real_qqp --task QQP "${real[@]}" --train-data qqp-train.tsv --valid-data qqp-dev.tsv
+    says real_qqp '^ >> .epoch: 0. overall: correct / total = [0-9]+ / 100 = '
+    task real_race --task RACE "${real[@]}" --train-data race-train.txt --valid-data race-dev.txt
+    says real_race "^ >> .epoch: 0. overall: correct / total = [0-9]+ / $(awk '{ n += gsub(/"[A-D]"/, "") } END { print n }' race-dev.txt) = "
+fi
+
 # ---- plans and refusals ----
 "$MEGALITH" plan tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 >out 2>&1 || note "plan"
 refuses "without a classifier" "the folder holds a megatron-bert without a classifier, and nothing is trained" tasks --task MNLI --load bert --seq-length 16 \
