@@ -74,6 +74,7 @@ typedef struct graph_tensor {
     MEGA_OPS(X)                       \
     X(CUSTOM, custom)                 \
     X(CUSTOM_GRAD, custom_grad)       \
+    X(KEEP, keep)                     \
     X(ROWS_GRAD, rows_grad)           \
     X(ACCUMULATE, accumulate)         \
     X(COPY_TO_GROUP, copy_to_group)   \

@@ -16,8 +16,9 @@ typedef struct attention_plan {
     bool is_cross;
     mega_tensor source; /* of keys and values, if is_cross */
     int64_t source_positions, source_channels;
-    bool is_apart;                /* Q, K and V are parameters of their own */
-    bool holds_all_kv;            /* tp does not divide the key/value heads: each rank has all of them */
+    bool keeps, reads; /* is_cross in MEGA_GENERATE: this program keeps keys and values, or reads those kept */
+    bool is_apart;     /* Q, K and V are parameters of their own */
+    bool holds_all_kv; /* tp does not divide the key/value heads: each rank has all of them */
     char qkv_file[MEGA_PATH + 8]; /* the tensor that they share in the file, if they are apart */
     mega_linear_options qkv;
     mega_attention_shape shape; /* of this rank */
@@ -90,11 +91,6 @@ static mega_status check_source(const mega_builder *b, const attention_plan *p)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\", %s: mega_cross_attention to %lld positions of each sample; expected 1 or more",
                          b->path, p->name, (long long)p->source_positions);
-    if (b->mode == MEGA_GENERATE)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", %s: generation with mega_cross_attention is not implemented yet; evaluate "
-                         "without a cache",
-                         b->path, p->name);
     return MEGA_OK;
 }
 
@@ -271,8 +267,8 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
     static const char suffix[] = "qkv";
     mega_graph *g = b->graph;
     layer_linear w[3];
-    mega_tensor y[3];
-    for (int i = 0; i < 3; i++) {
+    mega_tensor y[3] = {{0}, {0}, {0}};
+    for (int i = p->keeps; i < (p->reads ? 1 : 3); i++) {
         char name[MEGA_PATH + 2];
         mega_param_options options = p->qkv.weight;
         snprintf(name, sizeof name, "%s_%c", p->qkv_name, suffix[i]);
@@ -289,9 +285,9 @@ static mega_attention_qkv project_apart(const mega_builder *b, const attention_p
     const mega_scope s = mega_scope_enter(g, "%s", p->qkv_name);
     const bool again = layer_has_slab(b) && !mega_graph_region_is_open(g); /* as in mega_column_linear */
     if (again) mega_graph_region_begin(g);
-    x = layer_to_cut_weights(b, x);
-    const mega_tensor source = p->is_cross ? layer_to_cut_weights(b, p->source) : x;
-    for (int i = 0; i < 3; i++)
+    if (!p->keeps) x = layer_to_cut_weights(b, x);
+    const mega_tensor source = p->is_cross && !p->reads ? layer_to_cut_weights(b, p->source) : x;
+    for (int i = p->keeps; i < (p->reads ? 1 : 3); i++)
         y[i] = layer_add_bias(b, mega_op_linear(g, i == 0 ? x : source, w[i].weight), w[i].bias);
     if (again) mega_graph_region_end(g);
     mega_scope_leave(g, s);
@@ -349,8 +345,8 @@ static mega_attention_qkv norm_qk(const mega_builder *b, const attention_plan *p
              p->o->q_norm_name != NULL ? "" : ".q_norm");
     snprintf(k, sizeof k, "%s%s", p->o->k_norm_name != NULL ? p->o->k_norm_name : p->name,
              p->o->k_norm_name != NULL ? "" : ".k_norm");
-    x.q = norm_heads(b, p, q, x.q, p->heads);
-    x.k = norm_heads(b, p, k, x.k, p->kv_heads);
+    if (!p->keeps) x.q = norm_heads(b, p, q, x.q, p->heads);
+    if (!p->reads) x.k = norm_heads(b, p, k, x.k, p->kv_heads);
     return x;
 }
 
@@ -411,12 +407,31 @@ static int64_t cache_positions(const mega_builder *b, const attention_plan *p)
     return r->window_left < b->cache - chunk ? r->window_left + chunk : b->cache;
 }
 
+/* Keeps keys and values of a source for the programs that generate, or sets them in x from what is kept. */
+static void share_source(const mega_builder *b, const attention_plan *p, mega_attention_qkv *x)
+{
+    mega_graph *g = b->graph;
+    const int64_t dims[2] = {b->samples * p->source_positions, p->shape.kv_heads * p->head_dim};
+    const mega_scope s = mega_scope_enter(g, "%s", p->name);
+    const mega_tensor keys = mega_graph_state(g, "source_k", mega_graph_dtype(g), 2, dims);
+    const mega_tensor values = mega_graph_state(g, "source_v", mega_graph_dtype(g), 2, dims);
+    if (p->keeps) {
+        mega_op_keep(g, x->k, keys);
+        mega_op_keep(g, x->v, values);
+    }
+    x->k = keys;
+    x->v = values;
+    mega_scope_leave(g, s);
+}
+
 /* Attention over the sequence or, in MEGA_GENERATE, over the keys and values so far. */
 static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
 {
     mega_graph *g = b->graph;
     x.bias = p->o->bias;
-    if (b->mode == MEGA_GENERATE) {
+    if (p->keeps || p->reads) share_source(b, p, &x);
+    if (p->keeps) return mega_none();
+    if (b->mode == MEGA_GENERATE && !p->is_cross) {
         const int64_t dims[3] = {b->samples, cache_positions(b, p), p->shape.kv_heads * p->head_dim};
         mega_attention_shape shape = p->shape;
         shape.is_ring = dims[1] < b->cache;
@@ -451,13 +466,14 @@ static mega_tensor attention_layer(const mega_builder *b, const char *name, mega
 {
     static const mega_attention_options none = {.num_heads = 0};
     const mega_attention_options *o = options != NULL ? options : &none;
-    const int64_t channels = mega_tensor_channels(b, x);
+    const int64_t channels = p->keeps ? p->source_channels : mega_tensor_channels(b, x);
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     mega_builder_fail(b, make_plan(b, name, o, channels, p));
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     p->shape = local_heads(b, p);
     const mega_attention_qkv qkv = p->is_apart ? project_apart(b, p, x) : project_together(b, p, x);
-    return mega_row_linear(b, p->out_name, attend(b, p, rotate(b, p, norm_qk(b, p, qkv))), channels, o->out);
+    const mega_tensor y = attend(b, p, rotate(b, p, norm_qk(b, p, qkv)));
+    return p->keeps ? y : mega_row_linear(b, p->out_name, y, channels, o->out);
 }
 
 mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_tensor x,
@@ -472,6 +488,8 @@ mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_t
 {
     attention_plan p = {.is_cross = true, .source = source, .source_positions = positions};
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
-    p.source_channels = mega_tensor_channels(b, source);
+    p.reads = b->mode == MEGA_GENERATE && source.id == 0;
+    p.keeps = b->mode == MEGA_GENERATE && source.id != 0;
+    if (!p.reads) p.source_channels = mega_tensor_channels(b, source);
     return attention_layer(b, name, x, options, &p);
 }

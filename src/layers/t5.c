@@ -35,7 +35,7 @@ static mega_tensor attention(const mega_builder *b, const char *name, mega_tenso
 {
     static const char *const part[] = {"q", "k", "v"};
     const bool is_cross = positions > 0;
-    const int64_t channels = mega_tensor_channels(b, x);
+    const int64_t channels = mega_tensor_channels(b, x.id != 0 ? x : source);
     const int64_t head_dim = o->head_dim > 0 || o->num_heads < 1 ? o->head_dim : channels / o->num_heads;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     weight_files files;
@@ -96,8 +96,10 @@ mega_tensor mega_t5_decoder_block(const mega_builder *b, mega_tensor x, mega_ten
                                   const mega_t5_options *options)
 {
     const mega_t5_options *o = options != NULL ? options : &none;
-    x = add_self_attention(b, x, true, o);
     const mega_builder at = mega_builder_at(b, "layer.1");
+    if (b->mode == MEGA_GENERATE && source.id != 0)
+        return attention(&at, "EncDecAttention", mega_none(), source, positions, false, o);
+    x = add_self_attention(b, x, true, o);
     const mega_tensor y = attention(&at, "EncDecAttention", norm(&at, x, o), source, positions, false, o);
     x = mega_dropout_add(&at, "drop", y, x, o->dropout);
     return add_feed_forward(b, 2, x, o);

@@ -211,6 +211,40 @@ const op_row mega_op_row_scale = {.name = "scale",
                                   .plain = &mega_plain_convert,
                                   .cpu = &mega_cpu_convert};
 
+/* ---- keep: in x, state (written); for generation: no gradient ---- */
+
+void mega_op_keep(mega_graph *g, mega_tensor x, mega_tensor state)
+{
+    instruction op = {.kind = OP_KEEP, .in = {x.id, state.id}};
+    mega_graph_emit(g, &op);
+}
+
+static mega_status keep_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    out[0] = *mega_op_in(g, op, 0);
+    return mega_op_expect(g, op, 1, "state", out[0]);
+}
+
+static void keep_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_convert_args *a = args;
+    a->dst = b->address(b, op->in[1]);
+    a->src = b->address(b, op->in[0]);
+    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
+    a->dst_dtype = a->src_dtype = mega_op_in(b->g, op, 0)->dtype;
+    a->scale = 1.0;
+}
+
+const op_row mega_op_row_keep = {.name = "keep",
+                                 .num_in = 2,
+                                 .num_out = 1,
+                                 .optional_out = 1u << 0, /* never there */
+                                 .mutates = 1u << 1,
+                                 .shape = keep_shape,
+                                 .bind = keep_bind,
+                                 .plain = &mega_plain_convert,
+                                 .cpu = &mega_cpu_convert};
+
 /* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none; out residual +
  *      dropout(x + bias) ---- */
 

@@ -20,11 +20,20 @@ static void attention_cached(sketch *k)
     mega_graph_output(k->g, mega_op_attention_cached(k->g, (mega_attention_qkv){.q = t}, keys, values, &a), "y");
 }
 
+/* What is kept is read from the state. */
+static void keep(sketch *k)
+{
+    const int64_t dim[2] = {k->s.T, k->s.C};
+    const mega_tensor state = mega_graph_state(k->g, "kept", k->g->dtype, 2, dim);
+    mega_op_keep(k->g, mega_op_scale(k->g, k->x, 3.0), state);
+    mega_graph_output(k->g, mega_op_add(k->g, state, k->x), "y");
+}
+
 /* Returns whether an op is for generation, evaluation or metrics only, so that no loss depends on it. */
 static bool only_forward(op_kind kind)
 {
     return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED ||
-           kind == OP_SOFTCAP;
+           kind == OP_SOFTCAP || kind == OP_KEEP;
 }
 
 static void relu(sketch *k)

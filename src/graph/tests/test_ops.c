@@ -71,6 +71,7 @@ static const op_case cases[] = {
     {"take_rows", take_rows, false, false, true, false},
     {"logits", logits, false, false, true, false},
     {"attention_cached", attention_cached, false, false, false, false},
+    {"keep", keep, false, false, true, false},
     {"relu", relu, true, false, true, false},
     {"relu_squared", relu_squared, true, false, true, false},
     {"silu", silu, true, false, true, false},

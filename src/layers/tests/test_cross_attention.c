@@ -215,7 +215,6 @@ static void mistakes_name_the_layer(void **state)
     expect_mistake(MEGA_TRAIN, POSITIONS, &rotated, "mega_cross_attention with rotary position embedding, which");
     expect_mistake(MEGA_TRAIN, 0, &open, "mega_cross_attention to 0 positions of each sample; expected 1 or more");
     expect_mistake(MEGA_TRAIN, POSITIONS + 1, &open, "expected [16, 8] f32");
-    expect_mistake(MEGA_GENERATE, POSITIONS, &open, "generation with mega_cross_attention is not implemented yet");
 }
 
 /* ---- a ring ---- */
@@ -237,13 +236,18 @@ static void describe(const mega_builder *b)
     must(mega_graph_status(b->graph));
 }
 
-static mega_program *program_of(const mega_builder *b, const char *name)
+static mega_program *program_with(const mega_builder *b, const char *name, mega_program *states_of)
 {
-    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = name};
+    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = name, .states_of = states_of};
     mega_program *p = NULL;
     must(mega_program_build(b->graph, &how, &p));
     must(mega_program_allocate(p));
     return p;
+}
+
+static mega_program *program_of(const mega_builder *b, const char *name)
+{
+    return program_with(b, name, NULL);
 }
 
 /* Runs chunks of CHUNK rows, of which the last CHUNK - REAL are padding. */
@@ -301,13 +305,67 @@ static void a_window_has_a_ring(void **state)
     mega_layout_destroy(one);
 }
 
+/* ---- a source that is read once ---- */
+
+/* Describes attention to the source in `mode`, without x or without the source where they are not read. */
+static void describe_kept(mega_builder *b, mega_params *params, bool has_x, bool has_source)
+{
+    const mega_attention_options o = {.num_heads = HEADS,
+                                      .head_dim = D,
+                                      .key_begin = "first",
+                                      .key_end = "last",
+                                      .qkv = &random_weights,
+                                      .out = &random_weights};
+    must(mega_graph_create(MEGA_F64, params, b->layout, &b->graph));
+    const mega_tensor x = has_x ? mega_input(b, "x", MEGA_F64, S, C) : mega_none();
+    const mega_tensor source = has_source ? mega_input(b, "source", MEGA_F64, POSITIONS, WIDTH) : mega_none();
+    const mega_tensor y = mega_cross_attention(b, "cross", x, source, POSITIONS, &o);
+    assert_int_equal(y.id != 0, has_x);
+    if (has_x) mega_graph_output(b->graph, y, "y");
+    must(mega_graph_status(b->graph));
+}
+
+/* One program keeps keys and values, and another attends to them, as one does that has both. */
+static void a_source_is_kept(void **state)
+{
+    static double x[T * C], source[U * WIDTH], whole[T * C];
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    (void)state;
+    must(mega_layout_create(NULL, NULL, &one));
+    must(mega_params_create(one, &params));
+    mega_builder both = {.layout = one, .samples = B, .positions = S, .mode = MEGA_EVAL, .path = "m"};
+    mega_builder keep = both, read = both;
+    keep.mode = read.mode = MEGA_GENERATE;
+    describe_kept(&both, params, true, true);
+    describe_kept(&keep, params, false, true);
+    describe_kept(&read, params, true, false);
+    must(mega_params_place(params, MEGA_F64, 0));
+    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    must(mega_params_initialize(params, 6));
+    mega_program *p[3] = {program_of(&both, "both"), program_of(&keep, "keep"), NULL};
+    p[2] = program_with(&read, "read", p[1]);
+    fill(x, T * C, 3), fill(source, U * WIDTH, 4);
+    for (int i = 0; i < 3; i++) {
+        set(p[i], "x", x, sizeof x);
+        set(p[i], "source", source, sizeof source);
+        set(p[i], "first", begins, sizeof begins);
+        set(p[i], "last", ends, sizeof ends);
+        must(mega_program_forward(p[i], 0));
+        if (i == 0) memcpy(whole, mega_program_tensor(p[0], "y", 0), sizeof whole);
+    }
+    assert_memory_equal(mega_program_tensor(p[2], "y", 0), whole, sizeof whole);
+    for (int i = 2; i >= 0; i--) mega_program_destroy(p[i]);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_source_is_attended_to),
-        cmocka_unit_test(biases_are_of_heads),
-        cmocka_unit_test(mistakes_name_the_layer),
-        cmocka_unit_test(a_window_has_a_ring),
+        cmocka_unit_test(a_source_is_attended_to), cmocka_unit_test(biases_are_of_heads),
+        cmocka_unit_test(mistakes_name_the_layer), cmocka_unit_test(a_window_has_a_ring),
+        cmocka_unit_test(a_source_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

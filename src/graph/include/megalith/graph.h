@@ -42,6 +42,8 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Returns a tensor that keeps its content between runs (key/value caches). The scope is a prefix of its name:
  * "h.3.k_cache". */
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
+/* Copies x into a state of its shape; without a gradient. */
+void mega_op_keep(mega_graph *g, mega_tensor x, mega_tensor state);
 mega_tensor mega_graph_param(mega_graph *g, int param); /* the weight of a declared parameter */
 /* Implements mega_loss_add of builder.h; models call that. */
 void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient);

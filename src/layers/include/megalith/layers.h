@@ -202,8 +202,10 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
 /* Attention of the rows of x [T, C] to a source [U, D], which has `positions` rows of each sample, such as the output
  * of an encoder: queries are computed from x, keys and values from the source. The result is [T, C]. Q, K and V are
  * three parameters as with qk_norm above. key_begin and key_end are positions of the source. Refuses causal attention,
- * windows, ALiBi, biases and rope, which compare positions of one sequence, and MEGA_GENERATE, which is not implemented
- * yet. */
+ * windows, ALiBi, biases and rope, which compare positions of one sequence.
+ *
+ * In MEGA_GENERATE the source is read once: a program that is given one keeps its keys and values, ignores x, which may
+ * be mega_none() (then give head_dim), and returns mega_none(). A program whose source is mega_none() attends to those kept. */
 mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
                                  int64_t positions, const mega_attention_options *options);
 
