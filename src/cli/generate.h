@@ -84,6 +84,13 @@ typedef mega_status generate_next(void *user, const char **prompt);
 /* generate_rounds.c: a round has one batch per data-parallel rank, in the order of the prompts, so that each batch
  * holds the same prompts as with one rank. */
 mega_status generate_open_rounds(session *s);
+/* Whether an encoder reads the prompt, so that the text of the model is the new one alone. */
+bool generate_has_source(const session *s);
+/* Positions for which programs and caches are made: those of the model or, of an encoder, as many as the prompts of the
+ * command line and the new tokens need. */
+int64_t generate_positions(const session *s);
+/* Tokens of a text of the model before the new ones. */
+int64_t generate_begun(const session *s, const sequence *q);
 /* Checks the prompts of the command line: reports all that are too long, before generating. */
 mega_status generate_check_prompts(session *s);
 void generate_close_rounds(session *s);

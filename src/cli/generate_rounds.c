@@ -67,10 +67,36 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
     return mega_encoder_encode_special(s->loaded.encoder, prompt, strlen(prompt), out);
 }
 
+bool generate_has_source(const session *s)
+{
+    return s->loaded.model.language.has_source;
+}
+
+int64_t generate_begun(const session *s, const sequence *q)
+{
+    return generate_has_source(s) ? 1 : q->ids.count;
+}
+
+int64_t generate_positions(const session *s)
+{
+    const mega_generate_options *o = &s->cfg->generate;
+    const int64_t most = s->loaded.model.shape.positions;
+    int64_t wanted = o->out_seq_length < most ? o->out_seq_length + 1 : most;
+    if (!generate_has_source(s) || o->prompt.count == 0) return most;
+    for (size_t i = 0; i < o->prompt.count; i++) {
+        mega_ids ids = {0};
+        if (encode_prompt(s, o->prompt.item[i], &ids) != MEGA_OK) mega_error_clear(); /* it is checked later */
+        if (ids.count > wanted) wanted = ids.count;
+        mega_ids_fini(&ids);
+    }
+    return wanted < most ? wanted : most;
+}
+
 /* Returns how many tokens may follow the prompt; below 1: none. */
 static int64_t most_new(const session *s, const sequence *q)
 {
-    const int64_t most = s->loaded.model.shape.positions - q->ids.count;
+    const int64_t room = s->loaded.model.shape.positions - q->ids.count;
+    const int64_t most = !generate_has_source(s) ? room : room < 0 ? 0 : s->loaded.model.shape.positions - 1;
     return s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most;
 }
 
@@ -80,17 +106,18 @@ static mega_status refuse_prompt(const session *s, sequence *q)
 {
     const char *file = s->cfg->generate.sample_input_file;
     const long long tokens = q->ids.count, positions = s->loaded.model.shape.positions;
+    const long long longest = positions - !generate_has_source(s);
+    const char *why = generate_has_source(s) ? "fit" : "leave room for a new one";
     if (!s->has_lines)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
-            "prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens leave room "
-            "for a new one; shorten it: \"%.60s…\"",
-            tokens, positions, positions - 1, q->prompt);
-    mega_warn(
-        "%s%s, line %lld: prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens leave "
-        "room for a new one; passed over, its answer is empty: \"%.60s…\"",
-        file != NULL ? "--sample-input-file " : "", file != NULL ? file : "standard input", (long long)s->line, tokens,
-        positions, positions - 1, q->prompt);
+            "prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens %s; shorten it: "
+            "\"%.60s…\"",
+            tokens, positions, longest, why, q->prompt);
+    mega_warn("%s%s, line %lld: prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens %s; "
+              "passed over, its answer is empty: \"%.60s…\"",
+              file != NULL ? "--sample-input-file " : "", file != NULL ? file : "standard input", (long long)s->line,
+              tokens, positions, longest, why, q->prompt);
     q->passed_over = true;
     return MEGA_OK;
 }
@@ -208,7 +235,7 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
                                               .logprobs = q[b].logprobs};
     }
     if (asked == 0) return MEGA_OK;
-    if (streamed) {
+    if (streamed && !generate_has_source(s)) {
         printf("%s", q[0].prompt);
         fflush(stdout);
     }
@@ -237,7 +264,7 @@ static void tell(session *s, int64_t i)
     memcpy(to + TOLD_SCORE, &q->score, sizeof q->score);
     memcpy(to + TOLD_TOKENS, q->fresh.id, (size_t)q->fresh.count * sizeof *to);
     to += TOLD_TOKENS + q->fresh.count;
-    if (q->logprobs != NULL) memcpy(to, q->logprobs, (size_t)(q->ids.count + q->fresh.count - 1) * sizeof *to);
+    if (q->logprobs != NULL) memcpy(to, q->logprobs, (size_t)(generate_begun(s, q) + q->fresh.count - 1) * sizeof *to);
 }
 
 static void rounds_hear(session *s, int64_t i)
@@ -249,7 +276,8 @@ static void rounds_hear(session *s, int64_t i)
     memcpy(&q->score, from + TOLD_SCORE, sizeof q->score);
     memcpy(q->fresh.id, from + TOLD_TOKENS, (size_t)q->fresh.count * sizeof *from);
     from += TOLD_TOKENS + q->fresh.count;
-    if (q->logprobs != NULL) memcpy(q->logprobs, from, (size_t)(q->ids.count + q->fresh.count - 1) * sizeof *from);
+    if (q->logprobs != NULL)
+        memcpy(q->logprobs, from, (size_t)(generate_begun(s, q) + q->fresh.count - 1) * sizeof *from);
 }
 
 /* Sends the texts of each rank to all ranks. */

@@ -69,15 +69,28 @@ static mega_status check_conversation(const session *s)
         texts, mega_engine_layout(s->loaded.model.engine)->world.size / texts);
 }
 
+static mega_status check_beams_of_source(const session *s)
+{
+    const mega_generate_options *o = &s->cfg->generate;
+    if (!generate_has_source(s) || o->num_beams == 1 || (!o->logprobs && o->return_logits == NULL)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "%s with %s: what the model says of a text that beams have found is not computed for an encoder "
+                     "with a decoder; leave one of them out",
+                     mega_options_origin(s->cfg->train.engine.options, o->logprobs ? "logprobs" : "return_logits"),
+                     mega_options_origin(s->cfg->train.engine.options, "num_beams"));
+}
+
 static mega_status open_generator(session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     MEGA_TRY(mega_loaded_open(s->cfg, s->world, &s->loaded));
     if (mega_options_was_set(s->cfg->train.engine.options, "out_seq_length") &&
         o->out_seq_length > s->loaded.model.shape.positions)
-        mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there, prompt included",
-                  (long long)o->out_seq_length, (long long)s->loaded.model.shape.positions);
+        mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there%s",
+                  (long long)o->out_seq_length, (long long)s->loaded.model.shape.positions,
+                  generate_has_source(s) ? "" : ", prompt included");
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
+    MEGA_TRY(check_beams_of_source(s));
     if (o->batch > MEGA_CLI_MOST_BATCH)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--batch %lld: at most %d texts are made at the same time",
                          (long long)o->batch, MEGA_CLI_MOST_BATCH);
@@ -86,7 +99,7 @@ static mega_status open_generator(session *s)
     if (o->return_logits != NULL) s->rules.logits = generate_stream_logits;
     generate_beams_make(s->cfg, &s->rules, &s->ends, &s->beams);
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
-    const int64_t positions = s->loaded.model.shape.positions, samples = o->num_beams > 1 ? o->num_beams : o->batch;
+    const int64_t positions = generate_positions(s), samples = o->num_beams > 1 ? o->num_beams : o->batch;
     const mega_pretrained_sizes sizes = mega_pretrained_generation(samples, positions, o->inference_micro_batches,
                                                                    o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));

@@ -13,7 +13,8 @@ bool generate_stream_token(void *user, int row, int32_t token)
     generate_logits *logits = s->session->logits;
     if (logits != NULL) generate_logits_token(logits, s->session->asked[row].index, token);
     if (!s->on || row != 0 || generate_is_stop(&s->session->ends, token)) return true;
-    s->status = s->decoder == NULL ? mega_decoder_create(s->tokenizer, true, &s->decoder) : MEGA_OK;
+    const bool continues = !generate_has_source(s->session);
+    s->status = s->decoder == NULL ? mega_decoder_create(s->tokenizer, continues, &s->decoder) : MEGA_OK;
     if (s->status == MEGA_OK) s->status = mega_decoder_add(s->decoder, token, &s->pending);
     s->on = s->status == MEGA_OK; /* on an error only the streaming ends: other ranks continue */
     if (!s->on) return true;
@@ -38,7 +39,8 @@ static mega_status decode_text(const session *s, const mega_ids *ids, mega_buffe
 {
     const bool is_ended = ids->count > 0 && generate_is_stop(&s->ends, ids->id[ids->count - 1]);
     const int64_t count = is_ended ? ids->count - 1 : ids->count;
-    MEGA_TRY(mega_tokenizer_decode_more(s->loaded.tokenizer, ids->id, count, out));
+    MEGA_TRY(generate_has_source(s) ? mega_tokenizer_decode(s->loaded.tokenizer, ids->id, count, out)
+                                    : mega_tokenizer_decode_more(s->loaded.tokenizer, ids->id, count, out));
     if (out->data == NULL) mega_buffer_puts(out, "");
     return mega_buffer_check(out, "generated text");
 }
@@ -56,13 +58,13 @@ mega_status generate_append_utf8(mega_buffer *out, const char *text, size_t byte
     return mega_buffer_check(out, "generated text");
 }
 
-static mega_status put_tokens(mega_buffer *line, const sequence *q)
+static mega_status put_tokens(mega_buffer *line, const session *s, const sequence *q)
 {
-    const int64_t all = q->ids.count + q->fresh.count;
+    const int64_t begun = generate_begun(s, q), all = begun + q->fresh.count;
+    const int32_t *first = generate_has_source(s) ? &s->loaded.model.language.start : q->ids.id;
     mega_buffer_puts(line, ",\"tokens\":[");
     for (int64_t i = 0; i < all; i++)
-        mega_buffer_printf(line, "%s%d", i > 0 ? "," : "",
-                           i < q->ids.count ? q->ids.id[i] : q->fresh.id[i - q->ids.count]);
+        mega_buffer_printf(line, "%s%d", i > 0 ? "," : "", i < begun ? first[i] : q->fresh.id[i - begun]);
     mega_buffer_puts(line, "],\"logprobs\":[");
     for (int64_t i = 0; i + 1 < all; i++) {
         if (i > 0) mega_buffer_puts(line, ",");
@@ -73,20 +75,21 @@ static mega_status put_tokens(mega_buffer *line, const sequence *q)
 }
 
 /* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}, the last member at the
- * end (base/output.c looks for it). */
+ * end (base/output.c looks for it). Without the prompt where an encoder reads it. */
 static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text)
 {
     if (s->genfile.writer == NULL) return MEGA_OK;
     mega_buffer whole = {0}, line = {0};
-    mega_status st = generate_append_utf8(&whole, q->prompt, strlen(q->prompt));
+    const int64_t shown = generate_has_source(s) ? 0 : q->ids.count;
+    mega_status st = generate_has_source(s) ? MEGA_OK : generate_append_utf8(&whole, q->prompt, strlen(q->prompt));
     if (st == MEGA_OK) st = generate_append_utf8(&whole, text->data, text->size);
     json_t *string = st != MEGA_OK ? NULL : json_stringn(whole.size > 0 ? whole.data : "", whole.size);
     char *quoted = string == NULL ? NULL : mega_json_dump(string, JSON_COMPACT | JSON_ENCODE_ANY);
     if (st == MEGA_OK && quoted == NULL)
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
     if (st == MEGA_OK) {
-        mega_buffer_printf(&line, "{\"text\":%s,\"length\":%lld", quoted, (long long)(q->ids.count + q->fresh.count));
-        if (q->logprobs != NULL && !q->passed_over) st = put_tokens(&line, q);
+        mega_buffer_printf(&line, "{\"text\":%s,\"length\":%lld", quoted, (long long)(shown + q->fresh.count));
+        if (q->logprobs != NULL && !q->passed_over) st = put_tokens(&line, s, q);
         if (s->beams.width > 1 && !q->passed_over) {
             mega_buffer_puts(&line, ",\"score\":");
             mega_buffer_json_double(&line, q->score);
@@ -117,7 +120,7 @@ mega_status generate_report(session *s, const sequence *q, bool streamed)
     mega_buffer text = {0};
     mega_status st = decode_text(s, &q->fresh, &text);
     if (st == MEGA_OK && !streamed) {
-        printf("%s", q->prompt);
+        if (!generate_has_source(s)) printf("%s", q->prompt);
         fwrite(text.data, 1, text.size, stdout);
     }
     if (st == MEGA_OK) {

@@ -116,6 +116,16 @@ mega_status mega_loaded_open(mega_command_options *cfg, mega_world *world, mega_
     return st;
 }
 
+mega_status mega_loaded_need_decoder(const mega_loaded *l, const char *what)
+{
+    if (!l->model.language.has_source) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_UNSUPPORTED,
+        "model %s: an encoder with a decoder, of which %s takes none; give the folder of a decoder, or write "
+        "texts with generate_samples_gpt",
+        l->model.folder, what);
+}
+
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l)
 {
     if (l->tokenizer != NULL) return MEGA_OK;

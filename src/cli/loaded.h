@@ -22,6 +22,8 @@ typedef struct mega_loaded {
 mega_status mega_loaded_open(mega_command_options *cfg, mega_world *world, mega_loaded *out);
 /* The check of it: l has the shape, the folder and its tokenizer, and gets a tokenizer that the options name. */
 mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg);
+/* Fails if an encoder reads the prompts of the model. what: "the server", "tasks". */
+mega_status mega_loaded_need_decoder(const mega_loaded *l, const char *what);
 /* Fails if there is no tokenizer, with a message that says how to name one. */
 mega_status mega_loaded_need_tokenizer(const mega_loaded *l);
 void mega_loaded_close(mega_loaded *l);

@@ -30,6 +30,7 @@ static mega_status open_model(server *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     MEGA_TRY(mega_loaded_open(s->cfg, s->world, &s->loaded));
+    MEGA_TRY(mega_loaded_need_decoder(&s->loaded, "the server"));
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     mega_team_stop_on(s->loaded.team, NULL); /* a signal ends the server behind the request under way */
     const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);

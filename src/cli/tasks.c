@@ -267,6 +267,7 @@ static mega_status tasks_run(mega_loaded *l, mega_command_options *cfg, mega_wor
     if (o->valid_data.count == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
     MEGA_TRY(mega_loaded_open(cfg, world, l));
+    MEGA_TRY(mega_cli_agree(world, mega_loaded_need_decoder(l, "tasks")));
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));
     MEGA_TRY(load_model(l, cfg));
     MEGA_TRY(tasks_check_data(l, cfg, world));

@@ -74,7 +74,7 @@ mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int
     for (int c = 0; c < e->chunks; c++) {
         cache found;
         bool is_cache;
-        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_PREFILL);
+        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_DECODE);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache) select_cache(found, source, engine_run_samples(e), range, e->runs.space);
     }
@@ -87,7 +87,7 @@ mega_status engine_open_caches(mega_engine *e)
     for (int c = 0; c < e->chunks; c++) {
         cache found;
         bool is_cache;
-        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_PREFILL);
+        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_DECODE);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache && found.bytes > most) most = found.bytes;
     }

@@ -19,13 +19,14 @@ static mega_status generator_allocate(mega_generator *g)
     g->history = mega_calloc(batch * (size_t)g->capacity, sizeof *g->history);
     g->length = mega_calloc(batch, sizeof *g->length);
     g->taken = mega_calloc(batch, sizeof *g->taken);
+    g->source = mega_calloc(batch, sizeof *g->source);
     g->active = mega_calloc(batch, sizeof *g->active);
     g->told = mega_calloc(batch, sizeof *g->told);
     g->scratch = mega_calloc((size_t)g->m.vocab, sizeof *g->scratch);
     g->logits = mega_calloc((size_t)g->m.vocab, sizeof *g->logits);
     g->tail = mega_calloc(batch, sizeof *g->tail);
-    if (!g->filled || !g->history || !g->length || !g->taken || !g->active || !g->told || !g->scratch || !g->logits ||
-        !g->tail)
+    if (!g->filled || !g->history || !g->length || !g->taken || !g->source || !g->active || !g->told || !g->scratch ||
+        !g->logits || !g->tail)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for %zu sequences of %lld tokens", batch,
                          (long long)g->capacity);
     return MEGA_OK;
@@ -71,6 +72,7 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g->history);
     mega_free(g->length);
     mega_free(g->taken);
+    mega_free(g->source);
     mega_free(g->active);
     mega_free(g->told);
     mega_free(g->scratch);
@@ -79,11 +81,24 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g);
 }
 
+static mega_status check_source(const mega_generator *g, const mega_generation *s, int b)
+{
+    const int64_t most = mega_engine_run_rows(g->engine, MEGA_RUN_PREFILL);
+    if (s->prompt_count > most)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d has %lld tokens; the encoder reads at most %lld", b,
+                         (long long)s->prompt_count, (long long)most);
+    if (s->max_new < 0 || s->max_new >= g->capacity)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld new tokens for prompt %d; expected 0 to %lld",
+                         (long long)s->max_new, b, (long long)g->capacity - 1);
+    return MEGA_OK;
+}
+
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b)
 {
     if (s->prompt_count < 1 || s->prompt == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d is empty; give it at least one token", b);
-    if (s->max_new < 0 || s->prompt_count + s->max_new > g->capacity)
+    if (g->m.has_source) MEGA_TRY(check_source(g, s, b));
+    else if (s->max_new < 0 || s->prompt_count + s->max_new > g->capacity)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "generation: prompt %d has %lld tokens and %lld new ones are wanted, together more than the %lld "
@@ -112,9 +127,9 @@ static mega_status generator_check_sequences(const mega_generator *g, const mega
 }
 
 /* A text of which only the log-probabilities of its prompt are wanted is read, although nothing is drawn for it. */
-static bool has_tokens_to_read(const mega_generation *s)
+static bool has_tokens_to_read(const mega_generator *g, const mega_generation *s)
 {
-    return s->max_new > 0 || (s->logprobs != NULL && s->prompt_count > 1);
+    return s->max_new > 0 || (s->logprobs != NULL && s->prompt_count > 1 && !g->m.has_source);
 }
 
 static mega_status generator_start(mega_generator *g, mega_generation *s, int count, const mega_generation_rules *rules)
@@ -122,18 +137,18 @@ static mega_status generator_start(mega_generator *g, mega_generation *s, int co
     g->text = s;
     g->count = count;
     g->rules = rules;
-    g->reads_singly = false;
+    g->reads_singly = g->m.has_source; /* by the encoder, the prompt is */
     for (int64_t b = 0; b < g->batch; b++) {
         g->filled[b] = 0;
-        g->active[b] = b < count && has_tokens_to_read(&s[b]);
-        g->length[b] = b < count ? s[b].prompt_count : 0;
+        g->active[b] = b < count && has_tokens_to_read(g, &s[b]);
+        g->length[b] = b < count ? generator_begin_text(g, b, &s[b]) : 0;
         if (b >= count) continue;
-        memcpy(g->history + b * g->capacity, s[b].prompt, (size_t)s[b].prompt_count * sizeof(int32_t));
         s[b].count = 0;
         s[b].finished = false;
         g->reads_singly = g->reads_singly || s[b].logprobs != NULL;
     }
-    return generator_ends_begin(g);
+    MEGA_TRY(generator_ends_begin(g));
+    return generator_read_sources(g, s, count, false);
 }
 
 /* Whether the last run has read all tokens of the sequence, so that its next one can be drawn. */

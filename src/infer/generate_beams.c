@@ -29,17 +29,18 @@ static mega_status check_beams(const mega_generator *g, const mega_generation *t
     return generator_check_text(g, text, 0);
 }
 
-static void begin_sequences(mega_generator *g, const mega_generation *text)
+/* *begun: the number of tokens before the new ones. */
+static mega_status begin_sequences(mega_generator *g, const mega_generation *text, int64_t *begun)
 {
     g->count = 0;
-    g->reads_singly = false;
+    g->reads_singly = g->m.has_source;
     for (int64_t b = 0; b < g->batch; b++) {
         g->filled[b] = 0;
         g->active[b] = b < g->beams->options.width;
-        g->length[b] = g->active[b] ? text->prompt_count : 0;
-        if (g->active[b])
-            memcpy(g->history + b * g->capacity, text->prompt, (size_t)text->prompt_count * sizeof *text->prompt);
+        g->length[b] = g->active[b] ? generator_begin_text(g, b, text) : 0;
     }
+    *begun = g->length[0];
+    return generator_read_sources(g, text, 1, true);
 }
 
 /* Reads the pending tokens of all open beams, of which each has as many. */
@@ -115,8 +116,9 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
     for (int i = 0; i < options->width; i++)
         if (texts[i].tokens == NULL)
             return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: text %d has no place for its tokens (tokens is NULL)", i);
+    int64_t begun = 0;
     beams_begin(g->beams, options, max_new);
-    begin_sequences(g, &text);
+    MEGA_TRY(begin_sequences(g, &text, &begun));
     bool is_done = false;
     while (g->beams->made < max_new) {
         mega_run program = MEGA_RUN_DECODE;
@@ -124,7 +126,7 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
         MEGA_TRY(rank_candidates(g, program));
         is_done = beams_step(g->beams, beams_candidates(g->beams));
         if (is_done) break;
-        MEGA_TRY(continue_beams(g, prompt_count));
+        MEGA_TRY(continue_beams(g, begun));
         if (options->step != NULL && !options->step(options->user)) break;
     }
     *count = beams_finish(g->beams, is_done, texts);

@@ -26,6 +26,7 @@ struct mega_generator {
     int32_t *history;        /* [batch, capacity] prompt, followed by new tokens */
     int64_t *length;         /* [batch] tokens in history */
     int64_t *taken;          /* [batch] rows given to the run in progress */
+    int32_t *source;         /* [batch] tokens that the encoder has read, of a model with one */
     bool *active;            /* [batch] */
     generator_told *told;    /* [batch] */
     mega_candidate *scratch; /* [vocab] */
@@ -43,6 +44,11 @@ struct mega_generator {
 
 /* The largest number of tokens that are not yet in the cache of their sequence; 0: no sequence is active. */
 int64_t generator_most_pending(const mega_generator *g);
+/* The tokens of a text before the new ones: its prompt or, where an encoder reads that, the id with which a decoder
+ * begins. */
+int64_t generator_begin_text(mega_generator *g, int64_t b, const mega_generation *text);
+/* Where the model has an encoder: it reads the prompts of `count` texts or, if is_same, one prompt for all sequences. */
+mega_status generator_read_sources(mega_generator *g, const mega_generation *text, int count, bool is_same);
 /* Runs all layers on the pending tokens of each active sequence, as many as fit, and fills `taken`. *out: the program that
  * ran. */
 mega_status generator_run_rows(mega_generator *g, mega_run *out);

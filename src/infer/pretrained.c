@@ -83,9 +83,24 @@ mega_pretrained_sizes mega_pretrained_generation(int64_t samples, int64_t positi
                                    .micro_batches = parts};
 }
 
+/* An encoder reads each prompt at once, so that the program of prompts has as many rows as a prompt may have tokens. */
+static mega_status check_source(const mega_pretrained *m, const mega_pretrained_sizes *sizes)
+{
+    if (!m->language.has_source) return MEGA_OK;
+    if (sizes->mode != MEGA_GENERATE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "model %s: an encoder with a decoder predicts one text from another; the loss of a text alone "
+                         "is that of a decoder, give the folder of one",
+                         m->folder);
+    return sizes->positions >= 2 ? MEGA_OK
+                                 : MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld positions; expected 2 or more",
+                                             (long long)sizes->positions);
+}
+
 static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes *sizes)
 {
     const mega_pretrained_options *o = &m->options;
+    MEGA_TRY(check_source(m, sizes));
     const int64_t parts = sizes->micro_batches > 1 ? sizes->micro_batches : 1;
     const int64_t samples = (sizes->samples + parts - 1) / parts, each = samples * data_ranks(o);
     const mega_engine_options options = {.compute = o->compute,
@@ -97,7 +112,7 @@ static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes
                                          .micro_batch = samples,
                                          .micro_batches = parts,
                                          .seq = sizes->positions,
-                                         .prefill = sizes->prefill,
+                                         .prefill = m->language.has_source ? sizes->positions : sizes->prefill,
                                          .batch = {.global_batch = each, .micro_step = each},
                                          .bucket_elements = INT64_MAX};
     return mega_engine_create(&(mega_setup){.model = &m->language.model, .mode = sizes->mode, .options = &options},

@@ -16,7 +16,7 @@ static mega_status check_cuts(const mega_gpt *g, int tp, int stages)
                          "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
                          "ranks; give a divisor of that",
                          tp, (long long)g->heads);
-    if (mega_gpt_check_stages(g, stages) != MEGA_OK)
+    if (g->net.t5 == MEGA_T5_NONE && mega_gpt_check_stages(g, stages) != MEGA_OK)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
                          "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
@@ -43,8 +43,8 @@ static int64_t programs_of_stage(const mega_language_options *o, int64_t layers,
 static mega_status cut_stages(mega_gpt *g, const mega_language_options *o, int stages)
 {
     g->stage_chunks = programs_of_stage(o, g->num_layers, stages);
-    if (g->stage_chunks <= 1 && o->program_layers <= 0) return MEGA_OK;
-    if (g->stage_chunks > 0 && mega_gpt_check_stages(g, stages) == MEGA_OK) return MEGA_OK;
+    if ((g->stage_chunks <= 1 || g->net.t5 != MEGA_T5_NONE) && o->program_layers <= 0) return MEGA_OK;
+    if (g->net.t5 == MEGA_T5_NONE && g->stage_chunks > 0 && mega_gpt_check_stages(g, stages) == MEGA_OK) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "--%s %lld: the %lld layers of the model cannot be cut so over %d pipeline stages; leave it out, "
@@ -68,12 +68,12 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
             "this folder holds an encoder (%s), which sees the tokens on both sides and continues no text; "
             "give the folder of a decoder",
             mega_family_of(&shape->net)->model_type);
-    if (shape->net.t5 != MEGA_T5_NONE)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "this folder holds an encoder with a decoder (%s), from which this program writes no text yet; "
-            "give the folder of a decoder",
-            mega_family_of(&shape->net)->model_type);
+    const bool has_source = shape->net.t5 != MEGA_T5_NONE;
+    if (has_source && shape->net.decoder_start < 0)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "config.json of this %s names no decoder_start_token_id, with which the text of the decoder "
+                         "begins; add it",
+                         mega_family_of(&shape->net)->model_type);
     network *n = mega_calloc(1, sizeof *n);
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
     mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);
@@ -91,6 +91,8 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                                  .positions = n->gpt.positions,
                                  .vocab = n->gpt.vocab,
                                  .padded_vocab = n->gpt.padded_vocab,
+                                 .has_source = has_source,
+                                 .start = has_source ? (int32_t)shape->net.decoder_start : 0,
                                  .stage_programs = (int)n->gpt.stage_chunks,
                                  .self = n};
     return MEGA_OK;

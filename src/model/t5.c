@@ -27,15 +27,33 @@ static mega_builder of_decoder(const mega_builder *b, const mega_gpt *m)
     return d;
 }
 
+/* Generation has two programs: one encodes the texts of all samples and keeps the keys and values that the decoder reads of
+ * them, and one decodes a token of each. Both have x alone in the flow: in the first it is that of the encoder, through
+ * all layers of the decoder too; in the second that of the decoder, from the first layer on. */
+static bool encodes(const mega_builder *b)
+{
+    return b->mode == MEGA_GENERATE && b->positions > 1;
+}
+
+static bool decodes(const mega_builder *b)
+{
+    return b->mode == MEGA_GENERATE && b->positions == 1;
+}
+
+/* The encoder keeps no caches. */
+static mega_builder of_encoder(const mega_builder *b)
+{
+    mega_builder e = *b;
+    if (encodes(b)) e.mode = MEGA_EVAL;
+    return e;
+}
+
 /* Declares the inputs that several layers read. */
 static void request_rows(const mega_builder *b, bool is_decoder)
 {
     const char *const name[] = {"sample_id", "seq_position", is_decoder ? "cross_key_end" : "key_end"};
+    if (b->mode == MEGA_GENERATE) return;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) mega_input(b, name[i], MEGA_I32, b->positions, 0);
-    if (b->mode == MEGA_GENERATE)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                       "layer \"%s\": generation with an encoder and a decoder is not implemented yet",
-                                       b->path));
 }
 
 /* A stack: its parameters beside those of the blocks are under this path. */
@@ -150,10 +168,11 @@ static mega_tensor embedding(const mega_builder *b, const mega_gpt *m, bool is_d
     const mega_param_options places = {.init = head.table.init, .init_std = head.table.init_std};
     const mega_builder stack = stack_of(b, m, is_decoder);
     request_rows(b, is_decoder);
-    const mega_tensor ids = mega_input(b, is_decoder ? "decoder_tokens" : "tokens", MEGA_I32, b->positions, 0);
+    const bool is_apart = is_decoder && b->mode != MEGA_GENERATE; /* from the inputs of the encoder */
+    const mega_tensor ids = mega_input(b, is_apart ? "decoder_tokens" : "tokens", MEGA_I32, b->positions, 0);
     mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &head.table);
     if (m->net.positions == MEGA_POSITIONS_TABLE) {
-        const char *ids_of = is_decoder ? "decoder_position_ids" : "position_ids";
+        const char *ids_of = is_apart ? "decoder_position_ids" : "position_ids";
         x = mega_embedding_add(b, n->positions, ids_of, x, m->positions, &places);
     }
     return mega_dropout(&stack, "drop", x, m->hidden_dropout);
@@ -161,18 +180,20 @@ static mega_tensor embedding(const mega_builder *b, const mega_gpt *m, bool is_d
 
 static void t5_embedding(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    flow->x = embedding(b, self, false);
+    flow->x = embedding(b, self, decodes(b));
 }
 
 static void t5_encoder(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
-    request_rows(b, false);
+    const mega_builder e = of_encoder(b);
+    if (decodes(b)) return;
+    request_rows(&e, false);
     if (is_original(m)) {
-        const mega_t5_options o = options_of(b, m, false);
-        flow->x = mega_t5_encoder_block(b, flow->x, &o);
+        const mega_t5_options o = options_of(&e, m, false);
+        flow->x = mega_t5_encoder_block(&e, flow->x, &o);
     } else {
-        flow->x = megatron_block(b, m, flow->x, mega_none(), 0);
+        flow->x = megatron_block(&e, m, flow->x, mega_none(), 0);
     }
 }
 
@@ -188,6 +209,7 @@ static mega_tensor last_norm(const mega_builder *b, const mega_gpt *m, mega_tens
 
 static void t5_encoder_end(const mega_builder *b, const void *self, mega_flow *flow)
 {
+    if (decodes(b)) return;
     request_rows(b, false);
     flow->x = last_norm(b, self, flow->x, false);
 }
@@ -195,21 +217,45 @@ static void t5_encoder_end(const mega_builder *b, const void *self, mega_flow *f
 static void t5_decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_builder d = of_decoder(b, self);
+    if (b->mode == MEGA_GENERATE) return;
     flow->more[0] = flow->x;
     flow->x = embedding(&d, self, true);
+}
+
+/* A block of the decoder. The source is kept, or was kept, where this generates. */
+static mega_tensor decoder_block_of(const mega_builder *b, const mega_gpt *m, mega_tensor x, mega_tensor source,
+                                    int64_t positions)
+{
+    if (is_original(m)) {
+        const mega_t5_options o = options_of(b, m, true);
+        return mega_t5_decoder_block(b, x, source, positions, &o);
+    }
+    return encodes(b) ? attention(b, m, "inter_attention", x, source, positions, true)
+                      : megatron_block(b, m, x, source, positions);
 }
 
 static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
+    if (encodes(b)) {
+        decoder_block_of(b, m, mega_none(), flow->x, b->positions);
+        return;
+    }
+    if (decodes(b)) {
+        mega_builder d = *b;
+        d.cache = b->length; /* the rest is as long as the texts of the encoder */
+        flow->x = decoder_block_of(&d, m, flow->x, mega_none(), b->cache - b->length);
+        return;
+    }
     const mega_builder d = of_decoder(b, m);
     request_rows(&d, true);
-    if (is_original(m)) {
-        const mega_t5_options o = options_of(&d, m, true);
-        flow->x = mega_t5_decoder_block(&d, flow->x, flow->more[0], b->positions, &o);
-    } else {
-        flow->x = megatron_block(&d, m, flow->x, flow->more[0], b->positions);
-    }
+    flow->x = decoder_block_of(&d, m, flow->x, flow->more[0], b->positions);
+}
+
+static mega_tensor head_input(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    x = last_norm(b, m, x, true);
+    return m->net.logit_scale != 0.0 && m->net.logit_scale != 1.0 ? mega_scale(b, x, m->net.logit_scale) : x;
 }
 
 static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
@@ -218,10 +264,15 @@ static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_builder d = of_decoder(b, m);
     const mega_vocab_loss_options options = decoder_head_options(m);
     request_rows(&d, true);
+    if (encodes(b)) return;
+    if (decodes(b)) {
+        const mega_tensor x = head_input(b, m, flow->x);
+        mega_graph_output(b->graph, mega_vocab_logits_with(b, decoder_head_name(m), x, &options), "logits");
+        return;
+    }
     const mega_tensor labels = mega_input(&d, "labels", MEGA_I32, d.positions, 0);
     const mega_tensor loss_mask = mega_input(&d, "loss_mask", MEGA_F32, d.positions, 0);
-    mega_tensor x = last_norm(&d, m, flow->x, true);
-    if (m->net.logit_scale != 0.0 && m->net.logit_scale != 1.0) x = mega_scale(&d, x, m->net.logit_scale);
+    const mega_tensor x = head_input(&d, m, flow->x);
     const mega_head_result r = mega_vocab_loss(&d, decoder_head_name(m), x, labels, loss_mask, &options);
     mega_graph_output(d.graph, r.token_loss, "token_loss");
     mega_loss_add(&d, "lm loss", r.loss, 1.0);

@@ -207,8 +207,8 @@ static mega_status make_data(const mega_task_data_options *o, mega_task_data out
 
 const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .model_name = "T5",
-                                 .use = "pretrain_t5",
-                                 .use_effect = "goes on with it",
+                                 .use = "generate_samples_gpt",
+                                 .use_effect = "writes text with it",
                                  .stored_args = stored_args,
                                  .take_shape = task_gpt_take_shape,
                                  .leaves_shape_open = task_gpt_leaves_shape_open,

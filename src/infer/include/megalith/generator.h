@@ -50,7 +50,8 @@ typedef struct mega_generator_setup {
     const char *folder; /* required: a Hugging Face model folder, or a folder in which a training saved */
     mega_dtype compute; /* MEGA_F32, MEGA_BF16 or MEGA_F16 */
     int64_t texts;      /* texts generated side by side, or open beams; 0: 1 */
-    int64_t positions;  /* of a text at most, prompt included, for which caches are made; 0: as many as the model has */
+    int64_t positions;  /* of a text at most, prompt included, for which caches are made; of a T5: of the prompt, and of
+                           the text; 0: as many as the model has */
     bool has_beams;     /* mega_generator_beams will be called */
     bool no_cache;      /* keep no keys and values: read the whole text again for each token */
     int64_t threads;    /* 0: all cores */
@@ -84,7 +85,7 @@ typedef struct mega_generation {
     int32_t *tokens; /* [max_new], filled */
     float *logprobs; /* NULL, or [prompt_count - 1 + max_new], filled: the logarithm of the probability that the model
                          gave to each token after the first, before temperature and filters. The prompt is then read one
-                         token at a time */
+                         token at a time. Where an encoder reads the prompt: [max_new], of the new tokens */
     int64_t count;   /* filled: number of new tokens, including those that ended the text */
     bool finished;   /* filled: ended by an id or a sequence of the rules */
 } mega_generation;

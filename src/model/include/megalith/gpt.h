@@ -52,7 +52,8 @@ typedef struct mega_gpt {
  * MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
- * of tp. */
+ * of tp. Those of T5 (t5.c) are tokens, position_ids and key_end of the program that reads the texts of the encoder, of
+ * more than one position, and tokens, position_ids and cross_key_end of the one that decodes. */
 enum { MEGA_GPT_ROWS = 6 };
 typedef struct mega_gpt_list {
     mega_layer layer[MEGA_GPT_ROWS];

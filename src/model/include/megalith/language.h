@@ -15,9 +15,11 @@ typedef struct mega_language_model {
     mega_model model;            /* borrows from self, or from the caller's objects */
     int64_t positions;           /* length of the longest sequence */
     int64_t vocab, padded_vocab; /* number of ids; columns of the logits */
-    int stage_programs;          /* per pipeline stage: mega_engine_options.stage_programs */
-    void *self;                  /* owned by mega_language_model_create; else NULL */
-} mega_language_model;           /* a zero-initialized struct is valid and empty */
+    bool has_source;             /* T5: an encoder reads the prompt, and the decoder begins with the id `start` */
+    int32_t start;
+    int stage_programs; /* per pipeline stage: mega_engine_options.stage_programs */
+    void *self;         /* owned by mega_language_model_create; else NULL */
+} mega_language_model;  /* a zero-initialized struct is valid and empty */
 
 typedef struct mega_language_options {
     int tp, stages;         /* number of ranks that share the model; 0 means 1 */
