@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A folder of each family with random weights: 256 greedy tokens, and the best text of 4 and of 20 beams, equal those of transformers, on one
+# A folder of each family with random weights, those of T5 too, whose encoder reads the prompt: 256 greedy tokens, and the best text of 4 and of 20 beams, equal those of transformers, on one
 # rank and on tp 2 x pp 2, up to a token for which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
@@ -17,12 +17,14 @@ cat >make.py <<'PY'
 import json, os, sys
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 torch.set_num_threads(1)
 EOS, NEW, BEAMS_NEW, PROMPT = 60, 256, 24, [5, 17, 3, 42, 8]
 OF_GPT2 = dict(n_embd=48, n_layer=4, n_head=6, n_positions=288, vocab_size=61)
 OF_LLAMA = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
                 max_position_embeddings=288)
+OF_T5 = dict(vocab_size=61, d_model=48, d_kv=12, d_ff=40, num_layers=4, num_heads=6, relative_attention_num_buckets=8,
+             relative_attention_max_distance=20, n_positions=288, decoder_start_token_id=0)
 CASES = {
     "gpt2": OF_GPT2,
     "gpt_bigcode": OF_GPT2,
@@ -41,6 +43,8 @@ CASES = {
     "gemma": dict(OF_LLAMA, head_dim=16),
     "gemma2": dict(OF_LLAMA, head_dim=16, sliding_window=6, query_pre_attn_scalar=20),
     "gemma3_text": dict(OF_LLAMA, head_dim=16, sliding_window=6, query_pre_attn_scalar=20),
+    "t5": OF_T5,
+    "mt5": dict(OF_T5, num_decoder_layers=2),
 }
 
 
@@ -53,19 +57,25 @@ def gaps(scores):
 def make(name, keys):
     torch.manual_seed(4)
     config = AutoConfig.for_model(name, **{**keys, "pad_token_id": None, "bos_token_id": EOS, "eos_token_id": EOS})
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    kind = AutoModelForSeq2SeqLM if name in ("t5", "mt5") else AutoModelForCausalLM
+    begun = 1 if kind is AutoModelForSeq2SeqLM else len(PROMPT)  # tokens before the new ones
+    model = kind.from_config(config, attn_implementation="eager").eval()
+    if name == "mt5":  # version 5 ties the head, folders do not
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     with torch.no_grad():
         for key, p in model.named_parameters():
             drawn = 0.2 * torch.randn_like(p)
             p.copy_(p + drawn if p.dim() == 1 and key.endswith("weight") else drawn)
+            if key.endswith(".q.weight"):  # T5 does not scale scores
+                p.mul_(0.3)
     model.save_pretrained(name)
     ids = torch.tensor([PROMPT])
     common = dict(attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=EOS, return_dict_in_generate=True, output_scores=True)
     greedy = model.generate(ids, max_new_tokens=NEW, **common)
-    rows = [{"tokens": greedy.sequences[0, len(PROMPT):].tolist(), "gaps": gaps(greedy.scores)}]
+    rows = [{"tokens": greedy.sequences[0, begun:].tolist(), "gaps": gaps(greedy.scores)}]
     for width in (4, 20):
         out = model.generate(ids, max_new_tokens=BEAMS_NEW, num_beams=width, num_return_sequences=2, **common)
-        tokens = out.sequences[0, len(PROMPT):].tolist()
+        tokens = out.sequences[0, begun:].tolist()
         tokens = tokens[:tokens.index(EOS) + 1] if EOS in tokens else tokens
         scores = out.sequences_scores.tolist()
         rows.append({"tokens": tokens, "gap": scores[0] - scores[1]})
@@ -85,7 +95,7 @@ import json, sys
 name, number = sys.argv[1], int(sys.argv[2])
 expected = json.load(open(name + ".json"))[number]
 row = json.loads(open("got.json").readline())
-prompt = "5 17 3 42 8"
+prompt = "" if name in ("t5", "mt5") else "5 17 3 42 8"
 assert row["text"].startswith(prompt), row
 got, wanted = [int(x) for x in row["text"][len(prompt):].split()], expected["tokens"]
 if row["finished"]:
@@ -97,7 +107,7 @@ if number > 0:
     assert got == wanted or expected["gap"] < 1e-5, (name, got, wanted, expected["gap"])
 PY
 names=${MEGA_FAMILY:-}
-[ "${MEGA_MATRIX:-full}" = full ] || names=${names:-llama gemma2 bloom}
+[ "${MEGA_MATRIX:-full}" = full ] || names=${names:-llama gemma2 bloom t5}
 # shellcheck disable=SC2086
 "$MEGA_PEERS" make.py $names >made 2>log || { tail -n 20 log; exit 1; }
 way() { # name, number, ranks, options

@@ -79,4 +79,39 @@ refused 'cannot say this combination' "${base[@]}" --train-iters 1 --position-em
 refused 'but it has 4; increase --decoder-seq-length' "${base[@]}" --train-iters 1 --decoder-seq-length 4
 refused 'which pretrain_t5 trains' pretrain_gpt --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path d_text_document
 refused 'which pretrain_t5 trains' pretrain_bert --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence
-refused 'writes no text yet' generate_samples_gpt --load one --prompt fox --out-seq-length 4
+refused 'of which tasks takes none' tasks --task LM_LOSS --load one --valid-data fables.txt
+refused 'of which the server takes none' run_text_generation_server --load one
+refused 'so at most 48 prompt tokens fit' generate_samples_gpt --load one --prompt "$(yes fox | head -49)" --out-seq-length 4
+refused 'not computed for an encoder' generate_samples_gpt --load one --prompt fox --out-seq-length 4 --num-beams 2 --logprobs --genfile x.jsonl
+
+# Text: the encoder reads a prompt once. The same in any layout, side by side or one by one, and without caches; beams too.
+text() { # ranks, options
+    local n=$1
+    shift
+    local run=("$MEGALITH" generate_samples_gpt --load one --prompt "the quick <extra_id_0> jumps over the lazy dog. the <extra_id_1>." --prompt "a dog runs"
+        --prompt fox --out-seq-length 12 --num-threads 1 --overwrite --genfile many.jsonl "$@")
+    [ "$n" -eq 1 ] || run=(ranks "$n" "${run[@]}")
+    "${run[@]}" >text.log 2>&1 </dev/null || fail "text on $n ranks, $*: $(tail -3 text.log)"
+    [ "$(wc -l <many.jsonl)" -eq 3 ] || fail "text on $n ranks, $*: $(cat many.jsonl)"
+}
+same_text() {
+    text "$@"
+    diff <(sed 's/\("score":[-0-9]*\.[0-9]\{5\}\)[0-9]*/\1/' first.jsonl) <(sed 's/\("score":[-0-9]*\.[0-9]\{5\}\)[0-9]*/\1/' many.jsonl) >diff.log || fail "other text: $*: $(cat diff.log)"
+}
+for way in "--greedy" "--top_k 5 --temperature 0.8 --seed 3" "--num-beams 3 --beam-rules transformers"; do
+    read -ra options <<<"$way"
+    text 1 "${options[@]}"
+    mv many.jsonl first.jsonl
+    grep -q '"text":"[^"]' first.jsonl || fail "no text: $(cat first.jsonl)"
+    same_text 1 "${options[@]}" --recompute
+    same_text 2 "${options[@]}"
+    same_text 4 "${options[@]}" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --inference-micro-batches 2
+    case "$way" in --num-beams*) continue ;; esac
+    same_text 1 "${options[@]}" --batch 3
+    same_text 4 "${options[@]}" --pipeline-model-parallel-size 4 --batch 3 --inference-micro-batches 3
+done
+# Prompts of a file are read with as much padding as the model has positions.
+printf 'fox\n' >fox.txt
+"$MEGALITH" generate_samples_gpt --load one --sample-input-file fox.txt --out-seq-length 12 --greedy --genfile fox.jsonl >text.log 2>&1 || fail "$(tail -3 text.log)"
+text 1 --greedy
+diff <(tail -n 1 many.jsonl) fox.jsonl >diff.log || fail "padding changes the text: $(cat diff.log)"
