@@ -47,7 +47,7 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     reached 'iteration  *5/'
     send "$signal"
     [ $status -eq 0 ] || note "SIG$signal in an evaluation: exit status $status"
-    [ $took -le 5000 ] || note "SIG$signal in an evaluation: the run ended $took ms later"
+    [ $took -le "$(at_most 5)000" ] || note "SIG$signal in an evaluation: the run ended $took ms later"
     answered "SIG$signal in an evaluation" "${row#*:}" "saves and leaves after"
     grep -q "^exiting program after receiving SIG$signal\.\$" out || note "SIG$signal in an evaluation: the log names another signal"
     grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
@@ -83,7 +83,7 @@ for both in no yes; do
     [ "$now" = $rows ] || note "a pipe that nobody reads does not hold the run"
     send TERM
     [ $status -eq 0 ] || note "a blocked output, both streams $both: exit status $status"
-    [ $took -le 5000 ] || note "a blocked output, both streams $both: the run ended $took ms later"
+    [ $took -le "$(at_most 5)000" ] || note "a blocked output, both streams $both: the run ended $took ms later"
     [ -s keep/latest_checkpointed_iteration.txt ] || note "a blocked output, both streams $both: nothing is saved"
     if [ $both = no ]; then
         answered "a blocked output" SIGTERM "saves and leaves"
@@ -121,7 +121,7 @@ run=$!
 reached '> building train, validation, and test'
 send TERM
 [ $status -eq 143 ] || note "SIGTERM while the index is built: exit status $status"
-[ $took -le 5000 ] || note "SIGTERM while the index is built: the run ended $took ms later"
+[ $took -le "$(at_most 5)000" ] || note "SIGTERM while the index is built: the run ended $took ms later"
 answered "the index" SIGTERM "saves nothing"
 grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err || note "the index: what ended the run is not said"
 [ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
@@ -139,7 +139,7 @@ for _ in $(seq 1 500); do
 done
 send TERM
 [ $status -eq 143 ] || note "SIGTERM to generation: exit status $status"
-[ $took -le 5000 ] || note "SIGTERM to generation: it ended $took ms later"
+[ $took -le "$(at_most 5)000" ] || note "SIGTERM to generation: it ended $took ms later"
 answered generation SIGTERM "after the instruction under way"
 grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . && note "SIGTERM to generation: half a text is in its file"
 grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err || note "SIGTERM to generation: what is finished is not told: $(cat err)"
@@ -168,7 +168,7 @@ for _ in $(seq 1 500); do
 done
 send HUP
 [ $status -eq 129 ] || note "SIGHUP to tasks: exit status $status"
-[ $took -le 5000 ] || note "SIGHUP to tasks: it ended $took ms later"
+[ $took -le "$(at_most 5)000" ] || note "SIGHUP to tasks: it ended $took ms later"
 answered tasks SIGHUP "without a result"
 grep -q 'validation results' out && note "SIGHUP to tasks: there is a result"
 

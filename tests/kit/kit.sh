@@ -3,6 +3,7 @@
 # and then runs in its own empty folder, $work, which is removed at the end.
 set -u
 : "${MEGALITH:?run by ctest}"
+. "$MEGA_SOURCE/tests/kit/load.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -2,6 +2,7 @@
 # For scripts that start several ranks: `. "$MEGA_SOURCE/tests/kit/ranks.sh"`, then   ranks N PROGRAM ARGUMENT…
 # There may be more ranks than cores. The launcher belongs to the MPI library of the build; without MPI the script is skipped.
 # $mpi_kind is openmpi or mpich.
+. "$MEGA_SOURCE/tests/kit/load.sh"
 mpi_launcher() { # what its --version says, its names: the first of them that is it
     local says=$1 name
     shift

@@ -54,7 +54,7 @@ began=$(date +%s)
 wait "$launcher"
 status=$?
 [ $status -eq 137 ] || [ $status -eq 1 ] || note "exit status $status of a killed rank" # 1: another rank told of it first
-[ $(($(date +%s) - began)) -le 10 ] || note "a killed rank was waited for"
+[ $(($(date +%s) - began)) -le "$(at_most 10)" ] || note "a killed rank was waited for"
 tail -n 1 err | grep -q 'ended by signal 9\|rank [01] (process [0-9]*) is dead' || note "the last line is not the killed rank"
 pgrep -f "^$MEGALITH pretrain_gpt .*train-iters 100001" >/dev/null && note "a rank lives on"
 

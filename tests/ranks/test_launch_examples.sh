@@ -41,7 +41,7 @@ waits_for() { # PATTERN FILE
 }
 rank_of() { pgrep -f "^\./$1 " | tail -n 1; } # of this program; the last one started
 gone() { # PROGRAM
-    for _ in $(seq 1 50); do pgrep -f "^\./$1 " >/dev/null && sleep 0.1; done
+    for _ in $(seq 1 300); do pgrep -f "^\./$1 " >/dev/null && sleep 0.1; done
     pgrep -f "^\./$1 " >/dev/null && note "a rank lives on"
 }
 

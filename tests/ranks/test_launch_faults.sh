@@ -19,9 +19,11 @@ ends_in() {
     began=$(date +%s)
     wait "$launcher"
     status=$?
-    [ $(($(date +%s) - began)) -le "$1" ] || note "$2: ended $(($(date +%s) - began)) s later, expected $1 at most"
+    [ $(($(date +%s) - began)) -le "$(at_most "$1")" ] || note "$2: ended $(($(date +%s) - began)) s later, expected $1 at most"
     [ $status -ne 0 ] || note "$2: exit status 0"
     echo "$2: status $status, $(tail -n 1 err)"
+    # one that was killed may still be on its way out
+    for _ in $(seq 1 100); do pgrep -f "^$MEGALITH pretrain_gpt .*$mark" >/dev/null && sleep 0.1; done
     pgrep -f "^$MEGALITH pretrain_gpt .*$mark" >/dev/null && note "$2: a rank lives on"
 }
 # Waits until the run in the background has printed this; then $pid is one of its ranks.
@@ -77,7 +79,7 @@ planted() { # option, what is said
     # shellcheck disable=SC2016  # for the shell of each rank
     ranks 4 bash -c 'option=$0; [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 2 ] || option=; exec "$@" $option' "$1" \
         "$MEGALITH" "${base[@]}" --train-iters 3 >out 2>&1 </dev/null && note "$1 in one rank: taken"
-    [ $((SECONDS - began)) -le 10 ] || note "$1 in one rank: ended after $((SECONDS - began)) s"
+    [ $((SECONDS - began)) -le "$(at_most 10)" ] || note "$1 in one rank: ended after $((SECONDS - began)) s"
     grep -q 'iteration .*lm loss' out && note "$1 in one rank: told after a step"
     [ "$(grep -c 'error: ' out)" -eq 1 ] && grep -q "$2" out && grep -q 'rank 2 of the group: ' out || note "$1 in one rank: $(grep -A3 'error: ' out)"
 }

@@ -90,7 +90,7 @@ for layout in tensor:TERM pipeline:HUP; do
     kill -${layout#*:} "$(a_rank 2)"
     began=$SECONDS
     saved "SIG${layout#*:} to one ${layout%:*} rank in an evaluation"
-    [ $((SECONDS - began)) -le 20 ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
+    [ $((SECONDS - began)) -le "$(at_most 20)" ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
 done
 
 # Nobody reads the output of launch: it still passes on a signal, and the ranks save.
@@ -196,7 +196,7 @@ kill -TERM $run
 began=$SECONDS
 ends "two signals"
 [ $status -eq 143 ] || note "two signals: exit status $status"
-[ $((SECONDS - began)) -le 20 ] || note "two signals: ended $((SECONDS - began)) s later"
+[ $((SECONDS - began)) -le "$(at_most 20)" ] || note "two signals: ended $((SECONDS - began)) s later"
 is_gone "two signals"
 tail -n 1 err | grep -q 'ended by a signal' || note "two signals: the last line"
 
