@@ -26,6 +26,10 @@ function(mega_shuffled_test name)
     mega_test_properties(shuffled_${name} shuffled)
     set_property(TEST shuffled_${name} APPEND PROPERTY ENVIRONMENT
         "MEGALITH=${CMAKE_BINARY_DIR}/shuffled/megalith;MEGA_TEST_SHUFFLED=1")
+    get_test_property(${name} COST cost)
+    if(cost)
+        set_tests_properties(shuffled_${name} PROPERTIES COST ${cost})
+    endif()
 endfunction()
 
 mega_shuffled(megalith)
@@ -41,6 +45,12 @@ foreach(tests unit:src/base/tests unit:src/backend/tests unit:src/text/tests uni
         get_filename_component(stem ${file} NAME_WE)
         # These take long and share no work among threads, or (crashes) stop a save at each of its calls, whichever thread makes it.
         if(stem MATCHES "^test_(checkpoint_crash|memory_offsets|json_cursor|lock)$")
+            continue()
+        endif()
+        # Without a team there are no claims: tests that make none, by themselves or with an engine, compute the same.
+        file(STRINGS ${file} makes_team LIMIT_COUNT 1 REGEX
+            "mega_team_|_threads|workers|mega_engine_|mega_generator|mega_pretrained|kernel_check_body|include \"(api_model|gpt_run|gpt_engine|engine_[a-z]*|model_features|held|json_kit)\\.h\"")
+        if(NOT makes_team)
             continue()
         endif()
         mega_shuffled(${label}_${stem})

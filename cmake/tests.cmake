@@ -69,9 +69,23 @@ foreach(kind ops parity ranks golden fault fuzz cli documentation)
 endforeach()
 # Two hosts of two cores each on one machine: if other tests run at the same time, their start exceeds its limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
-# Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are listed first, so that no
-# core waits for one of them at the end.
-foreach(name ranks_test_parity ranks_test_comm ranks_test_signals ranks_test_launch_faults ranks_test_checkpoint ranks_test_generate
-        ranks_test_kinds cli_test_signals cli_test_docs_c cli_test_recipes fault_test_damage ops_test_kernels)
-    set_tests_properties(${name} PROPERTIES COST 60)
-endforeach()
+# Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are named here, by about how
+# many seconds they take on two cores, so that no core waits for one of them at the end.
+function(mega_test_costs seconds)
+    foreach(name ${ARGN})
+        if(TEST ${name})
+            set_tests_properties(${name} PROPERTIES COST ${seconds})
+        endif()
+    endforeach()
+endfunction()
+mega_test_costs(120 ranks_test_launch_examples ranks_test_parity ranks_test_kinds fault_test_faults)
+mega_test_costs(60 cli_test_docs_c ranks_test_signals cli_test_examples_readme cli_test_docs ranks_test_memory fault_test_large_checkpoint)
+mega_test_costs(30 ranks_test_launch_own cli_test_headers cli_test_examples_c cli_test_recipes cli_test_architecture cli_test_install
+    ranks_test_launch_faults cli_test_families ranks_test_optimizers ranks_test_pretrain cli_test_compare_configurations ranks_test_stall
+    fault_test_damage fuzz_test_fuzz)
+mega_test_costs(15 cli_test_compare_builds cli_test_new ranks_test_generate ranks_test_checkpoint ops_test_kernels ranks_test_models
+    documentation_test_gpt ranks_test_launch ranks_test_comm ranks_test_mistakes cli_test_python ranks_test_pipeline cli_test_signals
+    golden_test_generate_rules ranks_test_alike cli_test_mutants ranks_test_server)
+mega_test_costs(5 cli_test_accelerate fault_test_pretrain_killed ranks_test_late_sends fault_test_disk_full unit_test_checkpoint_crash
+    ranks_test_memory_order cli_test_launch fault_test_preprocess_killed ranks_test_one_bit cli_test_options_used cli_test_pretrain
+    parity_test_resume ranks_test_sums ranks_test_pretrain_bert cli_test_formats ranks_test_once)

@@ -12,6 +12,9 @@ jobs=$(nproc 2>/dev/null || echo 2)
 cd "$folder" || exit 1
 results=Testing/check.txt
 mkdir -p Testing/Temporary
+# The longest first: a build that has run nothing takes the times of the release build.
+costs=Testing/Temporary/CTestCostData.txt
+[ -f $costs ] || [ ! -f ../build/$costs ] || cp ../build/$costs $costs
 : >Testing/Temporary/LastTest.log
 ctest -j "$jobs" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$results"
 status=${PIPESTATUS[0]}

@@ -34,7 +34,12 @@ one() {
     fi
 }
 export -f one
-find "$folder/tests" -maxdepth 1 -name 'unit_*' -type f -executable | grep -E "$pattern" | sort | xargs -P "$(nproc)" -I{} bash -c 'one {}'
+# The longest first, by the times of make check, if it was run.
+costs=$folder/Testing/Temporary/CTestCostData.txt
+[ -f "$costs" ] || costs=/dev/null
+find "$folder/tests" -maxdepth 1 -name 'unit_*' -type f -executable | grep -E "$pattern" | sort |
+    awk 'FILENAME != "-" { if (NF == 3) cost[$1] = $3; next } { name = $0; sub(/.*\//, "", name); print cost[name] + 0, $0 }' "$costs" - |
+    sort -s -k 1,1nr | cut -d ' ' -f 2- | xargs -P "$(nproc)" -I{} bash -c 'one {}'
 count() { grep -ahE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
 failed=$(find "$logs" -name '*.failed' | wc -l)
 if [ -n "${MEGA_TOTALS:-}" ]; then echo "$(count PASSED) $failed $(count SKIPPED)" >>"$MEGA_TOTALS"; fi

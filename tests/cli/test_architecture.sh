@@ -139,11 +139,12 @@ if is_sanitized; then
 else
     find "$MEGA_BUILD/CMakeFiles" -path '*mega_*.dir/src/*' -name '*.o' ! -path '*shuffled*' ! -path '*mega_cli.dir*' | while read -r object; do
         file=${object#*.dir/src/}
-        [ -f "src/${file%.o}" ] || continue # of a file that is no longer there
-        objdump -t "$object" | awk -v file="${file%.o}" '
+        [ ! -f "src/${file%.o}" ] || echo "$object" # otherwise of a file that is no longer there
+    done | xargs -d '\n' objdump -t | awk '
+            / file format / { file = $1; sub(/.*\.dir\/src\//, "", file); sub(/\.o:$/, "", file); next }
             $NF ~ /^\./ || $NF ~ /^(\.L|__)/ { next }
-            { for (i = 1; i < NF; i++) if ($i ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $i !~ /^\.data\.rel\.ro/) { sub(/\.[0-9]+$/, "", $NF); print file ":" $NF } }'
-    done | sort -u >"$temp/held"
+            { for (i = 1; i < NF; i++) if ($i ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $i !~ /^\.data\.rel\.ro/) { sub(/\.[0-9]+$/, "", $NF); print file ":" $NF } }' |
+        sort -u >"$temp/held"
     [ -s "$temp/held" ] || note "no object of a room was found in $MEGA_BUILD"
     sed -n '/^## State of the process/,/^## /p' ARCHITECTURE.md | grep -oE '`[a-z_]+(/[a-z_]+)*\.c:[a-z_]+`' | tr -d '`' | sort -u >"$temp/listed"
     while read -r variable; do note "ARCHITECTURE.md does not list the variable $variable"; done < <(comm -23 "$temp/held" "$temp/listed")

@@ -57,8 +57,9 @@ compiles "$cc" -std=c11 "$temp/one.c"
 languages="C11"
 for cxx in g++ clang++; do
     command -v "$cxx" >/dev/null || continue
+    # one compiler finds what a header lacks; the other reads them together
+    if [ "$languages" = C11 ]; then compiles "$cxx" -std=c++17 "$temp/one.cpp"; fi
     languages="$languages, C++17 by $cxx"
-    compiles "$cxx" -std=c++17 "$temp/one.cpp"
     links "$cxx"
 done
 [ "$checks" -gt 50 ] || { echo "only $checks checks were made"; failures=$((failures + 1)); }

@@ -3,7 +3,7 @@
 # Each time there is an error message, no crash and no hang, every file that was complete before still is,
 # and the next run succeeds. tests/fault/shim/fault_shim.c makes the calls fail.
 #
-#   MEGA_FAULTS=N   every call up to n = 4, then about N more spread over the rest (default 3); 0: every one
+#   MEGA_FAULTS=N   every call up to n = 2, then about N more spread over the rest (default 3); 0: every one
 #   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
 #   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written without the page cache
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
@@ -130,7 +130,7 @@ for c in pretrain preprocess tokenizer generate tasks merge; do
         while [ "$n" -le "$calls" ]; do
             one "$c" "$op" "$n" "$error" || break
             step=${MEGA_FAULT_EACH:-1}
-            if [ "$many" -gt 0 ] && [ "$n" -ge "${MEGA_FAULT_FIRST:-4}" ]; then step=$(((calls - 1) / many + 1)); fi
+            if [ "$many" -gt 0 ] && [ "$n" -ge "${MEGA_FAULT_FIRST:-2}" ]; then step=$(((calls - 1) / many + 1)); fi
             n=$((n + step))
         done
         line="$line $op $points/$calls"

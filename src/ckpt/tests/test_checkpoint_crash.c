@@ -347,8 +347,9 @@ static uint64_t subset(int which, int n)
 static void try_every_cut(const scene *s, int first)
 {
     const char *base = mega_kit_temp_folder();
+    const int step = getenv("MEGA_UNDER_VALGRIND") != NULL ? 7 : 1; /* the last operation is among them */
     int seen[3] = {0, 0, 0}, cases = 0;
-    for (int num = first; num <= num_ops; num++) {
+    for (int num = num_ops - (num_ops - first) / step * step; num <= num_ops; num += step) {
         bool unsynced = false;
         const int pending = count_pending(num, &unsynced), some = pending < 63 ? pending : 63;
         for (int which = 0; which < (some == 0 ? 1 : some == 1 ? 2 : SUBSETS); which++) {
@@ -368,7 +369,7 @@ static void try_every_cut(const scene *s, int first)
             }
         }
     }
-    assert_true(cases > 100 && seen[2] > 0 && seen[s->old != NULL ? 1 : 0] > 0);
+    assert_true(cases > 100 / step && seen[2] > 0 && seen[s->old != NULL ? 1 : 0] > 0);
 }
 
 static void run(int64_t old_iteration, int64_t new_iteration, const char *tag, int keep, bool tokenizer)

@@ -70,7 +70,8 @@ static void what_can_be_packed_is_packed(void **state)
     (void)state;
     static scene s;
     double sum = 0, most = 0;
-    for (int seed = 1; seed <= 40; seed++) {
+    const int seeds = getenv("MEGA_UNDER_VALGRIND") != NULL ? 5 : 40;
+    for (int seed = 1; seed <= seeds; seed++) {
         s.count = 0;
         s.x = 88172645463325252u * (uint64_t)seed;
         cut(&s, 0, 99, 1 << 20, 5);
@@ -78,7 +79,7 @@ static void what_can_be_packed_is_packed(void **state)
         sum += w;
         if (w > most) most = w;
     }
-    if (sum / 40 > 0.01 || most > 0.10) fail_msg("waste: %.3f in the mean, %.3f at most", sum / 40, most);
+    if (sum / seeds > 0.01 || most > 0.10) fail_msg("waste: %.3f in the mean, %.3f at most", sum / seeds, most);
 }
 
 /* Blocks with long and short lifetimes, as in a program: they must not overlap, whatever total they need. */
@@ -105,7 +106,8 @@ static void deep_programs_are_placed(void **state)
     static scene s;
     s.count = 0;
     s.x = 88172645463325252u;
-    while (s.count < MOST - 1) {
+    const int most = getenv("MEGA_UNDER_VALGRIND") != NULL ? MOST / 8 : MOST - 1;
+    while (s.count < most) {
         const int first = draw(&s, 2000), life = draw(&s, 100), size = draw(&s, 1000);
         add(&s, first, first + life, 64 * (size_t)(1 + size));
     }
@@ -119,19 +121,19 @@ static void a_stack_reaches_the_bound(void **state)
 {
     (void)state;
     static scene s;
-    enum { DEPTH = 1500, MIDDLE = DEPTH };
+    const int depth = getenv("MEGA_UNDER_VALGRIND") != NULL ? 200 : 1500, middle = depth;
     s.count = 0;
     s.x = 88172645463325252u;
-    for (int i = 0; i < DEPTH; i++) {
-        add(&s, i, 2 * DEPTH + 9 - i, 64 * (size_t)(1 + draw(&s, 1000)));
+    for (int i = 0; i < depth; i++) {
+        add(&s, i, 2 * depth + 9 - i, 64 * (size_t)(1 + draw(&s, 1000)));
         add(&s, i, i, 6400 * (size_t)(1 + draw(&s, 9)));
     }
-    add(&s, MIDDLE, MIDDLE + 5, 4096);
-    add(&s, MIDDLE + 2, MIDDLE + 5, 201216);
-    add(&s, MIDDLE + 4, MIDDLE + 9, 4096);
-    add(&s, MIDDLE + 2, MIDDLE + 2, 6272);
-    add(&s, MIDDLE + 4, MIDDLE + 4, 4224);
-    const double w = waste(&s, 2 * DEPTH + 10);
+    add(&s, middle, middle + 5, 4096);
+    add(&s, middle + 2, middle + 5, 201216);
+    add(&s, middle + 4, middle + 9, 4096);
+    add(&s, middle + 2, middle + 2, 6272);
+    add(&s, middle + 4, middle + 4, 4224);
+    const double w = waste(&s, 2 * depth + 10);
     if (w > 0) fail_msg("waste: %.6f", w);
 }
 
