@@ -1,6 +1,6 @@
 /* T5 (Raffel et al. 2020): an encoder reads a text, and a decoder that attends to its output predicts another. Two kinds:
  * that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The flow is x in
- * the encoder; in the decoder it is x and, as more[0], the output of the encoder. */
+ * the encoder; in the decoder it is x and, up to the last block, as more[0] the output of the encoder. */
 #include "decoder.h"
 #include "megalith/family.h"
 #include "megalith/memory.h"
@@ -250,6 +250,8 @@ static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_builder d = of_decoder(b, m);
     request_rows(&d, true);
     flow->x = decoder_block_of(&d, m, flow->x, flow->more[0], b->positions);
+    /* nobody reads the output of the encoder behind the last block, so a stage of the head alone must not receive it */
+    if (b->index + 1 == (int)m->net.decoder_layers) flow->more[0] = mega_none();
 }
 
 static mega_tensor head_input(const mega_builder *b, const mega_gpt *m, mega_tensor x)

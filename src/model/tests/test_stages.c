@@ -199,6 +199,39 @@ static void two_stacks_that_do_not_divide_are_refused(void **state)
     }
 }
 
+/* A large vocabulary leaves the last stage the head alone, which reads nothing of the encoder: it receives one value. */
+static void head_alone_receives_one_value(void **state)
+{
+    (void)state;
+    static const mega_t5_kind form[] = {MEGA_T5_MEGATRON, MEGA_T5_ORIGINAL};
+    for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+        const mega_layout_sizes s = {.pp = 2, .planned_ranks = 2};
+        const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = 1, .positions = 4};
+        mega_gpt m = two_stacks();
+        m.padded_vocab = 1 << 14;
+        if (form[i] == MEGA_T5_ORIGINAL)
+            m.net = (mega_network_shape){.family = mega_family_find("t5"),
+                                         .t5 = form[i],
+                                         .positions = MEGA_POSITIONS_NONE,
+                                         .decoder_layers = 4,
+                                         .relative_buckets = 4,
+                                         .relative_distance = 8};
+        mega_layout *layout;
+        mega_gpt_list list;
+        mega_model_parts *parts;
+        assert_int_equal(mega_layout_create(NULL, &s, &layout), MEGA_OK);
+        assert_int_equal(mega_gpt_list_create(&m, 2, &list), MEGA_OK);
+        const mega_model model = mega_gpt_model(&list);
+        if (mega_model_parts_create(&model, layout, MEGA_F32, sizes, 2, &parts) != MEGA_OK)
+            fail_msg("%s", mega_error_message());
+        assert_int_equal(mega_model_parts_first(parts, 1), 19);
+        assert_int_equal(mega_model_parts_values(parts), 1);
+        mega_model_parts_destroy(parts);
+        mega_gpt_list_destroy(&list);
+        mega_layout_destroy(layout);
+    }
+}
+
 /* Two programs of one stage share no table: with two stages of two programs each, the decoder begins in the first part or
  * the last one, if the head has the table of tokens. */
 static void tables_of_interleaved_stages(void **state)
@@ -254,6 +287,7 @@ int main(void)
         cmocka_unit_test(stages_declare_the_whole_model),
         cmocka_unit_test(two_stacks_are_cut),
         cmocka_unit_test(two_stacks_that_do_not_divide_are_refused),
+        cmocka_unit_test(head_alone_receives_one_value),
         cmocka_unit_test(tables_of_interleaved_stages),
         cmocka_unit_test(three_stages_share_a_table),
     };
