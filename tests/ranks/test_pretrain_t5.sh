@@ -113,8 +113,12 @@ for way in "--greedy" "--top_k 5 --temperature 0.8 --seed 3" "--num-beams 3 --be
     same_text 1 "${options[@]}" --batch 3
     same_text 4 "${options[@]}" --pipeline-model-parallel-size 4 --batch 3 --inference-micro-batches 3
 done
-# Prompts of a file are read with as much padding as the model has positions.
+# Prompts of a file are read with as much padding as the model has positions, which the decoder does not see.
 printf 'fox\n' >fox.txt
-"$MEGALITH" generate_samples_gpt --load one --sample-input-file fox.txt --out-seq-length 12 --greedy --genfile fox.jsonl >text.log 2>&1 || fail "$(tail -3 text.log)"
-text 1 --greedy
-diff <(tail -n 1 many.jsonl) fox.jsonl >diff.log || fail "padding changes the text: $(cat diff.log)"
+"$MEGALITH" generate_samples_gpt --load one --sample-input-file fox.txt --out-seq-length 12 --greedy --logprobs --genfile fox.jsonl >text.log 2>&1 ||
+    fail "$(tail -3 text.log)"
+text 1 --greedy --logprobs
+paste -d '\n' <(tail -n 1 many.jsonl) fox.jsonl | sed 's/.*"logprobs":\[\([^]]*\)\].*/\1/' | awk -F, '
+    NR == 1 { n = split($0, a) }
+    NR == 2 { for (i = 1; i <= n; i++) if ((a[i] - $i) ^ 2 > 1e-8) exit 1; exit NF != n || n < 1 }' ||
+    fail "padding changes the text: $(tail -n 1 many.jsonl) $(cat fox.jsonl)"
