@@ -31,7 +31,7 @@ echo "pre-training: ${MEGA_TASKS_ITERS:-2000} steps"
     --min-lr 1e-5 --log-interval 500 --eval-iters 0 --data-path texts_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert | grep '^ iteration'
 echo "pre-training took $SECONDS s"
 tuned=(--task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data train.tsv --valid-data dev.tsv --micro-batch-size 32 --lr 3e-4
-    --lr-decay-style linear --lr-warmup-fraction 0.065 --weight-decay 1.0e-1 --clip-grad 1.0 --epochs 5 --eval-interval 100000)
+    --lr-decay-style linear --lr-warmup-fraction 0.065 --weight-decay 1.0e-1 --clip-grad 1.0 --epochs 10 --eval-interval 100000)
 for from in "--pretrained-checkpoint bert" ""; do
     echo "QQP made by a rule, ${from:-random weights}:"
     # shellcheck disable=SC2086 # options and values
