@@ -78,11 +78,17 @@ static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
     return MEGA_OK;
 }
 
-/* Returns whether the caller can compute the loss from an output after a forward pass, which is possible only without a
- * pipeline. The model then needs no loss. */
-static bool losses_has_output(const mega_engine *e)
+/* Sets *out to whether a stage has an output, from which the caller computes what it wants after a forward pass or a run.
+ * The model then needs no loss. */
+static mega_status losses_find_output(const mega_engine *e, bool *out)
 {
-    return e->layout->pp.size == 1 && mega_program_num_outputs(e->evaluate) > 0;
+    int32_t any = 0;
+    for (int c = 0; c < e->chunks; c++)
+        any |= mega_program_num_outputs(engine_program_of(&e->chunk[c], ENGINE_EVALUATE)) > 0;
+    if (e->layout->pp.size > 1)
+        MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "outputs", &any, 1, MEGA_I32, MEGA_REDUCE_MAX));
+    *out = any != 0;
+    return MEGA_OK;
 }
 
 /* Checks the losses of evaluation and of per_token_loss. A training program without a loss is refused earlier, when it
@@ -90,11 +96,13 @@ static bool losses_has_output(const mega_engine *e)
 static mega_status losses_check(const mega_engine *e)
 {
     int weighed = 0, evaluated = 0;
+    bool has_output = true;
     for (int i = 0; i < e->num_losses; i++) {
         weighed += e->loss[i].coefficient != 0;
         evaluated += e->loss[i].is_evaluated;
     }
-    if (e->evaluate != NULL && evaluated == 0 && !losses_has_output(e))
+    if (e->evaluate != NULL && evaluated == 0) MEGA_TRY(losses_find_output(e, &has_output));
+    if (!has_output)
         return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
     if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
