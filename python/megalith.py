@@ -1557,6 +1557,63 @@ mega_path_follow = _function("mega_path_follow", POINTER(c_char), _text)
 mega_path_base = _function("mega_path_base", _text, _text)
 mega_path_folder = _function("mega_path_folder", POINTER(c_char), _text)
 
+# ---- fill_mask.h ----
+
+
+class mega_filler(Structure):
+    pass
+
+
+class mega_filler_setup(_Struct):
+    _fields_ = [
+        ("folder", c_char_p),
+        ("compute", mega_dtype),
+        ("texts", c_int64),
+        ("positions", c_int64),
+        ("masks", c_int64),
+        ("threads", c_int64),
+        ("tp", c_int),
+        ("pp", c_int),
+        ("world", POINTER(mega_world)),
+        ("team", POINTER(mega_team)),
+    ]
+
+
+mega_filler_open = _function(
+    "mega_filler_open", _checked, POINTER(mega_filler_setup), POINTER(POINTER(mega_filler)))
+mega_filler_destroy = _function("mega_filler_destroy", None, POINTER(mega_filler))
+mega_filler_encode = _function(
+    "mega_filler_encode", _checked, POINTER(mega_filler), _text, POINTER(c_int32), c_int64,
+    POINTER(c_int64))
+mega_filler_decode = _function(
+    "mega_filler_decode", _checked, POINTER(mega_filler), POINTER(c_int32), c_int64,
+    POINTER(mega_buffer))
+mega_filler_mask = _function("mega_filler_mask", c_int32, POINTER(mega_filler))
+mega_filler_positions = _function("mega_filler_positions", c_int64, POINTER(mega_filler))
+
+
+class mega_filling(_Struct):
+    _fields_ = [
+        ("token", c_int32),
+        ("score", c_float),
+    ]
+
+
+class mega_masked_texts(_Struct):
+    _fields_ = [
+        ("tokens", POINTER(c_int32)),
+        ("begin", POINTER(c_int64)),
+        ("count", c_int64),
+        ("top", c_int64),
+        ("targets", POINTER(c_int32)),
+        ("num_targets", c_int64),
+    ]
+
+
+mega_filler_run = _function(
+    "mega_filler_run", _checked, POINTER(mega_filler), POINTER(mega_masked_texts),
+    POINTER(mega_filling), c_int64)
+
 # ---- generator.h ----
 
 

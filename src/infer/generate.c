@@ -1,6 +1,7 @@
 /* The generation loop: reads prompts in chunks, then generates one token per sequence at a time. */
 #include "infer_impl.h"
 #include "megalith/memory.h"
+#include "owned.h"
 
 #include <string.h>
 
@@ -77,7 +78,7 @@ void mega_generator_destroy(mega_generator *g)
     mega_free(g->told);
     mega_free(g->scratch);
     mega_free(g->logits);
-    generator_owned_destroy(g->owned);
+    infer_owned_destroy(g->owned);
     mega_free(g);
 }
 

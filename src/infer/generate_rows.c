@@ -1,6 +1,6 @@
 /* One run of an engine's program for a generator: which tokens it reads, and the logits that it leaves. */
+#include "encode.h"
 #include "infer_impl.h"
-#include "megalith/batch.h"
 
 #include <string.h>
 
@@ -86,12 +86,5 @@ const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b
     const int64_t samples = generator_micro_batch(g), row = b % samples;
     mega_run_value all;
     if (!mega_engine_run_output_of(g->engine, program, "logits", b / samples, &all)) return NULL;
-    const bool is_float = all.dtype == MEGA_F32;
-    const int64_t ranks = mega_engine_layout(g->engine)->tp.size, part = g->m.padded_vocab / ranks;
-    if (is_float && ranks == 1) return (const float *)all.data + row * part;
-    for (int64_t v = 0; v < g->m.vocab; v++) {
-        const int64_t at = (v / part * samples + row) * part + v % part;
-        g->logits[v] = is_float ? ((const float *)all.data)[at] : (float)((const double *)all.data)[at];
-    }
-    return g->logits;
+    return encode_logits(g->engine, &all, row, samples, g->m.vocab, g->m.padded_vocab, g->logits);
 }

@@ -14,10 +14,8 @@ typedef struct generator_told {
     float logprob;
 } generator_told;
 
-typedef struct generator_owned generator_owned; /* generator_open.c */
-
 struct mega_generator {
-    generator_owned *owned; /* NULL: the caller owns the engine */
+    struct infer_owned *owned; /* owned.h; NULL: the caller owns the engine */
     mega_language_model m;
     mega_generator_options options;
     mega_engine *engine;
@@ -55,8 +53,6 @@ mega_status generator_run_rows(mega_generator *g, mega_run *out);
 /* Logits of sequence b after a run of the program, in float; NULL: another stage has them. Each rank of tp has computed
  * those of a part of the vocabulary. Valid until the next call. */
 const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b);
-
-void generator_owned_destroy(generator_owned *own); /* NULL is allowed */
 
 /* generate.c: whether a text is one that g can generate; b is its number, for messages. */
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b);

@@ -131,6 +131,8 @@ static mega_status check_memory(const mega_pretrained *m, mega_mode mode)
 mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes *sizes)
 {
     mega_engine_loaded loaded;
+    m->masks = sizes->masks;
+    if (sizes->masks > 0) MEGA_TRY(mega_language_model_show_masks(&m->language, sizes->masks));
     MEGA_TRY(create_engine(m, sizes));
     /* the stages of a pipeline need different amounts of memory */
     MEGA_TRY(mega_comm_agree(mega_engine_layout(m->engine)->world.comm, check_memory(m, sizes->mode)));

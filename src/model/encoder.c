@@ -25,10 +25,27 @@ static mega_tensor transform(const mega_builder *b, const mega_gpt *m, mega_tens
     return decoder_norm(b, m, n->transform_norm, x);
 }
 
+/* The loss of masked tokens over all rows, or with `masks` the logits of the rows that the caller asks for. */
+static void mask_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+{
+    const mega_vocab_loss_options options = decoder_head_options(m);
+    if (m->masks > 0) {
+        x = mega_op_take_rows(b->graph, x, mega_input(b, "mask_rows", MEGA_I32, m->masks, 0));
+        if (m->net.transform) x = transform(b, m, x);
+        mega_output(b, "logits", mega_vocab_logits_with(b, decoder_head_name(m), x, &options));
+        return;
+    }
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
+    const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
+    if (m->net.transform) x = transform(b, m, x);
+    const mega_head_result r = mega_vocab_loss(b, decoder_head_name(m), x, labels, loss_mask, &options);
+    mega_graph_output(b->graph, r.token_loss, "token_loss");
+    mega_loss_add(b, "lm loss", r.loss, 1.0);
+}
+
 void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
-    const mega_vocab_loss_options options = decoder_head_options(m);
     decoder_request_rows(b, m);
     if (b->mode == MEGA_GENERATE) {
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -37,16 +54,10 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
                                        b->path));
         return;
     }
-    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
-    const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
-    mega_tensor x = decoder_last_norm(b, m, flow->x);
-    const mega_tensor last = x;
-    if (m->shows_hidden) mega_output(b, "hidden", last);
-    if (m->net.transform) x = transform(b, m, x);
-    const mega_head_result r = mega_vocab_loss(b, decoder_head_name(m), x, labels, loss_mask, &options);
-    mega_graph_output(b->graph, r.token_loss, "token_loss");
-    mega_loss_add(b, "lm loss", r.loss, 1.0);
-    if (m->net.sentence_head) sentence_head(b, m, last);
+    const mega_tensor x = decoder_last_norm(b, m, flow->x);
+    if (m->shows_hidden) mega_output(b, "hidden", x);
+    mask_head(b, m, x);
+    if (m->net.sentence_head) sentence_head(b, m, x);
 }
 
 /* A pooler and a linear layer. "accuracy" is the part of the samples whose largest logit is at their label. */

@@ -58,10 +58,9 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
 {
     const int tp = o->tp > 0 ? o->tp : 1, stages = o->stages > 0 ? o->stages : 1;
     if (o->encodes && (!shape->net.is_encoder || shape->net.choices > 0))
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "this folder holds a %s%s; embeddings are those of an encoder of single texts, such as a bert",
-                         mega_family_of(&shape->net)->model_type,
-                         shape->net.choices > 0 ? " that chooses between texts" : "");
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED, "this folder holds a %s%s; expected an encoder of single texts, such as a bert",
+            mega_family_of(&shape->net)->model_type, shape->net.choices > 0 ? " that chooses between texts" : "");
     if (shape->net.is_encoder && !o->encodes)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
@@ -95,6 +94,19 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                                  .start = has_source ? (int32_t)shape->net.decoder_start : 0,
                                  .stage_programs = (int)n->gpt.stage_chunks,
                                  .self = n};
+    return MEGA_OK;
+}
+
+mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks)
+{
+    mega_gpt *g = &((network *)m->self)->gpt;
+    if (g->net.classes > 0 || g->net.choices > 0)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "this folder holds a classifier (%s), which predicts no masked tokens; give the folder of a "
+                         "BERT with a head for them, as pretrain_bert saves it",
+                         mega_family_of(&g->net)->model_type);
+    g->masks = masks;
+    g->shows_hidden = false;
     return MEGA_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Everything that a C program needs to train a model of its own (the list of layers, the data, the engine), and to generate
- * text with a model folder (generator.h). */
+ * text or fill masks with a model folder (generator.h, fill_mask.h). */
 #ifndef MEGALITH_MEGALITH_H
 #define MEGALITH_MEGALITH_H
 
@@ -7,6 +7,7 @@
 #include "megalith/dataset.h"
 #include "megalith/engine.h"
 #include "megalith/file.h"
+#include "megalith/fill_mask.h"
 #include "megalith/generator.h"
 #include "megalith/gpt_data.h"
 #include "megalith/layers.h"

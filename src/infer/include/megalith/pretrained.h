@@ -33,6 +33,7 @@ typedef struct mega_pretrained {
     mega_tokenizer *tokenizer;   /* NULL when the folder has none */
     int32_t end[MEGA_SHAPE_EOS]; /* the ids that end a text, by the folder's files */
     int num_ends;
+    int64_t masks;               /* of each sample, of the sizes that it was loaded with */
     int64_t iteration;           /* 0 if megalith did not write the folder */
     char *folder;                /* the folder that was read */
     mega_checkpoint *checkpoint; /* open between mega_pretrained_open and _load */
@@ -41,10 +42,11 @@ typedef struct mega_pretrained {
 
 /* What the engine is for: MEGA_EVAL or MEGA_GENERATE; samples side by side, positions of each (the new ones of
  * generation included), mega_engine_options.prefill, and how many micro-batches the samples of a generation are cut
- * into; 0: 1. If they are not a multiple of it, some more samples have room. */
+ * into; 0: 1. If they are not a multiple of it, some more samples have room. masks: as in
+ * mega_language_model_show_masks; 0: none are shown. */
 typedef struct mega_pretrained_sizes {
     mega_mode mode;
-    int64_t samples, positions, prefill, micro_batches;
+    int64_t samples, positions, prefill, micro_batches, masks;
 } mega_pretrained_sizes;
 
 /* The sizes of a generation of `samples` texts in micro_batches (0: 1), at most as many as texts; prompt_tokens as in

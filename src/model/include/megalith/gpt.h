@@ -32,6 +32,9 @@ typedef struct mega_gpt {
     bool distribute_saved; /* with FULL, without sequence_parallel: each rank of tp keeps a share of a group's input */
     bool init_xavier;
     bool shows_hidden; /* encoders: the values before the heads are the output "hidden" [T, C] */
+    /* Encoders: in place of the loss of masked tokens, the output "logits" of so many rows of each sample, [tp * samples *
+     * masks, padded_vocab / tp]; the input mask_rows i32 [samples * masks] has the numbers of the rows. 0: no such output */
+    int64_t masks;
     mega_network_shape net;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;

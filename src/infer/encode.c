@@ -1,0 +1,58 @@
+/* Runs an encoder over texts. */
+#include "encode.h"
+
+void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, int64_t count, int32_t pad)
+{
+    const int64_t S = positions, length = tokens != NULL ? count : 1;
+    int32_t *ids = mega_sample_i32(sample, "tokens", S), *types = mega_sample_i32(sample, "token_types", S);
+    int32_t *places = mega_sample_i32(sample, "position_ids", S), *end = mega_sample_i32(sample, "key_end", S);
+    int32_t *labels = mega_sample_i32(sample, "labels", S);
+    int32_t *pair = mega_sample_i32(sample, "is_random", 1), *label = mega_sample_i32(sample, "label", 1);
+    float *mask = mega_sample_f32(sample, "loss_mask", S);
+    for (int64_t i = 0; i < S; i++) { /* a model or a pipeline stage reads some of these */
+        if (ids != NULL) ids[i] = tokens != NULL && i < length ? tokens[i] : pad;
+        if (types != NULL) types[i] = 0;
+        if (places != NULL) places[i] = (int32_t)i;
+        if (end != NULL) end[i] = (int32_t)length;
+        if (labels != NULL) labels[i] = pad;
+        if (mask != NULL) mask[i] = 0.0f;
+    }
+    if (pair != NULL) *pair = 0;
+    if (label != NULL) *label = 0;
+}
+
+static mega_status run_batches(mega_engine *e, const encode_work *w)
+{
+    enum { WAITS_EVERY = 16 }; /* stages of a pipeline seldom wait for each other */
+    const mega_axis *dp = &mega_engine_layout(e)->dp;
+    const int64_t batch = mega_engine_train_micro_batch_size(e);
+    int64_t batches = 0;
+    for (int64_t first = 0; first + dp->rank * batch < w->samples; first += dp->size * batch, batches++) {
+        const int64_t own = first + dp->rank * batch;
+        if (batches > 0 && batches % WAITS_EVERY == 0) MEGA_TRY(mega_engine_wait(e));
+        mega_batch *b = mega_engine_evaluation_batch(e, batch, first);
+        for (int64_t i = 0; i < batch; i++) w->fill(w->user, own + i, i, mega_batch_sample(b, i));
+        MEGA_TRY(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL));
+        w->take(w->user, own);
+    }
+    return mega_engine_wait(e);
+}
+
+/* Agrees at the end, so that no rank waits for one that failed. */
+mega_status encode_run(mega_engine *e, const encode_work *w)
+{
+    return mega_comm_agree(mega_engine_layout(e)->world.comm, run_batches(e, w));
+}
+
+const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
+                           int64_t padded_vocab, float *space)
+{
+    const bool is_float = all->dtype == MEGA_F32;
+    const int64_t ranks = mega_engine_layout(e)->tp.size, part = padded_vocab / ranks;
+    if (is_float && ranks == 1) return (const float *)all->data + row * part;
+    for (int64_t v = 0; v < vocab; v++) {
+        const int64_t at = (v / part * rows + row) * part + v % part;
+        space[v] = is_float ? ((const float *)all->data)[at] : (float)((const double *)all->data)[at];
+    }
+    return space;
+}

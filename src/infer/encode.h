@@ -1,0 +1,26 @@
+/* Runs an encoder over texts: shared by embeddings and by what fills masks. */
+#ifndef MEGALITH_INFER_ENCODE_H
+#define MEGALITH_INFER_ENCODE_H
+
+#include "megalith/batch.h"
+#include "megalith/engine_commands.h"
+
+/* The texts as samples. `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after
+ * each run, with the number of its first sample. Both in the order of the samples, those of other ranks of dp left out. */
+typedef struct encode_work {
+    int64_t samples;
+    void (*fill)(void *user, int64_t number, int64_t row, mega_sample *sample); /* row: of the batch */
+    void (*take)(void *user, int64_t first);
+    void *user;
+} encode_work;
+
+/* Collective over the world: the ranks of dp divide the samples. The engine is in MEGA_EVAL. */
+mega_status encode_run(mega_engine *e, const encode_work *w);
+/* Fills what an encoder reads of a text; without tokens, a sample that nobody reads. */
+void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, int64_t count, int32_t pad);
+/* Row `row` of the output "logits" of `rows` rows, in float; `space` [vocab] may be used for it. Each rank of tp has
+ * computed those of a part of the padded vocabulary. */
+const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
+                           int64_t padded_vocab, float *space);
+
+#endif
