@@ -91,9 +91,9 @@ void mega_cli_dry_run(const char *fmt, ...)
 /* Shows the number of threads, and where it comes from. */
 static void show_threads(const mega_command_options *cfg)
 {
-    static const char *const computing[] = {"pretrain_gpt", "pretrain_bert",        "pretrain_t5",
-                                            "run_clm",      "generate_samples_gpt", "tasks",
-                                            "embed",        "preprocess_data",      "train_tokenizer"};
+    static const char *const computing[] = {"pretrain_gpt",         "pretrain_bert",  "pretrain_t5", "run_clm",
+                                            "generate_samples_gpt", "tasks",          "embed",       "fill_mask",
+                                            "preprocess_data",      "train_tokenizer"};
     for (size_t i = 0; i < sizeof computing / sizeof computing[0]; i++) {
         if (strcmp(mega_options_command(cfg->train.engine.options), computing[i]) != 0) continue;
         const int cores = mega_cpu_count();

@@ -19,6 +19,7 @@ int mega_command_run_text_generation_server(int argc, char **argv);
 int mega_command_tasks(int argc, char **argv);
 int mega_command_merge_mp_partitions(int argc, char **argv);
 int mega_command_embed(int argc, char **argv);
+int mega_command_fill_mask(int argc, char **argv);
 int mega_command_plot(int argc, char **argv);
 int mega_command_report(int argc, char **argv);
 int mega_command_new(int argc, char **argv);

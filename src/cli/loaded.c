@@ -82,6 +82,7 @@ mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg)
 
 static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
+    const char *command = mega_options_command(cfg->train.engine.options);
     if (cfg->train.load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
@@ -98,7 +99,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
                                        .last_stage_layers = cfg->train.model.decoder_last_pipeline_num_layers,
                                        .stage_programs = cfg->train.model.num_virtual_stages_per_pipeline_rank,
                                        .program_layers = cfg->train.model.num_layers_per_virtual_pipeline_stage,
-                                       .encodes = strcmp(mega_options_command(cfg->train.engine.options), "embed") == 0,
+                                       .encodes = strcmp(command, "embed") == 0 || strcmp(command, "fill_mask") == 0,
                                        .memory_limit = (size_t)cfg->train.memory_limit};
     MEGA_TRY(mega_pretrained_open(cfg->train.load, &o, &l->model));
     mega_status st = mega_loaded_check(l, cfg);

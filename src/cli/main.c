@@ -71,6 +71,8 @@ static const cli_row commands[] = {
      NULL},
     {"embed", mega_command_embed, false, false,
      "megalith embed --load bert --input sentences.txt --output sentences.npy", NULL},
+    {"fill_mask", mega_command_fill_mask, false, false,
+     "megalith fill_mask --load bert --text 'Paris is the [MASK] of France.'", NULL},
     {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
     {"report", mega_command_report, false, false, "megalith report metrics.jsonl -o report.html", NULL},
     {"config", mega_command_config, false, false, NULL, NULL},
@@ -115,8 +117,8 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
                              row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
                              row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
-                             row->run == mega_command_embed || row->run == mega_command_run_text_generation_server ||
-                             plans_another;
+                             row->run == mega_command_embed || row->run == mega_command_fill_mask ||
+                             row->run == mega_command_run_text_generation_server || plans_another;
     return argc == 1 || !is_of_ranks;
 }
 
@@ -260,8 +262,8 @@ static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_st
 {
     const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
                              row->run == mega_command_tasks || row->run == mega_command_embed ||
-                             row->run == mega_command_run_clm || row->run == mega_command_pretrain_bert ||
-                             row->run == mega_command_pretrain_t5 ||
+                             row->run == mega_command_fill_mask || row->run == mega_command_run_clm ||
+                             row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
                              row->run == mega_command_run_text_generation_server;
     const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;

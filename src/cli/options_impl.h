@@ -21,8 +21,10 @@ enum {
     FOR_CLM = 1 << 12,
     FOR_SERVER = 1 << 13,
     FOR_EMBED = 1 << 17,
+    FOR_FILL = 1 << 18,
     FOR_MERGE = 1 << 16,
-    FOR_TRAINING = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE | FOR_EMBED,
+    FOR_TRAINING =
+        FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE | FOR_EMBED | FOR_FILL,
     NOT_BERT = FOR_TRAINING & ~FOR_BERT,
     NOT_T5 = FOR_TRAINING & ~FOR_T5,
     FOR_MEGATRON = FOR_TRAINING & ~FOR_CLM,                             /* names that run_clm has in another meaning */
@@ -30,7 +32,7 @@ enum {
     FOR_NEW = 1 << 9,
     FOR_REPORT = 1 << 10,
     FOR_CONFIG = 1 << 11,
-    FOR_ALL = (1 << 18) - 1
+    FOR_ALL = (1 << 19) - 1
 };
 
 /* Rows for names whose answer is not "works". */

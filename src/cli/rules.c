@@ -269,6 +269,15 @@ static void rule_embed(mega_command_options *cfg)
                              mega_options_origin(cfg->train.engine.options, "output"));
 }
 
+static void rule_fill_mask(mega_command_options *cfg)
+{
+    if (cfg->train.load == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the encoder");
+    if (cfg->embed.input == NULL && cfg->embed.text.count == 0)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --text TEXT with a mask, or --input FILE, with such a text a line");
+}
+
 static void rule_tasks(mega_command_options *cfg)
 {
     const bool classifies = mega_train_classifies(&cfg->train);
@@ -497,6 +506,7 @@ static const rule_row rules[] = {
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_MERGE, false, .command = rule_merge},
     {FOR_EMBED, false, .command = rule_embed},
+    {FOR_FILL, false, .command = rule_fill_mask},
     {FOR_PLOT, false, .command = rule_plot},
     {FOR_REPORT, false, .command = rule_report},
 };
@@ -513,7 +523,7 @@ static const struct {
     {FOR_CLM, MEGA_TOPIC_DATA, .train = mega_train_rule_clm_files},
     {FOR_TASKS, MEGA_TOPIC_DATA, .train = mega_train_rule_classify_files},
     {FOR_RUN | FOR_PREPROCESS | FOR_TOKENIZE, MEGA_TOPIC_TOKENIZER, .train = mega_train_rule_tokenizer_files},
-    {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE | FOR_EMBED, MEGA_TOPIC_READ, .command = rule_reads},
+    {FOR_GENERATE | FOR_TASKS | FOR_SERVER | FOR_MERGE | FOR_EMBED | FOR_FILL, MEGA_TOPIC_READ, .command = rule_reads},
     {FOR_TOKENIZE, MEGA_TOPIC_READ, .command = rule_tokenize_input},
     {FOR_RUN, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_writes},
     {FOR_CLM, MEGA_TOPIC_WRITTEN, .train = mega_train_rule_clm_writes},

@@ -206,7 +206,7 @@ static void hand_on(life *l, const launch_plan *p)
 static bool awaits_ranks(const life *l, const launch_plan *p)
 {
     static const char *const joins[] = {"pretrain_gpt",         "pretrain_bert", "pretrain_t5", "run_clm",
-                                        "generate_samples_gpt", "tasks",         "embed"};
+                                        "generate_samples_gpt", "tasks",         "embed",       "fill_mask"};
     for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
         if (strcmp(p->command, joins[i]) == 0) return p->kind != LAUNCH_NONE && !launch_relay_is_ready(l->relay);
     return false;

@@ -98,7 +98,10 @@ typedef struct mega_merge_options {
 
 typedef struct mega_embed_options {
     const char *input;  /* a text each line */
-    const char *output; /* .npy */
+    const char *output; /* embed: .npy */
+    mega_list text;     /* fill_mask: texts beside those of input */
+    int64_t top_k;      /* fill_mask: tokens of each mask */
+    mega_list targets;  /* fill_mask: the tokens that are considered; empty: all */
 } mega_embed_options;
 
 typedef struct mega_data_command_options {
