@@ -115,7 +115,7 @@ static const mega_option_row embed_rows[] = {
     {MEGA_OPTION(mega_embed_options, "input", input, MEGA_OPTION_STRING), .help = "file with a text a line"},
     {MEGA_OPTION(mega_embed_options, "output", output, MEGA_OPTION_STRING), .commands = FOR_EMBED, .help = "FILE.npy, float32 [texts, hidden size]"},
     {MEGA_OPTION(mega_embed_options, "text", text, MEGA_OPTION_APPEND), .commands = FOR_FILL, .help = "text with the model's mask, [MASK] or <mask>, once or several times; may be given several times"},
-    {MEGA_OPTION(mega_embed_options, "top_k", top_k, MEGA_OPTION_INT), .commands = FOR_FILL, .fallback = "5", .range = MEGA_RANGE_POSITIVE, .help = "tokens of each mask, the most probable first"},
+    {MEGA_OPTION(mega_embed_options, "top_k", top_k, MEGA_OPTION_INT), .commands = FOR_FILL, .fallback = "5", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "tokens of each mask, the most probable first"},
     {MEGA_OPTION(mega_embed_options, "targets", targets, MEGA_OPTION_LIST), .commands = FOR_FILL, .help = "consider these tokens alone; their probabilities are those among all tokens"},
 };
 const mega_option_section cli_embed_section = MEGA_SECTION("embedding", embed_rows);

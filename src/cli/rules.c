@@ -276,6 +276,9 @@ static void rule_fill_mask(mega_command_options *cfg)
     if (cfg->embed.input == NULL && cfg->embed.text.count == 0)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --text TEXT with a mask, or --input FILE, with such a text a line");
+    if (cfg->embed.top_k == 0) /* a range would refuse the 0 of generate_samples_gpt in files of options */
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "--top_k 0: expected 1 or more tokens of a mask");
 }
 
 static void rule_tasks(mega_command_options *cfg)

@@ -12,7 +12,7 @@ static void fill_mask(void **state)
     assert_true(c.embed.text.count == 2 && c.embed.targets.count == 2 && c.embed.top_k == 3);
     mega_command_options_fini(&c);
     kit_refuse("fill_mask", "--num-threads 1", "2 mistakes");
-    kit_refuse("fill_mask", "--load . --text a --top_k 0", "--top_k: 0 must be greater than 0");
+    kit_refuse("fill_mask", "--load . --text a --top_k 0", "--top_k 0: expected 1 or more");
     kit_refuse("embed", "--load . --input /dev/null --output x.npy --top_k 3", "--top_k");
 }
 
