@@ -56,7 +56,8 @@ static mega_status put_size(mega_buffer *sizes, int64_t size)
     return mega_buffer_check(sizes, "the sizes of documents");
 }
 
-/* Sentences without a token are left out. */
+/* Sentences without a token are left out. They are parts of samples, which have the tokens of their kind around them, so
+ * the tokens of a tokenizer's template, such as [CLS] and [SEP], are not added. */
 static mega_status encode_sentences(preprocess_item *item, int k, const mega_preprocess_job *job, worker *w)
 {
     const mega_document_text *text = &item->texts[k];
@@ -66,7 +67,7 @@ static mega_status encode_sentences(preprocess_item *item, int k, const mega_pre
     for (int64_t i = 0; i < w->spans.count; i++) {
         const mega_sentence_span *s = &w->spans.span[i];
         last = ids->count;
-        MEGA_TRY(mega_encoder_encode(w->encoder, text->text + s->begin, s->end - s->begin, ids));
+        MEGA_TRY(mega_encoder_encode_part(w->encoder, text->text + s->begin, s->end - s->begin, ids));
         if (ids->count == last) continue;
         MEGA_TRY(put_size(&item->sizes[k], ids->count - last));
         sentences++;

@@ -56,6 +56,12 @@ for w in 1 3; do
 done
 bytes --input s.jsonl --output-prefix k --split-sentences --keep-newlines --sentence-parameters made && grep -q '^3 documents, 37 tokens' out || fail "white space stays: $(cat out)"
 bytes --input - --output-prefix cn --split-sentences --lang chinese <s.jsonl && grep -q '^2 sentences' out || fail "a language that needs no parameters: $(cat out)"
+# a tokenizer that adds [CLS] and [SEP] to a text does not add them to sentences
+"$MEGALITH" train_tokenizer --input s.jsonl --tokenizer-type BertWordPieceLowerCase --vocab-size 60 --output wp >out 2>&1 || fail "WordPiece: $(cat out)"
+[ "$("$MEGALITH" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model wp --ids-only --text one | cut -d' ' -f1)" = 2 ] || fail "no [CLS] around a text"
+run preprocess_data --input s.jsonl --output-prefix wp --split-sentences --sentence-parameters made --tokenizer-type HuggingFaceTokenizer --tokenizer-model wp || fail "$(cat err)"
+run preprocess_data --input s.jsonl --output-prefix wv --split-sentences --sentence-parameters made --tokenizer-type BertWordPieceLowerCase --vocab-file wp/vocab.txt || fail "$(cat err)"
+cmp wp_text_sentence.bin wv_text_sentence.bin && cmp wp_text_sentence.idx wv_text_sentence.idx || fail "sentences have tokens of a template"
 refuses "standard input cannot be read twice" "--split-sentences|--sentence-parameters" preprocess_data --input - --output-prefix x --split-sentences --tokenizer-type ByteTokenizer
 refuses "options of sentences" "--keep-newlines|--abbreviations|--split-sentences" preprocess_data --input s.jsonl --output-prefix x --keep-newlines \
     --abbreviations list --tokenizer-type ByteTokenizer
