@@ -290,6 +290,28 @@ static mega_status load(trainer *t)
     return MEGA_OK;
 }
 
+/* A schedule that has ended trains nothing, where its last rate is 0. */
+static void warn_of_ended_schedule(const trainer *t)
+{
+    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_lr_schedule *s = mega_engine_schedule(t->engine);
+    const int64_t left = t->train_iters - p->iteration, batch = t->cfg->engine.optim.global_batch_size;
+    const bool is_ours = mega_engine_step_schedule(t->engine)->kind == MEGA_SCHEDULER_NONE;
+    if (t->cfg->skip_train || left <= 0 || !is_ours || !(s->max_lr > 0)) return;
+    for (int64_t i = 0; i < left; i++)
+        if (mega_lr_schedule_lr_at(s, p->schedule_samples + i * batch,
+                                   p->schedule_tokens + i * batch * t->cfg->seq_length) > 0)
+            return;
+    mega_warn(
+        "the learning rate is 0 in the %lld iterations that are left, so that they change no weight: its schedule "
+        "ended at sample %.0f, and %lld were consumed; %s",
+        (long long)left, s->decay, (long long)p->schedule_samples,
+        t->cfg->use_checkpoint_opt_param_scheduler
+            ? "--override-opt_param-scheduler in place of --use-checkpoint-opt_param-scheduler takes the schedule "
+              "of this command, over all of --train-iters"
+            : "give a larger --lr-decay-iters (--lr-decay-samples), or a --min-lr above 0");
+}
+
 bool train_is_deepscale(const mega_train_options *cfg)
 {
     const char *typed = mega_options_typed(cfg->engine.options, "deepspeed");
@@ -310,6 +332,7 @@ mega_status train_load(trainer *t)
     if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed);
     MEGA_TRY(load(t));
     count_iterations(t);
+    warn_of_ended_schedule(t);
     mega_checkpoint_close(t->checkpoint);
     t->checkpoint = NULL;
     return MEGA_OK;

@@ -208,6 +208,9 @@ onward() { # NAME OPTIONS: a step further than the second run
 onward same --data-path elsewhere/text_text_document --micro-batch-size 4 --split 85,10,5
 grep -q 'are not those of' same.log && fail "the same data are called others"
 "$MEGALITH" preprocess_data --input expected --tokenizer-type ByteTokenizer --append-eod --output-prefix short >>prepare.log 2>&1
+grep -q 'learning rate is 0' same.log && fail "a schedule that goes on is called ended"
+onward ended --min-lr 0 --lr-decay-iters 4 --eval-iters 0
+has ended.log 'warning: the learning rate is 0 in the 6 iterations that are left, .* its schedule ended at sample 16, and 16 were consumed; give a larger --lr-decay-iters'
 onward other --data-path short_text_document --split 100,0,0 --eval-iters 0
 has other.log 'warning: short_text_document: the training data are not those of the checkpoint \(--load twice.*\).* 16 samples .*--finetune'
 onward tuned --data-path short_text_document --split 100,0,0 --eval-iters 0 --finetune
