@@ -222,6 +222,9 @@ const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega
         snprintf(head, sizeof head, "%s.weight", of_head);
         t = find_in(w, head, &shard);
     }
+    /* version 5 of transformers ties the head of a T5 of any kind, and leaves it out: it is the table */
+    if (t == NULL && f->net.t5 == MEGA_T5_ORIGINAL && strcmp(name, "lm_head.weight") == 0)
+        t = find_in(w, "shared.weight", &shard);
     return t;
 }
 

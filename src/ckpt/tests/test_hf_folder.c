@@ -198,6 +198,31 @@ static void reads_variants(void **state)
     tiny_fini(&got);
 }
 
+/* A T5 that version 5 of transformers saves has no head of its own; another family must have it. */
+static void head_of_a_t5(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    const mega_st_entry e = {"shared.weight", MEGA_ST_U8, 1, {4}};
+    mega_st_writer *w = NULL;
+    tiny_ok(mega_st_writer_create(mega_kit_path(folder, "model.safetensors"), &e, 1, &(mega_st_pair){"format", "pt"}, 1,
+                                  &w));
+    assert_int_equal(mega_st_writer_next(w), 0);
+    tiny_ok(mega_st_writer_write(w, "1234", 4));
+    assert_int_equal(mega_st_writer_next(w), -1);
+    tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
+    mega_hf_weights weights;
+    tiny_ok(mega_hf_weights_open(folder, &weights));
+    const char *const family[] = {"t5", "mt5"};
+    for (int i = 0; i < 2; i++) {
+        const mega_safetensor *t = mega_hf_weights_find(&weights, mega_family_find(family[i]), "lm_head.weight");
+        assert_non_null(t);
+        assert_string_equal(t->name, "shared.weight");
+    }
+    assert_null(mega_hf_weights_find(&weights, mega_family_find("llama"), "lm_head.weight"));
+    mega_hf_weights_close(&weights);
+}
+
 /* The orientation in the file, spelled out: Conv1D stores [in, out]. */
 static void orientation(void **state)
 {
@@ -506,6 +531,7 @@ int main(void)
         cmocka_unit_test(config_refusals),
         cmocka_unit_test(config_text),
         cmocka_unit_test(reads_variants),
+        cmocka_unit_test(head_of_a_t5),
         cmocka_unit_test(orientation),
         cmocka_unit_test(large_tensors),
         cmocka_unit_test(sharded),
