@@ -16,6 +16,8 @@ static const char *kind_name(const mega_option_row *row)
     case MEGA_OPTION_INT: return "whole number";
     case MEGA_OPTION_FLOAT: return "number";
     case MEGA_OPTION_INT3: return "three whole numbers in brackets";
+    case MEGA_OPTION_LIST:
+    case MEGA_OPTION_APPEND: return "list";
     case MEGA_OPTION_ANY: return "any";
     default: return "string";
     }

@@ -1,6 +1,8 @@
 /* Rules of the curriculum of sequence length. */
 #include "megalith/engine_settings.h"
 
+#include <string.h>
+
 /* Which schedules read a detail (bit 1 << mega_curriculum_kind), and which need it. */
 static const struct {
     const char *dest;
@@ -16,6 +18,31 @@ static const struct {
     {"curriculum_max_step", 4, 0, ""},
 };
 
+/* DeepSpeed asks for both difficulties in every JSON. With stairs they change nothing while the first is below the second
+ * and no stair is above that. */
+static bool is_formality(const mega_engine_settings *s, const mega_curriculum *c, const char *dest)
+{
+    const bool is_asked =
+        strcmp(dest, "curriculum_min_difficulty") == 0 || strcmp(dest, "curriculum_max_difficulty") == 0;
+    return is_asked && c->kind == MEGA_CURRICULUM_DISCRETE &&
+           mega_options_set_by(s->options, dest) == MEGA_SET_BY_JSON && c->least < c->most && c->stairs > 0 &&
+           mega_curriculum_difficulty(c, INT64_MAX) <= c->most;
+}
+
+/* Returns whether each stair but the last has a last step. */
+static bool check_counts(mega_engine_settings *s)
+{
+    const char *const dest[] = {"curriculum_difficulty", "curriculum_max_step"};
+    const size_t stairs = s->optim.curriculum_difficulty.count, steps = s->optim.curriculum_max_step.count;
+    if (stairs == steps + 1) return true;
+    mega_options_problem(
+        s->options, MEGA_ERR_USAGE,
+        "%s: found %zu numbers, and %zu of %s; expected one last step (%s) for each stair but the last",
+        mega_options_origin(s->options, dest[0]), stairs, steps, mega_options_spelling(s->options, dest[1]),
+        steps > 0 ? mega_options_origin(s->options, dest[1]) : "there is none");
+    return false;
+}
+
 void mega_engine_rule_curriculum(mega_engine_settings *s)
 {
     static const char *const name[] = {"fixed_linear", "fixed_root", "fixed_discrete"};
@@ -24,9 +51,10 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
     bool is_complete = true;
     mega_curriculum c;
     if (!o->curriculum_learning) return;
+    mega_curriculum_from_options(o, &c);
     for (size_t i = 0; i < MEGA_COUNT(details); i++) {
         const bool is_given = mega_options_is_given(s->options, details[i].dest);
-        if (is_given && (details[i].read_by & kind) == 0 && s->rank == 0)
+        if (is_given && (details[i].read_by & kind) == 0 && s->rank == 0 && !is_formality(s, &c, details[i].dest))
             mega_options_warn(s->options, "%s has no effect with a curriculum of %s",
                               mega_options_origin(s->options, details[i].dest), name[o->curriculum_schedule]);
         if (is_given || (details[i].needed_by & kind) == 0) continue;
@@ -35,6 +63,9 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
                              mega_options_spelling(s->options, details[i].dest), details[i].what,
                              name[o->curriculum_schedule]);
     }
-    mega_curriculum_from_options(o, &c);
-    if (is_complete && mega_curriculum_check(&c, 0) != MEGA_OK) mega_options_add_mistake(s->options, MEGA_ERR_USAGE);
+    if (is_complete && c.kind == MEGA_CURRICULUM_DISCRETE) is_complete = check_counts(s);
+    if (!is_complete || mega_curriculum_check(&c, 0) == MEGA_OK) return;
+    if (c.kind == MEGA_CURRICULUM_DISCRETE)
+        mega_error_prepend("%s", mega_options_origin(s->options, "curriculum_difficulty"));
+    mega_options_add_mistake(s->options, MEGA_ERR_USAGE);
 }

@@ -53,19 +53,20 @@ static int64_t stair_of(const char **list, int64_t i)
 static mega_status check_stairs(const mega_curriculum *c)
 {
     if (c->stairs < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.difficulty and curriculum.max_step: a curriculum of stairs has at "
-                                         "least one difficulty, and a last step for each but the last");
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--curriculum-difficulty and --curriculum-max-step: a curriculum of stairs has at "
+                         "least one difficulty, and a last step for each but the last");
     for (int64_t i = 0; i < c->stairs; i++) {
         const int64_t now = stair_of(c->difficulty, i);
         if (now == 0 || (i > 0 && now < stair_of(c->difficulty, i - 1)))
             return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "curriculum.difficulty: number %lld is %s; expected 1 to %d, and no fewer than before",
+                             "--curriculum-difficulty: number %lld is %s; expected 1 to %d, and no fewer than before",
                              (long long)i + 1, c->difficulty[i], MEGA_CURRICULUM_MOST);
         if (i + 1 == c->stairs) break;
         const int64_t last = stair_of(c->max_step, i);
         if (last == 0 || (i > 0 && last <= stair_of(c->max_step, i - 1)))
             return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "curriculum.max_step: number %lld is %s; expected 1 to %d, and a later step than before",
+                             "--curriculum-max-step: number %lld is %s; expected 1 to %d, and a later step than before",
                              (long long)i + 1, c->max_step[i], MEGA_CURRICULUM_MOST);
     }
     return MEGA_OK;

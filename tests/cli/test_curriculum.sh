@@ -73,6 +73,10 @@ on=(--curriculum-learning --curriculum-min-difficulty 8 --curriculum-total-steps
 refuses 'missing: --curriculum-min-difficulty' plan --curriculum-learning
 refuses 'custom' plan "${on[@]}" --curriculum-schedule custom
 refuses 'missing: --curriculum-root-degree' plan "${on[@]}" --curriculum-schedule fixed_root
+stairs=(--curriculum-learning --curriculum-schedule fixed_discrete)
+refuses '2 numbers, and 2 of --curriculum-max-step; expected one last step' plan "${stairs[@]}" --curriculum-difficulty 8 16 --curriculum-max-step 2 4
+refuses '2 numbers, and 0 of --curriculum-max-step' plan "${stairs[@]}" --curriculum-difficulty 8 16
+refuses '--curriculum-max-step: number 2 is 2' plan "${stairs[@]}" --curriculum-difficulty 8 16 24 --curriculum-max-step 2 2
 refuses 'curriculum.most 4' plan "${on[@]}" --curriculum-max-difficulty 4
 refuses 'curriculum.least 99' plan "${on[@]}" --curriculum-min-difficulty 99
 refuses 'each length has programs of its own' plan "${on[@]}" --profile-table
@@ -87,3 +91,14 @@ grep -q 'sequence parallelism cuts the' out || fail "odd rows: $(cat out)"
 "$MEGALITH" plan $model --curriculum-max-difficulty 8 >out 2>&1 || fail "$(cat out)"
 grep -q -- '--curriculum-max-difficulty 8 .*has no effect without --curriculum-learning' out || fail "$(cat out)"
 exit 0
+
+# DeepSpeed asks for both difficulties under fixed_discrete: no warning, unless it would leave the stairs because of them.
+stairs_of() { # MIN MAX
+    printf '{"curriculum_learning": {"enabled": true, "curriculum_type": "seqlen", "min_difficulty": %d, "max_difficulty": %d,
+      "schedule_type": "fixed_discrete", "schedule_config": {"difficulty": [8, 16, 24], "max_step": [2, 4]}}}' "$1" "$2" >stairs.json
+    # shellcheck disable=SC2086
+    "$MEGALITH" pretrain_gpt $run --train-iters 3 --dry-run --deepspeed --deepspeed_config stairs.json >out 2>&1 || fail "stairs of a JSON: $(cat out)"
+    grep -c 'has no effect with a curriculum' out
+}
+[ "$(stairs_of 8 24)" = 0 ] || fail "a warning of keys that DeepSpeed asks for: $(cat out)"
+[ "$(stairs_of 8 16)" = 2 ] || fail "no warning of stairs above max_difficulty: $(cat out)"

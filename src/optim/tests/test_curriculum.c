@@ -89,7 +89,7 @@ static void curricula_are_checked(void **state)
     c = (mega_curriculum){.is_on = true, .kind = MEGA_CURRICULUM_DISCRETE};
     refuse(c, "at least one difficulty");
     c.stairs = 2, c.max_step = step;
-    c.difficulty = falls, refuse(c, "number 2 is 2");
+    c.difficulty = falls, refuse(c, "--curriculum-difficulty: number 2 is 2");
     c.difficulty = word, refuse(c, "number 1 is four");
 }
 
