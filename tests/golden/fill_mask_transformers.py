@@ -27,7 +27,9 @@ def tokenizer_of(kind, lines):
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
     sys.path.insert(0, os.path.join(os.environ["MEGA_SOURCE"], "tools"))
+    words, sys.argv = sys.argv, sys.argv[:1]  # it reads the words of its own command when it is imported
     import make_tokenizers as made
+    sys.argv = words
     names = dict(cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]", mask_token="[MASK]")
     if kind == "wordpiece":
         t = made.wordpiece(lines, size=200)
