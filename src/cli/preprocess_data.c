@@ -49,8 +49,26 @@ static mega_preprocess_sentences sentences_from(const mega_command_options *cfg)
                                        .save = o->save_sentence_parameters};
 }
 
+/* A language without rules here may have parameters of its own, in a folder of its name. */
+static mega_status check_language(const mega_command_options *cfg)
+{
+    const mega_preprocess_options *o = &cfg->preprocess;
+    if (o->lang == NULL || mega_punkt_knows(o->lang)) return MEGA_OK;
+    char *folder = o->sentence_parameters != NULL ? mega_path_join(o->sentence_parameters, o->lang) : NULL;
+    const bool has_folder = folder != NULL && mega_folder_exists(folder);
+    mega_free(folder);
+    if (has_folder) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: a language whose ends of sentences are not known here; expected english, german, french, "
+                     "greek, russian, chinese, japanese, korean, thai, hindi, urdu or another language of Europe or "
+                     "India, by its English name or its code of two letters; english, where sentences end with . ? and "
+                     "! too",
+                     mega_options_origin(cfg->train.engine.options, "lang"));
+}
+
 static void preprocess_check(mega_command_options *cfg)
 {
+    mega_options_add_mistake(cfg->train.engine.options, check_language(cfg));
     const mega_preprocess_job job = job_from(cfg);
     const bool is_known = !mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS | MEGA_TOPIC_TOKENIZER);
     mega_tokenizer *tokenizer = NULL;

@@ -15,6 +15,14 @@
 #define CJK_NO_START NO_START "!?\u3002\uff01\uff1f\u2026\u3001\uff0c\uff1b\uff1a" CJK_CLOSERS CJK_OPENERS
 #define CJK_CLOSES   ")]}\u2019\u201d\u00bb" CJK_CLOSERS
 #define INDIC        "\u0964\u0965|"
+/* ends of sentences as in English */
+#define EUROPEAN                                                                                                      \
+    " english en german de french fr spanish es italian it portuguese pt dutch nl danish da swedish sv norwegian no " \
+    "nb nn finnish fi estonian et latvian lv lithuanian lt polish pl czech cs slovak sk slovene slovenian sl "        \
+    "croatian hr serbian sr bosnian bs hungarian hu romanian ro bulgarian bg macedonian mk russian ru ukrainian uk "  \
+    "belarusian be turkish tr albanian sq icelandic is irish ga welsh cy catalan ca galician gl basque eu maltese "   \
+    "mt luxembourgish lb afrikaans af indonesian id malay ms vietnamese vi swahili sw tagalog tl esperanto eo latin " \
+    "la "
 
 typedef struct language_rules {
     const char *names; /* each between two spaces */
@@ -37,6 +45,7 @@ static const language_rules languages[] = {
      INDIC ".!?", ",;:", NO_START INDIC, NON_WORD INDIC, CLOSES, "", true, false},
     {" urdu ur ", "\u06d4\u061f!.", "\u060c\u061b,;:", NO_START "\u06d4\u061f\u060c",
      NON_WORD "\u06d4\u061f\u060c\u061b", CLOSES, "", true, false},
+    {EUROPEAN, ".?!", ",:;", NO_START, NON_WORD, CLOSES, "", true, false},
     {"", ".?!", ",:;", NO_START, NON_WORD, CLOSES, "", true, false}};
 
 static const language_rules *rules_of(const char *language)
@@ -48,6 +57,11 @@ static const language_rules *rules_of(const char *language)
             if (name[0] == ' ' && strncasecmp(name + 1, language, n) == 0 && name[1 + n] == ' ') return l;
     }
     return l;
+}
+
+bool mega_punkt_knows(const char *language)
+{
+    return rules_of(language)->names[0] != '\0';
 }
 
 bool mega_punkt_needs_none(const char *language)

@@ -62,6 +62,10 @@ bytes --input - --output-prefix cn --split-sentences --lang chinese <s.jsonl && 
 run preprocess_data --input s.jsonl --output-prefix wp --split-sentences --sentence-parameters made --tokenizer-type HuggingFaceTokenizer --tokenizer-model wp || fail "$(cat err)"
 run preprocess_data --input s.jsonl --output-prefix wv --split-sentences --sentence-parameters made --tokenizer-type BertWordPieceLowerCase --vocab-file wp/vocab.txt || fail "$(cat err)"
 cmp wp_text_sentence.bin wv_text_sentence.bin && cmp wp_text_sentence.idx wv_text_sentence.idx || fail "sentences have tokens of a template"
+for lang in klingon chines; do
+    bytes --input s.jsonl --output-prefix kl --split-sentences --lang "$lang" && fail "--lang $lang"
+    grep -q -- "--lang $lang (argument .*expected english, german" err || fail "--lang $lang: $(cat err)"
+done
 refuses "standard input cannot be read twice" "--split-sentences|--sentence-parameters" preprocess_data --input - --output-prefix x --split-sentences --tokenizer-type ByteTokenizer
 refuses "options of sentences" "--keep-newlines|--abbreviations|--split-sentences" preprocess_data --input s.jsonl --output-prefix x --keep-newlines \
     --abbreviations list --tokenizer-type ByteTokenizer

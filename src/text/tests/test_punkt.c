@@ -144,6 +144,8 @@ static void languages(void **state)
         expect_cuts(p, row[i].text, false, row[i].expected);
         mega_punkt_destroy(p);
     }
+    assert_true(mega_punkt_knows("German") && mega_punkt_knows("zh") && !mega_punkt_knows("chines") &&
+                !mega_punkt_knows("") && !mega_punkt_knows(NULL));
     assert_true(mega_punkt_needs_none("Chinese") && !mega_punkt_needs_none("korean") && !mega_punkt_needs_none(NULL));
 }
 

@@ -19,6 +19,8 @@ typedef struct mega_punkt mega_punkt; /* rules of a language and parameters; any
  * rules of European languages. Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_punkt_create(const char *language, mega_punkt **out);
 void mega_punkt_destroy(mega_punkt *p);
+/* Whether it has rules for a language of this English name or two-letter code. */
+bool mega_punkt_knows(const char *language);
 /* Returns true for a language whose ends of sentences are marks of their own, so that it needs no parameters. */
 bool mega_punkt_needs_none(const char *language);
 
