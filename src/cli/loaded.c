@@ -46,6 +46,11 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
         return MEGA_OK;
     }
     if (l->tokenizer != NULL && !names_files) mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
+    if (l->tokenizer != NULL && !names_files && mega_options_is_given(cfg->train.engine.options, "vocab_extra_ids") &&
+        mega_tokenizer_extra_ids(l->tokenizer) != cfg->train.text.vocab_extra_ids)
+        mega_buffer_printf(wrong, "\n  %s: the model's tokenizer has %lld; leave the option out",
+                           mega_options_origin(cfg->train.engine.options, "vocab_extra_ids"),
+                           (long long)mega_tokenizer_extra_ids(l->tokenizer));
     if (!names_files && (l->tokenizer != NULL || cfg->train.text.tokenizer_type == NULL)) return MEGA_OK;
     if (l->tokenizer == NULL && !names_files && !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
         return MEGA_OK;

@@ -10,16 +10,25 @@
 
 static const char command[] = "merge_mp_partitions";
 
+typedef enum merge_kind { MERGE_DECODER, MERGE_ENCODER, MERGE_T5 } merge_kind;
+
 /* RACE, MNLI and QQP are made of a BERT. */
 static mega_status check_type(const mega_command_options *cfg, const mega_model_shape *shape, const char *folder)
 {
-    const bool wants_encoder = strcmp(cfg->merge.model_type, "GPT") != 0;
-    if (shape != NULL && shape->net.is_encoder == wants_encoder) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--model-type %s: found %s in %s, expected %s", cfg->merge.model_type,
-                     shape == NULL           ? "a model that is none of transformers"
-                     : shape->net.is_encoder ? "an encoder"
-                                             : "a decoder",
-                     folder, wants_encoder ? "an encoder such as BERT" : "a decoder such as GPT-2");
+    static const char *const found[] = {"a decoder", "an encoder", "an encoder with a decoder"};
+    static const char *const expected[] = {"a decoder such as GPT-2", "an encoder such as BERT",
+                                           "an encoder with a decoder, a T5"};
+    const char *type = cfg->merge.model_type;
+    const merge_kind wanted = strcmp(type, "GPT") == 0  ? MERGE_DECODER
+                              : strcmp(type, "T5") == 0 ? MERGE_T5
+                                                        : MERGE_ENCODER;
+    const merge_kind is = shape == NULL                   ? MERGE_DECODER
+                          : shape->net.t5 != MEGA_T5_NONE ? MERGE_T5
+                          : shape->net.is_encoder         ? MERGE_ENCODER
+                                                          : MERGE_DECODER;
+    if (shape != NULL && is == wanted) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--model-type %s: found %s in %s, expected %s", type,
+                     shape == NULL ? "a model that is none of transformers" : found[is], folder, expected[wanted]);
 }
 
 static mega_status check_stages(const mega_command_options *cfg, const mega_model_shape *shape)

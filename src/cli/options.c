@@ -11,7 +11,7 @@ static const mega_option_row preprocess_rows[] = {
     {MEGA_OPTION(mega_preprocess_options, "split-on-blank-lines", split_on_blank_lines, MEGA_OPTION_FLAG), .help = "plain text: a document ends with its blank line"},
     {MEGA_OPTION(mega_preprocess_options, "split-sentences", split_sentences, MEGA_OPTION_FLAG), .help = "cut documents into sentences, for BERT and T5: PREFIX_text_sentence.bin and .idx"},
     {MEGA_OPTION(mega_preprocess_options, "keep-newlines", keep_newlines, MEGA_OPTION_FLAG), .help = "white space between sentences belongs to the one before it"},
-    {MEGA_OPTION(mega_preprocess_options, "lang", lang, MEGA_OPTION_STRING), .fallback = "english", .help = "language of the sentences, by its English name"},
+    {MEGA_OPTION(mega_preprocess_options, "lang", lang, MEGA_OPTION_STRING), .fallback = "english", .help = "language of the sentences, by its English name or its code of two letters"},
     {MEGA_OPTION(mega_preprocess_options, "sentence-parameters", sentence_parameters, MEGA_OPTION_STRING), .help = "folder of Punkt's parameters (NLTK's punkt_tab, or one of its languages); learnt from the input when not given"},
     {MEGA_OPTION(mega_preprocess_options, "save-sentence-parameters", save_sentence_parameters, MEGA_OPTION_STRING), .help = "folder to write the parameters to"},
     {MEGA_OPTION(mega_preprocess_options, "abbreviations", abbreviations, MEGA_OPTION_STRING), .help = "file of further abbreviations, one a line"},
@@ -106,7 +106,7 @@ static const mega_option_row tasks_rows[] = {
 const mega_option_section cli_tasks_section = MEGA_SECTION("evaluation", tasks_rows);
 
 static const mega_option_row merge_rows[] = {
-    {MEGA_OPTION(mega_merge_options, "model-type", model_type, MEGA_OPTION_STRING), .choices = "GPT|BERT|RACE|MNLI|QQP", .help = "what the checkpoint must hold: a decoder (GPT), or an encoder"},
+    {MEGA_OPTION(mega_merge_options, "model-type", model_type, MEGA_OPTION_STRING), .choices = "GPT|BERT|T5|RACE|MNLI|QQP", .help = "what the checkpoint must hold: a decoder (GPT), an encoder with a decoder (T5), or an encoder"},
     {MEGA_OPTION(mega_merge_options, "target-pipeline-model-parallel-size", target_pipeline_model_parallel_size, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "pipeline stages that will load it: at most one for each layer; what is written is the same for all"},
 };
 const mega_option_section cli_merge_section = MEGA_SECTION("merging", merge_rows);

@@ -4,6 +4,7 @@
 
 #define THREADS_READ "files are mapped, and a thread reads them ahead; there are no loader processes"
 #define OTHER_DATA   "it belongs to BERT and T5 data, and a GPT does not read it"
+#define OTHER_NOISE  "it belongs to spans of noise; BERT and T5 take --mask-prob"
 #define RETRIEVAL    "it belongs to retrieval models, and a GPT does not read it"
 #define VISION       "it belongs to vision models, and a GPT does not read it"
 #define NO_RETRO     "it belongs to RETRO, and --retro-add-retriever is off"
@@ -48,8 +49,8 @@ static const mega_option_row data_rows[] = {
     {LATER("test-weighted-split-paths-path", MEGA_OPTION_STRING, NULL, WEIGHTED)},
     {LATER("loss-on-targets-only", MEGA_OPTION_FLAG, NULL, "it belongs to prefix language models; leave it out")},
     {LATER("reweight-loss-based-on-position-frequency", MEGA_OPTION_FLAG, NULL, "it belongs to prefix language models; leave it out")},
-    {IDLE("noise-density", MEGA_OPTION_FLOAT, NULL, OTHER_DATA)},
-    {IDLE("mean-noise-span-length", MEGA_OPTION_INT, NULL, OTHER_DATA)},
+    {IDLE("noise-density", MEGA_OPTION_FLOAT, NULL, OTHER_NOISE)},
+    {IDLE("mean-noise-span-length", MEGA_OPTION_INT, NULL, OTHER_NOISE)},
 };
 const mega_option_section cli_other_data_section = MEGA_SECTION("data and tokenizer", data_rows);
 

@@ -3,6 +3,7 @@
 #include "options_impl.h"
 
 #define USE_LATER_MODEL "the layers have no such part; leave it out"
+#define T5_RELATIVE     "--t5-form t5, v1.1 and mt5 have 32 buckets of distances up to 128, megatron none; leave it out"
 #define ONLY_MLA        "it only matters with --multi-latent-attention"
 #define NO_MAMBA        "every layer is attention and an MLP; leave it out"
 #define NO_MAMBA_IDLE   "every layer is attention and an MLP"
@@ -22,8 +23,10 @@ static const mega_option_row megatron_rows[] = {
     {LATER("linear-attention-freq", MEGA_OPTION_STRING, NULL, "attention looks at all that came before; leave it out")},
     {IDLE("yarn-correction-range-round-to-int", MEGA_OPTION_FLAG, NULL, "it is so in any case; --no-yarn-correction-range-round-to-int changes it")},
     {IDLE("mrope-section", MEGA_OPTION_LIST, NULL, "it only matters to models of images")},
-    {IDLE("relative-attention-num-buckets", MEGA_OPTION_INT, "32", "it belongs to T5")},
-    {IDLE("relative-attention-max-distance", MEGA_OPTION_INT, "128", "it belongs to T5")},
+    {LATER("relative-attention-num-buckets", MEGA_OPTION_INT, "32", T5_RELATIVE), .commands = FOR_T5},
+    {LATER("relative-attention-max-distance", MEGA_OPTION_INT, "128", T5_RELATIVE), .commands = FOR_T5},
+    {IDLE("relative-attention-num-buckets", MEGA_OPTION_INT, "32", "it belongs to T5"), .commands = NOT_T5},
+    {IDLE("relative-attention-max-distance", MEGA_OPTION_INT, "128", "it belongs to T5"), .commands = NOT_T5},
     {LATER("quick-geglu", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("qk-l2-norm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {LATER("mtp-num-layers", MEGA_OPTION_INT, NULL, "one token is predicted at a time; leave it out")},

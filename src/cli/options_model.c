@@ -3,7 +3,6 @@
 #include "options_impl.h"
 
 #define USE_LATER_MODEL "the layers have no such part; leave it out"
-#define OTHER_MODEL     "it belongs to BERT and T5, and a GPT does not read it"
 #define ONLY_MOE        "it only matters to a mixture of experts, and --num-experts is 1"
 #define SOFTMAX_F32 \
     "scores and softmax are computed in fp32 in any case, so that scaling by the layer number would cancel"
@@ -18,7 +17,7 @@ static const mega_option_row model_rows[] = {
     {IDLE("openai-gelu", MEGA_OPTION_FLAG, NULL, "GELU is computed by its tanh form in any case"), .commands = NOT_BERT},
     {LATER("onnx-safe", MEGA_OPTION_BOOL, "false|False|0", "GELU is computed by its tanh form; leave it out"), .commands = NOT_BERT},
     {IDLE("onnx-safe", MEGA_OPTION_BOOL, NULL, "the GELU of a BERT is exact"), .commands = FOR_BERT},
-    {IDLE("bert-no-binary-head", MEGA_OPTION_OFF, NULL, OTHER_MODEL), .dest = "bert_binary_head", .commands = NOT_BERT},
+    {IDLE("bert-no-binary-head", MEGA_OPTION_OFF, NULL, "only a BERT has a head for pairs of sentences, and only pretrain_bert trains it"), .dest = "bert_binary_head", .commands = NOT_BERT},
     {LATER("num-experts", MEGA_OPTION_LIST, "1", "a mixture of experts needs expert layers; train the dense model")},
     {IDLE("embedding-weights-in-fp32", MEGA_OPTION_FLAG, NULL, "a lookup copies rows, and their gradients are summed in fp32 in any case")},
     {ALIAS("rotary-position-embeddings-theta", MEGA_OPTION_FLOAT, "rotary-base")},

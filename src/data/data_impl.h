@@ -171,8 +171,7 @@ void mega_gpt_index_fini(mega_gpt_index *index);
 enum { MEGA_SENTENCE_MAP = 3 /* numbers of a row: first sentence, the one after the last, tokens wanted */ };
 mega_status mega_sentence_map_plan(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out);
 void mega_sentence_map_build(const mega_gpt_index_spec *spec, const mega_gpt_index_plan *plan, uint32_t *map);
-/* tokens that a sample of this length adds to those of the text, and the least number of its sentences */
-int64_t mega_sentence_added(const mega_sentence_options *o);
+/* the least number of sentences of a sample */
 int64_t mega_sentence_least(const mega_sentence_options *o);
 
 /* ---- sentence_mask.c: which tokens of a sample are predicted ---- */

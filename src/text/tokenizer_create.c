@@ -68,6 +68,15 @@ void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size
               mega_tokenizer_type(t), (long long)used);
 }
 
+int64_t mega_tokenizer_extra_ids(const mega_tokenizer *t)
+{
+    char name[40];
+    int64_t count = 0;
+    while (mega_tokenizer_find(t, name, (size_t)snprintf(name, sizeof name, "<extra_id_%lld>", (long long)count)) >= 0)
+        count++;
+    return count;
+}
+
 static mega_status need_model(const mega_tokenizer_options *o, const char *what)
 {
     if (o->model != NULL) return MEGA_OK;

@@ -1,6 +1,8 @@
 /* Rules of the options of pretrain_bert. */
 #include "train_rules.h"
 
+#include <math.h>
+
 mega_sentence_options train_sentences(const mega_train_options *cfg, const mega_sentence_vocabulary *words)
 {
     return (mega_sentence_options){.kind = MEGA_SENTENCES_BERT,
@@ -9,6 +11,35 @@ mega_sentence_options train_sentences(const mega_train_options *cfg, const mega_
                                    .short_seq_prob = cfg->bert.short_seq_prob,
                                    .binary_head = cfg->bert.bert_binary_head,
                                    .nsp = cfg->bert.bert_nsp};
+}
+
+/* Tokens of text of which one is predicted: mega_sentence_mask_draw masks no group of more than its share. */
+static double least_text(double mask_prob)
+{
+    double n = fmax(2, ceil(1 / mask_prob));
+    while (mask_prob * n < 1 && n < INT32_MAX) n++;
+    return n;
+}
+
+void train_check_sentences(mega_train_options *cfg, const mega_sentence_options *s)
+{
+    enum { MOST = 1 << 24 };
+    mega_options *o = cfg->engine.options;
+    const int64_t seq = cfg->seq_length, added = mega_sentence_added(s);
+    if (seq <= 0 || !mega_options_was_set(o, "seq_length")) return;
+    const double least = s->mask_prob > 0 && s->mask_prob <= 1 ? (double)added + least_text(s->mask_prob) : 0;
+    if ((double)seq >= least) {
+        if (mega_sentence_check(s, seq) != MEGA_OK) mega_options_add_mistake(o, MEGA_ERR_USAGE);
+    } else if (least > MOST) {
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s: no sample is so long that a token of it would be predicted",
+                             mega_options_origin(o, "mask_prob"));
+    } else {
+        mega_options_problem(
+            o, MEGA_ERR_USAGE,
+            "%s: expected %.0f or more: a sample has %lld tokens besides its text, and "
+            "--mask-prob %g of a shorter text is less than one token, so that nothing would be predicted",
+            mega_options_origin(o, "seq_length"), least, (long long)added, s->mask_prob);
+    }
 }
 
 void mega_train_rule_bert(mega_train_options *cfg)
@@ -27,6 +58,5 @@ void mega_train_rule_bert(mega_train_options *cfg)
         mega_options_problem(o, MEGA_ERR_USAGE,
                              "--bert-nsp with --bert-no-binary-head: the second leaves out the head that the first is "
                              "about; give one of them");
-    if (cfg->seq_length > 0 && mega_sentence_check(&s, cfg->seq_length) != MEGA_OK)
-        mega_options_add_mistake(o, MEGA_ERR_USAGE);
+    train_check_sentences(cfg, &s);
 }

@@ -43,8 +43,7 @@ void mega_train_rule_t5(mega_train_options *cfg)
     const int64_t stages = cfg->engine.comm.pipeline_model_parallel_size;
     const int64_t split = cfg->t5.pipeline_model_parallel_split_rank;
     refuse_options_of_gpt(o);
-    if (cfg->seq_length > 0 && mega_sentence_check(&s, cfg->seq_length) != MEGA_OK)
-        mega_options_add_mistake(o, MEGA_ERR_USAGE);
+    train_check_sentences(cfg, &s);
     if (split > 0 && split >= stages)
         mega_options_problem(o, MEGA_ERR_USAGE,
                              "%s: the decoder begins in this stage, and stages are numbered from 0 to %lld "

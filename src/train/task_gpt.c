@@ -2,6 +2,7 @@
 #include "task_gpt.h"
 #include "megalith/family.h"
 #include "megalith/log.h"
+#include "train_rules.h"
 
 typedef struct network {
     mega_gpt gpt;
@@ -126,25 +127,49 @@ static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_setting
            a->attention_factor == b->attention_factor;
 }
 
-/* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with it. */
-mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
-                                const mega_network_shape *is)
+/* Whether --t5-form asks for the kind of T5 that a folder holds. */
+static bool is_t5_of_form(const mega_train_options *cfg, const mega_network_shape *said, const mega_network_shape *is)
 {
-    mega_network_shape said;
-    MEGA_TRY(mega_network_from_options(&cfg->model, &said));
+    const mega_t5_form form = cfg->t5.t5_form;
+    mega_network_shape made = *said;
+    if (!train_is(cfg, "pretrain_t5")) return true;
+    mega_network_make_t5(&made, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5, 1,
+                         1);
+    return made.t5 == is->t5 && made.gated == is->gated && made.untied == is->untied &&
+           (form == MEGA_T5_FORM_MT5) == (strcmp(mega_family_of(is)->model_type, "mt5") == 0);
+}
+
+/* Whether --bert-form asks for norms where a folder has them. */
+static bool is_bert_of_form(const mega_train_options *cfg, const mega_network_shape *said, const mega_network_shape *is)
+{
+    mega_network_shape made = *said;
+    if (!train_is(cfg, "pretrain_bert")) return true;
+    mega_network_make_encoder(&made, cfg->bert.bert_form == MEGA_BERT_ORIGINAL, false, 0);
+    return made.norm_place == is->norm_place && made.embedding_norm == is->embedding_norm &&
+           made.no_final_norm == is->no_final_norm;
+}
+
+void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shape *said, int64_t heads,
+                          const mega_network_shape *is, mega_buffer *out)
+{
     const int64_t kv_heads = is->kv_heads > 0 ? is->kv_heads : heads;
-    const bool rope = said.positions == is->positions;
-    const bool scaled = rope && is_same_scaling(&said.rope, &is->rope);
-    const bool same_kv = (said.kv_heads > 0 ? said.kv_heads : heads) == kv_heads;
-    const bool act = said.gated == is->gated && said.activation == is->activation;
-    const bool bias = said.no_qkv_bias == is->no_qkv_bias && said.no_mlp_bias == is->no_mlp_bias;
+    const bool rope = said->positions == is->positions;
+    const bool scaled = rope && is_same_scaling(&said->rope, &is->rope);
+    const bool same_kv = (said->kv_heads > 0 ? said->kv_heads : heads) == kv_heads;
+    const bool act = said->gated == is->gated && said->activation == is->activation;
+    const bool bias = said->no_qkv_bias == is->no_qkv_bias && said->no_mlp_bias == is->no_mlp_bias;
+    const bool tanh =
+        !train_is(cfg, "pretrain_bert") || cfg->bert.openai_gelu == (is->activation == MEGA_ACT_GELU_TANH);
     const struct {
         const char *dest;
         bool agrees;
-    } options[] = {{"position_embedding_type", rope},
+    } options[] = {{"t5_form", is_t5_of_form(cfg, said, is)},
+                   {"bert_form", is_bert_of_form(cfg, said, is)},
+                   {"openai_gelu", tanh},
+                   {"position_embedding_type", rope},
                    {"use_rotary_position_embeddings", rope},
-                   {"rotary_percent", rope && said.rope.fraction == is->rope.fraction},
-                   {"rotary_base", rope && said.rope.theta == is->rope.theta},
+                   {"rotary_percent", rope && said->rope.fraction == is->rope.fraction},
+                   {"rotary_base", rope && said->rope.theta == is->rope.theta},
                    {"rotary_seq_len_interpolation_factor", scaled},
                    {"use_rope_scaling", scaled},
                    {"rope_scaling_factor", scaled},
@@ -156,28 +181,37 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
                    {"yarn_correction_range_round_to_int", scaled},
                    {"mscale", scaled},
                    {"mscale_all_dim", scaled},
-                   {"rotary_interleaved", rope && said.rope.interleaved == is->rope.interleaved},
-                   {"no_rope_freq", memcmp(said.no_rope, is->no_rope, sizeof said.no_rope) == 0},
+                   {"rotary_interleaved", rope && said->rope.interleaved == is->rope.interleaved},
+                   {"no_rope_freq", memcmp(said->no_rope, is->no_rope, sizeof said->no_rope) == 0},
                    {"group_query_attention", same_kv},
                    {"num_query_groups", same_kv},
                    {"num_key_value_heads", same_kv},
                    {"attention_head_type", same_kv},
-                   {"normalization", said.rms == is->rms},
-                   {"apply_layernorm_1p", said.norm_plus_one == is->norm_plus_one},
+                   {"normalization", said->rms == is->rms},
+                   {"apply_layernorm_1p", said->norm_plus_one == is->norm_plus_one},
                    {"swiglu", act},
                    {"glu_activation", act},
                    {"squared_relu", act},
-                   {"untie_embeddings_and_output_weights", said.untied == is->untied},
+                   {"untie_embeddings_and_output_weights", said->untied == is->untied},
                    {"add_bias_linear", bias},
                    {"add_qkv_bias", bias},
-                   {"qk_layernorm", said.query_norm == is->query_norm},
-                   {"window_size", said.has_window == is->has_window && said.window_left == is->window_left},
-                   {"embed_layernorm", said.embedding_norm == is->embedding_norm}};
-    mega_buffer wrong = {0};
+                   {"qk_layernorm", said->query_norm == is->query_norm},
+                   {"window_size", said->has_window == is->has_window && said->window_left == is->window_left},
+                   {"embed_layernorm", said->embedding_norm == is->embedding_norm}};
     for (size_t i = 0; i < MEGA_COUNT(options); i++)
         if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
-            mega_buffer_printf(&wrong, "%s%s", wrong.size > 0 ? ", " : "",
+            mega_buffer_printf(out, "%s%s", out->size > 0 ? ", " : "",
                                mega_options_origin(cfg->engine.options, options[i].dest));
+}
+
+/* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with it. */
+mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
+                                const mega_network_shape *is)
+{
+    mega_network_shape said;
+    mega_buffer wrong = {0};
+    MEGA_TRY(mega_network_from_options(&cfg->model, &said));
+    task_gpt_name_others(cfg, &said, heads, is, &wrong);
     mega_status st = mega_buffer_check(&wrong, "options of the kind of network");
     if (st == MEGA_OK && wrong.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE,

@@ -21,6 +21,9 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
 /* Refuses options of the kind of network that contradict that of the folder which the option `of` names. */
 mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
                                 const mega_network_shape *is);
+/* Names the options that were given and ask for another kind of network, in `said`, than `is`. */
+void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shape *said, int64_t heads,
+                          const mega_network_shape *is, mega_buffer *out);
 /* Writes the head of a model card. */
 void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, const char *name, const char *pipeline,
                        mega_buffer *out);

@@ -48,8 +48,7 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
     static const char *const mask[] = {"[MASK]", "<MASK>"}, *const pad[] = {"[PAD]", "<pad>", "<PAD>"};
     static const char *const bos[] = {"[BOS]", "<BOS>", "<s>"}, *const eos[] = {"[EOS]", "</s>", "<EOS>"};
     const int64_t size = mega_tokenizer_size(t);
-    int64_t sentinels = 0;
-    while (find_sentinel(t, sentinels) >= 0) sentinels++;
+    const int64_t sentinels = mega_tokenizer_extra_ids(t);
     const size_t words = ((size_t)size + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
     const size_t head = (sizeof(t5_words) + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
     t5_words *w = mega_calloc(1, head + words + (size_t)sentinels * sizeof(int32_t));

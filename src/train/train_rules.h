@@ -22,6 +22,8 @@ const char *train_more_ranks(const mega_train_options *cfg);
 int64_t train_even_stages(const mega_train_options *cfg);
 /* rules_bert.c: the samples that the options of pretrain_bert ask for */
 mega_sentence_options train_sentences(const mega_train_options *cfg, const mega_sentence_vocabulary *words);
+/* rules_bert.c: refuses samples that cannot be made, or that have nothing to predict */
+void train_check_sentences(mega_train_options *cfg, const mega_sentence_options *s);
 /* rules_t5.c: the same of pretrain_t5 */
 mega_sentence_options train_sentences_t5(const mega_train_options *cfg, const mega_sentence_vocabulary *words);
 

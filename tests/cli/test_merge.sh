@@ -43,7 +43,8 @@ echo 100 >parts/latest_checkpointed_iteration.txt
 refuses "files of Megatron" 'parts/iter_0000100: found mp_rank_00, written by Megatron' "${merge[@]}" --load parts --save merged
 refuses "nothing said" 'missing: --model-type GPT|missing: --load FOLDER' merge_mp_partitions --num-threads 1
 refuses "another type" '--model-type MNLI: found a decoder in save/iter_0000002, expected an encoder' merge_mp_partitions --model-type MNLI --load save
-refuses "no type" '"LSTM" is not one of GPT, BERT, RACE, MNLI, QQP' merge_mp_partitions --model-type LSTM --load save
+refuses "a T5 that is none" '--model-type T5: found a decoder in save/iter_0000002, expected an encoder with a decoder' merge_mp_partitions --model-type T5 --load save
+refuses "no type" '"LSTM" is not one of GPT, BERT, T5, RACE, MNLI, QQP' merge_mp_partitions --model-type LSTM --load save
 refuses "other options than the model's" '2 mistakes|--target-pipeline-model-parallel-size 3: the model has 2 layers|--num-layers 4' \
     "${merge[@]}" --target-pipeline-model-parallel-size 3 --num-layers 4 --load save --save merged
 refuses "no optimizer" '--no-save-optim|the copy is whole' "${merge[@]}" --no-save-optim --load save --save merged

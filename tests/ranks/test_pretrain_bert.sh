@@ -69,6 +69,12 @@ refused() { # text, options
     grep -q -- "$text" refused.log || fail "$*: $(tail -3 refused.log)"
 }
 refused 'give one of them' "${base[@]}" --train-iters 1 --bert-nsp --bert-no-binary-head
+again=(pretrain_bert --load one --finetune --seq-length 48 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence)
+refused '--bert-form bert .*, --openai-gelu .* has another kind of network' "${again[@]}" --bert-form bert --openai-gelu
+"$MEGALITH" "${again[@]}" --bert-form megatron --dry-run >again.log 2>&1 || fail "the form of the folder: $(tail -3 again.log)"
+refused '--seq-length 9 .*: expected 10 or more' "${base[@]}" --train-iters 1 --seq-length 9
+"$MEGALITH" "${base[@]}" --train-iters 1 --seq-length 10 --dry-run >again.log 2>&1 || fail "--seq-length 10: $(tail -3 again.log)"
+refused '48 .*: expected 10003 or more' "${base[@]}" --train-iters 1 --mask-prob 0.0001
 refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
 refused 'lacks \[CLS\]' "${base[@]}" --train-iters 1 --tokenizer-type ByteTokenizer
 refused 'which pretrain_bert trains' pretrain_gpt --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path d_text_document

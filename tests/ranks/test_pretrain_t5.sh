@@ -73,6 +73,11 @@ refused() { # text, options
     grep -q -- "$text" refused.log || fail "$*: $(tail -3 refused.log)"
 }
 refused 'lacks <extra_id_0>' "${base[@]}" --train-iters 1 --vocab-extra-ids 0
+again=(pretrain_t5 --load one --finetune --seq-length 48 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence)
+refused '--t5-form v1.1 .* has another kind of network' "${again[@]}" --t5-form v1.1
+refused '--vocab-extra-ids 10 .* has 20 tokens <extra_id_0>' "${again[@]}" --vocab-extra-ids 10
+refused '--t5-form t5 .* has another kind of network' "${again[@]}" --load form--t5-formv1.1 --t5-form t5
+"$MEGALITH" "${again[@]}" --load form--t5-formv1.1 --t5-form v1.1 --vocab-extra-ids 20 --dry-run >again.log 2>&1 || fail "the form of the folder: $(tail -3 again.log)"
 refused 'the decoder begins in this stage' "${base[@]}" --train-iters 1 --pipeline-model-parallel-split-rank 1
 refused 'pretrain_t5 reads its samples whole' "${base[@]}" --train-iters 1 --curriculum-learning --curriculum-type seqlen
 refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
@@ -82,6 +87,10 @@ refused 'cannot say this combination' "${base[@]}" --train-iters 1 --position-em
 refused 'but it has 4; increase --decoder-seq-length' "${base[@]}" --train-iters 1 --decoder-seq-length 4
 refused 'which pretrain_t5 trains' pretrain_gpt --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path d_text_document
 refused 'which pretrain_t5 trains' pretrain_bert --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence
+refused '--model-type GPT: found an encoder with a decoder in' merge_mp_partitions --model-type GPT --load one
+refused '--model-type BERT: found an encoder with a decoder in' merge_mp_partitions --model-type BERT --load one
+"$MEGALITH" merge_mp_partitions --model-type T5 --load one >merge.log 2>&1 || fail "--model-type T5: $(cat merge.log)"
+refused '--relative-attention-num-buckets 8 .*have 32 buckets' "${base[@]}" --train-iters 1 --t5-form t5 --relative-attention-num-buckets 8
 refused 'of which tasks takes none' tasks --task LM_LOSS --load one --valid-data fables.txt
 refused 'of which the server takes none' run_text_generation_server --load one
 refused 'so at most 48 prompt tokens fit' generate_samples_gpt --load one --prompt "$(yes fox | head -49)" --out-seq-length 4

@@ -67,6 +67,9 @@ void mega_sentence_row_destroy(mega_sentence_row *row); /* a zero-initialised on
 /* Returns MEGA_ERR_USAGE, naming the option, for values that no data set can be built with. */
 MEGA_CHECK_RESULT mega_status mega_sentence_check(const mega_sentence_options *o, int64_t seq_length);
 
+/* Tokens of a sample besides those of its text. */
+int64_t mega_sentence_added(const mega_sentence_options *o);
+
 /* Makes sample `index` of data built with `sentences`; row: created with the same options. Any thread may call it, each
  * with a row of its own. Returns MEGA_ERR_USAGE unless 0 <= index < samples, or if a T5 sample needs more sentinels or
  * decoder positions than there are; otherwise as mega_gpt_data_sample. */

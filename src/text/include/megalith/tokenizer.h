@@ -53,6 +53,8 @@ void mega_tokenizer_destroy(mega_tokenizer *t);
 /* Warns if --vocab-size was given (not 0) and differs from the number of ids of the tokenizer, which its files
  * determine. mega_tokenizer_create calls it; call it for tokenizers loaded from a folder. */
 void mega_tokenizer_check_vocab_size(const mega_tokenizer *t, int64_t vocab_size);
+/* How many tokens <extra_id_0>, <extra_id_1>, … it has. */
+int64_t mega_tokenizer_extra_ids(const mega_tokenizer *t);
 
 const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer", … */
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
