@@ -159,11 +159,23 @@ static mega_status show_built(const viewer *v, const mega_gpt_data *d, int64_t c
     return st;
 }
 
+static bool has_sentences(const mega_indexed *ix)
+{
+    return mega_indexed_sequences(ix) > mega_indexed_documents(ix);
+}
+
 /* Shows samples of the training split, in the order of a run that reads only as many samples as are shown, which is
  * also the order of every run of one epoch. */
 static mega_status show_samples(const viewer *v, int64_t count)
 {
     if (count == 0) return MEGA_OK;
+    if (has_sentences(v->ix))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--num-samples: %s has %" PRId64 " sentences in %" PRId64
+                         " documents (--split-sentences), of which pretrain_bert and pretrain_t5 make their samples; "
+                         "expected data of whole documents, as the samples of a GPT are shown; --num-documents N shows "
+                         "the text of these",
+                         v->prefix, mega_indexed_sequences(v->ix), mega_indexed_documents(v->ix));
     const mega_ltor_options ends = data_show_ltor_options(v);
     MEGA_TRY(mega_ltor_check(&ends, v->tokenizer != NULL ? mega_tokenizer_type(v->tokenizer) : NULL));
     if (v->cfg->train.seq_length <= 0)
@@ -197,7 +209,8 @@ mega_status mega_data_show(const mega_command_options *cfg, const char *prefix)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");
     if (st == MEGA_OK) st = show_documents(&v, neither ? DOCUMENTS_DEFAULT : cfg->data.num_documents, documents_given);
     if (st == MEGA_OK)
-        st = show_samples(&v, neither && cfg->train.seq_length > 0 ? SAMPLES_DEFAULT : cfg->data.num_samples);
+        st = show_samples(&v, neither && cfg->train.seq_length > 0 && !has_sentences(v.ix) ? SAMPLES_DEFAULT
+                                                                                           : cfg->data.num_samples);
     mega_indexed_close(v.ix);
     mega_tokenizer_destroy(v.tokenizer);
     return st;

@@ -39,10 +39,12 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     const mega_gpt_index_plan *p = &d->index.plan;
     d->samples = p->samples;
     if (o->sentences != NULL) d->sentences = *o->sentences;
-    mega_info(" > %s: %s, documents %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
-              (long long)spec->begin, (long long)spec->end, (long long)p->tokens, (long long)p->epochs,
-              p->epochs == 1 ? "" : "s", p->separate_last_epoch ? " (the last one shuffled separately)" : "",
-              (long long)p->samples);
+    const bool documents =
+        o->sentences != NULL || mega_indexed_sequences(spec->data) == mega_indexed_documents(spec->data);
+    mega_info(" > %s: %s, %s %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
+              documents ? "documents" : "sequences", (long long)spec->begin, (long long)spec->end, (long long)p->tokens,
+              (long long)p->epochs, p->epochs == 1 ? "" : "s",
+              p->separate_last_epoch ? " (the last one shuffled separately)" : "", (long long)p->samples);
     return MEGA_OK;
 }
 

@@ -41,6 +41,14 @@ run data show a_text_document --num-samples 1 --seq-length 4 --reset-position-id
 grep -q -- '--reset-position-ids: no tokenizer is given' err || fail "what knows the ends of documents"
 run data show a_text_document --tokenizer-type ByteTokenizer --first 9 --num-documents 1 && fail "document 9 of 3"
 
+printf '{"text": "One is here. Two is there."}\n{"text": "Three came. Four went. Five slept."}\n' >s.jsonl
+run preprocess_data --tokenizer-type ByteTokenizer --input s.jsonl --output-prefix s --split-sentences || fail "preprocess sentences"
+run data show s_text_sentence --tokenizer-type ByteTokenizer --seq-length 4 && has '^--- document 1 of 2' && has '^Four went\.$' ||
+    fail "show sentences"
+grep -q '^--- sample' out && fail "samples of a GPT of sentences"
+run data show s_text_sentence --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 && fail "samples of sentences"
+grep -q -- '--num-samples: s_text_sentence has 5 sentences in 2 documents' err || fail "why there are no samples"
+
 run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||
     fail "verify"
 run data verify a_text_document --tokenizer-type NullTokenizer --vocab-size 100 && fail "verify with a small vocabulary"
