@@ -54,7 +54,15 @@ static void take_architecture(hf_reader *r)
     if (first == NULL || json_is_null(first)) return;
     for (int k = 0; r->family->architecture[k] != NULL; k++)
         if (json_is_string(first) && strcmp(json_string_value(first), r->family->architecture[k]) == 0) return;
-    hf_refuse(r, "architectures", first, r->family->architecture[0]);
+    mega_buffer accepted = {0};
+    for (int k = 0; r->family->architecture[k] != NULL; k++)
+        mega_buffer_printf(&accepted, "%s%s",
+                           k == 0                                   ? ""
+                           : r->family->architecture[k + 1] == NULL ? " or "
+                                                                    : ", ",
+                           r->family->architecture[k]);
+    hf_refuse(r, "architectures", first, accepted.data != NULL ? accepted.data : r->family->architecture[0]);
+    mega_buffer_fini(&accepted);
 }
 
 /* "linear" is what gates a product, and no activation of its own. */
