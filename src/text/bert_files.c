@@ -135,17 +135,18 @@ static mega_status make_steps(mega_pipeline *p, bool lower)
     return mega_bert_create(&rules, &p->bert);
 }
 
+/* `<extra_id_N>` are those of a T5, whose texts have nothing around them. */
 static mega_status keep(mega_tokenizer *t, int64_t extra_ids, char **text, size_t size)
 {
-    const mega_pipeline *p = t->pipe;
-    mega_buffer config = {0};
-    mega_buffer_printf(&config,
-                       "{\n  \"do_lower_case\": %s,\n  \"tokenizer_class\": \"BertTokenizer\",\n"
-                       "  \"megalith_tokenizer_type\": \"%s\",\n  \"megalith_extra_ids\": %lld\n}\n",
-                       p->bert->rules.lower ? "true" : "false", mega_tokenizer_type(t), (long long)extra_ids);
-    MEGA_TRY(mega_buffer_check(&config, t->name));
+    const bool t5 = extra_ids > 0;
+    const mega_made made = {.class = t5 ? "PreTrainedTokenizerFast" : "BertTokenizer",
+                            .more = t->pipe->bert->rules.lower ? "  \"do_lower_case\": true,\n"
+                                                               : "  \"do_lower_case\": false,\n",
+                            .role = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "[BOS]", "[EOS]"},
+                            .extra_ids = extra_ids,
+                            .around = !t5};
+    MEGA_TRY(mega_tokenizer_keep_made(t, &made));
     mega_tokenizer_keep(t, "vocab.txt", *text, size);
-    mega_tokenizer_keep(t, "tokenizer_config.json", config.data, config.size);
     *text = NULL;
     return MEGA_OK;
 }

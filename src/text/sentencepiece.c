@@ -331,20 +331,39 @@ static mega_status add_roles(sp_model *m, mega_tokenizer_kind kind, int64_t extr
     return mega_pipeline_add_prefix(m->pipe, (int32_t)m->bos);
 }
 
-static mega_status sp_keep(sp_model *m, mega_tokenizer_kind kind, int64_t extra_ids, char **text, size_t size)
+/* `transformers` reads the model itself as it is; Megatron's own tokens are not in it. */
+static mega_status keep_config(sp_model *m, mega_tokenizer_kind kind, int64_t extra_ids)
 {
+    char role[4][64];
+    if (kind == MEGA_KIND_SENTENCEPIECE)
+        return mega_tokenizer_keep_made(
+            m->t, &(mega_made){.class = "PreTrainedTokenizerFast",
+                               .more = "  \"add_bos_token\": false,\n  \"add_eos_token\": false,\n",
+                               .role = {piece_or(m, m->pipe->unknown, NULL, role[0], sizeof role[0]), "<CLS>", "<SEP>",
+                                        piece_or(m, m->pad, "<PAD>", role[1], sizeof role[1]), "<MASK>",
+                                        piece_or(m, m->bos, "<BOS>", role[2], sizeof role[2]),
+                                        piece_or(m, m->eos, "<EOS>", role[3], sizeof role[3])},
+                               .extra_ids = extra_ids,
+                               .charsmap = m->charsmap.bytes,
+                               .charsmap_size = m->charsmap.size});
     mega_buffer config = {0};
-    mega_pipeline *p = m->pipe;
     mega_buffer_printf(&config,
                        "{\n  \"add_bos_token\": %s,\n  \"add_eos_token\": false,\n  \"legacy\": true,\n"
                        "  \"tokenizer_class\": \"LlamaTokenizer\",\n  \"megalith_tokenizer_type\": \"%s\",\n"
                        "  \"megalith_extra_ids\": %lld\n}\n",
                        kind == MEGA_KIND_LLAMA2 ? "true" : "false", mega_tokenizer_type(m->t), (long long)extra_ids);
     MEGA_TRY(mega_buffer_check(&config, m->path));
+    mega_tokenizer_keep(m->t, "tokenizer_config.json", config.data, config.size);
+    return MEGA_OK;
+}
+
+static mega_status sp_keep(sp_model *m, mega_tokenizer_kind kind, int64_t extra_ids, char **text, size_t size)
+{
+    mega_pipeline *p = m->pipe;
+    MEGA_TRY(keep_config(m, kind, extra_ids));
     p->fingerprint = mega_hash64(MEGA_HASH_START, *text, size);
     p->fingerprint = mega_hash64(p->fingerprint, &kind, sizeof kind);
     mega_tokenizer_keep(m->t, "tokenizer.model", *text, size);
-    mega_tokenizer_keep(m->t, "tokenizer_config.json", config.data, config.size);
     *text = NULL;
     return MEGA_OK;
 }

@@ -284,25 +284,35 @@ bool mega_tokenizer_is_in(const char *folder)
     return found;
 }
 
+/* Whether it is a kind whose tokenizer.json is made for `transformers` alone, beside the file that we read. */
+static bool is_made(const char *type)
+{
+    static const mega_tokenizer_kind kinds[] = {MEGA_KIND_SENTENCEPIECE, MEGA_KIND_BERT_LOWER, MEGA_KIND_BERT_CASED};
+    bool is = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        is = is || strcmp(type, mega_tokenizer_kind_name(kinds[i])) == 0;
+    return is;
+}
+
 static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES], mega_tokenizer **out)
 {
     folder_config config;
     for (int i = 0; i < FOLDER_FILES; i++)
         if (path[i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
-    if (mega_file_exists(path[HAS_JSON])) return mega_tokenizer_read_json(path[HAS_JSON], out);
+    MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
+    const bool has_model = mega_file_exists(path[HAS_MODEL]), has_bert = mega_file_exists(path[HAS_BERT]);
+    if (mega_file_exists(path[HAS_JSON]) && !(is_made(config.type) && (has_model || has_bert)))
+        return mega_tokenizer_read_json(path[HAS_JSON], out);
     if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES])) {
         MEGA_TRY(mega_tokenizer_read_bpe(path[HAS_VOCAB], path[HAS_MERGES], out));
         return mega_tokenizer_keep_folder(*out, folder, NULL);
     }
-    const bool has_model = mega_file_exists(path[HAS_MODEL]);
     if (has_model || mega_file_exists(path[HAS_TIKTOKEN])) {
-        MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
         MEGA_TRY(has_model ? load_sentencepiece(path[HAS_MODEL], &config, out)
                            : load_tiktoken(path[HAS_TIKTOKEN], &config, out));
         return mega_tokenizer_keep_folder(*out, folder, has_model ? "tokenizer.model" : MEGA_TIKTOKEN_FILE);
     }
-    if (mega_file_exists(path[HAS_BERT])) {
-        MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
+    if (has_bert) {
         MEGA_TRY(load_bert(path[HAS_BERT], path[HAS_CONFIG], &config, out));
         return (*out)->kind == MEGA_KIND_HUGGINGFACE ? MEGA_OK : mega_tokenizer_keep_folder(*out, folder, "vocab.txt");
     }
@@ -355,7 +365,7 @@ static mega_status find_settings(mega_tokenizer *t, const char *path)
     char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path),
          *file = folder == NULL ? NULL : mega_path_join(folder, folder_file[HAS_CONFIG]);
     mega_status st = file != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    if (st == MEGA_OK) st = find_roles(t, file);
+    if (st == MEGA_OK && !is_made(mega_tokenizer_type(t))) st = find_roles(t, file);
     if (st == MEGA_OK && t->pipe == NULL) {
         st = read_folder_config(file, &config);
         if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';

@@ -86,6 +86,28 @@ void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_
 /* Keeps all files of a tokenizer that the folder holds, but `without` (NULL: all). */
 mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without);
 
+/* tokenizer_made.c. Keeps a tokenizer.json and a tokenizer_config.json for a file of another library to which tokens were
+ * appended, when all of them are in the vocabulary. */
+enum {
+    MEGA_MADE_UNK,
+    MEGA_MADE_CLS,
+    MEGA_MADE_SEP,
+    MEGA_MADE_PAD,
+    MEGA_MADE_MASK,
+    MEGA_MADE_BOS,
+    MEGA_MADE_EOS,
+    MEGA_MADE_ROLES
+};
+typedef struct mega_made {
+    const char *class, *more;          /* tokenizer_class, and lines in front of it */
+    const char *role[MEGA_MADE_ROLES]; /* NULL: none */
+    int64_t extra_ids;                 /* <extra_id_N> */
+    bool around;                       /* CLS and SEP stand around a text */
+    const uint8_t *charsmap;           /* of a SentencePiece model */
+    size_t charsmap_size;
+} mega_made;
+mega_status mega_tokenizer_keep_made(mega_tokenizer *t, const mega_made *m);
+
 /* With `ignore_merges`: finds the tokens that merges do not make of their own bytes, and notes them in p->whole. Without any,
  * the setting has no effect. */
 mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);

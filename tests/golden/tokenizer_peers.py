@@ -78,6 +78,34 @@ def compare(name, folder, options, text):
     check(f"{name}: end of text", auto.eos_token == "<|endoftext|>" and auto.eos_token_id == theirs.get_vocab_size() - 1)
 
 
+def t5_folder(name, form, options, roles, text):
+    """The folder of a T5: AutoTokenizer must have all tokens of the model, at their ids and in their roles."""
+    options = [*options, "--vocab-extra-ids", "20"]
+    with open("fables.txt", "w", encoding="utf-8") as f:
+        f.write("The fox runs. A dog jumps over the owl.\n\n" * 20)
+    megalith("preprocess_data", "--input", "fables.txt", "--split-on-blank-lines", "--split-sentences", *options, "--output-prefix", name)
+    megalith("pretrain_t5", "--t5-form", form, *"--num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --decoder-seq-length 12 --micro-batch-size 2".split(),
+             *"--train-iters 1 --lr 1e-3 --eval-iters 0 --split 100,0,0 --data-path".split(), name + "_text_sentence", *options, "--save", name)
+    folder = name + "/iter_0000001"
+    config = json.load(open(folder + "/config.json", encoding="utf-8"))
+    auto = transformers.AutoTokenizer.from_pretrained(folder)
+    check(f"{name}: as many tokens as the model", len(auto) == config["vocab_size"], f"{len(auto)} of {config['vocab_size']}")
+    check(f"{name}: ids", auto.encode(text) == our_ids(options, text, True), f"{auto.encode(text)}, ours {our_ids(options, text, True)}")
+    check(f"{name}: roles", (auto.pad_token, auto.eos_token, auto.bos_token) == roles, f"{(auto.pad_token, auto.eos_token, auto.bos_token)}")
+    check(f"{name}: inputs", set(auto(text)) == {"input_ids", "attention_mask"})
+    auto.save_pretrained(folder + "-again")
+    check(f"{name}: what transformers saves", our_ids(["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder + "-again"], text) == auto.encode(text))
+
+
+def t5_folders(corpus):
+    text = "The  fox <extra_id_0> jumps\tover <extra_id_1>. na\u00efve \ufb01ne \u65e5 \n the dog "
+    with open("vocab.txt", "w", encoding="utf-8") as f:
+        f.write("\n".join("[PAD] [UNK] [CLS] [SEP] [MASK] . the fox a dog ##s runs jumps over owl naive fine".split()) + "\n")
+    t5_folder("wordpiece", "v1.1", ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", "vocab.txt"], ("[PAD]", "[EOS]", "[BOS]"), text)
+    megalith("train_tokenizer", "--input", corpus, "--tokenizer-type", "SentencePieceTokenizer", "--vocab-size", "1000", "--output", "pieces")
+    t5_folder("unigram", "t5", ["--tokenizer-type", "SentencePieceTokenizer", "--tokenizer-model", "pieces/tokenizer.model"], ("<pad>", "</s>", "<BOS>"), text)
+
+
 def main():
     rng = random.Random(1234)
     characters = agreed_characters()
@@ -115,6 +143,7 @@ def main():
     known = sorted(set(corpus))
     compare("characters", "char", ["--tokenizer-type", "CharTokenizer", "--vocab-file", "char/vocab.json"],
             "".join(rng.choice(known) for _ in range(3000)) + corpus[:2000] + "<|endoftext|>a" * ("<" in known and "|" in known))
+    t5_folders("corpus.txt")
     sys.exit(1 if failures else 0)
 
 

@@ -179,6 +179,11 @@ static void sentencepiece_models(void **state)
     assert_int_equal(mega_tokenizer_eod(t), 17);
     ENCODES(t, "ab<EOD>c<extra_id_1></s>", 6, 17, 10, 13, 21, 2);
     expect_saved(t);
+    expect_made(t, "ab<EOD>  abc  a <extra_id_1></s>", 19);
+    mega_tokenizer_destroy(t);
+    t = load_model("SentencePieceTokenizer", write_model(1, true, false, false), 2);
+    expect_saved(t);
+    expect_made(t, "ab <extra_id_0>  abc  z ", 19 + 256);
     mega_tokenizer_destroy(t);
 }
 

@@ -51,6 +51,10 @@ static void megatron_lower_case(void **state)
     DECODES(t, "t's", 20, 19, 23);
     DECODES(t, "do n", 22, 21);
     expect_saved(t);
+    expect_made(t,
+                "UNwant\xC3\xA9"
+                "d<extra_id_1>, [EOS]wa<extra_id_0>",
+                3);
     mega_tokenizer_destroy(t);
 }
 
@@ -76,6 +80,11 @@ static void megatron_cased(void **state)
     if (t == NULL) fail_msg("%s", mega_error_message());
     ENCODES(t, "a b", 7, 6); /* of equal lines the last counts */
     assert_int_equal(mega_tokenizer_size(t), 10);
+    mega_tokenizer_destroy(t);
+    t = create("BertWordPieceCase", "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\nb\na \n", 1);
+    if (t == NULL) fail_msg("%s", mega_error_message());
+    expect_saved(t);
+    expect_made(t, "a<extra_id_0>b", 3); /* the same ids also where the file leaves a gap */
     mega_tokenizer_destroy(t);
     assert_null(create("BertWordPieceCase", "vocab.txt", "a\nb\xFF\n", 0));
     assert_non_null(strstr(mega_error_message(), "vocab.txt line 2: it is not UTF-8"));

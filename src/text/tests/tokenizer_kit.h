@@ -67,4 +67,30 @@ static void expect_saved(const mega_tokenizer *t)
     mega_tokenizer_destroy(again);
 }
 
+/* The tokenizer.json that is saved for `transformers` has the same tokens, and makes the same ids of a text. */
+static void expect_made(const mega_tokenizer *t, const char *text, int32_t pad)
+{
+    const char *folder = mega_kit_temp_folder();
+    mega_tokenizer *made;
+    mega_encoder *e[2];
+    mega_ids ids[2] = {{0}, {0}};
+    assert_int_equal(mega_tokenizer_save(t, folder), MEGA_OK);
+    if (mega_tokenizer_load(mega_kit_path(folder, "tokenizer.json"), &made) != MEGA_OK)
+        fail_msg("%s", mega_error_message());
+    assert_string_equal(mega_tokenizer_type(made), "HuggingFaceTokenizer");
+    assert_int_equal(mega_tokenizer_size(made), mega_tokenizer_size(t));
+    assert_int_equal(mega_tokenizer_pad(made), pad);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mega_encoder_create(i == 0 ? t : made, &e[i]), MEGA_OK);
+        assert_int_equal(mega_encoder_encode_special(e[i], text, strlen(text), &ids[i]), MEGA_OK);
+    }
+    assert_int_equal(ids[0].count, ids[1].count);
+    assert_memory_equal(ids[0].id, ids[1].id, (size_t)ids[0].count * sizeof *ids[0].id);
+    for (int i = 0; i < 2; i++) {
+        mega_encoder_destroy(e[i]);
+        mega_ids_fini(&ids[i]);
+    }
+    mega_tokenizer_destroy(made);
+}
+
 #endif
