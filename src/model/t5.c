@@ -360,15 +360,17 @@ static double largest_part(const cutting *c, const int *first)
     return most;
 }
 
-/* Part `part` begins with layer `split`. */
-static mega_status cut_at(const cutting *c, int split, int part, int *first)
+/* Part `part` begins with layer `split`; the last part may be the head alone. */
+static mega_status cut_at(const cutting *c, int split, int part, bool head_alone, int *first)
 {
-    if (part > split || c->parts - part > c->count - split) return MEGA_OK;
-    MEGA_TRY(mega_partition_balance(c->weight + split, c->count - split, c->parts - part, first + part));
-    for (int p = part; p < c->parts; p++) first[p] += split;
+    const int count = c->count - head_alone, parts = c->parts - head_alone;
+    if (part > split || part >= parts || parts - part > count - split) return MEGA_OK;
+    MEGA_TRY(mega_partition_balance(c->weight + split, count - split, parts - part, first + part));
+    for (int p = part; p < parts; p++) first[p] += split;
     const int begin = first[part];
     MEGA_TRY(mega_partition_balance(c->weight, split, part, first));
     first[part] = begin;
+    if (head_alone) first[parts] = count;
     return MEGA_OK;
 }
 
@@ -376,9 +378,9 @@ static mega_status cut_at(const cutting *c, int split, int part, int *first)
 static mega_status cut_apart(const cutting *c, int *first, int *tried)
 {
     double best = INFINITY;
-    for (int i = 0; i < 2 * (c->parts - 1); i++) {
+    for (int i = 0; i < 4 * (c->parts - 1); i++) {
         tried[c->parts - 1] = 0;
-        MEGA_TRY(cut_at(c, c->begin - i % 2, 1 + i / 2, tried));
+        MEGA_TRY(cut_at(c, c->begin - i % 2, 1 + i / 4, i / 2 % 2 == 1, tried));
         if (tried[c->parts - 1] == 0 || !tables_are_apart(c, tried) || largest_part(c, tried) >= best) continue;
         best = largest_part(c, tried);
         for (int p = 0; p < c->parts; p++) first[p] = tried[p];

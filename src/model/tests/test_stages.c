@@ -249,9 +249,14 @@ static void tables_of_interleaved_stages(void **state)
     assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK); /* biases: each stack in two parts */
     assert_true(first[2] == begin + 1);
     mega_free(first);
-    m.net.untied = false;
+    m.net.untied = false; /* the head alone, behind the decoder in two parts */
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_true(first[1] == begin + 1 && first[3] == begin + 1 + 4);
+    mega_free(first);
+    m.stage_chunks = 3;
+    first = NULL;
     assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_ERR_USAGE);
-    assert_non_null(strstr(mega_error_message(), "--num-virtual-stages-per-pipeline-rank 2"));
+    assert_non_null(strstr(mega_error_message(), "--num-virtual-stages-per-pipeline-rank 3"));
     assert_null(first);
 }
 
