@@ -19,8 +19,15 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg)
             mega_options_text(cfg->engine.options, "%s%s%s", missing, missing[0] != '\0' ? ", " : "", needed[i].name);
     }
     if (missing[0] == '\0') return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "missing: %s; give them, or a known shape with --%s gpt2",
-                         missing, train_is(cfg, "run_clm") ? "config_name" : "preset");
+    if (cfg->load != NULL)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: %s; give them, or none of the sizes of the network: a checkpoint in --load says "
+                             "all of them then",
+                             missing);
+    else
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "missing: %s; give them, or a known shape with --%s gpt2", missing,
+                             train_is(cfg, "run_clm") ? "config_name" : "preset");
 }
 
 void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
@@ -94,6 +101,11 @@ void mega_train_rule_positions_reach(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "%s is shorter than %s; shorten the sequence: this model has no more positions", have,
                              need);
+    else if (train_is(cfg, "pretrain_t5") && cfg->t5.t5_form != MEGA_T5_FORM_MEGATRON && cfg->load == NULL)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s is shorter than %s: the positions of this --t5-form are relative, but its folder says "
+                             "how long texts may be, and those of the training are longer; leave it out",
+                             have, need);
     else
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "%s is shorter than %s; make it %lld or more, or shorten the sequence", have, need,

@@ -45,9 +45,11 @@ bool train_takes_shape(const trainer *t)
  * folder with another model is treated as absent by later checks. */
 static mega_status check_family(trainer *t)
 {
-    const mega_status st = mega_checkpoint_check_shape(t->checkpoint);
+    mega_status st = mega_checkpoint_check_shape(t->checkpoint);
+    if (st != MEGA_OK) mega_error_prepend("--load");
+    else if (t->task->check_folder != NULL)
+        st = t->task->check_folder(mega_checkpoint_shape(t->checkpoint));
     if (st == MEGA_OK) return MEGA_OK;
-    mega_error_prepend("--load");
     mega_checkpoint_close(t->checkpoint);
     t->checkpoint = NULL;
     return st;
@@ -226,11 +228,27 @@ mega_status train_build_engine(trainer *t)
     return train_create_engine(t, &t->engine, &t->network, &o);
 }
 
+/* The optimizer of a run that trained the head for pairs has states for it. */
+static mega_status check_head(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    const bool resumes = mega_checkpoint_run_json(t->checkpoint) != NULL && !cfg->finetune && !cfg->no_load_optim;
+    if (!resumes || t->network.begins_classifier || !mega_checkpoint_shape(t->checkpoint)->net.sentence_head ||
+        t->task->shape(&t->network, -1).net.sentence_head)
+        return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s: the run in --load %s trains the head for pairs of sentences, and cannot go on without it; leave "
+        "the option out, or give --finetune to begin a run without the head from its weights",
+        mega_options_origin(cfg->engine.options, "bert_binary_head"), cfg->load);
+}
+
 /* The checks of Megatron's load, all reported together. */
 mega_status train_check_shape(const trainer *t)
 {
     if (t->checkpoint == NULL) return MEGA_OK;
     mega_buffer b = {0};
+    MEGA_TRY(check_head(t));
     t->task->compare(&t->network, mega_checkpoint_shape(t->checkpoint), &b);
     mega_status st = mega_buffer_check(&b, "the differences of two shapes");
     if (st == MEGA_OK && b.size > 0)

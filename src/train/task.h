@@ -69,6 +69,8 @@ typedef struct mega_task {
     /* Sets options that the command line leaves open from the shape stored in a checkpoint; is_open: options of the
      * network too. */
     mega_status (*take_shape)(mega_train_options *cfg, const mega_model_shape *stored, bool is_open);
+    /* NULL, or: refuses a folder with a model that this task does not train, before anything else is read of it. */
+    mega_status (*check_folder)(const mega_model_shape *stored);
     bool (*leaves_shape_open)(const mega_train_options *cfg); /* whether no option describes the network */
     /* Called once all options are known. free_model frees what it leaves in out, also after a failure. */
     mega_status (*make_model)(const mega_task_options *o, mega_task_model *out);

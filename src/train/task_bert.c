@@ -52,16 +52,23 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 
 /* ---- the model ---- */
 
-static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
+static mega_status check_folder(const mega_model_shape *stored)
 {
-    const char *type = mega_family_of(&o->stored->net)->model_type;
-    if (!o->stored->net.is_encoder)
+    const mega_network_shape *n = &stored->net;
+    const char *type = mega_family_of(n)->model_type;
+    if (!n->is_encoder)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
-                         o->stored->net.t5 != MEGA_T5_NONE ? "an encoder with a decoder" : "a decoder", type,
-                         o->stored->net.t5 != MEGA_T5_NONE ? "pretrain_t5" : "pretrain_gpt");
-    if (o->stored->net.classes > 0 || o->stored->net.choices > 0)
+                         n->t5 != MEGA_T5_NONE ? "an encoder with a decoder" : "a decoder", type,
+                         n->t5 != MEGA_T5_NONE ? "pretrain_t5" : "pretrain_gpt");
+    if (n->classes > 0 || n->choices > 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: the folder holds a classifier (%s), which megalith tasks trains and evaluates", type);
+    return MEGA_OK;
+}
+
+static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
+{
+    MEGA_TRY(check_folder(o->stored));
     MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
     *net = o->stored->net;
     if (!o->cfg->bert.bert_binary_head) net->sentence_head = false;
@@ -69,6 +76,19 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
         return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the model has one type of tokens, pairs of sentences need two; give "
                                          "--bert-no-binary-head");
     return MEGA_OK;
+}
+
+/* Names the options that no folder of a BERT can say. */
+static void name_options(const mega_train_options *cfg, const mega_network_shape *net)
+{
+    mega_network_shape said, plain = {.norm_place = net->norm_place};
+    mega_buffer names = {0};
+    if (mega_network_from_options(&cfg->model, &said) != MEGA_OK) return;
+    if (net->norm_place == MEGA_NORM_AFTER_SUM) plain.embedding_norm = plain.no_final_norm = true;
+    if (cfg->bert.openai_gelu) plain.activation = MEGA_ACT_GELU_TANH;
+    task_gpt_name_others(cfg, &said, cfg->model.num_attention_heads, &plain, &names);
+    if (names.size > 0 && names.data != NULL) mega_error_prepend("%s", names.data);
+    mega_buffer_fini(&names);
 }
 
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
@@ -85,7 +105,9 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     if (!net.gated && net.activation == MEGA_ACT_GELU_TANH && !b->openai_gelu) net.activation = MEGA_ACT_GELU;
     mega_network_make_encoder(&net, b->bert_form == MEGA_BERT_ORIGINAL, b->bert_binary_head,
                               w != NULL ? w->vocabulary.pad : 0);
-    return task_gpt_make(o, &net, true, out);
+    const mega_status st = task_gpt_make(o, &net, true, out);
+    if (st == MEGA_ERR_UNSUPPORTED) name_options(o->cfg, &net);
+    return st;
 }
 
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
@@ -123,6 +145,7 @@ const mega_task train_task_bert = {.command = "pretrain_bert",
                                    .shows_parts_alone = true,
                                    .stored_args = task_gpt_stored_args,
                                    .take_shape = take_shape,
+                                   .check_folder = check_folder,
                                    .leaves_shape_open = task_gpt_leaves_shape_open,
                                    .make_model = make_model,
                                    .free_model = task_gpt_free_model,

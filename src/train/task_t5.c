@@ -73,13 +73,18 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 
 /* ---- the model ---- */
 
+static mega_status check_folder(const mega_model_shape *stored)
+{
+    if (stored->net.t5 != MEGA_T5_NONE) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
+                     stored->net.is_encoder ? "an encoder" : "a decoder", mega_family_of(&stored->net)->model_type,
+                     stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
+}
+
 static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
 {
-    const char *type = mega_family_of(&o->stored->net)->model_type;
     const int64_t said = o->cfg->t5.decoder_num_layers;
-    if (o->stored->net.t5 == MEGA_T5_NONE)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds one stack of layers (%s), which %s trains", type,
-                         o->stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
+    MEGA_TRY(check_folder(o->stored));
     MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
     if (said > 0 && said != o->stored->net.decoder_layers)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--decoder-num-layers is %lld here, %lld in the checkpoint; leave it out",
@@ -88,18 +93,45 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
     return MEGA_OK;
 }
 
+static void make_form(const mega_train_options *cfg, mega_network_shape *net)
+{
+    const mega_t5_form form = cfg->t5.t5_form;
+    const int64_t said = cfg->t5.decoder_num_layers;
+    mega_network_make_t5(net, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5,
+                         said > 0 ? said : cfg->model.num_layers, cfg->model.hidden_size);
+}
+
+/* Names the options that ask for more than the form of a new T5 has. */
+static mega_status name_options(const mega_train_options *cfg, const mega_network_shape *net, bool is_own)
+{
+    mega_network_shape said, plain = {.family = net->family};
+    mega_buffer names = {0};
+    MEGA_TRY(mega_network_from_options(&cfg->model, &said));
+    if (is_own ? cfg->model.squared_relu : cfg->model.swiglu) {
+        plain.gated = said.gated;
+        plain.activation = said.activation;
+    }
+    if (!is_own) plain.untied = said.untied;
+    make_form(cfg, &plain);
+    task_gpt_name_others(cfg, &said, cfg->model.num_attention_heads, &plain, &names);
+    mega_status st = mega_buffer_check(&names, "options of a T5");
+    if (st == MEGA_OK)
+        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                       "%s: config.json of a %s cannot say this combination of options of the network: a T5 takes its "
+                       "sizes, --t5-form, %s; leave the other options of the network out",
+                       names.size > 0 ? names.data : "pretrain_t5", mega_family_of(net)->model_type,
+                       is_own ? "and --squared-relu" : "--swiglu, and --untie-embeddings-and-output-weights");
+    mega_buffer_fini(&names);
+    return st;
+}
+
 /* The folder that a new model is saved as must be able to say its network. */
-static mega_status check_family(const mega_task_model *m)
+static mega_status check_family(const mega_train_options *cfg, const mega_task_model *m)
 {
     mega_model_shape shape;
     mega_gpt_to_shape(task_gpt_of(m), -1, &shape);
     const mega_family *f = mega_family_of(&shape.net);
-    if (mega_family_can_hold(f, &shape)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "config.json of a %s cannot say this combination of options of the network: a T5 takes its sizes, "
-                     "--t5-form, %s; leave the other options of the network out",
-                     f->model_type,
-                     f->is_own ? "and --squared-relu" : "--swiglu, and --untie-embeddings-and-output-weights");
+    return mega_family_can_hold(f, &shape) ? MEGA_OK : name_options(cfg, &shape.net, f->is_own);
 }
 
 /* mega_train_rule_t5 checks the options of a new model; this is about one from a folder. */
@@ -135,10 +167,8 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         MEGA_TRY(task_gpt_make(o, &net, false, out));
         return check_loaded(task_gpt_of(out));
     }
-    const int64_t said = cfg->t5.decoder_num_layers;
     MEGA_TRY(mega_network_from_options(&cfg->model, &net));
-    mega_network_make_t5(&net, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5,
-                         said > 0 ? said : cfg->model.num_layers, cfg->model.hidden_size);
+    make_form(cfg, &net);
     net.pad = -1;
     if (w != NULL) {
         net.pad = w->vocabulary.pad;
@@ -148,7 +178,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     }
     net.family = mega_family_find(family[form]);
     MEGA_TRY(task_gpt_make(o, &net, false, out));
-    return check_family(out);
+    return check_family(cfg, out);
 }
 
 /* Those of a GPT and the length of the decoder's samples; its number of layers is in the folder. */
@@ -210,6 +240,7 @@ const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .use_effect = "writes text with it",
                                  .stored_args = stored_args,
                                  .take_shape = task_gpt_take_shape,
+                                 .check_folder = check_folder,
                                  .leaves_shape_open = task_gpt_leaves_shape_open,
                                  .make_model = make_model,
                                  .free_model = task_gpt_free_model,

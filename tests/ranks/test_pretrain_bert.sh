@@ -79,4 +79,7 @@ refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attent
 refused 'lacks \[CLS\]' "${base[@]}" --train-iters 1 --tokenizer-type ByteTokenizer
 refused 'which pretrain_bert trains' pretrain_gpt --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path d_text_document
 refused 'continues no text' generate_samples_gpt --load one --prompt fox --out-seq-length 4
-refused 'this combination of options' "${base[@]}" --train-iters 1 --position-embedding-type rope
+refused '--bert-no-binary-head .* trains the head for pairs .* give --finetune' "${base[@]}" --train-iters 12 --load one --bert-no-binary-head
+refused 'error: --load: the folder holds an encoder (megatron-bert), which pretrain_bert trains' pretrain_t5 "${again[@]:1}"
+refused 'error: --swiglu (argument [0-9]*): no config.json' "${base[@]}" --train-iters 1 --swiglu
+refused '--position-embedding-type rope .*this combination of options' "${base[@]}" --train-iters 1 --position-embedding-type rope

@@ -83,6 +83,9 @@ refused 'pretrain_t5 reads its samples whole' "${base[@]}" --train-iters 1 --cur
 refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
 refused 'have one dropout' "${base[@]}" --train-iters 1 --t5-form t5 --hidden-dropout 0
 refused 'is longer than the 48 positions' "${base[@]}" --train-iters 1 --decoder-seq-length 50
+refused 'positions of this --t5-form are relative' "${base[@]}" --train-iters 1 --t5-form t5 --max-position-embeddings 10
+refused 'missing: --hidden-size, --num-attention-heads; .* none of the sizes' "${again[@]}" --num-layers 2
+refused 'error: --position-embedding-type rope (.*cannot say this combination' "${base[@]}" --train-iters 1 --t5-form v1.1 --position-embedding-type rope
 refused 'cannot say this combination' "${base[@]}" --train-iters 1 --position-embedding-type rope
 refused 'but it has 4; increase --decoder-seq-length' "${base[@]}" --train-iters 1 --decoder-seq-length 4
 refused 'which pretrain_t5 trains' pretrain_gpt --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path d_text_document
