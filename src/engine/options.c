@@ -146,8 +146,7 @@ static const char *scheduler_text(int64_t value)
 
 static const char *curriculum_text(int64_t value)
 {
-    static const char *const name[] = {"fixed_linear", "fixed_root", "fixed_discrete"};
-    return value >= 0 && value < MEGA_CURRICULUM_COUNT ? name[value] : "unknown";
+    return mega_curriculum_name((mega_curriculum_kind)value);
 }
 
 static const char *warmup_text(int64_t value)

@@ -3,19 +3,23 @@
 
 #include <string.h>
 
-/* Which schedules read a detail (bit 1 << mega_curriculum_kind), and which need it. */
+#define OF(kind) (1U << MEGA_CURRICULUM_##kind)
+#define GROWING  (OF(LINEAR) | OF(ROOT)) /* by a formula */
+#define STAIRS   OF(DISCRETE)
+
+/* Which schedules read a detail, and which need it. */
 static const struct {
     const char *dest;
     unsigned read_by, needed_by;
     const char *what;
 } details[] = {
-    {"curriculum_min_difficulty", 3, 3, "the tokens of a sample before the first step"},
-    {"curriculum_max_difficulty", 3, 0, ""},
-    {"curriculum_total_steps", 3, 3, "the steps in which it grows"},
-    {"curriculum_difficulty_step", 3, 0, ""},
-    {"curriculum_root_degree", 2, 2, "which root; 2 is the square root"},
-    {"curriculum_difficulty", 4, 4, "the tokens of a sample on each stair"},
-    {"curriculum_max_step", 4, 0, ""},
+    {"curriculum_min_difficulty", GROWING, GROWING, "the tokens of a sample before the first step"},
+    {"curriculum_max_difficulty", GROWING, 0, ""},
+    {"curriculum_total_steps", GROWING, GROWING, "the steps in which it grows"},
+    {"curriculum_difficulty_step", GROWING, 0, ""},
+    {"curriculum_root_degree", OF(ROOT), OF(ROOT), "which root; 2 is the square root"},
+    {"curriculum_difficulty", STAIRS, STAIRS, "the tokens of a sample on each stair"},
+    {"curriculum_max_step", STAIRS, 0, ""},
 };
 
 /* DeepSpeed asks for both difficulties in every JSON. With stairs they change nothing while the first is below the second
@@ -45,7 +49,6 @@ static bool check_counts(mega_engine_settings *s)
 
 void mega_engine_rule_curriculum(mega_engine_settings *s)
 {
-    static const char *const name[] = {"fixed_linear", "fixed_root", "fixed_discrete"};
     const mega_optim_options *o = &s->optim;
     const unsigned kind = 1U << o->curriculum_schedule;
     bool is_complete = true;
@@ -56,12 +59,12 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
         const bool is_given = mega_options_is_given(s->options, details[i].dest);
         if (is_given && (details[i].read_by & kind) == 0 && s->rank == 0 && !is_formality(s, &c, details[i].dest))
             mega_options_warn(s->options, "%s has no effect with a curriculum of %s",
-                              mega_options_origin(s->options, details[i].dest), name[o->curriculum_schedule]);
+                              mega_options_origin(s->options, details[i].dest), mega_curriculum_name(c.kind));
         if (is_given || (details[i].needed_by & kind) == 0) continue;
         is_complete = false;
         mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, %s (a curriculum of %s)",
                              mega_options_spelling(s->options, details[i].dest), details[i].what,
-                             name[o->curriculum_schedule]);
+                             mega_curriculum_name(c.kind));
     }
     if (is_complete && c.kind == MEGA_CURRICULUM_DISCRETE) is_complete = check_counts(s);
     if (!is_complete || mega_curriculum_check(&c, 0) == MEGA_OK) return;

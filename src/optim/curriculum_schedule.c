@@ -24,6 +24,15 @@ static const mega_option_row curriculum_rows[] = {
 const mega_option_section mega_optim_curriculum_section = MEGA_SECTION("curriculum of sequence length", curriculum_rows);
 // clang-format on
 
+const char *mega_curriculum_name(mega_curriculum_kind kind)
+{
+    static const char *const name[] = {[MEGA_CURRICULUM_LINEAR] = "fixed_linear",
+                                       [MEGA_CURRICULUM_ROOT] = "fixed_root",
+                                       [MEGA_CURRICULUM_DISCRETE] = "fixed_discrete"};
+    _Static_assert(MEGA_COUNT(name) == MEGA_CURRICULUM_COUNT, "each kind has its name");
+    return (size_t)kind < MEGA_CURRICULUM_COUNT ? name[kind] : "unknown";
+}
+
 void mega_curriculum_from_options(const mega_optim_options *o, mega_curriculum *out)
 {
     *out = (mega_curriculum){.is_on = o->curriculum_learning,

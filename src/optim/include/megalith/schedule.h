@@ -159,6 +159,8 @@ typedef struct mega_curriculum {
     int64_t stairs;
 } mega_curriculum;
 
+/* "fixed_linear", as typed; "unknown" for a number that has no name. */
+const char *mega_curriculum_name(mega_curriculum_kind kind);
 /* MEGA_ERR_USAGE for a curriculum whose lengths fall, are below 1 in samples of `positions`, or whose numbers are out of range;
  * positions 0: not known. The message names the number as "curriculum.NAME". */
 mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions);
