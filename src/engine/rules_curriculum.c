@@ -47,6 +47,25 @@ static bool check_counts(mega_engine_settings *s)
     return false;
 }
 
+/* Returns whether the first length of a formula can be read. A number outside of its range was reported as it was read. */
+static bool check_growth(mega_engine_settings *s, const mega_curriculum *c)
+{
+    if (c->least < 1 || c->unit < 1 || c->steps < 1 || c->most < 0) return false;
+    if (c->most != 0 && c->most < c->least)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected at least the length at the start, %s",
+                             mega_options_origin(s->options, "curriculum_max_difficulty"),
+                             mega_options_origin(s->options, "curriculum_min_difficulty"));
+    else if (c->unit > c->least)
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s: the first steps would read no token of a sample, because lengths are rounded down to "
+                             "a multiple of %lld (%s); raise the first or lower the second",
+                             mega_options_origin(s->options, "curriculum_min_difficulty"), (long long)c->unit,
+                             mega_options_spelling(s->options, "curriculum_difficulty_step"));
+    else
+        return true;
+    return false;
+}
+
 void mega_engine_rule_curriculum(mega_engine_settings *s)
 {
     const mega_optim_options *o = &s->optim;
@@ -66,7 +85,7 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
                              mega_options_spelling(s->options, details[i].dest), details[i].what,
                              mega_curriculum_name(c.kind));
     }
-    if (is_complete && c.kind == MEGA_CURRICULUM_DISCRETE) is_complete = check_counts(s);
+    if (is_complete) is_complete = c.kind == MEGA_CURRICULUM_DISCRETE ? check_counts(s) : check_growth(s, &c);
     if (!is_complete || mega_curriculum_check(&c, 0) == MEGA_OK) return;
     if (c.kind == MEGA_CURRICULUM_DISCRETE)
         mega_error_prepend("%s", mega_options_origin(s->options, "curriculum_difficulty"));

@@ -77,7 +77,10 @@ stairs=(--curriculum-learning --curriculum-schedule fixed_discrete)
 refuses '2 numbers, and 2 of --curriculum-max-step; expected one last step' plan "${stairs[@]}" --curriculum-difficulty 8 16 --curriculum-max-step 2 4
 refuses '2 numbers, and 0 of --curriculum-max-step' plan "${stairs[@]}" --curriculum-difficulty 8 16
 refuses '--curriculum-max-step: number 2 is 2' plan "${stairs[@]}" --curriculum-difficulty 8 16 24 --curriculum-max-step 2 2
-refuses 'curriculum.most 4' plan "${on[@]}" --curriculum-max-difficulty 4
+refuses '--curriculum-max-difficulty 4 (argument' plan "${on[@]}" --curriculum-max-difficulty 4
+refuses 'multiple of 64 (--curriculum-difficulty-step)' plan "${on[@]}" --curriculum-difficulty-step 64
+refuses '--curriculum-min-difficulty' plan "${on[@]}" --curriculum-min-difficulty 0
+[ "$(grep -c 'error:.*curriculum' out)" = 1 ] || fail "one mistake is told twice: $(cat out)"
 refuses 'curriculum.least 99' plan "${on[@]}" --curriculum-min-difficulty 99
 refuses 'each length has programs of its own' plan "${on[@]}" --profile-table
 refuses '--lr-warmup-tokens 9' plan "${on[@]}" --lr-warmup-tokens 9 --lr-decay-tokens 9

@@ -246,7 +246,7 @@ static void mistakes(void **state)
     REFUSE("missing: --curriculum-difficulty", "--curriculum-schedule", "fixed_discrete");
     REFUSE("number 2 is 2", "--curriculum-schedule", "fixed_discrete", "--curriculum-difficulty", "4", "2",
            "--curriculum-max-step", "3");
-    REFUSE("would read 0 positions", "--curriculum-min-difficulty", "2", "--curriculum-total-steps", "100");
+    REFUSE("would read no token", "--curriculum-min-difficulty", "2", "--curriculum-total-steps", "100");
     REFUSE("curriculum.least 9", "--curriculum-min-difficulty", "9", "--curriculum-total-steps", "4");
 }
 
