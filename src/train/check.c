@@ -78,11 +78,14 @@ static mega_status check_data(trainer *t)
 
 mega_status train_check(trainer *t)
 {
-    bool loaded, passed, known;
+    bool loaded, passed, known, is_ours = true;
     MEGA_TRY(train_compare_ranks(t)); /* ranks with different options would make different checks */
     MEGA_TRY(check_collect(t, train_compare_processors(t), &passed));
-    if (!t->is_plan) MEGA_TRY(check_collect(t, train_lock_save(t), &passed));
-    MEGA_TRY(check_collect(t, check_checkpoint(t), &loaded));
+    if (!t->is_plan) MEGA_TRY(check_collect(t, train_lock_save(t), &is_ours));
+    /* While another run writes to --save, it removes old checkpoints, perhaps one that is being read. */
+    const char *load = t->cfg->load, *save = t->cfg->save;
+    loaded = is_ours || load == NULL || save == NULL || strcmp(load, save) != 0;
+    if (loaded) MEGA_TRY(check_collect(t, check_checkpoint(t), &loaded));
     MEGA_TRY(check_collect(t, check_tokenizer(t, loaded), &passed));
     if (passed) MEGA_TRY(check_collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
@@ -91,6 +94,6 @@ mega_status train_check(trainer *t)
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
     /* Last, because the number of iterations is known only once the engine is built. */
-    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
+    if (!t->is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

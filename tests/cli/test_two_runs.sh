@@ -16,6 +16,14 @@ until [ -e save/latest_checkpointed_iteration.txt ] || ! kill -0 $first 2>/dev/n
 [ -e save/run.lock ] || fail "a run that saves has no lock: $(cat first.log)"
 refuses "a second run" "--save save: process $first on host $host has been writing there since 20|--save-takeover" "${run[@]}" --train-iters 5
 refuses "a second run by another name" "process $first on host $host" "${base[@]}" --train-iters 5 --save ./save/../save
+# What the first removes meanwhile is no second mistake: its checkpoints are not read.
+kill -STOP $first
+until grep -qs '^State:.[TZ]' /proc/$first/status; do sleep 0.01; done
+newest=$(printf 'save/iter_%07d' "$(cat save/latest_checkpointed_iteration.txt)")
+mv "$newest/state" state
+refuses "a second run while checkpoints go" "error: --save save: process $first on host $host has been writing there" "${run[@]}" --train-iters 5
+mv state "$newest/state"
+kill -CONT $first
 kill -0 $first || fail "the first run ended: $(tail -n 2 first.log)"
 id=$(cat save/run_id.txt)
 # The second continues from the newest checkpoint of the first and is soon far ahead: the two runs never mix their files.
