@@ -204,8 +204,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     const op_binder b = {.g = p->g, .address = slot_address, .user = p, .slot = slot};
     c->kernel = mega_program_kernel(p, op);
     c->instruction = i;
-    c->args = mega_arena_alloc(&p->args, PROGRAM_ARGS_BYTES);
-    if (c->args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
+    c->args = p->call_args + (size_t)(c - p->call) * PROGRAM_ARGS_BYTES;
     if (mega_op_is_bucket(op->kind)) return mega_bucket_bind(p, &b, op, c->args);
     if (c->kernel == NULL) {
         bind_collective(p, &b, op, c->args);
@@ -301,6 +300,9 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_re
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
     MEGA_TRY(allocate_arenas(p, keep, work, turn));
+    p->call_args =
+        mega_calloc((size_t)p->slots * (size_t)p->g->num_ops, PROGRAM_ARGS_BYTES); /* in one piece, as planned */
+    if (p->call_args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
     p->is_allocated = true;
@@ -323,6 +325,7 @@ void mega_program_destroy(mega_program *p)
         mega_pages_free(p->packed, p->packed_bytes);
     }
     mega_arena_fini(&p->args);
+    mega_free(p->call_args);
     mega_free(p->saved);
     mega_free(p->io);
     mega_free(p->pass);

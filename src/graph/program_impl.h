@@ -98,7 +98,8 @@ struct mega_program {
     mega_error_record failed; /* first failure of a custom op in this run */
     bool *is_given;           /* [slots] whether the caller gave the gradient of an output (output.c) */
     program_call *call;       /* [slots][num_ops] */
-    mega_arena args;
+    char *call_args;          /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
+    mega_arena args;          /* what some of them point to */
     mega_step_block step;
     mega_profile *profile;   /* borrowed; NULL: runs are not timed */
     mega_nonfinite *found;   /* borrowed; NULL: runs are not watched */
