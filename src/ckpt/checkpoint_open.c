@@ -299,6 +299,11 @@ mega_status mega_checkpoint_open(const char *path, bool any_whole, mega_checkpoi
     return mega_checkpoint_open_team(path, any_whole, NULL, out);
 }
 
+bool mega_checkpoint_is_in(const char *path)
+{
+    return has_file(path, MEGA_TRACKER) || has_file(path, "config.json") || mega_checkpoint_latest(path) >= 0;
+}
+
 int64_t mega_checkpoint_latest(const char *save)
 {
     mega_iterations list = {0};

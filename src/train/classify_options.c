@@ -37,8 +37,7 @@ static void take_pretrained(mega_train_options *cfg)
     if (from == NULL) return;
     if (cfg->load == NULL) {
         give(cfg, "load", from);
-    } else if (!mega_train_classifies(cfg) || mega_checkpoint_tracked(cfg->load) >= 0 ||
-               mega_checkpoint_latest(cfg->load) >= 0) {
+    } else if (!mega_train_classifies(cfg) || mega_checkpoint_is_in(cfg->load)) {
         return;
     } else {
         cfg->load = from;

@@ -364,9 +364,9 @@ void train_monitor_saved(trainer *t)
     if (m->progress == NULL) return;
     localtime_r(&now, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    const int n = snprintf(text, sizeof text, "%s\tsaved checkpoint\titeration: %lld\tsamples: %lld\ttokens: %lld\n",
-                           when, (long long)p->iteration, (long long)p->consumed_samples,
-                           (long long)(p->consumed_samples * t->cfg->seq_length));
+    const int n =
+        snprintf(text, sizeof text, "%s\tsaved checkpoint\titeration: %lld\tsamples: %lld\ttokens: %lld\n", when,
+                 (long long)p->iteration, (long long)p->consumed_samples, (long long)p->consumed_tokens);
     mega_status st = mega_outbox_put(m->progress, p->iteration, p->iteration, text, (size_t)n);
     if (st == MEGA_OK) st = mega_outbox_flush(m->progress);
     mega_outbox_hear(&m->of_progress, st, mega_outbox_missing(m->progress));

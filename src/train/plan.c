@@ -150,7 +150,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
 {
     double palm;
     const double causal = train_token_flops(t, NULL, &palm);
-    const double tokens = (double)(t->cfg->engine.optim.global_batch_size * t->cfg->seq_length);
+    const double tokens = (double)(t->cfg->engine.optim.global_batch_size * mega_engine_positions(t->engine));
     const int chunks = mega_engine_chunks(t->engine);
     mega_program_cost cost = {0};
     int instructions[3] = {0}; /* number of instructions: forward, backward, evaluation */

@@ -10,6 +10,24 @@ static mega_layout_sizes sizes_of(const mega_train_options *cfg, int rank)
                                .planned_rank = rank};
 }
 
+/* Like mega_model_declare, with as many positions as a sample of choices has sequences; any other has one. */
+static mega_status declare_model(const trainer *t, int programs, mega_params *params)
+{
+    const mega_layout *layout = mega_params_layout(params);
+    const mega_model_sizes sizes = {.mode = MEGA_EVAL,
+                                    .samples = layout->tp.size,
+                                    .positions = mega_engine_positions(t->engine) / t->cfg->seq_length};
+    mega_model_parts *parts = NULL;
+    mega_status st =
+        mega_model_parts_create(&t->network.model, layout, MEGA_F32, sizes, layout->pp.size * programs, &parts);
+    for (int program = 0; program < programs && st == MEGA_OK; program++) {
+        if (program > 0) mega_params_next_part(params);
+        st = mega_model_parts_declare(parts, mega_model_parts_own(parts, program), params);
+    }
+    mega_model_parts_destroy(parts);
+    return st;
+}
+
 /* Counts the parameters that a rank declares, without allocating them. */
 static mega_status count_parameters(const trainer *t, const mega_layout_sizes *sizes, int64_t *local, int64_t *logical)
 {
@@ -19,7 +37,7 @@ static mega_status count_parameters(const trainer *t, const mega_layout_sizes *s
     mega_params *params = NULL;
     mega_status st = mega_layout_create(NULL, sizes, &layout);
     if (st == MEGA_OK) st = mega_params_create(layout, &params);
-    if (st == MEGA_OK) st = mega_model_declare(&t->network.model, programs, params);
+    if (st == MEGA_OK) st = declare_model(t, programs, params);
     if (st == MEGA_OK) {
         *local = mega_params_local_count(params);
         *logical = mega_params_logical_count(params);

@@ -121,8 +121,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     else
         mega_buffer_printf(b, ", split %s |\n", cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     mega_buffer_printf(b, "| iterations, samples, tokens seen | %lld, %s, %s |\n", (long long)p->iteration,
-                       train_grouped(c, sizeof c, p->consumed_samples),
-                       train_grouped(d, sizeof d, p->consumed_samples * mega_engine_positions(t->engine)));
+                       train_grouped(c, sizeof c, p->consumed_samples), train_grouped(d, sizeof d, p->consumed_tokens));
     mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n",
                        mega_dtype_name(cfg->engine.backend.params_dtype),
                        mega_dtype_name(mega_save_dtype_of(cfg->engine.ckpt.save_dtype)));

@@ -396,6 +396,8 @@ mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine
         mega_labelled_find(cfg->classify.task, &kind); /* a sample of choices is several sequences */
     out->seq = cfg->seq_length * (classifies && mega_labelled_choices(kind) > 0 ? mega_labelled_choices(kind) : 1);
     count_tokens(cfg, out);
+    /* the samples that fill up the last batch of an epoch weigh nothing, also where they fill micro-batches */
+    if (classifies && cfg->classify.keep_last) out->per_token_loss = true;
     out->no_train = cfg->skip_train;
     out->no_evaluate = cfg->eval_iters == 0 && !classifies;
     return MEGA_OK;

@@ -166,12 +166,18 @@ static mega_status after_iteration(trainer *t, bool *left)
     return MEGA_OK;
 }
 
+/* tasks has no --skip-train. */
+static const char *why_untrained(const trainer *t)
+{
+    return mega_train_classifies(t->cfg) ? "--epochs 0" : "--skip-train";
+}
+
 static mega_status training_train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     if (t->io->began != NULL) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
-        train_line(t, "skipping training (--skip-train is on) ...");
+        train_line(t, "skipping training (%s%s) ...", why_untrained(t), mega_train_classifies(t->cfg) ? "" : " is on");
         return MEGA_OK;
     }
     train_line(t, "training ...");
@@ -234,10 +240,11 @@ static void say_result(const trainer *t)
         train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
                    (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
     else if (cfg->skip_train)
-        train_line(t, "result: %s; nothing was trained (--skip-train)",
+        train_line(t, "result: %s; nothing was trained (%s)",
                    t->evaluated && train_has_sets(t) ? "the table above"
                    : t->evaluated                    ? "the losses above"
-                                  : "nothing was evaluated (no data of that share, or --eval-iters 0)");
+                                  : "nothing was evaluated (no data of that share, or --eval-iters 0)",
+                   why_untrained(t));
     else if (mega_engine_progress_get(t->engine)->iteration == t->first_iteration)
         train_line(t, "result: nothing was left to train; the weights are those of %s",
                    cfg->load != NULL ? cfg->load : "iteration 0");

@@ -74,6 +74,13 @@ diff <(grep -E '^ >+ .epoch: [23]|^   (dev|train|overall)' mnli.log | sed 's/, e
 mkdir empty
 task again "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --load empty
 says again 'loading checkpoint from bert/iter_0000004'
+# every folder that can be loaded comes before --pretrained-checkpoint
+mkdir released && cp -r mnli/iter_0000104 released/release && echo release >released/latest_checkpointed_iteration.txt
+for folder in mnli/iter_0000104 released; do
+    task first --task MNLI --pretrained-checkpoint bert --load $folder --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 7 --seq-length 16
+    [ "$(overall first)" = "$(overall alone)" ] || note "--load $folder is passed over: $(overall first), expected $(overall alone)"
+done
+says first '\(--epochs 0\)'
 
 # ---- the last batch ----
 task short --task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data QQP/train.tsv --valid-data QQP/dev.tsv --micro-batch-size 16 \
@@ -85,14 +92,29 @@ task kept --task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --trai
 says kept '^ iteration +14/ +14 '
 says kept '^ > \|epoch: 0\| metrics for dev: correct / total = [0-9]+ / 40 = '
 
+# the samples that fill up the last batch weigh nothing, however many micro-batches they fill
+last() { grep -oE '^ iteration +14/ .*' "$1.log" | grep -oE '(lm loss|grad norm): [0-9.E+-]+'; }
+for micro in 16 4; do
+    task kept$micro --task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data QQP/train.tsv --valid-data QQP/dev.tsv \
+        --micro-batch-size $micro --global-batch-size 16 --lr 1e-3 --epochs 1 --log-interval 1 --keep-last --hidden-dropout 0 --attention-dropout 0
+done
+paste <(last kept16) <(last kept4) | awk '{ d = $3 - $6; if (d < 0) d = -d; if (d > 1e-3 * $3) wrong = 1; rows++ } END { exit !(rows == 2 && !wrong) }' ||
+    note "the last batch of an epoch in micro-batches of 16 and of 4: $(last kept16) and $(last kept4)"
+
 # ---- RACE ----
 race=(--task RACE "${sizes[@]}" --seq-length 24 --vocab-file vocab.txt --train-data RACE/train/high --valid-data RACE/dev/high --micro-batch-size 4
     --lr 1e-3 --log-interval 1 --eval-interval 1000)
-task race "${race[@]}" --pretrained-checkpoint bert --epochs 1 --save race --metrics-file race.jsonl
+task race "${race[@]}" --pretrained-checkpoint bert --epochs 1 --save race --log-progress --metrics-file race.jsonl
 says race '^ > \|epoch: 0\| metrics for dev-high: correct / total = [0-9]+ / 24 = '
 grep -q '"MegatronBertForMultipleChoice"' race/iter_0000014/config.json || note "config.json: $(cat race/iter_0000014/config.json)"
 task race2 --task RACE --load race --valid-data RACE/dev/high --micro-batch-size 3 --seq-length 24
 [ "$(overall race2 | cut -d' ' -f2)" = "$(overall race | cut -d' ' -f2)" ] || note "RACE evaluated alone: $(overall race2), $(overall race)"
+grep -q 'tokens seen | 14, 56, 5,376 |' race/iter_0000014/README.md || note "the card counts other tokens: $(grep 'tokens seen' race/iter_0000014/README.md)"
+grep -q 'samples: 56.tokens: 5376$' race/progress.txt || note "progress.txt: $(cat race/progress.txt)"
+[ -s race.jsonl.run.json ] || note "a run of RACE is not described"
+"$MEGALITH" plan tasks "${race[@]}" --epochs 1 >out 2>&1 || note "plan of RACE"
+awk '/a token, attention/ { token = $(NF - 1) } /an iteration/ { step = $3; unit = $4 } END { d = step * 1000 / token / 384 - 1; exit !(unit == "GFLOP" && d * d < 1e-4) }' out ||
+    note "plan of RACE: an iteration is not 384 tokens: $(grep -E 'a token|an iteration' out)"
 
 # ---- real texts in the forms of the three tasks ----
 data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}

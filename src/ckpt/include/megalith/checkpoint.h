@@ -144,6 +144,8 @@ int64_t mega_checkpoint_latest(const char *save);
 /* Returns the iteration that --load SAVE uses: the tracker's, complete or not, or without a tracker the newest. -1:
  * none, or a folder that does not say its iteration. */
 int64_t mega_checkpoint_tracked(const char *save);
+/* Whether mega_checkpoint_open takes the folder for a checkpoint: a SAVE, an iteration of one, or one of transformers. */
+bool mega_checkpoint_is_in(const char *path);
 
 #ifdef __cplusplus
 }
