@@ -199,7 +199,7 @@ static mega_status config_string(mega_cursor *c, size_t at, char *out, size_t si
 static mega_status config_int(mega_cursor *c, size_t at, int64_t *out)
 {
     c->at = at;
-    return at == 0 ? MEGA_OK : mega_cursor_int(c, out);
+    return at == 0 || mega_cursor_null(c) ? MEGA_OK : mega_cursor_int(c, out);
 }
 
 static mega_status read_folder_config(const char *path, folder_config *out)
@@ -222,7 +222,7 @@ static mega_status read_folder_config(const char *path, folder_config *out)
     if (st == MEGA_OK) st = config_int(&c, at[3], &out->special);
     if (st == MEGA_OK) st = config_int(&c, at[4], &out->vocab_size);
     c.at = at[5];
-    if (st == MEGA_OK && at[5] != 0) st = mega_cursor_bool(&c, &out->adds_bos);
+    if (st == MEGA_OK && at[5] != 0 && !mega_cursor_null(&c)) st = mega_cursor_bool(&c, &out->adds_bos);
     mega_cursor_fini(&c);
     mega_free(text);
     return st;

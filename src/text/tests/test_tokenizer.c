@@ -380,7 +380,8 @@ static void expect_file(const char *folder, const char *name, const char *expect
 static void files_of_a_folder_are_kept(void **state)
 {
     (void)state;
-    static const char config[] = "{\"model_max_length\": 77 }", map[] = "{\"pad_token\": null}\n\n";
+    static const char config[] = "{\"model_max_length\": 77, \"vocab_size\": null, \"add_bos_token\": null }",
+                      map[] = "{\"pad_token\": null}\n\n";
     const char *from = mega_kit_temp_folder(), *to = mega_kit_path(from, "to");
     const mega_tokenizer_options o = {.type = "ByteTokenizer"};
     mega_tokenizer *t;
