@@ -55,7 +55,8 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
     for (size_t at = 0; at < bytes && st == MEGA_OK;) {
         const char *end = memchr(text + at, '\n', bytes - at);
         const size_t n = end != NULL ? (size_t)(end - text) - at : bytes - at;
-        st = add_line(l, text + at, n, positions, out);
+        const bool has_return = n > 0 && text[at + n - 1] == '\r';
+        st = add_line(l, text + at, has_return ? n - 1 : n, positions, out);
         at += n + 1;
     }
     mega_free(text);

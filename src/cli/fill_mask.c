@@ -39,10 +39,11 @@ static mega_status take_text(fill_session *s, const char *text, size_t bytes)
     for (int64_t i = first; i < s->ids.count; i++) masks += s->ids.id[i] == s->mask;
     if (masks == 0) {
         mega_buffer name = {0};
-        MEGA_TRY(mega_tokenizer_decode(s->loaded.tokenizer, &s->mask, 1, &name));
-        const mega_status st = MEGA_FAIL(
-            MEGA_ERR_USAGE, "\"%.*s\": it has no %.*s, the mask of this model; write one where a token is wanted",
-            shown, text, (int)name.size, name.data);
+        mega_status st = mega_tokenizer_decode(s->loaded.tokenizer, &s->mask, 1, &name);
+        if (st == MEGA_OK)
+            st = MEGA_FAIL(MEGA_ERR_USAGE,
+                           "\"%.*s\": it has no %.*s, the mask of this model; write one where a token is wanted", shown,
+                           text, (int)name.size, name.data);
         mega_buffer_fini(&name);
         return st;
     }

@@ -16,7 +16,7 @@ static void check_shape(mega_buffer *wrong, mega_command_options *cfg, const meg
         {"hidden_size", cfg->train.model.hidden_size, m->hidden},
         {"ffn_hidden_size", cfg->train.model.ffn_hidden_size, m->ffn_hidden},
         {"num_attention_heads", cfg->train.model.num_attention_heads, m->heads},
-        {"kv_channels", cfg->train.model.kv_channels, m->hidden / m->heads},
+        {"kv_channels", cfg->train.model.kv_channels, m->net.head_dim > 0 ? m->net.head_dim : m->hidden / m->heads},
         {"max_position_embeddings", cfg->train.model.max_position_embeddings, m->positions},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

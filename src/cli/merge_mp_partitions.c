@@ -34,11 +34,13 @@ static mega_status check_type(const mega_command_options *cfg, const mega_model_
 static mega_status check_stages(const mega_command_options *cfg, const mega_model_shape *shape)
 {
     const int64_t stages = cfg->merge.target_pipeline_model_parallel_size;
-    if (shape == NULL || stages <= shape->num_layers) return MEGA_OK;
+    if (shape == NULL) return MEGA_OK;
+    const int64_t layers = shape->num_layers + (shape->net.t5 != MEGA_T5_NONE ? shape->net.decoder_layers : 0);
+    if (stages <= layers) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--target-pipeline-model-parallel-size %lld: the model has %lld layers; give at most "
                      "that",
-                     (long long)stages, (long long)shape->num_layers);
+                     (long long)stages, (long long)layers);
 }
 
 /* Compares the options with the folder. */

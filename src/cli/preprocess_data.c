@@ -53,7 +53,7 @@ static mega_preprocess_sentences sentences_from(const mega_command_options *cfg)
 static mega_status check_language(const mega_command_options *cfg)
 {
     const mega_preprocess_options *o = &cfg->preprocess;
-    if (o->lang == NULL || mega_punkt_knows(o->lang)) return MEGA_OK;
+    if (!o->split_sentences || o->lang == NULL || mega_punkt_knows(o->lang)) return MEGA_OK;
     char *folder = o->sentence_parameters != NULL ? mega_path_join(o->sentence_parameters, o->lang) : NULL;
     const bool has_folder = folder != NULL && mega_folder_exists(folder);
     mega_free(folder);

@@ -17,9 +17,9 @@ static void rule_one_rank(mega_command_options *cfg)
         const char *world = getenv(name[i]);
         if (world == NULL || !mega_value_int(world, &ranks) || ranks <= 1) continue;
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_UNSUPPORTED,
-                             "environment %s=%s: several ranks run under an MPI launcher, with pretrain_gpt, "
-                             "generate_samples_gpt and tasks alone: megalith launch --nproc_per_node %s pretrain_gpt … "
-                             "(srun needs --mpi=pmix)",
+                             "environment %s=%s: several ranks run under an MPI launcher, and this process is alone: "
+                             "start a command that runs on ranks with megalith launch --nproc_per_node %s (srun needs "
+                             "--mpi=pmix), and another one without a launcher",
                              name[i], world, world);
         return;
     }
@@ -299,7 +299,7 @@ static void rule_merge(mega_command_options *cfg)
 {
     mega_options *o = cfg->train.engine.options;
     if (cfg->merge.model_type == NULL && !mega_options_is_given(o, "model_type"))
-        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --model-type GPT, or BERT, RACE, MNLI, QQP");
+        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --model-type GPT, or T5, BERT, RACE, MNLI, QQP");
     if (cfg->train.load == NULL) mega_options_problem(o, MEGA_ERR_USAGE, "missing: --load FOLDER, the checkpoint");
     if (cfg->train.no_save_optim)
         mega_options_problem(o, MEGA_ERR_USAGE,

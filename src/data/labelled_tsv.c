@@ -141,7 +141,7 @@ mega_status labelled_read_tsv(labelled_reader *r, const char *path)
     if (st == MEGA_OK) st = read_lines(&t, text, bytes);
     mega_free(text);
     if (st == MEGA_OK && r->set->skipped > 0)
-        mega_warn("%s: %lld rows are left out, which have not the columns of the others or an empty question", path,
+        mega_warn("%s: %lld rows are left out: columns are missing, or a question is empty", path,
                   (long long)r->set->skipped);
     return st;
 }

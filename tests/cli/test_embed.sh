@@ -14,6 +14,9 @@ grep -q '^4 texts, hidden size 32: one.npy$' out || note "embed says: $(cat out)
 grep -q '1 texts have more than 24 tokens' log || note "nothing is said of a long text: $(cat log)"
 [ "$(wc -c <one.npy)" = $((128 + 4 * 4 * 32)) ] || note "one.npy has $(wc -c <one.npy) bytes"
 "$MEGALITH" embed --load bert --input lines.txt --output other.npy --micro-batch-size 1 >out 2>log || fail "embed, one by one"
+sed 's/$/\r/' lines.txt >returns.txt
+"$MEGALITH" embed --load bert --input returns.txt --output returns.npy --micro-batch-size 3 >out 2>log || fail "embed, lines that end with a return"
+cmp one.npy returns.npy || note "the return at the end of a line is embedded"
 [ "$(wc -c <one.npy)" = "$(wc -c <other.npy)" ] || note "another size with another micro-batch"
 refuses "a file that exists" "one.npy" embed --load bert --input lines.txt --output one.npy
 refuses "nothing" "missing: --load FOLDER|missing: --input FILE|missing: --output FILE.npy" embed --num-threads 1

@@ -66,6 +66,7 @@ for lang in klingon chines; do
     bytes --input s.jsonl --output-prefix kl --split-sentences --lang "$lang" && fail "--lang $lang"
     grep -q -- "--lang $lang (argument .*expected english, german" err || fail "--lang $lang: $(cat err)"
 done
+bytes --input s.jsonl --output-prefix unsplit --lang klingon || fail "a language where no sentences are split: $(cat err)"
 refuses "standard input cannot be read twice" "--split-sentences|--sentence-parameters" preprocess_data --input - --output-prefix x --split-sentences --tokenizer-type ByteTokenizer
 refuses "options of sentences" "--keep-newlines|--abbreviations|--split-sentences" preprocess_data --input s.jsonl --output-prefix x --keep-newlines \
     --abbreviations list --tokenizer-type ByteTokenizer

@@ -92,7 +92,8 @@ refused 'which pretrain_t5 trains' pretrain_gpt --load one --finetune --seq-leng
 refused 'which pretrain_t5 trains' pretrain_bert --load one --finetune --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence
 refused '--model-type GPT: found an encoder with a decoder in' merge_mp_partitions --model-type GPT --load one
 refused '--model-type BERT: found an encoder with a decoder in' merge_mp_partitions --model-type BERT --load one
-"$MEGALITH" merge_mp_partitions --model-type T5 --load one >merge.log 2>&1 || fail "--model-type T5: $(cat merge.log)"
+refused 'the model has 5 layers' merge_mp_partitions --model-type T5 --load one --target-pipeline-model-parallel-size 6
+"$MEGALITH" merge_mp_partitions --model-type T5 --load one --target-pipeline-model-parallel-size 5 >merge.log 2>&1 || fail "--model-type T5: $(cat merge.log)"
 refused '--relative-attention-num-buckets 8 .*have 32 buckets' "${base[@]}" --train-iters 1 --t5-form t5 --relative-attention-num-buckets 8
 refused 'of which tasks takes none' tasks --task LM_LOSS --load one --valid-data fables.txt
 refused 'of which the server takes none' run_text_generation_server --load one
