@@ -18,11 +18,19 @@ static const char *optimizer_name(const mega_engine_options *o)
     return o->optimizer.row != NULL ? o->optimizer.row->name : mega_optimizer_kind_name(o->optimizer.kind);
 }
 
-/* What counts tokens, where their number does not follow from that of the samples. */
+/* Returns whether so many tokens do not follow from the samples, as after a curriculum, also in a run without one. */
+static bool are_counted(const mega_engine *e, int64_t tokens, int64_t samples)
+{
+    return e->options.curriculum.is_on || tokens != samples * e->options.seq;
+}
+
+/* What counts tokens. A schedule in tokens may be that of the checkpoint from which this run continues. */
 static void put_tokens(json_t *scheduler, const mega_engine *e)
 {
     const mega_lr_schedule *s = &e->options.schedule;
-    if (scheduler == NULL || !e->options.curriculum.is_on) return;
+    const mega_engine_progress *p = &e->progress;
+    const bool is_in_tokens = s->decay_tokens > 0 || s->warmup_tokens > 0;
+    if (scheduler == NULL || (!is_in_tokens && !are_counted(e, p->schedule_tokens, p->schedule_samples))) return;
     json_object_set_new(scheduler, "num_tokens", json_integer((json_int_t)e->progress.schedule_tokens));
     json_object_set_new(scheduler, "lr_warmup_tokens", json_real(s->warmup_tokens));
     json_object_set_new(scheduler, "lr_decay_tokens", json_real(s->decay_tokens));
@@ -91,7 +99,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
                              "optimizer_updates", (json_int_t)mega_optimizer_updates(e->optimizer), "dropout_seed",
                              (json_int_t)e->options.dropout_seed, "scheduler", scheduler_json(e));
     if (o->no_rng) json_object_del(root, "dropout_seed");
-    if (e->options.curriculum.is_on && root != NULL)
+    if (root != NULL && are_counted(e, e->progress.consumed_tokens, e->progress.consumed_samples))
         json_object_set_new(root, "consumed_train_tokens", json_integer((json_int_t)e->progress.consumed_tokens));
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");

@@ -184,9 +184,10 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
 /* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.
- * engine_check_lengths checks that each length can be cut over tp. engine_try_lengths is local: builds the programs of the shortest samples and destroys them, so that a model which cannot
- * have them is refused before the first step. engine_set_length is collective over the world: puts the programs in place
- * that the next step needs. engine_drop_lengths puts those of whole samples in place again. */
+ * engine_check_lengths checks that each length can be cut over tp. engine_try_lengths is local: builds the programs of
+ * the first step and destroys them, so that a model which cannot have them is refused before that. engine_set_length is
+ * collective over the world: puts the programs in place that the next step needs. engine_drop_lengths puts those of whole
+ * samples in place again. */
 int64_t engine_length_of(const mega_engine *e, int64_t step);
 mega_status engine_check_lengths(const mega_model *model, const mega_engine_options *o);
 mega_status engine_try_lengths(mega_engine *e);

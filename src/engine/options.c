@@ -244,6 +244,16 @@ static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TE
     snprintf(out, MEGA_COMPARED_TEXT, "%s%s %s", rows[i].group, rows[i].name, text_of(&rows[i], of, text));
 }
 
+/* The lists of a curriculum, as long on all ranks. Other lengths would be other programs, which wait for each other. */
+static mega_status compare_stairs(mega_comm *world, const mega_engine_options *o)
+{
+    const mega_curriculum *c = &o->curriculum;
+    if (!c->is_on || o->no_train || c->kind != MEGA_CURRICULUM_DISCRETE) return MEGA_OK; /* not read, nor checked */
+    const mega_list difficulty = {c->difficulty, (size_t)c->stairs}, steps = {c->max_step, (size_t)c->stairs - 1};
+    MEGA_TRY(mega_comm_compare_lines(world, "curriculum.difficulty in mega_engine_create", NULL, &difficulty));
+    return mega_comm_compare_lines(world, "curriculum.max_step in mega_engine_create", NULL, &steps);
+}
+
 mega_status engine_compare_options(const mega_engine_options *o)
 {
     const mega_compared l = {.what = "options in mega_engine_create",
@@ -253,5 +263,6 @@ mega_status engine_compare_options(const mega_engine_options *o)
                              .count = NUM_ROWS,
                              .hash = hash_options,
                              .describe = describe_option};
-    return mega_comm_compare(mega_world_comm(o->world), &l);
+    MEGA_TRY(mega_comm_compare(mega_world_comm(o->world), &l));
+    return compare_stairs(mega_world_comm(o->world), o);
 }

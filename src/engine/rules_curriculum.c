@@ -86,8 +86,5 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
                              mega_curriculum_name(c.kind));
     }
     if (is_complete) is_complete = c.kind == MEGA_CURRICULUM_DISCRETE ? check_counts(s) : check_growth(s, &c);
-    if (!is_complete || mega_curriculum_check(&c, 0) == MEGA_OK) return;
-    if (c.kind == MEGA_CURRICULUM_DISCRETE)
-        mega_error_prepend("%s", mega_options_origin(s->options, "curriculum_difficulty"));
-    mega_options_add_mistake(s->options, MEGA_ERR_USAGE);
+    if (is_complete && mega_curriculum_check(&c, 0) != MEGA_OK) mega_options_add_mistake(s->options, MEGA_ERR_USAGE);
 }

@@ -65,6 +65,10 @@ static mega_status check_stairs(const mega_curriculum *c)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--curriculum-difficulty and --curriculum-max-step: a curriculum of stairs has at "
                          "least one difficulty, and a last step for each but the last");
+    if (c->difficulty == NULL || (c->stairs > 1 && c->max_step == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.%s is NULL; curriculum.stairs %lld; give a list of as many%s",
+                         c->difficulty == NULL ? "difficulty" : "max_step", (long long)c->stairs,
+                         c->difficulty == NULL ? "" : " but one");
     for (int64_t i = 0; i < c->stairs; i++) {
         const int64_t now = stair_of(c->difficulty, i);
         if (now == 0 || (i > 0 && now < stair_of(c->difficulty, i - 1)))

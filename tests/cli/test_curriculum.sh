@@ -77,6 +77,7 @@ stairs=(--curriculum-learning --curriculum-schedule fixed_discrete)
 refuses '2 numbers, and 2 of --curriculum-max-step; expected one last step' plan "${stairs[@]}" --curriculum-difficulty 8 16 --curriculum-max-step 2 4
 refuses '2 numbers, and 0 of --curriculum-max-step' plan "${stairs[@]}" --curriculum-difficulty 8 16
 refuses '--curriculum-max-step: number 2 is 2' plan "${stairs[@]}" --curriculum-difficulty 8 16 24 --curriculum-max-step 2 2
+! grep -qF -- '--curriculum-difficulty 8' out || fail "a mistake of --curriculum-max-step is said to be of --curriculum-difficulty: $(cat out)"
 refuses '--curriculum-max-difficulty 4 (argument' plan "${on[@]}" --curriculum-max-difficulty 4
 refuses 'multiple of 64 (--curriculum-difficulty-step)' plan "${on[@]}" --curriculum-difficulty-step 64
 refuses '--curriculum-min-difficulty' plan "${on[@]}" --curriculum-min-difficulty 0

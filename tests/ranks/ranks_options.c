@@ -94,6 +94,23 @@ static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine
     return 1;
 }
 
+/* The lists of a curriculum, which are as long on both ranks. */
+static int refuse_stairs(mega_world *world, const mega_gpt *gpt, mega_engine_options o, const char *list)
+{
+    const bool changes = mega_world_rank(world) == 1, is_step = strcmp(list, "curriculum.max_step") == 0;
+    const char *difficulty[] = {"4", changes && !is_step ? "12" : "8"}, *max_step[] = {changes && is_step ? "12" : "3"};
+    mega_engine *e = NULL;
+    o.curriculum = (mega_curriculum){
+        .is_on = true, .kind = MEGA_CURRICULUM_DISCRETE, .difficulty = difficulty, .max_step = max_step, .stairs = 2};
+    mega_error_clear();
+    const mega_status st = gpt_engine_create(&e, gpt, &o);
+    const char *text = mega_error_message();
+    mega_engine_destroy(e);
+    if (st == MEGA_ERR_COMM && strstr(text, list) != NULL && strstr(text, "rank 1 of the group: 12") != NULL) return 0;
+    fprintf(stderr, "rank %d, %s: %s, \"%s\"\n", mega_world_rank(world), list, mega_status_name(st), text);
+    return 1;
+}
+
 int main(void)
 {
     mega_world *world = NULL;
@@ -106,6 +123,8 @@ int main(void)
     o.batch.micro_step = 4;
     o.batch.global_batch = 16;
     for (int i = 0; i < COUNT; i++) failures += refuse(world, &gpt, i, o);
+    failures += refuse_stairs(world, &gpt, o, "curriculum.difficulty");
+    failures += refuse_stairs(world, &gpt, o, "curriculum.max_step");
     if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) { /* with equal options it must succeed */
         fprintf(stderr, "%s\n", mega_error_message());
         failures++;

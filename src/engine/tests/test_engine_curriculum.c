@@ -2,6 +2,7 @@
  * that are cut, and runs by micro-batches, have the same bits; evaluations read whole samples and disturb nothing. */
 #include "api_model.h"
 #include "kit.h"
+#include "megalith/checkpoint.h"
 #include <string.h>
 
 enum { STEPS = 7, SHORT = 3 };
@@ -164,6 +165,71 @@ static void back_to_an_earlier_step(void **state)
     mega_engine_destroy(e);
 }
 
+static mega_engine *open_options(mega_curriculum c, double warmup_tokens, double decay_tokens)
+{
+    const mega_engine_options o = {.compute = MEGA_F64,
+                                   .micro_batch = 1,
+                                   .seq = API_SEQ,
+                                   .batch = {.global_batch = 2, .micro_step = 1},
+                                   .curriculum = c,
+                                   .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
+                                   .schedule = {.style = MEGA_LR_LINEAR,
+                                                .max_lr = 1e-2,
+                                                .decay = 100,
+                                                .warmup_tokens = warmup_tokens,
+                                                .decay_tokens = decay_tokens}};
+    mega_engine *e = NULL;
+    need(mega_engine_create(&(mega_setup){.model = &api_model, .training_data = &api_data, .options = &o}, &e));
+    need(mega_engine_allocate(e));
+    return e;
+}
+
+static void save(mega_engine *e, const char *folder)
+{
+    need(mega_engine_save_checkpoint(e, folder, NULL, NULL));
+    mega_engine_destroy(e);
+}
+
+static void load(mega_engine *e, const char *folder)
+{
+    mega_checkpoint *c = NULL;
+    mega_engine_loaded loaded;
+    need(mega_checkpoint_open(folder, false, &c));
+    need(mega_engine_load(e, c, &(mega_engine_load_options){.use_checkpoint_schedule = true}, &loaded));
+    mega_checkpoint_close(c);
+}
+
+/* A run without a curriculum continues one with it, and its own checkpoint still has the tokens: of the progress, and of
+ * the schedule, which it took from the checkpoint. */
+static void tokens_outlive_the_curriculum(void **state)
+{
+    (void)state;
+    const char *difficulty[] = {"3", "5"}, *max_step[] = {"4"};
+    const mega_curriculum off = {.is_on = false};
+    const mega_curriculum stairs = {
+        .is_on = true, .kind = MEGA_CURRICULUM_DISCRETE, .difficulty = difficulty, .max_step = max_step, .stairs = 2};
+    for (int has_schedule = 0; has_schedule <= 1; has_schedule++) {
+        const char *folder[] = {mega_kit_temp_folder(), mega_kit_temp_folder()};
+        mega_step_result r[4];
+        mega_engine *e = open_options(stairs, 4.0 * has_schedule, 90.0 * has_schedule);
+        need(mega_engine_initialize(e, 1234));
+        train(e, 0, 2, r);
+        save(e, folder[0]);
+        e = open_options(off, 0, 0);
+        load(e, folder[0]);
+        train(e, 2, 3, r);
+        const double lr = mega_engine_lr(e);
+        save(e, folder[1]);
+        e = open_options(off, 0, 0);
+        load(e, folder[1]);
+        assert_int_equal(mega_engine_progress_get(e)->consumed_tokens, 2 * (3 + 3 + 8));
+        assert_int_equal(mega_engine_progress_get(e)->schedule_tokens, 2 * (3 + 3 + 8));
+        assert_true(mega_engine_lr(e) == lr);
+        assert_true(has_schedule == 0 || lr < 0.75e-2); /* not that of 6 of 100 samples */
+        mega_engine_destroy(e);
+    }
+}
+
 static void by_micro_batches(void **state)
 {
     mega_engine *a = open_curriculum(), *b = open_curriculum();
@@ -294,6 +360,7 @@ int main(void)
         cmocka_unit_test(what_is_counted),
         cmocka_unit_test(cut_runs),
         cmocka_unit_test(back_to_an_earlier_step),
+        cmocka_unit_test(tokens_outlive_the_curriculum),
         cmocka_unit_test(by_micro_batches),
         cmocka_unit_test(evaluations_between),
         cmocka_unit_test(memory_of_the_largest),

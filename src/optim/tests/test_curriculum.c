@@ -91,6 +91,10 @@ static void curricula_are_checked(void **state)
     c.stairs = 2, c.max_step = step;
     c.difficulty = falls, refuse(c, "--curriculum-difficulty: number 2 is 2");
     c.difficulty = word, refuse(c, "number 1 is four");
+    c.difficulty = NULL, refuse(c, "curriculum.difficulty is NULL");
+    c.difficulty = falls, c.max_step = NULL, refuse(c, "curriculum.max_step is NULL");
+    c.stairs = 1;
+    assert_int_equal(mega_curriculum_check(&c, 16), MEGA_OK);
 }
 
 static void assert_consumed(mega_consumed found, int64_t steps, int64_t samples, int64_t tokens)
