@@ -11,14 +11,14 @@ typedef struct cache {
     size_t bytes, to_micro_batch; /* to_micro_batch: bytes from a micro-batch to the next */
 } cache;
 
+/* What attention keeps of a source is [samples * positions, C]: not a cache, also where a source has one position. */
 static bool cache_of(const mega_engine *e, mega_program *p, int number, cache *out, bool *is_cache)
 {
     mega_program_named t;
     if (!mega_program_named_get(p, number, &t)) return false;
-    *is_cache = t.role == MEGA_PROGRAM_STATE && t.num_dims > 1 && t.dim[0] == e->options.micro_batch;
+    *is_cache = t.role == MEGA_PROGRAM_STATE && t.num_dims == 3 && t.dim[0] == e->options.micro_batch;
     if (!*is_cache) return true;
-    size_t bytes = mega_dtype_size(t.dtype);
-    for (int d = 2; d < t.num_dims; d++) bytes *= (size_t)t.dim[d];
+    const size_t bytes = mega_dtype_size(t.dtype) * (size_t)t.dim[2];
     *out =
         (cache){.data = mega_program_tensor(p, t.name, 0), .positions = t.dim[1], .samples = t.dim[0], .bytes = bytes};
     if (e->options.micro_batches > 1)

@@ -1,4 +1,4 @@
-/* Runs an encoder over texts: shared by embeddings and by what fills masks. */
+/* Runs an encoder over texts, for embeddings and for what fills masks; and a row of logits, also of a generation. */
 #ifndef MEGALITH_INFER_ENCODE_H
 #define MEGALITH_INFER_ENCODE_H
 

@@ -33,6 +33,7 @@ mega_status mega_generator_open(const mega_generator_setup *setup, mega_generato
     if (st != MEGA_OK) {
         mega_error_record why;
         mega_error_get(&why);
+        mega_generator_destroy(g); /* made here, while another rank had no memory */
         infer_owned_destroy(own);
         return mega_error_restore(&why);
     }

@@ -30,6 +30,8 @@ static mega_status check_setup(const infer_setup *s)
 
 static mega_status owned_load(infer_owned *own, const infer_setup *s)
 {
+    if (s->team == NULL)
+        MEGA_TRY(mega_team_create(s->threads > 0 ? (int)s->threads : mega_default_threads(), &own->team));
     const mega_pretrained_options o = {.compute = s->compute,
                                        .vocab_multiple = 128,
                                        .team = s->team != NULL ? s->team : own->team,
@@ -55,8 +57,6 @@ static mega_status owned_make(infer_owned *own, const infer_setup *s)
         MEGA_TRY(mega_world_create(NULL, &own->world));
         own->owns_world = true;
     }
-    if (s->team == NULL)
-        MEGA_TRY(mega_team_create(s->threads > 0 ? (int)s->threads : mega_default_threads(), &own->team));
     MEGA_TRY(mega_comm_agree(mega_world_comm(own->world), owned_load(own, s)));
     const mega_layout *layout = mega_engine_layout(own->model.engine);
     if (layout->dp.size == 1) return MEGA_OK;

@@ -3,9 +3,13 @@
 #include "engine_text.h"
 #include "kit.h"
 #include "megalith/batch.h"
+#include "megalith/graph.h"
+#include "megalith/layers.h"
 #include "megalith/threads.h"
 
 #include <string.h>
+
+enum { WIDTH = 3 };
 
 static void need(mega_status st)
 {
@@ -269,6 +273,57 @@ static void runs_out_of_order(void **state)
     expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "65 micro_batches of a run; expected at most 64");
 }
 
+/* Keeps the first row of each sample, as attention keeps a source of one position, and adds it to later rows. */
+static void describe_kept(const mega_builder *b, const void *self, mega_flow *f)
+{
+    (void)self;
+    const int64_t dims[2] = {b->samples, WIDTH};
+    const mega_tensor rows = mega_input(b, "rows", MEGA_F32, b->positions, WIDTH);
+    const mega_tensor kept = mega_graph_state(b->graph, "kept", mega_graph_dtype(b->graph), 2, dims);
+    if (b->positions > 1) mega_op_keep(b->graph, mega_first_position(b, rows), kept);
+    mega_output(b, "y", b->positions > 1 ? rows : mega_add(b, rows, kept));
+    f->x = mega_none();
+}
+
+static void run_kept(mega_engine *e, mega_run program, int32_t filled, float out[TEXT_SAMPLES * WIDTH])
+{
+    const int32_t before[TEXT_SAMPLES] = {filled, filled};
+    const int64_t rows = mega_engine_run_rows(e, program);
+    mega_batch *batch = mega_engine_run_batch(e, program);
+    mega_run_value y;
+    for (int i = 0; i < TEXT_SAMPLES; i++) {
+        float value[2 * WIDTH];
+        for (int k = 0; k < rows * WIDTH; k++) value[k] = program == MEGA_RUN_PREFILL ? (float)(1 + i * WIDTH + k) : 0;
+        need(mega_sample_set_f32(mega_batch_sample(batch, i), "rows", value, rows * WIDTH));
+    }
+    need(mega_engine_run(e, program, before));
+    need(mega_engine_wait(e));
+    assert_true(mega_engine_run_output(e, program, "y", &y));
+    assert_int_equal(y.count, TEXT_SAMPLES * rows * WIDTH);
+    if (program == MEGA_RUN_DECODE) memcpy(out, y.data, TEXT_SAMPLES * WIDTH * sizeof *out);
+}
+
+/* A state [samples, C] is not a cache of C positions: what is kept of a source is not moved. */
+static void a_source_stays_where_it_is(void **state)
+{
+    (void)state;
+    const mega_layer layer = {.path = "net", .describe = describe_kept};
+    const mega_model model = {.name = "kept", .layer = &layer, .num_layers = 1};
+    mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
+    float before[TEXT_SAMPLES * WIDTH], after[TEXT_SAMPLES * WIDTH];
+    mega_engine *e = NULL;
+    o.prefill = 2;
+    need(mega_engine_create(&(mega_setup){.model = &model, .mode = MEGA_GENERATE, .options = &o}, &e));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 11));
+    run_kept(e, MEGA_RUN_PREFILL, 0, before);
+    run_kept(e, MEGA_RUN_DECODE, 2, before);
+    need(mega_engine_select_caches(e, (const int32_t[TEXT_SAMPLES]){1, 0}, 0, 3));
+    run_kept(e, MEGA_RUN_DECODE, 3, after);
+    for (int i = 0; i < TEXT_SAMPLES * WIDTH; i++) assert_true(before[i] == (float)(1 + i) && after[i] == before[i]);
+    mega_engine_destroy(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_text_is_that_of_the_whole_forward),
@@ -279,6 +334,7 @@ int main(void)
                                        cmocka_unit_test(wrong_runs_are_told_by_the_wait),
                                        cmocka_unit_test(ids_out_of_range_are_told_by_the_wait),
                                        cmocka_unit_test(programs_that_are_not_there),
-                                       cmocka_unit_test(runs_out_of_order)};
+                                       cmocka_unit_test(runs_out_of_order),
+                                       cmocka_unit_test(a_source_stays_where_it_is)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

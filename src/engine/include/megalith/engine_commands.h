@@ -89,9 +89,10 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
 
 /* ---- what an engine consists of ---- */
 
-const mega_program *mega_engine_program(const mega_engine *e, bool train); /* for chunk 0; NULL: not built */
+/* For chunk 0; NULL: not built. Under a curriculum the program of training is valid until a step of another length. */
+const mega_program *mega_engine_program(const mega_engine *e, bool train);
 /* Returns the program of one chunk of an interleaved pipeline stage; mega_engine_chunks returns the number of
- * chunks. */
+ * chunks. Under a curriculum the program of training is valid until a step of another length. */
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train);
 int mega_engine_chunks(const mega_engine *e);
 const mega_update *mega_engine_update_program(const mega_engine *e); /* the end of a step; NULL: it does not train */
@@ -114,8 +115,10 @@ int64_t mega_engine_run_samples(const mega_engine *e);
 bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const char *output, int64_t micro_batch,
                                mega_run_value *out);
 /* Local, between mega_engine_wait and the next mega_engine_run. Replaces the keys and values of each sample b by those
- * that sample source[b] had before the call, source [mega_engine_run_samples], at positions first … end - 1 of the sequences. Nothing
- * is allocated. Returns MEGA_ERR_USAGE if the engine does not generate or a number is out of range. */
+ * that sample source[b] had before the call, source [mega_engine_run_samples], at positions first … end - 1 of the
+ * sequences. The keys and values of a source stay where they are: samples that change places must have the same source,
+ * as beams of one prompt have. Nothing is allocated. Returns MEGA_ERR_USAGE if the engine does not generate or a number
+ * is out of range. */
 mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end);
 
 /* ---- evaluation by the batch ---- */
