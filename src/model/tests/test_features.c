@@ -1,6 +1,7 @@
 /* A small model of each family, with weights drawn here: every feature that its config.json turns on changes the logits
  * (model_features.h). golden_test_families does the same with the models that transformers makes. */
 #include "megalith/hf_config.h"
+#include "megalith/language.h"
 #include "model_features.h"
 
 enum { BATCH = 2, LENGTH = 12 };
@@ -68,15 +69,21 @@ static const struct model {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-static mega_gpt read_model(const struct model *of)
+static mega_model_shape read_shape(const struct model *of)
 {
     const char *path = mega_kit_path(mega_kit_temp_folder(), "config.json");
     char text[1024];
     mega_model_shape shape;
-    mega_gpt m;
     snprintf(text, sizeof text, "{%s\"model_type\": \"%s\", \"eos_token_id\": 2}", of->keys, of->type);
     mega_kit_write(path, text);
     GPT_RUN_OK(mega_hf_config_read(path, &shape));
+    return shape;
+}
+
+static mega_gpt read_model(const struct model *of)
+{
+    const mega_model_shape shape = read_shape(of);
+    mega_gpt m;
     mega_gpt_from_shape(&shape, 1, &m);
     return m;
 }
@@ -147,12 +154,31 @@ static void a_feature_without_effect_is_found(void **state)
     assert_string_equal(idle_of(m, met), "logit_cap");
 }
 
+/* Of single texts; decoders and T5 have no head for masked tokens. */
+static void only_encoders_show_masks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODELS; i++) {
+        mega_model_shape shape = read_shape(&models[i]);
+        mega_language_model m;
+        if (shape.net.t5 != MEGA_T5_NONE) shape.net.decoder_start = 0;
+        GPT_RUN_OK(mega_language_model_create(
+            &shape, &(mega_language_options){.vocab_multiple = 1, .encodes = shape.net.is_encoder}, &m));
+        const mega_status st = mega_language_model_show_masks(&m, 2);
+        if (st != (shape.net.is_encoder ? MEGA_OK : MEGA_ERR_UNSUPPORTED) ||
+            (st != MEGA_OK && strstr(mega_error_message(), "a classifier or decoder (") == NULL))
+            fail_msg("%s: %s, \"%s\"", models[i].type, mega_status_name(st), mega_error_message());
+        mega_language_model_fini(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_feature_counts),
         cmocka_unit_test(every_family_has_a_row),
         cmocka_unit_test(a_feature_without_effect_is_found),
+        cmocka_unit_test(only_encoders_show_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
