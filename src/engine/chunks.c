@@ -197,14 +197,38 @@ static const mega_program *planned_program(const engine_chunk *c, engine_kind ki
     return kind == ENGINE_TRAIN ? c->whole : engine_program_of(c, kind);
 }
 
+/* Returns the total memory of the training programs of whole samples: `work` is summed because each has its own, `turn`
+ * is the maximum because they share it. */
+static mega_program_regions whole_regions(const mega_engine *e)
+{
+    mega_program_regions all = {0};
+    for (int c = 0; c < e->chunks && e->chunk[c].whole != NULL; c++) {
+        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].whole);
+        all.keep += r.keep;
+        all.work += r.work;
+        all.turn = chunks_most(all.turn, r.turn);
+    }
+    return all;
+}
+
+/* The same with room for the programs of the first step, which may need more although their samples are shorter. */
+static mega_program_regions train_regions(const mega_engine *e)
+{
+    const mega_program_regions whole = whole_regions(e), *first = &e->lengths.most;
+    return (mega_program_regions){.keep = chunks_most(whole.keep, first->keep),
+                                  .work = chunks_most(whole.work, first->work),
+                                  .turn = chunks_most(whole.turn, first->turn)};
+}
+
 /* Programs of training and forward-only programs never run at the same time, so their computed tensors share one
  * region, as large as the largest of them. The training chunks have micro-batches in flight at the same time: each has
  * its own region for saved tensors, and one region is shared by their temporary tensors. The chunks of an evaluation
- * share one region. Under a curriculum the programs of shorter samples use the memory of those of whole ones; their
- * instructions are records of their own, and at most as many. */
+ * share one region. Under a curriculum the programs of shorter samples use the memory of those of whole ones, and what
+ * those of the first step need beyond it; their instructions are records of their own, and at most as many. */
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
-    size_t train = 0, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
+    const mega_program_regions whole = whole_regions(e), most = train_regions(e);
+    size_t train = most.work - whole.work, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
     for (int c = 0; c < e->chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
             const mega_program *p = planned_program(&e->chunk[c], k);
@@ -228,27 +252,11 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             m->packed += pm.packed_bytes;
             m->records += pm.record_bytes * (has_shorter ? 2 : 1);
         }
-    train += turn;
+    train += turn + (most.turn - whole.turn);
+    m->inputs += most.keep - whole.keep;
     m->live = train >= evaluate ? train_live + turn_live : live;
     m->scratch = chunks_most(train, evaluate) - m->saved;
     m->total += chunks_most(train, evaluate) + m->inputs + m->packed + m->records;
-}
-
-/* Returns the total memory of the training programs: `work` is summed because each has its own, `turn` is the maximum
- * because they share it. */
-static mega_program_regions train_regions(const mega_engine *e)
-{
-    mega_program_regions all = {0};
-    for (int c = 0; c < e->chunks && e->chunk[c].whole != NULL; c++) {
-        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].whole);
-        all.keep += r.keep;
-        all.work += r.work;
-        all.turn = chunks_most(all.turn, r.turn);
-    }
-    all.keep = chunks_most(all.keep, e->lengths.most.keep);
-    all.work = chunks_most(all.work, e->lengths.most.work);
-    all.turn = chunks_most(all.turn, e->lengths.most.turn);
-    return all;
 }
 
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)

@@ -286,6 +286,31 @@ static void memory_of_the_largest(void **state)
     mega_engine_destroy(b);
 }
 
+/* Computes more in samples of 3 positions than in whole ones. */
+static void embed_more(const mega_builder *b, const void *self, mega_flow *f)
+{
+    api_embed(b, self, f);
+    for (int i = 0; b->positions == SHORT && i < 200; i++) f->x = mega_activation(b, f->x, MEGA_ACT_GELU_TANH);
+}
+
+/* What the programs of the first step need beyond those of whole samples is planned. */
+static void memory_of_the_first_step(void **state)
+{
+    (void)state;
+    const mega_layer layers[] = {{"net", embed_more, NULL, 1, "embed"}, api_layers[1], api_layers[2]};
+    mega_model model = api_model;
+    mega_engine_memory m, n;
+    model.layer = layers;
+    mega_engine *a = open_engine(&model, &api_data, curriculum, (int)(sizeof curriculum / sizeof *curriculum));
+    mega_engine *b = open_engine(&model, &api_data, whole, (int)(sizeof whole / sizeof *whole));
+    mega_engine_memory_get(a, &m);
+    mega_engine_memory_get(b, &n);
+    /* 200 activations are kept for the backward pass */
+    assert_true(m.total - m.records >= n.total - n.records + 20 * SHORT * API_WIDTH * sizeof(double));
+    mega_engine_destroy(a);
+    mega_engine_destroy(b);
+}
+
 static void refuse(char **option, int count, const char *said)
 {
     char *argv[40] = {API_ARGV, "--curriculum-learning"};
@@ -364,6 +389,7 @@ int main(void)
         cmocka_unit_test(by_micro_batches),
         cmocka_unit_test(evaluations_between),
         cmocka_unit_test(memory_of_the_largest),
+        cmocka_unit_test(memory_of_the_first_step),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(models_without_shorter_samples),
     };
