@@ -20,6 +20,7 @@ bool generate_stream_token(void *user, int row, int32_t token)
     if (!s->on) return true;
     const size_t rest = mega_utf8_incomplete(s->pending.data, s->pending.size);
     const size_t ready = s->pending.size - rest;
+    if (ready == 0) return true;
     fwrite(s->pending.data, 1, ready, stdout);
     fflush(stdout);
     memmove(s->pending.data, s->pending.data + ready, rest);
