@@ -30,7 +30,7 @@ WORLD_SIZE=2 RANK=1 launch --nproc_per_node 1 "${base[@]}" --train-iters 1 --eva
 # ---- failures ----
 launch --nproc_per_node 2 "${base[@]}" --train-iters 2 --data-path nowhere >out 2>err
 [ $? -eq 1 ] || note "exit status of a missing file"
-tail -n 1 err | grep -q 'error: --data-path nowhere.*are not there' || note "the last line is not the reason"
+tail -n 1 err | grep -q 'error: \(rank [0-9]: \)\?--data-path nowhere.*are not there' || note "the last line is not the reason"
 launch --nproc_per_node 2 --max-restarts 2 "${base[@]}" --train-iters 2 --data-path nowhere >out 2>err
 [ "$(grep -c 'megalith launch: no restart: ' err)" -eq 1 ] && ! grep -q 'restart 1 of' err || note "a missing file is tried again"
 launch --nproc_per_node 2 "${base[@]}" --train-iters 2 --tensor-model-parallel-size 3 >out 2>err
