@@ -22,7 +22,7 @@ static mega_status refuse(const race *f, const char *what)
                      f->path, (long long)f->line, what);
 }
 
-/* The answer stands in the place of each underscore of the question, or after it. */
+/* The answer replaces each underscore of the question. Without one, it follows the question. */
 static mega_status put_answer(race *f, const char *question, const char *answer)
 {
     const bool has_gap = strchr(question, '_') != NULL;

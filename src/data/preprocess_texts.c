@@ -1,4 +1,4 @@
-/* Reads the texts of the input before they are tokenized, for whoever learns from them. */
+/* Reads the texts of the input before they are tokenized, for code that learns from them. */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"

@@ -85,7 +85,7 @@ static mega_status losses_find_output(const mega_engine *e, bool *out)
     int32_t any = 0;
     for (int c = 0; c < e->chunks; c++)
         any |= mega_program_num_outputs(engine_program_of(&e->chunk[c], ENGINE_EVALUATE)) > 0;
-    if (e->layout->pp.size > 1)
+    if (e->layout->pp.comm != NULL) /* a plan has none */
         MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "outputs", &any, 1, MEGA_I32, MEGA_REDUCE_MAX));
     *out = any != 0;
     return MEGA_OK;

@@ -63,8 +63,8 @@ mega_status mega_batch_check(const mega_batch *batch);
  * shorter gets the first numbers of each. */
 void mega_batch_load(const mega_batch *batch, int64_t first, int64_t samples, mega_program *p, int slot);
 /* Returns MEGA_ERR_UNSUPPORTED, with the name of the input, unless each input of the program, whose samples have
- * `positions` positions, is the beginning of that of the batch, whose samples have `whole`: so many numbers per position,
- * in the order of the positions, or the same numbers for samples of any length. */
+ * `positions` positions, is the beginning of the batch's input, whose samples have `whole`. An input is, if it holds the
+ * same count of numbers for each position, in the order of the positions, or the same numbers for samples of any length. */
 mega_status mega_batch_check_shorter(const mega_batch *batch, const mega_program *p, int64_t samples, int64_t positions,
                                      int64_t whole);
 
