@@ -14,16 +14,11 @@ typedef struct embed_lines {
     int64_t count, room, cut; /* cut: number of texts with more tokens than positions */
 } embed_lines;
 
-static int32_t find_token(const mega_tokenizer *t, const char *name, const char *other)
-{
-    const int32_t id = mega_tokenizer_find(t, name, strlen(name));
-    return id >= 0 ? id : mega_tokenizer_find(t, other, strlen(other));
-}
-
 /* Adds [CLS] text [SEP]; the end of a long text is left out. */
 static mega_status add_line(const mega_loaded *l, const char *text, size_t bytes, int64_t positions, embed_lines *out)
 {
-    const int32_t cls = find_token(l->tokenizer, "[CLS]", "<s>"), sep = find_token(l->tokenizer, "[SEP]", "</s>");
+    const int32_t cls = mega_tokenizer_find_first(l->tokenizer, "[CLS] <s>"),
+                  sep = mega_tokenizer_find_first(l->tokenizer, "[SEP] </s>");
     if (cls < 0 || sep < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "the tokenizer (%s) lacks %s; expected that of an encoder such as BERT",
                          mega_tokenizer_type(l->tokenizer), cls < 0 ? "[CLS]" : "[SEP]");

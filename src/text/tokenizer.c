@@ -212,6 +212,16 @@ int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n
     return mega_vocabulary_find(&t->vocabulary, bytes, n, false);
 }
 
+int32_t mega_tokenizer_find_first(const mega_tokenizer *t, const char *names)
+{
+    int32_t id = -1;
+    for (size_t size; id < 0 && *(names += strspn(names, " ")) != '\0'; names += size) {
+        size = strcspn(names, " ");
+        id = mega_tokenizer_find(t, names, size);
+    }
+    return id;
+}
+
 bool mega_tokenizer_continues_word(const mega_tokenizer *t, int32_t id)
 {
     const mega_text *inner = t->pipe != NULL ? &t->pipe->inner : NULL;

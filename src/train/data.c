@@ -216,7 +216,7 @@ void train_close_data(trainer *t)
 mega_status train_check_ends(const trainer *t)
 {
     const mega_task_data_options o = {.cfg = t->cfg, .tokenizer = t->tokenizer};
-    return t->task->check_data_options(&o);
+    return t->task->check_data_options == NULL ? MEGA_OK : t->task->check_data_options(&o);
 }
 
 /* Reads a training sample. The engine is created before the data are open, but reads no sample before

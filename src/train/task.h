@@ -95,7 +95,8 @@ typedef struct mega_task {
     /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
      * that the task cannot use. */
     mega_status (*read_tokenizer)(const mega_tokenizer *tokenizer, void **out);
-    mega_status (*check_data_options)(const mega_task_data_options *o); /* called before the data are opened */
+    mega_status (*check_data_options)(
+        const mega_task_data_options *o); /* called before the data are opened; NULL: any will do */
     mega_status (*make_data)(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT]);
     /* Joins parts into one dataset that returns their samples one part after the other. Takes ownership of the parts,
      * also on failure. */

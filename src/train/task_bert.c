@@ -18,22 +18,16 @@ typedef struct bert_words {
     bool continues[]; /* by id */
 } bert_words;
 
-static int32_t find_token(const mega_tokenizer *t, const char *name, const char *other)
-{
-    const int32_t id = mega_tokenizer_find(t, name, strlen(name));
-    return id >= 0 ? id : mega_tokenizer_find(t, other, strlen(other));
-}
-
 static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 {
     const int64_t size = mega_tokenizer_size(t);
     bert_words *w = mega_calloc(1, sizeof *w + (size_t)size * sizeof *w->continues);
     *out = w;
     if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the list of its pieces");
-    w->vocabulary = (mega_sentence_vocabulary){.cls = find_token(t, "[CLS]", "<s>"),
-                                               .sep = find_token(t, "[SEP]", "</s>"),
-                                               .mask = find_token(t, "[MASK]", "<mask>"),
-                                               .pad = find_token(t, "[PAD]", "<pad>"),
+    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_find_first(t, "[CLS] <s>"),
+                                               .sep = mega_tokenizer_find_first(t, "[SEP] </s>"),
+                                               .mask = mega_tokenizer_find_first(t, "[MASK] <mask>"),
+                                               .pad = mega_tokenizer_find_first(t, "[PAD] <pad>"),
                                                .size = size,
                                                .continues = w->continues};
     const mega_sentence_vocabulary *v = &w->vocabulary;
@@ -110,26 +104,12 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     return st;
 }
 
-static mega_model_shape shape(const mega_task_model *m, int64_t eos)
-{
-    mega_model_shape s;
-    (void)eos; /* texts end with [SEP] */
-    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
-    return s;
-}
-
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     task_gpt_put_card(m, cfg, "BERT", "fill-mask", out);
 }
 
 /* ---- the data ---- */
-
-static mega_status check_data_options(const mega_task_data_options *o)
-{
-    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
-    return MEGA_OK;
-}
 
 static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
 {
@@ -151,11 +131,10 @@ const mega_task train_task_bert = {.command = "pretrain_bert",
                                    .free_model = task_gpt_free_model,
                                    .compare = task_gpt_compare,
                                    .warn = task_gpt_warn,
-                                   .shape = shape,
+                                   .shape = task_gpt_shape_of_encoder,
                                    .describe = task_gpt_describe,
                                    .card = card,
                                    .read_tokenizer = read_tokenizer,
-                                   .check_data_options = check_data_options,
                                    .make_data = make_data,
                                    .join_data = task_gpt_join_data,
                                    .free_data = task_gpt_free_data,

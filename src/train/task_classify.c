@@ -21,20 +21,14 @@ typedef struct classify_words {
     int32_t cls, sep, pad;
 } classify_words;
 
-static int32_t find_token(const mega_tokenizer *t, const char *name, const char *other)
-{
-    const int32_t id = mega_tokenizer_find(t, name, strlen(name));
-    return id >= 0 ? id : mega_tokenizer_find(t, other, strlen(other));
-}
-
 static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 {
     classify_words *w = mega_calloc(1, sizeof *w);
     *out = w;
     if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the ids of its special tokens");
-    *w = (classify_words){.cls = find_token(t, "[CLS]", "<s>"),
-                          .sep = find_token(t, "[SEP]", "</s>"),
-                          .pad = find_token(t, "[PAD]", "<pad>")};
+    *w = (classify_words){.cls = mega_tokenizer_find_first(t, "[CLS] <s>"),
+                          .sep = mega_tokenizer_find_first(t, "[SEP] </s>"),
+                          .pad = mega_tokenizer_find_first(t, "[PAD] <pad>")};
     if (w->cls >= 0 && w->sep >= 0 && w->pad >= 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "the tokenizer (%s) lacks %s; a task with labels needs [CLS], [SEP] and [PAD], or <s>, </s> and "
@@ -101,14 +95,6 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     MEGA_TRY(task_gpt_make(o, &net, !is_stored, out));
     out->begins_classifier = is_stored && is_new;
     return MEGA_OK;
-}
-
-static mega_model_shape shape(const mega_task_model *m, int64_t eos)
-{
-    mega_model_shape s;
-    (void)eos; /* texts end with [SEP] */
-    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
-    return s;
 }
 
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
@@ -186,12 +172,6 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
     }
     if (t->of[TEXTS_TRAIN] != NULL) out->samples[MEGA_SPLIT_TRAIN] = mega_labelled_count(t->of[TEXTS_TRAIN]);
     if (t->of[TEXTS_VALID] != NULL) out->samples[MEGA_SPLIT_VALID] = mega_labelled_count(t->of[TEXTS_VALID]);
-    return MEGA_OK;
-}
-
-static mega_status check_data_options(const mega_task_data_options *o)
-{
-    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
     return MEGA_OK;
 }
 
@@ -326,14 +306,13 @@ const mega_task train_task_classify = {.command = "tasks",
                                        .free_model = task_gpt_free_model,
                                        .compare = task_gpt_compare,
                                        .warn = task_gpt_warn,
-                                       .shape = shape,
+                                       .shape = task_gpt_shape_of_encoder,
                                        .describe = task_gpt_describe,
                                        .card = card,
                                        .make_texts = make_texts,
                                        .free_texts = free_texts,
                                        .evaluation_set = evaluation_set,
                                        .read_tokenizer = read_tokenizer,
-                                       .check_data_options = check_data_options,
                                        .make_data = make_data,
                                        .join_data = join_data,
                                        .free_data = free_data,

@@ -15,6 +15,14 @@ const mega_gpt *task_gpt_of(const mega_task_model *m)
     return &n->gpt;
 }
 
+mega_model_shape task_gpt_shape_of_encoder(const mega_task_model *m, int64_t eos)
+{
+    mega_model_shape s;
+    (void)eos; /* texts end with [SEP] */
+    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
+    return s;
+}
+
 /* ---- taken from a checkpoint ---- */
 
 /* Megatron's list, as far as the options exist here. The tokenizer is read from the checkpoint folder itself, even if

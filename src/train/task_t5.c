@@ -14,13 +14,6 @@ typedef struct t5_words {
     bool continues[];  /* by id */
 } t5_words;
 
-static int32_t find_one_of(const mega_tokenizer *t, const char *const *name, size_t count)
-{
-    int32_t id = -1;
-    for (size_t i = 0; i < count && id < 0; i++) id = mega_tokenizer_find(t, name[i], strlen(name[i]));
-    return id;
-}
-
 static int32_t find_sentinel(const mega_tokenizer *t, int64_t number)
 {
     char name[40];
@@ -44,9 +37,6 @@ static mega_status check_words(const mega_tokenizer *t, const mega_sentence_voca
 /* The decoder of Megatron begins with [BOS], that of a tokenizer without one (T5 in transformers) with padding. */
 static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 {
-    static const char *const cls[] = {"[CLS]", "<CLS>"}, *const sep[] = {"[SEP]", "<SEP>"};
-    static const char *const mask[] = {"[MASK]", "<MASK>"}, *const pad[] = {"[PAD]", "<pad>", "<PAD>"};
-    static const char *const bos[] = {"[BOS]", "<BOS>", "<s>"}, *const eos[] = {"[EOS]", "</s>", "<EOS>"};
     const int64_t size = mega_tokenizer_size(t);
     const int64_t sentinels = mega_tokenizer_extra_ids(t);
     const size_t words = ((size_t)size + sizeof(int32_t) - 1) / sizeof(int32_t) * sizeof(int32_t);
@@ -57,12 +47,12 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
     w->sentinel = (int32_t *)(void *)((char *)w + head + words);
     for (int64_t i = 0; i < sentinels; i++) w->sentinel[i] = find_sentinel(t, i);
     for (int32_t id = 0; id < size; id++) w->continues[id] = mega_tokenizer_continues_word(t, id);
-    w->vocabulary = (mega_sentence_vocabulary){.cls = find_one_of(t, cls, MEGA_COUNT(cls)),
-                                               .sep = find_one_of(t, sep, MEGA_COUNT(sep)),
-                                               .mask = find_one_of(t, mask, MEGA_COUNT(mask)),
-                                               .pad = find_one_of(t, pad, MEGA_COUNT(pad)),
-                                               .bos = find_one_of(t, bos, MEGA_COUNT(bos)),
-                                               .eos = find_one_of(t, eos, MEGA_COUNT(eos)),
+    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_find_first(t, "[CLS] <CLS>"),
+                                               .sep = mega_tokenizer_find_first(t, "[SEP] <SEP>"),
+                                               .mask = mega_tokenizer_find_first(t, "[MASK] <MASK>"),
+                                               .pad = mega_tokenizer_find_first(t, "[PAD] <pad> <PAD>"),
+                                               .bos = mega_tokenizer_find_first(t, "[BOS] <BOS> <s>"),
+                                               .eos = mega_tokenizer_find_first(t, "[EOS] </s> <EOS>"),
                                                .sentinel = w->sentinel,
                                                .sentinels = sentinels,
                                                .size = size,
@@ -221,12 +211,6 @@ static void card(const mega_task_model *m, const mega_train_options *cfg, mega_b
 
 /* ---- the data ---- */
 
-static mega_status check_data_options(const mega_task_data_options *o)
-{
-    (void)o; /* read_tokenizer refuses a tokenizer without the tokens that samples need */
-    return MEGA_OK;
-}
-
 static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
 {
     const t5_words *w = o->words;
@@ -250,7 +234,6 @@ const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .describe = describe,
                                  .card = card,
                                  .read_tokenizer = read_tokenizer,
-                                 .check_data_options = check_data_options,
                                  .make_data = make_data,
                                  .join_data = task_gpt_join_data,
                                  .free_data = task_gpt_free_data,

@@ -106,6 +106,8 @@ mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out); /* bytes tha
 mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffer *out);
 /* Returns the id of the token with these bytes, or -1. Special tokens are found by their text. */
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n);
+/* Returns the id of the first of these names that is a token, or -1. Blanks separate the names: "[CLS] <s>". */
+int32_t mega_tokenizer_find_first(const mega_tokenizer *t, const char *names);
 /* Whether a token goes on with a word, as "##ing" of WordPiece does. */
 bool mega_tokenizer_continues_word(const mega_tokenizer *t, int32_t id);
 bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
