@@ -99,8 +99,8 @@ static mega_status evaluate_compare(const mega_engine *e, const mega_dataset *d,
                                             (long long)most[1], (long long)-most[5], (long long)most[2]));
 }
 
-mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
-                                 mega_step_result *out)
+mega_status mega_engine_evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                         mega_step_result *out)
 {
     engine_sums sums = {.stops = 0};
     mega_step_result r = {0};
@@ -122,8 +122,15 @@ mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, in
         if (l->is_evaluated && l->coefficient != 0) r.loss += l->coefficient * r.metric[i];
     }
     if (!isfinite(r.loss)) return engine_nonfinite_evaluation(e, r.loss);
-    engine_monitor_event(e, "Train/Samples/eval_loss", r.loss);
     *out = r;
+    return MEGA_OK;
+}
+
+mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                 mega_step_result *out)
+{
+    MEGA_TRY(mega_engine_evaluate_quietly(e, dataset, max_batches, out));
+    engine_monitor_event(e, "Train/Samples/eval_loss", out->loss);
     return MEGA_OK;
 }
 

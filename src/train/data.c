@@ -171,7 +171,7 @@ static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
 static mega_status build(trainer *t)
 {
     mega_task_data_options o = data_options(t);
-    if (!train_has_epochs(t)) {
+    if (!t->task->course->in_epochs) {
         train_line(t, " > datasets target sizes (minimum size):");
         train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
         train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
@@ -189,7 +189,7 @@ mega_status train_open_data(trainer *t)
     const mega_train_options *cfg = t->cfg;
     MEGA_TRY(build(t));
     MEGA_TRY(need_training(t));
-    if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !train_has_epochs(t))
+    if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !t->task->course->in_epochs)
         mega_warn("no validation data (--split %s%s): nothing is evaluated during training",
                   cfg->data.data_path2.count > 0 ? "98,2,0"
                   : cfg->data.split != NULL      ? cfg->data.split

@@ -1,5 +1,5 @@
-/* A run whose length is said in epochs (run_clm; of tasks with labels only the length, their lines are in sets.c): how many steps that is, and what transformers' script prints, evaluates and writes
- * at the start, after each epoch and at the end. */
+/* A run whose length is said in epochs: how many steps that is; and of run_clm what transformers' script prints, evaluates
+ * and writes at the start, after each epoch and at the end (of tasks with labels: sets.c). */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/run_json.h"
@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-bool train_has_epochs(const trainer *t)
+bool train_ends_epoch(const trainer *t)
 {
-    return t->task->make_texts != NULL;
+    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    return t->epoch_steps > 0 && (iteration % t->epoch_steps == 0 || iteration >= t->train_iters);
 }
 
 /* Prints a line as Python's logging does in that script. */
@@ -38,7 +39,7 @@ static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
 {
     const bool leads = mega_world_rank(t->world) == mega_world_host_first(t->world);
     if (mega_world_size(t->world) == 1) return t->task->make_texts(o, &t->texts);
-    if (train_has_sets(t)) return train_agree(t, t->task->make_texts(o, &t->texts));
+    if (!t->task->course->shares_texts) return train_agree(t, t->task->make_texts(o, &t->texts));
     mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, leads ? t->task->make_texts(o, &t->texts) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, train_open_share(t, &o->share));
@@ -51,16 +52,16 @@ static mega_status count_steps(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
     const int64_t batch = cfg->engine.optim.global_batch_size, samples = t->texts.samples[MEGA_SPLIT_TRAIN];
-    const int64_t epochs = train_has_sets(t) ? cfg->classify.epochs : cfg->clm.num_train_epochs;
     if (cfg->skip_train) return MEGA_OK;
-    t->epoch_steps = (samples + (train_has_sets(t) && !cfg->classify.keep_last ? 0 : batch - 1)) / batch;
+    t->epoch_steps = (samples + (t->texts.drops_last ? 0 : batch - 1)) / batch;
     if (t->epoch_steps == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--train-data: %lld samples do not fill a batch of %lld (--global-batch-size); give a smaller "
                          "batch, or --keep-last",
                          (long long)samples, (long long)batch);
     if (!mega_options_is_given(cfg->engine.options, "train_iters"))
-        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", epochs * t->epoch_steps, MEGA_SET_BY_PRESET));
+        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", t->texts.epochs * t->epoch_steps,
+                                      MEGA_SET_BY_PRESET));
     t->train_iters = cfg->engine.optim.train_iters;
     train_check_options_again(t);
     return MEGA_OK;
@@ -71,7 +72,7 @@ mega_status train_epochs_check_batch(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     json_t *root;
-    if (!train_has_epochs(t) || t->checkpoint == NULL || cfg->finetune) return MEGA_OK;
+    if (!t->task->course->in_epochs || t->checkpoint == NULL || cfg->finetune) return MEGA_OK;
     if (mega_checkpoint_run_json(t->checkpoint) == NULL) return MEGA_OK;
     MEGA_TRY(mega_run_json(&root, t->checkpoint));
     const json_t *stored = json_object_get(json_object_get(root, "arguments"), "global_batch_size");
@@ -79,19 +80,11 @@ mega_status train_epochs_check_batch(const trainer *t)
                     here = (long long)cfg->engine.optim.global_batch_size;
     json_decref(root);
     if (there <= 0 || here <= 0 || there == here || cfg->skip_train) return MEGA_OK;
-    if (train_has_sets(t))
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as "
-            "other epochs; give --global-batch-size %lld, or begin anew from its weights with "
-            "--pretrained-checkpoint %s",
-            cfg->load, there, here, there, cfg->load);
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as other "
-        "epochs; give the same batch (--per_device_train_batch_size, --gradient_accumulation_steps, the "
-        "number of ranks), or begin anew from its weights with --model_name_or_path %s",
-        cfg->load, there, here, cfg->load);
+        "epochs; give the same batch (%s), or begin anew from its weights with %s %s",
+        cfg->load, there, here, t->task->course->batch, t->task->course->weights, cfg->load);
 }
 
 mega_status train_read_texts(trainer *t)
@@ -103,7 +96,7 @@ mega_status train_read_texts(trainer *t)
                                 .words = t->words,
                                 .team = t->team,
                                 .stop = t->io != NULL ? t->io->stop : NULL};
-    if (!train_has_epochs(t) || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
+    if (!t->task->course->in_epochs || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
     train_note(t, "tokenizing the texts");
@@ -113,11 +106,10 @@ mega_status train_read_texts(trainer *t)
 
 /* ---- the start ---- */
 
-void train_epochs_begin(const trainer *t)
+static void epochs_begin(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const mega_optim_options *o = &cfg->engine.optim;
-    if (train_has_sets(t)) return;
     const long long of_rank = (long long)o->micro_batch_size,
                     micro_batches = o->global_batch_size / o->micro_batch_size / cfg->engine.data_parallel_size;
     epochs_line(t, "***** Running training *****");
@@ -139,7 +131,7 @@ static mega_status evaluate(trainer *t, mega_step_result *r, bool *is_whole)
     bool late;
     train_note(t, "evaluating the validation set");
     if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
-    const mega_status st = mega_engine_evaluate(t->engine, &d, 0, r);
+    const mega_status st = mega_engine_evaluate_quietly(t->engine, &d, 0, r);
     *is_whole = st == MEGA_OK;
     if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
     return train_ask_ranks(t, 0, &late); /* sets t->stop to the signal */
@@ -150,6 +142,11 @@ static int64_t epoch_of(const trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     return iteration > 0 ? (iteration - 1) / t->epoch_steps : 0;
+}
+
+static double epoch_loss(const trainer *t)
+{
+    return t->epoch_losses > 0 ? t->epoch_loss / (double)t->epoch_losses : NAN;
 }
 
 static mega_status evaluate_epoch(trainer *t)
@@ -172,26 +169,24 @@ static mega_status evaluate_epoch(trainer *t)
     const mega_status st = mega_buffer_check(&text, "the line of an evaluation");
     if (st == MEGA_OK) epochs_line(t, "epoch %lld: %s", (long long)epoch_of(t), text.data);
     mega_buffer_fini(&text);
-    train_monitor_evaluation(t, MEGA_SPLIT_VALID, r.loss, false);
-    if (st == MEGA_OK) train_monitor_epoch(t, epoch_of(t), r.loss, train_epoch_loss(t));
+    train_monitor_evaluation(t, MEGA_SPLIT_VALID, r.loss, false, false);
+    if (st == MEGA_OK) train_monitor_epoch(t, epoch_of(t), r.loss, epoch_loss(t));
     return st;
 }
 
-double train_epoch_loss(const trainer *t)
+void train_finish_epoch(trainer *t)
 {
-    return t->epoch_losses > 0 ? t->epoch_loss / (double)t->epoch_losses : NAN;
-}
-
-mega_status train_epochs_after(trainer *t)
-{
-    char tag[32];
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    if (train_has_sets(t)) return train_sets_after(t);
-    if (iteration % t->epoch_steps != 0 && iteration != t->train_iters) return MEGA_OK;
-    MEGA_TRY(evaluate_epoch(t));
-    t->finished_loss = train_epoch_loss(t);
+    t->finished_loss = epoch_loss(t);
     t->epoch_loss = 0;
     t->epoch_losses = 0;
+}
+
+static mega_status epochs_after(trainer *t)
+{
+    char tag[32];
+    if (!train_ends_epoch(t)) return MEGA_OK;
+    MEGA_TRY(evaluate_epoch(t));
+    train_finish_epoch(t);
     snprintf(tag, sizeof tag, "epoch_%lld", (long long)epoch_of(t));
     return t->cfg->clm.saves_epochs && t->stop == 0 ? train_save_as(t, tag, true) : MEGA_OK;
 }
@@ -247,11 +242,9 @@ static mega_status write_results(const trainer *t)
     return st;
 }
 
-mega_status train_epochs_end(trainer *t)
+static mega_status epochs_end(trainer *t)
 {
-    const bool is_open = !t->evaluated; /* a resumed run with nothing left to train */
-    if (train_has_sets(t)) return is_open ? train_sets_evaluate(t, t->train_iters / t->epoch_steps - 1, true) : MEGA_OK;
-    if (is_open) MEGA_TRY(evaluate_epoch(t));
+    if (!t->evaluated) MEGA_TRY(evaluate_epoch(t)); /* a resumed run with nothing left to train */
     if (t->cfg->save == NULL || t->stop != 0) return MEGA_OK;
     MEGA_TRY(train_save_as(t, "final", false));
     mega_status st = MEGA_OK;
@@ -263,6 +256,17 @@ mega_status train_epochs_end(trainer *t)
     t->is_final = true;
     return MEGA_OK;
 }
+
+const train_course train_by_epochs = {
+    .in_epochs = true,
+    .shares_texts = true,
+    .save = "--output_dir",
+    .batch = "--per_device_train_batch_size, --gradient_accumulation_steps, the number of ranks",
+    .weights = "--model_name_or_path",
+    .losses = "the losses above",
+    .begin = epochs_begin,
+    .after = epochs_after,
+    .end = epochs_end};
 
 /* ---- the progress bar ---- */
 

@@ -109,7 +109,7 @@ static void log_draw_status(trainer *t, const mega_step_result *r)
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char left[32], text[256];
     double tokens_s, flops, palm;
-    if (train_has_epochs(t)) {
+    if (t->task->course->in_epochs) {
         draw_bar(t);
         return;
     }

@@ -319,16 +319,16 @@ static mega_status evaluation_scalars(const trainer *t, int split, double loss)
     return scalar(t, ppl, train_perplexity(loss));
 }
 
-void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final)
+void train_monitor_evaluation(trainer *t, int split, double loss, bool of_draw, bool is_final)
 {
     train_monitor *m = t->monitor;
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    /* Write one point per iteration: an evaluation of all samples follows, or the draw at the end would repeat one. */
+    if (of_draw && train_ends_epoch(t)) return;
     evaluation_row(t, split, loss, is_final);
-    /* Write one point per iteration: the final evaluation would repeat a regular one. */
-    if (is_final && split == MEGA_SPLIT_VALID && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train) return;
-    /* mega_engine_evaluate has written it already */
-    const bool is_new = split == MEGA_SPLIT_VALID && (!train_has_epochs(t) || train_has_sets(t));
-    if (is_new && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
+    const bool is_repeated = of_draw && is_final && iteration % t->cfg->eval_interval == 0 && !t->cfg->skip_train;
+    if (is_repeated && split == MEGA_SPLIT_VALID) return;
+    if (split == MEGA_SPLIT_VALID && mega_engine_write_event(t->engine, "Train/Samples/eval_loss", loss) != MEGA_OK)
         mega_warn("%s", mega_error_message());
     if (m->board == NULL && m->wandb == NULL) return;
     if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);

@@ -170,7 +170,7 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     s->order_hash = hex_of(root, "data_order_hash");
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
     s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
-    if (train_has_epochs(t)) {
+    if (t->task->course->in_epochs) {
         t->epoch_loss = json_real_value(json_object_get(root, "epoch_loss"));
         t->epoch_losses = json_integer_value(json_object_get(root, "epoch_losses"));
     }

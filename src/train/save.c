@@ -117,7 +117,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
                        train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));
     mega_buffer_puts(b, "| data | ");
     card_data(b, cfg);
-    if (train_has_epochs(t)) mega_buffer_puts(b, " |\n");
+    if (t->task->course->in_epochs) mega_buffer_puts(b, " |\n");
     else
         mega_buffer_printf(b, ", split %s |\n", cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
     mega_buffer_printf(b, "| iterations, samples, tokens seen | %lld, %s, %s |\n", (long long)p->iteration,
@@ -221,7 +221,7 @@ mega_status train_save(trainer *t)
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
     snprintf(tag, sizeof tag, "step_%lld", (long long)iteration);
-    return train_save_as(t, train_has_epochs(t) && !train_has_sets(t) ? tag : NULL, true);
+    return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
 }
 
 mega_status train_save_as(trainer *t, const char *tag, bool is_whole)

@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool train_has_sets(const trainer *t)
-{
-    return t->task->evaluation_set != NULL;
-}
-
 typedef struct set_result {
     const char *name;
     int64_t correct, total;
@@ -30,7 +25,7 @@ static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *o
     bool late;
     train_note(t, "evaluating the validation sets");
     if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
-    const mega_status st = mega_engine_evaluate(t->engine, d, 0, &r);
+    const mega_status st = mega_engine_evaluate_quietly(t->engine, d, 0, &r);
     *is_whole = st == MEGA_OK;
     if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
@@ -86,7 +81,8 @@ static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, s
     return MEGA_OK;
 }
 
-mega_status train_sets_evaluate(trainer *t, int64_t epoch, bool is_last)
+/* Collective: the world. is_last: prints the table of results. */
+static mega_status sets_evaluate(trainer *t, int64_t epoch, bool is_last)
 {
     const size_t most = t->cfg->classify.valid_data.count;
     set_result all = {.name = "overall"}, *result = mega_calloc(most + 1, sizeof *result);
@@ -96,20 +92,36 @@ mega_status train_sets_evaluate(trainer *t, int64_t epoch, bool is_last)
     if (st == MEGA_OK) st = evaluate_all(t, epoch, result, &count, &all);
     if (st == MEGA_OK && count > 0) {
         if (is_last) say_table(t, result, count, &all);
-        train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->last_validation_loss, is_last);
+        train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->last_validation_loss, false, is_last);
     }
     mega_free(result);
     return st;
 }
 
-mega_status train_sets_after(trainer *t)
+static mega_status sets_after(trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    const bool is_last = iteration >= t->train_iters;
-    if (iteration % t->epoch_steps != 0 && !is_last) return MEGA_OK;
-    t->finished_loss = train_epoch_loss(t);
-    t->epoch_loss = 0;
-    t->epoch_losses = 0;
+    if (!train_ends_epoch(t)) return MEGA_OK;
+    train_finish_epoch(t);
     MEGA_TRY(train_save(t));
-    return train_sets_evaluate(t, (iteration - 1) / t->epoch_steps, is_last);
+    return sets_evaluate(t, (iteration - 1) / t->epoch_steps, iteration >= t->train_iters);
 }
+
+/* Evaluates where nothing was trained, or nothing was left to train. */
+static mega_status sets_end(trainer *t)
+{
+    if (t->cfg->skip_train) {
+        MEGA_TRY(sets_evaluate(t, -1, true));
+        return train_stop_check(t, "the evaluation");
+    }
+    return t->evaluated ? MEGA_OK : sets_evaluate(t, t->train_iters / t->epoch_steps - 1, true);
+}
+
+const train_course train_by_sets = {.is_megatrons = true,
+                                    .in_epochs = true,
+                                    .save = "--save",
+                                    .batch = "--global-batch-size",
+                                    .weights = "--pretrained-checkpoint",
+                                    .losses = "the table above",
+                                    .after = sets_after,
+                                    .end = sets_end};

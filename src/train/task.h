@@ -32,7 +32,13 @@ typedef struct mega_task_model {
 typedef struct mega_task_texts {
     void *self;                        /* private data of the task; NULL: they are not read */
     int64_t samples[MEGA_SPLIT_COUNT]; /* of one epoch */
+    int64_t epochs;                    /* that the options ask for */
+    bool drops_last;                   /* the samples that do not fill the last batch of an epoch are left out */
 } mega_task_texts;
+
+/* How the length of a run is said, and what follows from that (train_impl.h). */
+struct train_course;
+extern const struct train_course train_by_iterations, train_by_epochs, train_by_sets;
 
 /* The inputs for opening the data. */
 typedef struct mega_task_data_options {
@@ -60,6 +66,7 @@ typedef struct mega_task {
     const char *command;          /* the command's name in config/ */
     const char *model_name;       /* for log lines: "building GPT model ..." */
     const char *use, *use_effect; /* the command that uses the trained model, and what it does with it */
+    const struct train_course *course;
     int likelihoods;        /* shows_parts_alone: number of losses, the first ones, whose perplexity is shown; 0: all */
     bool shows_parts_alone; /* log lines show each loss under its own name, and not their sum */
     /* The options that --use-checkpoint-args takes from the run that wrote a checkpoint: their names,
@@ -85,12 +92,11 @@ typedef struct mega_task {
     void (*card)(const mega_task_model *m, const mega_train_options *cfg,
                  mega_buffer *out); /* writes the head of a model card */
 
-    /* NULL: the length of a run is said in iterations. Otherwise it is said in epochs (epochs.c), and these read and free
-     * the data that the samples of every epoch are made of. */
+    /* Unless the length is said in iterations, these read and free the data that the samples of every epoch are made of. */
     mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
     void (*free_texts)(mega_task_texts *texts);
-    /* NULL, or: the samples are those of a classifier, whose accuracy on each of these sets is measured after each epoch
-     * (sets.c). Every rank reads the texts by itself. Returns false if there are no more than i sets; *out borrows texts. */
+    /* train_by_sets: the accuracy on each of these sets is measured after each epoch. Returns false if there are no more
+     * than i sets; *out borrows texts. */
     bool (*evaluation_set)(const mega_task_texts *texts, size_t i, mega_dataset *out, const char **out_name);
     /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
      * that the task cannot use. */

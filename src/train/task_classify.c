@@ -150,7 +150,7 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
     const mega_list *list[TEXTS_COUNT] = {&c->train_data, &c->valid_data};
     const classify_words *w = o->words;
     classify_texts *t = mega_calloc(1, sizeof *t);
-    *out = (mega_task_texts){.self = t};
+    *out = (mega_task_texts){.self = t, .epochs = c->epochs, .drops_last = !c->keep_last};
     if (t == NULL || w == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     mega_status st = MEGA_OK;
     for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT && st == MEGA_OK; i++) {
@@ -299,6 +299,7 @@ const mega_task train_task_classify = {.command = "tasks",
                                        .use_effect = "evaluates it",
                                        .shows_parts_alone = true,
                                        .likelihoods = 1,
+                                       .course = &train_by_sets,
                                        .stored_args = task_gpt_stored_args,
                                        .take_shape = task_gpt_take_shape,
                                        .leaves_shape_open = task_gpt_leaves_shape_open,

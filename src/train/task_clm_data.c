@@ -32,7 +32,7 @@ mega_status task_clm_make_texts(const mega_task_data_options *o, mega_task_texts
                                    .stop = o->stop};
     mega_blocks *blocks = NULL;
     MEGA_TRY(mega_blocks_build(&b, &blocks));
-    *out = (mega_task_texts){.self = blocks};
+    *out = (mega_task_texts){.self = blocks, .epochs = c->num_train_epochs};
     out->samples[MEGA_SPLIT_TRAIN] = mega_blocks_count(blocks, MEGA_SPLIT_TRAIN);
     out->samples[MEGA_SPLIT_VALID] = mega_blocks_count(blocks, MEGA_SPLIT_VALID);
     return MEGA_OK;

@@ -99,7 +99,7 @@ static mega_status iterate(trainer *t)
         MEGA_TRY(mega_optimizer_state_norms(mega_engine_optimizer(t->engine), &t->states));
     if (!r.skipped) {
         t->last_loss = r.loss;
-        if (train_has_epochs(t)) {
+        if (t->task->course->in_epochs) {
             t->epoch_loss += r.loss;
             t->epoch_losses++;
         }
@@ -142,11 +142,11 @@ static mega_status after_iteration(trainer *t, bool *left)
     const double minutes = (mega_time_now() - t->began) / 60;
     char text[64];
     bool late;
-    if ((!train_has_epochs(t) || train_has_sets(t)) && iteration % cfg->eval_interval == 0) {
+    if (t->task->course->is_megatrons && iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
         MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
     }
-    if (train_has_epochs(t)) MEGA_TRY(train_epochs_after(t));
+    if (t->task->course->after != NULL) MEGA_TRY(t->task->course->after(t));
     MEGA_TRY(train_ask_ranks(t, minutes, &late));
     if (t->stop != 0) {
         *left = true;
@@ -181,7 +181,7 @@ static mega_status training_train(trainer *t, bool *left)
         return MEGA_OK;
     }
     train_line(t, "training ...");
-    if (train_has_epochs(t)) train_epochs_begin(t);
+    if (t->task->course->begin != NULL) t->task->course->begin(t);
     train_datetime(t, "before the start of training step");
     const bool in_samples = t->cfg->engine.optim.train_samples > 0;
     if (p->iteration >= t->train_iters)
@@ -196,9 +196,7 @@ static mega_status training_train(trainer *t, bool *left)
     }
     if (*left) return MEGA_OK;
     train_datetime(t, "after training is done");
-    if (train_has_epochs(t)) MEGA_TRY(train_epochs_end(t));
-    if (train_has_epochs(t) && !train_has_sets(t)) return MEGA_OK;
-    return p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
+    return t->task->course->is_megatrons && p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
 }
 
 /* Evaluates the validation and test splits at the end, unless a signal arrives: the trained weights
@@ -220,6 +218,9 @@ static mega_status evaluate_at_end(trainer *t)
     return MEGA_OK;
 }
 
+const train_course train_by_iterations = {
+    .is_megatrons = true, .save = "--save", .losses = "the losses above", .end = evaluate_at_end};
+
 static void say_result(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -233,7 +234,7 @@ static void say_result(const trainer *t)
     if (t->is_final)
         train_line(t, "result: model %s; megalith %s --load %s %s", cfg->save, t->task->use, cfg->save,
                    t->task->use_effect);
-    else if (train_has_epochs(t) && !train_has_sets(t) && t->saved_iteration >= 0)
+    else if (!t->task->course->is_megatrons && t->saved_iteration >= 0)
         train_line(t, "result: checkpoint %s/%s; --resume_from_checkpoint with this folder goes on", cfg->save,
                    t->saved_as);
     else if (t->saved_iteration >= 0)
@@ -241,16 +242,14 @@ static void say_result(const trainer *t)
                    (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
     else if (cfg->skip_train)
         train_line(t, "result: %s; nothing was trained (%s)",
-                   t->evaluated && train_has_sets(t) ? "the table above"
-                   : t->evaluated                    ? "the losses above"
-                                  : "nothing was evaluated (no data of that share, or --eval-iters 0)",
+                   t->evaluated ? t->task->course->losses
+                                : "nothing was evaluated (no data of that share, or --eval-iters 0)",
                    why_untrained(t));
     else if (mega_engine_progress_get(t->engine)->iteration == t->first_iteration)
         train_line(t, "result: nothing was left to train; the weights are those of %s",
                    cfg->load != NULL ? cfg->load : "iteration 0");
     else
-        train_line(t, "result: the lines above; no checkpoint was saved (no %s)",
-                   train_has_epochs(t) && !train_has_sets(t) ? "--output_dir" : "--save");
+        train_line(t, "result: the lines above; no checkpoint was saved (no %s)", t->task->course->save);
     if (cfg->metrics_file != NULL)
         train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
     if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);
@@ -263,11 +262,7 @@ static mega_status training_run(trainer *t)
     MEGA_TRY(set_up(t));
     MEGA_TRY(training_train(t, &left));
     MEGA_TRY(train_profile_close(t));
-    if (!left && !train_has_epochs(t)) MEGA_TRY(evaluate_at_end(t));
-    if (!left && train_has_sets(t) && t->cfg->skip_train) {
-        MEGA_TRY(train_sets_evaluate(t, -1, true));
-        MEGA_TRY(train_stop_check(t, "the evaluation"));
-    }
+    if (!left) MEGA_TRY(t->task->course->end(t));
     if (t->cfg->engine.monitor.comms_logger && t->cfg->engine.monitor.comms_logger_stragglers)
         MEGA_TRY(mega_engine_log_exchanges(t->engine, true));
     if (t->io->status != NULL) t->io->status(t->io->user, "");

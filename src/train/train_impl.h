@@ -113,6 +113,20 @@ typedef struct trainer {
     bool trace_failed;
 } trainer;
 
+/* How the length of a run is said, and what follows from that. */
+typedef struct train_course {
+    /* Megatron's: evaluates a draw every --eval-interval steps, numbers checkpoints by iterations and saves the last
+     * step. Otherwise as transformers' script. */
+    bool is_megatrons;
+    bool in_epochs;
+    bool shares_texts;                  /* the ranks of a host map the texts that its first one reads */
+    const char *save, *batch, *weights; /* options: where to save; the samples of a step; weights to begin with */
+    const char *losses;                 /* the evaluations in the log, in the last line */
+    void (*begin)(const trainer *t);    /* says how long it will be; may be NULL */
+    mega_status (*after)(trainer *t);   /* called after each iteration; may be NULL */
+    mega_status (*end)(trainer *t);     /* called after the last one, unless a signal or a limit ended the run */
+} train_course;
+
 /* ranks.c */
 bool train_is_first(const trainer *t);                     /* whether this is rank 0, which prints and writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* calls mega_comm_agree over all ranks */
@@ -298,22 +312,15 @@ int train_load_threads(const trainer *t); /* number of threads of this host's ra
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
 /* epochs.c: runs whose length is said in epochs */
-bool train_has_epochs(const trainer *t);
+/* Whether the last step ended an epoch, if only because the run ends; false in a run of iterations. */
+bool train_ends_epoch(const trainer *t);
 /* Collective: the world. Reads the texts, and sets the number of iterations. Does nothing where mistakes prevent it. */
 mega_status train_read_texts(trainer *t);
 /* Refuses a checkpoint whose steps had another number of samples. */
 mega_status train_epochs_check_batch(const trainer *t);
-void train_epochs_begin(const trainer *t);
-mega_status train_epochs_after(trainer *t); /* called after each iteration: the end of an epoch */
-mega_status train_epochs_end(trainer *t);   /* writes the final model and all_results.json */
-double train_epoch_loss(const trainer *t);  /* mean loss of the steps of this epoch; NAN: none */
+/* Sets t->finished_loss to the mean loss of the epoch's steps (NAN: none), and begins to sum those of the next. */
+void train_finish_epoch(trainer *t);
 void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out);
-
-/* sets.c: the sets on which a classifier is evaluated */
-bool train_has_sets(const trainer *t);
-/* Collective: the world. is_last: prints the table of results. */
-mega_status train_sets_evaluate(trainer *t, int64_t epoch, bool is_last);
-mega_status train_sets_after(trainer *t); /* called after each iteration: the end of an epoch */
 
 /* save.c */
 /* Checks that the first checkpoint fits on the disk; the engine must be built */
@@ -331,7 +338,8 @@ void train_warn_of_newer(const trainer *t);
 mega_status train_monitor_open(trainer *t);
 bool train_monitor_is_due(const trainer *t); /* whether TensorBoard gets the numbers of this iteration */
 void train_monitor_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
-void train_monitor_evaluation(trainer *t, int split, double loss, bool is_final);
+/* of_draw: of as many samples as --eval-iters says, instead of all. */
+void train_monitor_evaluation(trainer *t, int split, double loss, bool of_draw, bool is_final);
 void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss);
 void train_monitor_saved(trainer *t); /* records that a checkpoint was saved, for --log-progress */
 void train_monitor_flush(trainer *t);

@@ -42,11 +42,11 @@ overall() { sed -n 's/^ >> |epoch: \([-0-9]*\)| overall: correct \/ total = \([0
 # ---- MNLI from a pre-trained folder ----
 mnli=(--task MNLI "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --tokenizer-type BertWordPieceLowerCase --train-data MNLI/train.tsv
     --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 8 --lr 2e-3 --lr-decay-style linear --lr-warmup-fraction 0.065
-    --weight-decay 1.0e-1 --clip-grad 1.0 --hidden-dropout 0.1 --attention-dropout 0.1 --log-interval 10 --eval-interval 10 --eval-iters 5)
-task mnli "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --save mnli
+    --weight-decay 1.0e-1 --clip-grad 1.0 --hidden-dropout 0.1 --attention-dropout 0.1 --log-interval 10 --eval-interval 13 --eval-iters 5)
+task mnli "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --save mnli --metrics-file mnli.jsonl --monitor-csv --monitor-csv-job points
 says mnli '^building classification model'
 says mnli '^ iteration +10/ +104 .* \| lm loss: [0-9.E+-]+ \| loss scale'
-says mnli '^ validation loss at iteration 10 \| lm loss value: [0-9.E+-]+ \| lm loss PPL: [0-9.E+-]+ \| accuracy value: [0-9.E+-]+ \| $'
+says mnli '^ validation loss at iteration 13 \| lm loss value: [0-9.E+-]+ \| lm loss PPL: [0-9.E+-]+ \| accuracy value: [0-9.E+-]+ \| $'
 for epoch in 0 1 2 3; do
     says mnli "^ > \|epoch: $epoch\| metrics for dev-matched: correct / total = [0-9]+ / 50 = [0-9.]+ %, elapsed time \(sec\): [0-9.]+\$"
     says mnli "^ > \|epoch: $epoch\| metrics for train: correct / total = [0-9]+ / 210 = "
@@ -57,12 +57,19 @@ says mnli '^   dev-matched +[0-9]+ +50 +[0-9.]+ +[0-9.]+ to +[0-9.]+$'
 says mnli '^   overall +[0-9]+ +260 '
 [ "$(grep -c '^ results of' mnli.log)" = 1 ] || note "not one table of results"
 [ "$(overall mnli | cut -d' ' -f2)" -ge 200 ] || note "MNLI: little was learnt: $(overall mnli)"
+# one point an iteration: where an epoch ends, that of all samples
+[ "$(sed -n 's/.*"iteration": *\([0-9]*\),.*"validation_loss".*/\1/p' mnli.jsonl | tr '\n' ' ')" = "13 26 39 52 65 78 91 104 " ] ||
+    note "validation rows: $(grep validation_loss mnli.jsonl)"
+[ "$(cut -d, -f1 points/Train_Samples_eval_loss.csv | tr '\n' ' ')" = "step 104 208 312 416 520 624 728 832 " ] ||
+    note "validation points: $(cat points/Train_Samples_eval_loss.csv)"
 for step in 26 52 78 104; do [ -s mnli/iter_0000$(printf %03d $step)/model.safetensors ] || note "no checkpoint at the end of an epoch, iteration $step"; done
 grep -q '"MegatronBertForSequenceClassification"' mnli/iter_0000104/config.json || note "config.json: $(cat mnli/iter_0000104/config.json)"
 grep -q '"LABEL_2"' mnli/iter_0000104/config.json || note "no labels in config.json"
 
 # ---- the folder is evaluated alone, with the same result, also in other layouts ----
-task alone --task MNLI --load mnli --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 7 --seq-length 16
+task alone --task MNLI --load mnli --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 7 --seq-length 16 --metrics-file alone.jsonl
+loss() { sed -n 's/.*"validation_loss": *\([0-9.e+-]*\).*/\1/p' "$1.jsonl" | tail -1; }
+awk -v a="$(loss mnli)" -v b="$(loss alone)" 'BEGIN { d = a - b; exit !(b > 0 && d < 1e-5 && d > -1e-5) }' || note "the last validation loss is $(loss mnli), alone $(loss alone)"
 [ "$(overall alone)" = "-1 $(overall mnli | cut -d' ' -f2)" ] || note "evaluated alone: $(overall alone), after the training $(overall mnli)"
 says alone '^ results of MNLI$'
 
@@ -140,6 +147,8 @@ fi
 refuses "without a classifier" "the folder holds a megatron-bert without a classifier, and nothing is trained" tasks --task MNLI --load bert --seq-length 16 \
     --valid-data MNLI/dev_matched.tsv --micro-batch-size 4
 refuses "not begun" "--pretrained-checkpoint with this folder begins one" tasks "${mnli[@]}" --load bert --epochs 1
+refuses "another batch" "have 8 samples, and those of this run 4|give the same batch (--global-batch-size)|--pretrained-checkpoint mnli" \
+    tasks "${mnli[@]}" --load mnli --epochs 5 --micro-batch-size 4
 refuses "another task" "the folder holds a classifier of 3 classes, and QQP has 2 classes" tasks --task QQP --load mnli --valid-data QQP/dev.tsv \
     --micro-batch-size 4 --seq-length 16
 refuses "pretrain_bert" "the folder holds a classifier (megatron-bert), which megalith tasks trains" pretrain_bert --load mnli --finetune --seq-length 16 \

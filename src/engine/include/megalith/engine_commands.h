@@ -142,6 +142,10 @@ mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
 mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
                                       mega_loss_sums *sums);
 
+/* Collective over the world. Like mega_engine_evaluate, but leaves it to the caller to give monitors the loss. */
+mega_status mega_engine_evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                         mega_step_result *out);
+
 typedef struct mega_engine_progress {
     int64_t iteration;              /* completed steps, with those skipped */
     int64_t skipped;                /* of these, skipped: their gradients overflowed in fp16 */
