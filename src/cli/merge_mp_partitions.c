@@ -12,7 +12,7 @@ static const char command[] = "merge_mp_partitions";
 
 typedef enum merge_kind { MERGE_DECODER, MERGE_ENCODER, MERGE_T5 } merge_kind;
 
-/* RACE, MNLI and QQP are made of a BERT. */
+/* Every other type is BERT, or a task that is learnt by one. */
 static mega_status check_type(const mega_command_options *cfg, const mega_model_shape *shape, const char *folder)
 {
     static const char *const found[] = {"a decoder", "an encoder", "an encoder with a decoder"};

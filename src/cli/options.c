@@ -1,5 +1,6 @@
 /* The options of single commands. */
 #include "loaded.h"
+#include "megalith/labelled.h"
 #include "options_impl.h"
 
 // clang-format off
@@ -106,7 +107,7 @@ static const mega_option_row tasks_rows[] = {
 const mega_option_section cli_tasks_section = MEGA_SECTION("evaluation", tasks_rows);
 
 static const mega_option_row merge_rows[] = {
-    {MEGA_OPTION(mega_merge_options, "model-type", model_type, MEGA_OPTION_STRING), .choices = "GPT|BERT|T5|RACE|MNLI|QQP", .help = "what the checkpoint must hold: a decoder (GPT), an encoder with a decoder (T5), or an encoder"},
+    {MEGA_OPTION(mega_merge_options, "model-type", model_type, MEGA_OPTION_STRING), .choices = "GPT|BERT|T5" MEGA_LABELLED_TASKS(MEGA_LABELLED_CHOICE), .help = "what the checkpoint must hold: a decoder (GPT), an encoder with a decoder (T5), or an encoder"},
     {MEGA_OPTION(mega_merge_options, "target-pipeline-model-parallel-size", target_pipeline_model_parallel_size, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .help = "pipeline stages that will load it: at most one for each layer; what is written is the same for all"},
 };
 const mega_option_section cli_merge_section = MEGA_SECTION("merging", merge_rows);

@@ -22,7 +22,7 @@ static const mega_command commands[] = {
      "answers prompts over HTTP", NULL, "serve|server",
      "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
     {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks",
-     "evaluates a trained model on text, or on the labels of RACE, MNLI or QQP, which it may learn before", NULL, NULL,
+     "evaluates a trained model on text, or on samples with labels, which it may learn before", NULL, NULL,
      "tasks/main"},
     {"merge_mp_partitions", FOR_MERGE, "", "copies a checkpoint, which has no parts to merge", NULL, NULL,
      "merge_mp_partitions"},

@@ -1,6 +1,7 @@
 /* Rules of the commands, and a table of the rules that apply to each command. */
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
+#include "megalith/labelled.h"
 #include "megalith/log.h"
 #include "megalith/tokenizer_train.h"
 #include "options_impl.h"
@@ -288,7 +289,7 @@ static void rule_tasks(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
     if (cfg->train.classify.task == NULL && !mega_options_is_given(cfg->train.engine.options, "task"))
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --task LM_LOSS, WIKITEXT103, LAMBADA, RACE, MNLI or QQP");
+                             "missing: --task LM_LOSS, WIKITEXT103, LAMBADA" MEGA_LABELLED_TASKS(MEGA_LABELLED_LISTED));
     if (cfg->train.classify.valid_data.count == 0)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --valid-data FILE…, the %s to evaluate", classifies ? "samples" : "text");
@@ -299,7 +300,8 @@ static void rule_merge(mega_command_options *cfg)
 {
     mega_options *o = cfg->train.engine.options;
     if (cfg->merge.model_type == NULL && !mega_options_is_given(o, "model_type"))
-        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --model-type GPT, or T5, BERT, RACE, MNLI, QQP");
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "missing: --model-type GPT, T5, BERT" MEGA_LABELLED_TASKS(MEGA_LABELLED_LISTED));
     if (cfg->train.load == NULL) mega_options_problem(o, MEGA_ERR_USAGE, "missing: --load FOLDER, the checkpoint");
     if (cfg->train.no_save_optim)
         mega_options_problem(o, MEGA_ERR_USAGE,

@@ -261,11 +261,6 @@ static mega_status tasks_check_data(const mega_loaded *l, mega_command_options *
 static mega_status tasks_run(mega_loaded *l, mega_command_options *cfg, mega_world *world)
 {
     const mega_classify_options *o = &cfg->train.classify;
-    if (o->task == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--task: not given; expected LM_LOSS (any text), WIKITEXT103, LAMBADA, "
-                                         "RACE, MNLI or QQP");
-    if (o->valid_data.count == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--valid-data: not given; expected one or more files");
     MEGA_TRY(mega_loaded_open(cfg, world, l));
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_decoder(l, "tasks")));
     MEGA_TRY(mega_cli_agree(world, mega_loaded_need_tokenizer(l)));

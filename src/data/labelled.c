@@ -1,55 +1,27 @@
 /* Labelled samples in memory: their sequences without padding, which a sample gets when it is filled. */
 #include "labelled.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
 
 #include <string.h>
 
-/* What tasks differ in. */
-static const struct {
-    const char *name;
-    int64_t classes, choices;
-    mega_status (*read)(labelled_reader *r, const char *path);
-} kinds[] = {[MEGA_LABELLED_MNLI] = {"MNLI", 3, 0, labelled_read_tsv},
-             [MEGA_LABELLED_QQP] = {"QQP", 2, 0, labelled_read_tsv},
-             [MEGA_LABELLED_RACE] = {"RACE", 0, MEGA_LABELLED_CHOICES, labelled_read_race}};
+#define ROW(name_, ...) {.name = name_, __VA_ARGS__},
+static const mega_labelled_task tasks[] = {MEGA_LABELLED_TASKS(ROW)};
 
-bool mega_labelled_find(const char *name, mega_labelled_kind *out)
+const mega_labelled_task *mega_labelled_task_get(size_t i)
 {
-    for (size_t i = 0; name != NULL && i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) != 0) continue;
-        *out = (mega_labelled_kind)i;
-        return true;
-    }
-    return false;
+    return i < sizeof tasks / sizeof *tasks ? &tasks[i] : NULL;
 }
 
-const char *mega_labelled_name(mega_labelled_kind kind)
+const mega_labelled_task *mega_labelled_find(const char *name)
 {
-    return kinds[kind].name;
-}
-
-int64_t mega_labelled_classes(mega_labelled_kind kind)
-{
-    return kinds[kind].classes;
-}
-
-int64_t mega_labelled_choices(mega_labelled_kind kind)
-{
-    return kinds[kind].choices;
+    for (size_t i = 0; name != NULL && i < sizeof tasks / sizeof *tasks; i++)
+        if (strcmp(tasks[i].name, name) == 0) return &tasks[i];
+    return NULL;
 }
 
 /* ---- reading ---- */
-
-bool labelled_is_stopped(const labelled_reader *r)
-{
-    return r->team != NULL && mega_team_is_stopped(r->team);
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
 
 /* Replaces " . " by ". " once, from left to right; returns the new size. */
 static size_t close_up(char *text, size_t bytes)
@@ -74,8 +46,8 @@ mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, 
     mega_buffer *b = &r->clean;
     b->size = 0;
     for (size_t i = 0; i < bytes; i++) {
-        if (!is_blank(text[i])) mega_buffer_append(b, &text[i], 1);
-        else if (i == 0 || !is_blank(text[i - 1]))
+        if (!labelled_is_blank(text[i])) mega_buffer_append(b, &text[i], 1);
+        else if (i == 0 || !labelled_is_blank(text[i - 1]))
             mega_buffer_append(b, " ", 1);
     }
     MEGA_TRY(mega_buffer_check(b, "a text of a task"));
@@ -86,19 +58,22 @@ mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, 
 mega_status labelled_add(labelled_reader *r, const mega_ids *first, const mega_ids *second)
 {
     mega_labelled *l = r->out;
-    const int64_t whole = first->count + second->count + 3, most = l->seq_length;
+    const int64_t whole = first->count + (second != NULL ? second->count + 3 : 2), most = l->seq_length;
     const int64_t length = whole < most ? whole : most, end = l->ids.count + length - 1;
     if (!mega_array_reserve(&l->sequence, &l->sequence_room, l->sequences + 1, sizeof *l->sequence))
         return MEGA_NO_MEMORY("tasks", "the list of its texts");
     MEGA_TRY(mega_ids_reserve(&l->ids, length));
+    const int64_t most_first =
+        second != NULL ? length - 1 : length; /* the last [SEP] of a pair is of the second text */
     l->sequence[l->sequences++] =
         (labelled_sequence){.begin = l->ids.count,
                             .length = (int32_t)length,
-                            .first = (int32_t)(first->count + 2 < length - 1 ? first->count + 2 : length - 1)};
+                            .first = (int32_t)(first->count + 2 < most_first ? first->count + 2 : most_first)};
     l->ids.id[l->ids.count++] = l->cls;
     for (int64_t i = 0; i < first->count && l->ids.count < end; i++) l->ids.id[l->ids.count++] = first->id[i];
-    if (l->ids.count < end) l->ids.id[l->ids.count++] = l->sep;
-    for (int64_t i = 0; i < second->count && l->ids.count < end; i++) l->ids.id[l->ids.count++] = second->id[i];
+    if (second != NULL && l->ids.count < end) l->ids.id[l->ids.count++] = l->sep;
+    for (int64_t i = 0; second != NULL && i < second->count && l->ids.count < end; i++)
+        l->ids.id[l->ids.count++] = second->id[i];
     l->ids.id[l->ids.count++] = l->sep;
     return MEGA_OK;
 }
@@ -113,10 +88,32 @@ mega_status labelled_add_label(labelled_reader *r, int32_t label)
     return MEGA_OK;
 }
 
-/* "…/MNLI/dev_matched.tsv" is "dev-matched". A path without the name of the task: its last part. */
-static char *set_name(mega_labelled_kind kind, const char *path)
+mega_status labelled_lines(labelled_reader *r, const char *path,
+                           mega_status (*take)(void *user, int64_t line, const char *text, size_t bytes), void *user)
 {
-    const char *at = NULL, *name = mega_labelled_name(kind);
+    char *text = NULL;
+    size_t bytes = 0;
+    int64_t line = 0;
+    MEGA_TRY(mega_file_read(path, &text, &bytes));
+    mega_status st = mega_encoding_check(path, text, bytes);
+    for (size_t at = 0, past; at < bytes && st == MEGA_OK; at = past) {
+        const char *newline = memchr(text + at, '\n', bytes - at);
+        size_t end = newline != NULL ? (size_t)(newline - text) : bytes;
+        past = end + 1;
+        while (end > at && labelled_is_blank(text[end - 1])) end--;
+        while (end > at && labelled_is_blank(text[at])) at++;
+        st = r->team != NULL && mega_team_is_stopped(r->team)
+                 ? MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", path)
+                 : take(user, ++line, text + at, end - at);
+    }
+    mega_free(text);
+    return st;
+}
+
+/* "…/MNLI/dev_matched.tsv" is "dev-matched". A path without the name of the task: its last part. */
+static char *set_name(const char *name, const char *path)
+{
+    const char *at = NULL;
     for (const char *s = strstr(path, name); s != NULL; s = strstr(s + 1, name)) at = s + strlen(name);
     if (at == NULL || at[strspn(at, "/")] == '\0') at = mega_path_base(path);
     at += strspn(at, "/");
@@ -138,11 +135,11 @@ static mega_status read_sets(labelled_reader *r, const mega_labelled_options *o)
     mega_labelled *l = r->out;
     for (size_t i = 0; i < o->num_paths; i++) {
         r->set = &l->set[l->sets++];
-        *r->set = (mega_labelled_set){.name = set_name(o->kind, o->path[i]), .first = l->samples};
+        *r->set = (mega_labelled_set){.name = set_name(o->task->name, o->path[i]), .first = l->samples};
         if (r->set->name == NULL) return MEGA_NO_MEMORY("tasks", "a name");
-        MEGA_TRY(kinds[o->kind].read(r, o->path[i]));
+        MEGA_TRY(o->task->read(r, o->path[i]));
         if (r->set->count == 0)
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it holds no sample of %s", o->path[i], kinds[o->kind].name);
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it holds no sample of %s", o->path[i], o->task->name);
     }
     return MEGA_OK;
 }
@@ -163,9 +160,9 @@ mega_status mega_labelled_open(const mega_labelled_options *o, mega_labelled **o
                          (long long)o->seq_length, SHORTEST);
     mega_labelled *l = mega_calloc(1, sizeof *l);
     if (l == NULL) return MEGA_NO_MEMORY("tasks", "their data");
-    *l = (mega_labelled){.kind = o->kind,
+    *l = (mega_labelled){.task = o->task,
                          .seq_length = o->seq_length,
-                         .choices = kinds[o->kind].choices > 0 ? kinds[o->kind].choices : 1,
+                         .choices = o->task->choices > 0 ? o->task->choices : 1,
                          .cls = o->cls,
                          .sep = o->sep,
                          .pad = o->pad,

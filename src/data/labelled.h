@@ -11,7 +11,7 @@ typedef struct labelled_sequence {
 } labelled_sequence;
 
 struct mega_labelled {
-    mega_labelled_kind kind;
+    const mega_labelled_task *task;
     int64_t seq_length, choices; /* choices: sequences of a sample, at least 1 */
     int32_t cls, sep, pad;
     mega_ids ids;
@@ -34,12 +34,19 @@ typedef struct labelled_reader {
     mega_ids first, second;
 } labelled_reader;
 
+static inline bool labelled_is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 /* Appends the ids of a text to *ids, after white space has become single blanks and blanks before a full stop are gone. */
 mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, mega_ids *ids);
-/* Adds a sequence of these two texts, and the label of the sample that its last sequences are. */
+/* Adds a sequence of one text, or of two unless second is NULL; and the label of the sample that its last sequences are. */
 mega_status labelled_add(labelled_reader *r, const mega_ids *first, const mega_ids *second);
 mega_status labelled_add_label(labelled_reader *r, int32_t label);
-bool labelled_is_stopped(const labelled_reader *r);
+/* Calls take for each line of a file, without white space at its ends, until one fails or the reading is stopped. */
+mega_status labelled_lines(labelled_reader *r, const char *path,
+                           mega_status (*take)(void *user, int64_t line, const char *text, size_t bytes), void *user);
 
 /* labelled_tsv.c, labelled_race.c: read one path into out. */
 mega_status labelled_read_tsv(labelled_reader *r, const char *path);

@@ -75,12 +75,12 @@ static mega_status add_object(race *f, const json_t *json)
     return MEGA_OK;
 }
 
-static mega_status add_line(race *f, const char *text, size_t bytes)
+static mega_status add_line(void *user, int64_t line, const char *text, size_t bytes)
 {
+    race *f = user;
     json_error_t error;
-    if (strspn(text, " \t\r\n") >= bytes) return MEGA_OK;
-    if (labelled_is_stopped(f->r))
-        return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", f->path);
+    if (bytes == 0) return MEGA_OK;
+    f->line = line;
     json_t *json = mega_json_load(text, bytes, 0, &error);
     if (json == NULL)
         return MEGA_FAIL(mega_json_status(&error), "%s:%lld: %s; expected a JSON object", f->path, (long long)f->line,
@@ -93,19 +93,8 @@ static mega_status add_line(race *f, const char *text, size_t bytes)
 static mega_status read_file(labelled_reader *r, const char *path)
 {
     race f = {.r = r, .path = path};
-    char *text = NULL;
-    size_t bytes = 0;
-    MEGA_TRY(mega_file_read(path, &text, &bytes));
-    mega_status st = MEGA_OK;
-    for (size_t at = 0; at < bytes && st == MEGA_OK;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
-        const size_t n = end != NULL ? (size_t)(end - text) - at : bytes - at;
-        f.line++;
-        st = add_line(&f, text + at, n);
-        at += n + 1;
-    }
+    const mega_status st = labelled_lines(r, path, add_line, &f);
     mega_buffer_fini(&f.text);
-    mega_free(text);
     return st;
 }
 

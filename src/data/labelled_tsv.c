@@ -1,13 +1,11 @@
-/* The TSV files of MNLI and QQP. The number of columns tells a test file, whose labels are not known: as in Megatron, its
+/* The TSV files of GLUE. The number of columns tells a test file, whose labels are not known: as in Megatron, its
  * samples count as those of label 0. */
 #include "labelled.h"
-#include "megalith/encoding.h"
-#include "megalith/file.h"
 #include "megalith/log.h"
 
 #include <string.h>
 
-enum { TSV_COLUMNS = 64, STOPS_EVERY = 1024 };
+enum { TSV_COLUMNS = 64 };
 
 typedef struct tsv_text {
     const char *text;
@@ -18,21 +16,13 @@ typedef struct tsv {
     labelled_reader *r;
     const char *path;
     int64_t line;
-    bool is_test;
+    const mega_labelled_columns *form; /* of this file, once its first line is read */
     tsv_text column[TSV_COLUMNS];
-    int columns;
+    int columns; /* of a row that has more than TSV_COLUMNS: TSV_COLUMNS + 1 */
 } tsv;
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Divides a line without the white space at its ends. A line of more columns than TSV_COLUMNS has TSV_COLUMNS + 1. */
 static void divide(tsv *t, const char *text, size_t bytes)
 {
-    while (bytes > 0 && is_space(text[bytes - 1])) bytes--;
-    while (bytes > 0 && is_space(*text)) text++, bytes--;
     t->columns = 0;
     for (;;) {
         const char *tab = memchr(text, '\t', bytes);
@@ -52,96 +42,97 @@ static bool is_text(tsv_text t, const char *text)
 static bool is_empty(tsv_text t)
 {
     for (size_t i = 0; i < t.bytes; i++)
-        if (!is_space(t.text[i])) return false;
+        if (!labelled_is_blank(t.text[i])) return false;
     return true;
 }
 
-static mega_status refuse(const tsv *t, const char *what, const char *expected)
+/* The label of a row, or -1. */
+static int32_t label_of(const tsv *t)
 {
-    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: %s; expected %s", t->path, (long long)t->line, what, expected);
+    const mega_labelled_task *task = t->r->out->task;
+    const int column = t->form->label == MEGA_LABELLED_LAST ? t->columns : t->form->label;
+    for (int32_t i = 0; column > 0 && i < task->classes; i++)
+        if (is_text(t->column[column - 1], task->label[i])) return i;
+    return column > 0 ? -1 : 0;
 }
 
-static mega_status add(tsv *t, tsv_text a, tsv_text b, int32_t label)
+static mega_status refuse_label(const tsv *t)
+{
+    const mega_labelled_task *task = t->r->out->task;
+    mega_buffer labels = {0};
+    for (int64_t i = 0; i < task->classes; i++)
+        mega_buffer_printf(&labels, "%s%s", i == 0 ? "" : i + 1 < task->classes ? ", " : " or ", task->label[i]);
+    mega_status st = mega_buffer_check(&labels, t->path);
+    if (st == MEGA_OK)
+        st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: an unknown label; expected %s", t->path, (long long)t->line,
+                       labels.data);
+    mega_buffer_fini(&labels);
+    return st;
+}
+
+/* Some rows of the published files of QQP are broken. */
+static mega_status add_row(tsv *t)
 {
     labelled_reader *r = t->r;
+    const mega_labelled_columns *f = t->form;
+    const bool fits = f->or_more ? t->columns >= f->count && t->columns <= TSV_COLUMNS : t->columns == f->count;
+    const tsv_text *first = &t->column[f->text - 1], *second = f->second > 0 ? &t->column[f->second - 1] : NULL;
+    const bool is_whole = fits && !is_empty(*first) && (second == NULL || !is_empty(*second));
+    if (!is_whole && r->out->task->skips_rows) {
+        r->set->skipped++;
+        return MEGA_OK;
+    }
+    if (!fits)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: not the columns of %s; expected %d%s", t->path, (long long)t->line,
+                         r->out->task->name, f->count, f->or_more ? " or more" : "");
+    if (!is_whole)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: an empty sentence; expected a text in column %d", t->path,
+                         (long long)t->line, is_empty(*first) ? f->text : f->second);
+    const int32_t label = label_of(t);
+    if (label < 0) return refuse_label(t);
     r->first.count = r->second.count = 0;
-    MEGA_TRY(labelled_encode(r, a.text, a.bytes, &r->first));
-    MEGA_TRY(labelled_encode(r, b.text, b.bytes, &r->second));
-    MEGA_TRY(labelled_add(r, &r->first, &r->second));
+    MEGA_TRY(labelled_encode(r, first->text, first->bytes, &r->first));
+    if (second != NULL) MEGA_TRY(labelled_encode(r, second->text, second->bytes, &r->second));
+    MEGA_TRY(labelled_add(r, &r->first, second != NULL ? &r->second : NULL));
     return labelled_add_label(r, label);
 }
 
-static mega_status add_mnli(tsv *t)
+static bool has_head(const tsv *t, const mega_labelled_columns *f, bool or_more)
 {
-    static const char *const label[] = {"contradiction", "entailment", "neutral"};
-    enum { FIRST = 8, SECOND = 9, LABELS = 3 };
-    if (t->columns <= SECOND + (t->is_test ? 0 : 1) || t->columns > TSV_COLUMNS)
-        return refuse(t, "not the columns of MNLI",
-                      "the two sentences in the columns 9 and 10, and the label in a last one");
-    const tsv_text a = t->column[FIRST], b = t->column[SECOND], is = t->column[t->columns - 1];
-    if (is_empty(a) || is_empty(b)) return refuse(t, "an empty sentence", "two sentences");
-    int32_t k = 0;
-    while (!t->is_test && k < LABELS && !is_text(is, label[k])) k++;
-    if (k == LABELS) return refuse(t, "an unknown label", "contradiction, entailment or neutral");
-    return add(t, a, b, k);
-}
-
-/* Some rows of the published files are broken, and are left out. */
-static mega_status add_qqp(tsv *t)
-{
-    const int wanted = t->is_test ? 3 : 6, first = t->is_test ? 1 : 3;
-    const bool is_whole = t->columns == wanted && !is_empty(t->column[first]) && !is_empty(t->column[first + 1]);
-    int32_t label = 0;
-    if (!is_whole) {
-        t->r->set->skipped++;
-        return MEGA_OK;
-    }
-    if (!t->is_test) {
-        const tsv_text is = t->column[5];
-        if (!is_text(is, "0") && !is_text(is, "1")) return refuse(t, "an unknown label", "0 or 1");
-        label = is.text[0] - '0';
-    }
-    return add(t, t->column[first], t->column[first + 1], label);
+    return (or_more ? t->columns >= f->count : t->columns == f->count) &&
+           (f->begin == NULL || is_text(t->column[0], f->begin));
 }
 
 static mega_status read_head(tsv *t)
 {
-    const bool is_mnli = t->r->out->kind == MEGA_LABELLED_MNLI;
-    t->is_test = t->columns == (is_mnli ? 10 : 3);
-    if (t->is_test || (is_mnli ? t->columns > 10 : t->columns == 6)) return MEGA_OK;
-    return refuse(t, "not the first line of such a file",
-                  is_mnli ? "the names of MNLI's columns: 10 in a test file, else more"
-                          : "the names of QQP's columns: 3 in a test file, else 6");
+    const mega_labelled_task *task = t->r->out->task;
+    const mega_labelled_columns *test = &task->test, *whole = &task->with_labels;
+    t->form = has_head(t, test, false) ? test : has_head(t, whole, whole->or_more) ? whole : NULL;
+    if (t->form != NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "%s:%lld: not the first line of such a file; expected the names of %s's columns: %d%s%s%s, in a "
+                     "test file %d%s%s",
+                     t->path, (long long)t->line, task->name, whole->count, whole->or_more ? " or more" : "",
+                     whole->begin != NULL ? " that begin with " : "", whole->begin != NULL ? whole->begin : "",
+                     test->count, test->begin != NULL ? " that begin with " : "",
+                     test->begin != NULL ? test->begin : "");
 }
 
-static mega_status read_lines(tsv *t, const char *text, size_t bytes)
+static mega_status take_line(void *user, int64_t line, const char *text, size_t bytes)
 {
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
-        const size_t n = end != NULL ? (size_t)(end - text) - at : bytes - at;
-        t->line++;
-        divide(t, text + at, n);
-        at += n + 1;
-        if (t->line % STOPS_EVERY == 0 && labelled_is_stopped(t->r))
-            return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", t->path);
-        if (t->line == 1) MEGA_TRY(read_head(t));
-        else if (t->columns > 1 || t->column[0].bytes > 0)
-            MEGA_TRY(t->r->out->kind == MEGA_LABELLED_MNLI ? add_mnli(t) : add_qqp(t));
-    }
-    return MEGA_OK;
+    tsv *t = user;
+    t->line = line;
+    if (bytes == 0 && line > 1) return MEGA_OK;
+    divide(t, text, bytes);
+    return line == 1 ? read_head(t) : add_row(t);
 }
 
 mega_status labelled_read_tsv(labelled_reader *r, const char *path)
 {
     tsv t = {.r = r, .path = path};
-    char *text = NULL;
-    size_t bytes = 0;
-    MEGA_TRY(mega_file_read(path, &text, &bytes));
-    mega_status st = mega_encoding_check(path, text, bytes);
-    if (st == MEGA_OK) st = read_lines(&t, text, bytes);
-    mega_free(text);
-    if (st == MEGA_OK && r->set->skipped > 0)
+    MEGA_TRY(labelled_lines(r, path, take_line, &t));
+    if (r->set->skipped > 0)
         mega_warn("%s: %lld rows are left out: columns are missing, or a question is empty", path,
                   (long long)r->set->skipped);
-    return st;
+    return MEGA_OK;
 }

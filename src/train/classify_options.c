@@ -1,4 +1,4 @@
-/* Options of tasks: which task, its data, and for the tasks with labels (RACE, MNLI, QQP) a fine-tuning. */
+/* Options of tasks: which task, its data, and for the tasks with labels a fine-tuning. */
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/labelled.h"
@@ -7,10 +7,10 @@
 // clang-format off
 #define ROW(name_, field_, kind_) MEGA_OPTION(mega_classify_options, name_, field_, kind_)
 static const mega_option_row classify_rows[] = {
-    {ROW("task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA|RACE|MNLI|QQP", .not_implemented = "ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured; RACE, MNLI and QQP may be learnt before, with --epochs"},
-    {ROW("valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each); MNLI, QQP: TSV files; RACE: folders of .txt files"},
-    {ROW("train-data", train_data, MEGA_OPTION_LIST), .help = "RACE, MNLI, QQP: the same to learn from"},
-    {ROW("epochs", epochs, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .resume = MEGA_RESUME_REPORTED, .help = "RACE, MNLI, QQP: times that --train-data is read; 0: the model is only evaluated"},
+    {ROW("task", task, MEGA_OPTION_STRING), .choices = "LM_LOSS|WIKITEXT103|LAMBADA" MEGA_LABELLED_TASKS(MEGA_LABELLED_CHOICE), .not_implemented = "ICT-ZEROSHOT-NQ|RETRIEVER-EVAL|RET-FINETUNE-NQ", .help = "what is measured; tasks with labels (docs/tasks.md) may be learnt before, with --epochs"},
+    {ROW("valid-data", valid_data, MEGA_OPTION_LIST), .help = "files to evaluate: plain text, or JSON lines (a document each); tasks with labels: TSV files, or RACE's folders of .txt files"},
+    {ROW("train-data", train_data, MEGA_OPTION_LIST), .help = "tasks with labels: the same to learn from"},
+    {ROW("epochs", epochs, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .resume = MEGA_RESUME_REPORTED, .help = "tasks with labels: times that --train-data is read; 0: the model is only evaluated"},
     {ROW("keep-last", keep_last, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "an epoch ends with the samples that do not fill a batch; without it they are left out"},
     {ROW("pretrained-checkpoint", pretrained_checkpoint, MEGA_OPTION_STRING), .help = "folder whose weights are taken, as --load FOLDER --finetune; --load comes first if it holds a checkpoint"},
 };
@@ -19,8 +19,7 @@ const mega_option_section mega_train_classify_section = MEGA_SECTION("evaluation
 
 bool mega_train_classifies(const mega_train_options *cfg)
 {
-    mega_labelled_kind kind;
-    return mega_labelled_find(cfg->classify.task, &kind);
+    return mega_labelled_find(cfg->classify.task) != NULL;
 }
 
 static void give(mega_train_options *cfg, const char *dest, const char *text)
@@ -83,7 +82,8 @@ void mega_train_rule_classify(mega_train_options *cfg)
     if (!mega_train_classifies(cfg)) {
         if (c->train_data.count > 0 || c->epochs > 0)
             mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
-                                 "%s: only RACE, MNLI and QQP have labels to learn; leave it out",
+                                 "%s: only tasks with labels have something to learn; leave it out, or give --task "
+                                 "one of them (docs/tasks.md)",
                                  mega_options_origin(o, c->epochs > 0 ? "epochs" : "train_data"));
         return;
     }
@@ -103,11 +103,10 @@ void mega_train_rule_classify(mega_train_options *cfg)
 
 static void check_data(mega_train_options *cfg, const char *option, const mega_list *list)
 {
-    const bool takes_folders = cfg->classify.task != NULL && strcmp(cfg->classify.task, "RACE") == 0;
+    const mega_labelled_task *task = mega_labelled_find(cfg->classify.task);
     for (size_t i = 0; i < list->count; i++) {
-        if (takes_folders && mega_folder_exists(list->item[i])) continue;
-        mega_train_check_file(cfg, option, list->item[i],
-                              takes_folders ? "a folder of RACE, or one of its .txt files" : "a TSV file");
+        if (task->takes_folders && mega_folder_exists(list->item[i])) continue;
+        mega_train_check_file(cfg, option, list->item[i], task->takes);
     }
 }
 

@@ -391,14 +391,12 @@ mega_status mega_train_engine_options(const mega_train_options *cfg, mega_engine
     MEGA_TRY(mega_engine_options_from_settings(&cfg->engine, out));
     out->layout.planned_ranks = (int)cfg->planned_world_size;
     out->layout.planned_rank = (int)cfg->planned_rank;
-    mega_labelled_kind kind;
-    const bool classifies =
-        mega_labelled_find(cfg->classify.task, &kind); /* a sample of choices is several sequences */
-    out->seq = cfg->seq_length * (classifies && mega_labelled_choices(kind) > 0 ? mega_labelled_choices(kind) : 1);
+    const mega_labelled_task *task = mega_labelled_find(cfg->classify.task);
+    out->seq = cfg->seq_length * (task != NULL && task->choices > 0 ? task->choices : 1);
     count_tokens(cfg, out);
     /* the samples that fill up the last batch of an epoch weigh nothing, also where they fill micro-batches */
-    if (classifies && cfg->classify.keep_last) out->per_token_loss = true;
+    if (task != NULL && cfg->classify.keep_last) out->per_token_loss = true;
     out->no_train = cfg->skip_train;
-    out->no_evaluate = cfg->eval_iters == 0 && !classifies;
+    out->no_evaluate = cfg->eval_iters == 0 && task == NULL;
     return MEGA_OK;
 }

@@ -1,4 +1,4 @@
-/* tasks --task RACE, MNLI or QQP: the row of classifiers, encoders with a head for samples, and their data, which are in
+/* tasks with labels: the row of classifiers, encoders with a head for samples, and their data, which are in
  * memory (data/labelled.h). An epoch reads all training samples, shuffled anew, in whole global batches: what does not fill
  * the last one is left out or, with --keep-last, filled up with samples without a label. */
 #include "megalith/family.h"
@@ -8,11 +8,11 @@
 
 enum { HASHED_SAMPLES = 16 };
 
-static mega_labelled_kind kind_of(const mega_train_options *cfg)
+/* Without a task that is known, a mistake was reported, and checks go on as for the first one. */
+static const mega_labelled_task *task_of(const mega_train_options *cfg)
 {
-    mega_labelled_kind kind = MEGA_LABELLED_MNLI;
-    (void)mega_labelled_find(cfg->classify.task, &kind);
-    return kind;
+    const mega_labelled_task *found = mega_labelled_find(cfg->classify.task);
+    return found != NULL ? found : mega_labelled_task_get(0);
 }
 
 /* ---- the tokenizer ---- */
@@ -41,7 +41,7 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 
 /* ---- the model ---- */
 
-static mega_status check_folder(const mega_task_options *o, mega_labelled_kind kind)
+static mega_status check_folder(const mega_task_options *o, const mega_labelled_task *task)
 {
     const mega_network_shape *n = &o->stored->net;
     const mega_family *f = mega_family_of(n);
@@ -50,39 +50,36 @@ static mega_status check_folder(const mega_task_options *o, mega_labelled_kind k
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
             "--load: the folder holds a %s; --task %s needs a bert or megatron-bert with two types of tokens",
-            f->model_type, mega_labelled_name(kind));
+            f->model_type, task->name);
     if (is_new && o->cfg->skip_train)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "--load: the folder holds a %s without a classifier, and nothing is trained; give --epochs N and "
             "--train-data, or the folder of a classifier that was trained for %s",
-            f->model_type, mega_labelled_name(kind));
+            f->model_type, task->name);
     if (is_new && !o->cfg->finetune)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: the folder holds a %s without a classifier, so no run of %s can go on from it; "
                          "--pretrained-checkpoint with this folder begins one",
-                         f->model_type, mega_labelled_name(kind));
-    if (is_new || (n->classes == mega_labelled_classes(kind) && n->choices == mega_labelled_choices(kind)))
-        return MEGA_OK;
+                         f->model_type, task->name);
+    if (is_new || (n->classes == task->classes && n->choices == task->choices)) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "--load: the folder holds a classifier of %lld %s, and %s has %lld %s; give one that was trained for "
         "this task, or a BERT without a classifier",
-        (long long)(n->choices > 0 ? n->choices : n->classes), n->choices > 0 ? "choices" : "classes",
-        mega_labelled_name(kind),
-        (long long)(mega_labelled_choices(kind) > 0 ? mega_labelled_choices(kind) : mega_labelled_classes(kind)),
-        mega_labelled_choices(kind) > 0 ? "choices" : "classes");
+        (long long)(n->choices > 0 ? n->choices : n->classes), n->choices > 0 ? "choices" : "classes", task->name,
+        (long long)(task->choices > 0 ? task->choices : task->classes), task->choices > 0 ? "choices" : "classes");
 }
 
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
-    const mega_labelled_kind kind = kind_of(o->cfg);
+    const mega_labelled_task *task = task_of(o->cfg);
     const classify_words *w = o->words;
     const bool is_stored = o->stored != NULL;
     mega_network_shape net;
     *out = (mega_task_model){.self = NULL};
     if (is_stored) {
-        MEGA_TRY(check_folder(o, kind));
+        MEGA_TRY(check_folder(o, task));
         MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
         net = o->stored->net;
     } else {
@@ -91,7 +88,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         mega_network_make_encoder(&net, false, false, w != NULL ? w->pad : 0);
     }
     const bool is_new = net.classes == 0 && net.choices == 0;
-    mega_network_make_classifier(&net, mega_labelled_classes(kind), mega_labelled_choices(kind));
+    mega_network_make_classifier(&net, task->classes, task->choices);
     MEGA_TRY(task_gpt_make(o, &net, !is_stored, out));
     out->begins_classifier = is_stored && is_new;
     return MEGA_OK;
@@ -99,7 +96,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 
 static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
-    const bool chooses = mega_labelled_choices(kind_of(cfg)) > 0;
+    const bool chooses = task_of(cfg)->choices > 0;
     task_gpt_put_card(m, cfg, "BERT", chooses ? "multiple-choice" : "text-classification", out);
 }
 
@@ -154,7 +151,7 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
     if (t == NULL || w == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     mega_status st = MEGA_OK;
     for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT && st == MEGA_OK; i++) {
-        const mega_labelled_options l = {.kind = kind_of(o->cfg),
+        const mega_labelled_options l = {.task = task_of(o->cfg),
                                          .path = list[i]->item,
                                          .num_paths = list[i]->count,
                                          .tokenizer = o->tokenizer,

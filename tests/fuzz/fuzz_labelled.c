@@ -1,4 +1,4 @@
-/* The data of tasks with labels: the first byte picks MNLI, QQP or RACE, the rest is a file. Every sample that is read fits. */
+/* The data of tasks with labels: the first byte picks the task, the rest is a file. Every sample that is read fits. */
 #include "fuzz.h"
 #include "megalith/labelled.h"
 
@@ -22,9 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const mega_tokenizer_options tokenizer = {.type = "ByteTokenizer"};
     if (bytes == NULL) fuzz_require(mega_tokenizer_create(&tokenizer, &bytes) == MEGA_OK, "a tokenizer");
     if (size == 0) return 0;
-    const mega_labelled_kind kind = (mega_labelled_kind)(data[0] % 3);
+    size_t tasks = 0;
+    while (mega_labelled_task_get(tasks) != NULL) tasks++;
+    const mega_labelled_task *task = mega_labelled_task_get(data[0] % tasks);
     const char *path = fuzz_path("samples.txt");
-    const mega_labelled_options o = {.kind = kind,
+    const mega_labelled_options o = {.task = task,
                                      .path = &path,
                                      .num_paths = 1,
                                      .tokenizer = bytes,
@@ -32,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      .sep = SEP,
                                      .pad = PAD,
                                      .seq_length = LENGTH};
-    const int64_t choices = mega_labelled_choices(kind);
+    const int64_t choices = task->choices;
     mega_labelled *l = NULL;
     fuzz_write(path, data + 1, size - 1);
     fuzz_watch(16 * size);
@@ -40,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_answer(st);
     if (st != MEGA_OK) return 0;
     for (int64_t i = 0; i < mega_labelled_count(l); i++)
-        check_sample(l, i, choices > 0 ? choices : 1, choices > 0 ? choices : mega_labelled_classes(kind));
+        check_sample(l, i, choices > 0 ? choices : 1, choices > 0 ? choices : task->classes);
     mega_labelled_close(l);
     return 0;
 }

@@ -15,10 +15,10 @@ static void must(mega_status st)
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
 }
 
-static mega_status open_paths(mega_labelled_kind kind, const char *const *path, size_t count, int64_t length,
+static mega_status open_paths(const char *task, const char *const *path, size_t count, int64_t length,
                               mega_labelled **out)
 {
-    const mega_labelled_options o = {.kind = kind,
+    const mega_labelled_options o = {.task = mega_labelled_find(task),
                                      .path = path,
                                      .num_paths = count,
                                      .tokenizer = bytes,
@@ -63,7 +63,7 @@ static void mnli_has_ten_columns_and_a_label(void **state)
                                                                "1" MNLI_ROW "d . e\tf\tneutral\tcontradiction\r\n"
                                                                "2" MNLI_ROW "g\th\tx\tneutral"),
                           written("test.tsv", MNLI_HEAD "\n0" MNLI_ROW "i\tj\n")};
-    must(open_paths(MEGA_LABELLED_MNLI, path, 2, LENGTH, &l));
+    must(open_paths("MNLI", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 4);
     assert_sequence(l, 0, 0, "^a b|c|", 5);
     assert_sequence(l, 1, 0, "^d. e|f|", 6);
@@ -86,7 +86,7 @@ static void long_pairs_are_cut_at_their_end(void **state)
                                                        "0" MNLI_ROW "abc\tdefgh\tneutral\n"
                                                        "1" MNLI_ROW "abc\tdefg\tneutral\n"
                                                        "2" MNLI_ROW "abcdefghijk\tx\tneutral\n")};
-    must(open_paths(MEGA_LABELLED_MNLI, path, 1, 10, &l));
+    must(open_paths("MNLI", path, 1, 10, &l));
     assert_sequence(l, 0, 0, "^abc|defg|", 5);
     assert_sequence(l, 1, 0, "^abc|defg|", 5);
     assert_sequence(l, 2, 0, "^abcdefgh|", 9); /* the last [SEP] is of type 1 in any case */
@@ -103,7 +103,7 @@ static void qqp_leaves_out_broken_rows(void **state)
                                                "6\t7\t8\tc?\t \t0\n"
                                                "9\t10\t11\td\te\t0\n"),
                           written("test.tsv", "id\tquestion1\tquestion2\n1\tf\tg\n")};
-    must(open_paths(MEGA_LABELLED_QQP, path, 2, LENGTH, &l));
+    must(open_paths("QQP", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 3);
     assert_int_equal(mega_labelled_set_get(l, 0)->skipped, 2);
     assert_sequence(l, 0, 0, "^a?|b?|", 4);
@@ -125,7 +125,7 @@ static void race_is_a_sequence_for_each_answer(void **state)
                    "{\"article\": \"y\", \"questions\": [\"s\"], \"options\": [[\"i\", \"j\", \"k\", \"l\"]], "
                    "\"answers\": [\"D\"]}");
     mega_kit_write(mega_kit_path(folder, "README"), "no sample");
-    must(open_paths(MEGA_LABELLED_RACE, &folder, 1, LENGTH, &l));
+    must(open_paths("RACE", &folder, 1, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 3);
     assert_sequence(l, 0, 0, "^s i|y|", 5); /* files in the order of their names */
     assert_int_equal(mega_labelled_label(l, 0), 3);
@@ -146,7 +146,7 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
                                       {"position_ids", MEGA_I32, LENGTH, LENGTH},
                                       {"key_end", MEGA_I32, LENGTH, LENGTH + 1},
                                       {"label", MEGA_I32, 1, 0}};
-    must(open_paths(MEGA_LABELLED_MNLI, path, 1, LENGTH, &l));
+    must(open_paths("MNLI", path, 1, LENGTH, &l));
     must(mega_batch_create(2, &b));
     for (size_t i = 0; i < sizeof input / sizeof *input; i++) must(mega_batch_add(b, &input[i], true));
     must(mega_batch_allocate(b, NULL));
@@ -169,35 +169,33 @@ static void other_files_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        mega_labelled_kind kind;
-        const char *text, *says;
+        const char *task, *text, *says;
     } wrong[] = {
-        {MEGA_LABELLED_MNLI, "a\tb\n", "x.tsv:1: not the first line of such a file"},
-        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\tb\tyes\n", "x.tsv:2: an unknown label"},
-        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\t \tneutral\n", "x.tsv:2: an empty sentence"},
-        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n0\t1\n", "x.tsv:2: not the columns of MNLI"},
-        {MEGA_LABELLED_MNLI, MNLI_HEAD "\tlabel\n", "it holds no sample of MNLI"},
-        {MEGA_LABELLED_QQP, "a\tb\tc\td\te\tf\n1\t2\t3\tx\ty\t2\n", "x.tsv:2: an unknown label"},
-        {MEGA_LABELLED_RACE, "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
-        {MEGA_LABELLED_RACE, "\n{\"article\": \n", "x.tsv:2: "},
-        {MEGA_LABELLED_RACE,
+        {"MNLI", "a\tb\n", "x.tsv:1: not the first line of such a file"},
+        {"MNLI", MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\tb\tyes\n", "x.tsv:2: an unknown label"},
+        {"MNLI", MNLI_HEAD "\tlabel\n0" MNLI_ROW "a\t \tneutral\n", "x.tsv:2: an empty sentence"},
+        {"MNLI", MNLI_HEAD "\tlabel\n0\t1\n", "x.tsv:2: not the columns of MNLI"},
+        {"MNLI", MNLI_HEAD "\tlabel\n", "it holds no sample of MNLI"},
+        {"QQP", "a\tb\tc\td\te\tf\n1\t2\t3\tx\ty\t2\n", "x.tsv:2: an unknown label"},
+        {"RACE", "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
+        {"RACE", "\n{\"article\": \n", "x.tsv:2: "},
+        {"RACE",
          "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\", \"c\", \"d\"]], \"answers\": "
          "[\"E\"]}",
          "a right answer that is none of A, B, C and D"},
-        {MEGA_LABELLED_RACE,
-         "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\"]], \"answers\": [\"A\"]}",
+        {"RACE", "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\"]], \"answers\": [\"A\"]}",
          "a question without its text, its four answers"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mega_labelled *l = NULL;
         const char *path[] = {written("x.tsv", wrong[i].text)};
-        assert_int_equal(open_paths(wrong[i].kind, path, 1, LENGTH, &l), MEGA_ERR_FORMAT);
+        assert_int_equal(open_paths(wrong[i].task, path, 1, LENGTH, &l), MEGA_ERR_FORMAT);
         if (strstr(mega_error_message(), wrong[i].says) == NULL)
             fail_msg("\"%s\" is not in %s", wrong[i].says, mega_error_message());
     }
     mega_labelled *l = NULL;
     const char *path[] = {"nothing.tsv"};
-    assert_int_equal(open_paths(MEGA_LABELLED_QQP, path, 1, LENGTH, &l), MEGA_ERR_NOT_FOUND);
+    assert_int_equal(open_paths("QQP", path, 1, LENGTH, &l), MEGA_ERR_NOT_FOUND);
 }
 
 int main(void)

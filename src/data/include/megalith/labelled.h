@@ -1,5 +1,5 @@
-/* Labelled samples for a classifier: pairs of texts from the TSV files of GLUE (MNLI, QQP), and questions with four
- * answers from the folders of RACE, as Megatron-LM's tasks read them. All is tokenized when it is opened. */
+/* Labelled samples for a classifier: texts and pairs of texts from the TSV files of GLUE, and questions with four answers
+ * from the folders of RACE, as Megatron-LM's tasks read them. All is tokenized when it is opened. */
 #ifndef MEGALITH_LABELLED_H
 #define MEGALITH_LABELLED_H
 
@@ -13,23 +13,51 @@
 extern "C" {
 #endif
 
-typedef enum mega_labelled_kind { MEGA_LABELLED_MNLI, MEGA_LABELLED_QQP, MEGA_LABELLED_RACE } mega_labelled_kind;
-enum { MEGA_LABELLED_CHOICES = 4, MEGA_LABELLED_LARGEST_ANSWER = 128 };
+enum { MEGA_LABELLED_CHOICES = 4, MEGA_LABELLED_LARGEST_ANSWER = 128, MEGA_LABELLED_CLASSES = 3 };
+enum { MEGA_LABELLED_LAST = -1 };
 
-/* "MNLI", "QQP" or "RACE"; returns false for another name. */
-bool mega_labelled_find(const char *name, mega_labelled_kind *out);
-const char *mega_labelled_name(mega_labelled_kind kind);
-int64_t mega_labelled_classes(mega_labelled_kind kind); /* of a sample; 0: it is a choice */
-int64_t
-mega_labelled_choices(mega_labelled_kind kind); /* sequences of a sample, one of which is right; 0: one sequence */
+/* The columns of a TSV file, from 1. */
+typedef struct mega_labelled_columns {
+    int count;         /* of the first line */
+    bool or_more;      /* of that and of rows */
+    int text, second;  /* second: of a pair; 0: a sample is one text */
+    int label;         /* or MEGA_LABELLED_LAST; 0: a test, whose labels are not known */
+    const char *begin; /* name of the first column; NULL: the number of columns tells a test */
+} mega_labelled_columns;
+
+struct labelled_reader;
+
+typedef struct mega_labelled_task {
+    const char *name;
+    int64_t classes, choices; /* choices: sequences of a sample, one of which is right; 0: one sequence of a class */
+    const char *label[MEGA_LABELLED_CLASSES];
+    mega_labelled_columns with_labels, test;
+    bool skips_rows; /* rows of other columns, or without a text, are left out; otherwise they are mistakes */
+    mega_status (*read)(struct labelled_reader *r, const char *path);
+    const char *takes; /* its files, for messages */
+    bool takes_folders;
+} mega_labelled_task;
+
+/* The tasks with labels: row(name, members…) for each. Labels of classes are in the order of their numbers. */
+// clang-format off
+#define MEGA_LABELLED_TASKS(row) \
+    row("RACE", .choices = MEGA_LABELLED_CHOICES, .read = labelled_read_race, .takes_folders = true, .takes = "a folder of RACE, or one of its .txt files") \
+    row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL}, .test = {10, true, 9, 10, 0, NULL}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("QQP", .classes = 2, .label = {"0", "1"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file")
+// clang-format on
+#define MEGA_LABELLED_CHOICE(name, ...) "|" name  /* in the choices of an option */
+#define MEGA_LABELLED_LISTED(name, ...) ", " name /* in a message */
+
+const mega_labelled_task *mega_labelled_find(const char *name); /* NULL: there is none */
+const mega_labelled_task *mega_labelled_task_get(size_t i);     /* NULL: there are no more */
 
 typedef struct mega_labelled_options {
-    mega_labelled_kind kind;
-    const char *const *path; /* files; RACE: folders of .txt files, or such files. A set each */
+    const mega_labelled_task *task;
+    const char *const *path; /* files or folders, a set each */
     size_t num_paths;
     const mega_tokenizer *tokenizer;
     int32_t cls, sep, pad;
-    int64_t seq_length;    /* of a sequence: [CLS] first [SEP] second [SEP], cut at its end. 4 or more */
+    int64_t seq_length; /* of a sequence: [CLS] first [SEP], of a pair also second [SEP], cut at its end. 4 or more */
     const mega_team *team; /* reading ends with MEGA_ERR_INTERRUPTED once it is stopped; may be NULL */
 } mega_labelled_options;
 
