@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tasks with labels: MNLI, QQP and RACE learnt from a pre-trained BERT and from random weights; Megatron's lines, the table of results,
+# tasks with labels: MNLI, QQP, SST-2 and RACE learnt from a pre-trained BERT and from random weights; Megatron's lines, the table of results,
 # the folders; resumed, evaluated alone, in other layouts; --keep-last; what is refused.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 megalith_on_path
@@ -107,6 +107,15 @@ for micro in 16 4; do
 done
 paste <(last kept16) <(last kept4) | awk '{ d = $3 - $6; if (d < 0) d = -d; if (d > 1e-3 * $3) wrong = 1; rows++ } END { exit !(rows == 2 && !wrong) }' ||
     note "the last batch of an epoch in micro-batches of 16 and of 4: $(last kept16) and $(last kept4)"
+
+# ---- one sentence ----
+mkdir SST-2
+awk -F'\t' 'NR == 1 { print "sentence\tlabel"; next } { printf "%s\t%d\n", $9, $12 == "neutral" }' MNLI/train.tsv >SST-2/train.tsv
+awk -F'\t' 'NR == 1 { print "index\tsentence"; next } NR < 22 { printf "%d\t%s\n", NR - 2, $9 }' MNLI/train.tsv >SST-2/test.tsv
+task sentence --task SST-2 --pretrained-checkpoint bert --seq-length 16 --train-data SST-2/train.tsv --valid-data SST-2/train.tsv SST-2/test.tsv \
+    --vocab-file vocab.txt --micro-batch-size 8 --lr 2e-3 --epochs 4 --log-interval 10 --eval-interval 1000
+says sentence '^ > \|epoch: 3\| metrics for test: correct / total = [0-9]+ / 20 = '
+[ "$(sed -n 's/^ > |epoch: 3| metrics for train: correct \/ total = \([0-9]*\) .*/\1/p' sentence.log)" -ge 180 ] || note "SST-2: little was learnt: $(overall sentence)"
 
 # ---- RACE ----
 race=(--task RACE "${sizes[@]}" --seq-length 24 --vocab-file vocab.txt --train-data RACE/train/high --valid-data RACE/dev/high --micro-batch-size 4

@@ -10,7 +10,7 @@ static void check_sample(const mega_labelled *l, int64_t sample, int64_t choices
     for (int64_t c = 0; c < choices; c++) {
         int64_t length, first;
         const int32_t *id = mega_labelled_sequence(l, sample, c, &length, &first);
-        fuzz_require(length >= 3 && length <= LENGTH && first >= 1 && first < length, "a sequence fits");
+        fuzz_require(length >= 3 && length <= LENGTH && first >= 1 && first <= length, "a sequence fits");
         fuzz_require(id[0] == CLS && id[length - 1] == SEP, "a sequence has its ends");
         for (int64_t i = 0; i < length; i++) fuzz_require(id[i] >= 0 && id[i] < PAD, "a token has an id");
     }

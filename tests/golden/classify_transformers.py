@@ -1,7 +1,7 @@
 """Evaluates folders that megalith tasks wrote with transformers: classify_transformers.py (FOLDER TASK LENGTH FILE)…
 
 Prints for each the folder, the number of samples that are right, the number of samples and the mean loss. The samples are built here, from
-the description of the tasks' data and not from the program: [CLS] first [SEP] second [SEP], cut at the end of LENGTH - 1 tokens.
+the description of the tasks' data and not from the program: [CLS] first [SEP] second [SEP], or [CLS] first [SEP], cut at the end of LENGTH - 1 tokens.
 """
 import json
 import os
@@ -34,9 +34,12 @@ class Texts:
 
     def sequence(self, first, second):
         cls, sep, pad = (self.vocabulary[token] for token in ("[CLS]", "[SEP]", "[PAD]"))
-        first, second, last = self.ids(first)[:128], self.ids(second), self.length - 1
-        tokens, types = [cls] + first + [sep] + second, [0] * (len(first) + 2) + [1] * len(second)
-        tokens, types = tokens[:last] + [sep], types[:last] + [1]
+        first, last = self.ids(first)[:128], self.length - 1
+        tokens, types = [cls] + first, [0] * (len(first) + 1)
+        if second is not None:
+            second = self.ids(second)
+            tokens, types = tokens + [sep] + second, types + [0] + [1] * len(second)
+        tokens, types = tokens[:last] + [sep], types[:last] + [0 if second is None else 1]
         more = self.length - len(tokens)
         return tokens + [pad] * more, types + [0] * more, [1] * len(tokens) + [0] * more
 
@@ -52,6 +55,8 @@ class Texts:
         for row in (line.split("\t") for line in lines[1:]):
             if task == "MNLI":
                 yield [self.sequence(row[8], row[9])], ["contradiction", "entailment", "neutral"].index(row[-1])
+            elif task == "SST-2":
+                yield [self.sequence(row[0], None)], int(row[1])
             else:
                 yield [self.sequence(row[3], row[4])], int(row[5])
 

@@ -1,4 +1,4 @@
-/* Tests the samples of tasks: columns of MNLI and QQP, questions of RACE, cleaning, cutting, types, names of sets. */
+/* Tests the samples of tasks: columns of MNLI, QQP and SST-2, questions of RACE, cleaning, cutting, types, names of sets. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/labelled.h"
@@ -113,6 +113,23 @@ static void qqp_leaves_out_broken_rows(void **state)
     mega_labelled_close(l);
 }
 
+static void sst2_has_one_sentence(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *path[] = {written("dev.tsv", "sentence\tlabel\nab c \t1\nabcdefghijkl\t0\n"),
+                          written("test.tsv", "index\tsentence\n0\td\n")};
+    must(open_paths("SST-2", path, 2, LENGTH, &l));
+    assert_int_equal(mega_labelled_count(l), 3);
+    assert_sequence(l, 0, 0, "^ab c |", 7); /* no token is of type 1 */
+    assert_sequence(l, 1, 0, "^abcdefghij|", LENGTH);
+    assert_sequence(l, 2, 0, "^d|", 3);
+    assert_int_equal(mega_labelled_label(l, 0), 1);
+    assert_int_equal(mega_labelled_label(l, 1), 0);
+    assert_int_equal(mega_labelled_label(l, 2), 0);
+    mega_labelled_close(l);
+}
+
 static void race_is_a_sequence_for_each_answer(void **state)
 {
     (void)state;
@@ -177,6 +194,9 @@ static void other_files_are_refused(void **state)
         {"MNLI", MNLI_HEAD "\tlabel\n0\t1\n", "x.tsv:2: not the columns of MNLI"},
         {"MNLI", MNLI_HEAD "\tlabel\n", "it holds no sample of MNLI"},
         {"QQP", "a\tb\tc\td\te\tf\n1\t2\t3\tx\ty\t2\n", "x.tsv:2: an unknown label"},
+        {"SST-2", "a\tlabel\n", "expected the names of SST-2's columns: 2 that begin with sentence, in a test file 2"},
+        {"SST-2", "sentence\tlabel\na\t2\n", "x.tsv:2: an unknown label; expected 0 or 1"},
+        {"SST-2", "sentence\tlabel\na\n", "x.tsv:2: not the columns of SST-2; expected 2"},
         {"RACE", "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
         {"RACE", "\n{\"article\": \n", "x.tsv:2: "},
         {"RACE",
@@ -204,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(mnli_has_ten_columns_and_a_label),
                                        cmocka_unit_test(long_pairs_are_cut_at_their_end),
                                        cmocka_unit_test(qqp_leaves_out_broken_rows),
+                                       cmocka_unit_test(sst2_has_one_sentence),
                                        cmocka_unit_test(race_is_a_sequence_for_each_answer),
                                        cmocka_unit_test(samples_fill_the_inputs_of_a_classifier),
                                        cmocka_unit_test(other_files_are_refused)};

@@ -43,7 +43,8 @@ typedef struct mega_labelled_task {
 #define MEGA_LABELLED_TASKS(row) \
     row("RACE", .choices = MEGA_LABELLED_CHOICES, .read = labelled_read_race, .takes_folders = true, .takes = "a folder of RACE, or one of its .txt files") \
     row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL}, .test = {10, true, 9, 10, 0, NULL}, .read = labelled_read_tsv, .takes = "a TSV file") \
-    row("QQP", .classes = 2, .label = {"0", "1"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file")
+    row("QQP", .classes = 2, .label = {"0", "1"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("SST-2", .classes = 2, .label = {"0", "1"}, .with_labels = {2, false, 1, 0, 2, "sentence"}, .test = {2, false, 2, 0, 0, "index"}, .read = labelled_read_tsv, .takes = "a TSV file")
 // clang-format on
 #define MEGA_LABELLED_CHOICE(name, ...) "|" name  /* in the choices of an option */
 #define MEGA_LABELLED_LISTED(name, ...) ", " name /* in a message */
