@@ -145,14 +145,17 @@ static mega_status tasks_read_text(const mega_loaded *l, const mega_command_opti
     return st == MEGA_OK ? check_ids(l, path, out) : st;
 }
 
-/* Megatron's line stays as it is; the interval of 95 % comes in a line of its own. */
-static void print_interval(const mega_evaluation *e, double ratio)
+/* Megatron's line stays as it is; the interval of 95 % comes in a line of its own. most: the loss of the largest
+ * perplexity, which Megatron cuts. */
+static void print_interval(const mega_evaluation *e, double ratio, double most)
 {
     const double loss = e->loss_sum / (double)e->targets, half = MEGA_NORMAL_95 * e->error;
     if (!isfinite(half)) return; /* a single window */
     printf("   95 %% confidence interval: avg loss: %.4E to %.4E | ppl: %.4E to %.4E", loss - half, loss + half,
-           exp(loss - half), exp(loss + half));
-    if (ratio > 0) printf(" | adjusted ppl: %.4E to %.4E", exp((loss - half) * ratio), exp((loss + half) * ratio));
+           exp(fmin(loss - half, most)), exp(fmin(loss + half, most)));
+    if (ratio > 0)
+        printf(" | adjusted ppl: %.4E to %.4E", exp(fmin((loss - half) * ratio, most)),
+               exp(fmin((loss + half) * ratio, most)));
     printf(" |\n");
 }
 
@@ -169,18 +172,18 @@ static mega_status print_lm_loss(const mega_loaded *l, const char *path, const r
         " validation results on LM_LOSS | file: %s | tokens: %lld | avg loss: %.6E | ppl: %.6E | bits per byte: %.6f | "
         "unigram ppl: %.6E |\n",
         path, (long long)e->targets, loss, exp(loss), e->loss_sum / log(2.0) / bytes, unigram);
-    print_interval(e, 0);
+    print_interval(e, 0, INFINITY);
     return MEGA_OK;
 }
 
 static void print_wikitext(const reading *r, const mega_evaluation *e)
 {
     const double loss = e->loss_sum / (double)e->targets;
-    const double ratio = (double)e->targets / (double)(r->words - 1);
+    const double ratio = (double)e->targets / (double)(r->words - 1), most = 20;
     printf(
         " validation results on WIKITEXT103 | avg loss: %.4E | ppl: %.4E | adjusted ppl: %.4E | token ratio: %.17g |\n",
-        loss, exp(loss > 20 ? 20 : loss), exp(loss * ratio > 20 ? 20 : loss * ratio), ratio);
-    print_interval(e, ratio);
+        loss, exp(fmin(loss, most)), exp(fmin(loss * ratio, most)), ratio);
+    print_interval(e, ratio, most);
 }
 
 static bool is_lambada(const mega_command_options *cfg)

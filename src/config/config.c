@@ -85,6 +85,12 @@ bool mega_options_is_given(const mega_options *o, const char *dest)
     return source == MEGA_SET_BY_COMMAND_LINE || source == MEGA_SET_BY_JSON || source == MEGA_SET_BY_YAML;
 }
 
+bool mega_options_is_wrong(const mega_options *o, const char *dest)
+{
+    const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));
+    return i != SIZE_MAX && o->entry[i].is_wrong;
+}
+
 bool mega_options_is_auto(const mega_options *o, const char *dest)
 {
     const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));

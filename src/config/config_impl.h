@@ -57,6 +57,7 @@ typedef struct option_entry {
     const char *text;   /* the last value given; values of a list are joined by spaces; NULL for flags */
     bool is_auto;       /* the JSON says "auto": the option is not given, and follows from others */
     const char *called; /* what messages call it unless it was typed; NULL: --NAME */
+    bool is_wrong;      /* a value was refused */
 } option_entry;
 
 typedef struct option_problem {

@@ -267,7 +267,8 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
                         : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
                                                                                         : sizeof(int64_t);
-    if (!checks_values(r, item, row, texts, count)) return;
+    entry->is_wrong = entry->is_wrong || !checks_values(r, item, row, texts, count);
+    if (entry->is_wrong) return;
     memcpy(kept, mega_value_at(o, index), size);
     if (mega_value_set_list(o, index, texts, count) != MEGA_OK) {
         options_problem_from_error(o);
@@ -281,9 +282,8 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         keep_other(r, item, index, value);
         return;
     }
-    *entry =
-        (option_entry){r->source, item->line,   mega_options_text(o, "\"%s\"", item->path), shown_value(o, item->value),
-                       false,     entry->called};
+    const char *key = mega_options_text(o, "\"%s\"", item->path);
+    *entry = (option_entry){r->source, item->line, key, shown_value(o, item->value), false, entry->called, false};
 }
 
 /* Notes a key that changes nothing; not if it only switches something off. */

@@ -72,7 +72,7 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
     const unsigned kind = 1U << o->curriculum_schedule;
     bool is_complete = true;
     mega_curriculum c;
-    if (!o->curriculum_learning) return;
+    if (!o->curriculum_learning || mega_options_is_wrong(s->options, "curriculum_schedule")) return;
     mega_curriculum_from_options(o, &c);
     for (size_t i = 0; i < MEGA_COUNT(details); i++) {
         const bool is_given = mega_options_is_given(s->options, details[i].dest);

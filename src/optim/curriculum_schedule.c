@@ -114,11 +114,13 @@ mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions)
     if (c->kind == MEGA_CURRICULUM_DISCRETE) return check_stairs(c);
     MEGA_TRY(check_numbers(c));
     if (c->most == 0 && positions > 0 && c->least > positions)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.least %lld; expected at most the %lld positions of a sample",
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--curriculum-min-difficulty %lld: expected at most the %lld positions of a sample",
                          (long long)c->least, (long long)positions);
     if ((c->most > 0 || positions > 0) && mega_curriculum_length(c, positions > 0 ? positions : c->most, 1) < 1)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "curriculum.least %lld, curriculum.unit %lld: the first steps would read 0 positions of a "
+                         "--curriculum-min-difficulty %lld, --curriculum-difficulty-step %lld: the first steps would "
+                         "read 0 positions of a "
                          "sample, because their number is rounded down to a multiple of the second; raise the first "
                          "or lower the second",
                          (long long)c->least, (long long)c->unit);

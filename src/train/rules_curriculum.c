@@ -14,7 +14,7 @@ static void check_samples(mega_train_options *cfg)
     mega_curriculum c;
     mega_curriculum_from_options(&cfg->engine.optim, &c);
     if (cfg->seq_length <= 0 || mega_curriculum_check(&c, 0) != MEGA_OK) return; /* another rule says so */
-    if (mega_curriculum_check(&c, cfg->seq_length) != MEGA_OK) mega_options_add_mistake(o, MEGA_ERR_USAGE);
+    mega_options_add_mistake(o, mega_options_respell(o, mega_curriculum_check(&c, cfg->seq_length)));
     if (c.kind != MEGA_CURRICULUM_DISCRETE && c.most > cfg->seq_length)
         mega_options_warn(o, "%s is above %s: samples have no more tokens, and are whole from then on",
                           mega_options_origin(o, "curriculum_max_difficulty"), mega_options_origin(o, "seq_length"));

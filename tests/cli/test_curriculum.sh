@@ -71,7 +71,8 @@ refuses() { # TEXT COMMAND OPTIONS…
 }
 on=(--curriculum-learning --curriculum-min-difficulty 8 --curriculum-total-steps 6)
 refuses 'missing: --curriculum-min-difficulty' plan --curriculum-learning
-refuses 'custom' plan "${on[@]}" --curriculum-schedule custom
+refuses 'custom' plan --curriculum-learning --curriculum-schedule custom
+! grep -q 'missing: --curriculum' out || fail "a schedule that is refused asks for details: $(cat out)"
 refuses 'missing: --curriculum-root-degree' plan "${on[@]}" --curriculum-schedule fixed_root
 stairs=(--curriculum-learning --curriculum-schedule fixed_discrete)
 refuses '2 numbers, and 2 of --curriculum-max-step; expected one last step' plan "${stairs[@]}" --curriculum-difficulty 8 16 --curriculum-max-step 2 4
@@ -82,7 +83,7 @@ refuses '--curriculum-max-difficulty 4 (argument' plan "${on[@]}" --curriculum-m
 refuses 'multiple of 64 (--curriculum-difficulty-step)' plan "${on[@]}" --curriculum-difficulty-step 64
 refuses '--curriculum-min-difficulty' plan "${on[@]}" --curriculum-min-difficulty 0
 [ "$(grep -c 'error:.*curriculum' out)" = 1 ] || fail "one mistake is told twice: $(cat out)"
-refuses 'curriculum.least 99' plan "${on[@]}" --curriculum-min-difficulty 99
+refuses '--curriculum-min-difficulty 99: expected at most the' plan "${on[@]}" --curriculum-min-difficulty 99
 refuses 'each length has programs of its own' plan "${on[@]}" --profile-table
 refuses '--lr-warmup-tokens 9' plan "${on[@]}" --lr-warmup-tokens 9 --lr-decay-tokens 9
 refuses 'reads its samples whole' run_clm --curriculum-learning --curriculum-schedule fixed_discrete --curriculum-difficulty 8
@@ -94,7 +95,6 @@ grep -q 'sequence parallelism cuts the' out || fail "odd rows: $(cat out)"
 # shellcheck disable=SC2086
 "$MEGALITH" plan $model --curriculum-max-difficulty 8 >out 2>&1 || fail "$(cat out)"
 grep -q -- '--curriculum-max-difficulty 8 .*has no effect without --curriculum-learning' out || fail "$(cat out)"
-exit 0
 
 # DeepSpeed asks for both difficulties under fixed_discrete: no warning, unless it would leave the stairs because of them.
 stairs_of() { # MIN MAX
@@ -106,3 +106,10 @@ stairs_of() { # MIN MAX
 }
 [ "$(stairs_of 8 24)" = 0 ] || fail "a warning of keys that DeepSpeed asks for: $(cat out)"
 [ "$(stairs_of 8 16)" = 2 ] || fail "no warning of stairs above max_difficulty: $(cat out)"
+
+# A mistake names the key of the JSON that made it.
+echo '{"curriculum_learning": {"enabled": true, "min_difficulty": 99, "schedule_type": "fixed_linear", "schedule_config": {"total_curriculum_step": 6}}}' >long.json
+# shellcheck disable=SC2086
+"$MEGALITH" pretrain_gpt $run --train-iters 3 --dry-run --deepspeed --deepspeed_config long.json >out 2>&1 && fail "samples of 99 tokens are accepted"
+grep -qF '"curriculum_learning.min_difficulty" 99: expected at most the' out || fail "$(cat out)"
+exit 0

@@ -338,7 +338,8 @@ static void mistakes(void **state)
     REFUSE("number 2 is 2", "--curriculum-schedule", "fixed_discrete", "--curriculum-difficulty", "4", "2",
            "--curriculum-max-step", "3");
     REFUSE("would read no token", "--curriculum-min-difficulty", "2", "--curriculum-total-steps", "100");
-    REFUSE("curriculum.least 9", "--curriculum-min-difficulty", "9", "--curriculum-total-steps", "4");
+    REFUSE("--curriculum-min-difficulty 9: expected at most", "--curriculum-min-difficulty", "9",
+           "--curriculum-total-steps", "4");
 }
 
 static void embed_with_pairs(const mega_builder *b, const void *self, mega_flow *f)

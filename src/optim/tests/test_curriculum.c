@@ -84,7 +84,7 @@ static void curricula_are_checked(void **state)
     c = small, c.unit = 0, refuse(c, "curriculum.unit 0");
     c = small, c.kind = MEGA_CURRICULUM_ROOT, c.degree = 0, refuse(c, "curriculum.degree 0");
     c = small, c.most = 1, refuse(c, "curriculum.most 1");
-    c = small, c.most = 0, c.least = 17, refuse(c, "curriculum.least 17");
+    c = small, c.most = 0, c.least = 17, refuse(c, "--curriculum-min-difficulty 17: expected at most the 16");
     c = small, c.least = 3, c.unit = 8, refuse(c, "would read 0 positions");
     c = (mega_curriculum){.is_on = true, .kind = MEGA_CURRICULUM_DISCRETE};
     refuse(c, "at least one difficulty");

@@ -147,6 +147,8 @@ bool mega_options_derives(mega_options *o, const char *dest);
 bool mega_options_may_be_in_json(const mega_options *o);
 /* Returns whether the user gave the option, in argv, in a JSON or in a YAML. */
 bool mega_options_is_given(const mega_options *o, const char *dest);
+/* Whether a value that the user gave was refused, as of a kind or out of a range that it cannot have. */
+bool mega_options_is_wrong(const mega_options *o, const char *dest);
 /* Whether the JSON gives "auto" as its value, and no other source has set it. */
 bool mega_options_is_auto(const mega_options *o, const char *dest);
 /* Returns the text of the value that the JSON gives for a key ("optimizer.type"), without quotation marks; NULL: none. */
