@@ -4,9 +4,9 @@
 #include "commands.h"
 #include "loaded.h"
 #include "megalith/file.h"
+#include "megalith/line.h"
 #include "megalith/log.h"
-
-#include <string.h>
+#include "megalith/npy.h"
 
 typedef struct embed_lines {
     mega_ids ids;
@@ -47,13 +47,8 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
                          (long long)positions);
     MEGA_TRY(mega_file_read(path, &text, &bytes));
     mega_status st = MEGA_OK;
-    for (size_t at = 0; at < bytes && st == MEGA_OK;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
-        const size_t n = end != NULL ? (size_t)(end - text) - at : bytes - at;
-        const bool has_return = n > 0 && text[at + n - 1] == '\r';
-        st = add_line(l, text + at, has_return ? n - 1 : n, positions, out);
-        at += n + 1;
-    }
+    for (mega_line line = {.rest = text, .left = bytes}; st == MEGA_OK && mega_line_next(&line);)
+        st = add_line(l, line.text, line.bytes, positions, out);
     mega_free(text);
     if (st == MEGA_OK && out->count == 0) st = MEGA_FAIL(MEGA_ERR_FORMAT, "--input %s: it holds no text", path);
     return st;
@@ -62,16 +57,8 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
 static mega_status write_array(const char *path, const float *value, int64_t rows, int64_t columns)
 {
     mega_buffer b = {0};
-    mega_buffer_append(&b, "\x93NUMPY\x01\x00\x00\x00", 10);
-    mega_buffer_printf(&b, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }", (long long)rows,
-                       (long long)columns);
-    while ((b.size + 1) % 64 != 0 && mega_buffer_puts(&b, " ")) {
-    }
-    mega_buffer_puts(&b, "\n");
-    if (!b.failed) {
-        b.data[8] = (char)((b.size - 10) & 255);
-        b.data[9] = (char)((b.size - 10) >> 8);
-    }
+    char header[MEGA_NPY_HEADER_MAX];
+    mega_buffer_append(&b, header, mega_npy_header(header, MEGA_NPY_F4, rows, columns));
     mega_buffer_append(&b, value, (size_t)(rows * columns) * sizeof *value);
     mega_status st = mega_buffer_check(&b, "--output");
     if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "generate.h"
 #include "megalith/filler.h"
+#include "megalith/line.h"
 #include "megalith/log.h"
 
 #include <stdio.h>
@@ -64,21 +65,15 @@ static mega_status take_lines(fill_session *s, const char *path)
 {
     char *text = NULL;
     size_t bytes = 0;
-    int64_t line = 0;
     MEGA_TRY(mega_file_read(path, &text, &bytes));
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
-        size_t n = end != NULL ? (size_t)(end - text) - at : bytes - at;
-        const size_t past = n + 1;
-        line++;
-        if (n > 0 && text[at + n - 1] == '\r') n--;
-        const mega_status st = n > 0 ? take_text(s, text + at, n) : MEGA_OK;
-        if (st != MEGA_OK) mega_error_prepend("--input %s:%lld", path, (long long)line);
+    mega_line line = {.rest = text, .left = bytes};
+    while (mega_line_next(&line)) {
+        const mega_status st = line.bytes > 0 ? take_text(s, line.text, line.bytes) : MEGA_OK;
+        if (st != MEGA_OK) mega_error_prepend("--input %s:%lld", path, (long long)line.number);
         mega_options_add_mistake(s->cfg->train.engine.options, st);
-        at += past;
     }
     mega_free(text);
-    return s->count > 0 || line > 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_FORMAT, "--input %s: it holds no text", path);
+    return s->count > 0 || line.number > 0 ? MEGA_OK : MEGA_FAIL(MEGA_ERR_FORMAT, "--input %s: it holds no text", path);
 }
 
 /* A target that is no token is replaced by the first one of its text, as transformers does. */

@@ -3,6 +3,7 @@
 #include "generate.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include "megalith/npy.h"
 #include "megalith/output.h"
 #include "megalith/safetensors.h"
 
@@ -71,25 +72,11 @@ static const float *row_of(const generate_logits *l, const mega_map *rows, int64
 static mega_status write_npy(const generate_logits *l, const mega_map *rows)
 {
     mega_writer *w;
-    mega_buffer header = {0};
-    mega_buffer_append(&header, "\x93NUMPY\x01\x00\x00\x00", 10);
-    mega_buffer_printf(&header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                       (long long)l->count, (long long)l->vocab);
-    while ((header.size + 1) % 64 != 0 && mega_buffer_puts(&header, " ")) {
-    }
-    mega_buffer_puts(&header, "\n");
-    mega_status st = mega_buffer_check(&header, "--return-logits");
-    if (st == MEGA_OK) st = mega_writer_create(l->whole_path, &w);
-    if (st != MEGA_OK) {
-        mega_buffer_fini(&header);
-        return st;
-    }
-    header.data[8] = (char)((header.size - 10) & 255);
-    header.data[9] = (char)((header.size - 10) >> 8);
-    st = mega_writer_write(w, header.data, header.size);
+    char header[MEGA_NPY_HEADER_MAX];
+    MEGA_TRY(mega_writer_create(l->whole_path, &w));
+    mega_status st = mega_writer_write(w, header, mega_npy_header(header, MEGA_NPY_F4, l->count, l->vocab));
     for (int64_t i = 0; st == MEGA_OK && i < l->count; i++)
         st = mega_writer_write(w, row_of(l, rows, i), (size_t)l->vocab * sizeof(float));
-    mega_buffer_fini(&header);
     const mega_status closed = mega_writer_close(w, true);
     return st != MEGA_OK ? st : closed;
 }

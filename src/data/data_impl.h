@@ -7,6 +7,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/indexed.h"
 #include "megalith/lock.h"
+#include "megalith/npy.h"
 #include "megalith/sentence_data.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,17 +46,6 @@ void mega_mt19937_shuffle_i32(mega_mt19937 *r, int32_t *x, int64_t n, const vola
 void mega_mt19937_shuffle_i64(mega_mt19937 *r, int64_t *x, int64_t n, const volatile sig_atomic_t *stop);
 /* torch.randperm(n) on the CPU, with a generator seeded with `seed`. */
 void mega_torch_randperm(uint64_t seed, int64_t *out, int64_t n);
-
-/* ---- npy.c: arrays in NumPy's file format, version 1.0 ---- */
-
-typedef enum mega_npy_type { MEGA_NPY_I4, MEGA_NPY_U4, MEGA_NPY_I8 } mega_npy_type;
-enum { MEGA_NPY_HEADER_MAX = 256 };
-size_t mega_npy_element(mega_npy_type type);
-/* Writes the header of an array [rows] (columns 0) or [rows, columns]; returns its size, a multiple of 64. */
-size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_t rows, int64_t columns);
-/* Writes PATH.tmp-OWNER, syncs it and renames it. *crc: CRC-32C of the whole file. */
-mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, int64_t columns, const void *data,
-                           uint32_t *out_crc);
 
 /* ---- indexed.c ---- */
 

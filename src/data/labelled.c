@@ -3,6 +3,7 @@
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
+#include "megalith/line.h"
 
 #include <string.h>
 
@@ -93,18 +94,14 @@ mega_status labelled_lines(labelled_reader *r, const char *path,
 {
     char *text = NULL;
     size_t bytes = 0;
-    int64_t line = 0;
     MEGA_TRY(mega_file_read(path, &text, &bytes));
     mega_status st = mega_encoding_check(path, text, bytes);
-    for (size_t at = 0, past; at < bytes && st == MEGA_OK; at = past) {
-        const char *newline = memchr(text + at, '\n', bytes - at);
-        size_t end = newline != NULL ? (size_t)(newline - text) : bytes;
-        past = end + 1;
-        while (end > at && labelled_is_blank(text[end - 1])) end--;
-        while (end > at && labelled_is_blank(text[at])) at++;
+    for (mega_line l = {.rest = text, .left = bytes}; st == MEGA_OK && mega_line_next(&l);) {
+        while (l.bytes > 0 && labelled_is_blank(l.text[l.bytes - 1])) l.bytes--;
+        while (l.bytes > 0 && labelled_is_blank(*l.text)) l.text++, l.bytes--;
         st = r->team != NULL && mega_team_is_stopped(r->team)
                  ? MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", path)
-                 : take(user, ++line, text + at, end - at);
+                 : take(user, l.number, l.text, l.bytes);
     }
     mega_free(text);
     return st;

@@ -1,5 +1,5 @@
 /* Arrays in NumPy's file format, version 1.0: magic, length of the header, a Python dict as text, then the elements.
- * Only what the index cache needs: little-endian integers, one or two dimensions, C order. */
+ */
 #include "data_impl.h"
 #include "megalith/memory.h"
 #include <stdio.h>
@@ -11,7 +11,8 @@ size_t mega_npy_element(mega_npy_type type)
 
 size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_t rows, int64_t columns)
 {
-    static const char *const descr[] = {[MEGA_NPY_I4] = "<i4", [MEGA_NPY_U4] = "<u4", [MEGA_NPY_I8] = "<i8"};
+    static const char *const descr[] = {
+        [MEGA_NPY_I4] = "<i4", [MEGA_NPY_U4] = "<u4", [MEGA_NPY_I8] = "<i8", [MEGA_NPY_F4] = "<f4"};
     char shape[64];
     if (columns > 0) {
         snprintf(shape, sizeof shape, "(%lld, %lld)", (long long)rows, (long long)columns);

@@ -1,5 +1,6 @@
 /* Punkt's parameters in files: NLTK's folders of text, and a user's list of abbreviations. */
 #include "megalith/file.h"
+#include "megalith/line.h"
 #include "punkt_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -53,20 +54,13 @@ static mega_status take_file(mega_punkt *p, parameter_kind kind, const char *pat
 {
     char *text;
     size_t size;
-    int64_t number = 0;
     mega_status st = MEGA_OK;
     if (kind == KIND_NUMERIC && !mega_file_exists(path)) return MEGA_OK;
     MEGA_TRY(mega_file_read(path, &text, &size));
-    for (size_t at = 0; st == MEGA_OK && at < size;) {
-        const char *end = memchr(text + at, '\n', size - at);
-        const size_t stop = end != NULL ? (size_t)(end - text) : size;
-        size_t n = stop - at;
-        if (n > 0 && text[stop - 1] == '\r') n--;
-        number++;
+    for (mega_line l = {.rest = text, .left = size}; st == MEGA_OK && mega_line_next(&l);)
         /* an empty line of abbreviations is the empty word, as some of NLTK's files have it */
-        if (n > 0 || (kind == KIND_ABBREVIATION && end != NULL)) st = take_line(p, kind, text + at, n, path, number);
-        at = stop + 1;
-    }
+        if (l.bytes > 0 || (kind == KIND_ABBREVIATION && l.has_end))
+            st = take_line(p, kind, l.text, l.bytes, path, l.number);
     mega_free(text);
     return st;
 }
@@ -94,17 +88,13 @@ mega_status mega_punkt_read_abbreviations(mega_punkt *p, const char *path)
     mega_buffer lower = {0};
     MEGA_TRY(mega_file_read(path, &text, &size));
     bool ok = true;
-    for (size_t at = 0; ok && at < size;) {
-        const char *newline = memchr(text + at, '\n', size - at);
-        const size_t next = newline != NULL ? (size_t)(newline - text) + 1 : size + 1;
-        size_t begin = at, end = next - 1;
-        while (begin < end && strchr(" \t\r", text[begin]) != NULL) begin++;
-        while (end > begin && strchr(" \t\r", text[end - 1]) != NULL) end--;
-        if (end > begin && text[end - 1] == '.') end--;
-        at = next;
-        if (begin == end || text[begin] == '#') continue;
+    for (mega_line l = {.rest = text, .left = size}; ok && mega_line_next(&l);) {
+        while (l.bytes > 0 && strchr(" \t\r", *l.text) != NULL) l.text++, l.bytes--;
+        while (l.bytes > 0 && strchr(" \t\r", l.text[l.bytes - 1]) != NULL) l.bytes--;
+        if (l.bytes > 0 && l.text[l.bytes - 1] == '.') l.bytes--;
+        if (l.bytes == 0 || *l.text == '#') continue;
         lower.size = 0;
-        punkt_lower(text + begin, end - begin, &lower);
+        punkt_lower(l.text, l.bytes, &lower);
         const int64_t type = lower.failed ? -1 : punkt_add(&p->table, lower.data, lower.size);
         ok = type >= 0;
         if (ok) p->table.type[type].flags |= TYPE_ABBREVIATION;

@@ -2,6 +2,7 @@
 #include "json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/line.h"
 #include "megalith/utf8.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
@@ -93,22 +94,19 @@ static mega_status files_read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buff
 static mega_status files_read_merges(mega_tokenizer *t, const char *path, const char *text, size_t size,
                                      mega_buffer *scratch)
 {
-    int64_t line = 0;
-    for (size_t at = 0; at < size;) {
-        const char *begin = text + at, *newline = memchr(begin, '\n', size - at);
-        size_t n = newline == NULL ? size - at : (size_t)(newline - begin);
-        at += n + 1;
-        line++;
-        if (n > 0 && begin[n - 1] == '\r') n--;
+    for (mega_line l = {.rest = text, .left = size}; mega_line_next(&l);) {
+        const char *begin = l.text;
+        const size_t n = l.bytes;
+        const long long line = (long long)l.number;
         if (n == 0 || (line == 1 && n >= 8 && memcmp(begin, "#version", 8) == 0)) continue;
         const char *blank = memchr(begin, ' ', n);
         const size_t left = blank == NULL ? 0 : (size_t)(blank - begin), right = blank == NULL ? 0 : n - left - 1;
         if (left == 0 || right == 0 || memchr(blank + 1, ' ', right) != NULL)
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: '%.*s'; expected two tokens with one blank between them",
-                             path, (long long)line, n > 80 ? 80 : (int)n, begin);
+                             path, line, n > 80 ? 80 : (int)n, begin);
         const mega_status st = mega_tokenizer_add_merge(t, scratch, begin, left, blank + 1, right);
         if (st != MEGA_OK) {
-            MEGA_CONTEXT("%s line %lld", path, (long long)line);
+            MEGA_CONTEXT("%s line %lld", path, line);
             return st;
         }
     }
