@@ -106,7 +106,6 @@ static mega_status take_all(fill_session *s)
 {
     const mega_embed_options *o = &s->cfg->embed;
     mega_options *options = s->cfg->train.engine.options;
-    const int64_t known = mega_tokenizer_size(s->loaded.tokenizer), vocab = s->loaded.model.shape.vocab;
     for (size_t i = 0; i < o->text.count; i++) {
         const mega_status st = take_text(s, o->text.item[i], strlen(o->text.item[i]));
         if (st != MEGA_OK) mega_error_prepend("--text");
@@ -114,7 +113,8 @@ static mega_status take_all(fill_session *s)
     }
     if (o->input != NULL) mega_options_add_mistake(options, take_lines(s, o->input));
     for (size_t i = 0; i < o->targets.count; i++) mega_options_add_mistake(options, take_target(s, o->targets.item[i]));
-    const int64_t most = s->targets.count > 0 ? s->targets.count : known < vocab ? known : vocab;
+    const int64_t most =
+        s->targets.count > 0 ? s->targets.count : mega_pretrained_known(&s->loaded.model, s->loaded.tokenizer);
     s->top = o->top_k < most ? o->top_k : most;
     return mega_options_report(options);
 }

@@ -98,13 +98,12 @@ static mega_status open_generator(session *s)
     s->rules.token = generate_stream_token;
     if (o->return_logits != NULL) s->rules.logits = generate_stream_logits;
     generate_beams_make(s->cfg, &s->rules, &s->ends, &s->beams);
-    const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     const int64_t positions = generate_positions(s), samples = o->num_beams > 1 ? o->num_beams : o->batch;
     const mega_pretrained_sizes sizes = mega_pretrained_generation(samples, positions, o->inference_micro_batches,
                                                                    o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_conversation(s));
-    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
+    const mega_generator_options g = {.draw_vocab = mega_pretrained_known(&s->loaded.model, s->loaded.tokenizer),
                                       .no_cache = o->recompute,
                                       .has_beams = o->num_beams > 1,
                                       .tokenizer = s->loaded.tokenizer,

@@ -33,14 +33,13 @@ static mega_status open_model(server *s)
     MEGA_TRY(mega_loaded_need_decoder(&s->loaded, "the server"));
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     mega_team_stop_on(s->loaded.team, NULL); /* a signal ends the server behind the request under way */
-    const int64_t vocab = s->loaded.model.shape.vocab, known = mega_tokenizer_size(s->loaded.tokenizer);
     s->positions = s->loaded.model.shape.positions;
     s->batch = o->batch > o->num_beams ? o->batch : o->num_beams;
     const mega_pretrained_sizes sizes = mega_pretrained_generation(s->batch, s->positions, o->inference_micro_batches,
                                                                    o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
     MEGA_TRY(check_ranks(s));
-    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab,
+    const mega_generator_options g = {.draw_vocab = mega_pretrained_known(&s->loaded.model, s->loaded.tokenizer),
                                       .no_cache = o->recompute,
                                       .has_beams = true,
                                       .tokenizer = s->loaded.tokenizer,

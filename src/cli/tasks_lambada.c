@@ -111,9 +111,9 @@ static mega_status check_total(const lambada *t, const char *path)
 
 static mega_status lambada_run(lambada *t, const char *path)
 {
-    const int64_t vocab = t->l->model.shape.vocab, known = mega_tokenizer_size(t->l->tokenizer);
     /* do not draw ids of the vocabulary's padding */
-    const mega_generator_options g = {.draw_vocab = known < vocab ? known : vocab, .folder = t->l->model.folder};
+    const mega_generator_options g = {.draw_vocab = mega_pretrained_known(&t->l->model, t->l->tokenizer),
+                                      .folder = t->l->model.folder};
     MEGA_TRY(mega_task_open(t->cfg, path, true, &t->documents));
     MEGA_TRY(mega_generator_create(t->l->model.engine, &t->l->model.language, &g, &t->generator));
     if (t->cfg->train.engine.rank == 0)

@@ -1,4 +1,4 @@
-/* Runs an encoder over texts. */
+/* Runs over many samples. */
 #include "encode.h"
 
 void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, int64_t count, int32_t pad)
@@ -42,6 +42,16 @@ static mega_status run_batches(mega_engine *e, const encode_work *w)
 mega_status encode_run(mega_engine *e, const encode_work *w)
 {
     return mega_comm_agree(mega_engine_layout(e)->world.comm, run_batches(e, w));
+}
+
+mega_status encode_check_ids(const char *call, const char *text, int64_t number, const int32_t *ids, int64_t count,
+                             int64_t vocab)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: token %lld of %s %lld is %d, the vocabulary has ids 0 to %lld", call,
+                             (long long)i, text, (long long)number, ids[i], (long long)vocab - 1);
+    return MEGA_OK;
 }
 
 const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,

@@ -1,11 +1,12 @@
-/* Runs an encoder over texts, for embeddings and for what fills masks; and a row of logits, also of a generation. */
+/* Runs over many samples: the texts of an encoder, for embeddings and for what fills masks, and the windows of an
+ * evaluation; and a row of logits, also of a generation. */
 #ifndef MEGALITH_INFER_ENCODE_H
 #define MEGALITH_INFER_ENCODE_H
 
 #include "megalith/batch.h"
 #include "megalith/engine_commands.h"
 
-/* The texts as samples. `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after
+/* `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after
  * each run, with the number of its first sample. Both in the order of the samples, those of other ranks of dp left out. */
 typedef struct encode_work {
     int64_t samples;
@@ -18,6 +19,9 @@ typedef struct encode_work {
 mega_status encode_run(mega_engine *e, const encode_work *w);
 /* Fills what an encoder reads of a text; without tokens, a sample that nobody reads. */
 void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, int64_t count, int32_t pad);
+/* Checks that ids are of the vocabulary; call and text are for messages. */
+mega_status encode_check_ids(const char *call, const char *text, int64_t number, const int32_t *ids, int64_t count,
+                             int64_t vocab);
 /* Row `row` of the output "logits" of `rows` rows, in float; `space` [vocab] may be used for it. Each rank of tp has
  * computed those of a part of the padded vocabulary. */
 const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,

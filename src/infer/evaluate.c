@@ -1,6 +1,6 @@
 /* Evaluation of a token sequence in windows. */
 #include "megalith/evaluate.h"
-#include "megalith/batch.h"
+#include "encode.h"
 
 #include <math.h>
 
@@ -80,23 +80,28 @@ static double error_of(const text_sums *s, int64_t windows)
     return sqrt((squares > 0 ? squares : 0) * n / (n - 1)) / s->targets;
 }
 
-/* Batches of windows are dealt to the data-parallel ranks in turn. */
-static mega_status run_windows(text_sums *sum, mega_engine *e, const text *t, const mega_evaluate_options *o)
+/* A run over the text. */
+typedef struct windows_work {
+    mega_engine *engine;
+    const text *text;
+    const mega_evaluate_options *options;
+    text_sums sum;
+} windows_work;
+
+static void windows_fill(void *user, int64_t window, int64_t row, mega_sample *sample)
 {
-    enum { WAITS_EVERY = 16 }; /* stages of a pipeline seldom wait for each other */
-    const mega_axis *dp = &mega_engine_layout(e)->dp;
-    const int64_t batch = mega_engine_train_micro_batch_size(e);
-    int64_t batches = 0;
-    for (int64_t first = 0; first + dp->rank * batch < t->windows; first += dp->size * batch, batches++) {
-        const int64_t window = first + dp->rank * batch, done = window + dp->size * batch;
-        if (batches > 0 && batches % WAITS_EVERY == 0) MEGA_TRY(mega_engine_wait(e));
-        mega_batch *b = mega_engine_evaluation_batch(e, batch, first);
-        for (int64_t i = 0; i < batch; i++) fill_sample(t, mega_batch_sample(b, i), window + i);
-        MEGA_TRY(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL));
-        add_losses(sum, e, t, window);
-        if (o->progress != NULL) o->progress(o->user, done < t->windows ? done : t->windows, t->windows);
-    }
-    return mega_engine_wait(e);
+    const windows_work *w = user;
+    (void)row;
+    fill_sample(w->text, sample, window);
+}
+
+static void windows_take(void *user, int64_t window)
+{
+    windows_work *w = user;
+    const int64_t windows = w->text->windows, batch = mega_engine_train_micro_batch_size(w->engine);
+    const int64_t done = window + mega_engine_layout(w->engine)->dp.size * batch;
+    add_losses(&w->sum, w->engine, w->text, window);
+    if (w->options->progress != NULL) w->options->progress(w->options->user, done < windows ? done : windows, windows);
 }
 
 /* Only the last pipeline stage has losses. */
@@ -127,20 +132,20 @@ mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t co
                     .seq = seq,
                     .stride = o->stride,
                     .pad = o->pad};
-    text_sums sum = {.loss = 0};
-    const mega_layout *layout = mega_engine_layout(engine);
-    /* agree first, so that no rank waits for one that failed */
-    MEGA_TRY(mega_comm_agree(layout->world.comm, run_windows(&sum, engine, &t, o)));
-    MEGA_TRY(sum_ranks(&sum, layout));
-    if (!isfinite(sum.loss))
+    windows_work work = {.engine = engine, .text = &t, .options = o};
+    text_sums *sum = &work.sum;
+    MEGA_TRY(encode_run(
+        engine, &(encode_work){.samples = t.windows, .fill = windows_fill, .take = windows_take, .user = &work}));
+    MEGA_TRY(sum_ranks(sum, mega_engine_layout(engine)));
+    if (!isfinite(sum->loss))
         return MEGA_FAIL(
             MEGA_ERR_NUMERIC,
             "evaluation: the loss of the text is %g; the weights of %s have NaN or Inf, or are too large for its "
             "computations: give another checkpoint, or float32 in place of --bf16 and --fp16",
-            sum.loss, o->folder != NULL ? o->folder : "the model");
-    *out = (mega_evaluation){.loss_sum = sum.loss,
-                             .targets = (int64_t)sum.targets,
+            sum->loss, o->folder != NULL ? o->folder : "the model");
+    *out = (mega_evaluation){.loss_sum = sum->loss,
+                             .targets = (int64_t)sum->targets,
                              .windows = t.windows,
-                             .error = error_of(&sum, t.windows)};
+                             .error = error_of(sum, t.windows)};
     return MEGA_OK;
 }

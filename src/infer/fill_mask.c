@@ -43,7 +43,7 @@ mega_status mega_filler_create(const mega_pretrained *m, const mega_tokenizer *t
 {
     int32_t mask;
     MEGA_TRY(mega_filler_find_mask(tokenizer, &mask));
-    const int64_t known = mega_tokenizer_size(tokenizer), vocab = m->shape.vocab, pad = m->shape.net.pad;
+    const int64_t vocab = m->shape.vocab, pad = m->shape.net.pad;
     const int64_t samples = mega_engine_train_micro_batch_size(m->engine), masks = m->masks;
     mega_filler *f = mega_calloc(1, sizeof *f);
     if (f == NULL) return MEGA_NO_MEMORY("fill_mask", "its record");
@@ -54,7 +54,7 @@ mega_status mega_filler_create(const mega_pretrained *m, const mega_tokenizer *t
                        .masks = masks,
                        .vocab = vocab,
                        .padded_vocab = m->language.padded_vocab,
-                       .known = known < vocab ? known : vocab,
+                       .known = mega_pretrained_known(m, tokenizer),
                        .mask = mask,
                        .pad = pad >= 0 && pad < vocab ? (int32_t)pad : 0};
     f->sample = mega_calloc((size_t)samples, sizeof *f->sample);
@@ -171,12 +171,7 @@ static mega_status check_text(const mega_filler *f, const mega_masked_texts *t, 
     if (length < 1 || length > f->positions)
         return MEGA_FAIL(MEGA_ERR_USAGE, "fill_mask: text %lld has %lld tokens; expected 1 to %lld", (long long)i,
                          (long long)length, (long long)f->positions);
-    for (int64_t k = t->begin[i]; k < t->begin[i + 1]; k++)
-        if (t->tokens[k] < 0 || t->tokens[k] >= f->vocab)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "fill_mask: token %lld of text %lld is %d, the vocabulary has ids 0 to %lld",
-                             (long long)(k - t->begin[i]), (long long)i, t->tokens[k], (long long)f->vocab - 1);
-    return MEGA_OK;
+    return encode_check_ids("fill_mask", "text", i, t->tokens + t->begin[i], length, f->vocab);
 }
 
 static mega_status check_run(const mega_filler *f, const mega_masked_texts *t, const mega_filling *out, int64_t room,

@@ -1,4 +1,5 @@
 /* The generation loop: reads prompts in chunks, then generates one token per sequence at a time. */
+#include "encode.h"
 #include "infer_impl.h"
 #include "megalith/memory.h"
 #include "owned.h"
@@ -105,13 +106,7 @@ mega_status generator_check_text(const mega_generator *g, const mega_generation 
             "generation: prompt %d has %lld tokens and %lld new ones are wanted, together more than the %lld "
             "that fit; shorten the prompt or ask for fewer",
             b, (long long)s->prompt_count, (long long)s->max_new, (long long)g->capacity);
-    for (int64_t i = 0; i < s->prompt_count; i++) {
-        if (s->prompt[i] < 0 || s->prompt[i] >= g->m.vocab)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "generation: token %lld of prompt %d is %d, the vocabulary has ids 0 to %lld",
-                             (long long)i, b, s->prompt[i], (long long)g->m.vocab - 1);
-    }
-    return MEGA_OK;
+    return encode_check_ids("generation", "prompt", b, s->prompt, s->prompt_count, g->m.vocab);
 }
 
 static mega_status generator_check_sequences(const mega_generator *g, const mega_generation *s, int count)

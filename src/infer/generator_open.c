@@ -23,7 +23,7 @@ mega_status mega_generator_open(const mega_generator_setup *setup, mega_generato
     infer_owned *own = NULL;
     mega_generator *g = NULL;
     MEGA_TRY(infer_owned_open(&s, &own));
-    const mega_generator_options o = {.draw_vocab = infer_owned_known(own),
+    const mega_generator_options o = {.draw_vocab = mega_pretrained_known(&own->model, own->model.tokenizer),
                                       .no_cache = setup->no_cache,
                                       .has_beams = setup->has_beams,
                                       .tokenizer = own->model.tokenizer,

@@ -91,13 +91,6 @@ void infer_owned_destroy(infer_owned *own)
     mega_free(own);
 }
 
-int64_t infer_owned_known(const infer_owned *own)
-{
-    const int64_t vocab = own->model.shape.vocab;
-    const int64_t known = own->model.tokenizer == NULL ? vocab : mega_tokenizer_size(own->model.tokenizer);
-    return known < vocab ? known : vocab;
-}
-
 mega_status infer_copy_ids(const char *call, const mega_ids *all, int32_t *ids, int64_t capacity, int64_t *count)
 {
     *count = all->count;

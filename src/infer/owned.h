@@ -26,8 +26,6 @@ typedef struct infer_owned {
 /* Collective over the world. Checks the setup and reads the model. */
 mega_status infer_owned_open(const infer_setup *setup, infer_owned **out);
 void infer_owned_destroy(infer_owned *own); /* NULL is allowed */
-/* How many ids of the model have text. */
-int64_t infer_owned_known(const infer_owned *own);
 /* Copies the ids of a text; `call` is for messages. */
 mega_status infer_copy_ids(const char *call, const mega_ids *all, int32_t *ids, int64_t capacity, int64_t *count);
 

@@ -143,6 +143,12 @@ mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes
     return MEGA_OK;
 }
 
+int64_t mega_pretrained_known(const mega_pretrained *m, const mega_tokenizer *tokenizer)
+{
+    const int64_t vocab = m->shape.vocab, known = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : vocab;
+    return known < vocab ? known : vocab;
+}
+
 void mega_pretrained_fini(mega_pretrained *m)
 {
     mega_tokenizer_destroy(m->tokenizer);

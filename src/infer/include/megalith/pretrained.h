@@ -60,6 +60,9 @@ mega_status mega_pretrained_check(const char *path);
 mega_status mega_pretrained_open(const char *path, const mega_pretrained_options *options, mega_pretrained *out);
 /* Collective over the world. Creates the engine and reads the weights that this rank holds. To be called once. */
 mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes *sizes);
+/* The number of ids that have text: those of the tokenizer (NULL: all of the model's). A checkpoint's vocabulary may be
+ * padded beyond them. */
+int64_t mega_pretrained_known(const mega_pretrained *m, const mega_tokenizer *tokenizer);
 void mega_pretrained_fini(mega_pretrained *m);
 
 #ifdef __cplusplus
