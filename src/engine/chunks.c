@@ -46,13 +46,15 @@ static mega_status describe_generation(mega_engine *e, const mega_model *model, 
     return st;
 }
 
-static mega_status describe_program(mega_engine *e, const mega_model *model, int chunk, engine_kind kind)
+/* model: of a generation. */
+static mega_status describe_program(mega_engine *e, const mega_model_parts *parts, const mega_model *model, int chunk,
+                                    engine_kind kind)
 {
-    const int part = mega_model_parts_own(e->parts, chunk);
+    const int part = mega_model_parts_own(parts, chunk);
     mega_graph *g = NULL;
     MEGA_TRY(mega_graph_create(e->options.compute, e->params, e->layout, &g));
-    const mega_status st = kind == ENGINE_TRAIN      ? mega_model_parts_describe(e->parts, part, MEGA_TRAIN, g)
-                           : kind == ENGINE_EVALUATE ? mega_model_parts_describe(e->parts, part, MEGA_EVAL, g)
+    const mega_status st = kind == ENGINE_TRAIN      ? mega_model_parts_describe(parts, part, MEGA_TRAIN, g)
+                           : kind == ENGINE_EVALUATE ? mega_model_parts_describe(parts, part, MEGA_EVAL, g)
                                                      : describe_generation(e, model, chunk, kind, g);
     if (st == MEGA_OK) e->chunk[chunk].graph[kind] = g;
     else
@@ -99,14 +101,7 @@ mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
 
 mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out)
 {
-    mega_graph *g = NULL;
-    MEGA_TRY(mega_graph_create(e->options.compute, e->params, e->layout, &g));
-    const mega_status st = mega_model_parts_describe(parts, mega_model_parts_own(parts, chunk), MEGA_TRAIN, g);
-    if (st != MEGA_OK) {
-        mega_graph_destroy(g);
-        return st;
-    }
-    e->chunk[chunk].graph[ENGINE_TRAIN] = g;
+    MEGA_TRY(describe_program(e, parts, NULL, chunk, ENGINE_TRAIN));
     return build_program(e, chunk, ENGINE_TRAIN, out);
 }
 
@@ -147,7 +142,7 @@ mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
         if (c > 0) mega_params_next_part(e->params);
         MEGA_TRY(mega_model_parts_declare(e->parts, mega_model_parts_own(e->parts, c), e->params));
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++)
-            if (has_program(o, k)) MEGA_TRY(describe_program(e, model, c, k));
+            if (has_program(o, k)) MEGA_TRY(describe_program(e, e->parts, model, c, k));
     }
     return MEGA_OK;
 }

@@ -2,12 +2,11 @@
  * What differs between families is in the shape (mega_network_shape), and the names of parameters in the family. The
  * layers that are called here shard the model over ranks. */
 #include "decoder.h"
-#include "megalith/family.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static const mega_family_names *names_of(const mega_gpt *m)
+const mega_family_names *decoder_names(const mega_gpt *m)
 {
     return mega_family_of(&m->net)->names;
 }
@@ -17,7 +16,7 @@ static mega_linear_options linear_of(const mega_gpt *m, double init_std, bool no
     return (mega_linear_options){.no_bias = no_bias,
                                  .weight = {.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
                                             .init_std = init_std,
-                                            .transposed_in_file = names_of(m)->transposed}};
+                                            .transposed_in_file = decoder_names(m)->transposed}};
 }
 
 mega_linear_options decoder_linear(const mega_gpt *m)
@@ -32,7 +31,7 @@ static mega_linear_options from_residual(const mega_gpt *m, bool no_bias)
 
 /* Projections back into the residual stream get a smaller initial standard deviation, by 1/sqrt(2 layers) (Radford et
  * al. 2019, section 2.3). */
-static mega_linear_options into_residual(const mega_gpt *m, bool no_bias)
+mega_linear_options decoder_into_residual(const mega_gpt *m, bool no_bias)
 {
     return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers), no_bias);
 }
@@ -60,7 +59,7 @@ mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *n
     return mega_norm_with(b, name, x, &o);
 }
 
-static mega_tensor scaled(const mega_builder *b, mega_tensor x, double factor)
+mega_tensor decoder_scaled(const mega_builder *b, mega_tensor x, double factor)
 {
     return factor == 0.0 || factor == 1.0 ? x : mega_scale(b, x, factor);
 }
@@ -124,7 +123,7 @@ typedef struct qkv_files {
 /* Says how the rows of Q, K and V lie in files. */
 static void place_qkv(const mega_gpt *m, mega_param_options *weight, qkv_files *files)
 {
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const int64_t kv_heads = m->net.kv_heads > 0 ? m->net.kv_heads : m->heads;
     const char *const file[] = {n->q, n->k, n->v};
     const bool by_head = n->qkv_order == MEGA_QKV_BY_HEAD || (n->qkv_order == MEGA_QKV_EITHER && kv_heads == m->heads);
@@ -154,10 +153,10 @@ static mega_qk_norm query_norm_of(const mega_gpt *m)
 static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
     const mega_network_shape *net = &m->net;
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const bool has_window = net->has_window && (!net->window_by_layer || mega_shape_bit(net->windowed, b->index));
     const bool is_rotated = net->positions == MEGA_POSITIONS_ROPE && !mega_shape_bit(net->no_rope, b->index);
-    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = into_residual(m, net->no_out_bias);
+    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = decoder_into_residual(m, net->no_out_bias);
     qkv_files files;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     mega_rope rope = rope_of(m);
@@ -195,7 +194,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tens
 /* Gate and up are one product. Where the gate is the second half, its rows are the second part. */
 static void place_gate(const mega_gpt *m, mega_param_options *weight, char file[2][MEGA_PATH])
 {
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     if (n->gate_file == NULL) {
         weight->blocks = 2;
         return;
@@ -208,8 +207,8 @@ static void place_gate(const mega_gpt *m, mega_param_options *weight, char file[
 
 static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_family_names *n = names_of(m);
-    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = into_residual(m, m->net.no_mlp_bias);
+    const mega_family_names *n = decoder_names(m);
+    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = decoder_into_residual(m, m->net.no_mlp_bias);
     char file[2][MEGA_PATH];
     if (m->net.gated) place_gate(m, &up.weight, file);
     x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * m->ffn_hidden, &up);
@@ -225,12 +224,12 @@ void decoder_embedding(const mega_builder *builder, const void *self, mega_flow 
 {
     const mega_gpt *m = self;
     const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
     decoder_request_rows(b, m);
     const mega_tensor ids = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
     mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &table);
-    x = scaled(b, x, m->net.embedding_scale);
+    x = decoder_scaled(b, x, m->net.embedding_scale);
     if (m->net.positions == MEGA_POSITIONS_TABLE)
         x = mega_position_embedding_after(b, n->positions, x, m->positions, m->net.skipped_positions, &positions);
     if (m->net.token_types > 0)
@@ -242,20 +241,20 @@ void decoder_embedding(const mega_builder *builder, const void *self, mega_flow 
 /* The outputs of attention and of the MLP, with the norms before and after them. */
 static mega_tensor attention_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
     x = attention(b, m, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_1, x);
-    return scaled(b, x, m->net.residual_scale);
+    return decoder_scaled(b, x, m->net.residual_scale);
 }
 
 static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
     x = mlp(b, m, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_2, x);
-    return scaled(b, x, m->net.residual_scale);
+    return decoder_scaled(b, x, m->net.residual_scale);
 }
 
 /* One layer. x is [T, C]. */
@@ -263,7 +262,7 @@ void decoder_block(const mega_builder *builder, const void *self, mega_flow *flo
 {
     const mega_gpt *m = self;
     const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
     const bool before = place == MEGA_NORM_BEFORE || place == MEGA_NORM_BOTH;
     mega_tensor x = flow->x;
@@ -286,8 +285,8 @@ void decoder_block(const mega_builder *builder, const void *self, mega_flow *flo
 
 mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    if (!m->net.no_final_norm) x = decoder_norm(b, m, names_of(m)->final_norm, x);
-    return scaled(b, x, m->net.logit_scale);
+    if (!m->net.no_final_norm) x = decoder_norm(b, m, decoder_names(m)->final_norm, x);
+    return decoder_scaled(b, x, m->net.logit_scale);
 }
 
 mega_vocab_loss_options decoder_head_options(const mega_gpt *m)
@@ -296,13 +295,13 @@ mega_vocab_loss_options decoder_head_options(const mega_gpt *m)
                                      .table = table_of(m),
                                      .has_bias = m->net.head_bias,
                                      .softcap = m->net.logit_softcap,
-                                     .bias_name = names_of(m)->head_bias};
+                                     .bias_name = decoder_names(m)->head_bias};
 }
 
 /* A tied head has the name of the table of tokens. */
 const char *decoder_head_name(const mega_gpt *m)
 {
-    return m->net.untied ? names_of(m)->head : names_of(m)->tied;
+    return m->net.untied ? decoder_names(m)->head : decoder_names(m)->tied;
 }
 
 /* The last norm and the loss. In generation, the logits of the last row of each sequence. */

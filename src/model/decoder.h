@@ -2,6 +2,7 @@
 #ifndef MEGALITH_DECODER_H
 #define MEGALITH_DECODER_H
 
+#include "megalith/family.h"
 #include "megalith/gpt.h"
 #include "megalith/layers.h"
 
@@ -28,5 +29,8 @@ mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_ten
 mega_vocab_loss_options decoder_head_options(const mega_gpt *m);
 const char *decoder_head_name(const mega_gpt *m);
 mega_linear_options decoder_linear(const mega_gpt *m);
+mega_linear_options decoder_into_residual(const mega_gpt *m, bool no_bias);
+mega_tensor decoder_scaled(const mega_builder *b, mega_tensor x, double factor); /* factor 0: as 1 */
+const mega_family_names *decoder_names(const mega_gpt *m);
 
 #endif

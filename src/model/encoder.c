@@ -1,12 +1,11 @@
 /* The heads of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together; or a classifier of
  * samples. */
 #include "decoder.h"
-#include "megalith/family.h"
 
 /* The pooler and the two classes. */
 static void sentence_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_family_names *n = mega_family_of(&m->net)->names;
+    const mega_family_names *n = decoder_names(m);
     const mega_linear_options o = decoder_linear(m);
     mega_tensor logits = mega_none();
     const mega_tensor pooled = mega_activation(b, mega_pooler(b, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
@@ -18,7 +17,7 @@ static void sentence_head(const mega_builder *b, const mega_gpt *m, mega_tensor 
 
 static mega_tensor transform(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_family_names *n = mega_family_of(&m->net)->names;
+    const mega_family_names *n = decoder_names(m);
     mega_linear_options o = decoder_linear(m);
     o.no_bias = m->net.transform_no_bias;
     x = mega_activation(b, mega_linear(b, n->transform, x, m->hidden, &o), m->net.transform_activation);
@@ -64,7 +63,7 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_gpt *m = self;
-    const mega_family_names *n = mega_family_of(&m->net)->names;
+    const mega_family_names *n = decoder_names(m);
     const mega_builder sequences = decoder_sequences(b, m);
     const mega_linear_options o = decoder_linear(m);
     const bool chooses = m->net.choices > 0;

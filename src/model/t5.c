@@ -2,17 +2,11 @@
  * that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The flow is x in
  * the encoder; in the decoder it is x and, up to the last block, as more[0] the output of the encoder. */
 #include "decoder.h"
-#include "megalith/family.h"
 #include "megalith/memory.h"
 #include "megalith/t5_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
-
-static const mega_family_names *names_of(const mega_gpt *m)
-{
-    return mega_family_of(&m->net)->names;
-}
 
 static bool is_original(const mega_gpt *m)
 {
@@ -95,14 +89,6 @@ static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool
 
 /* ---- blocks of Megatron-LM ---- */
 
-/* Projections back into the residual stream, as in decoder.c. */
-static mega_linear_options into_residual(const mega_gpt *m)
-{
-    mega_linear_options o = decoder_linear(m);
-    o.weight.init_std = m->init_std / sqrt(2.0 * (double)m->num_layers);
-    return o;
-}
-
 /* source: mega_none() for self-attention; else `positions` rows of each sample. */
 static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x,
                              mega_tensor source, int64_t positions, bool is_decoder)
@@ -110,7 +96,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const cha
     static const char *const part[] = {"query", "key", "value"};
     const bool is_cross = positions > 0;
     mega_linear_options qkv = decoder_linear(m);
-    const mega_linear_options out = into_residual(m);
+    const mega_linear_options out = decoder_into_residual(m, false);
     char file[3][MEGA_PATH], qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     for (int i = 0; i < 3; i++) {
         snprintf(file[i], sizeof file[i], "%s.%s.weight", name, part[i]);
@@ -137,7 +123,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const cha
 
 static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
-    const mega_linear_options up = decoder_linear(m), down = into_residual(m);
+    const mega_linear_options up = decoder_linear(m), down = decoder_into_residual(m, false);
     x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
     return mega_row_linear(b, "mlp.dense_4h_to_h", x, m->hidden, &down);
 }
@@ -163,7 +149,7 @@ static mega_tensor megatron_block(const mega_builder *b, const mega_gpt *m, mega
 
 static mega_tensor embedding(const mega_builder *b, const mega_gpt *m, bool is_decoder)
 {
-    const mega_family_names *n = names_of(m);
+    const mega_family_names *n = decoder_names(m);
     const mega_vocab_loss_options head = decoder_head_options(m);
     const mega_param_options places = {.init = head.table.init, .init_std = head.table.init_std};
     const mega_builder stack = stack_of(b, m, is_decoder);
@@ -257,7 +243,7 @@ static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
 static mega_tensor head_input(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 {
     x = last_norm(b, m, x, true);
-    return m->net.logit_scale != 0.0 && m->net.logit_scale != 1.0 ? mega_scale(b, x, m->net.logit_scale) : x;
+    return decoder_scaled(b, x, m->net.logit_scale);
 }
 
 static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
@@ -292,7 +278,7 @@ int t5_layers(const mega_gpt *m, mega_layer *out)
                                {encoder, t5_encoder, m, (int)m->num_layers, "block"},
                                {"", t5_encoder_end, m, 1, "norm"},
                                {"", t5_decoder_embedding, m, 1, "embedding"},
-                               {names_of(m)->block, t5_decoder, m, (int)m->net.decoder_layers, "block"},
+                               {decoder_names(m)->block, t5_decoder, m, (int)m->net.decoder_layers, "block"},
                                {"", t5_head, m, 1, "head"}};
     const int count = (int)(sizeof list / sizeof *list);
     for (int i = 0; i < count; i++) out[i] = list[i];
