@@ -5,6 +5,7 @@
 #include "megalith/log.h"
 #include "megalith/signals.h"
 #include "megalith/threads.h"
+#include "options_impl.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,23 +92,17 @@ void mega_cli_dry_run(const char *fmt, ...)
 /* Shows the number of threads, and where it comes from. */
 static void show_threads(const mega_command_options *cfg)
 {
-    static const char *const computing[] = {"pretrain_gpt",         "pretrain_bert",  "pretrain_t5", "run_clm",
-                                            "generate_samples_gpt", "tasks",          "embed",       "fill_mask",
-                                            "preprocess_data",      "train_tokenizer"};
-    for (size_t i = 0; i < sizeof computing / sizeof computing[0]; i++) {
-        if (strcmp(mega_options_command(cfg->train.engine.options), computing[i]) != 0) continue;
-        const int cores = mega_cpu_count();
-        const bool given = mega_options_was_set(cfg->train.engine.options, "num_threads");
-        const bool environment = !given && mega_threads_from_environment() > 0;
-        mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->train.engine.backend.num_threads,
-                  cfg->train.engine.backend.num_threads == 1 ? "" : "s",
-                  cfg->train.engine.world_size > 1 ? " a rank" : "",
-                  given                              ? "--num-threads"
-                  : environment                      ? "OMP_NUM_THREADS"
-                  : cfg->train.engine.world_size > 1 ? "ranks of this host share its cores"
-                                                     : "one for each core",
-                  cores, cores == 1 ? "" : "s");
-    }
+    if ((mega_options_command_bit(cfg->train.engine.options) & FOR_COMPUTING) == 0) return;
+    const int cores = mega_cpu_count();
+    const bool given = mega_options_was_set(cfg->train.engine.options, "num_threads");
+    const bool environment = !given && mega_threads_from_environment() > 0;
+    mega_info("using %lld thread%s%s (%s; %d core%s may be used)", (long long)cfg->train.engine.backend.num_threads,
+              cfg->train.engine.backend.num_threads == 1 ? "" : "s", cfg->train.engine.world_size > 1 ? " a rank" : "",
+              given                              ? "--num-threads"
+              : environment                      ? "OMP_NUM_THREADS"
+              : cfg->train.engine.world_size > 1 ? "ranks of this host share its cores"
+                                                 : "one for each core",
+              cores, cores == 1 ? "" : "s");
 }
 
 bool mega_cli_give_up(mega_command_options *cfg, const char *command, mega_status st, int *exit_status)

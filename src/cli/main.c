@@ -6,6 +6,7 @@
 #include "megalith/launch.h"
 #include "megalith/memory.h"
 #include "megalith/streams.h"
+#include "options_impl.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -105,6 +106,14 @@ static bool has_own_help(const cli_row *row)
     return row->run == mega_command_launch || row->run == mega_command_compare_configurations;
 }
 
+static bool is_of_ranks(const cli_row *row)
+{
+    for (size_t i = 0; i < mega_commands.commands; i++)
+        if (strcmp(mega_commands.command[i].name, row->name) == 0)
+            return (mega_commands.command[i].bit & FOR_RANKS) != 0;
+    return false;
+}
+
 /* Returns whether every rank under a launcher would print the same: then only the first prints, and its exit status is
  * used. Commands that run on several ranks print through the first rank anyway, except for --help and the like, which
  * are printed before they run. */
@@ -114,12 +123,7 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     const bool plans_another = row->run == mega_command_plan && argc > 1 && argv[1][0] != '-';
-    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_run_clm ||
-                             row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
-                             row->run == mega_command_generate_samples_gpt || row->run == mega_command_tasks ||
-                             row->run == mega_command_embed || row->run == mega_command_fill_mask ||
-                             row->run == mega_command_run_text_generation_server || plans_another;
-    return argc == 1 || !is_of_ranks;
+    return argc == 1 || !(is_of_ranks(row) || plans_another);
 }
 
 static bool is_built(const cli_row *row)
@@ -260,12 +264,7 @@ enum { MOST_OWN_RANKS = 1024 };
  * nothing to start. */
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {
-    const bool is_of_ranks = row->run == mega_command_pretrain_gpt || row->run == mega_command_generate_samples_gpt ||
-                             row->run == mega_command_tasks || row->run == mega_command_embed ||
-                             row->run == mega_command_fill_mask || row->run == mega_command_run_clm ||
-                             row->run == mega_command_pretrain_bert || row->run == mega_command_pretrain_t5 ||
-                             row->run == mega_command_run_text_generation_server;
-    const char *file = is_of_ranks ? mega_launch_config_of(argc, argv) : NULL;
+    const char *file = is_of_ranks(row) ? mega_launch_config_of(argc, argv) : NULL;
     if (file == NULL || mega_launch_was_used()) return false;
     const int64_t ranks = mega_launch_config_ranks(file);
     if (ranks <= 1) return false;

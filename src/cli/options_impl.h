@@ -23,8 +23,10 @@ enum {
     FOR_EMBED = 1 << 17,
     FOR_FILL = 1 << 18,
     FOR_MERGE = 1 << 16,
-    FOR_TRAINING =
-        FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_MERGE | FOR_EMBED | FOR_FILL,
+    /* run on several ranks; compute on threads that are shown */
+    FOR_RANKS = FOR_PRETRAIN | FOR_GENERATE | FOR_TASKS | FOR_CLM | FOR_SERVER | FOR_EMBED | FOR_FILL,
+    FOR_COMPUTING = (FOR_RANKS & ~FOR_SERVER) | FOR_PREPROCESS | FOR_TRAIN_TOKENIZER,
+    FOR_TRAINING = FOR_RANKS | FOR_PLAN | FOR_MERGE,
     NOT_BERT = FOR_TRAINING & ~FOR_BERT,
     NOT_T5 = FOR_TRAINING & ~FOR_T5,
     FOR_MEGATRON = FOR_TRAINING & ~FOR_CLM,                             /* names that run_clm has in another meaning */

@@ -179,17 +179,6 @@ mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind 
     return st;
 }
 
-mega_status mega_tokenizer_read_bert(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
-                                     mega_tokenizer **out)
-{
-    char *text;
-    size_t size;
-    MEGA_TRY(mega_file_read(path, &text, &size));
-    const mega_status st = mega_tokenizer_read_bert_text(path, kind, extra_ids, &text, size, out);
-    mega_free(text);
-    return st;
-}
-
 /* What a tokenizer_config.json may say; `transformers` has these defaults. */
 typedef struct bert_config {
     char text[6][64]; /* by role, and the class */

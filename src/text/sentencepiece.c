@@ -396,14 +396,3 @@ mega_status mega_tokenizer_read_sentencepiece_text(const char *path, mega_tokeni
     mega_free(m.piece);
     return st;
 }
-
-mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
-                                              mega_tokenizer **out)
-{
-    char *text;
-    size_t size;
-    MEGA_TRY(mega_file_read(path, &text, &size));
-    const mega_status st = mega_tokenizer_read_sentencepiece_text(path, kind, extra_ids, &text, size, out);
-    mega_free(text);
-    return st;
-}

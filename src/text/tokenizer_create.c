@@ -91,6 +91,19 @@ static mega_status create_huggingface(const mega_tokenizer_options *o, mega_toke
     return MEGA_OK;
 }
 
+/* Reads the file of a BERT's vocabulary, or a SentencePiece model. */
+static mega_status read_kind(const char *path, mega_tokenizer_kind kind, int64_t extra_ids, mega_tokenizer **out)
+{
+    const bool is_bert = kind == MEGA_KIND_BERT_LOWER || kind == MEGA_KIND_BERT_CASED;
+    char *text;
+    size_t size;
+    MEGA_TRY(mega_file_read(path, &text, &size));
+    const mega_status st = is_bert ? mega_tokenizer_read_bert_text(path, kind, extra_ids, &text, size, out)
+                                   : mega_tokenizer_read_sentencepiece_text(path, kind, extra_ids, &text, size, out);
+    mega_free(text);
+    return st;
+}
+
 static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_kind kind, mega_tokenizer **out)
 {
     mega_status st;
@@ -114,10 +127,10 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
     case MEGA_KIND_GPT_SENTENCEPIECE:
     case MEGA_KIND_LLAMA2:
         MEGA_TRY(need_model(o, "the SentencePiece model, a file that ends in .model"));
-        return mega_tokenizer_read_sentencepiece(o->model, kind, o->extra_ids, out);
+        return read_kind(o->model, kind, o->extra_ids, out);
     case MEGA_KIND_BERT_LOWER:
     case MEGA_KIND_BERT_CASED:
-        if (o->vocab_file != NULL) return mega_tokenizer_read_bert(o->vocab_file, kind, o->extra_ids, out);
+        if (o->vocab_file != NULL) return read_kind(o->vocab_file, kind, o->extra_ids, out);
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --vocab-file is missing; give the vocab.txt of BERT, one token a line",
                          o->type);
     case MEGA_KIND_TIKTOKEN:
@@ -234,7 +247,7 @@ static mega_status load_sentencepiece(const char *model, const folder_config *co
     mega_tokenizer_kind kind = config->adds_bos ? MEGA_KIND_LLAMA2 : MEGA_KIND_GPT_SENTENCEPIECE;
     for (int k = MEGA_KIND_SENTENCEPIECE; k <= MEGA_KIND_LLAMA2; k++)
         if (strcmp(config->type, mega_tokenizer_kind_name((mega_tokenizer_kind)k)) == 0) kind = (mega_tokenizer_kind)k;
-    return mega_tokenizer_read_sentencepiece(model, kind, config->extra_ids, out);
+    return read_kind(model, kind, config->extra_ids, out);
 }
 
 /* A vocab.txt is Megatron's if its configuration names one of its types. */
@@ -242,7 +255,7 @@ static mega_status load_bert(const char *vocab, const char *path, const folder_c
 {
     for (int k = MEGA_KIND_BERT_LOWER; k <= MEGA_KIND_BERT_CASED; k++)
         if (strcmp(config->type, mega_tokenizer_kind_name((mega_tokenizer_kind)k)) == 0)
-            return mega_tokenizer_read_bert(vocab, (mega_tokenizer_kind)k, config->extra_ids, out);
+            return read_kind(vocab, (mega_tokenizer_kind)k, config->extra_ids, out);
     return mega_tokenizer_read_bert_folder(vocab, path, out);
 }
 
@@ -378,9 +391,8 @@ static mega_status find_settings(mega_tokenizer *t, const char *path)
 static mega_status load_file(const char *path, mega_tokenizer **out)
 {
     const size_t n = strlen(path);
-    return n > 6 && strcmp(path + n - 6, ".model") == 0
-               ? mega_tokenizer_read_sentencepiece(path, MEGA_KIND_LLAMA2, 0, out)
-               : mega_tokenizer_read_json(path, out);
+    return n > 6 && strcmp(path + n - 6, ".model") == 0 ? read_kind(path, MEGA_KIND_LLAMA2, 0, out)
+                                                        : mega_tokenizer_read_json(path, out);
 }
 
 mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out)

@@ -119,12 +119,10 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
 /* The text of one, which is taken over (*text is NULL then) if it is kept. `path`: for messages, and beside it may be a
  * tokenizer_config.json. */
 mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t size, mega_tokenizer **out);
-/* The vocabulary of BERT: as one of Megatron's two kinds; and a folder with no tokenizer.json, as `transformers` reads it
- * with its tokenizer_config.json. */
-mega_status mega_tokenizer_read_bert(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
-                                     mega_tokenizer **out);
+/* The vocabulary of BERT: a folder with no tokenizer.json, as `transformers` reads it with its tokenizer_config.json; one of
+ * Megatron's two kinds from the text of the file, which is taken over (*text is NULL then); and the tokenizer.json that
+ * belongs to that. */
 mega_status mega_tokenizer_read_bert_folder(const char *vocab, const char *config, mega_tokenizer **out);
-/* The first from the text of the file, which is taken over (*text is NULL then); and the tokenizer.json that belongs to it. */
 mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids, char **text,
                                           size_t size, mega_tokenizer **out);
 mega_status mega_bert_json(const char *path, bool lower, const char *text, size_t size, mega_buffer *out);
@@ -134,10 +132,8 @@ mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const ch
 mega_status mega_sentencepiece_json(const char *name, const char *model, size_t size, int64_t extra_ids,
                                     mega_buffer *out);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
-/* A SentencePiece model of byte-pair encoding, as one of its three kinds. extra_ids: <extra_id_N> at the end. */
-mega_status mega_tokenizer_read_sentencepiece(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
-                                              mega_tokenizer **out);
-/* The same from the bytes of the model, which are taken over (*text is NULL then). */
+/* A SentencePiece model, as one of its three kinds, from its bytes, which are taken over (*text is NULL then). extra_ids:
+ * <extra_id_N> at the end. */
 mega_status mega_tokenizer_read_sentencepiece_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
                                                    char **text, size_t size, mega_tokenizer **out);
 mega_status mega_tokenizer_read_tiktoken(const mega_tokenizer_options *options, mega_tokenizer **out);
