@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DOCUMENTS_DEFAULT = 3, SAMPLES_DEFAULT = 1, TOKENS_SHOWN = 1000, PIECE_WIDTH = 18 };
+enum { DOCUMENTS_DEFAULT = 3, SAMPLES_DEFAULT = 1, TOKENS_SHOWN = 1000 };
 
 mega_status mega_data_tokenizer(const mega_command_options *cfg, mega_tokenizer **out)
 {
@@ -75,12 +75,11 @@ static mega_status show_documents(const viewer *v, int64_t count, bool whole)
     return MEGA_OK;
 }
 
-/* Prints a token in quotes, with escapes for unprintable bytes. */
-static mega_status print_piece(const viewer *v, int32_t id)
+mega_status mega_data_print_piece(const mega_tokenizer *t, int32_t id)
 {
     mega_buffer piece = {0}, shown = {0};
-    if (v->tokenizer != NULL) {
-        const mega_status st = mega_tokenizer_piece(v->tokenizer, id, &piece);
+    if (t != NULL) {
+        const mega_status st = mega_tokenizer_piece(t, id, &piece);
         if (st != MEGA_OK) {
             mega_buffer_fini(&piece);
             return st;
@@ -107,7 +106,8 @@ static mega_status print_piece(const viewer *v, int32_t id)
     const mega_status st = mega_buffer_check(&shown, "a token");
     if (st == MEGA_OK) {
         printf("%7d", id);
-        if (v->tokenizer != NULL) printf(" %s%*s", shown.data, columns < PIECE_WIDTH ? PIECE_WIDTH - columns : 0, "");
+        if (t != NULL)
+            printf(" %s%*s", shown.data, columns < MEGA_DATA_PIECE_WIDTH ? MEGA_DATA_PIECE_WIDTH - columns : 0, "");
     }
     mega_buffer_fini(&piece);
     mega_buffer_fini(&shown);
@@ -134,12 +134,13 @@ static mega_status show_sample(const viewer *v, const mega_gpt_data *d, int64_t 
     MEGA_TRY(mega_gpt_data_sample(d, index, a->tokens));
     mega_ltor_row(a->tokens, L, &o, a->input, a->label, a->mask, a->position, a->start);
     printf("--- sample %" PRId64 " of %" PRId64 ", %" PRId64 " tokens\n", index, mega_gpt_data_samples(d), L);
-    printf("      i position sees-from loss   input%*s   label\n", v->tokenizer != NULL ? PIECE_WIDTH : 0, "");
+    printf("      i position sees-from loss   input%*s   label\n", v->tokenizer != NULL ? MEGA_DATA_PIECE_WIDTH : 0,
+           "");
     for (int64_t i = 0; i < L; i++) {
         printf("%7" PRId64 " %8d %9d %4.0f ", i, a->position[i], a->start[i], (double)a->mask[i]);
-        MEGA_TRY(print_piece(v, a->input[i]));
+        MEGA_TRY(mega_data_print_piece(v->tokenizer, a->input[i]));
         printf(" ");
-        MEGA_TRY(print_piece(v, a->label[i]));
+        MEGA_TRY(mega_data_print_piece(v->tokenizer, a->label[i]));
         printf("\n");
     }
     return MEGA_OK;
@@ -159,6 +160,14 @@ static mega_status show_built(const viewer *v, const mega_gpt_data *d, int64_t c
     return st;
 }
 
+void mega_data_note_unread(const mega_command_options *cfg, const char *const *dest, const char *why)
+{
+    mega_options *o = cfg->train.engine.options;
+    for (; *dest != NULL; dest++)
+        if (mega_options_is_given(o, *dest))
+            mega_options_warn(o, "%s has no effect: %s", mega_options_origin(o, *dest), why);
+}
+
 static bool has_sentences(const mega_indexed *ix)
 {
     return mega_indexed_sequences(ix) > mega_indexed_documents(ix);
@@ -168,18 +177,16 @@ static bool has_sentences(const mega_indexed *ix)
  * also the order of every run of one epoch. */
 static mega_status show_samples(const viewer *v, int64_t count)
 {
+    static const char *const of_sentences[] = {"mask_prob", "short_seq_prob",     "bert_binary_head",
+                                               "bert_nsp",  "decoder_seq_length", NULL};
     if (count == 0) return MEGA_OK;
-    if (has_sentences(v->ix))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--num-samples: %s has %" PRId64 " sentences in %" PRId64
-                         " documents (--split-sentences), of which pretrain_bert and pretrain_t5 make their samples; "
-                         "expected data of whole documents, as the samples of a GPT are shown; --num-documents N shows "
-                         "the text of these",
-                         v->prefix, mega_indexed_sequences(v->ix), mega_indexed_documents(v->ix));
-    const mega_ltor_options ends = data_show_ltor_options(v);
-    MEGA_TRY(mega_ltor_check(&ends, v->tokenizer != NULL ? mega_tokenizer_type(v->tokenizer) : NULL));
     if (v->cfg->train.seq_length <= 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--num-samples: missing: --seq-length N, that of the training");
+    if (has_sentences(v->ix)) return mega_data_show_sentences(v->cfg, v->prefix, v->tokenizer, count);
+    mega_data_note_unread(v->cfg, of_sentences,
+                          "the samples are a GPT's, as the data have no sentences (--split-sentences)");
+    const mega_ltor_options ends = data_show_ltor_options(v);
+    MEGA_TRY(mega_ltor_check(&ends, v->tokenizer != NULL ? mega_tokenizer_type(v->tokenizer) : NULL));
     const mega_gpt_data_options o = {.data_path = &v->prefix,
                                      .num_data_path = 1,
                                      .split = v->cfg->train.data.split,

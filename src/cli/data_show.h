@@ -9,6 +9,14 @@
 
 /* megalith data show PREFIX */
 mega_status mega_data_show(const mega_command_options *cfg, const char *prefix);
+/* Samples of pretrain_bert or, with --decoder-seq-length, of pretrain_t5. */
+mega_status mega_data_show_sentences(const mega_command_options *cfg, const char *prefix, const mega_tokenizer *t,
+                                     int64_t count);
+/* Warns of options that were given and are not read, a list that ends in NULL. */
+void mega_data_note_unread(const mega_command_options *cfg, const char *const *dest, const char *why);
+/* Prints a token in quotes, with escapes for unprintable bytes; NULL: its id alone. */
+mega_status mega_data_print_piece(const mega_tokenizer *t, int32_t id);
+enum { MEGA_DATA_PIECE_WIDTH = 18 };
 /* Opens the tokenizer that the options name; *out is NULL if they name none. */
 mega_status mega_data_tokenizer(const mega_command_options *cfg, mega_tokenizer **out);
 /* Returns the number of tokens of a document, over all its sequences. */

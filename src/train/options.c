@@ -109,24 +109,32 @@ const mega_option_section mega_train_overwrite_section = MEGA_SECTION("this mach
 #define BERT(name, field, kind) MEGA_OPTION(mega_bert_options, name, field, kind)
 static const mega_option_row bert_rows[] = {
     {BERT("bert-form", bert_form, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|bert", .help = "where norms stand: megatron: before each branch and at the end, saved as a megatron-bert; bert: after each sum and after the embedding, saved as a bert. With --load the folder says it"},
+    {BERT("openai-gelu", openai_gelu, MEGA_OPTION_FLAG), .help = "GELU by its tanh form instead of the exact one"},
+};
+const mega_option_section mega_train_bert_section = MEGA_SECTION("BERT", bert_rows);
+
+static const mega_option_row bert_samples_rows[] = {
     {BERT("bert-no-binary-head", bert_binary_head, MEGA_OPTION_OFF), .resume = MEGA_RESUME_REPORTED, .help = "samples are single texts, and the model has no head for pairs of sentences"},
     {BERT("bert-nsp", bert_nsp, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "the second text of half of the pairs comes from another document, and the head tells these from the others (next sentence prediction); without it, half of the pairs are exchanged (sentence order)"},
-    {BERT("openai-gelu", openai_gelu, MEGA_OPTION_FLAG), .help = "GELU by its tanh form instead of the exact one"},
     {BERT("mask-prob", mask_prob, MEGA_OPTION_FLOAT), .fallback = "0.15", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the tokens that are masked and predicted"},
     {BERT("short-seq-prob", short_seq_prob, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the samples that are made shorter at random"},
 };
-const mega_option_section mega_train_bert_section = MEGA_SECTION("BERT", bert_rows);
+const mega_option_section mega_train_bert_samples_section = MEGA_SECTION("BERT", bert_samples_rows);
 
 #define T5(name, field, kind) MEGA_OPTION(mega_t5_settings, name, field, kind)
 static const mega_option_row t5_rows[] = {
     {T5("t5-form", t5_form, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|t5|v1.1|mt5", .help = "which network: megatron: the blocks of a GPT with biases and a table of positions, saved as a megatron-t5, which transformers does not know; t5, v1.1, mt5: those of transformers, saved as a t5 or mt5. With --load the folder says it"},
     {T5("decoder-num-layers", decoder_num_layers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 14, .help = "layers of the decoder; as many as the encoder has (--num-layers) when not given"},
-    {T5("decoder-seq-length", decoder_seq_length, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .resume = MEGA_RESUME_REPORTED, .help = "tokens of a sample in the decoder, the masked ones with a sentinel for each span; --seq-length when not given"},
     {T5("mask-prob", mask_prob, MEGA_OPTION_FLOAT), .fallback = "0.15", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the tokens that are taken out and predicted"},
     {T5("short-seq-prob", short_seq_prob, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the samples that are made shorter at random"},
     {T5("pipeline-model-parallel-split-rank", pipeline_model_parallel_split_rank, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "the pipeline stage with which the decoder begins; encoder and decoder are each cut evenly into their stages. When not given, all layers are cut by their weights"},
 };
 const mega_option_section mega_train_t5_section = MEGA_SECTION("T5", t5_rows);
+
+static const mega_option_row t5_samples_rows[] = {
+    {T5("decoder-seq-length", decoder_seq_length, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 24, .resume = MEGA_RESUME_REPORTED, .help = "tokens of a sample in the decoder, the masked ones with a sentinel for each span; --seq-length when not given"},
+};
+const mega_option_section mega_train_t5_samples_section = MEGA_SECTION("T5", t5_samples_rows);
 
 static const mega_option_row plan_rows[] = {
     {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "number of ranks to plan for, without starting them; 0: one"},

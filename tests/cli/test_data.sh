@@ -46,8 +46,32 @@ run preprocess_data --tokenizer-type ByteTokenizer --input s.jsonl --output-pref
 run data show s_text_sentence --tokenizer-type ByteTokenizer --seq-length 4 && has '^--- document 1 of 2' && has '^Four went\.$' ||
     fail "show sentences"
 grep -q '^--- sample' out && fail "samples of a GPT of sentences"
-run data show s_text_sentence --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 && fail "samples of sentences"
-grep -q -- '--num-samples: s_text_sentence has 5 sentences in 2 documents' err || fail "why there are no samples"
+run data show s_text_sentence --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 && fail "samples of a tokenizer without [CLS]"
+grep -qF -- 'lacks [CLS]' err || fail "what the tokenizer lacks"
+run data show s_text_sentence --num-samples 1 --seq-length 4 && fail "samples of sentences without a tokenizer"
+grep -q -- '--num-samples: s_text_sentence has sentences' err || fail "why there are no samples"
+
+# samples of BERT and T5
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . one two three four five is here there came went slept >vocab.txt
+words=(--tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt --vocab-extra-ids 9)
+for i in 1 2 3 4 5 6; do printf '{"text": "One is here. Two is there. Three came. Four went. Five slept. One went here."}\n'; done >w.jsonl
+run preprocess_data "${words[@]}" --input w.jsonl --output-prefix w --split-sentences || fail "preprocess words"
+run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --mask-prob 0.3 --short-seq-prob 0 || fail "samples of BERT"
+has '^--- sample 2 of [0-9]+, [0-9]+ tokens of 24'
+has '^(the texts are in order|the second text comes first)$'
+has '^ +0 +0 +2 " ?\[CLS\]"'
+has '^ +[0-9]+ +[01] +4 " ?\[MASK\]" +[0-9]+ " ?[a-z.]+"'
+has '^ +[0-9]+ +1 +3 " ?\[SEP\]"'
+run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --bert-no-binary-head --eod-mask-loss || fail "samples of single texts"
+grep -qE '^the texts|second text| +[0-9]+ +1 ' out && fail "pairs without a binary head"
+grep -q -- '--eod-mask-loss .*has no effect' err || fail "an option of a GPT is passed over"
+run data show w_text_sentence "${words[@]}" --num-samples 2 --seq-length 24 --decoder-seq-length 16 --mask-prob 0.3 --bert-nsp || fail "samples of T5"
+has '^ +[0-9]+ +[0-9]+ " ?<extra_id_0>" *$'
+has '^ +[0-9]+ +[0-9]+ " ?<extra_id_0>" +[0-9]+ " ?[a-z.]+"'
+has 'input of the decoder'
+grep -q -- '--bert-nsp .*has no effect' err || fail "an option of BERT is passed over"
+run data show a_text_document --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 --mask-prob 0.3 || fail "samples of a GPT"
+grep -q -- '--mask-prob 0.3 .*has no effect' err || fail "an option of sentences is passed over"
 
 run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||
     fail "verify"

@@ -5,6 +5,7 @@
 
 #include "megalith/comm.h"
 #include "megalith/memory.h"
+#include "megalith/sentence_data.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
 #include "megalith/train_options.h"
@@ -34,6 +35,10 @@ typedef struct mega_train_io {
  * training. If not, returns MEGA_ERR_COMM on every rank, with a message that lists the differing values by rank.
  * mega_train calls it first. */
 mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks);
+
+/* What pretrain_bert or, with is_t5, pretrain_t5 makes its samples with. *out_words: memory that *out refers to. */
+mega_status mega_train_sentences(const mega_train_options *cfg, bool is_t5, const mega_tokenizer *tokenizer,
+                                 void **out_words, mega_sentence_options *out);
 
 /* Collective: the world. Trains. After a failure, mega_world_failed returns whether every rank knows of it.
  * cfg: as mega_options_read (or mega_options_parse) left it; its mistakes are reported here, together with those of

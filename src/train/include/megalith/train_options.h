@@ -147,7 +147,8 @@ extern const mega_option_section mega_train_tokenizer_section, mega_train_sequen
     mega_train_training_section, mega_train_learning_section, mega_train_checkpoint_section,
     mega_train_validation_section, mega_train_logging_section, mega_train_machine_section, mega_train_program_section,
     mega_train_dry_run_section, mega_train_overwrite_section, mega_train_plan_section, mega_train_clm_section,
-    mega_train_bert_section, mega_train_t5_section, mega_train_classify_section;
+    mega_train_bert_section, mega_train_bert_samples_section, mega_train_t5_section, mega_train_t5_samples_section,
+    mega_train_classify_section;
 /* Topics of mistakes, in addition to MEGA_TOPIC_OPTIONS. These mistakes concern files: the values of the options are
  * known even if there are some. */
 typedef enum mega_train_topic {
