@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-#define MEGA_NORMAL_95 1.959963984540054 /* 95 % of a normal distribution lie within this many standard deviations of its mean */
+#define MEGA_NORMAL_95 \
+    1.959963984540054 /* 95 % of a normal distribution lie within this many standard deviations of its mean */
 
 typedef struct mega_interval {
     double low, high;
