@@ -141,6 +141,7 @@ main() {
     done
     list=$("$new/tests/ranks_matrix" "$rows") || exit 2
     MEGALITH=$new/megalith
+    MEGA_SOURCE=$(full_path "$(dirname "$0")/..")
     # shellcheck source=/dev/null
     . "$(dirname "$0")/../tests/kit/ranks.sh"
     work=$(mktemp -d)
