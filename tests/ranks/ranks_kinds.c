@@ -3,9 +3,10 @@
  * Losses, metrics, gradient norms and an evaluation must agree, and the same layout twice must give the same bits,
  * including weights.
  *
- *   ranks_kinds list MODEL            prints rows of settings, "RANKS SETTING…" each; any two settings meet in some row
- *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2] [chunks=2] [zero=1|2|3] [recompute=1|2] [precision=f64|f32|bf16|f16]
- *               [micro=N] [refused=1]
+ *   ranks_kinds list [MODEL]          prints rows, "RANKS MODEL SETTING…" each; any two settings of a model meet in some row
+ *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
+ *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [chunks=2] [cut=before|in|after] [zero=1|2|3] [recompute=1|2]
+ *               [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
  *
  *   gpt      with dropout
  *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy metric
@@ -21,39 +22,29 @@
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder has
- *            shorter samples, and begins with the second stage; dropout
- *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; stages cut by weights, also
- *            within the stacks; dropout
+ *            shorter samples; dropout
+ *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; dropout
  *   choices  a classifier of model/encoder.c whose samples are four sequences, one of which is right; norms before the
  *            branches; dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
- * The single rank uses micro-batches of two samples and no recomputation, for any layout. refused: this model does not
- * support the layout, and the engine must refuse it. */
+ * cut: where a T5 is cut into stages: in its encoder, at the decoder's begin, or behind it (of four layers, and the encoder
+ * of two; otherwise it is the other way round). Four stages are cut in all three places.
+ * The single rank uses micro-batches of two samples and no recomputation, for any layout, so that its results are kept for
+ * the next row. refused: this model does not support the layout, and the engine must refuse it. */
 #include "cover.h"
-#include "engine_run.h"
+#include "kinds_layers.h"
 #include "kinds_networks.h"
 #include "megalith/batch.h"
 #include "megalith/hash.h"
-#include "megalith/layers.h"
+#include "megalith/memory.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    T = ENGINE_RUN_SEQ,
-    TARGET = 12,
-    V = 20,
-    C = 16,
-    SIDE = 4,
-    CLASSES = 5,
-    GROUP = 2,
-    BATCH = 8,
-    STEPS = 3,
-    VALUES = 2
-};
+enum { TARGET = 12, BATCH = 8, STEPS = 3, VALUES = 2 };
 
 static void need(mega_status st)
 {
@@ -62,200 +53,9 @@ static void need(mega_status st)
     exit(1);
 }
 
-/* ---- a model of images ---- */
-
-static mega_tensor normed(const mega_builder *b, mega_tensor x, int64_t channels, mega_image_size *size)
-{
-    const mega_conv_options o = {.kernel_size = 3, .padding = 1, .no_bias = true};
-    const mega_tensor y = mega_conv2d(b, "conv", x, channels, &o, size);
-    return mega_activation(b, mega_batch_norm(b, "norm", y, GROUP, 0, 1e-5), MEGA_ACT_RELU);
-}
-
-static void pixels(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    mega_image_size size = {SIDE, SIDE};
-    (void)self;
-    flow->x = normed(b, mega_input(b, "pixels", MEGA_F32, T, 1), 4, &size);
-}
-
-static void convolved(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    mega_image_size size = {SIDE, SIDE};
-    (void)self;
-    flow->x = mega_add(b, flow->x, normed(b, flow->x, 4, &size));
-}
-
-static void classified(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    mega_image_size size = {SIDE, SIDE};
-    const mega_pool_options pool = {.window = 2};
-    const mega_linear_options o = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.5}};
-    const mega_tensor label = mega_input(b, "label", MEGA_I32, 1, 0);
-    (void)self;
-    const mega_tensor x = mega_mean_positions(b, mega_max_pool2d(b, flow->x, &pool, &size));
-    const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", x, 8, &o), MEGA_ACT_TANH);
-    const mega_tensor logits = mega_row_linear(b, "down", up, CLASSES, &o);
-    mega_loss_add(b, "class", mega_cross_entropy(b, logits, label, mega_none()), 1);
-    mega_loss_add(b, "right", mega_accuracy(b, logits, label), 0);
-}
-
-/* ---- models of tokens ---- */
-
-static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.3}};
-static const mega_vocab_loss_options vocabulary = {.vocab_size = V,
-                                                   .table = {.init = MEGA_INIT_NORMAL, .init_std = 0.3}};
-
-static void embedded(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    (void)self;
-    flow->x =
-        mega_vocab_embedding(b, "table", mega_input(b, "tokens", MEGA_I32, b->positions, 0), V, C, &vocabulary.table);
-}
-
-static void block(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    const mega_tensor x = mega_norm(b, "norm", flow->x, MEGA_LAYER_NORM, 1e-5);
-    (void)self;
-    const mega_tensor up = mega_activation(b, mega_column_linear(b, "up", x, 2 * C, &random_weights), MEGA_ACT_SILU);
-    flow->x = mega_dropout_add(b, "drop", mega_row_linear(b, "down", up, C, &random_weights), flow->x, 0.1);
-}
-
-/* Blocks of even number have one key/value head and see everything, those of odd number have two and a window. */
-static void decoded(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    enum { HEADS = 4, D = 6 };
-    static const mega_rope rope = {.theta = 50, .fraction = 0.7};
-    const bool is_even = b->index % 2 == 0;
-    const int64_t kv = is_even ? 1 : 2;
-    const mega_linear_options qkv = {.weight = {.init = MEGA_INIT_NORMAL,
-                                                .init_std = 0.2,
-                                                .num_parts = 3,
-                                                .part = {{.file = "q_proj.weight", .rows = HEADS * D},
-                                                         {.file = "k_proj.weight", .rows = kv * D},
-                                                         {.file = "v_proj.weight", .rows = kv * D}}}};
-    const mega_attention_options o = {.num_heads = HEADS,
-                                      .num_kv_heads = kv,
-                                      .head_dim = D,
-                                      .is_causal = true,
-                                      .softcap = is_even ? 0 : 2,
-                                      .has_window = !is_even,
-                                      .window_left = 2,
-                                      .alibi = is_even,
-                                      .qk_norm = b->index == 1   ? MEGA_QK_NORM_HEAD
-                                                 : b->index == 2 ? MEGA_QK_NORM_ALL
-                                                                 : MEGA_QK_NORM_NONE,
-                                      .qk_norm_options = {.kind = MEGA_RMS_NORM, .epsilon = 1e-5},
-                                      .rope = &rope,
-                                      .dropout = 0.1,
-                                      .qkv = &qkv,
-                                      .out = &random_weights};
-    (void)self;
-    const mega_tensor x = mega_norm(b, "norm", flow->x, MEGA_LAYER_NORM, 1e-5);
-    flow->x = mega_dropout_add(b, "drop", mega_self_attention(b, "attn", x, &o), flow->x, 0.1);
-}
-
-static void add_loss(const mega_builder *b, const char *table, mega_tensor x, const char *name, double coefficient)
-{
-    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
-    const mega_tensor weights = mega_input(b, "weights", MEGA_F32, b->positions, 0);
-    mega_loss_add(b, name, mega_vocab_loss(b, table, x, labels, weights, &vocabulary).loss, coefficient);
-}
-
-static void early(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    (void)self;
-    add_loss(b, "early", mega_norm(b, "early.norm", flow->x, MEGA_LAYER_NORM, 1e-5), "early", 0.3);
-}
-
-static void late(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    (void)self;
-    add_loss(b, "table", mega_norm(b, "norm", flow->x, MEGA_LAYER_NORM, 1e-5), "late", 1);
-}
-
-/* y = a b, z = a - b^2. */
-static void gate_shape(const void *self, const int64_t *rows_in, const int64_t *channels_in, int64_t *out_rows,
-                       int64_t *out_channels)
-{
-    (void)self;
-    for (int k = 0; k < 2; k++) {
-        out_rows[k] = rows_in[0];
-        out_channels[k] = channels_in[0];
-    }
-}
-
-static double at(const mega_custom_call *c, const void *values, int64_t i)
-{
-    if (values == NULL) return 0;
-    return c->dtype == MEGA_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
-}
-
-static void put(const mega_custom_call *c, void *values, int64_t i, double value)
-{
-    if (values == NULL) return;
-    if (c->dtype == MEGA_F64) ((double *)values)[i] = value;
-    else
-        ((float *)values)[i] = (float)value;
-}
-
-static mega_status gate_forward(const void *self, const mega_custom_call *c)
-{
-    (void)self;
-    for (int64_t i = c->thread; i < c->rows[0] * c->channels[0]; i += c->num_threads) {
-        const double a = at(c, c->in[0], i), b = at(c, c->in[1], i);
-        put(c, c->out[0], i, a * b);
-        put(c, c->out[1], i, a - b * b);
-    }
-    return MEGA_OK;
-}
-
-static mega_status gate_backward(const void *self, const mega_custom_call *c)
-{
-    (void)self;
-    for (int64_t i = c->thread; i < c->rows[0] * c->channels[0]; i += c->num_threads) {
-        const double a = at(c, c->in[0], i), b = at(c, c->in[1], i);
-        const double dy = at(c, c->d_out[0], i), dz = at(c, c->d_out[1], i);
-        put(c, c->d_in[0], i, b * dy + dz);
-        put(c, c->d_in[1], i, a * dy - 2 * b * dz);
-    }
-    return MEGA_OK;
-}
-
-static const mega_custom_op gate = {.name = "gate",
-                                    .num_in = 2,
-                                    .num_out = 2,
-                                    .shape = gate_shape,
-                                    .forward = gate_forward,
-                                    .backward = gate_backward,
-                                    .is_row_wise = true};
-
-static void gated(const mega_builder *b, const void *self, mega_flow *flow)
-{
-    const mega_tensor x = mega_norm(b, "norm", flow->x, MEGA_LAYER_NORM, 1e-5);
-    const mega_tensor in[2] = {mega_column_linear(b, "a", x, C, &random_weights),
-                               mega_column_linear(b, "b", x, C, &random_weights)};
-    mega_tensor out[2] = {mega_none(), mega_none()};
-    mega_custom(b, &gate, self, in, out);
-    const mega_tensor y = mega_row_linear(b, "c", out[0], C, &random_weights);
-    const mega_tensor z = mega_row_linear(b, "d", out[1], C, &random_weights);
-    flow->x = mega_add(b, flow->x, mega_add(b, y, z));
-}
-
 /* ---- the list of models ---- */
 
-static const mega_layer conv[] = {{"pixels", pixels, NULL, 1, "begin"},
-                                  {"block.%d", convolved, NULL, 3, "block"},
-                                  {"class", classified, NULL, 1, "end"}};
-static const mega_layer losses[] = {{"", embedded, NULL, 1, "begin"},
-                                    {"block.%d", block, NULL, 2, "block"},
-                                    {"", early, NULL, 1, "end"},
-                                    {"more.%d", block, NULL, 2, "block"},
-                                    {"", late, NULL, 1, "end"}};
-static const mega_layer custom[] = {
-    {"", embedded, NULL, 1, "begin"}, {"block.%d", gated, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
-
-static const mega_layer decoder[] = {
-    {"", embedded, NULL, 1, "begin"}, {"block.%d", decoded, NULL, 4, "block"}, {"", late, NULL, 1, "end"}};
+enum { FOUR_RANKS, ENCODER, T5 }; /* which rows */
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
@@ -264,22 +64,26 @@ static const struct {
     int num_layers;
     bool all_rows;                 /* cannot use sequence parallelism */
     const mega_network_shape *net; /* of a GPT; NULL: GPT-2's */
-} models[] = {{"gpt", NULL, 0, false, NULL},
-              {"conv", ROWS(conv), true, NULL},
-              {"losses", ROWS(losses), false, NULL},
-              {"custom", ROWS(custom), false, NULL},
-              {"decoder", ROWS(decoder), false, NULL},
-              {"modern", NULL, 0, false, &modern},
-              {"parallel", NULL, 0, false, &parallel},
-              {"bert", NULL, 0, false, &bert},
-              {"t5", NULL, 0, false, &t5},
-              {"megatron_t5", NULL, 0, false, &megatron_t5},
-              {"choices", NULL, 0, false, &choices}};
+    int kind;
+} models[] = {{"gpt", NULL, 0, false, NULL, FOUR_RANKS},
+              {"conv", ROWS(conv), true, NULL, FOUR_RANKS},
+              {"losses", ROWS(losses), false, NULL, FOUR_RANKS},
+              {"custom", ROWS(custom), false, NULL, FOUR_RANKS},
+              {"decoder", ROWS(decoder), false, NULL, FOUR_RANKS},
+              {"modern", NULL, 0, false, &modern, FOUR_RANKS},
+              {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
+              {"bert", NULL, 0, false, &bert, ENCODER},
+              {"t5", NULL, 0, false, &t5, T5},
+              {"megatron_t5", NULL, 0, false, &megatron_t5, T5},
+              {"choices", NULL, 0, false, &choices, FOUR_RANKS}};
+enum { MODELS = sizeof models / sizeof *models };
 
 /* ---- settings ---- */
 
+enum { CUT_ANYWHERE, CUT_BEFORE, CUT_IN, CUT_AFTER, CUTS };
+
 typedef struct setting {
-    int model, tp, sp, pp, chunks, zero, recompute, precision, micro, refused;
+    int model, tp, sp, pp, chunks, zero, recompute, precision, micro, refused, cut;
 } setting;
 
 static const struct {
@@ -287,46 +91,7 @@ static const struct {
     mega_dtype dtype;
     double tolerance;
 } precisions[] = {{"f64", MEGA_F64, 1e-8}, {"f32", MEGA_F32, 1e-5}, {"bf16", MEGA_BF16, 2e-2}, {"f16", MEGA_F16, 3e-3}};
-
-enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, FACTORS };
-static const char *const words[FACTORS][COVER_LEVELS] = {
-    [IN_TENSOR] = {"", "tp=2", "tp=2 sp=1"},
-    [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2"},
-    [IN_DATA] = {"", ""}, /* determines the number of ranks */
-    [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
-    [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
-    [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
-    [IN_MICRO] = {"micro=2", "micro=4"}};
-static int listed; /* the model whose rows are generated; cover_make cannot pass it */
-
-static int ranks_of(const int *level)
-{
-    return (level[IN_TENSOR] > 0 ? 2 : 1) * (level[IN_STAGES] > 0 ? 2 : 1) * (level[IN_DATA] > 0 ? 2 : 1);
-}
-
-static bool allows(const cover_row *r)
-{
-    const int *level = r->level;
-    const int together = (level[IN_DATA] > 0 ? 2 : 1) * (level[IN_MICRO] > 0 ? 4 : 2);
-    if (ranks_of(level) > 4 || (models[listed].all_rows && level[IN_TENSOR] == 2)) return false;
-    if (level[IN_DATA] == 0 && level[IN_ZERO] > 0) return false;
-    return level[IN_STAGES] != 2 || BATCH / together % 2 == 0; /* programs alternate over two micro-batches */
-}
-
-static int print_rows(int model)
-{
-    static cover c = {.factors = FACTORS, .levels = {3, 3, 2, 4, 3, 4, 2}, .wanted = ~0U, .allows = allows};
-    listed = model;
-    if (!cover_make(&c)) return 1;
-    for (int i = 0; i < c.rows; i++) {
-        printf("%d", ranks_of(c.row[i].level));
-        for (int f = 0; f < FACTORS; f++)
-            if (words[f][c.row[i].level[f]][0] != '\0') printf(" %s", words[f][c.row[i].level[f]]);
-        printf("\n");
-    }
-    if (models[model].all_rows) printf("2 tp=2 sp=1 precision=f32 refused=1\n");
-    return 0;
-}
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 static int choice(const char *text, const char *const *names, int count)
 {
@@ -338,33 +103,126 @@ static int choice(const char *text, const char *const *names, int count)
 
 static int model_of(const char *name)
 {
-    enum { MODELS = sizeof models / sizeof *models };
     const char *names[MODELS];
     for (int i = 0; i < MODELS; i++) names[i] = models[i].name;
     return choice(name, names, MODELS);
 }
 
-static setting read_setting(int argc, char **argv)
+static void read_word(setting *s, const char *word)
 {
-    setting s = {.model = model_of(argc > 1 ? argv[1] : ""), .tp = 1, .pp = 1, .chunks = 1, .micro = 2};
-    const char *const kinds[] = {precisions[0].name, precisions[1].name, precisions[2].name, precisions[3].name};
+    static const char *const types[PRECISIONS] = {"f64", "f32", "bf16", "f16"};
+    static const char *const cuts[CUTS] = {"anywhere", "before", "in", "after"};
     const struct {
         const char *name;
         int *out;
-    } numbers[] = {{"tp", &s.tp},         {"sp", &s.sp},          {"pp", &s.pp},
-                   {"chunks", &s.chunks}, {"zero", &s.zero},      {"recompute", &s.recompute},
-                   {"micro", &s.micro},   {"refused", &s.refused}};
-    const char *names[sizeof numbers / sizeof *numbers];
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) names[i] = numbers[i].name;
-    for (int i = 2; i < argc; i++) {
-        char name[32];
-        const char *is = strchr(argv[i], '=');
-        snprintf(name, sizeof name, "%.*s", is == NULL ? 0 : (int)(is - argv[i]), argv[i]);
-        if (strcmp(name, "precision") == 0) s.precision = choice(is + 1, kinds, 4);
-        else
-            *numbers[choice(name, names, sizeof numbers / sizeof *numbers)].out = atoi(is + 1);
-    }
+        const char *const *words; /* NULL: a number */
+        int count;
+    } settings[] = {{"tp", &s->tp, NULL, 0},       {"sp", &s->sp, NULL, 0},
+                    {"pp", &s->pp, NULL, 0},       {"chunks", &s->chunks, NULL, 0},
+                    {"zero", &s->zero, NULL, 0},   {"recompute", &s->recompute, NULL, 0},
+                    {"micro", &s->micro, NULL, 0}, {"refused", &s->refused, NULL, 0},
+                    {"cut", &s->cut, cuts, CUTS},  {"precision", &s->precision, types, PRECISIONS}};
+    const char *names[sizeof settings / sizeof *settings];
+    const char *is = strchr(word, '=');
+    char name[32];
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) names[i] = settings[i].name;
+    snprintf(name, sizeof name, "%.*s", is == NULL ? 0 : (int)(is - word), word);
+    const int i = choice(name, names, sizeof settings / sizeof *settings);
+    *settings[i].out = settings[i].words == NULL ? atoi(is + 1) : choice(is + 1, settings[i].words, settings[i].count);
+}
+
+/* text: the model, and settings. */
+static setting read_setting(const char *text)
+{
+    setting s = {.tp = 1, .pp = 1, .chunks = 1, .micro = 2};
+    char copy[256], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", text);
+    const char *word = strtok_r(copy, " ", &rest);
+    s.model = model_of(word == NULL ? "" : word);
+    while ((word = strtok_r(NULL, " ", &rest)) != NULL) read_word(&s, word);
     return s;
+}
+
+/* ---- rows of settings ---- */
+
+enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, FACTORS };
+static const char *const words[FACTORS][COVER_LEVELS] = {
+    [IN_TENSOR] = {"", "tp=2", "tp=2 sp=1"},
+    [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2", "pp=4", "pp=2 cut=before", "pp=2 cut=in", "pp=2 cut=after",
+                   "pp=4 cut=in"},
+    [IN_DATA] = {"", ""}, /* determines the number of ranks */
+    [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
+    [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
+    [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
+    [IN_MICRO] = {"micro=2", "micro=4"}};
+static const struct {
+    int ranks, chunks;
+} stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
+/* The levels of IN_STAGES that a kind has, and the most ranks of its rows. */
+static const struct {
+    uint32_t stages;
+    int ranks;
+} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 4},
+             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 8},
+             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 8}};
+static int listed; /* the model whose rows are generated; cover_make cannot pass it */
+
+typedef struct listed_row {
+    int ranks;
+    char words[160];
+} listed_row;
+
+/* Returns the minimum number of ranks; open factors count as 1. */
+static int ranks_of(const int *level)
+{
+    return (level[IN_TENSOR] > 0 ? 2 : 1) * (level[IN_STAGES] > 0 ? stages[level[IN_STAGES]].ranks : 1) *
+           (level[IN_DATA] > 0 ? 2 : 1);
+}
+
+static bool allows(const cover_row *r)
+{
+    const int *level = r->level;
+    const int together = (level[IN_DATA] > 0 ? 2 : 1) * (level[IN_MICRO] > 0 ? 4 : 2);
+    if (ranks_of(level) > kinds[models[listed].kind].ranks) return false;
+    if (models[listed].all_rows && level[IN_TENSOR] == 2) return false;
+    if (ranks_of(level) == 8 && level[IN_PRECISION] > 1) return false; /* 8 ranks are compared to 1e-8 or 1e-5 */
+    if (level[IN_DATA] == 0 && level[IN_ZERO] > 0) return false;
+    return level[IN_STAGES] != 2 || BATCH / together % 2 == 0; /* programs alternate over two micro-batches */
+}
+
+/* Sets out[…] to the rows of a model; returns how many there are. */
+static int make_rows(int model, listed_row out[COVER_ROWS + 1])
+{
+    static cover c; /* large */
+    c = (cover){.factors = FACTORS,
+                .levels = {3, COVER_LEVELS, 2, 4, 3, 4, 2},
+                .use = {[IN_STAGES] = kinds[models[model].kind].stages},
+                .wanted = ~0U,
+                .allows = allows};
+    listed = model;
+    if (!cover_make(&c)) {
+        fprintf(stderr, "too many rows\n");
+        exit(1);
+    }
+    for (int i = 0; i < c.rows; i++) {
+        out[i].ranks = ranks_of(c.row[i].level);
+        int n = snprintf(out[i].words, sizeof out[i].words, "%s", models[model].name);
+        for (int f = 0; f < FACTORS; f++) {
+            const char *more = words[f][c.row[i].level[f]];
+            if (more[0] != '\0') n += snprintf(out[i].words + n, sizeof out[i].words - (size_t)n, " %s", more);
+        }
+    }
+    if (!models[model].all_rows) return c.rows;
+    out[c.rows].ranks = 2;
+    snprintf(out[c.rows].words, sizeof out->words, "%s tp=2 sp=1 precision=f32 refused=1", models[model].name);
+    return c.rows + 1;
+}
+
+static void print_rows(int model)
+{
+    static listed_row rows[COVER_ROWS + 1];
+    const int count = make_rows(model, rows);
+    for (int i = 0; i < count; i++) printf("%d %s\n", rows[i].ranks, rows[i].words);
 }
 
 /* ---- a run ---- */
@@ -373,6 +231,39 @@ typedef struct outcome {
     double loss, norm, value[VALUES];
     uint64_t weights; /* hash of the weights that this rank owns */
 } outcome;
+
+static mega_gpt gpt_of(const setting *s, bool alone)
+{
+    mega_gpt gpt = engine_run_gpt();
+    gpt.num_layers = 4;
+    if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
+    gpt.attention_dropout = gpt.hidden_dropout = 0.1;
+    gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
+    gpt.stage_chunks = alone ? 1 : s->chunks;
+    gpt.sequence_parallel = !alone && s->sp;
+    if (gpt.net.t5 == MEGA_T5_NONE) return gpt;
+    gpt.decoder_positions = TARGET;
+    if (gpt.net.t5 == MEGA_T5_ORIGINAL) gpt.init_std = 0.1; /* scores are not scaled */
+    if (s->cut == CUT_AFTER) gpt.num_layers = 2, gpt.net.decoder_layers = 4;
+    if (!alone && s->cut == CUT_IN) gpt.split_stage = s->pp / 2;
+    return gpt;
+}
+
+/* Ends the program if a T5 is not cut where the setting says. */
+static void need_cut(const mega_gpt *gpt, const setting *s)
+{
+    const int begin = 1 + (int)gpt->num_layers + 1; /* behind the embedding, the blocks and the norm of the encoder */
+    int *first = NULL;
+    bool is_cut[CUTS] = {[CUT_ANYWHERE] = true};
+    if (s->cut == CUT_ANYWHERE) return;
+    need(mega_gpt_first_layers(gpt, s->pp, &first));
+    for (int p = 1; p < s->pp; p++)
+        is_cut[first[p] < begin ? CUT_BEFORE : first[p] == begin ? CUT_IN : CUT_AFTER] = true;
+    mega_free(first);
+    if (is_cut[s->cut] && (s->pp == 2 || (is_cut[CUT_BEFORE] && is_cut[CUT_IN] && is_cut[CUT_AFTER]))) return;
+    fprintf(stderr, "the layers are not cut where this row wants it\n");
+    exit(1);
+}
 
 static mega_status create(mega_engine **out, mega_world *world, const setting *s)
 {
@@ -390,18 +281,8 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     if (!alone && s->recompute == 2)
         o.recompute = (mega_recompute_options){.replaces = true, .interval = 2, .distribute = true};
     if (models[s->model].layer == NULL) {
-        mega_gpt gpt = engine_run_gpt();
-        gpt.num_layers = 4;
-        if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
-        gpt.attention_dropout = gpt.hidden_dropout = 0.1;
-        gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
-        gpt.stage_chunks = o.stage_programs;
-        if (gpt.net.t5 != MEGA_T5_NONE) gpt.decoder_positions = TARGET;
-        if (gpt.net.t5 == MEGA_T5_ORIGINAL) {
-            gpt.init_std = 0.1; /* scores are not scaled */
-            gpt.split_stage = pp > 1 && gpt.stage_chunks <= 1;
-        }
-        gpt.sequence_parallel = !alone && s->sp;
+        const mega_gpt gpt = gpt_of(s, alone);
+        if (!alone) need_cut(&gpt, s);
         return gpt_engine_create(out, &gpt, &o);
     }
     const mega_model m = {.layer = models[s->model].layer,
@@ -566,28 +447,79 @@ static int expect_refusal(mega_world *world, const setting *s)
     return 1;
 }
 
-static int check(mega_world *world, const setting *s)
+/* What the first rank has computed alone. */
+typedef struct references {
+    bool is_known[MODELS][PRECISIONS][2];
+    outcome of[MODELS][PRECISIONS][2][STEPS + 1];
+} references;
+
+static const outcome *results_alone(references *r, const setting *s)
+{
+    const int deep = s->cut == CUT_AFTER; /* another model */
+    bool *is_known = &r->is_known[s->model][s->precision][deep];
+    outcome *one = r->of[s->model][s->precision][deep];
+    if (!*is_known) train(NULL, s, one);
+    *is_known = true;
+    return one;
+}
+
+static int check(mega_world *world, const setting *s, references *known)
 {
     outcome one[STEPS + 1], many[STEPS + 1], again[STEPS + 1];
     double worst = 0;
-    if (mega_world_rank(world) == 0) train(NULL, s, one);
+    if (s->refused) return expect_refusal(world, s);
+    if (mega_world_rank(world) == 0) memcpy(one, results_alone(known, s), sizeof one);
     need(mega_comm_broadcast(mega_world_comm(world), "results", one, sizeof one, 0));
     train(world, s, many);
     train(world, s, again);
     int failures = compare(many, one, s, &worst);
     if (memcmp(many, again, sizeof many) != 0) fprintf(stderr, "other bits the second time\n"), failures++;
     if (!(one[STEPS - 1].loss < one[0].loss)) fprintf(stderr, "the loss does not fall\n"), failures++;
-    if (mega_world_rank(world) == 0) printf("%.2g apart\n", worst);
+    if (mega_world_rank(world) == 0) printf("%.2g apart", worst);
+    return failures;
+}
+
+/* Runs a row; its words are printed before, so that they are the last ones if it does not end. */
+static int check_row(mega_world *world, const char *text, references *known)
+{
+    const setting s = read_setting(text);
+    const bool speaks = mega_world_rank(world) == 0;
+    if (speaks) printf("%d %s: ", mega_world_size(world), text);
+    fflush(stdout);
+    const int failures = check(world, &s, known);
+    if (speaks) printf("%s\n", s.refused ? "refused" : "");
+    fflush(stdout);
+    if (failures > 0)
+        fprintf(stderr, "FAILED: rank %d of %d: %s\n", mega_world_rank(world), mega_world_size(world), text);
+    return failures;
+}
+
+static int check_all(mega_world *world, references *known)
+{
+    static listed_row rows[COVER_ROWS + 1];
+    int failures = 0;
+    for (int model = 0; model < MODELS; model++) {
+        const int count = make_rows(model, rows);
+        for (int i = 0; i < count; i++)
+            if (rows[i].ranks == mega_world_size(world)) failures += check_row(world, rows[i].words, known);
+    }
     return failures;
 }
 
 int main(int argc, char **argv)
 {
     mega_world *world = NULL;
-    if (argc == 3 && strcmp(argv[1], "list") == 0) return print_rows(model_of(argv[2]));
-    const setting s = read_setting(argc, argv);
+    references known = {0};
+    char text[256] = "";
+    if (argc > 1 && strcmp(argv[1], "list") == 0) {
+        for (int model = 0; model < MODELS; model++)
+            if (argc == 2 || model == model_of(argv[2])) print_rows(model);
+        return 0;
+    }
+    for (int i = 1; i < argc; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i > 1 ? " " : "", argv[i]);
     need(mega_world_create(NULL, &world));
-    const int failures = s.refused ? expect_refusal(world, &s) : check(world, &s);
+    const int failures = strcmp(text, "all") == 0 ? check_all(world, &known) : check_row(world, text, &known);
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;
 }
