@@ -7,6 +7,7 @@
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
  *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [spoil=STEP]
+ *                [-- the settings of a further run]…
  *   ranks_parity optimizers        writes the names of all optimizers
  *
  * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding.
@@ -17,6 +18,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -367,7 +369,8 @@ static int compare_weights(const run *many, const run *one, const setting *s)
         fprintf(stderr, "all weights: %.3g apart, at most %.3g\n", together, s->weights);
         failures++;
     }
-    if (mega_engine_layout(many->engine)->world.rank == 0) printf("weights %.2g (worst tensor %.2g)", together, worst);
+    if (mega_engine_layout(many->engine)->world.rank == 0)
+        printf("  weights %.2g (worst tensor %.2g)", together, worst);
     return failures;
 }
 
@@ -513,13 +516,10 @@ static int list_optimizers(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_row(mega_world *world, int argc, char **argv)
 {
-    mega_world *world;
-    if (argc == 2 && strcmp(argv[1], "optimizers") == 0) return list_optimizers();
     run one, many, again;
     const setting s = read_setting(argc, argv);
-    need(mega_world_create(NULL, &world));
     open_run(&one, &s, NULL, false);
     open_run(&many, &s, world, false);
     open_run(&again, &s, world, false);
@@ -529,6 +529,11 @@ int main(int argc, char **argv)
     close_run(&one);
     close_run(&many);
     close_run(&again);
-    mega_world_destroy(world);
-    return failures == 0 ? 0 : 1;
+    return failures;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "optimizers") == 0) return list_optimizers();
+    return rows_main(argc, argv, run_row);
 }

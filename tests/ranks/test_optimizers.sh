@@ -4,7 +4,7 @@
 # element by itself, are left to it. MEGA_MATRIX=sparse runs two ranks of each (for checks of other builds).
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
-failed=0
+rows=
 names=$("$MEGA_BUILD/tests/ranks_parity" optimizers) || exit 1
 for name in $names; do
     case $name in adam | sgd) continue ;; esac
@@ -13,16 +13,6 @@ for name in $names; do
     [ "$name" = one_bit_adam ] && layouts=('8 tp=2 pp=2' '4 tp=2 sp=1 pp=2 freeze=5')
     [ "${MEGA_MATRIX:-full}" = full ] || layouts=("2 ${layouts[1]#* }")
     [ "${layouts[*]}" != '2 tp=2 sp=1 pp=2 freeze=5' ] || layouts=('2 pp=2 freeze=5')
-    for layout in "${layouts[@]}"; do
-        n=${layout%% *}
-        # shellcheck disable=SC2086  # a list of words
-        if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" ${layout#* } precision=f64 decay=constant optimizer="$name" 2>&1 </dev/null); then
-            echo "ok: $name, $layout: $out"
-        else
-            echo "FAILED: $name, $layout"
-            echo "$out"
-            failed=1
-        fi
-    done
+    for layout in "${layouts[@]}"; do rows+="$layout precision=f64 decay=constant optimizer=$name"$'\n'; done
 done
-exit $failed
+all_pass ranks_parity <<<"${rows%$'\n'}"

@@ -16,16 +16,7 @@ rows+=$'\n''4 tp=2 sp=1 zero=2 precision=f64 curriculum=1'$'\n''4 pp=2 zero=1 ov
 [ "${MEGA_MATRIX:-full}" != full ] || rows+=$'\n''2 zero=3 recompute=full precision=f64 curriculum=1'$'\n''4 pp=2 chunks=2 layers=4 precision=f32 curriculum=1'
 [ "${MEGA_MATRIX:-full}" != full ] ||
     rows+=$'\n''4 tp=2 sp=1 precision=bf16 grads=bf16 micro=1 sums=64'$'\n''2 zero=3 precision=f16 grads=f16 optimizer=lamb'
-while read -r n arguments; do
-    # shellcheck disable=SC2086  # a list of words
-    if out=$(ranks "$n" "$MEGA_BUILD/tests/ranks_parity" $arguments 2>&1 </dev/null); then
-        echo "ok: $n ranks, $arguments: $out"
-    else
-        echo "FAILED: $n ranks, $arguments"
-        echo "$out"
-        failed=1
-    fi
-done <<<"$rows"
+all_pass ranks_parity <<<"$rows" || failed=1
 
 # A difference is reported where it begins: here in the first instruction, which reads the wrong token.
 out=$(ranks 2 "$MEGA_BUILD/tests/ranks_parity" precision=f32 micro=2 spoil=3 2>&1 </dev/null) && {
