@@ -21,6 +21,14 @@ grep -E '^(src|tests|tools|cmake|bench|examples)/|^(CMakeLists.txt|Makefile|CMak
     xargs -d '\n' cat | grep -aoE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$temp/words"
 grep -ohE '\-\-[a-z0-9_-]+' docs/options.md src/launch/options.c src/cli/*.c | tr _ - | sort -u >"$temp/options"
 sed -nE 's/^([a-z0-9-]+( [a-z0-9-]+)*):.*/\1/p' Makefile | tr ' ' '\n' | sort -u >"$temp/targets"
+# Every row of folders and names that a path has, from the whole path to the name at its end.
+awk -F/ '{ for (i = 1; i <= NF; i++) { part = $i; print part; for (k = i + 1; k <= NF; k++) { part = part "/" $k; print part } } }' "$temp/files" | sort -u >"$temp/parts"
+# Sets, so that a look-up needs no other process.
+declare -A is_word is_option is_target is_part
+while read -r name; do is_word[$name]=1; done <"$temp/words"
+while read -r name; do is_option[$name]=1; done <"$temp/options"
+while read -r name; do is_target[$name]=1; done <"$temp/targets"
+while read -r name; do is_part[$name]=1; done <"$temp/parts"
 
 # Prints the files that a name may mean: a whole path, a path below src/ or below the folder of the guide, or the end of a path; * is a wildcard.
 file_pattern() { sed -e 's/[.+]/\\&/g' -e 's/\*/[^\/]*/g' <<<"$1"; }
@@ -31,22 +39,21 @@ find_files() { # NAME FOLDER: every file that the name may mean; a bare name mea
 }
 is_test() { # unit_test_x, ranks_x, cli_test_x, …: the name of a test or of a program of one
     local kind=${1%%_*} rest=${1#*_}
-    # shellcheck disable=SC2086  # patterns
     case $kind in
-    unit) ls src/*/tests/$rest.c ;;
-    *) ls tests/$kind/$rest.sh tests/$kind/$rest.c ;;
-    esac 2>/dev/null | grep -q .
+    unit) compgen -G "src/*/tests/$rest.c" >/dev/null ;;
+    *) compgen -G "tests/$kind/$rest.sh" >/dev/null || compgen -G "tests/$kind/$rest.c" >/dev/null ;;
+    esac
 }
 check_token() { # PAGE LINE TOKEN FOLDER
-    local token=${3%()} files function
+    local token=${3%()} files function name
     case $token in
     make\ *)
         token=${token#make }
-        grep -qx -- "${token%% *}" "$temp/targets" || note "$1:$2: Makefile has no target ${token%% *}"
+        [ -n "${is_target[${token%% *}]:-}" ] || note "$1:$2: Makefile has no target ${token%% *}"
         ;;
     --[a-z]*)
-        token=${token%% *}
-        grep -qx -- "$(tr _ - <<<"${token%%=*}")" "$temp/options" || note "$1:$2: there is no option $token"
+        token=${token%% *} name=${token%%=*}
+        [ -n "${is_option[${name//_/-}]:-}" ] || note "$1:$2: there is no option $token"
         ;;
     *.[ch]:*)
         function=${token##*:}
@@ -60,12 +67,12 @@ check_token() { # PAGE LINE TOKEN FOLDER
         is_test "$token" || note "$1:$2: there is no test $token"
         ;;
     *.[ch] | *.sh | *.awk | *.cmake | *.patch | *.py | *.md | *.txt | */)
-        find_files "$token" "$4" >/dev/null || note "$1:$2: there is no file $token"
+        [ -n "${is_part[${token%/}]:-}" ] || find_files "$token" "$4" >/dev/null || note "$1:$2: there is no file $token"
         ;;
     *[./*-]*) return ;;
     *_*)
         # a name such as _step (for mega_engine_step) is the end of a longer name
-        if [[ $token == _* ]]; then grep -q -- "$token\$" "$temp/words"; else grep -qx -- "$token" "$temp/words"; fi ||
+        if [[ $token == _* ]]; then grep -q -- "$token\$" "$temp/words"; else [ -n "${is_word[$token]:-}" ]; fi ||
             note "$1:$2: nothing in the source is called $token"
         ;;
     *) return ;;
@@ -76,8 +83,9 @@ checked=0
 pages=(ARCHITECTURE.md "${guides[@]}")
 [ ! -f docs/strangers.md ] || pages+=(docs/strangers.md)
 for page in "${pages[@]}"; do
+    folder=$(dirname "$page")
     while IFS=$'\t' read -r line token; do
-        check_token "$page" "$line" "$token" "$(dirname "$page")"
+        check_token "$page" "$line" "$token" "$folder"
     done < <(awk '/^```/ { code = !code; next } !code { rest = $0; while (match(rest, /`[^`]+`/)) { print NR "\t" substr(rest, RSTART + 1, RLENGTH - 2); rest = substr(rest, RSTART + RLENGTH) } }' "$page")
 done
 [ "$checked" -ge 300 ] || note "only $checked names were found"
