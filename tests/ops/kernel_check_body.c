@@ -182,9 +182,10 @@ static void check_cpu(check *k, const mega_kernel *cpu, void *args, mega_kernel_
         run_form(k, cpu, args, head, threads, is_slow ? (threads + 1) / 2 : threads);
         for (int i = 0; i < k->num_outputs; i++) {
             check_output *o = &k->output[i];
+            if (threads > 1 && memcmp(o->first, o->data, output_bytes(o)) == 0) continue; /* compared already */
             compare(k, o, threads);
             if (threads == 1) memcpy(o->first, o->data, output_bytes(o));
-            if (memcmp(o->first, o->data, output_bytes(o)) != 0)
+            else
                 fail_msg("%s %s, %s, %s: %s has other bits with %d threads than with 1", k->kernel, k->label,
                          mega_dtype_name(k->type), way_name, o->name, threads);
         }
