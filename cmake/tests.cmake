@@ -22,7 +22,7 @@ function(mega_test file label rooms)
 endfunction()
 
 function(mega_test_properties name label)
-    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${MEGA_TEST_TIMEOUT} ENVIRONMENT
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${MEGA_TEST_TIMEOUT} PROCESSORS 2 ENVIRONMENT
         "ASAN_OPTIONS=allocator_may_return_null=1;UBSAN_OPTIONS=print_stacktrace=1;MEGALITH=${CMAKE_BINARY_DIR}/megalith;MEGA_SOURCE=${CMAKE_SOURCE_DIR};MEGA_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
@@ -69,6 +69,13 @@ foreach(kind ops parity ranks golden fault fuzz cli documentation)
 endforeach()
 # Two hosts of two cores each on one machine: if other tests run at the same time, their start exceeds its limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
+# These mostly wait, for limits of time and for launchers: one of them at a time runs beside those that compute (tools/check.sh).
+set(waiting ranks_test_signals ranks_test_stall ranks_test_launch_faults ranks_test_launch_own)
+foreach(name ${waiting})
+    if(TEST ${name})
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1 RESOURCE_LOCK waiting)
+    endif()
+endforeach()
 # Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are named here, by about how
 # many seconds they take on two cores, so that no core waits for one of them at the end.
 function(mega_test_costs seconds)

@@ -8,7 +8,8 @@
 set -u
 folder=$1
 shift
-jobs=$(nproc 2>/dev/null || echo 2)
+# A test takes two slots, and one that mostly waits takes one (cmake/tests.cmake): as many tests as cores, and a waiting one beside them.
+slots=$(($(nproc 2>/dev/null || echo 2) * 2 + 1))
 cd "$folder" || exit 1
 results=Testing/check.txt
 mkdir -p Testing/Temporary
@@ -16,7 +17,7 @@ mkdir -p Testing/Temporary
 costs=Testing/Temporary/CTestCostData.txt
 [ -f $costs ] || [ ! -f ../build/$costs ] || cp ../build/$costs $costs
 : >Testing/Temporary/LastTest.log
-ctest -j "$jobs" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$results"
+ctest -j "$slots" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$results"
 status=${PIPESTATUS[0]}
 
 # First file: one line a test with its outcome. Second: all that the tests printed.
