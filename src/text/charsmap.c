@@ -34,6 +34,65 @@ static void find_plain(mega_charsmap *m)
     }
 }
 
+/* Steps from a place to the child by a byte, and says whether a sequence that is replaced ends there. Returns SIZE_MAX for none. */
+static size_t step(const mega_charsmap *m, size_t at, uint8_t byte, bool *ends)
+{
+    at ^= byte;
+    if (at >= m->units || (m->unit[at] & 0x800000FF) != byte) return SIZE_MAX;
+    *ends = (m->unit[at] & 256) != 0;
+    return at ^ children(m->unit[at]);
+}
+
+static bool has_children(const mega_charsmap *m, size_t at)
+{
+    bool ends;
+    for (int b = 1; b < 256; b++)
+        if (step(m, at, (uint8_t)b, &ends) != SIZE_MAX) return true;
+    return false;
+}
+
+static void note_characters(mega_charsmap *m, size_t at, bool first);
+
+/* Notes the characters of which `bits` have been read at a place and `left` bytes are missing. A sequence that ends within a
+ * character counts for all that begin like it. */
+static void note_from(mega_charsmap *m, size_t at, uint32_t bits, int left, bool ends, bool first)
+{
+    for (uint8_t b = 0x80; b < 0xC0 && left > 0 && !ends; b++) {
+        bool stops = false;
+        const size_t to = step(m, at, b, &stops);
+        if (to != SIZE_MAX) note_from(m, to, bits << 6 | (b & 0x3F), left - 1, stops, first);
+    }
+    if (left > 0 && !ends) return;
+    uint8_t kind = MEGA_CHAR_FOLLOWS;
+    if (first) kind = ends ? MEGA_CHAR_REPLACED : has_children(m, at) ? MEGA_CHAR_BEGINS : 0;
+    for (uint32_t i = 0; i < UINT32_C(1) << 6 * left; i++) m->kind[(bits << 6 * left) + i] |= kind;
+    if (kind == MEGA_CHAR_BEGINS) note_characters(m, at, false);
+}
+
+/* Notes the characters up to U+FFFF that follow a place. first: it is the root. */
+static void note_characters(mega_charsmap *m, size_t at, bool first)
+{
+    for (int b = 1; b < 0xF0; b++) {
+        bool ends = false;
+        const size_t to = b >= 0x80 && b < 0xC2 ? SIZE_MAX : step(m, at, (uint8_t)b, &ends);
+        if (to == SIZE_MAX) continue;
+        if (b < 0x80) note_from(m, to, (uint32_t)b, 0, ends, first);
+        else if (b < 0xE0)
+            note_from(m, to, b & 0x1F, 1, ends, first);
+        else
+            note_from(m, to, b & 0x0F, 2, ends, first);
+    }
+}
+
+mega_status mega_charsmap_note_kinds(mega_charsmap *m)
+{
+    m->kind = mega_calloc(MEGA_CHARSMAP_KINDS, 1);
+    if (m->kind == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the kinds of characters");
+    if (m->units > 0) note_characters(m, children(m->unit[0]), true);
+    memset(m->kind + 0xD800, MEGA_CHAR_REPLACED, 0x800);
+    return MEGA_OK;
+}
+
 /* Little-endian: the number of bytes of the trie, the trie, the strings. */
 mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n)
 {
@@ -62,6 +121,7 @@ void mega_charsmap_fini(mega_charsmap *m)
 {
     mega_free(m->unit);
     mega_free(m->text);
+    mega_free(m->kind);
     *m = (mega_charsmap){0};
 }
 

@@ -29,9 +29,8 @@ typedef enum mega_finder {
 
 /* The best way to a place in a word of a Unigram model. */
 typedef struct mega_best_path {
-    double score, second; /* of the best and the second best way */
-    int32_t id;           /* of its last token; -1: no way yet */
-    uint32_t begin;       /* of that token */
+    double score, second; /* of the best and the second best way; -INFINITY: there is none yet */
+    uint64_t last;        /* of the last token of the best one: where it begins, and in the lower half its node */
 } mega_best_path;
 
 struct mega_encoder {

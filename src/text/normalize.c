@@ -7,9 +7,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* U+2581, which stands for a blank in SentencePiece's pieces. */
-#define MARK "\xE2\x96\x81"
-
 static void put(mega_buffer *out, const void *bytes, size_t n)
 {
     mega_buffer_append(out, bytes, n);
@@ -75,62 +72,6 @@ static mega_span strip(const mega_normalize_step *s, mega_span in)
     return in;
 }
 
-/* Returns the length of the longest text at the begin that is left alone. */
-static size_t kept_prefix(const mega_pipeline *p, const uint8_t *text, size_t n)
-{
-    size_t longest = 0;
-    for (int i = 0; i < p->num_kept; i++) {
-        const mega_text *k = &p->kept[i];
-        if (k->size > longest && k->size <= n && memcmp(k->data, text, k->size) == 0) longest = k->size;
-    }
-    return longest;
-}
-
-/* Takes the next character of a text as SentencePiece does: its replacement, or itself, or U+FFFD for a bad byte. */
-static size_t take_prefix(const mega_pipeline *p, const uint8_t *text, size_t n, const char **to, size_t *to_size)
-{
-    uint32_t cp = 0;
-    const size_t kept = p->kept_begins[text[0]] ? kept_prefix(p, text, n) : 0;
-    if (kept > 0) {
-        *to = (const char *)text;
-        *to_size = kept;
-        return kept;
-    }
-    const size_t replaced = mega_charsmap_find(&p->charsmap, text, n, false, to);
-    if (replaced > 0) {
-        *to_size = strlen(*to);
-        return replaced;
-    }
-    const int length = mega_utf8_decode(text, n, &cp);
-    *to = length > 0 ? (const char *)text : "\xEF\xBF\xBD";
-    *to_size = length > 0 ? (size_t)length : 3;
-    return length > 0 ? (size_t)length : 1;
-}
-
-static void put_marked(mega_buffer *out, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        const char *blank = memchr(text + i, ' ', n - i);
-        const size_t end = blank != NULL ? (size_t)(blank - text) : n;
-        put(out, text + i, end - i);
-        if (blank != NULL) put(out, MARK, 3);
-        i = end + 1;
-    }
-}
-
-/* The same for a model that only marks blanks. */
-static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
-{
-    if (p->dummy_prefix) put(out, MARK, 3);
-    for (size_t at = 0; at < in.n;) {
-        const size_t valid = mega_utf8_valid_bytes((const char *)in.text + at, in.n - at);
-        put_marked(out, (const char *)in.text + at, valid);
-        at += valid;
-        if (at < in.n) put(out, "\xEF\xBF\xBD", 3);
-        at++;
-    }
-}
-
 static bool is_plain(const mega_pipeline *p, const mega_charsmap *m, uint8_t byte)
 {
     return byte < 0x80 && (m->units == 0 || m->plain[byte]) && !p->kept_begins[byte];
@@ -148,96 +89,9 @@ static bool printable_is_plain(const mega_pipeline *p, const mega_charsmap *m)
 static size_t plain_run(const mega_pipeline *p, const mega_charsmap *m, mega_span in, bool printable)
 {
     size_t n = 0;
-    while (printable && in.n - n >= SCAN_SHORT && scan_printable(in.text + n)) n += SCAN_SHORT;
+    while (printable && in.n - n >= SCAN_SHORT && scan_printable(in.text + n) == SCAN_SHORT) n += SCAN_SHORT;
     while (n < in.n && is_plain(p, m, in.text[n])) n++;
     return n > 0 && n < in.n && in.text[n] >= 0x80 ? n - 1 : n;
-}
-
-/* Returns how many bytes from the begin are other characters that stay as they are: nothing that is replaced begins with their
- * first bytes. */
-static size_t unchanged_run(const mega_pipeline *p, mega_span in)
-{
-    size_t n = 0;
-    uint32_t cp;
-    while (n < in.n && in.text[n] >= 0x80 && !p->charsmap.begins[in.text[n]] && !p->kept_begins[in.text[n]]) {
-        const int length = mega_utf8_decode(in.text + n, in.n - n, &cp);
-        if (length == 0) break;
-        n += (size_t)length;
-    }
-    return n;
-}
-
-/* Appends such bytes with their blanks marked; *after_blank: further blanks are left out. */
-static void put_plain(const mega_pipeline *p, const uint8_t *text, size_t n, bool *after_blank, mega_buffer *out)
-{
-    if (n > SIZE_MAX / 4 || !mega_buffer_reserve(out, 3 * n)) {
-        out->failed = true;
-        return;
-    }
-    char *to = out->data + out->size;
-    bool blank = *after_blank;
-    for (size_t i = 0; i < n; i++) {
-        while (n - i >= SCAN_SHORT) { /* copies up to the next blank */
-            const uint32_t blanks = scan_blanks(text + i);
-            const size_t taken = blanks != 0 ? (size_t)__builtin_ctz(blanks) : SCAN_SHORT;
-            memcpy(to, text + i, SCAN_SHORT);
-            to += taken;
-            i += taken;
-            blank = blank && taken == 0;
-            if (blanks != 0) break;
-        }
-        if (i == n) break;
-        if (text[i] != ' ') {
-            *to++ = (char)text[i];
-            blank = false;
-        } else if (!blank) {
-            memcpy(to, MARK, 3);
-            to += 3;
-            blank = p->remove_extra;
-        }
-    }
-    *after_blank = blank;
-    out->size = (size_t)(to - out->data);
-}
-
-static void sentencepiece(const mega_pipeline *p, mega_span in, mega_buffer *out)
-{
-    const char *to = NULL;
-    size_t n = 0;
-    if (p->charsmap.units == 0 && !p->remove_extra && p->num_kept == 0) {
-        mark_blanks(p, in, out);
-        return;
-    }
-    while (p->remove_extra && in.n > 0) {
-        const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
-        if (n != 1 || to[0] != ' ') break;
-        in.text += taken;
-        in.n -= taken;
-    }
-    if (in.n == 0) return;
-    if (p->dummy_prefix) put(out, MARK, 3);
-    const bool printable = printable_is_plain(p, &p->charsmap);
-    for (bool after_blank = p->remove_extra; in.n > 0;) {
-        const size_t plain = plain_run(p, &p->charsmap, in, printable), same = plain > 0 ? 0 : unchanged_run(p, in);
-        if (plain > 0) put_plain(p, in.text, plain, &after_blank, out);
-        if (same > 0) {
-            put(out, in.text, same);
-            after_blank = false;
-        }
-        in.text += plain + same;
-        in.n -= plain + same;
-        if (plain + same > 0) continue;
-        const size_t taken = take_prefix(p, in.text, in.n, &to, &n);
-        while (after_blank && n > 0 && to[0] == ' ') {
-            to++;
-            n--;
-        }
-        put_marked(out, to, n);
-        if (n > 0) after_blank = p->remove_extra && to[n - 1] == ' ';
-        in.text += taken;
-        in.n -= taken;
-    }
-    while (p->remove_extra && out->size >= 3 && memcmp(out->data + out->size - 3, MARK, 3) == 0) out->size -= 3;
 }
 
 /* Returns the end of what a reader takes for one character, from `at` on. Its characters are UTF-8. */
@@ -348,7 +202,7 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
     case MEGA_NORMALIZE_NMT: nmt(in, out); break;
     case MEGA_NORMALIZE_STRIP_ACCENTS: strip_accents(in, out); break;
     case MEGA_NORMALIZE_PRECOMPILED: precompiled(p, s->charsmap != NULL ? s->charsmap : &p->charsmap, in, out); break;
-    case MEGA_NORMALIZE_SENTENCEPIECE: sentencepiece(p, in, out); break;
+    case MEGA_NORMALIZE_SENTENCEPIECE: mega_sentencepiece_normalize(p, in, out); break;
     case MEGA_NORMALIZE_NFC:
     case MEGA_NORMALIZE_STRIP: break; /* these make no new text, or did already */
     }

@@ -38,6 +38,9 @@ void mega_pipeline_destroy(mega_pipeline *p)
     mega_bert_destroy(p->bert);
     mega_trie_fini(&p->trie);
     mega_free(p->score);
+    mega_free(p->node);
+    mega_free(p->node_id);
+    mega_free(p->characters);
     mega_free(p->normalize);
     mega_free(p->pre);
     mega_free(p->prefix);
@@ -48,8 +51,10 @@ void mega_pipeline_destroy(mega_pipeline *p)
 size_t mega_pipeline_bytes(const mega_pipeline *p)
 {
     if (p == NULL) return 0;
-    return sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size + mega_bert_bytes(p->bert) +
-           mega_trie_bytes(&p->trie) + (size_t)p->scores * sizeof *p->score;
+    return sizeof *p + p->charsmap.units * 4 + p->charsmap.text_size +
+           (p->charsmap.kind != NULL ? MEGA_CHARSMAP_KINDS : 0) + mega_bert_bytes(p->bert) + mega_trie_bytes(&p->trie) +
+           (size_t)p->scores * sizeof *p->score + p->nodes * (sizeof *p->node + sizeof *p->node_id) +
+           (p->characters != NULL ? MEGA_CHARACTERS : 0);
 }
 
 mega_status mega_text_set(mega_text *out, const char *data, size_t n)

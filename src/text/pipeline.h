@@ -97,6 +97,20 @@ typedef struct mega_decoder_steps {
     mega_text prefix;        /* WordPiece */
 } mega_decoder_steps;
 
+/* A node of the trie of a Unigram model: as in mega_trie, and the score of the token that ends there; -INFINITY: none does. */
+typedef struct mega_unigram_node {
+    uint32_t base, parent;
+    double score;
+} mega_unigram_node;
+enum {
+    MEGA_UNIGRAM_UNKNOWN = INT32_MAX, /* in place of an id: a character that is no token */
+    /* of a character: a token has another one before it, or after it, or is that character. None: it is always unknown */
+    MEGA_JOINS_BEFORE = 1,
+    MEGA_JOINS_AFTER = 2,
+    MEGA_IS_TOKEN = 4,
+    MEGA_CHARACTERS = 0x10000,
+};
+
 /* How a word becomes tokens. */
 typedef enum mega_model { MEGA_MODEL_BPE, MEGA_MODEL_WORDPIECE, MEGA_MODEL_UNIGRAM } mega_model;
 
@@ -111,6 +125,7 @@ typedef struct mega_pipeline {
     mega_text *kept; /* what its replacements leave alone */
     int num_kept;
     bool kept_begins[256];
+    bool printable_stays; /* all printable ASCII stays as it is, whatever of it follows */
     mega_model model;
     mega_trie trie;       /* of WordPiece and Unigram: the tokens that words are made of */
     uint32_t continued;   /* WordPiece: the node of the prefix; TRIE_NONE: no token has it */
@@ -119,9 +134,16 @@ typedef struct mega_pipeline {
     double *score;        /* Unigram: of each id that a word may have */
     int64_t scores;
     double unknown_score;
-    bool narrow;     /* Unigram: sums of scores are rounded to float, as SentencePiece does */
-    bool byte_level; /* its symbols are bytes and not characters */
-    mega_split fast; /* byte level: the one pattern that splits it, if no other step is needed */
+    mega_unigram_node *node; /* Unigram: the trie, as mega_unigram_prepare makes it */
+    int32_t *node_id;        /* of the token that ends at a node; MEGA_UNIGRAM_UNKNOWN of the root */
+    uint32_t nodes;
+    size_t longest;          /* Unigram: bytes of the longest token */
+    uint8_t *characters;     /* Unigram: what tokens have of each character up to U+FFFF; NULL: it is not known */
+    uint8_t wide_characters; /* the same for all other characters */
+    bool narrow;             /* Unigram: sums of scores are rounded to float, as SentencePiece does */
+    bool blank_marks;        /* normalized text and the nodes have a blank for each U+2581 */
+    bool byte_level;         /* its symbols are bytes and not characters */
+    mega_split fast;         /* byte level: the one pattern that splits it, if no other step is needed */
     bool ignore_merges, byte_fallback, fuse_unknown;
     uint64_t
         whole[64]; /* ignore_merges: a bit for each hash of a word that only the vocabulary has, by mega_whole_bit */
@@ -139,6 +161,9 @@ typedef struct mega_pipeline {
 /* Builds the trie of the tokens that are in the vocabulary now, and finds the node of the prefix. */
 struct mega_vocabulary;
 mega_status mega_pipeline_build_trie(mega_pipeline *p, const struct mega_vocabulary *v);
+
+/* Makes the nodes of a Unigram model from its trie, which is freed, and notes the characters of its tokens. */
+mega_status mega_unigram_prepare(mega_pipeline *p, const mega_trie_key *key, int64_t count);
 
 /* Whether two bytes follow each other in a token of the trie. */
 static inline bool mega_pipeline_joins(const mega_pipeline *p, uint8_t first, uint8_t second)
@@ -168,6 +193,9 @@ typedef struct mega_span {
 } mega_span;
 mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *match, mega_span text,
                                     mega_buffer buffers[2], mega_span *result);
+
+/* All that a SentencePiece model does before its segmentation. */
+void mega_sentencepiece_normalize(const mega_pipeline *p, mega_span in, mega_buffer *out);
 
 /* *drops: whether the normalizer removes the first character of a text, and Metaspace marks only the begin of a text: for
  * `tokenizers` what follows is not its begin then. Uses the buffers. */

@@ -281,27 +281,65 @@ static void note_neighbours(mega_pipeline *p, const uint8_t *token, size_t n)
     for (size_t i = 1; i < n; i++) p->joined[4 * token[i - 1] + token[i] / 64] |= UINT64_C(1) << token[i] % 64;
 }
 
-mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
+/* Writes a token with a blank for each mark; returns its size. */
+static uint32_t put_blanks(const char *token, size_t n, char *to)
 {
-    mega_trie_key *key = mega_malloc(((size_t)v->size + 1) * sizeof *key);
+    uint32_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool mark = n - i >= 3 && memcmp(token + i, "\xE2\x96\x81", 3) == 0;
+        to[size++] = (char)(mark ? ' ' : token[i]);
+        i += mark ? 2 : 0;
+    }
+    return size;
+}
+
+/* The keys of the trie. With blanks for marks they are in `blanks`; a token that has a blank already is in no text then. */
+static int64_t find_keys(mega_pipeline *p, const mega_vocabulary *v, mega_trie_key *key, char *blanks)
+{
     int64_t count = 0;
-    if (key == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)v->size);
-    bool crosses = false;
     for (int64_t id = 0; id < v->size; id++) {
         const mega_token *token = mega_vocabulary_get(v, id);
         if (token == NULL || (token->flags & MEGA_TOKEN_RAW) != 0 || token->size == 0) continue;
-        key[count++] = (mega_trie_key){mega_token_bytes(v, token), token->size, (int32_t)id};
-        note_neighbours(p, (const uint8_t *)mega_token_bytes(v, token), token->size);
-        crosses = crosses || crosses_mark(v, id);
+        mega_trie_key k = {mega_token_bytes(v, token), token->size, (int32_t)id};
+        if (p->blank_marks) {
+            if (memchr(k.bytes, ' ', k.size) != NULL) continue;
+            k = (mega_trie_key){blanks, put_blanks(k.bytes, k.size, blanks), (int32_t)id};
+            blanks += k.size;
+        }
+        note_neighbours(p, (const uint8_t *)k.bytes, k.size);
+        key[count++] = k;
     }
-    const mega_status st = mega_trie_build(&p->trie, key, count);
+    return count;
+}
+
+mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
+{
+    bool crosses = false;
+    size_t bytes = 1;
+    for (int64_t id = 0; id < v->size; id++) {
+        const mega_token *token = mega_vocabulary_get(v, id);
+        if (token == NULL || (token->flags & MEGA_TOKEN_RAW) != 0) continue;
+        crosses = crosses || crosses_mark(v, id);
+        bytes += p->blank_marks ? token->size : 0;
+    }
+    mega_trie_key *key = mega_malloc(((size_t)v->size + 1) * sizeof *key);
+    char *blanks = mega_malloc(bytes);
+    mega_status st = MEGA_OK;
+    if (key == NULL || blanks == NULL)
+        st = MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %lld tokens", (long long)v->size);
+    const int64_t count = st == MEGA_OK ? find_keys(p, v, key, blanks) : 0;
+    if (st == MEGA_OK) st = mega_trie_build(&p->trie, key, count);
+    if (st == MEGA_OK && p->model == MEGA_MODEL_UNIGRAM) st = mega_unigram_prepare(p, key, count);
     mega_free(key);
+    mega_free(blanks);
     MEGA_TRY(st);
+    if (p->model == MEGA_MODEL_UNIGRAM) {
+        p->splits_at_mark = !crosses && mega_vocabulary_find(v, "\xE2\x96\x81", 3, false) >= 0;
+        return MEGA_OK;
+    }
     p->continued = MEGA_TRIE_ROOT;
     for (size_t i = 0; i < p->inner.size && p->continued != MEGA_TRIE_NONE; i++)
         if (!mega_trie_step(&p->trie, &p->continued, (uint8_t)p->inner.data[i])) p->continued = MEGA_TRIE_NONE;
-    p->splits_at_mark =
-        p->model == MEGA_MODEL_UNIGRAM && !crosses && mega_vocabulary_find(v, "\xE2\x96\x81", 3, false) >= 0;
     return MEGA_OK;
 }
 

@@ -213,7 +213,7 @@ static mega_status add_scores(sp_model *m)
         p->score[s->id] = (double)(s->type == PIECE_USER ? bytes * most - 0.1f : s->score);
     }
     p->model = MEGA_MODEL_UNIGRAM;
-    p->narrow = true;
+    p->narrow = p->blank_marks = true;
     p->unknown_score = (double)(least - 10.0f);
     return mega_pipeline_build_trie(p, &m->t->vocabulary);
 }
@@ -239,6 +239,15 @@ static mega_status protect_user_pieces(const sp_model *m)
     return MEGA_OK;
 }
 
+static bool printable_stays(const mega_pipeline *p)
+{
+    const uint8_t *kind = p->charsmap.kind;
+    bool all = true;
+    for (int i = ' '; i < 0x7F; i++)
+        all = all && !p->kept_begins[i] && (kind[i] & (MEGA_CHAR_REPLACED | MEGA_CHAR_FOLLOWS)) == 0;
+    return all;
+}
+
 static mega_status fill_pipeline(sp_model *m)
 {
     mega_pipeline *p = m->pipe;
@@ -250,6 +259,9 @@ static mega_status fill_pipeline(sp_model *m)
             return st;
         }
     }
+    MEGA_TRY(mega_charsmap_note_kinds(&p->charsmap));
+    if (p->blank_marks) p->charsmap.kind[0x2581] |= MEGA_CHAR_REPLACED;
+    p->printable_stays = printable_stays(p);
     if (!mega_array_add(&p->normalize, 0, sizeof *p->normalize))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", m->path);
     p->normalize[p->num_normalize++] = (mega_normalize_step){.kind = MEGA_NORMALIZE_SENTENCEPIECE};

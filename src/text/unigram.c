@@ -6,20 +6,21 @@
  * the word is searched again, with the sum that it begins with. Few words are, so the sum is kept as a bound alone, and computed
  * when it is needed. No token crosses from one word to the next: words begin at marks, and beside a sign of ASCII that no token
  * has next to its neighbour. */
-#include "block_scan.h"
 #include "encoder.h"
 #include "megalith/utf8.h"
+#include "unigram_scan.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    UNKNOWN = INT32_MAX, /* in place of an id: a character that is no token */
+    UNKNOWN = MEGA_UNIGRAM_UNKNOWN,
     LEAST_SUM = -100000, /* SentencePiece: where a sum is less, it begins anew */
+    CACHED = 48,         /* bytes of the longest word that is cached: longer ones seldom come again */
     FOUND = 64, /* words that are found before the first is looked up, so that their lines of the cache are there */
-    MOST_FOUND = FOUND + SCAN_BLOCK + 1,
+    MOST_FOUND = FOUND + SCAN_BLOCK + 2,
 };
 
-static size_t character_bytes(const uint8_t *p, size_t n)
+static inline size_t character_bytes(const uint8_t *p, size_t n)
 {
     uint32_t cp;
     const int length = *p < 0x80 ? 1 : mega_utf8_decode(p, n, &cp);
@@ -31,59 +32,55 @@ static inline double rounded(double x, bool narrow)
     return narrow ? (double)(float)x : x;
 }
 
-/* A later way counts only if it is better: of equal ones, that whose last token is longest. */
-static inline void offer(mega_best_path *to, double score, int32_t id, size_t begin, bool narrow)
+/* A later way counts only if it is better: of equal ones, that whose last token is longest. Without branches, as nothing foretells
+ * which is better. */
+static inline void offer(mega_best_path *to, double score, uint64_t last, bool narrow)
 {
     score = rounded(score, narrow);
-    if (to->id >= 0 && score <= to->score) {
-        to->second = score > to->second ? score : to->second;
-        return;
-    }
-    to->second = to->id >= 0 ? to->score : -INFINITY;
-    *to = (mega_best_path){score, to->second, id, (uint32_t)begin};
+    const double best = to->score;
+    const uint64_t better = -(uint64_t)(score > best);
+    const double worse = score < best ? score : best;
+    to->last = (last & better) | (to->last & ~better);
+    to->score = score > best ? score : best;
+    if (!narrow) to->second = worse > to->second ? worse : to->second;
 }
 
 /* Counts all sums from that of a place on, to keep them small. */
 static void begin_anew(mega_best_path *path, size_t at, size_t far)
 {
     const double sum = path[at].score;
-    for (size_t i = at; i <= far; i++)
-        if (i == at || path[i].id >= 0) path[i].score = rounded(path[i].score - sum, true);
+    for (size_t i = at; i <= far; i++) path[i].score = rounded(path[i].score - sum, true);
 }
 
-/* Finds the best way to every character of a word that begins with the sum `from`. Returns n, or where a character is that is no
- * token, if there is no unknown token: `tokenizers` refuses such a text, even if a longer token has the character. */
+/* Finds the best way to every character of a word that begins with the sum `from`; narrow: without the second best. Returns n, or
+ * where a character is that is no token, if there is no unknown token: `tokenizers` refuses such a text, even if a longer token has
+ * the character. */
 static inline __attribute__((always_inline)) size_t search(const mega_pipeline *p, mega_best_path *path,
                                                            const uint8_t *word, size_t n, double from, bool narrow)
 {
-    const mega_trie_unit *unit = p->trie.unit;
-    size_t far = 0; /* no way goes beyond */
-    for (size_t i = 0; i <= n; i++) path[i].id = -1;
+    const mega_unigram_node *const node = p->node;
+    for (size_t i = 0; i <= n; i++) path[i] = (mega_best_path){-INFINITY, -INFINITY, MEGA_TRIE_ROOT};
     path[0].score = from;
-    for (size_t at = 0; at < n;) {
-        const size_t one = character_bytes(word + at, n - at);
-        if (narrow && path[at].score < LEAST_SUM) begin_anew(path, at, far);
+    for (size_t at = 0, end; at < n; at = end) {
+        if (narrow && path[at].score < LEAST_SUM) begin_anew(path, at, n - at < p->longest ? n : at + p->longest);
         const double here = path[at].score;
-        bool known = false;
-        uint32_t node = MEGA_TRIE_ROOT;
-        for (size_t i = at; i < n; i++) {
-            const uint32_t next = unit[node].base ^ word[i];
-            if (unit[next].parent != node) break;
-            node = next;
-            const int32_t id = unit[node].id;
-            if (id < 0) continue;
-            offer(&path[i + 1], here + p->score[id], id, at, narrow);
-            far = i + 1 > far ? i + 1 : far;
-            known = known || i + 1 - at == one;
+        const uint64_t begin = (uint64_t)at << 32;
+        uint32_t to = MEGA_TRIE_ROOT, next;
+        size_t i = at;
+        end = at + character_bytes(word + at, n - at);
+        for (; i < end; i++, to = next)
+            if (node[next = node[to].base ^ word[i]].parent != to) break;
+        if (i == end && node[to].score > -INFINITY) {
+            offer(&path[end], here + node[to].score, begin | to, narrow);
+        } else {
+            if (p->unknown < 0 && !(path[end].score >= here + p->unknown_score)) return at;
+            offer(&path[end], here + p->unknown_score, begin | MEGA_TRIE_ROOT, narrow);
+            if (i < end) continue;
         }
-        if (!known) {
-            mega_best_path *to = &path[at + one];
-            const double score = here + p->unknown_score;
-            if (p->unknown < 0 && (to->id < 0 || score > to->score)) return at;
-            offer(to, score, UNKNOWN, at, narrow);
-            far = at + one > far ? at + one : far;
+        for (; i < n; to = next) {
+            if (node[next = node[to].base ^ word[i]].parent != to) break;
+            offer(&path[++i], here + node[next].score, begin | next, narrow);
         }
-        at += one;
     }
     return n;
 }
@@ -98,22 +95,11 @@ static size_t search_wide(const mega_pipeline *p, mega_best_path *path, const ui
     return search(p, path, word, n, from, false);
 }
 
-/* Writes the tokens of the best way; each unknown character is one. *margin: how much better it is than any other way. */
-static int64_t trace(const mega_best_path *path, size_t n, int32_t *out, double *margin)
+/* Writes the ids of the best way in front of `end`; each unknown character is one. Returns the first. */
+static inline int32_t *trace(const mega_pipeline *p, const mega_best_path *path, size_t n, int32_t *end)
 {
-    int64_t count = 0;
-    *margin = INFINITY;
-    for (size_t at = n; at > 0; at = path[at].begin) {
-        const double distance = path[at].score - path[at].second;
-        out[count++] = path[at].id;
-        *margin = distance < *margin ? distance : *margin;
-    }
-    for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
-        const int32_t id = out[i];
-        out[i] = out[j];
-        out[j] = id;
-    }
-    return count;
+    for (size_t at = n; at > 0; at = (size_t)(path[at].last >> 32)) *--end = p->node_id[(uint32_t)path[at].last];
+    return end;
 }
 
 /* ---- what is cached of a word, in front of its ids ---- */
@@ -143,23 +129,30 @@ static inline double of_upper_half(uint16_t half)
     return (double)f;
 }
 
-/* Rounding cannot have chosen another way while the distance is more than it can change: both ways have at most a token for each
- * byte, and each addition errs by half a unit of the last place of a sum. */
-static int32_t make_head(const mega_pipeline *p, const int32_t *id, int64_t count, size_t n, double distance)
+/* Writes a word's ids and in front of them its head before `end`; returns its place.
+ *
+ * Rounding cannot have chosen another way while the distance to the next best is more than it can change: both ways have at most a
+ * token for each byte, and each addition errs by half a unit of the last place of a sum. */
+static int32_t *trace_with_head(const mega_pipeline *p, const mega_best_path *path, size_t n, int32_t *end)
 {
-    const double unit = p->narrow ? 0x1p-23 : 0x1p-52;
-    double size = 0, limit = 0.999 * distance / ((double)(count + (int64_t)n) * unit);
+    const double unit = p->narrow ? 0x1p-24 : 0x1p-53;
+    double size = 0, distance = INFINITY;
     bool unknown = false;
-    for (int64_t i = 0; i < count; i++) {
-        size += fabs(id[i] == UNKNOWN ? p->unknown_score : p->score[id[i]]);
-        unknown = unknown || id[i] == UNKNOWN || id[i] == p->unknown;
+    int32_t *id = end;
+    for (size_t at = n, before; at > 0; at = before) {
+        const double apart = path[at].score - path[at].second;
+        before = (size_t)(path[at].last >> 32);
+        *--id = p->node_id[(uint32_t)path[at].last];
+        unknown = unknown || *id == UNKNOWN || *id == p->unknown;
+        size += fabs(path[at].score - path[before].score);
+        distance = apart < distance ? apart : distance;
     }
-    if (p->narrow) limit = size > LARGEST_SIZE ? 0 : fmin(limit, LARGEST_LIMIT);
+    double limit = 0.999 * distance / ((double)((size_t)(end - id) + n) * unit);
+    if (p->narrow) limit = size > LARGEST_SIZE ? 0 : limit < LARGEST_LIMIT ? limit : LARGEST_LIMIT;
     const word_head head = {(uint16_t)(bits_of(limit) >> 16 | (unknown ? HAS_UNKNOWN : 0)),
                             (uint16_t)((bits_of(1.00001 * size) + 0xFFFF) >> 16)};
-    int32_t out;
-    memcpy(&out, &head, sizeof out);
-    return out;
+    memcpy(--id, &head, sizeof head);
+    return id;
 }
 
 /* ---- a text ---- */
@@ -224,6 +217,17 @@ static mega_status end_row(unigram_run *r, const uint8_t *end)
     return MEGA_OK;
 }
 
+/* Returns how many bytes a token has in the text. */
+static size_t token_bytes(const mega_tokenizer *t, int32_t id)
+{
+    const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+    const char *bytes = mega_token_bytes(&t->vocabulary, token);
+    size_t n = token->size;
+    for (size_t i = 0; t->pipe->blank_marks && i + 3 <= token->size; i++)
+        if (memcmp(bytes + i, "\xE2\x96\x81", 3) == 0) n -= 2;
+    return n;
+}
+
 /* Appends the tokens of a word that has unknown ones among them. */
 static mega_status put_unknown(unigram_run *r, const uint8_t *word, size_t n, const int32_t *id, int64_t count)
 {
@@ -232,8 +236,7 @@ static mega_status put_unknown(unigram_run *r, const uint8_t *word, size_t n, co
     const uint8_t *at = word;
     for (int64_t i = 0; i < count; i++) {
         const bool unknown = id[i] == UNKNOWN || id[i] == p->unknown;
-        const size_t size = id[i] == UNKNOWN ? character_bytes(at, (size_t)(word + n - at))
-                                             : mega_vocabulary_get(&t->vocabulary, id[i])->size;
+        const size_t size = id[i] == UNKNOWN ? character_bytes(at, (size_t)(word + n - at)) : token_bytes(t, id[i]);
         MEGA_TRY(mega_ids_reserve(r->out, (int64_t)size));
         if (!unknown) {
             MEGA_TRY(end_row(r, at));
@@ -261,13 +264,42 @@ static mega_status put_summed(unigram_run *r, const uint8_t *word, size_t n, con
     return MEGA_OK;
 }
 
+/* Appends a row of characters that no token has: each is unknown. */
+static void put_strange(unigram_run *r, const uint8_t *text, size_t n, size_t characters)
+{
+    const mega_pipeline *p = r->e->tokenizer->pipe;
+    compute_sum(r);
+    if (p->narrow) {
+        const float unknown = (float)p->unknown_score;
+        float sum = (float)r->sum;
+        for (size_t i = 0; i < characters; i++) sum = (sum < LEAST_SUM ? 0 : sum) + unknown;
+        r->sum = (double)sum;
+    } else {
+        for (size_t i = 0; i < characters; i++) r->sum += p->unknown_score;
+    }
+    if (!p->narrow) {
+        if (r->unknown == NULL) r->unknown = text;
+    } else if (p->byte_fallback) {
+        for (size_t i = 0; i < n; i++) r->out->id[r->out->count++] = p->byte_token[text[i]];
+    } else if (!r->after_unknown) {
+        r->out->id[r->out->count++] = p->unknown;
+    }
+    r->after_unknown = true;
+    r->summed = r->out->count;
+    r->bound = fabs(r->sum);
+}
+
 /* ---- words ---- */
 
 typedef struct unigram_word {
     const uint8_t *text;
     size_t size;
-    uint64_t key[2];
-    bool first; /* of a piece */
+    union {
+        uint64_t key[2];
+        size_t characters; /* of a strange word */
+    };
+    bool first;   /* of a piece */
+    bool strange; /* it consists of characters that no token has */
 } unigram_word;
 
 typedef struct found_words {
@@ -275,13 +307,25 @@ typedef struct found_words {
     int count;
 } found_words;
 
+static inline const mega_cached_word *cached_word(const mega_encoder *e, const uint64_t key[2])
+{
+    const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
+    return w + (((w[1].key[0] ^ key[0]) | (w[1].key[1] ^ key[1])) == 0);
+}
+
+/* Asks for the record of a word, if it seems to have one. */
+static inline void ask_for_record(const mega_encoder *e, const unigram_word *u)
+{
+    const mega_cached_word *w = cached_word(e, u->key);
+    if (w->size > MEGA_CACHE_SHORT || w->count > MEGA_CACHE_IDS)
+        __builtin_prefetch(e->cache.ring + (uint32_t)w->id[0] % MEGA_CACHE_RING);
+}
+
 /* Returns what the cache has of a word: its head, and its ids. NULL: it is not cached. */
 static inline const int32_t *look_up(const mega_encoder *e, const unigram_word *u, int64_t *count)
 {
-    const uint64_t *key = u->key;
-    const mega_cached_word *w = mega_word_cache_line(&e->cache, key);
-    w += ((w[1].key[0] ^ key[0]) | (w[1].key[1] ^ key[1])) == 0;
-    if (((w->key[0] ^ key[0]) | (w->key[1] ^ key[1]) | (w->size ^ u->size)) != 0) return NULL;
+    const mega_cached_word *w = cached_word(e, u->key);
+    if (((w->key[0] ^ u->key[0]) | (w->key[1] ^ u->key[1]) | (w->size ^ u->size)) != 0) return NULL;
     *count = w->count;
     if (u->size <= MEGA_CACHE_SHORT && w->count <= MEGA_CACHE_IDS) return w->id;
     const int32_t *record = mega_word_cache_record(&e->cache, w);
@@ -289,27 +333,28 @@ static inline const int32_t *look_up(const mega_encoder *e, const unigram_word *
     return memcmp(record, u->text, u->size) == 0 ? record + (u->size + 3) / 4 : NULL;
 }
 
-static mega_status reserve_word(mega_encoder *e, size_t n)
+/* Makes room for the ways through a word, and for two numbers more than its ids. */
+static inline mega_status reserve_word(mega_encoder *e, size_t n)
 {
+    if ((int64_t)n + 2 <= e->bpe.capacity && (int64_t)n + 1 <= e->path_capacity) return MEGA_OK;
     if (!mega_array_reserve(&e->path, &e->path_capacity, (int64_t)n + 1, sizeof *e->path))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory to encode a word of %zu bytes", n);
-    return mega_bpe_reserve(&e->bpe, (int64_t)n + 1);
+    return mega_bpe_reserve(&e->bpe, (int64_t)n + 2);
 }
 
 /* Searches a word by itself, and caches what is found. */
-static mega_status search_alone(unigram_run *r, const unigram_word *u, const int32_t **out, int64_t *count)
+static __attribute__((noinline)) mega_status search_alone(unigram_run *r, const unigram_word *u, const int32_t **out,
+                                                          int64_t *count)
 {
     mega_encoder *e = r->e;
     const mega_pipeline *p = e->tokenizer->pipe;
-    double distance;
     MEGA_TRY(reserve_word(e, u->size));
-    int32_t *found = e->bpe.symbol;
     const size_t known = search_wide(p, e->path, u->text, u->size, 0);
     if (known < u->size) return refuse_character(r, u->text + known);
-    *count = 1 + trace(e->path, u->size, found + 1, &distance);
-    found[0] = make_head(p, found + 1, *count - 1, u->size, distance);
-    mega_word_cache_put(&e->cache, u->key, u->text, u->size, found, (size_t)*count);
-    *out = found;
+    int32_t *end = e->bpe.symbol + u->size + 1;
+    *out = trace_with_head(p, e->path, u->size, end);
+    *count = end - *out;
+    mega_word_cache_put(&e->cache, u->key, u->text, u->size, *out, (size_t)*count);
     return MEGA_OK;
 }
 
@@ -318,14 +363,13 @@ static mega_status search_here(unigram_run *r, const unigram_word *u)
 {
     mega_encoder *e = r->e;
     const mega_pipeline *p = e->tokenizer->pipe;
-    double distance;
     compute_sum(r);
     MEGA_TRY(reserve_word(e, u->size));
     const size_t known = (p->narrow ? search_narrow : search_wide)(p, e->path, u->text, u->size, r->sum);
     if (known < u->size) return refuse_character(r, u->text + known);
-    const int64_t count = trace(e->path, u->size, e->bpe.symbol, &distance);
+    const int32_t *end = e->bpe.symbol + u->size, *id = trace(p, e->path, u->size, e->bpe.symbol + u->size);
     r->sum = e->path[u->size].score;
-    return put_summed(r, u->text, u->size, e->bpe.symbol, count);
+    return put_summed(r, u->text, u->size, id, end - id);
 }
 
 static inline void put_known(mega_ids *out, const int32_t *id, int64_t count)
@@ -336,14 +380,18 @@ static inline void put_known(mega_ids *out, const int32_t *id, int64_t count)
     out->count += count;
 }
 
-static mega_status encode_word(unigram_run *r, const unigram_word *u)
+static inline mega_status encode_word(unigram_run *r, const unigram_word *u)
 {
     const mega_pipeline *p = r->e->tokenizer->pipe;
-    const int32_t *found;
-    int64_t count = 0;
     word_head head;
-    if (u->size > MEGA_CACHE_LONG) return search_here(r, u);
-    if (__builtin_expect((found = look_up(r->e, u, &count)) == NULL, 0)) MEGA_TRY(search_alone(r, u, &found, &count));
+    if (u->strange) {
+        put_strange(r, u->text, u->size, u->characters);
+        return MEGA_OK;
+    }
+    if (u->size > CACHED) return search_here(r, u);
+    int64_t count = 0;
+    const int32_t *found = look_up(r->e, u, &count);
+    if (__builtin_expect(found == NULL, 0)) MEGA_TRY(search_alone(r, u, &found, &count));
     memcpy(&head, found, sizeof head);
     const double after = r->bound + of_upper_half(head.size);
     const bool is_certain = r->bound + after < of_upper_half(head.limit & (HAS_UNKNOWN - 1));
@@ -363,6 +411,8 @@ static mega_status encode_word(unigram_run *r, const unigram_word *u)
 static mega_status encode_found(unigram_run *r, found_words *f)
 {
     enum { EXCESS = 2 }; /* put_known writes two ids where one is needed */
+    for (int i = 0; i < f->count; i++)
+        if (!f->word[i].strange && f->word[i].size <= CACHED) ask_for_record(r->e, &f->word[i]);
     for (int i = 0; i < f->count; i++) {
         const unigram_word *u = &f->word[i];
         if (u->first) {
@@ -385,7 +435,8 @@ static inline void add_word(const unigram_run *r, found_words *f, const uint8_t 
     u->text = word;
     u->size = n;
     u->first = first;
-    if (n > MEGA_CACHE_LONG) return;
+    u->strange = false;
+    if (n > CACHED) return;
     if (n > MEGA_CACHE_SHORT) {
         mega_word_key_long(u->key, word, n);
     } else if (r->text + r->size - word >= MEGA_CACHE_SHORT) {
@@ -398,38 +449,51 @@ static inline void add_word(const unigram_run *r, found_words *f, const uint8_t 
     __builtin_prefetch(mega_word_cache_line(&r->e->cache, u->key));
 }
 
-/* Finds where words begin in the block at `at`: at a mark that follows another character, and before and after a sign of ASCII where
- * no token has both bytes behind each other. *before: the last three marks and the last sign of the block before. */
-static inline uint64_t find_starts(const mega_pipeline *p, const uint8_t *text, size_t at, size_t n,
-                                   scanned_block *before)
+/* Adds the strange characters from the begin as one word; returns its size. */
+static size_t add_strange(const mega_pipeline *p, found_words *f, const uint8_t *text, size_t n, bool first)
 {
-    const scanned_block b = scan_block(text + at, n - at);
-    uint64_t starts = p->splits_at_mark ? b.marks & ~(b.marks << 3 | before->marks) : 0;
-    uint64_t changes = (b.signs ^ (b.signs << 1 | before->signs)) & ~starts;
-    if (n - at < SCAN_BLOCK) changes &= (UINT64_C(1) << (n - at)) - 1;
-    for (changes &= at == 0 ? ~UINT64_C(1) : ~UINT64_C(0); changes != 0; changes &= changes - 1) {
-        const uint8_t *byte = text + at + __builtin_ctzll(changes);
-        if (!mega_pipeline_joins(p, byte[-1], byte[0])) starts |= changes & -changes;
+    unigram_word *u = &f->word[f->count++];
+    u->text = text;
+    u->size = strange_bytes(p, text, n, &u->characters);
+    u->first = first;
+    u->strange = true;
+    return u->size;
+}
+
+/* Adds the words that begin in a block and the one that is open; *open: where it begins, *strange: it has strange characters. */
+static inline void add_words(unigram_run *r, found_words *f, piece_scan *s, size_t at, size_t *open, bool *strange)
+{
+    for (; s->starts != 0; s->starts &= s->starts - 1) {
+        const size_t end = at + (size_t)__builtin_ctzll(s->starts);
+        const uint8_t *word = s->text + *open;
+        if (*strange) add_strange(r->e->tokenizer->pipe, f, word, end - *open, *open == 0);
+        else
+            add_word(r, f, word, end - *open, *open == 0);
+        *open = end;
+        *strange = (s->strange & s->starts & -s->starts) != 0;
     }
-    *before = (scanned_block){b.marks >> (SCAN_BLOCK - 3), b.signs >> (SCAN_BLOCK - 1)};
-    return at == 0 ? starts & ~UINT64_C(1) : starts;
 }
 
 /* Adds the words of a piece. */
 static mega_status add_piece(unigram_run *r, found_words *f, const uint8_t *text, size_t n)
 {
-    size_t open = 0; /* where the last word begins */
-    scanned_block before = {0, 0};
-    for (size_t at = 0; at < n; at += SCAN_BLOCK) {
-        uint64_t starts = find_starts(r->e->tokenizer->pipe, text, at, n, &before);
+    const mega_pipeline *p = r->e->tokenizer->pipe;
+    piece_scan s = {.text = text, .size = n};
+    size_t open = 0;
+    bool strange = false;
+    for (size_t at = 0; at < n;) {
+        find_starts(p, &s, at);
         if (f->count >= FOUND) MEGA_TRY(encode_found(r, f));
-        for (; starts != 0; starts &= starts - 1) {
-            const size_t end = at + (size_t)__builtin_ctzll(starts);
-            add_word(r, f, text + open, end - open, open == 0);
-            open = end;
-        }
+        if (at == s.begin) strange = (s.strange & 1) != 0;
+        add_words(r, f, &s, at, &open, &strange);
+        at += s.end;
+        if (s.end == SCAN_BLOCK) continue;
+        if (at > open) add_word(r, f, text + open, at - open, open == 0);
+        at += add_strange(p, f, text + at, n - at, at == 0);
+        s = (piece_scan){.text = text, .size = n, .begin = at};
+        open = at;
     }
-    add_word(r, f, text + open, n - open, open == 0);
+    if (n > open) add_word(r, f, text + open, n - open, open == 0);
     return f->count >= FOUND ? encode_found(r, f) : MEGA_OK;
 }
 

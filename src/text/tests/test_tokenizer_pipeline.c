@@ -4,6 +4,7 @@
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"
 #include "regex.h"
+#include "sentencepiece_kit.h"
 #include "tokenizer_kit.h"
 #include <stdio.h>
 #include <string.h>
@@ -84,37 +85,6 @@ static void composed_characters(void **state)
     ENCODES(t, "\u0301\xCC", 1, 207, 132, 207);
     expect_saved(t);
     mega_tokenizer_destroy(t);
-}
-
-/* A model as sentencepiece writes it: fields of Protocol Buffers. */
-static void put_number(mega_buffer *b, uint64_t n)
-{
-    for (; n > 127; n >>= 7) mega_buffer_append(b, &(char){(char)(n | 128)}, 1);
-    mega_buffer_append(b, &(char){(char)n}, 1);
-}
-
-static void put_bytes(mega_buffer *b, int field, const void *bytes, size_t n)
-{
-    put_number(b, (uint64_t)field << 3 | 2);
-    put_number(b, n);
-    mega_buffer_append(b, bytes, n);
-}
-
-static void put_value(mega_buffer *b, int field, uint64_t value)
-{
-    put_number(b, (uint64_t)field << 3);
-    put_number(b, value);
-}
-
-static void put_model_piece(mega_buffer *b, const char *text, float score, int type)
-{
-    mega_buffer piece = {0};
-    put_bytes(&piece, 1, text, strlen(text));
-    put_number(&piece, 2 << 3 | 5);
-    mega_buffer_append(&piece, &score, 4);
-    put_value(&piece, 3, (uint64_t)type);
-    put_bytes(b, 1, piece.data, piece.size);
-    mega_buffer_fini(&piece);
 }
 
 static const char *write_model(int kind, bool fallback, bool dummy, bool remove_extra)

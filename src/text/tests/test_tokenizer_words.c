@@ -307,10 +307,13 @@ static void cached_words_are_those_searched(void **state)
     for (int narrow = 0; narrow < 2; narrow++) {
         t->pipe->narrow = narrow;
         for (int64_t i = 0; i < t->pipe->scores && narrow; i++) t->pipe->score[i] = (double)(float)t->pipe->score[i];
+        for (uint32_t i = 0; i < t->pipe->nodes && narrow; i++)
+            t->pipe->node[i].score = (double)(float)t->pipe->node[i].score;
         t->pipe->unknown_score = narrow ? (double)(float)t->pipe->unknown_score : t->pipe->unknown_score;
         assert_int_equal(mega_encoder_create(t, &e), MEGA_OK);
         ids.count = again.count = 0;
         uint64_t joined[1024];
+        uint8_t *characters = t->pipe->characters;
         memcpy(joined, t->pipe->joined, sizeof joined);
         t->pipe->splits_at_mark = true;
         for (int repeat = 0; repeat < 2; repeat++) {
@@ -318,9 +321,11 @@ static void cached_words_are_those_searched(void **state)
             assert_int_equal(mega_encoder_encode(e, text.data, text.size, &ids), MEGA_OK);
         }
         t->pipe->splits_at_mark = false; /* one search for all of it: the definition */
+        t->pipe->characters = NULL;
         memset(t->pipe->joined, 0xFF, sizeof joined);
         assert_int_equal(mega_encoder_encode(e, text.data, text.size, &again), MEGA_OK);
         memcpy(t->pipe->joined, joined, sizeof joined);
+        t->pipe->characters = characters;
         assert_int_equal(ids.count, again.count);
         assert_memory_equal(ids.id, again.id, (size_t)ids.count * sizeof *ids.id);
         mega_encoder_destroy(e);
