@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "loaded.h"
+#include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/line.h"
 #include "megalith/log.h"
@@ -46,9 +47,12 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
         return MEGA_FAIL(MEGA_ERR_USAGE, "--seq-length %lld: a text is [CLS] and [SEP] at least; give 2 or more",
                          (long long)positions);
     MEGA_TRY(mega_file_read(path, &text, &bytes));
-    mega_status st = MEGA_OK;
-    for (mega_line line = {.rest = text, .left = bytes}; st == MEGA_OK && mega_line_next(&line);)
-        st = add_line(l, line.text, line.bytes, positions, out);
+    mega_status st = mega_encoding_check(path, text, bytes);
+    const size_t mark = mega_encoding_mark_bytes(text, bytes);
+    for (mega_line line = {.rest = text + mark, .left = bytes - mark}; st == MEGA_OK && mega_line_next(&line);) {
+        st = mega_encoding_check_line(path, line.number, line.text, line.bytes);
+        if (st == MEGA_OK) st = add_line(l, line.text, line.bytes, positions, out);
+    }
     mega_free(text);
     if (st == MEGA_OK && out->count == 0) st = MEGA_FAIL(MEGA_ERR_FORMAT, "--input %s: it holds no text", path);
     return st;

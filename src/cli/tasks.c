@@ -91,7 +91,15 @@ mega_status mega_task_text(const mega_command_options *cfg, const mega_document_
         *out = (mega_document_text){chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size};
         return MEGA_OK;
     }
-    if (mega_document_views(chunk, record, &cfg->tasks.json_key, 1, space, out, &fault)) return MEGA_OK;
+    const bool is_read = mega_document_views(chunk, record, &cfg->tasks.json_key, 1, space, out, &fault);
+    if (is_read) {
+        const bool has_zero = out->bytes > 0 && memchr(out->text, '\0', out->bytes) != NULL;
+        if (!has_zero && !fault.is_repeated) return MEGA_OK;
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: %s; expected JSON lines with the key %s (--json-key)", chunk->path,
+                         (long long)chunk->record[record].line,
+                         has_zero ? "a zero character (\\u0000) in the text" : "the object has the key twice",
+                         cfg->tasks.json_key);
+    }
     if (space->failed) return MEGA_FAIL(MEGA_ERR_MEMORY, "--valid-data %s: no memory for a document", chunk->path);
     return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected JSON lines with the key %s (--json-key)", chunk->path,
                      (long long)fault.line, (long long)fault.column, fault.what, cfg->tasks.json_key);

@@ -1,6 +1,7 @@
 /* Recognises text encodings from the first bytes: refuses UTF-16 and UTF-32, and warns of Windows line ends. */
 #include "megalith/encoding.h"
 #include "megalith/log.h"
+#include "megalith/utf8.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -39,9 +40,24 @@ mega_status mega_encoding_check(const char *path, const char *text, size_t bytes
                      mark != NULL ? strncmp(mark, "UTF-16", 6) == 0 ? "UTF-16" : "UTF-32" : found, path);
 }
 
+size_t mega_encoding_mark_bytes(const char *text, size_t bytes)
+{
+    return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+mega_status mega_encoding_check_line(const char *path, int64_t line, const char *text, size_t bytes)
+{
+    const size_t valid = bytes > 0 ? mega_utf8_valid_bytes(text, bytes) : 0;
+    const char *zero = valid > 0 ? memchr(text, '\0', valid) : NULL;
+    if (zero == NULL && valid == bytes) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected text in UTF-8", path, (long long)line,
+                     (long long)mega_utf8_count(text, zero != NULL ? (size_t)(zero - text) : valid) + 1,
+                     zero != NULL ? "a zero byte" : "bytes that are not UTF-8");
+}
+
 mega_status mega_encoding_refuse_mark(const char *path, const char *text, size_t bytes)
 {
-    if (bytes < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return MEGA_OK;
+    if (mega_encoding_mark_bytes(text, bytes) == 0) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_FORMAT,
         "%s: it begins with a byte order mark; expected UTF-8 without one: tail -c +4 FILE > NEW removes it", path);

@@ -340,6 +340,7 @@ static bool scan_member(scanner *s, wanted *w, mega_document_fault *fault)
     s->p++;
     raw_string value;
     if (!scan_string(s, &value)) return false;
+    fault->is_repeated = fault->is_repeated || (w->found >> k & 1) != 0;
     w->out[k] = (mega_document_text){(const char *)value.p, value.size};
     w->found |= 1ull << k;
     if (!value.escaped) return true;

@@ -18,6 +18,13 @@ sed 's/$/\r/' lines.txt >returns.txt
 "$MEGALITH" embed --load bert --input returns.txt --output returns.npy --micro-batch-size 3 >out 2>log || fail "embed, lines that end with a return"
 cmp one.npy returns.npy || note "the return at the end of a line is embedded"
 [ "$(wc -c <one.npy)" = "$(wc -c <other.npy)" ] || note "another size with another micro-batch"
+printf 'the fox\na \xff b\n' >bytes.txt
+refuses "bytes that are not UTF-8" "bytes.txt:2:3: bytes that are not UTF-8" embed --load bert --input bytes.txt --output bytes.npy
+printf 'the fox\na \0 b\n' >bytes.txt
+refuses "a zero byte" "bytes.txt:2:3: a zero byte" embed --load bert --input bytes.txt --output bytes.npy
+{ printf '\xef\xbb\xbf'; cat lines.txt; } >mark.txt
+"$MEGALITH" embed --load bert --input mark.txt --output mark.npy --micro-batch-size 3 >out 2>log || fail "embed, a byte order mark"
+cmp one.npy mark.npy || note "the byte order mark is embedded"
 refuses "a file that exists" "one.npy" embed --load bert --input lines.txt --output one.npy
 refuses "nothing" "missing: --load FOLDER|missing: --input FILE|missing: --output FILE.npy" embed --num-threads 1
 refuses "another ending" "a file whose name ends with .npy" embed --load bert --input lines.txt --output x.txt

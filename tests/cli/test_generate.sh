@@ -157,6 +157,10 @@ tokens --task LM_LOSS --valid-data two.jsonl --json-key body | grep -q 'tokens: 
 tokens --task LM_LOSS --valid-data one.jsonl --input-format text | grep -q 'tokens: 39 |' || fail "as text: $(cat err)"
 refuses "no such key" 'two.jsonl:1:|expected JSON lines with the key text (--json-key)' tasks --task LM_LOSS --load model --valid-data two.jsonl
 refuses "no file" '--valid-data|nowhere' tasks --task LM_LOSS --load model --valid-data nowhere
+echo '{"text": "a b", "text": "c d"}' >twice.jsonl
+refuses "a key twice" 'twice.jsonl:1: the object has the key twice' tasks --task LAMBADA --load model --valid-data twice.jsonl
+echo '{"text": "a \u0000 b"}' >zero.jsonl
+refuses "a zero character" 'zero.jsonl:1: a zero character (\u0000) in the text' tasks --task LAMBADA --load model --valid-data zero.jsonl
 refuses "LAMBADA as text" '--input-format text: LAMBADA reads JSON lines alone' tasks --task LAMBADA --load model --valid-data one.txt --input-format text
 
 # For byte tokens, the loss in nats is bits per byte times the logarithm of 2.

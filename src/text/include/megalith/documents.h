@@ -69,6 +69,7 @@ void mega_document_chunk_fini(mega_document_chunk *chunk);
 typedef struct mega_document_fault {
     int64_t line, column; /* from 1; columns count characters, not bytes */
     char what[240];
+    bool is_repeated; /* also of a valid record: it has one of the keys twice, and the last one counts */
 } mega_document_fault;
 
 /* Returns MEGA_ERR_FORMAT with a message: position, what is wrong, and what to do. */

@@ -5,6 +5,7 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,10 @@ extern "C" {
 mega_status mega_encoding_check(const char *path, const char *text, size_t bytes);
 /* Refuses UTF-8 that begins with a byte order mark, where its format has none: JSON, a vocabulary. */
 mega_status mega_encoding_refuse_mark(const char *path, const char *text, size_t bytes);
+/* Returns the bytes of the byte order mark of UTF-8 that the text begins with: 3 or 0. */
+size_t mega_encoding_mark_bytes(const char *text, size_t bytes);
+/* Refuses a line that holds a zero byte or bytes that are not UTF-8, with file and line. */
+mega_status mega_encoding_check_line(const char *path, int64_t line, const char *text, size_t bytes);
 /* Warns when the first line ends in CR LF, which plain text keeps. Returns whether it did. */
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes);
 
