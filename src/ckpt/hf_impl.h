@@ -73,6 +73,10 @@ void hf_put_int(void *user, hf_put *put, const char *key, int64_t value);
 /* A number that is an integer in files where it is whole. */
 void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double value);
 
+/* hf_labels.c: the number of classes and their names, id2label and label2id. */
+void hf_take_labels(hf_reader *r, mega_model_shape *shape);
+void hf_put_labels(const mega_model_shape *shape, void *user, hf_put *put);
+
 /* keys.c in families/ */
 int64_t hf_derive_kv_heads(const mega_model_shape *shape);
 int64_t hf_derive_head_dim(const mega_model_shape *shape);
@@ -84,7 +88,6 @@ extern const char *const hf_bert_ignored[];
 void hf_bert_finish(hf_reader *r, mega_model_shape *s);
 /* 0: both heads; 1: that of masked tokens alone; 2: a classifier of samples; 3: of choices */
 int hf_bert_form(const mega_model_shape *s);
-void hf_bert_write(const mega_model_shape *s, void *user, hf_put *put);
 /* Names of the tensors before the heads; a family adds to them. */
 #define HF_BERT_NAMES(root_)                                                                                 \
     .root = root_ ".embeddings", .block = root_ ".encoder.layer.%d", .end = "", .tokens = "word_embeddings", \

@@ -43,18 +43,7 @@ int hf_bert_form(const mega_model_shape *s)
     return s->net.sentence_head ? 0 : 1;
 }
 
-enum { BERT_CHOICES = 4, BERT_MOST_CLASSES = 4096 };
-
-/* transformers writes the labels if they are not two, and no number of choices: those are the four of RACE and SWAG. */
-static void take_classifier(hf_reader *r, mega_model_shape *s, int form)
-{
-    const json_t *labels = json_object_get(r->json, "id2label");
-    s->net.choices = form == 3 ? BERT_CHOICES : 0;
-    if (form != 2) return;
-    s->net.classes = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
-    if (s->net.classes < 2 || s->net.classes > BERT_MOST_CLASSES)
-        hf_refuse(r, "id2label", labels, "the names of 2 to 4096 classes");
-}
+enum { BERT_CHOICES = 4 };
 
 static int form_of(const hf_reader *r)
 {
@@ -72,24 +61,10 @@ void hf_bert_finish(hf_reader *r, mega_model_shape *s)
     const int form = form_of(r);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) hf_take(r, unused[i]);
     s->net.sentence_head = form == 0;
-    take_classifier(r, s, form);
+    if (form == 2) hf_take_labels(r, s);
+    s->net.choices = form == 3 ? BERT_CHOICES : 0; /* those of RACE and SWAG: no key says how many */
     s->net.transform_activation = s->net.activation;
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class default */
-}
-
-/* The names that transformers gives labels by itself. */
-void hf_bert_write(const mega_model_shape *s, void *user, hf_put *put)
-{
-    mega_buffer labels = {0}, ids = {0};
-    if (s->net.classes < 1 || s->net.classes == 2) return;
-    for (long long i = 0; i < s->net.classes; i++) {
-        mega_buffer_printf(&labels, "%s\n    \"%lld\": \"LABEL_%lld\"", i > 0 ? "," : "{", i, i);
-        mega_buffer_printf(&ids, "%s\n    \"LABEL_%lld\": %lld", i > 0 ? "," : "{", i, i);
-    }
-    mega_buffer_puts(&labels, "\n  }");
-    mega_buffer_puts(&ids, "\n  }");
-    hf_put_text(user, put, "id2label", &labels);
-    hf_put_text(user, put, "label2id", &ids);
 }
 
 const mega_family mega_family_bert = {.model_type = "bert",
@@ -102,4 +77,4 @@ const mega_family mega_family_bert = {.model_type = "bert",
                                       .other_heads = "cls.*",
                                       .form = hf_bert_form,
                                       .finish = hf_bert_finish,
-                                      .write = hf_bert_write};
+                                      .write = hf_put_labels};

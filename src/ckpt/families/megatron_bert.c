@@ -26,4 +26,4 @@ const mega_family mega_family_megatron_bert = {.model_type = "megatron-bert",
                                                .other_heads = "cls.*",
                                                .form = hf_bert_form,
                                                .finish = hf_bert_finish,
-                                               .write = hf_bert_write};
+                                               .write = hf_put_labels};

@@ -69,6 +69,42 @@ static mega_status parse_json(const json_t *json, mega_model_shape *out)
     return st;
 }
 
+/* The names of classes, as transformers 4.57 writes them: sorted by number, and by name. */
+static void classes_keep_their_names(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+#define CLASSIFIER(rest) "{\"model_type\": \"bert\", \"architectures\": [\"BertForSequenceClassification\"], " rest "}"
+    tiny_ok(parse(CLASSIFIER("\"id2label\": {\"1\": \"b\", \"0\": \"z \\\"q\", \"2\": \"a\"}, \"num_labels\": 3"), &s));
+    assert_int_equal(s.net.classes, 3);
+    assert_string_equal(mega_shape_label(&s.net, 2), "a");
+    assert_null(mega_shape_label(&s.net, 3));
+    char *text = text_of(&s);
+    assert_non_null(strstr(text, "\"id2label\": {\n    \"0\": \"z \\\"q\",\n    \"1\": \"b\",\n    \"2\": \"a\"\n  }"));
+    assert_non_null(strstr(text, "\"label2id\": {\n    \"a\": 2,\n    \"b\": 1,\n    \"z \\\"q\": 0\n  }"));
+    mega_free(text);
+    tiny_ok(parse(CLASSIFIER("\"id2label\": {\"0\": \"no\", \"1\": \"yes\"}"), &s));
+    text = text_of(&s);
+    assert_non_null(strstr(text, "\"label2id\": {\n    \"no\": 0,\n    \"yes\": 1\n  }"));
+    mega_free(text);
+    tiny_ok(parse(CLASSIFIER("\"num_labels\": 3"), &s));
+    text = text_of(&s);
+    assert_non_null(strstr(text, "\"LABEL_2\": 2"));
+    mega_free(text);
+    tiny_ok(parse(CLASSIFIER("\"id2label\": {\"0\": \"LABEL_0\", \"1\": \"LABEL_1\"}"), &s));
+    assert_null(mega_shape_label(&s.net, 0));
+    text = text_of(&s);
+    assert_null(strstr(text, "id2label"));
+    mega_free(text);
+    TINY_SAID(parse(CLASSIFIER("\"id2label\": {\"0\": \"a\", \"1\": \"b\"}, \"num_labels\": 3"), &s),
+              MEGA_ERR_UNSUPPORTED, "num_labels: found 3, expected 2, the number of names in id2label");
+    TINY_SAID(parse(CLASSIFIER("\"id2label\": {\"0\": \"a\", \"2\": \"b\"}"), &s), MEGA_ERR_UNSUPPORTED,
+              "id2label: found");
+    TINY_SAID(parse(CLASSIFIER("\"num_labels\": 1"), &s), MEGA_ERR_UNSUPPORTED,
+              "num_labels: found 1, expected 2 to 4096");
+#undef CLASSIFIER
+}
+
 /* What is read is written, and reading that again gives the same. */
 static void every_family_is_written_as_it_was_read(void **state)
 {
@@ -308,6 +344,7 @@ static void patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_keep_their_names),
         cmocka_unit_test(every_family_is_written_as_it_was_read),
         cmocka_unit_test(every_key_counts),
         cmocka_unit_test(unknown_keys_are_refused_by_name),

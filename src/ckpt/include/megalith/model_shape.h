@@ -4,6 +4,7 @@
 #define MEGALITH_MODEL_SHAPE_H
 
 #include "megalith/builder.h"
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +15,8 @@ struct mega_family;
 enum {
     MEGA_SHAPE_LAYERS = 512,  /* layers that can differ in window and rotation */
     MEGA_SHAPE_FACTORS = 128, /* pairs of channels of a head that longrope scales */
-    MEGA_SHAPE_EOS = 8        /* ids that end a text */
+    MEGA_SHAPE_EOS = 8,       /* ids that end a text */
+    MEGA_SHAPE_LABELS = 1024  /* bytes of the names of classes */
 };
 
 typedef enum mega_position_kind {
@@ -102,6 +104,7 @@ typedef struct mega_network_shape {
     /* A classifier of samples instead of these heads. classes: number of them; 0: none. choices: a sample is that many
      * sequences, one of which is right; 0: none. */
     int64_t classes, choices;
+    char labels[MEGA_SHAPE_LABELS]; /* the names of the classes, each ended by a zero; "": those of their numbers */
 
     /* Of encoder-decoders; num_layers and the members above are those of both stacks. */
     mega_t5_kind t5;
@@ -124,6 +127,26 @@ typedef struct mega_model_shape {
     int64_t eos; /* -1: none */
     mega_network_shape net;
 } mega_model_shape;
+
+/* Returns the name of a class; NULL: it has none but LABEL_0, LABEL_1, … */
+static inline const char *mega_shape_label(const mega_network_shape *n, int64_t class_)
+{
+    const char *at = n->labels, *end = n->labels + MEGA_SHAPE_LABELS;
+    for (; at < end && *at != '\0'; at += strlen(at) + 1)
+        if (class_-- == 0) return at;
+    return NULL;
+}
+
+/* Adds the name of the next class. Returns false if there is no room for it, and then changes nothing. */
+static inline bool mega_shape_add_label(mega_network_shape *n, const char *name)
+{
+    const size_t bytes = strlen(name) + 1;
+    size_t at = 0;
+    while (at < MEGA_SHAPE_LABELS && n->labels[at] != '\0') at += strlen(n->labels + at) + 1;
+    if (bytes == 1 || at + bytes >= MEGA_SHAPE_LABELS) return false;
+    memcpy(n->labels + at, name, bytes);
+    return true;
+}
 
 static inline bool mega_shape_bit(const uint64_t *bits, int64_t i)
 {
