@@ -22,6 +22,26 @@ const mega_labelled_task *mega_labelled_find(const char *name)
     return NULL;
 }
 
+/* What names are compared by: letters without case, one sign between words. */
+static char plain(char c)
+{
+    if (c >= 'A' && c <= 'Z') return (char)(c - 'A' + 'a');
+    return c == '-' || c == ' ' ? '_' : c;
+}
+
+static bool is_same_name(const char *a, const char *b)
+{
+    while (*a != '\0' && plain(*a) == plain(*b)) a++, b++;
+    return plain(*a) == plain(*b);
+}
+
+int32_t mega_labelled_label_of(const mega_labelled_task *task, const char *name)
+{
+    for (int32_t i = 0; i < task->classes; i++)
+        if (is_same_name(name, task->named[i]) || is_same_name(name, task->label[i])) return i;
+    return -1;
+}
+
 /* ---- reading ---- */
 
 /* Replaces " . " by ". " once, from left to right; returns the new size. */
@@ -84,7 +104,7 @@ mega_status labelled_add_label(labelled_reader *r, int32_t label)
     mega_labelled *l = r->out;
     if (!mega_array_reserve(&l->label, &l->label_room, l->samples + 1, sizeof *l->label))
         return MEGA_NO_MEMORY("tasks", "the list of its labels");
-    l->label[l->samples++] = label;
+    l->label[l->samples++] = r->options->order != NULL ? r->options->order[label] : label;
     r->set->count++;
     return MEGA_OK;
 }
@@ -96,12 +116,15 @@ mega_status labelled_lines(labelled_reader *r, const char *path,
     size_t bytes = 0;
     MEGA_TRY(mega_file_read(path, &text, &bytes));
     mega_status st = mega_encoding_check(path, text, bytes);
-    for (mega_line l = {.rest = text, .left = bytes}; st == MEGA_OK && mega_line_next(&l);) {
+    const size_t mark = mega_encoding_mark_bytes(text, bytes);
+    const mega_team *team = r->options->team;
+    for (mega_line l = {.rest = text + mark, .left = bytes - mark}; st == MEGA_OK && mega_line_next(&l);) {
+        st = mega_encoding_check_line(path, l.number, l.text, l.bytes);
         while (l.bytes > 0 && labelled_is_blank(l.text[l.bytes - 1])) l.bytes--;
         while (l.bytes > 0 && labelled_is_blank(*l.text)) l.text++, l.bytes--;
-        st = r->team != NULL && mega_team_is_stopped(r->team)
-                 ? MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", path)
-                 : take(user, l.number, l.text, l.bytes);
+        if (st == MEGA_OK && team != NULL && mega_team_is_stopped(team))
+            st = MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s: reading was interrupted by a signal", path);
+        if (st == MEGA_OK) st = take(user, l.number, l.text, l.bytes);
     }
     mega_free(text);
     return st;
@@ -127,18 +150,29 @@ static char *set_name(const char *name, const char *path)
     return out;
 }
 
-static mega_status read_sets(labelled_reader *r, const mega_labelled_options *o)
+static mega_status read_set(labelled_reader *r, const char *path)
 {
     mega_labelled *l = r->out;
-    for (size_t i = 0; i < o->num_paths; i++) {
-        r->set = &l->set[l->sets++];
-        *r->set = (mega_labelled_set){.name = set_name(o->task->name, o->path[i]), .first = l->samples};
-        if (r->set->name == NULL) return MEGA_NO_MEMORY("tasks", "a name");
-        MEGA_TRY(o->task->read(r, o->path[i]));
-        if (r->set->count == 0)
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it holds no sample of %s", o->path[i], o->task->name);
-    }
+    r->set = &l->set[l->sets++];
+    *r->set = (mega_labelled_set){.name = set_name(l->task->name, path), .first = l->samples};
+    if (r->set->name == NULL) return MEGA_NO_MEMORY("tasks", "a name");
+    MEGA_TRY(l->task->read(r, path));
+    if (r->set->count == 0) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it holds no sample of %s", path, l->task->name);
     return MEGA_OK;
+}
+
+/* Once a path has failed, the others are read for their mistakes alone. */
+static mega_status read_sets(labelled_reader *r, const mega_labelled_options *o)
+{
+    mega_status failed = MEGA_OK;
+    for (size_t i = 0; i < o->num_paths; i++) {
+        const mega_status st = read_set(r, o->path[i]);
+        if (st == MEGA_OK) continue;
+        if (o->mistake == NULL || st == MEGA_ERR_MEMORY || st == MEGA_ERR_INTERRUPTED) return st;
+        o->mistake(o->user, st);
+        failed = st;
+    }
+    return failed;
 }
 
 static uint64_t hash_of(const mega_labelled *l)
@@ -164,7 +198,7 @@ mega_status mega_labelled_open(const mega_labelled_options *o, mega_labelled **o
                          .sep = o->sep,
                          .pad = o->pad,
                          .set = mega_calloc(o->num_paths + 1, sizeof *l->set)};
-    labelled_reader r = {.out = l, .team = o->team};
+    labelled_reader r = {.out = l, .options = o};
     mega_status st = l->set != NULL ? mega_encoder_create(o->tokenizer, &r.encoder) : MEGA_NO_MEMORY("tasks", "a list");
     if (st == MEGA_OK) st = read_sets(&r, o);
     mega_encoder_destroy(r.encoder);

@@ -29,7 +29,7 @@ typedef struct labelled_reader {
     mega_labelled *out;
     mega_labelled_set *set;
     mega_encoder *encoder;
-    const mega_team *team;
+    const mega_labelled_options *options;
     mega_buffer clean;
     mega_ids first, second;
 } labelled_reader;

@@ -81,7 +81,11 @@ static mega_status add_line(void *user, int64_t line, const char *text, size_t b
     json_error_t error;
     if (bytes == 0) return MEGA_OK;
     f->line = line;
-    json_t *json = mega_json_load(text, bytes, 0, &error);
+    json_t *json = mega_json_load(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL && json_error_code(&error) == json_error_null_character)
+        return refuse(f, "a zero character (\\u0000) in a text");
+    if (json == NULL && json_error_code(&error) == json_error_duplicate_key)
+        return refuse(f, "a key that the object has twice");
     if (json == NULL)
         return MEGA_FAIL(mega_json_status(&error), "%s:%lld: %s; expected a JSON object", f->path, (long long)f->line,
                          error.text);

@@ -108,6 +108,13 @@ static mega_status read_head(tsv *t)
     const mega_labelled_task *task = t->r->out->task;
     const mega_labelled_columns *test = &task->test, *whole = &task->with_labels;
     t->form = has_head(t, test, false) ? test : has_head(t, whole, whole->or_more) ? whole : NULL;
+    t->r->set->is_test = t->form == test;
+    if (t->form == test && t->r->options->needs_labels)
+        return MEGA_FAIL(MEGA_ERR_FORMAT,
+                         "%s: its %d columns are those of a test file of %s, which has no labels, and nothing can be "
+                         "learnt from it; expected %d columns%s%s%s",
+                         t->path, t->columns, task->name, whole->count, whole->or_more ? " or more" : "",
+                         whole->begin != NULL ? " that begin with " : "", whole->begin != NULL ? whole->begin : "");
     if (t->form != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT,
                      "%s:%lld: not the first line of such a file; expected the names of %s's columns: %d%s%s%s, in a "
@@ -134,5 +141,9 @@ mega_status labelled_read_tsv(labelled_reader *r, const char *path)
     if (r->set->skipped > 0)
         mega_warn("%s: %lld rows are left out: columns are missing, or a question is empty", path,
                   (long long)r->set->skipped);
+    if (r->set->is_test)
+        mega_warn("%s: a test file of %s, without labels: all its samples count as \"%s\", and what is found right "
+                  "says nothing about the model",
+                  path, r->out->task->name, r->out->task->named[0]);
     return MEGA_OK;
 }

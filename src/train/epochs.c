@@ -94,9 +94,11 @@ mega_status train_read_texts(trainer *t)
     mega_task_data_options o = {.cfg = cfg,
                                 .tokenizer = t->tokenizer,
                                 .words = t->words,
+                                .stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL,
                                 .team = t->team,
                                 .stop = t->io != NULL ? t->io->stop : NULL};
     if (!t->task->course->in_epochs || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
+    if (t->task->read_tokenizer != NULL && t->words == NULL) return MEGA_OK; /* the tokenizer was refused */
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
     train_note(t, "tokenizing the texts");
@@ -106,7 +108,7 @@ mega_status train_read_texts(trainer *t)
 
 /* ---- the start ---- */
 
-static void epochs_begin(const trainer *t)
+static mega_status epochs_begin(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const mega_optim_options *o = &cfg->engine.optim;
@@ -121,6 +123,7 @@ static void epochs_begin(const trainer *t)
     epochs_line(t, "  Gradient Accumulation steps = %lld", micro_batches);
     epochs_line(t, "  Total optimization steps = %lld", (long long)t->train_iters);
     if (cfg->load != NULL && t->first_iteration > 0) train_line(t, "Resumed from checkpoint: %s", cfg->load);
+    return MEGA_OK;
 }
 
 /* ---- after an epoch ---- */
@@ -264,6 +267,7 @@ const train_course train_by_epochs = {
     .batch = "--per_device_train_batch_size, --gradient_accumulation_steps, the number of ranks",
     .weights = "--model_name_or_path",
     .losses = "the losses above",
+    .length = "--num_train_epochs, the training file and the batch",
     .begin = epochs_begin,
     .after = epochs_after,
     .end = epochs_end};

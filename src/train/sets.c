@@ -9,6 +9,7 @@
 typedef struct set_result {
     const char *name;
     int64_t correct, total;
+    bool is_test; /* without labels, or with such samples */
 } set_result;
 
 static double share(const mega_step_result *r, const trainer *t)
@@ -39,8 +40,12 @@ static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *o
 static void say_row(const trainer *t, const set_result *r)
 {
     const mega_interval i = mega_interval_of_share(r->correct, r->total);
-    train_line(t, "   %-24s %10lld %10lld %12.4f   %8.4f to %8.4f", r->name, (long long)r->correct, (long long)r->total,
-               100.0 * (double)r->correct / (double)r->total, 100.0 * i.low, 100.0 * i.high);
+    char range[48];
+    if (r->is_test) snprintf(range, sizeof range, "no labels");
+    else
+        snprintf(range, sizeof range, "%8.4f to %8.4f", 100.0 * i.low, 100.0 * i.high);
+    train_line(t, "   %-24s %10lld %10lld %12.4f   %s", r->name, (long long)r->correct, (long long)r->total,
+               100.0 * (double)r->correct / (double)r->total, range);
 }
 
 static void say_table(const trainer *t, const set_result *result, size_t count, const set_result *all)
@@ -54,23 +59,26 @@ static void say_table(const trainer *t, const set_result *result, size_t count, 
 
 static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, size_t *count, set_result *all)
 {
-    mega_dataset d;
+    mega_task_set set;
     double loss_sum = 0;
-    for (size_t i = 0; t->task->evaluation_set(&t->texts, i, &d, &result[i].name); i++) {
+    for (size_t i = 0; t->task->evaluation_set(&t->texts, i, &set); i++) {
         bool is_whole;
         const double began = mega_time_now();
-        MEGA_TRY(evaluate_set(t, &d, &result[i], &loss_sum, &is_whole));
+        result[i] = (set_result){.name = set.name, .is_test = set.is_test};
+        MEGA_TRY(evaluate_set(t, &set.samples, &result[i], &loss_sum, &is_whole));
         if (!is_whole) {
-            train_line(t, "a signal ended the evaluation of epoch %lld: no accuracy is known", (long long)epoch);
+            train_line(t, "a signal ended the evaluation of epoch %lld: no accuracy is known%s", (long long)epoch,
+                       t->cfg->save != NULL && epoch >= 0 ? "; a run that goes on from here evaluates it first" : "");
             *count = 0;
             return MEGA_OK;
         }
         all->correct += result[i].correct;
         all->total += result[i].total;
+        all->is_test = all->is_test || set.is_test;
         *count = i + 1;
         train_line(t,
                    " > |epoch: %lld| metrics for %s: correct / total = %lld / %lld = %.4f %%, elapsed time (sec): %.3f",
-                   (long long)epoch, result[i].name, (long long)result[i].correct, (long long)result[i].total,
+                   (long long)epoch, set.name, (long long)result[i].correct, (long long)result[i].total,
                    100.0 * (double)result[i].correct / (double)result[i].total, mega_time_now() - began);
     }
     if (*count == 0) return MEGA_OK;
@@ -107,6 +115,15 @@ static mega_status sets_after(trainer *t)
     return sets_evaluate(t, (iteration - 1) / t->epoch_steps, iteration >= t->train_iters);
 }
 
+/* The checkpoint at the end of an epoch is written before the epoch is evaluated, so a run that goes on from it cannot
+ * know whether that was done. */
+static mega_status sets_begin(trainer *t)
+{
+    const int64_t done = t->first_iteration;
+    const bool is_at_end = done > 0 && done < t->train_iters && t->epoch_steps > 0 && done % t->epoch_steps == 0;
+    return is_at_end ? sets_evaluate(t, done / t->epoch_steps - 1, false) : MEGA_OK;
+}
+
 /* Evaluates where nothing was trained, or nothing was left to train. */
 static mega_status sets_end(trainer *t)
 {
@@ -123,5 +140,7 @@ const train_course train_by_sets = {.is_megatrons = true,
                                     .batch = "--global-batch-size",
                                     .weights = "--pretrained-checkpoint",
                                     .losses = "the table above",
+                                    .length = "--epochs, --train-data, --keep-last and --global-batch-size",
+                                    .begin = sets_begin,
                                     .after = sets_after,
                                     .end = sets_end};

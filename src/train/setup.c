@@ -269,6 +269,19 @@ static mega_engine_load_options load_options(const mega_train_options *cfg)
                                       .use_checkpoint_schedule = cfg->use_checkpoint_opt_param_scheduler};
 }
 
+/* Where a schedule differs in its length and no option says that in steps, names the options which it follows from. */
+static mega_status name_length(const trainer *t, mega_status st)
+{
+    const char *options = t->task->course->length;
+    if (st != MEGA_ERR_USAGE || options == NULL || strstr(mega_error_message(), "samples of decay") == NULL) return st;
+    mega_error_record failure;
+    mega_error_get(&failure);
+    const size_t used = strlen(failure.text);
+    snprintf(failure.text + used, sizeof failure.text - used,
+             "\n  the samples of decay are those of the whole run, which follow from %s", options);
+    return mega_error_restore(&failure);
+}
+
 mega_status train_check_state(const trainer *t)
 {
     const mega_engine_load_options how = load_options(t->cfg);
@@ -277,7 +290,7 @@ mega_status train_check_state(const trainer *t)
     mega_engine_options o;
     if (t->checkpoint == NULL || !has_length) return MEGA_OK;
     MEGA_TRY(mega_train_engine_options(t->cfg, &o));
-    return mega_engine_check_load(&o, t->checkpoint, &how);
+    return name_length(t, mega_engine_check_load(&o, t->checkpoint, &how));
 }
 
 static void say_schedule(const trainer *t)

@@ -36,6 +36,13 @@ typedef struct mega_task_texts {
     bool drops_last;                   /* the samples that do not fill the last batch of an epoch are left out */
 } mega_task_texts;
 
+/* Samples on which the accuracy is measured. */
+typedef struct mega_task_set {
+    mega_dataset samples;
+    const char *name;
+    bool is_test; /* their labels are not known */
+} mega_task_set;
+
 /* How the length of a run is said, and what follows from that (train_impl.h). */
 struct train_course;
 extern const struct train_course train_by_iterations, train_by_epochs, train_by_sets;
@@ -45,6 +52,7 @@ typedef struct mega_task_data_options {
     const mega_train_options *cfg;         /* must be valid until the data are freed */
     const mega_tokenizer *tokenizer;       /* NULL: there is none, or it was rejected */
     const void *words;                     /* what read_tokenizer made of it */
+    const mega_model_shape *stored;        /* make_texts: that of the checkpoint to load; NULL: none is loaded */
     int64_t vocab;                         /* samples may contain ids below this; 0: not known */
     int64_t num_samples[MEGA_SPLIT_COUNT]; /* the number that the run reads from each split */
     uint32_t seed;
@@ -97,7 +105,7 @@ typedef struct mega_task {
     void (*free_texts)(mega_task_texts *texts);
     /* train_by_sets: the accuracy on each of these sets is measured after each epoch. Returns false if there are no more
      * than i sets; *out borrows texts. */
-    bool (*evaluation_set)(const mega_task_texts *texts, size_t i, mega_dataset *out, const char **out_name);
+    bool (*evaluation_set)(const mega_task_texts *texts, size_t i, mega_task_set *out);
     /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
      * that the task cannot use. */
     mega_status (*read_tokenizer)(const mega_tokenizer *tokenizer, void **out);

@@ -71,6 +71,50 @@ static mega_status check_folder(const mega_task_options *o, const mega_labelled_
         (long long)(task->choices > 0 ? task->choices : task->classes), task->choices > 0 ? "choices" : "classes");
 }
 
+static mega_status refuse_names(const mega_task_options *o, const mega_labelled_task *task)
+{
+    const mega_network_shape *n = &o->stored->net;
+    mega_buffer found = {0}, expected = {0};
+    for (int64_t i = 0; i < task->classes; i++) {
+        const char *name = mega_shape_label(n, i);
+        mega_buffer_printf(&found, "%s%s", i > 0 ? ", " : "", name != NULL ? name : "(too long)");
+        mega_buffer_printf(&expected, "%s%s", i > 0 ? ", " : "", task->named[i]);
+    }
+    mega_status st = mega_buffer_check(&found, "--load");
+    if (st == MEGA_OK) st = mega_buffer_check(&expected, "--load");
+    if (st == MEGA_OK)
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "--load %s: its config.json calls the classes %s (id2label), which are not those of %s; "
+                       "expected %s, in the order that the model was trained with, or no names (LABEL_0, …) if this "
+                       "is the order",
+                       o->cfg->load, found.data, task->name, expected.data);
+    mega_buffer_fini(&found);
+    mega_buffer_fini(&expected);
+    return st;
+}
+
+/* Sets order[label] to the class of a folder that is called so. Returns false if its names are not those of the task. */
+static bool find_order(const mega_network_shape *n, const mega_labelled_task *task,
+                       int32_t order[MEGA_LABELLED_CLASSES])
+{
+    for (int32_t i = 0; i < MEGA_LABELLED_CLASSES; i++) order[i] = i;
+    if (n->classes != task->classes || mega_shape_label(n, 0) == NULL) return true;
+    for (int32_t i = 0; i < task->classes; i++) order[i] = -1;
+    for (int32_t c = 0; c < task->classes; c++) {
+        const char *name = mega_shape_label(n, c);
+        const int32_t label = name != NULL ? mega_labelled_label_of(task, name) : -1;
+        if (label < 0 || order[label] >= 0) return false;
+        order[label] = c;
+    }
+    return true;
+}
+
+/* The classes of a new classifier have the names of the task; those of a folder keep theirs. */
+static void name_classes(const mega_labelled_task *task, mega_network_shape *net)
+{
+    for (int64_t i = 0; i < task->classes; i++) (void)mega_shape_add_label(net, task->named[i]);
+}
+
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
     const mega_labelled_task *task = task_of(o->cfg);
@@ -79,7 +123,9 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     mega_network_shape net;
     *out = (mega_task_model){.self = NULL};
     if (is_stored) {
+        int32_t order[MEGA_LABELLED_CLASSES];
         MEGA_TRY(check_folder(o, task));
+        if (!find_order(&o->stored->net, task, order)) return refuse_names(o, task);
         MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
         net = o->stored->net;
     } else {
@@ -89,6 +135,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     }
     const bool is_new = net.classes == 0 && net.choices == 0;
     mega_network_make_classifier(&net, task->classes, task->choices);
+    if (is_new) name_classes(task, &net);
     MEGA_TRY(task_gpt_make(o, &net, !is_stored, out));
     out->begins_classifier = is_stored && is_new;
     return MEGA_OK;
@@ -107,8 +154,7 @@ enum { TEXTS_TRAIN, TEXTS_VALID, TEXTS_COUNT };
 /* A set of the validation data, as a data set. */
 typedef struct classify_set {
     const mega_labelled *of;
-    int64_t first, count;
-    const char *name;
+    const mega_labelled_set *set;
 } classify_set;
 
 typedef struct classify_texts {
@@ -134,33 +180,52 @@ static mega_status list_sets(classify_texts *t)
     const size_t count = l != NULL ? mega_labelled_sets(l) : 0;
     t->set = mega_calloc(count + 1, sizeof *t->set);
     if (t->set == NULL) return MEGA_NO_MEMORY("tasks", "the list of their data");
-    for (; t->sets < count; t->sets++) {
-        const mega_labelled_set *s = mega_labelled_set_get(l, t->sets);
-        t->set[t->sets] = (classify_set){.of = l, .first = s->first, .count = s->count, .name = s->name};
-    }
+    for (; t->sets < count; t->sets++)
+        t->set[t->sets] = (classify_set){.of = l, .set = mega_labelled_set_get(l, t->sets)};
     return MEGA_OK;
 }
 
+static void note_mistake(void *user, mega_status st)
+{
+    mega_options_add_mistake(user, st);
+}
+
+static mega_status read_list(const mega_task_data_options *o, int which, const mega_list *list, mega_labelled **out)
+{
+    const classify_words *w = o->words;
+    int32_t order[MEGA_LABELLED_CLASSES];
+    const mega_labelled_task *task = task_of(o->cfg);
+    /* make_model refuses other names; choices have none */
+    const bool has_order = o->stored != NULL && task->choices == 0 && find_order(&o->stored->net, task, order);
+    const mega_labelled_options l = {.task = task,
+                                     .path = list->item,
+                                     .num_paths = list->count,
+                                     .tokenizer = o->tokenizer,
+                                     .cls = w->cls,
+                                     .sep = w->sep,
+                                     .pad = w->pad,
+                                     .seq_length = o->cfg->seq_length,
+                                     .needs_labels = which == TEXTS_TRAIN,
+                                     .order = has_order ? order : NULL,
+                                     .team = o->team,
+                                     .mistake = note_mistake,
+                                     .user = o->cfg->engine.options};
+    return list->count > 0 ? mega_labelled_open(&l, out) : MEGA_OK;
+}
+
+/* Both lists are read, so that the mistakes of all files are known. */
 static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *out)
 {
     const mega_classify_options *c = &o->cfg->classify;
     const mega_list *list[TEXTS_COUNT] = {&c->train_data, &c->valid_data};
-    const classify_words *w = o->words;
     classify_texts *t = mega_calloc(1, sizeof *t);
     *out = (mega_task_texts){.self = t, .epochs = c->epochs, .drops_last = !c->keep_last};
-    if (t == NULL || w == NULL) return MEGA_NO_MEMORY("tasks", "their data");
+    if (t == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     mega_status st = MEGA_OK;
-    for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT && st == MEGA_OK; i++) {
-        const mega_labelled_options l = {.task = task_of(o->cfg),
-                                         .path = list[i]->item,
-                                         .num_paths = list[i]->count,
-                                         .tokenizer = o->tokenizer,
-                                         .cls = w->cls,
-                                         .sep = w->sep,
-                                         .pad = w->pad,
-                                         .seq_length = o->cfg->seq_length,
-                                         .team = o->team};
-        if (list[i]->count > 0) st = mega_labelled_open(&l, &t->of[i]);
+    for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT; i++) {
+        const mega_status read = read_list(o, i, list[i], &t->of[i]);
+        if (read != MEGA_OK) st = read;
+        if (read == MEGA_ERR_MEMORY || read == MEGA_ERR_INTERRUPTED) break;
     }
     if (st == MEGA_OK) st = list_sets(t);
     if (st != MEGA_OK) {
@@ -276,17 +341,22 @@ static uint64_t order_hash(const mega_task_data *d, int64_t samples)
 static mega_status read_of_set(void *user, int64_t n, mega_sample *sample)
 {
     const classify_set *s = user;
-    mega_labelled_fill(s->of, s->first + n, false, sample);
+    mega_labelled_fill(s->of, s->set->first + n, false, sample);
     return MEGA_OK;
 }
 
-static bool evaluation_set(const mega_task_texts *texts, size_t i, mega_dataset *out, const char **out_name)
+static bool evaluation_set(const mega_task_texts *texts, size_t i, mega_task_set *out)
 {
     const classify_texts *t = texts->self;
     if (t == NULL || i >= t->sets) return false;
-    *out = (mega_dataset){
-        .count = t->set[i].count, .read = read_of_set, .user = &t->set[i], .in_order = true, .is_thread_safe = true};
-    *out_name = t->set[i].name;
+    const mega_labelled_set *set = t->set[i].set;
+    *out = (mega_task_set){.samples = {.count = set->count,
+                                       .read = read_of_set,
+                                       .user = &t->set[i],
+                                       .in_order = true,
+                                       .is_thread_safe = true},
+                           .name = set->name,
+                           .is_test = set->is_test};
     return true;
 }
 

@@ -181,7 +181,7 @@ static mega_status training_train(trainer *t, bool *left)
         return MEGA_OK;
     }
     train_line(t, "training ...");
-    if (t->task->course->begin != NULL) t->task->course->begin(t);
+    if (t->task->course->begin != NULL) MEGA_TRY(t->task->course->begin(t));
     train_datetime(t, "before the start of training step");
     const bool in_samples = t->cfg->engine.optim.train_samples > 0;
     if (p->iteration >= t->train_iters)

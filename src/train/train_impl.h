@@ -122,7 +122,8 @@ typedef struct train_course {
     bool shares_texts;                  /* the ranks of a host map the texts that its first one reads */
     const char *save, *batch, *weights; /* options: where to save; the samples of a step; weights to begin with */
     const char *losses;                 /* the evaluations in the log, in the last line */
-    void (*begin)(const trainer *t);    /* says how long it will be; may be NULL */
+    const char *length;                 /* options that its length in steps follows from; NULL: it is said itself */
+    mega_status (*begin)(trainer *t);   /* called before the first step, by all ranks; may be NULL */
     mega_status (*after)(trainer *t);   /* called after each iteration; may be NULL */
     mega_status (*end)(trainer *t);     /* called after the last one, unless a signal or a limit ended the run */
 } train_course;

@@ -64,7 +64,7 @@ says mnli '^   overall +[0-9]+ +260 '
     note "validation points: $(cat points/Train_Samples_eval_loss.csv)"
 for step in 26 52 78 104; do [ -s mnli/iter_0000$(printf %03d $step)/model.safetensors ] || note "no checkpoint at the end of an epoch, iteration $step"; done
 grep -q '"MegatronBertForSequenceClassification"' mnli/iter_0000104/config.json || note "config.json: $(cat mnli/iter_0000104/config.json)"
-grep -q '"LABEL_2"' mnli/iter_0000104/config.json || note "no labels in config.json"
+grep -q '"2": "neutral"' mnli/iter_0000104/config.json || note "no names of classes in config.json"
 
 # ---- the folder is evaluated alone, with the same result, also in other layouts ----
 task alone --task MNLI --load mnli --valid-data MNLI/dev_matched.tsv MNLI/train.tsv --micro-batch-size 7 --seq-length 16 --metrics-file alone.jsonl
@@ -73,11 +73,24 @@ awk -v a="$(loss mnli)" -v b="$(loss alone)" 'BEGIN { d = a - b; exit !(b > 0 &&
 [ "$(overall alone)" = "-1 $(overall mnli | cut -d' ' -f2)" ] || note "evaluated alone: $(overall alone), after the training $(overall mnli)"
 says alone '^ results of MNLI$'
 
+# ---- a folder that names its classes in another order is asked for the same labels ----
+mkdir named && cp mnli/iter_0000104/{model.safetensors,tokenizer*,vocab.txt} named
+sed 's/"0": "contradiction"/"0": "ENTAILMENT"/; s/"1": "entailment"/"1": "Neutral"/; s/"2": "neutral"/"2": "contradiction"/' mnli/iter_0000104/config.json >named/config.json
+for file in dev_matched train; do
+    sed 's/contradiction$/@/; s/neutral$/contradiction/; s/entailment$/neutral/; s/@$/entailment/' MNLI/$file.tsv >$file-named.tsv
+done
+task named --task MNLI --load named --valid-data dev_matched-named.tsv train-named.tsv --micro-batch-size 7 --seq-length 16
+[ "$(overall named)" = "$(overall alone)" ] || note "classes in another order: $(overall named), expected $(overall alone)"
+sed -i 's/Neutral/other/' named/config.json
+refuses "other classes" "--load named: its config.json calls the classes ENTAILMENT, other, contradiction (id2label)|expected contradiction, entailment, neutral" \
+    tasks --task MNLI --load named --valid-data MNLI/dev_matched.tsv --micro-batch-size 7 --seq-length 16
+
 # ---- resumed after the second epoch, it is the run that was not interrupted ----
 mkdir half && cp -r mnli/iter_0000052 half && echo 52 >half/latest_checkpointed_iteration.txt
 task rest "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --load half
-diff <(grep -E '^ >+ .epoch: [23]|^   (dev|train|overall)' mnli.log | sed 's/, elapsed.*//') \
-    <(grep -E '^ >+ .epoch: [23]|^   (dev|train|overall)' rest.log | sed 's/, elapsed.*//') >out || note "a resumed run has other results"
+# whether the epoch of the checkpoint was evaluated is not known: that is done first
+diff <(grep -E '^ >+ .epoch: [123]|^   (dev|train|overall)' mnli.log | sed 's/, elapsed.*//') \
+    <(grep -E '^ >+ .epoch: [0123]|^   (dev|train|overall)' rest.log | sed 's/, elapsed.*//') >out || note "a resumed run has other results"
 mkdir empty
 task again "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --load empty
 says again 'loading checkpoint from bert/iter_0000004'
@@ -114,6 +127,9 @@ awk -F'\t' 'NR == 1 { print "sentence\tlabel"; next } { printf "%s\t%d\n", $9, $
 awk -F'\t' 'NR == 1 { print "index\tsentence"; next } NR < 22 { printf "%d\t%s\n", NR - 2, $9 }' MNLI/train.tsv >SST-2/test.tsv
 task sentence --task SST-2 --pretrained-checkpoint bert --seq-length 16 --train-data SST-2/train.tsv --valid-data SST-2/train.tsv SST-2/test.tsv \
     --vocab-file vocab.txt --micro-batch-size 8 --lr 2e-3 --epochs 4 --log-interval 10 --eval-interval 1000
+says sentence '^   test +[0-9]+ +20 +[0-9.]+ +no labels$'
+says sentence '^   overall .* no labels$'
+says sentence 'SST-2/test.tsv: a test file of SST-2, without labels: all its samples count as "negative"'
 says sentence '^ > \|epoch: 3\| metrics for test: correct / total = [0-9]+ / 20 = '
 [ "$(sed -n 's/^ > |epoch: 3| metrics for train: correct \/ total = \([0-9]*\) .*/\1/p' sentence.log)" -ge 180 ] || note "SST-2: little was learnt: $(overall sentence)"
 
@@ -152,6 +168,7 @@ if [ -f "$data/nli/snli-in-mnli-columns-train.tsv" ] && [ -f "$data/race/race-de
 fi
 
 # ---- plans and refusals ----
+tac vocab.txt >reversed.txt
 "$MEGALITH" plan tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 >out 2>&1 || note "plan"
 refuses "without a classifier" "the folder holds a megatron-bert without a classifier, and nothing is trained" tasks --task MNLI --load bert --seq-length 16 \
     --valid-data MNLI/dev_matched.tsv --micro-batch-size 4
@@ -164,6 +181,14 @@ refuses "pretrain_bert" "the folder holds a classifier (megatron-bert), which me
     --micro-batch-size 4 --train-iters 1 --lr 1e-3 --data-path t_text_sentence
 refuses "all mistakes" "missing: --train-data|no_such.tsv: there is no such file" tasks --task MNLI --epochs 1 --valid-data no_such.tsv --lr 1e-3 \
     --micro-batch-size 4 --seq-length 16 --vocab-file vocab.txt "${sizes[@]}"
+refuses "another length" "samples of decay|follow from --epochs, --train-data, --keep-last" tasks "${mnli[@]}" --load half --epochs 5
+refuses "all files" "3 mistakes|QQP/dev.tsv:1: not the first|SST-2/train.tsv:1: not the first|SST-2/test.tsv:1: not the first" \
+    tasks --task MNLI --load mnli --valid-data QQP/dev.tsv MNLI/dev_matched.tsv SST-2/train.tsv SST-2/test.tsv --micro-batch-size 4 --seq-length 16
+refuses "no labels to learn" "SST-2/test.tsv: its 2 columns are those of a test file of SST-2" tasks --task SST-2 --pretrained-checkpoint bert --seq-length 16 \
+    --train-data SST-2/test.tsv --valid-data SST-2/train.tsv --micro-batch-size 2 --lr 1e-3 --epochs 1
+refuses "another tokenizer" "was trained with another tokenizer" tasks --task MNLI --load mnli --vocab-file reversed.txt --valid-data MNLI/dev_matched.tsv \
+    --micro-batch-size 4 --seq-length 16
+case $refused in *"no memory"*) note "a refused tokenizer is taken for a lack of memory: $refused" ;; esac
 refuses "a small file" "do not fill a batch of 512" tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --global-batch-size 512
 refuses "a wrong file" "QQP/dev.tsv:1: not the first line of such a file" tasks --task MNLI --load mnli --valid-data QQP/dev.tsv --micro-batch-size 4 --seq-length 16
 finish

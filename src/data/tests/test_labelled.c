@@ -182,6 +182,61 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
     mega_labelled_close(l);
 }
 
+/* A byte order mark is no part of the first column or object. */
+static void a_mark_is_passed_over(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *tsv[] = {written("m.tsv", "\xef\xbb\xbfsentence\tlabel\na\t1\n")};
+    must(open_paths("SST-2", tsv, 1, LENGTH, &l));
+    assert_int_equal(mega_labelled_count(l), 1);
+    mega_labelled_close(l);
+    const char *race[] = {
+        written("m.txt", "\xef\xbb\xbf{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\", "
+                         "\"c\", \"d\"]], \"answers\": [\"B\"]}\n")};
+    must(open_paths("RACE", race, 1, LENGTH, &l));
+    assert_int_equal(mega_labelled_label(l, 0), 1);
+    mega_labelled_close(l);
+}
+
+static void count_mistake(void *user, mega_status st)
+{
+    if (st == MEGA_ERR_FORMAT) ++*(int *)user;
+}
+
+/* Labels in the order of a model; names of classes; the mistakes of all files; files without labels. */
+static void labels_are_the_classes_of_a_model(void **state)
+{
+    (void)state;
+    mega_labelled *l = NULL;
+    int mistakes = 0;
+    const char *path[] = {written("a.tsv", "sentence\tlabel\na\t1\nb\t0\n"),
+                          written("b.tsv", "sentence\tlabel\na\t7\n"), written("c.tsv", "index\tsentence\n0\td\n")};
+    mega_labelled_options o = {.task = mega_labelled_find("SST-2"),
+                               .path = path,
+                               .num_paths = 1,
+                               .tokenizer = bytes,
+                               .seq_length = LENGTH,
+                               .order = (const int32_t[]){1, 0},
+                               .needs_labels = true,
+                               .mistake = count_mistake,
+                               .user = &mistakes};
+    must(mega_labelled_open(&o, &l));
+    assert_int_equal(mega_labelled_label(l, 0), 0);
+    assert_int_equal(mega_labelled_label(l, 1), 1);
+    assert_false(mega_labelled_set_get(l, 0)->is_test);
+    mega_labelled_close(l);
+    o.num_paths = 3;
+    assert_int_equal(mega_labelled_open(&o, &l), MEGA_ERR_FORMAT);
+    assert_int_equal(mistakes, 2);
+    assert_non_null(strstr(mega_error_message(), "c.tsv: its 2 columns are those of a test file of SST-2"));
+    assert_int_equal(mega_labelled_label_of(mega_labelled_find("MNLI"), "NEUTRAL"), 2);
+    assert_int_equal(mega_labelled_label_of(mega_labelled_find("QQP"), "Not Duplicate"), 0);
+    assert_int_equal(mega_labelled_label_of(mega_labelled_find("QQP"), "1"), 1);
+    assert_int_equal(mega_labelled_label_of(mega_labelled_find("SST-2"), "positiv"), -1);
+    assert_int_equal(mega_labelled_label_of(mega_labelled_find("SST-2"), "positives"), -1);
+}
+
 static void other_files_are_refused(void **state)
 {
     (void)state;
@@ -199,6 +254,9 @@ static void other_files_are_refused(void **state)
         {"SST-2", "sentence\tlabel\na\n", "x.tsv:2: not the columns of SST-2; expected 2"},
         {"RACE", "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
         {"RACE", "\n{\"article\": \n", "x.tsv:2: "},
+        {"RACE", "{\"article\": \"a\\u0000b\"}\n", "x.tsv:1: a zero character (\\u0000) in a text"},
+        {"RACE", "{\"article\": \"a\", \"article\": \"b\"}\n", "x.tsv:1: a key that the object has twice"},
+        {"SST-2", "sentence\tlabel\na\xff\t1\n", "x.tsv:2:2: bytes that are not UTF-8"},
         {"RACE",
          "{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\", \"c\", \"d\"]], \"answers\": "
          "[\"E\"]}",
@@ -227,6 +285,8 @@ int main(void)
                                        cmocka_unit_test(sst2_has_one_sentence),
                                        cmocka_unit_test(race_is_a_sequence_for_each_answer),
                                        cmocka_unit_test(samples_fill_the_inputs_of_a_classifier),
+                                       cmocka_unit_test(a_mark_is_passed_over),
+                                       cmocka_unit_test(labels_are_the_classes_of_a_model),
                                        cmocka_unit_test(other_files_are_refused)};
     if (mega_tokenizer_create(&o, &bytes) != MEGA_OK) return 1;
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,6 +142,21 @@ static void classifiers_begin_from_encoders(void **state)
                                       &m));
     assert_false(m.begins_classifier);
     train_task_classify.free_model(&m);
+    assert_string_equal(mega_shape_label(&tuned.net, 1), "entailment");
+    mega_model_shape named = tuned;
+    memset(named.net.labels, 0, sizeof named.net.labels);
+    static const char *const other[] = {"NEUTRAL", "Contradiction", "entailment"};
+    for (int i = 0; i < 3; i++) assert_true(mega_shape_add_label(&named.net, other[i]));
+    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &named},
+                                      &m));
+    const mega_model_shape kept = train_task_classify.shape(&m, 3);
+    assert_string_equal(mega_shape_label(&kept.net, 0), "NEUTRAL");
+    train_task_classify.free_model(&m);
+    strcpy(named.net.labels, "neutrol");
+    refuses_folder(&cfg.train, &named, "calls the classes neutrol, Contradiction, entailment (id2label)");
+    strcpy(named.net.labels, "neutral");
+    strcpy(named.net.labels + sizeof "neutral", "neutral");
+    refuses_folder(&cfg.train, &named, "which are not those of MNLI");
 
     cfg.train.classify.task = "RACE";
     ok(train_task_classify.make_model(&new, &m));

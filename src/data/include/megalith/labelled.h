@@ -30,7 +30,8 @@ struct labelled_reader;
 typedef struct mega_labelled_task {
     const char *name;
     int64_t classes, choices; /* choices: sequences of a sample, one of which is right; 0: one sequence of a class */
-    const char *label[MEGA_LABELLED_CLASSES];
+    const char *label[MEGA_LABELLED_CLASSES]; /* in files */
+    const char *named[MEGA_LABELLED_CLASSES]; /* in folders of models, as transformers' scripts name them */
     mega_labelled_columns with_labels, test;
     bool skips_rows; /* rows of other columns, or without a text, are left out; otherwise they are mistakes */
     mega_status (*read)(struct labelled_reader *r, const char *path);
@@ -42,15 +43,18 @@ typedef struct mega_labelled_task {
 // clang-format off
 #define MEGA_LABELLED_TASKS(row) \
     row("RACE", .choices = MEGA_LABELLED_CHOICES, .read = labelled_read_race, .takes_folders = true, .takes = "a folder of RACE, or one of its .txt files") \
-    row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL}, .test = {10, true, 9, 10, 0, NULL}, .read = labelled_read_tsv, .takes = "a TSV file") \
-    row("QQP", .classes = 2, .label = {"0", "1"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file") \
-    row("SST-2", .classes = 2, .label = {"0", "1"}, .with_labels = {2, false, 1, 0, 2, "sentence"}, .test = {2, false, 2, 0, 0, "index"}, .read = labelled_read_tsv, .takes = "a TSV file")
+    row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .named = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL}, .test = {10, true, 9, 10, 0, NULL}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("QQP", .classes = 2, .label = {"0", "1"}, .named = {"not_duplicate", "duplicate"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("SST-2", .classes = 2, .label = {"0", "1"}, .named = {"negative", "positive"}, .with_labels = {2, false, 1, 0, 2, "sentence"}, .test = {2, false, 2, 0, 0, "index"}, .read = labelled_read_tsv, .takes = "a TSV file")
 // clang-format on
 #define MEGA_LABELLED_CHOICE(name, ...) "|" name  /* in the choices of an option */
 #define MEGA_LABELLED_LISTED(name, ...) ", " name /* in a message */
 
 const mega_labelled_task *mega_labelled_find(const char *name); /* NULL: there is none */
-const mega_labelled_task *mega_labelled_task_get(size_t i);     /* NULL: there are no more */
+/* Returns the number of the label that a folder of a model calls so, in any case and with any of "_", "-" and " " between
+ * words, or that files do; -1: none. */
+int32_t mega_labelled_label_of(const mega_labelled_task *task, const char *name);
+const mega_labelled_task *mega_labelled_task_get(size_t i); /* NULL: there are no more */
 
 typedef struct mega_labelled_options {
     const mega_labelled_task *task;
@@ -60,6 +64,11 @@ typedef struct mega_labelled_options {
     int32_t cls, sep, pad;
     int64_t seq_length; /* of a sequence: [CLS] first [SEP], of a pair also second [SEP], cut at its end. 4 or more */
     const mega_team *team; /* reading ends with MEGA_ERR_INTERRUPTED once it is stopped; may be NULL */
+    bool needs_labels;     /* a file without labels is a mistake */
+    const int32_t *order;  /* the class of the model for each label; NULL: they are numbered alike */
+    /* If not NULL: called with the failure of a path, after which the next one is read. */
+    void (*mistake)(void *user, mega_status st);
+    void *user;
 } mega_labelled_options;
 
 /* One of the paths: consecutive samples. */
@@ -67,6 +76,7 @@ typedef struct mega_labelled_set {
     char *name; /* what of the path follows the name of the task, as in "dev/high": "dev-high" */
     int64_t first, count;
     int64_t skipped; /* rows that are not in the form of the file */
+    bool is_test;    /* of a file without labels: all samples have the first one */
 } mega_labelled_set;
 
 typedef struct mega_labelled mega_labelled;
