@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/labelled.h"
 #include "train_rules.h"
+#include <string.h>
 
 // clang-format off
 #define ROW(name_, field_, kind_) MEGA_OPTION(mega_classify_options, name_, field_, kind_)
@@ -54,40 +55,73 @@ void mega_train_apply_classify(mega_train_options *cfg)
         give(cfg, "tokenizer_type", "BertWordPieceLowerCase");
 }
 
+/* Which tasks an option belongs to. */
+enum { OF_WINDOWS = 1, OF_LAMBADA = 2, OF_LABELS = 4 };
+
+static const struct {
+    const char *dest;
+    unsigned tasks;
+    const char *instead;
+} belongs[] = {{"overlapping_eval", OF_WINDOWS, "LM_LOSS and WIKITEXT103 read windows of a text"},
+               {"strict_lambada", OF_LAMBADA, "it says what the label of LAMBADA is"},
+               {"json_key", OF_WINDOWS | OF_LAMBADA, "the task reads TSV files, or RACE's objects"},
+               {"input_format", OF_WINDOWS | OF_LAMBADA, "the task reads TSV files, or RACE's objects"},
+               {"train_data", OF_LABELS, "only tasks with labels have something to learn"},
+               {"epochs", OF_LABELS, "only tasks with labels have something to learn"},
+               {"keep_last", OF_LABELS, "only tasks with labels have something to learn"},
+               {"train_samples", 0, "give --epochs"},
+               {"train_tokens", 0, "give --epochs"},
+               {"rampup_batch_size", 0, "the steps of an epoch have one batch size"},
+               {"dataloader_type", 0, "every epoch is shuffled anew"},
+               {"data_path", 0, "give --train-data and --valid-data"},
+               {"data_path2", 0, "give --valid-data"},
+               {"train_data_path", 0, "give --train-data"},
+               {"valid_data_path", 0, "give --valid-data"},
+               {"test_data_path", 0, "give --valid-data"},
+               {"split", 0, "give --train-data and --valid-data"}};
+
 static void refuse_others(mega_train_options *cfg)
 {
-    static const struct {
-        const char *dest, *instead;
-    } other[] = {{"train_samples", "give --epochs"},
-                 {"train_tokens", "give --epochs"},
-                 {"rampup_batch_size", "the steps of an epoch have one batch size"},
-                 {"dataloader_type", "every epoch is shuffled anew"},
-                 {"data_path", "give --train-data and --valid-data"},
-                 {"data_path2", "give --valid-data"},
-                 {"train_data_path", "give --train-data"},
-                 {"valid_data_path", "give --valid-data"},
-                 {"test_data_path", "give --valid-data"},
-                 {"split", "give --train-data and --valid-data"}};
-    for (size_t i = 0; i < MEGA_COUNT(other); i++)
-        if (mega_options_is_given(cfg->engine.options, other[i].dest))
+    const bool has_labels = mega_train_classifies(cfg), is_lambada = strcmp(cfg->classify.task, "LAMBADA") == 0;
+    const unsigned task = has_labels ? OF_LABELS : is_lambada ? OF_LAMBADA : OF_WINDOWS;
+    for (size_t i = 0; i < MEGA_COUNT(belongs); i++) {
+        const bool is_others = belongs[i].tasks != 0 ? (belongs[i].tasks & task) == 0 : has_labels;
+        if (is_others && mega_options_is_given(cfg->engine.options, belongs[i].dest))
             mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s does not go with --task %s: %s",
-                                 mega_options_origin(cfg->engine.options, other[i].dest), cfg->classify.task,
-                                 other[i].instead);
+                                 mega_options_origin(cfg->engine.options, belongs[i].dest), cfg->classify.task,
+                                 belongs[i].instead);
+    }
+    if (has_labels && cfg->classify.epochs > 0 && mega_options_is_given(cfg->engine.options, "train_iters"))
+        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                             "%s does not go with %s: the epochs say how long the run is; --exit-interval N ends it "
+                             "after N iterations",
+                             mega_options_origin(cfg->engine.options, "train_iters"),
+                             mega_options_origin(cfg->engine.options, "epochs"));
+}
+
+/* Names the options of a training in one line where nothing is trained. A script may give them for both. */
+static void warn_of_unused(mega_train_options *cfg)
+{
+    static const char *const training[] = {"train_data", "keep_last",     "train_iters",   "save",
+                                           "lr",         "save_interval", "eval_interval", "eval_iters"};
+    mega_options *o = cfg->engine.options;
+    const char *found = "";
+    for (size_t i = 0; i < MEGA_COUNT(training); i++)
+        if (mega_options_is_given(o, training[i]))
+            found = mega_options_text(o, "%s%s%s", found, found[0] != '\0' ? ", " : "",
+                                      mega_options_spelling(o, training[i]));
+    if (found[0] != '\0')
+        mega_options_warn(o, "nothing is trained (--epochs 0), so that these have no effect: %s", found);
 }
 
 void mega_train_rule_classify(mega_train_options *cfg)
 {
     const mega_classify_options *c = &cfg->classify;
     mega_options *o = cfg->engine.options;
-    if (!mega_train_classifies(cfg)) {
-        if (c->train_data.count > 0 || c->epochs > 0)
-            mega_options_problem(o, MEGA_ERR_UNSUPPORTED,
-                                 "%s: only tasks with labels have something to learn; leave it out, or give --task "
-                                 "one of them (docs/tasks.md)",
-                                 mega_options_origin(o, c->epochs > 0 ? "epochs" : "train_data"));
-        return;
-    }
+    if (!train_is(cfg, "tasks") || c->task == NULL) return;
     refuse_others(cfg);
+    if (!mega_train_classifies(cfg)) return;
+    if (c->epochs == 0) warn_of_unused(cfg);
     if (c->epochs > 0 && !cfg->skip_train && c->train_data.count == 0)
         mega_options_problem(o, MEGA_ERR_USAGE, "missing: --train-data, the samples of --epochs %lld",
                              (long long)c->epochs);

@@ -189,6 +189,11 @@ refuses "no labels to learn" "SST-2/test.tsv: its 2 columns are those of a test 
 refuses "another tokenizer" "was trained with another tokenizer" tasks --task MNLI --load mnli --vocab-file reversed.txt --valid-data MNLI/dev_matched.tsv \
     --micro-batch-size 4 --seq-length 16
 case $refused in *"no memory"*) note "a refused tokenizer is taken for a lack of memory: $refused" ;; esac
+refuses "options of others" "4 mistakes|--overlapping-eval 4|--json-key x|--strict-lambada|--train-iters 3 (argument|--exit-interval N" tasks "${mnli[@]}" \
+    --pretrained-checkpoint bert --epochs 1 --train-iters 3 --overlapping-eval 4 --json-key x --strict-lambada
+refuses "options of labels" "--strict-lambada|--keep-last (argument|only tasks with labels" tasks --task LM_LOSS --load mnli --valid-data text.txt --keep-last --strict-lambada
+task unused --task MNLI --load mnli --valid-data MNLI/dev_matched.tsv --micro-batch-size 7 --seq-length 16 --save nowhere --lr 1e-3 --keep-last
+says unused 'nothing is trained \(--epochs 0\), so that these have no effect: --keep-last, --save, --lr$'
 refuses "a small file" "do not fill a batch of 512" tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 1 --global-batch-size 512
 refuses "a wrong file" "QQP/dev.tsv:1: not the first line of such a file" tasks --task MNLI --load mnli --valid-data QQP/dev.tsv --micro-batch-size 4 --seq-length 16
 finish
