@@ -75,9 +75,23 @@ static void check_activation(hf_reader *r, const mega_model_shape *s)
                 hf_refuse(r, k->key, json_object_get(r->json, k->key), "an activation that is not linear");
 }
 
+/* Ids that an encoder or a T5 reads: a decoder that is none of these ignores padding, and old ones name a wrong one. */
+static void check_ids(hf_reader *r, const mega_model_shape *s)
+{
+    static const char *const keys[] = {"pad_token_id", "decoder_start_token_id"};
+    if (!s->net.is_encoder && s->net.t5 == MEGA_T5_NONE) return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = json_object_get(r->json, keys[i]);
+        if (!json_is_integer(v) || s->vocab < 1) continue;
+        if (json_integer_value(v) < 0 || json_integer_value(v) >= s->vocab)
+            hf_refuse(r, keys[i], v, "an id of the vocabulary (below vocab_size), or null");
+    }
+}
+
 static void take_rest(hf_reader *r, mega_model_shape *s)
 {
     check_activation(r, s);
+    check_ids(r, s);
     const json_t *quantized = hf_take(r, "quantization_config");
     if (quantized != NULL && !json_is_null(quantized))
         hf_refuse(r, "quantization_config", quantized, "none: weights in F64, F32, BF16 or F16");

@@ -1,21 +1,22 @@
 /* GPT-BigCode: SantaCoder and StarCoder (Li et al. 2023), GPT-2 with one head of keys and values. */
 #include "hf_impl.h"
 
-static const mega_family_key rows[] = {{HF_INT("n_layer", num_layers, "12"), .alias = "num_hidden_layers"},
-                                       {HF_INT("n_embd", hidden, "768"), .alias = "hidden_size"},
-                                       {HF_INT("n_head", heads, "12"), .alias = "num_attention_heads"},
-                                       {HF_INT("n_positions", positions, "1024"), .alias = "max_position_embeddings"},
-                                       {HF_INT("vocab_size", vocab, "50257")},
-                                       {HF_INT("n_inner", ffn_hidden, "null"), .derive = hf_derive_ffn},
-                                       {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-05"), .high = 1.0},
-                                       {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
-                                       {HF_FLOAT("attn_pdrop", attention_dropout, "0.1"), .high = 1.0},
-                                       {HF_FLOAT("resid_pdrop", hidden_dropout, "0.1"), .high = 1.0},
-                                       {HF_ACTIVATION("activation_function", net.activation, "\"gelu_pytorch_tanh\"")},
-                                       {HF_FIXED("scale_attn_weights", "true"), .is_written = true},
-                                       {HF_FIXED("add_cross_attention", "false"), .is_written = true},
-                                       {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
-                                       {.key = NULL}};
+static const mega_family_key rows[] = {
+    {HF_INT("n_layer", num_layers, "12"), .alias = "num_hidden_layers"},
+    {HF_INT("n_embd", hidden, "768"), .alias = "hidden_size"},
+    {HF_INT("n_head", heads, "12"), .alias = "num_attention_heads"},
+    {HF_INT("n_positions", positions, "1024"), .alias = "max_position_embeddings"},
+    {HF_INT("vocab_size", vocab, "50257")},
+    {HF_INT("n_inner", ffn_hidden, "null"), .derive = hf_derive_ffn},
+    {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("attn_pdrop", attention_dropout, "0.1"), .high = 1.0},
+    {HF_FLOAT("resid_pdrop", hidden_dropout, "0.1"), .high = 1.0},
+    {HF_ACTIVATION("activation_function", net.activation, "\"gelu_pytorch_tanh\"")},
+    {HF_FIXED("scale_attn_weights", "true"), .is_written = true},
+    {HF_FIXED("add_cross_attention", "false"), .is_written = true},
+    {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
+    {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"GPTBigCodeForCausalLM", "GPTBigCodeModel", NULL};
 static const char *const ignored[] = {"lm_head.weight", "*.attn.bias", "*.attn.masked_bias", NULL};

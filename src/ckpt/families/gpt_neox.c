@@ -1,21 +1,22 @@
 /* GPT-NeoX and Pythia (Black et al. 2022): rotation of a part of each head, parallel branches. */
 #include "hf_impl.h"
 
-static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "50432")},
-                                       {HF_INT("hidden_size", hidden, "6144")},
-                                       {HF_INT("intermediate_size", ffn_hidden, "24576")},
-                                       {HF_INT("num_hidden_layers", num_layers, "44")},
-                                       {HF_INT("num_attention_heads", heads, "64")},
-                                       {HF_INT("max_position_embeddings", positions, "2048")},
-                                       {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
-                                       {HF_FLOAT("layer_norm_eps", norm_epsilon, "1e-05"), .high = 1.0},
-                                       {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
-                                       {HF_FLOAT("hidden_dropout", hidden_dropout, "0.0"), .high = 1.0},
-                                       {HF_ACTIVATION("hidden_act", net.activation, "\"gelu\"")},
-                                       {HF_BOOL("attention_bias", net.no_qkv_bias, "true"), .negated = true},
-                                       {HF_BOOL("use_parallel_residual", net.parallel, "true")},
-                                       {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
-                                       {.key = NULL}};
+static const mega_family_key rows[] = {
+    {HF_INT("vocab_size", vocab, "50432")},
+    {HF_INT("hidden_size", hidden, "6144")},
+    {HF_INT("intermediate_size", ffn_hidden, "24576")},
+    {HF_INT("num_hidden_layers", num_layers, "44")},
+    {HF_INT("num_attention_heads", heads, "64")},
+    {HF_INT("max_position_embeddings", positions, "2048")},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("layer_norm_eps", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
+    {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
+    {HF_FLOAT("hidden_dropout", hidden_dropout, "0.0"), .high = 1.0},
+    {HF_ACTIVATION("hidden_act", net.activation, "\"gelu\"")},
+    {HF_BOOL("attention_bias", net.no_qkv_bias, "true"), .negated = true},
+    {HF_BOOL("use_parallel_residual", net.parallel, "true")},
+    {HF_BOOL("tie_word_embeddings", net.untied, "false"), .negated = true},
+    {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"GPTNeoXForCausalLM", "GPTNeoXModel", NULL};
 static const char *const ignored[] = {"embed_out.weight", "*.attention.bias", "*.attention.masked_bias",

@@ -18,7 +18,7 @@ const mega_family_key hf_t5_rows[] = {
     {HF_INT("relative_attention_max_distance", net.relative_distance, "128")},
     {HF_INT("n_positions", positions, "512")},
     {HF_FLOAT("dropout_rate", hidden_dropout, "0.1"), .high = 1.0},
-    {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-06"), .high = 1.0},
+    {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-06"), .high = 1.0, .positive = true},
     {HF_FIXED("is_encoder_decoder", "true"), .is_written = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
@@ -84,8 +84,21 @@ void hf_put_decoder_start(const mega_model_shape *s, void *user, hf_put *put)
     if (s->net.decoder_start >= 0) hf_put_int(user, put, "decoder_start_token_id", s->net.decoder_start);
 }
 
+/* Half of the buckets are for keys behind in the encoder; the short distances have one each. */
+static void check_buckets(hf_reader *r, const mega_model_shape *s)
+{
+    enum { MOST = 256 };
+    const char *count = "relative_attention_num_buckets", *distance = "relative_attention_max_distance";
+    if (s->net.relative_buckets < 1 || s->net.relative_distance < 1) return; /* reported already */
+    if (s->net.relative_buckets < 4 || s->net.relative_buckets > MOST || s->net.relative_buckets % 2 != 0)
+        hf_refuse(r, count, json_object_get(r->json, count), "an even number from 4 to 256");
+    else if (s->net.relative_distance <= s->net.relative_buckets / 2)
+        hf_refuse(r, distance, json_object_get(r->json, distance), "more than half of relative_attention_num_buckets");
+}
+
 void hf_t5_finish(hf_reader *r, mega_model_shape *s)
 {
+    check_buckets(r, s);
     hf_take(r, "initializer_factor"); /* of weights that are drawn, which --init-method-std says here */
     hf_take(r, "tie_word_embeddings");
     hf_take(r, "scale_decoder_outputs");

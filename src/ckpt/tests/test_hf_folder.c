@@ -71,6 +71,19 @@ static void config_refusals(void **state)
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"bos_token_id\": -1, \"eos_token_id\": [null]}", &s),
               MEGA_ERR_UNSUPPORTED, "2 settings", "bos_token_id: found -1, expected a token id, or null",
               "eos_token_id: found [null], expected ids alone");
+    TINY_SAID(
+        read_config("{\"model_type\": \"bert\", \"vocab_size\": 9, \"pad_token_id\": -1, \"layer_norm_eps\": 0}", &s),
+        MEGA_ERR_UNSUPPORTED, "2 settings", "pad_token_id: found -1, expected an id of the vocabulary",
+        "layer_norm_eps: found 0, expected a number above 0");
+    TINY_SAID(
+        read_config("{\"model_type\": \"t5\", \"vocab_size\": 9, \"pad_token_id\": 9, \"decoder_start_token_id\": 10,"
+                    "\"relative_attention_num_buckets\": 31}",
+                    &s),
+        MEGA_ERR_UNSUPPORTED, "3 settings", "pad_token_id: found 9, expected an id of the vocabulary",
+        "decoder_start_token_id: found 10, expected an id of the vocabulary",
+        "relative_attention_num_buckets: found 31, expected an even number from 4 to 256");
+    TINY_SAID(read_config("{\"model_type\": \"t5\", \"relative_attention_max_distance\": 16}", &s),
+              MEGA_ERR_UNSUPPORTED, "relative_attention_max_distance: found 16, expected more than half");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"eos_token_id\": []}", &s), MEGA_ERR_UNSUPPORTED,
               "eos_token_id: found [], expected one or more ids");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"eos_token_id\": -1}", &s), MEGA_ERR_UNSUPPORTED,
