@@ -51,6 +51,7 @@ static bool check_counts(mega_engine_settings *s)
 static bool check_growth(mega_engine_settings *s, const mega_curriculum *c)
 {
     if (c->least < 1 || c->unit < 1 || c->steps < 1 || c->most < 0) return false;
+    if (c->kind == MEGA_CURRICULUM_ROOT && c->degree < 1) return false;
     if (c->most != 0 && c->most < c->least)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected at least the length at the start, %s",
                              mega_options_origin(s->options, "curriculum_max_difficulty"),

@@ -54,9 +54,7 @@ void mega_train_rule_bert(mega_train_options *cfg)
                 "%s is about several documents in one sample of a GPT; the samples of a BERT are of one "
                 "document each, leave it out",
                 mega_options_origin(o, of_gpt[i]));
-    if (cfg->bert.bert_nsp && !cfg->bert.bert_binary_head)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "--bert-nsp with --bert-no-binary-head: the second leaves out the head that the first is "
-                             "about; give one of them");
+    if (s.nsp && !s.binary_head && mega_sentence_check(&s, 1 << 10) != MEGA_OK) /* also without --seq-length */
+        mega_options_add_mistake(o, MEGA_ERR_USAGE);
     train_check_sentences(cfg, &s);
 }

@@ -49,16 +49,26 @@ static mega_task_data handle_of(split *s)
 }
 
 /* Creates a split; takes ownership of the data. */
-static mega_status make_split(const mega_task_data_options *o, int which, mega_gpt_data *data, mega_task_data *out)
+static mega_status make_split(const mega_task_data_options *o, const mega_ltor_options *ltor, int which,
+                              mega_gpt_data *data, mega_task_data *out)
 {
     split *s = mega_calloc(1, sizeof *s);
     if (s == NULL) {
         mega_gpt_data_destroy(data);
         return MEGA_NO_MEMORY("training data", "the record of a split");
     }
-    *s = (split){.data = data, .ltor = task_data_ltor_options(o), .vocab = o->vocab, .which = which, .cfg = o->cfg};
+    *s = (split){.data = data, .ltor = *ltor, .vocab = o->vocab, .which = which, .cfg = o->cfg};
     *out = handle_of(s);
     return MEGA_OK;
+}
+
+/* Lengths that are too short are reported by the rules of the options, and the data are checked all the same. */
+static int64_t raise_lengths(int64_t seq_length, mega_sentence_options *s)
+{
+    const int64_t least = s != NULL ? mega_sentence_added(s) + 2 : 1;
+    if (s != NULL && s->decoder_seq_length <= seq_length && s->decoder_seq_length < least)
+        s->decoder_seq_length = least;
+    return seq_length < least ? least : seq_length;
 }
 
 mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_sentence_options *sentences,
@@ -66,6 +76,7 @@ mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_se
 {
     const mega_train_options *cfg = o->cfg;
     mega_gpt_data *built[MEGA_SPLIT_COUNT] = {NULL};
+    mega_sentence_options raised = sentences != NULL ? *sentences : (mega_sentence_options){0};
     mega_gpt_data_options g = {
         .data_path = cfg->data.data_path.item,
         .num_data_path = (int)cfg->data.data_path.count,
@@ -78,10 +89,11 @@ mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_se
         .cache_path = cfg->data.data_cache_path,
         .share = o->share,
         .check_only = o->check_only,
-        .seq_length = cfg->seq_length > 0 ? cfg->seq_length : 1, /* 0 is reported elsewhere, or this is a plan */
+        .seq_length = raise_lengths(cfg->seq_length, sentences != NULL ? &raised : NULL),
         .seed = o->seed,
-        .ltor = task_data_ltor_options(o),
-        .sentences = sentences,
+        /* samples of sentences are of one document each; the rules say so */
+        .ltor = sentences != NULL ? (mega_ltor_options){.eod = -1} : task_data_ltor_options(o),
+        .sentences = sentences != NULL ? &raised : NULL,
         .vocab = o->vocab,
         .stop = o->stop};
     mega_status st = MEGA_OK;
@@ -92,7 +104,7 @@ mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_se
     MEGA_TRY(mega_gpt_data_build(&g, built));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (built[i] == NULL) continue;
-        if (st == MEGA_OK) st = make_split(o, i, built[i], &out[i]);
+        if (st == MEGA_OK) st = make_split(o, &g.ltor, i, built[i], &out[i]);
         else
             mega_gpt_data_destroy(built[i]);
     }

@@ -58,7 +58,11 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
                                                .size = size,
                                                .continues = w->continues};
     if (w->vocabulary.bos < 0) w->vocabulary.bos = w->vocabulary.pad;
-    return check_words(t, &w->vocabulary);
+    const mega_status st = check_words(t, &w->vocabulary);
+    if (st == MEGA_OK) return st;
+    mega_free(w); /* samples are not made with it, which would report its lack again */
+    *out = NULL;
+    return st;
 }
 
 /* ---- the model ---- */

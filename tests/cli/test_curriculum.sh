@@ -81,6 +81,9 @@ refuses '--curriculum-max-step: number 2 is 2' plan "${stairs[@]}" --curriculum-
 ! grep -qF -- '--curriculum-difficulty 8' out || fail "a mistake of --curriculum-max-step is said to be of --curriculum-difficulty: $(cat out)"
 refuses '--curriculum-max-difficulty 4 (argument' plan "${on[@]}" --curriculum-max-difficulty 4
 refuses 'multiple of 64 (--curriculum-difficulty-step)' plan "${on[@]}" --curriculum-difficulty-step 64
+! grep -q 'read 0 positions' out || fail "a step above the first length is told twice: $(cat out)"
+refuses '--curriculum-root-degree: 0 must be greater' plan "${on[@]}" --curriculum-schedule fixed_root --curriculum-root-degree 0
+! grep -qF 'curriculum.degree' out || fail "a degree of 0 is told twice: $(cat out)"
 refuses '--curriculum-min-difficulty' plan "${on[@]}" --curriculum-min-difficulty 0
 [ "$(grep -c 'error:.*curriculum' out)" = 1 ] || fail "one mistake is told twice: $(cat out)"
 refuses '--curriculum-min-difficulty 99: expected at most the' plan "${on[@]}" --curriculum-min-difficulty 99

@@ -68,7 +68,7 @@ refused() { # text, options
     "$MEGALITH" "$@" >refused.log 2>&1 && fail "$* is not refused"
     grep -q -- "$text" refused.log || fail "$*: $(tail -3 refused.log)"
 }
-refused 'give one of them' "${base[@]}" --train-iters 1 --bert-nsp --bert-no-binary-head
+refused 'error: --bert-nsp: there is no binary head' "${base[@]}" --train-iters 1 --bert-nsp --bert-no-binary-head
 again=(pretrain_bert --load one --finetune --seq-length 48 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence)
 refused '--bert-form bert .*, --openai-gelu .* has another kind of network' "${again[@]}" --bert-form bert --openai-gelu
 "$MEGALITH" "${again[@]}" --bert-form megatron --dry-run >again.log 2>&1 || fail "the form of the folder: $(tail -3 again.log)"
