@@ -64,6 +64,15 @@ static bool has_logits(const char *path)
     return n == 8 + sizeof begin - 1 && memcmp(head + 8, begin, sizeof begin - 1) == 0;
 }
 
+/* The header of an array of two dimensions, which fits in 128 bytes, is longer than that. */
+static bool has_embeddings(const ends *e)
+{
+    static const char begin[] = "\x93NUMPY\x01";
+    const unsigned char length = (unsigned char)e->head[8];
+    return memcmp(e->head, begin, sizeof begin) == 0 && length == 128 - 10 + MEGA_OUTPUT_EMBEDDINGS_PADDING &&
+           e->head[9] == '\0' && output_begins(e->head + 10, "{'descr': '<f4', 'fortran_order': False, ");
+}
+
 static bool is_output(const char *path, mega_output_kind kind)
 {
     ends e;
@@ -82,6 +91,7 @@ static bool is_output(const char *path, mega_output_kind kind)
         return output_begins(e.head, "<!DOCTYPE html>") && strstr(e.head, MEGA_OUTPUT_REPORT_MARK) != NULL;
     case MEGA_OUTPUT_CONFIG: return is_config(&e);
     case MEGA_OUTPUT_FLOPS: return strstr(e.head, MEGA_OUTPUT_FLOPS_MARK) != NULL;
+    case MEGA_OUTPUT_EMBEDDINGS: return has_embeddings(&e);
     case MEGA_OUTPUT_TOKENIZER: break;
     }
     return false;
@@ -137,6 +147,7 @@ const char *mega_output_name(mega_output_kind kind)
                                        "a report of megalith",
                                        "a configuration without comments",
                                        "a report of the flops profiler",
-                                       "a tokenizer of train_tokenizer"};
+                                       "a tokenizer of train_tokenizer",
+                                       "an array of embed"};
     return name[kind];
 }

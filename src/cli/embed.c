@@ -8,6 +8,9 @@
 #include "megalith/line.h"
 #include "megalith/log.h"
 #include "megalith/npy.h"
+#include "megalith/output.h"
+
+#include <string.h>
 
 typedef struct embed_lines {
     mega_ids ids;
@@ -58,11 +61,22 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
     return st;
 }
 
+/* The header has more spaces at its end than it needs: by them the command knows its own files. */
+static size_t put_header(char out[MEGA_NPY_HEADER_MAX], int64_t rows, int64_t columns)
+{
+    const size_t size = mega_npy_header(out, MEGA_NPY_F4, rows, columns), all = size + MEGA_OUTPUT_EMBEDDINGS_PADDING;
+    const uint16_t text = (uint16_t)(all - 10);
+    memset(out + size - 1, ' ', MEGA_OUTPUT_EMBEDDINGS_PADDING);
+    out[all - 1] = '\n';
+    memcpy(out + 8, &text, sizeof text);
+    return all;
+}
+
 static mega_status write_array(const char *path, const float *value, int64_t rows, int64_t columns)
 {
     mega_buffer b = {0};
     char header[MEGA_NPY_HEADER_MAX];
-    mega_buffer_append(&b, header, mega_npy_header(header, MEGA_NPY_F4, rows, columns));
+    mega_buffer_append(&b, header, put_header(header, rows, columns));
     mega_buffer_append(&b, value, (size_t)(rows * columns) * sizeof *value);
     mega_status st = mega_buffer_check(&b, "--output");
     if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);

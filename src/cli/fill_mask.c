@@ -89,9 +89,10 @@ static mega_status take_target(fill_session *s, const char *target)
             st = MEGA_FAIL(MEGA_ERR_USAGE, "--targets \"%s\": it is no token and has none", target);
         if (st == MEGA_OK) id = ids.id[0];
         if (st == MEGA_OK) st = mega_tokenizer_decode(s->loaded.tokenizer, &id, 1, &piece);
-        if (st == MEGA_OK && ids.count > 1)
-            mega_warn("--targets \"%s\": it is no single token; \"%.*s\" is taken", target, (int)piece.size,
-                      piece.data);
+        const bool is_unknown = st == MEGA_OK && mega_tokenizer_is_special(s->loaded.tokenizer, id);
+        if (st == MEGA_OK && (is_unknown || ids.count > 1))
+            mega_warn("--targets \"%s\": it is %s; \"%.*s\" is taken", target,
+                      is_unknown ? "not in the vocabulary" : "no single token", (int)piece.size, piece.data);
     }
     for (int64_t i = 0; i < s->targets.count && st == MEGA_OK; i++)
         if (s->targets.id[i] == id) id = -1; /* given twice */

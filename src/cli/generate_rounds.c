@@ -52,8 +52,25 @@ void generate_close_rounds(session *s)
     mega_free(s->beam);
 }
 
+/* The source of an empty prompt: the token that ends a text, which is all that an encoder reads of it. */
+static mega_status encode_nothing(const session *s, mega_ids *out)
+{
+    const int32_t end = mega_tokenizer_find_first(s->loaded.tokenizer, "[EOS] </s> <EOS>");
+    MEGA_TRY(mega_encoder_encode_special(s->loaded.encoder, "", 0, out));
+    if (out->count > 0) return MEGA_OK;
+    if (end < 0)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "an empty prompt: the encoder would read the end of a text, and %s has "
+                         "neither [EOS] nor </s>; give a prompt",
+                         mega_tokenizer_type(s->loaded.tokenizer));
+    MEGA_TRY(mega_ids_reserve(out, 1));
+    out->id[out->count++] = end;
+    return MEGA_OK;
+}
+
 static mega_status encode_prompt(const session *s, const char *prompt, mega_ids *out)
 {
+    if (prompt[0] == '\0' && !s->cfg->generate.add_bos && generate_has_source(s)) return encode_nothing(s, out);
     if (prompt[0] == '\0' || s->cfg->generate.add_bos) { /* unconditional: the model starts a new document */
         const int32_t eod = mega_tokenizer_eod(s->loaded.tokenizer);
         if (eod < 0)

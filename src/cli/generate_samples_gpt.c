@@ -84,11 +84,12 @@ static mega_status open_generator(session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     MEGA_TRY(mega_loaded_open(s->cfg, s->world, &s->loaded));
+    const int64_t begun = generate_has_source(s); /* a decoder of texts takes what it begins with as a position */
     if (mega_options_was_set(s->cfg->train.engine.options, "out_seq_length") &&
-        o->out_seq_length > s->loaded.model.shape.positions)
+        o->out_seq_length > s->loaded.model.shape.positions - begun)
         mega_warn("--out-seq-length %lld: the model has %lld positions, so texts end there%s",
                   (long long)o->out_seq_length, (long long)s->loaded.model.shape.positions,
-                  generate_has_source(s) ? "" : ", prompt included");
+                  generate_has_source(s) ? ", the token that begins them included" : ", prompt included");
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     MEGA_TRY(check_beams_of_source(s));
     if (o->batch > MEGA_CLI_MOST_BATCH)

@@ -1,6 +1,8 @@
 /* Opens --load for commands that use a trained model, and checks the given options against it. */
 #include "loaded.h"
 #include "cli.h"
+#include "megalith/file.h"
+#include "megalith/memory.h"
 #include "megalith/signals.h"
 
 #include <string.h>
@@ -33,9 +35,50 @@ static void check_shape(mega_buffer *wrong, mega_command_options *cfg, const meg
                            mega_options_origin(cfg->train.engine.options, "seq_length"), (long long)m->positions);
 }
 
+/* Whether --vocab-file is the vocab.txt of the folder, or a copy of it: then it adds nothing. */
+static mega_status is_vocabulary_of_folder(const mega_loaded *l, const mega_text_options *o, bool *out)
+{
+    char *path = NULL, *theirs = NULL, *given = NULL;
+    size_t size = 0, bytes = 0;
+    mega_status st = MEGA_OK;
+    *out = false;
+    if (l->model.tokenizer == NULL || o->vocab_file == NULL || o->tokenizer_model != NULL) return MEGA_OK;
+    path = mega_path_join(l->model.folder, "vocab.txt");
+    if (path == NULL) return MEGA_NO_MEMORY("--vocab-file", "the name of the folder's");
+    if (mega_file_exists(path)) {
+        st = mega_file_read(path, &theirs, &size);
+        if (st == MEGA_OK) st = mega_file_read(o->vocab_file, &given, &bytes);
+        *out = st == MEGA_OK && size == bytes && memcmp(theirs, given, size) == 0;
+    }
+    mega_free(given);
+    mega_free(theirs);
+    mega_free(path);
+    return st;
+}
+
+/* How the named files are read: without --tokenizer-type as the folder's are, whose copies they should be. */
+static mega_tokenizer_options read_as(const mega_loaded *l, const mega_command_options *cfg)
+{
+    const mega_options *given = cfg->train.engine.options;
+    mega_tokenizer_options o = mega_text_tokenizer(&cfg->train.text);
+    if (l->tokenizer == NULL || mega_options_was_set(given, "tokenizer_type")) return o;
+    const char *type = mega_tokenizer_type(l->tokenizer);
+    const size_t length = o.vocab_file != NULL ? strlen(o.vocab_file) : 0;
+    const bool is_list = length > 4 && strcmp(o.vocab_file + length - 4, ".txt") == 0;
+    if (mega_tokenizer_needs_model(type) == (o.model != NULL)) o.type = type;
+    else if (is_list)
+        o.type = "BertWordPieceLowerCase"; /* no vocab.txt of the folder, so that it is refused as another's */
+    const bool is_made = strncmp(type, "BertWordPiece", 13) == 0 || strcmp(type, "SentencePieceTokenizer") == 0;
+    if (is_made && !mega_options_is_given(given, "vocab_extra_ids"))
+        o.extra_ids = mega_tokenizer_extra_ids(l->tokenizer);
+    return o;
+}
+
 static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, mega_buffer *wrong)
 {
-    const bool names_files = mega_text_names_files(&cfg->train.text);
+    bool is_own;
+    MEGA_TRY(is_vocabulary_of_folder(l, &cfg->train.text, &is_own));
+    const bool names_files = mega_text_names_files(&cfg->train.text) && !is_own;
     l->tokenizer = l->model.tokenizer;
     if (l->tokenizer != NULL && !mega_tokenizer_needs_model(cfg->train.text.tokenizer_type) &&
         mega_options_was_set(cfg->train.engine.options, "tokenizer_type") &&
@@ -55,7 +98,7 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
     if (l->tokenizer == NULL && !names_files && !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
         return MEGA_OK;
     mega_tokenizer *given = NULL;
-    const mega_tokenizer_options o = mega_text_tokenizer(&cfg->train.text);
+    const mega_tokenizer_options o = read_as(l, cfg);
     MEGA_TRY(mega_tokenizer_create(&o, &given));
     if (l->tokenizer == NULL) {
         l->tokenizer = given;

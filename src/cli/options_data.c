@@ -3,10 +3,11 @@
 #include "options_impl.h"
 
 #define THREADS_READ "files are mapped, and a thread reads them ahead; there are no loader processes"
-#define OTHER_DATA   "it belongs to BERT and T5 data, and a GPT does not read it"
+#define OTHER_DATA   "it belongs to the data of pretrain_bert and pretrain_t5"
+#define ONLY_T5      "only a T5 has a decoder beside its encoder, and pretrain_t5 trains it; leave it out"
 #define OTHER_NOISE  "it belongs to spans of noise; BERT and T5 take --mask-prob"
-#define RETRIEVAL    "it belongs to retrieval models, and a GPT does not read it"
-#define VISION       "it belongs to vision models, and a GPT does not read it"
+#define RETRIEVAL    "it belongs to retrieval models, and no model here reads it"
+#define VISION       "it belongs to vision models, and no model here reads it"
 #define NO_RETRO     "it belongs to RETRO, and --retro-add-retriever is off"
 #define WEIGHTED     "use --train-data-path, --valid-data-path and --test-data-path"
 #define OWN_INDEX    "index files are found by what they depend on; --data-cache-path says where they lie"
@@ -20,7 +21,7 @@ static const mega_option_row data_rows[] = {
     {RENAMED("tokenizer-name-or-path", MEGA_OPTION_STRING, "tokenizer-model", "it is --tokenizer-model, with --tokenizer-type HuggingFaceTokenizer"), .commands = FOR_TEXT},
     {IDLE("trust-remote-code", MEGA_OPTION_FLAG, NULL, "no code is loaded"), .commands = FOR_TEXT},
     {RENAMED("encoder-seq-length", MEGA_OPTION_INT, "seq-length", "it is --seq-length")},
-    {LATER("decoder-seq-length", MEGA_OPTION_INT, NULL, "it belongs to T5; a GPT takes --seq-length"), .commands = NOT_T5},
+    {NEVER("decoder-seq-length", MEGA_OPTION_INT, NULL, ONLY_T5), .commands = NOT_T5},
     {IDLE("retriever-seq-length", MEGA_OPTION_INT, "256", RETRIEVAL)},
     {IDLE("sample-rate", MEGA_OPTION_FLOAT, "1.0", RETRIEVAL)},
     {IDLE("mask-prob", MEGA_OPTION_FLOAT, "0.15", OTHER_DATA), .commands = NOT_BERT & NOT_T5},
@@ -57,8 +58,8 @@ const mega_option_section cli_other_data_section = MEGA_SECTION("data and tokeni
 static const mega_option_row inference_rows[] = {
     {IDLE("inference-batch-times-seqlen-threshold", MEGA_OPTION_INT, "512", "it is about prompts, which generate_samples_gpt reads"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_TASKS},
     {IDLE("max-tokens-to-oom", MEGA_OPTION_INT, "12000", SERVER_ONLY)},
-    {IDLE("output-bert-embeddings", MEGA_OPTION_FLAG, NULL, "it belongs to BERT")},
-    {IDLE("bert-embedder-type", MEGA_OPTION_STRING, "megatron", "it belongs to BERT")},
+    {NEVER("output-bert-embeddings", MEGA_OPTION_FLAG, NULL, "megalith embed writes the embeddings of texts; leave it out")},
+    {IDLE("bert-embedder-type", MEGA_OPTION_STRING, "megatron", RETRIEVAL)},
 };
 const mega_option_section cli_other_inference_section = MEGA_SECTION("inference", inference_rows);
 

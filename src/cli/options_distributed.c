@@ -12,7 +12,8 @@
 
 // clang-format off
 static const mega_option_row distributed_rows[] = {
-    {LATER("pipeline-model-parallel-split-rank", MEGA_OPTION_INT, NULL, NO_RANKS), .commands = NOT_T5},
+    {NEVER("pipeline-model-parallel-split-rank", MEGA_OPTION_INT, NULL, "only pretrain_t5 takes the stage with which the decoder begins; leave it out"), .commands = NOT_T5 & ~FOR_GENERATE},
+    {NEVER("pipeline-model-parallel-split-rank", MEGA_OPTION_INT, NULL, "texts are the same wherever stages begin, and the layers of a T5 are cut by their weights; leave it out"), .commands = FOR_GENERATE},
     {LATER("pipeline-model-parallel-layout", MEGA_OPTION_STRING, NULL, NO_RANKS)},
     {RENAMED("model-parallel-size", MEGA_OPTION_INT, "tensor-model-parallel-size", "it is --tensor-model-parallel-size")},
     {IDLE("overlap-p2p-communication", MEGA_OPTION_FLAG, NULL, OWN_ORDER)},

@@ -44,6 +44,10 @@ enum {
 #define LATER(name_, kind_, neutral_, remark_)                                                       \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_IMPLEMENTED, \
     .neutral = (neutral_), .remark = (remark_)
+/* The same for what will not be; the remark says why. */
+#define NEVER(name_, kind_, neutral_, remark_)                                                                      \
+    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_REFUSED, .neutral = (neutral_), \
+    .remark = (remark_)
 #define RENAMED(name_, kind_, successor_, remark_)                                           \
     .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, \
     .successor = (successor_), .remark = (remark_)

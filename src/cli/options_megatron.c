@@ -210,8 +210,8 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("gtp-*", MEGA_OPTION_ANY, NULL, OVER_MPI)},
     {LATER("distributed-timeout-seconds-after-init", MEGA_OPTION_INT, NULL, "use --distributed-timeout-minutes")},
     {LATER("use-tp-pp-dp-mapping", MEGA_OPTION_FLAG, NULL, "the order of ranks is tensor, data, pipeline; leave it out")},
-    {LATER("encoder-tensor-model-parallel-size", MEGA_OPTION_INT, "0", "a GPT has no encoder; leave it out")},
-    {LATER("encoder-pipeline-model-parallel-size", MEGA_OPTION_INT, "0", "a GPT has no encoder; leave it out")},
+    {LATER("encoder-tensor-model-parallel-size", MEGA_OPTION_INT, "0", "encoder and decoder are on the same ranks or stages; leave it out")},
+    {LATER("encoder-pipeline-model-parallel-size", MEGA_OPTION_INT, "0", "encoder and decoder are on the same ranks or stages; leave it out")},
     {LATER("microbatch-group-size-per-virtual-pipeline-stage", MEGA_OPTION_INT, NULL, "interleaved stages take as many micro-batches in turn as there are stages; leave it out")},
     {LATER("account-for-embedding-in-pipeline-split", MEGA_OPTION_FLAG, NULL, "use --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; megalith plan proposes the numbers")},
     {LATER("account-for-loss-in-pipeline-split", MEGA_OPTION_FLAG, NULL, "use --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; megalith plan proposes the numbers")},
@@ -329,8 +329,8 @@ static const mega_option_row megatron_rows[] = {
     {LATER("eval-seq-length", MEGA_OPTION_INT, "=seq-length", "evaluations take samples of the training's length; leave it out")},
     {LATER("num-unique-layers", MEGA_OPTION_INT, NULL, "every layer has weights of its own; leave it out")},
     {LATER("param-sharing-style", MEGA_OPTION_STRING, NULL, "every layer has weights of its own; leave it out")},
-    {IDLE("eval-max-preds-per-seq", MEGA_OPTION_INT, NULL, "it belongs to BERT")},
-    {IDLE("max-preds-per-seq", MEGA_OPTION_INT, NULL, "it belongs to BERT")},
+    {IDLE("eval-max-preds-per-seq", MEGA_OPTION_INT, NULL, "how many tokens are predicted follows from --mask-prob and --seq-length")},
+    {IDLE("max-preds-per-seq", MEGA_OPTION_INT, NULL, "how many tokens are predicted follows from --mask-prob and --seq-length")},
 };
 const mega_option_section cli_other_megatron_section = MEGA_SECTION("names of other versions of Megatron", megatron_rows);
 // clang-format on

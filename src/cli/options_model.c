@@ -11,7 +11,7 @@
 // clang-format off
 static const mega_option_row model_rows[] = {
     {RENAMED("encoder-num-layers", MEGA_OPTION_INT, "num-layers", "it is --num-layers")},
-    {LATER("decoder-num-layers", MEGA_OPTION_INT, NULL, "it belongs to T5; a GPT takes --num-layers"), .commands = NOT_T5},
+    {NEVER("decoder-num-layers", MEGA_OPTION_INT, NULL, "only a T5 has a decoder beside its encoder, and pretrain_t5 trains it; leave it out"), .commands = NOT_T5},
     {RENAMED("norm-epsilon", MEGA_OPTION_FLOAT, "layernorm-epsilon", "it is --layernorm-epsilon")},
     {LATER("apply-residual-connection-post-layernorm", MEGA_OPTION_FLAG, NULL, USE_LATER_MODEL)},
     {IDLE("openai-gelu", MEGA_OPTION_FLAG, NULL, "GELU is computed by its tanh form in any case"), .commands = NOT_BERT},

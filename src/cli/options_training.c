@@ -60,7 +60,7 @@ static const mega_option_row training_rows[] = {
     {IDLE("fp32-allreduce", MEGA_OPTION_FLAG, NULL, "gradients are kept and summed in fp32 unless --grad-accum-dtype or --communication-data-type says otherwise")},
     {IDLE("fp32-embedding", MEGA_OPTION_FLAG, NULL, "weights have fp32 masters in any case")},
     {IDLE("fp32-layernorm", MEGA_OPTION_FLAG, NULL, "norms compute in fp32 in any case")},
-    {IDLE("fp32-tokentypes", MEGA_OPTION_FLAG, NULL, "a GPT has no token types")},
+    {IDLE("fp32-tokentypes", MEGA_OPTION_FLAG, NULL, "a lookup copies rows, and their gradients are summed in fp32 in any case")},
     {IDLE("cpu-optimizer", MEGA_OPTION_FLAG, NULL, DEEPSPEED_ADAM)},
     {IDLE("cpu_torch_adam", MEGA_OPTION_FLAG, NULL, DEEPSPEED_ADAM)},
     {IDLE("ds_fused_adam", MEGA_OPTION_FLAG, NULL, DEEPSPEED_ADAM)},

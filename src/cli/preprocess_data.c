@@ -105,8 +105,8 @@ static mega_status preprocess_show_result(const mega_preprocess_job *job, const 
     printf("%" PRId64 " document%s, %" PRId64 " tokens, %.2f bytes a token; %s of text in %s (%s/s)\n", r->documents,
            r->documents == 1 ? "" : "s", tokens, tokens > 0 ? (double)r->text_bytes / (double)tokens : 0.0, bytes,
            duration, rate);
-    if (job->sentences != NULL) printf("%" PRId64 " sentence%s\n", r->sentences, r->sentences == 1 ? "" : "s");
     if (r->empty_documents > 0) printf("%" PRId64 " of them without a token\n", r->empty_documents);
+    if (job->sentences != NULL) printf("%" PRId64 " sentence%s\n", r->sentences, r->sentences == 1 ? "" : "s");
     if (job->skip_bad_lines) printf("%" PRId64 " bad line%s left out\n", r->bad_lines, r->bad_lines == 1 ? "" : "s");
     for (int k = 0; k < job->num_keys; k++) {
         char *prefix = mega_preprocess_output(job, k);
@@ -114,6 +114,7 @@ static mega_status preprocess_show_result(const mega_preprocess_job *job, const 
         printf("written: %s.bin and .idx, %" PRId64 " tokens (--data-path %s)\n", prefix, r->tokens[k], prefix);
         mega_free(prefix);
     }
+    if (tokens == 0) mega_warn("--input: the text has no tokens, and no training takes a data set without any");
     return MEGA_OK;
 }
 

@@ -1,4 +1,5 @@
 /* The composition of the program's options: its sections and the commands that accept them; the commands. */
+#include "megalith/file.h"
 #include "megalith/launch.h"
 #include "megalith/log.h"
 #include "options_impl.h"
@@ -267,8 +268,10 @@ static void program_derive(mega_options *o)
     const int64_t threads = t->engine.backend.num_threads;
     if (cfg->preprocess.workers <= 0) cfg->preprocess.workers = threads;
     if (cfg->train_tokenizer.workers <= 0) cfg->train_tokenizer.workers = threads;
-    if (cfg->generate.sample_input_file != NULL && mega_options_derives(o, "sample_output_file"))
-        cfg->generate.sample_output_file = mega_options_text(o, "%s.out", cfg->generate.sample_input_file);
+    const char *prompts = cfg->generate.sample_input_file;
+    const bool is_stream = prompts != NULL && mega_file_exists(prompts) && !mega_file_is_regular(prompts);
+    if (prompts != NULL && !is_stream && mega_options_derives(o, "sample_output_file"))
+        cfg->generate.sample_output_file = mega_options_text(o, "%s.out", prompts);
 }
 
 static const mega_option_section *const keys[] = {&cli_json_keys, &mega_engine_json_keys, &mega_engine_json_blocks};

@@ -149,6 +149,11 @@ static void rule_generation(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
                              mega_options_origin(cfg->train.engine.options, "sample_output_file"));
+    if (cfg->generate.sample_input_file != NULL && cfg->generate.sample_output_file == NULL)
+        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+                             "missing: --sample-output-file FILE, where the texts are written: %s is no regular file, "
+                             "beside which a file could be",
+                             mega_options_origin(cfg->train.engine.options, "sample_input_file"));
     if (cfg->generate.interactive && cfg->train.engine.data_parallel_size > 1)
         mega_options_problem(
             cfg->train.engine.options, MEGA_ERR_USAGE,
@@ -369,7 +374,8 @@ static void rule_reads(mega_command_options *cfg)
                              near.data != NULL ? near.data : "");
         mega_buffer_fini(&near);
     }
-    mega_train_check_file(&cfg->train, "--vocab-file", cfg->train.text.vocab_file, "vocab.json or tokenizer.json");
+    mega_train_check_file(&cfg->train, "--vocab-file", cfg->train.text.vocab_file,
+                          "vocab.json, vocab.txt or tokenizer.json");
     mega_train_check_file(&cfg->train, "--merge-file", cfg->train.text.merge_file, "merges.txt");
     mega_train_check_file(&cfg->train, "--sample-input-file", cfg->generate.sample_input_file,
                           "a file with one prompt a line");
@@ -420,7 +426,7 @@ static void rule_outputs(mega_command_options *cfg)
     mega_train_check_in_folder(&cfg->train, "genfile", cfg->generate.genfile, MEGA_OUTPUT_TEXTS);
     mega_train_check_in_folder(&cfg->train, "sample-output-file", cfg->generate.sample_output_file,
                                MEGA_OUTPUT_SAMPLES);
-    mega_train_check_in_folder(&cfg->train, "output", cfg->embed.output, MEGA_OUTPUT_LOGITS);
+    mega_train_check_in_folder(&cfg->train, "output", cfg->embed.output, MEGA_OUTPUT_EMBEDDINGS);
     mega_train_check_in_folder(&cfg->train, "return-logits", cfg->generate.return_logits, MEGA_OUTPUT_LOGITS);
     if (!replaces_metrics(cfg, "svg", cfg->plot.svg, "drawing", "svg"))
         mega_train_check_in_folder(&cfg->train, "svg", cfg->plot.svg, MEGA_OUTPUT_PLOT);

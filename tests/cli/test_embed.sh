@@ -12,8 +12,14 @@ printf '%s\n' "the fox" "a dog runs ." "" "the cat sleeps . the owl runs . the f
 "$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 >out 2>log || fail "embed"
 grep -q '^4 texts, hidden size 32: one.npy$' out || note "embed says: $(cat out)"
 grep -q '1 texts have more than 24 tokens' log || note "nothing is said of a long text: $(cat log)"
-[ "$(wc -c <one.npy)" = $((128 + 4 * 4 * 32)) ] || note "one.npy has $(wc -c <one.npy) bytes"
+[ "$(wc -c <one.npy)" = $((192 + 4 * 4 * 32)) ] || note "one.npy has $(wc -c <one.npy) bytes"
 "$MEGALITH" embed --load bert --input lines.txt --output other.npy --micro-batch-size 1 >out 2>log || fail "embed, one by one"
+cp one.npy first.npy
+"$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 --vocab-file vocab.txt >out 2>log || fail "embed, again and with the vocabulary"
+cmp one.npy first.npy || note "another array when embed writes it again"
+sed 's/dog/duck/' vocab.txt >ducks.txt
+cp lines.txt lines.txt.npy
+refuses "another vocabulary" "another tokenizer than the one in the folder" embed --load bert --input lines.txt --output new.npy --vocab-file ducks.txt
 sed 's/$/\r/' lines.txt >returns.txt
 "$MEGALITH" embed --load bert --input returns.txt --output returns.npy --micro-batch-size 3 >out 2>log || fail "embed, lines that end with a return"
 cmp one.npy returns.npy || note "the return at the end of a line is embedded"
@@ -25,7 +31,7 @@ refuses "a zero byte" "bytes.txt:2:3: a zero byte" embed --load bert --input byt
 { printf '\xef\xbb\xbf'; cat lines.txt; } >mark.txt
 "$MEGALITH" embed --load bert --input mark.txt --output mark.npy --micro-batch-size 3 >out 2>log || fail "embed, a byte order mark"
 cmp one.npy mark.npy || note "the byte order mark is embedded"
-refuses "a file that exists" "one.npy" embed --load bert --input lines.txt --output one.npy
+refuses "a file that exists" "lines.txt.npy: this file is there already and is not an array of embed" embed --load bert --input lines.txt --output lines.txt.npy
 refuses "nothing" "missing: --load FOLDER|missing: --input FILE|missing: --output FILE.npy" embed --num-threads 1
 refuses "another ending" "a file whose name ends with .npy" embed --load bert --input lines.txt --output x.txt
 if [ -x "${MEGA_PEERS:-}" ]; then

@@ -35,6 +35,8 @@ bytes --input a.jsonl --output-prefix k --json-keys title text --append-eod || f
 printf 'one\n\ntwo\n\n\nthree\n' >p.txt
 bytes --input p.txt --output-prefix p && grep -q '^1 document, 17 tokens' out || fail "one document a file"
 bytes --input p.txt --output-prefix p --split-on-blank-lines && grep -q '^3 documents, 17 tokens' out || fail "split on blank lines"
+printf '\n  \n' >blank.txt
+bytes --input blank.txt --output-prefix blank --split-sentences && grep -q 'the text has no tokens' err || fail "a blank text: $(cat out)"
 run preprocess_data --tokenizer-type CharTokenizer --vocab-file chars.json --input p.txt --output-prefix c --split-on-blank-lines ||
     fail "characters"
 [ -f chars.json ] && grep -q 'chars.json: made' err || fail "vocabulary of characters"

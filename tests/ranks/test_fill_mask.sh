@@ -31,6 +31,9 @@ done
 [ "$(grep -o '"token_str":"[a-z]*"' out | sort | tr '\n' ' ')" = '"token_str":"cat" "token_str":"owl" ' ] || note "targets: $(cat out)"
 grep -q '"cats": it is no single token; "cat" is taken' log || note "nothing is said of a target that is replaced: $(cat log)"
 grep -q '"sequence":"the owl runs\."' out || note "no sequence without special tokens: $(cat out)"
+"$MEGALITH" fill_mask --load masks --text "the $mask runs." --targets zebra --vocab-file vocab.txt >out 2>log || fail "an unknown target"
+grep -q '"zebra": it is not in the vocabulary; "\[UNK\]" is taken' log || note "nothing is said of an unknown target: $(cat log)"
+grep -q '"token_str":"\[UNK\]"' out || note "an unknown target: $(cat out)"
 "$MEGALITH" fill_mask --load masks --text "the $mask." --dry-run >out 2>log || fail "a dry run"
 grep -q 'dry run: .*1 texts would be filled by masks' out || note "a dry run says: $(cat out)"
 long=$(printf 'the %.0s' $(seq 30))

@@ -72,7 +72,7 @@ refused() { # text, options
     "$MEGALITH" "$@" >refused.log 2>&1 && fail "$* is not refused"
     grep -q -- "$text" refused.log || fail "$*: $(tail -3 refused.log)"
 }
-refused 'lacks <extra_id_0>' "${base[@]}" --train-iters 1 --vocab-extra-ids 0
+refused 'error: the tokenizer .* lacks <extra_id_0>' "${base[@]}" --train-iters 1 --vocab-extra-ids 0
 again=(pretrain_t5 --load one --finetune --seq-length 48 --micro-batch-size 2 --lr 1e-3 --train-iters 1 --data-path f_text_sentence)
 refused '--t5-form v1.1 .* has another kind of network' "${again[@]}" --t5-form v1.1
 refused '--vocab-extra-ids 10 .* has 20 tokens <extra_id_0>' "${again[@]}" --vocab-extra-ids 10
@@ -80,7 +80,8 @@ refused '--t5-form t5 .* has another kind of network' "${again[@]}" --load form-
 "$MEGALITH" "${again[@]}" --load form--t5-formv1.1 --t5-form v1.1 --vocab-extra-ids 20 --dry-run >again.log 2>&1 || fail "the form of the folder: $(tail -3 again.log)"
 refused 'the decoder begins in this stage' "${base[@]}" --train-iters 1 --pipeline-model-parallel-split-rank 1
 refused 'pretrain_t5 reads its samples whole' "${base[@]}" --train-iters 1 --curriculum-learning --curriculum-type seqlen
-refused 'is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
+refused 'error: --reset-attention-mask .* is about several documents' "${base[@]}" --train-iters 1 --reset-attention-mask
+refused 'error: --seq-length 1 .*: expected 9 or more' "${base[@]}" --train-iters 1 --seq-length 1 --max-position-embeddings 48
 refused 'have one dropout' "${base[@]}" --train-iters 1 --t5-form t5 --hidden-dropout 0
 refused 'is longer than the 48 positions' "${base[@]}" --train-iters 1 --decoder-seq-length 50
 refused 'positions of this --t5-form are relative' "${base[@]}" --train-iters 1 --t5-form t5 --max-position-embeddings 10
@@ -98,6 +99,12 @@ refused '--relative-attention-num-buckets 8 .*have 32 buckets' "${base[@]}" --tr
 refused 'of which tasks takes none' tasks --task LM_LOSS --load one --valid-data fables.txt
 refused 'of which the server takes none' run_text_generation_server --load one
 refused 'so at most 48 prompt tokens fit' generate_samples_gpt --load one --prompt "$(yes fox | head -49)" --out-seq-length 4
+refused 'is refused: texts are the same wherever stages begin' generate_samples_gpt --load one --prompt fox --pipeline-model-parallel-split-rank 1
+vocabulary=$(ls one/iter_*/vocab.txt | head -n 1)
+sed '$s/.*/duck/' "$vocabulary" >ducks.txt
+refused 'another tokenizer than the one in the folder' generate_samples_gpt --load one --prompt fox --vocab-file ducks.txt
+"$MEGALITH" generate_samples_gpt --load one --prompt "" --out-seq-length 48 --vocab-file "$vocabulary" >text.log 2>&1 || fail "an empty prompt: $(tail -3 text.log)"
+grep -q 'out-seq-length 48: the model has 48 positions' text.log || fail "nothing is said of 48 tokens in 48 positions: $(cat text.log)"
 refused 'not computed for an encoder' generate_samples_gpt --load one --prompt fox --out-seq-length 4 --num-beams 2 --logprobs --genfile x.jsonl
 
 # Text: the encoder reads a prompt once. The same in any layout, side by side or one by one, and without caches; beams too.

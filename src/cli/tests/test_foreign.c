@@ -78,6 +78,10 @@ static const same works[] = {
     {"generate_samples_gpt", "--load . --prompt a --do_sample", "--load . --prompt a"},
     {"generate_samples_gpt", "--load . --prompt a --top_k 0 --top_p 0.0", "--load . --prompt a --greedy"},
     {"generate_samples_gpt", "--load . --prompt a --top_k 0", "--load . --prompt a"},
+    {"train_tokenizer", "--input a --output b --vocab-size 300 --model-type unigram",
+     "--input a --output b --vocab-size 300 --tokenizer-type SentencePieceTokenizer"},
+    {"train_tokenizer", "--input a --output b --vocab-size 300 --model-type wordpiece",
+     "--input a --output b --vocab-size 300 --tokenizer-type BertWordPieceLowerCase"},
     {"preprocess_data", "--input_file a --text_column body --output_path p --num_proc 3 --tokenizer-type ByteTokenizer",
      "--input a --json-keys body --output-prefix p --workers 3 --tokenizer-type ByteTokenizer"},
 };
@@ -146,6 +150,12 @@ static void names_that_are_refused(void **state)
         {"generate_samples_gpt", "--load . --prompt a --max_length 9", "it counts the prompt too"},
         {"preprocess_data", "--input a --output-prefix b --tokenizer-type ByteTokenizer --max-documents 3",
          "cut the input"},
+        {"plan", PLAN BATCH "--decoder-seq-length 4", "--decoder-seq-length 4 is refused: only a T5 has a decoder"},
+        {"plan", PLAN BATCH "--output-bert-embeddings", "megalith embed writes the embeddings"},
+        {"generate_samples_gpt", "--load . --prompt a --pipeline-model-parallel-split-rank 1",
+         "--pipeline-model-parallel-split-rank 1 is refused: texts are the same"},
+        {"train_tokenizer", "--input a --output b --vocab-size 300 --model-type words",
+         "known are bpe, BPE, unigram, Unigram, wordpiece"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         kit_refuse(cases[i].command, cases[i].line, cases[i].part);
@@ -231,7 +241,7 @@ static void remarks_are_of_their_names(void **state)
         {"number_checkpoints", "what is recomputed is said by --recompute-granularity"},
         {"sub_group_size", "the optimizer updates all"},
         {"allgather_bucket_size", "--ddp-bucket-size"},
-        {"sync_bn", "a GPT has no batch norm"},
+        {"sync_bn", "no model here has a batch norm"},
         {"enable_progress_bar", "there is no progress bar"},
         {"dist_url", "the MPI launcher"},
         {"is_train_batch_min", "--micro-batch-size"},
