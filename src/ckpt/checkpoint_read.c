@@ -26,14 +26,6 @@ static const mega_family *family_of(const source *s)
     return s->file == NULL && shape != NULL ? mega_family_of(&shape->net) : NULL;
 }
 
-static const mega_safetensor *read_find(const source *s, const char *name)
-{
-    const mega_hf_weights *weights = &s->checkpoint->weights;
-    if (s->file != NULL) return mega_safetensors_find(s->file, name);
-    const mega_family *f = family_of(s);
-    return f != NULL ? mega_hf_weights_find(weights, f, name) : mega_hf_weights_find_exact(weights, name);
-}
-
 /* The family by whose rules weights of the folder, or their exact copy in state/, may differ from those of the model. */
 static const mega_family *beginning_family(const source *s)
 {
@@ -48,16 +40,32 @@ static bool is_below(const char *name, const char *path)
     return n > 0 && strncmp(name, path, n) == 0 && name[n] == '.';
 }
 
+/* A new classifier takes nothing from one that the folder has. */
+static bool is_replaced(const source *s, const char *name)
+{
+    const mega_family *f = beginning_family(s);
+    return f != NULL && is_below(name, f->names->classifier);
+}
+
+static const mega_safetensor *read_find(const source *s, const char *name)
+{
+    if (is_replaced(s, name)) return NULL;
+    const mega_hf_weights *weights = &s->checkpoint->weights;
+    if (s->file != NULL) return mega_safetensors_find(s->file, name);
+    const mega_family *f = family_of(s);
+    return f != NULL ? mega_hf_weights_find(weights, f, name) : mega_hf_weights_find_exact(weights, name);
+}
+
 static bool may_lack(const source *s, const char *name)
 {
     const mega_family *f = beginning_family(s);
-    return f != NULL && (is_below(name, f->names->classifier) || is_below(name, f->names->pooler));
+    return is_replaced(s, name) || (f != NULL && is_below(name, f->names->pooler));
 }
 
 static bool read_may_ignore(const source *s, const char *name)
 {
     const mega_family *f = family_of(s), *begins = beginning_family(s);
-    return (f != NULL && mega_hf_may_ignore(f, name)) ||
+    return is_replaced(s, name) || (f != NULL && mega_hf_may_ignore(f, name)) ||
            (begins != NULL && begins->other_heads != NULL && mega_family_matches(begins->other_heads, name));
 }
 

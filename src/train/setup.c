@@ -309,6 +309,14 @@ static void say_schedule(const trainer *t)
                s->end_weight_decay);
 }
 
+static mega_status begin_classifier(const trainer *t)
+{
+    const mega_network_shape *n = &mega_checkpoint_shape(t->checkpoint)->net;
+    train_line(t, "    a new classifier begins with random weights%s",
+               n->classes > 0 || n->choices > 0 ? "; that of the folder, of another task, is left out" : "");
+    return mega_engine_initialize(t->engine, (uint32_t)t->cfg->engine.seed);
+}
+
 static mega_status load(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -318,7 +326,7 @@ static mega_status load(trainer *t)
     const int64_t iteration = mega_checkpoint_iteration(t->checkpoint);
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
     t->task->warn(&t->network, t->cfg, mega_checkpoint_shape(t->checkpoint), folder);
-    if (t->network.begins_classifier) MEGA_TRY(mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed));
+    if (t->network.begins_classifier) MEGA_TRY(begin_classifier(t));
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     t->cfg->iteration = t->first_iteration = p->iteration;

@@ -5,6 +5,7 @@
 #include "megalith/hash.h"
 #include "megalith/labelled.h"
 #include "task_gpt.h"
+#include <stdio.h>
 
 enum { HASHED_SAMPLES = 16 };
 
@@ -41,23 +42,31 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 
 /* ---- the model ---- */
 
-static mega_status check_folder(const mega_task_options *o, const mega_labelled_task *task)
+/* Returns "3 classes" or "4 choices" in a buffer of the caller's. */
+static const char *size_of(int64_t classes, int64_t choices, char out[32])
+{
+    snprintf(out, 32, "%lld %s", (long long)(choices > 0 ? choices : classes), choices > 0 ? "choices" : "classes");
+    return out;
+}
+
+static mega_status check_folder(const mega_task_options *o, const mega_labelled_task *task, bool is_new)
 {
     const mega_network_shape *n = &o->stored->net;
     const mega_family *f = mega_family_of(n);
-    const bool is_new = n->classes == 0 && n->choices == 0;
+    const bool has_none = n->classes == 0 && n->choices == 0;
+    char found[32], expected[32];
     if (!n->is_encoder || f->names->classifier == NULL || n->token_types < 2)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
             "--load: the folder holds a %s; --task %s needs a bert or megatron-bert with two types of tokens",
             f->model_type, task->name);
-    if (is_new && o->cfg->skip_train)
+    if (has_none && o->cfg->skip_train)
         return MEGA_FAIL(
             MEGA_ERR_USAGE,
             "--load: the folder holds a %s without a classifier, and nothing is trained; give --epochs N and "
             "--train-data, or the folder of a classifier that was trained for %s",
             f->model_type, task->name);
-    if (is_new && !o->cfg->finetune)
+    if (has_none && !o->cfg->finetune)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--load: the folder holds a %s without a classifier, so no run of %s can go on from it; "
                          "--pretrained-checkpoint with this folder begins one",
@@ -65,10 +74,9 @@ static mega_status check_folder(const mega_task_options *o, const mega_labelled_
     if (is_new || (n->classes == task->classes && n->choices == task->choices)) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
-        "--load: the folder holds a classifier of %lld %s, and %s has %lld %s; give one that was trained for "
-        "this task, or a BERT without a classifier",
-        (long long)(n->choices > 0 ? n->choices : n->classes), n->choices > 0 ? "choices" : "classes", task->name,
-        (long long)(task->choices > 0 ? task->choices : task->classes), task->choices > 0 ? "choices" : "classes");
+        "--load: the folder holds a classifier of %s, and %s has %s; give one that was trained for this "
+        "task, or begin a new one from this folder with --pretrained-checkpoint, --epochs and --train-data",
+        size_of(n->classes, n->choices, found), task->name, size_of(task->classes, task->choices, expected));
 }
 
 static mega_status refuse_names(const mega_task_options *o, const mega_labelled_task *task)
@@ -109,9 +117,18 @@ static bool find_order(const mega_network_shape *n, const mega_labelled_task *ta
     return true;
 }
 
+/* A run of one task may begin from the classifier of another: of that the encoder and the pooler are taken. */
+static bool begins_new(const mega_task_options *o, const mega_labelled_task *task, bool is_named)
+{
+    const mega_network_shape *n = &o->stored->net;
+    const bool fits = is_named && n->classes == task->classes && n->choices == task->choices;
+    return (n->classes == 0 && n->choices == 0) || (o->cfg->finetune && !o->cfg->skip_train && !fits);
+}
+
 /* The classes of a new classifier have the names of the task; those of a folder keep theirs. */
 static void name_classes(const mega_labelled_task *task, mega_network_shape *net)
 {
+    memset(net->labels, 0, sizeof net->labels);
     for (int64_t i = 0; i < task->classes; i++) (void)mega_shape_add_label(net, task->named[i]);
 }
 
@@ -120,12 +137,15 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     const mega_labelled_task *task = task_of(o->cfg);
     const classify_words *w = o->words;
     const bool is_stored = o->stored != NULL;
+    bool is_new = true;
     mega_network_shape net;
     *out = (mega_task_model){.self = NULL};
     if (is_stored) {
         int32_t order[MEGA_LABELLED_CLASSES];
-        MEGA_TRY(check_folder(o, task));
-        if (!find_order(&o->stored->net, task, order)) return refuse_names(o, task);
+        const bool is_named = find_order(&o->stored->net, task, order);
+        is_new = begins_new(o, task, is_named);
+        MEGA_TRY(check_folder(o, task, is_new));
+        if (!is_new && !is_named) return refuse_names(o, task);
         MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
         net = o->stored->net;
     } else {
@@ -133,7 +153,6 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         if (!net.gated && net.activation == MEGA_ACT_GELU_TANH) net.activation = MEGA_ACT_GELU;
         mega_network_make_encoder(&net, false, false, w != NULL ? w->pad : 0);
     }
-    const bool is_new = net.classes == 0 && net.choices == 0;
     mega_network_make_classifier(&net, task->classes, task->choices);
     if (is_new) name_classes(task, &net);
     MEGA_TRY(task_gpt_make(o, &net, !is_stored, out));

@@ -167,6 +167,13 @@ if [ -f "$data/nli/snli-in-mnli-columns-train.tsv" ] && [ -f "$data/race/race-de
     says real_race "^ >> .epoch: 0. overall: correct / total = [0-9]+ / $(awk '{ n += gsub(/"[A-D]"/, "") } END { print n }' race-dev.txt) = "
 fi
 
+# ---- a task begun from the classifier of another ----
+task other --task QQP --pretrained-checkpoint mnli --seq-length 16 --train-data QQP/train.tsv --valid-data QQP/dev.tsv --micro-batch-size 16 --epochs 1 \
+    --lr 1e-3 --save other
+says other 'a new classifier begins with random weights; that of the folder, of another task, is left out'
+says other '^ >> .epoch: 0. overall: correct / total = [0-9]+ / '
+grep -q '"not_duplicate"' other/iter_*/config.json || note "the names of the classes of a task begun from another"
+
 # ---- plans and refusals ----
 tac vocab.txt >reversed.txt
 "$MEGALITH" plan tasks "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 >out 2>&1 || note "plan"

@@ -118,6 +118,18 @@ static void refuses_folder(const mega_train_options *cfg, const mega_model_shape
     train_task_classify.free_model(&m);
 }
 
+/* A run that only takes the weights of another task's classifier gets one with the classes of its own. */
+static void begins_anew(const mega_train_options *cfg, const mega_model_shape *stored)
+{
+    mega_task_model m;
+    ok(train_task_classify.make_model(&(mega_task_options){.cfg = cfg, .vocab_rows = 100, .stored = stored}, &m));
+    const mega_model_shape made = train_task_classify.shape(&m, 3);
+    assert_true(m.begins_classifier && made.net.choices == (strcmp(cfg->classify.task, "RACE") == 0 ? 4 : 0));
+    if (made.net.classes > 0)
+        assert_string_equal(mega_shape_label(&made.net, 0), made.net.classes == 2 ? "not_duplicate" : "contradiction");
+    train_task_classify.free_model(&m);
+}
+
 /* A classifier begins from an encoder, or goes on from a classifier of the same task. */
 static void classifiers_begin_from_encoders(void **state)
 {
@@ -153,22 +165,28 @@ static void classifiers_begin_from_encoders(void **state)
     assert_string_equal(mega_shape_label(&kept.net, 0), "NEUTRAL");
     train_task_classify.free_model(&m);
     strcpy(named.net.labels, "neutrol");
+    begins_anew(&cfg.train, &named);
+    cfg.train.finetune = false;
     refuses_folder(&cfg.train, &named, "calls the classes neutrol, Contradiction, entailment (id2label)");
     strcpy(named.net.labels, "neutral");
     strcpy(named.net.labels + sizeof "neutral", "neutral");
     refuses_folder(&cfg.train, &named, "which are not those of MNLI");
 
+    cfg.train.finetune = true;
     cfg.train.classify.task = "RACE";
     ok(train_task_classify.make_model(&new, &m));
     const mega_model_shape race = train_task_classify.shape(&m, 3);
     assert_true(!m.begins_classifier && race.net.choices == 4);
     assert_string_equal(mega_family_of(&race.net)->model_type, "megatron-bert");
     train_task_classify.free_model(&m);
-    refuses_folder(&cfg.train, &tuned, "a classifier of 3 classes, and RACE has 4 choices");
+    begins_anew(&cfg.train, &tuned);
 
     cfg.train.classify.task = "QQP";
-    refuses_folder(&cfg.train, &tuned, "a classifier of 3 classes, and QQP has 2 classes");
+    begins_anew(&cfg.train, &tuned);
+    begins_anew(&cfg.train, &race);
     cfg.train.finetune = false;
+    refuses_folder(&cfg.train, &race, "a classifier of 4 choices, and QQP has 2 classes");
+    refuses_folder(&cfg.train, &tuned, "a classifier of 3 classes, and QQP has 2 classes");
     refuses_folder(&cfg.train, &bert, "--pretrained-checkpoint with this folder begins one");
     cfg.train.skip_train = true;
     refuses_folder(&cfg.train, &bert, "and nothing is trained");

@@ -129,7 +129,7 @@ mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_t
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 /* From here on the weights may lack a classifier of samples and its pooler, whose parameters then keep the values that they
- * have, and may have other heads, which are not read. The folder must hold an encoder that is no classifier itself. */
+ * have, and may have other heads, which are not read; nor is a classifier that the folder has. */
 void mega_checkpoint_begin_classifier(mega_checkpoint *c);
 /* For the weights of a model's parameters, of which this rank holds those of `held`: check that they exist, and read
  * them into the masters. */
