@@ -30,6 +30,7 @@ static const mega_option_row train_tokenizer_rows[] = {
     {MEGA_OPTION(mega_train_tokenizer_options, "split-on-blank-lines", split_on_blank_lines, MEGA_OPTION_FLAG), .help = "plain text: a document ends with its blank line"},
     {MEGA_OPTION(mega_train_tokenizer_options, "vocab-size", vocab_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ids of the new vocabulary, with its bytes or characters and its special tokens"},
     {MEGA_OPTION(mega_train_tokenizer_options, "min-frequency", min_frequency, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .help = "pairs seen less often are not merged (BPE, WordPiece)"},
+    {MEGA_OPTION(mega_train_tokenizer_options, "character-coverage", character_coverage, MEGA_OPTION_FLOAT), .fallback = "0.9995", .range = MEGA_RANGE_FRACTION, .help = "share of the text whose characters are pieces, the most frequent ones; the others are <unk> (Unigram)"},
     {MEGA_OPTION(mega_train_tokenizer_options, "output", output, MEGA_OPTION_STRING), .help = "folder for tokenizer.json and vocab.json with merges.txt, vocab.txt or tokenizer.model"},
     {MEGA_OPTION(mega_train_tokenizer_options, "workers", workers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1024, .help = "threads that count words and learn; all cores when not given"},
     {MEGA_OPTION(mega_train_tokenizer_options, "on-bad-line", on_bad_line, MEGA_OPTION_CHOICE), .fallback = "stop", .choices = "stop|skip", .help = "a line that is no JSON object with the keys"},

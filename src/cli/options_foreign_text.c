@@ -63,7 +63,6 @@ static const mega_option_row foreign_data_rows[] = {
     {ALIAS("save_dir", MEGA_OPTION_STRING, "output"), .commands = FOR_TRAIN_TOKENIZER},
     {LATER("special_tokens", MEGA_OPTION_LIST, NULL, "each type has its own: <|endoftext|>; [PAD], [UNK], [CLS], [SEP] and [MASK] of WordPiece; <pad>, </s> and <unk> of Unigram"), .commands = FOR_TRAIN_TOKENIZER},
     {ALIAS("min_freq", MEGA_OPTION_INT, "min-frequency"), .commands = FOR_TRAIN_TOKENIZER},
-    {LATER("character_coverage", MEGA_OPTION_FLOAT, "0.9995", "Unigram takes this share of the characters as pieces, and the other types cover every text; leave it out"), .commands = FOR_TRAIN_TOKENIZER},
     {BY_VALUE("model_type", MEGA_OPTION_STRING, "bpe:tokenizer-type=GPT2BPETokenizer|BPE:tokenizer-type=GPT2BPETokenizer|unigram:tokenizer-type=SentencePieceTokenizer|Unigram:tokenizer-type=SentencePieceTokenizer|wordpiece:tokenizer-type=BertWordPieceLowerCase|WordPiece:tokenizer-type=BertWordPieceLowerCase|char:tokenizer-type=CharTokenizer", "it is --tokenizer-type"), .commands = FOR_TRAIN_TOKENIZER},
     {ALIAS("add_eos", MEGA_OPTION_BOOL, "append-eod"), .commands = FOR_PREPROCESS},
     {ALIAS("add_eod", MEGA_OPTION_BOOL, "append-eod"), .commands = FOR_PREPROCESS},

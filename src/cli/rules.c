@@ -70,6 +70,11 @@ static void rule_vocabulary(mega_command_options *cfg)
     if (least == 4 && mega_options_is_given(o, "min_frequency"))
         mega_options_problem(o, MEGA_ERR_USAGE, "%s: Unigram merges no pairs; leave the option out",
                              mega_options_origin(o, "min_frequency"));
+    if (least != 4 && mega_options_is_given(o, "character_coverage"))
+        mega_options_problem(o, MEGA_ERR_USAGE,
+                             "%s: Unigram alone leaves characters out (--tokenizer-type SentencePieceTokenizer); leave "
+                             "the option out",
+                             mega_options_origin(o, "character_coverage"));
 }
 
 static void rule_tokenizer_training(mega_command_options *cfg)

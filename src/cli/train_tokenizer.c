@@ -161,6 +161,7 @@ static mega_status vocabulary_run(const mega_command_options *cfg)
     MEGA_TRY(mega_trainer_create(&(mega_trainer_options){.type = cfg->train.text.tokenizer_type,
                                                          .vocab_size = o->vocab_size,
                                                          .min_frequency = o->min_frequency,
+                                                         .character_coverage = o->character_coverage,
                                                          .workers = (int)o->workers},
                                  &trainer));
     mega_status st = MEGA_OK;

@@ -16,7 +16,8 @@ enum { CODE_POINTS = 0x110000 };
 struct mega_trainer {
     mega_tokenizer_kind kind;
     int64_t vocab_size, min_frequency;
-    int workers;                    /* for Unigram */
+    double coverage; /* for Unigram, as workers */
+    int workers;
     mega_word_counts words;         /* for BPE, WordPiece and Unigram */
     mega_wordpiece_words wordpiece; /* for WordPiece: what splits the text */
     mega_buffer scratch;            /* for Unigram: a word */
@@ -71,6 +72,9 @@ static mega_status trainer_check_options(const mega_trainer_options *o, mega_tok
                          MEGA_MAX_VOCABULARY);
     if (o->min_frequency < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--min-frequency %lld; expected 1 or more", (long long)o->min_frequency);
+    if (!(o->character_coverage >= 0 && o->character_coverage <= 1))
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--character-coverage %g; expected a number above 0, up to 1",
+                         o->character_coverage);
     return MEGA_OK;
 }
 
@@ -87,6 +91,7 @@ static mega_status trainer_create(const mega_trainer *like, mega_trainer **out)
     t->kind = kind;
     t->vocab_size = like->vocab_size;
     t->min_frequency = like->min_frequency;
+    t->coverage = like->coverage;
     t->workers = like->workers;
     t->seen = seen;
     const mega_status st =
@@ -104,6 +109,7 @@ mega_status mega_trainer_create(const mega_trainer_options *o, mega_trainer **ou
     const mega_trainer like = {.kind = kind,
                                .vocab_size = o->vocab_size,
                                .min_frequency = o->min_frequency == 0 ? 2 : o->min_frequency,
+                               .coverage = o->character_coverage == 0 ? 0.9995 : o->character_coverage,
                                .workers = o->workers};
     return trainer_create(&like, out);
 }
@@ -239,7 +245,8 @@ static mega_status finish_unigram(mega_trainer *t, mega_tokenizer **k)
     mega_unigram u = {0};
     mega_buffer model = {0}, json = {0};
     mega_word_counts_finish(&t->words);
-    mega_status st = mega_unigram_train(&t->words, t->vocab_size - ROLES, t->workers, t->report, t->user, &u);
+    mega_status st =
+        mega_unigram_train(&t->words, t->vocab_size - ROLES, t->coverage, t->workers, t->report, t->user, &u);
     if (st == MEGA_OK) st = mega_unigram_model(&u, &model);
     if (st == MEGA_OK) st = mega_sentencepiece_json(trained, model.data, model.size, SENTINELS, &json);
     if (st == MEGA_OK) st = mega_tokenizer_read_sentencepiece_text(trained, t->kind, 0, &model.data, model.size, k);

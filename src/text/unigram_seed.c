@@ -8,7 +8,6 @@
 #include <utf8proc.h>
 
 enum { LONGEST = 16, MOST_SEEDS = 1000000, MARK = 0x2581, UNCOVERED = 1 };
-#define COVERAGE 0.9995 /* of the characters of the text, as SentencePiece does */
 
 typedef struct seed_suffix {
     const uint32_t *at; /* ends with 0 */
@@ -63,7 +62,7 @@ static int compare_characters(const void *a, const void *b)
     return (x->cp > y->cp) - (x->cp < y->cp);
 }
 
-/* Sorts the characters by how often they occur, and keeps the first that make up nearly all of the text. */
+/* Sorts the characters by how often they occur, and keeps the first that make up the wanted share of the text. */
 static mega_status choose_covered(seeder *s, character_count *all)
 {
     mega_unigram *u = s->u;
@@ -74,7 +73,7 @@ static mega_status choose_covered(seeder *s, character_count *all)
         total += s->count[cp];
     }
     if (count > 0) qsort(all, (size_t)count, sizeof *all, compare_characters);
-    while (kept < count && (double)sum < COVERAGE * (double)total) sum += all[kept++].count;
+    while (kept < count && (double)sum < u->coverage * (double)total) sum += all[kept++].count;
     u->covered = mega_malloc(((size_t)kept + 1) * sizeof *u->covered);
     if (u->covered == NULL) return seed_no_memory("the characters of the text");
     for (int64_t i = 0; i < kept; i++) u->covered[i] = all[i].cp;

@@ -491,16 +491,17 @@ static mega_status train_all(em *e, const mega_word_counts *words, int64_t wante
     if (u->num_covered > wanted)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--vocab-size: the text has %lld characters that are pieces, besides <pad>, </s> and <unk>; "
-                         "give %lld or more",
+                         "give %lld or more, or a lower --character-coverage",
                          (long long)u->num_covered, (long long)u->num_covered + 3);
     normalize_seeds(u);
     MEGA_TRY(learn_pieces(e, wanted, report, user));
     return finish_pieces(e, wanted);
 }
 
-mega_status mega_unigram_train(const mega_word_counts *words, int64_t wanted, int workers, mega_trainer_report *report,
-                               void *user, mega_unigram *out)
+mega_status mega_unigram_train(const mega_word_counts *words, int64_t wanted, double coverage, int workers,
+                               mega_trainer_report *report, void *user, mega_unigram *out)
 {
+    out->coverage = coverage;
     em e = {.u = out};
     const mega_status st = train_all(&e, words, wanted, workers < 1 ? 1 : workers, report, user);
     em_fini(&e);

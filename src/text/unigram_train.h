@@ -24,6 +24,7 @@ typedef struct mega_unigram {
     int64_t words;
     uint32_t *covered; /* characters that are pieces in any case; the most frequent first */
     int64_t num_covered;
+    double coverage; /* the share of the text that these make up */
     mega_buffer bytes;
     mega_unigram_piece *piece;
     int64_t pieces, capacity;
@@ -34,10 +35,10 @@ typedef struct mega_unigram {
  * `scratch` is the caller's. */
 mega_status mega_unigram_count(const char *text, size_t n, mega_buffer *scratch, mega_word_counts *out);
 
-/* Learns at most `wanted` pieces, the best first; the characters of nearly all of the text are among them. Returns
- * MEGA_ERR_USAGE if these alone are more. The result is the same for any number of workers. */
-mega_status mega_unigram_train(const mega_word_counts *words, int64_t wanted, int workers, mega_trainer_report *report,
-                               void *user, mega_unigram *out);
+/* Learns at most `wanted` pieces, the best first; the characters that make up `coverage` of the text are among them.
+ * Returns MEGA_ERR_USAGE if these alone are more. The result is the same for any number of workers. */
+mega_status mega_unigram_train(const mega_word_counts *words, int64_t wanted, double coverage, int workers,
+                               mega_trainer_report *report, void *user, mega_unigram *out);
 void mega_unigram_fini(mega_unigram *u);
 
 /* For the files of the trainer. Finds the characters and the seeds; scores are their weights. */

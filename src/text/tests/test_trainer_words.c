@@ -119,6 +119,27 @@ static void unigram_learns(void **unused)
     mega_tokenizer_destroy(t);
 }
 
+/* The share of the text that characters of the vocabulary make up. */
+static void unigram_leaves_rare_characters_out(void **unused)
+{
+    (void)unused;
+    static const char *const text[] = {"aaaaaaaaaa bbbbbbbbbb zz q"};
+    static const double coverage[] = {0, 0.85, 1};
+    static const bool has_z[] = {true, false, true};
+    for (int i = 0; i < 3; i++) {
+        const mega_trainer_options o = {
+            .type = "GPTSentencePieceTokenizer", .vocab_size = 60, .character_coverage = coverage[i]};
+        mega_tokenizer *t = train(&o, text, 1);
+        assert_true(mega_tokenizer_find(t, "a", 1) >= 3 && mega_tokenizer_find(t, "b", 1) >= 3);
+        assert_true((mega_tokenizer_find(t, "z", 1) >= 3) == has_z[i]);
+        mega_tokenizer_destroy(t);
+    }
+    mega_trainer *none;
+    const mega_trainer_options above = {
+        .type = "GPTSentencePieceTokenizer", .vocab_size = 60, .character_coverage = 1.5};
+    assert_int_equal(mega_trainer_create(&above, &none), MEGA_ERR_USAGE);
+}
+
 /* The folder is that of BERT or T5 for others; the single file that of the type. */
 static void files_come_back(void **unused)
 {
@@ -191,9 +212,10 @@ static void failing_allocations(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wordpiece_by_hand), cmocka_unit_test(order_joining_and_workers_do_not_matter),
-        cmocka_unit_test(unigram_learns),    cmocka_unit_test(files_come_back),
-        cmocka_unit_test(wrong_options),     cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(wordpiece_by_hand),   cmocka_unit_test(order_joining_and_workers_do_not_matter),
+        cmocka_unit_test(unigram_learns),      cmocka_unit_test(unigram_leaves_rare_characters_out),
+        cmocka_unit_test(files_come_back),     cmocka_unit_test(wrong_options),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

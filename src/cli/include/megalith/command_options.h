@@ -34,6 +34,7 @@ typedef struct mega_train_tokenizer_options {
     bool split_on_blank_lines;
     int64_t vocab_size;
     int64_t min_frequency;
+    double character_coverage;
     const char *output; /* folder in which the vocabulary and tokenizer.json are written */
     int64_t workers;    /* 0: all cores (the parser sets the number of threads) */
     mega_bad_line on_bad_line;

@@ -15,9 +15,10 @@ typedef struct mega_trainer_options {
     /* "GPT2BPETokenizer"; "BertWordPieceLowerCase" and "BertWordPieceCase" learn WordPiece, "SentencePieceTokenizer" and
      * "GPTSentencePieceTokenizer" Unigram; "CharTokenizer", "ByteTokenizer" */
     const char *type;
-    int64_t vocab_size;    /* all tokens of the files; ignored for characters and bytes */
-    int64_t min_frequency; /* BPE, WordPiece: pairs that occur less often are not merged; 0 means 2 */
-    int workers;           /* Unigram: threads that learn; 0 means one */
+    int64_t vocab_size;        /* all tokens of the files; ignored for characters and bytes */
+    int64_t min_frequency;     /* BPE, WordPiece: pairs that occur less often are not merged; 0 means 2 */
+    double character_coverage; /* Unigram: the share of the text whose characters are pieces; 0 means 0.9995 */
+    int workers;               /* Unigram: threads that learn; 0 means one */
 } mega_trainer_options;
 
 /* Returns the least vocab_size of a type; 0: it takes none. */
