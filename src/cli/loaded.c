@@ -133,7 +133,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     const char *command = mega_options_command(cfg->train.engine.options);
     if (cfg->train.load == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face GPT-2 folder");
+                         "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face folder");
     MEGA_TRY(mega_team_create((int)cfg->train.engine.backend.num_threads, &l->team));
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,

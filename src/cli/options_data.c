@@ -5,7 +5,7 @@
 #define THREADS_READ "files are mapped, and a thread reads them ahead; there are no loader processes"
 #define OTHER_DATA   "it belongs to the data of pretrain_bert and pretrain_t5"
 #define ONLY_T5      "only a T5 has a decoder beside its encoder, and pretrain_t5 trains it; leave it out"
-#define OTHER_NOISE  "it belongs to spans of noise; BERT and T5 take --mask-prob"
+#define OTHER_NOISE  "spans are words here, and --mask-prob is the share of tokens in them"
 #define RETRIEVAL    "it belongs to retrieval models, and no model here reads it"
 #define VISION       "it belongs to vision models, and no model here reads it"
 #define NO_RETRO     "it belongs to RETRO, and --retro-add-retriever is off"

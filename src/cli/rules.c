@@ -374,7 +374,7 @@ static void rule_reads(mega_command_options *cfg)
         mega_buffer near = {0};
         if (!is_file) mega_options_put_near(&near, cfg->train.load);
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_NOT_FOUND,
-                             "--load %s: %s%s; expected a folder of checkpoints, or a Hugging Face GPT-2 folder",
+                             "--load %s: %s%s; expected a folder of checkpoints, or a Hugging Face folder",
                              cfg->train.load, is_file ? "it is a file" : "there is no such folder",
                              near.data != NULL ? near.data : "");
         mega_buffer_fini(&near);

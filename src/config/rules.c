@@ -35,7 +35,8 @@ void mega_options_rule_most(mega_options *o)
     for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
         char dest[80];
         int64_t value;
-        if (w.row->most == 0 || (w.commands & mega_options_command_bit(o)) == 0) continue;
+        if (w.row->most == 0 || w.row->kind != MEGA_OPTION_INT || (w.commands & mega_options_command_bit(o)) == 0)
+            continue;
         if (o->entry[w.index].source == MEGA_SET_BY_DEFAULT) continue;
         memcpy(&value, mega_value_at(o, w.index), sizeof value);
         if (value <= w.row->most) continue;

@@ -37,7 +37,7 @@ static mega_status check_found(const mega_checkpoint *c, const char *path)
     if (c != NULL) return mega_checkpoint_check_shape(c);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "model %s: there is no checkpoint in it; expected a --save folder of pretrain_gpt, one of its "
-                     "iter_… folders, or a Hugging Face GPT-2 folder",
+                     "iter_… folders, or a Hugging Face folder",
                      path);
 }
 

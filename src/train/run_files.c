@@ -63,7 +63,7 @@ static void put_expected(mega_buffer *out, const mega_train_options *cfg)
     const char *purpose, *option = needs_checkpoint(cfg, &purpose);
     if (option != NULL) mega_buffer_printf(out, ", and %s %s", option, purpose);
     mega_buffer_puts(out, "; expected a --save folder of pretrain_gpt (latest_checkpointed_iteration.txt), one of its "
-                          "iter_… folders, or a Hugging Face GPT-2 folder (config.json); ");
+                          "iter_… folders, or a Hugging Face folder (config.json); ");
     if (option != NULL)
         mega_buffer_printf(out, "name one, or leave %s out where random weights are meant",
                            cfg->skip_train ? "--load" : option);

@@ -31,6 +31,7 @@ static void rows_are_well_formed(void **state)
         if (row->alone != NULL && row->answer != MEGA_ANSWER_NO_EFFECT) fail_msg("--%s has an effect", row->name);
         assert_true(mega_option_ranks(cfg.train.engine.options, row) == 1);
         if ((row->kind == MEGA_OPTION_CHOICE) && row->choices == NULL) fail_msg("--%s has no choices", row->name);
+        if (row->most != 0 && row->kind != MEGA_OPTION_INT) fail_msg("--%s: .most is for whole numbers", row->name);
         if (row->kind == MEGA_OPTION_CHOICE && row->fallback == NULL) fail_msg("--%s has no default", row->name);
         if (row->fallback != NULL && row->field != MEGA_NO_FIELD) {
             const char *reason = mega_value_check(cfg.train.engine.options, row, row->fallback);

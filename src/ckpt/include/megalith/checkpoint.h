@@ -94,7 +94,7 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save);
 
 typedef struct mega_checkpoint mega_checkpoint; /* an opened folder */
 /* Opens a checkpoint and verifies its completeness and checksums. path: SAVE (the tracker names the checkpoint), the
- * folder of a checkpoint, or any Hugging Face GPT-2 folder; the model may have been saved without a shape. Returns
+ * folder of a checkpoint, or any Hugging Face folder; the model may have been saved without a shape. Returns
  * MEGA_OK with *out NULL for a missing folder, or one without checkpoint or weights: start from random weights.
  * any_whole: if the checkpoint is damaged, fall back to the last complete iteration, with a mega_warn; otherwise the
  * damage is an error. */

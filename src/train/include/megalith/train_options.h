@@ -74,7 +74,7 @@ typedef struct mega_t5_settings {
 
 /* tasks alone. */
 typedef struct mega_classify_options {
-    const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", "RACE", … as given, upper case */
+    const char *task; /* "LM_LOSS", "WIKITEXT103", "LAMBADA", "RACE", … as given */
     mega_list train_data, valid_data;
     int64_t epochs; /* 0: nothing is trained */
     bool keep_last; /* the last batch of an epoch may have fewer samples than the others */
