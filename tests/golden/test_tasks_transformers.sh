@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # WikiText-103 and LAMBADA of tasks: the counts, the loss, the token ratio and the passages that are right are those of an independent
 # computation with transformers. Needs MEGA_PEERS; takes pieces of the real files where MEGA_TEST_DATA has them. MEGA_ALL=1 takes the
-# whole files, and a model that has read other text for a minute, and prints the figures of both; it takes some minutes.
+# whole files, and a model that has read other text, and prints the figures of both; it takes 12 minutes of processor time.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 [ -x "${MEGA_PEERS:-}" ] || skip "MEGA_PEERS names no Python that has transformers"
 export OMP_NUM_THREADS=1
 data=${MEGA_TEST_DATA:-$MEGA_SOURCE/../shared/data}
 length=64 overlap=16 vocabulary=400
 model=(--num-layers 2 --hidden-size 48 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 4
-    --train-iters 60 --lr 1e-2)
+    --train-iters 300 --lr 1e-2)
 input=(--input train.txt --split-on-blank-lines)
 if [ -n "${MEGA_ALL:-}" ]; then
     for file in wikitext-103/wiki.test.tokens lambada/lambada_test.jsonl corpus/openwebtext-1000.jsonl; do
@@ -24,13 +24,14 @@ if [ -n "${MEGA_ALL:-}" ]; then
 elif [ -f "$data/wikitext-103/wiki.test.tokens" ] && [ -f "$data/lambada/lambada_test.jsonl" ]; then
     head -c 12000 "$data/wikitext-103/wiki.test.tokens" | sed '$d' >wikitext.txt
     head -20 "$data/lambada/lambada_test.jsonl" >lambada.json
+    for i in 1 2 3 4 5 6; do echo '{"text": "The dog ran and the fox ran and the dog ran"}'; done >>lambada.json # an easy one
 else
     for i in $(seq 1 60); do printf ' = Page %d = \n The dog @-@ fox ran , and ( it said ) " it ran " at %d @.@ 5 ° N . \n' "$i" "$i"; done >wikitext.txt
     for i in 1 2 3 4 5 6; do echo '{"text": "The dog ran and the fox ran and the dog ran"}'; done >lambada.json
 fi
 # The model has seen the passages, so that it gets some of them right.
 [ -n "${MEGA_ALL:-}" ] ||
-    { for i in $(seq 1 12); do sed 's/^{"text": "//; s/"}$//' lambada.json; echo; done; cat "$MEGA_SOURCE"/docs/t*.md | head -c 8000; } >train.txt
+    { for i in $(seq 1 12); do { cat lambada.json; for k in $(seq 1 30); do tail -n 1 lambada.json; done; } | sed 's/^{"text": "//; s/"}$//'; echo; done; cat "$MEGA_SOURCE"/docs/t*.md | head -c 8000; } >train.txt
 "$MEGALITH" train_tokenizer --input "${input[1]}" --vocab-size "$vocabulary" --output tokenizer >log 2>&1 || fail "train_tokenizer"
 vocab=(--tokenizer-type GPT2BPETokenizer --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt)
 "$MEGALITH" preprocess_data "${input[@]}" --append-eod --output-prefix t "${vocab[@]}" >log 2>&1 || fail "preprocess_data"
@@ -46,6 +47,7 @@ awk -v loss="$loss" -v ratio="$ratio" '/WIKITEXT103/ { for (i = 1; i < NF; i++) 
     note "WikiText: transformers has $targets targets, loss $loss, ratio $ratio; here: $(cat wiki)"
 [ -z "${MEGA_ALL:-}" ] || printf 'WikiText-103: transformers: %s targets, avg loss %s, token ratio %s\nhere: %s\n' "$targets" "$loss" "$ratio" "$(cat wiki)"
 grep -qE '^   95 % confidence interval: avg loss: .* adjusted ppl: ' wiki || note "no interval: $(cat wiki)"
+[ -n "${MEGA_ALL:-}" ] || { [ "$loose" -gt 0 ] && [ "$strict" -gt 0 ]; } || note "no passage is right, so that equal counts show nothing: $(tail -1 theirs)"
 for kind in "" --strict-lambada; do
     # shellcheck disable=SC2086 # an option or none
     "$MEGALITH" tasks --task LAMBADA --load "$folder" --valid-data lambada.json $kind >lambada 2>log || fail "LAMBADA $kind"
