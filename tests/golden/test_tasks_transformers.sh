@@ -31,7 +31,7 @@ else
 fi
 # The model has seen the passages, so that it gets some of them right.
 [ -n "${MEGA_ALL:-}" ] ||
-    { for i in $(seq 1 12); do { cat lambada.json; for k in $(seq 1 30); do tail -n 1 lambada.json; done; } | sed 's/^{"text": "//; s/"}$//'; echo; done; cat "$MEGA_SOURCE"/docs/t*.md | head -c 8000; } >train.txt
+    { for i in $(seq 1 12); do { cat lambada.json; for _ in $(seq 1 30); do tail -n 1 lambada.json; done; } | sed 's/^{"text": "//; s/"}$//'; echo; done; cat "$MEGA_SOURCE"/docs/t*.md | head -c 8000; } >train.txt
 "$MEGALITH" train_tokenizer --input "${input[1]}" --vocab-size "$vocabulary" --output tokenizer >log 2>&1 || fail "train_tokenizer"
 vocab=(--tokenizer-type GPT2BPETokenizer --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt)
 "$MEGALITH" preprocess_data "${input[@]}" --append-eod --output-prefix t "${vocab[@]}" >log 2>&1 || fail "preprocess_data"
