@@ -103,6 +103,16 @@ static bool has_head(const tsv *t, const mega_labelled_columns *f, bool or_more)
            (f->begin == NULL || is_text(t->column[0], f->begin));
 }
 
+/* A line of names would be a sample if its label were not looked at. */
+static mega_status begin_with_row(tsv *t)
+{
+    if (label_of(t) >= 0) return add_row(t);
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "%s:%lld: names of columns, or a row without a label in column %d; files of %s with labels have "
+                     "no line of names: leave it out",
+                     t->path, (long long)t->line, t->form->label, t->r->out->task->name);
+}
+
 static mega_status read_head(tsv *t)
 {
     const mega_labelled_task *task = t->r->out->task;
@@ -115,14 +125,14 @@ static mega_status read_head(tsv *t)
                          "learnt from it; expected %d columns%s%s%s",
                          t->path, t->columns, task->name, whole->count, whole->or_more ? " or more" : "",
                          whole->begin != NULL ? " that begin with " : "", whole->begin != NULL ? whole->begin : "");
-    if (t->form != NULL) return MEGA_OK;
+    if (t->form != NULL) return t->form->has_no_names ? begin_with_row(t) : MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s:%lld: not the first line of such a file; expected the names of %s's columns: %d%s%s%s, in a "
-                     "test file %d%s%s",
-                     t->path, (long long)t->line, task->name, whole->count, whole->or_more ? " or more" : "",
-                     whole->begin != NULL ? " that begin with " : "", whole->begin != NULL ? whole->begin : "",
-                     test->count, test->begin != NULL ? " that begin with " : "",
-                     test->begin != NULL ? test->begin : "");
+                     "%s:%lld: not the first line of such a file; expected %s %s's columns: %d%s%s%s, in a "
+                     "test file %s%d%s%s",
+                     t->path, (long long)t->line, whole->has_no_names ? "a row of" : "the names of", task->name,
+                     whole->count, whole->or_more ? " or more" : "", whole->begin != NULL ? " that begin with " : "",
+                     whole->begin != NULL ? whole->begin : "", whole->has_no_names ? "names of " : "", test->count,
+                     test->begin != NULL ? " that begin with " : "", test->begin != NULL ? test->begin : "");
 }
 
 static mega_status take_line(void *user, int64_t line, const char *text, size_t bytes)

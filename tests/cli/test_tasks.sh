@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tasks with labels: MNLI, QQP, SST-2 and RACE learnt from a pre-trained BERT and from random weights; Megatron's lines, the table of results,
+# tasks with labels: MNLI, QQP, SST-2, CoLA and RACE learnt from a pre-trained BERT and from random weights; Megatron's lines, the table of results,
 # the folders; resumed, evaluated alone, in other layouts; --keep-last; what is refused.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 megalith_on_path
@@ -133,6 +133,15 @@ says sentence 'SST-2/test.tsv: a test file of SST-2, without labels: all its sam
 says sentence '^ > \|epoch: 3\| metrics for test: correct / total = [0-9]+ / 20 = '
 [ "$(sed -n 's/^ > |epoch: 3| metrics for train: correct \/ total = \([0-9]*\) .*/\1/p' sentence.log)" -ge 180 ] || note "SST-2: little was learnt: $(overall sentence)"
 
+mkdir CoLA # which has no names of columns
+awk -F'\t' 'NR > 1 { printf "x\t%d\t\t%s\n", $12 == "neutral", $9 }' MNLI/train.tsv >CoLA/train.tsv
+task cola --task CoLA --pretrained-checkpoint bert --seq-length 16 --train-data CoLA/train.tsv --valid-data CoLA/train.tsv \
+    --vocab-file vocab.txt --micro-batch-size 8 --lr 2e-3 --epochs 1 --log-interval 10 --eval-interval 1000 --save cola
+says cola '^ > \|epoch: 0\| metrics for train: correct / total = [0-9]+ / 210 = '
+grep -q '"unacceptable"' cola/iter_*/config.json || note "the names of the classes of CoLA"
+
+{ printf 'source\tlabel\tmark\tsentence\n' && cat CoLA/train.tsv; } >CoLA/named.tsv
+
 # ---- RACE ----
 race=(--task RACE "${sizes[@]}" --seq-length 24 --vocab-file vocab.txt --train-data RACE/train/high --valid-data RACE/dev/high --micro-batch-size 4
     --lr 1e-3 --log-interval 1 --eval-interval 1000)
@@ -191,6 +200,8 @@ refuses "all mistakes" "missing: --train-data|no_such.tsv: there is no such file
 refuses "another length" "samples of decay|follow from --epochs, --train-data, --keep-last" tasks "${mnli[@]}" --load half --epochs 5
 refuses "all files" "3 mistakes|QQP/dev.tsv:1: not the first|SST-2/train.tsv:1: not the first|SST-2/test.tsv:1: not the first" \
     tasks --task MNLI --load mnli --valid-data QQP/dev.tsv MNLI/dev_matched.tsv SST-2/train.tsv SST-2/test.tsv --micro-batch-size 4 --seq-length 16
+refuses "names in CoLA" "CoLA/named.tsv:1: names of columns, or a row without a label in column 2" tasks --task CoLA --load cola --seq-length 16 \
+    --valid-data CoLA/named.tsv --micro-batch-size 4
 refuses "no labels to learn" "SST-2/test.tsv: its 2 columns are those of a test file of SST-2" tasks --task SST-2 --pretrained-checkpoint bert --seq-length 16 \
     --train-data SST-2/test.tsv --valid-data SST-2/train.tsv --micro-batch-size 2 --lr 1e-3 --epochs 1
 refuses "another tokenizer" "was trained with another tokenizer" tasks --task MNLI --load mnli --vocab-file reversed.txt --valid-data MNLI/dev_matched.tsv \

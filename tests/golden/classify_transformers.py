@@ -52,11 +52,19 @@ class Texts:
                     texts = [question.replace("_", option) if "_" in question else question + " " + option for option in options]
                     yield [self.sequence(text, page["article"]) for text in texts], "ABCD".index(answer)
             return
-        for row in (line.split("\t") for line in lines[1:]):
+        for row in (line.split("\t") for line in lines[task != "CoLA" :]):
             if task == "MNLI":
                 yield [self.sequence(row[8], row[9])], ["contradiction", "entailment", "neutral"].index(row[-1])
             elif task == "SST-2":
                 yield [self.sequence(row[0], None)], int(row[1])
+            elif task == "CoLA":
+                yield [self.sequence(row[3], None)], int(row[1])
+            elif task == "MRPC":
+                yield [self.sequence(row[3], row[4])], int(row[0])
+            elif task in ("QNLI", "RTE"):
+                yield [self.sequence(row[1], row[2])], ["entailment", "not_entailment"].index(row[3])
+            elif task == "WNLI":
+                yield [self.sequence(row[1], row[2])], int(row[3])
             else:
                 yield [self.sequence(row[3], row[4])], int(row[5])
 

@@ -8,15 +8,23 @@ printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . '?' ',' the is here fox
 words() { awk -v n="$1" -v s="$2" 'BEGIN { split("the is here fox dog cat owl who a b c d e f g h sleeps runs , . ?", w, " "); srand(s)
     for (i = 0; i < n; i++) { printf "%s%s", i ? " " : "", w[1 + int(21 * rand())] } }'; }
 labels=(contradiction entailment neutral)
-mkdir MNLI QQP RACE SST-2
+tasks=(MNLI QQP RACE SST-2 CoLA MRPC QNLI RTE WNLI)
+mkdir "${tasks[@]}"
 printf 'index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tgold_label\n' >MNLI/a.tsv
 printf 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n' >QQP/a.tsv
 printf 'sentence\tlabel\n' >SST-2/a.tsv
+printf 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n' >MRPC/a.tsv
+for task in QNLI RTE WNLI; do printf 'index\tsentence1\tsentence2\tlabel\n' >$task/a.tsv; done
+entailed=(entailment not_entailment)
 for i in $(seq 0 29); do
     one=$(words $((1 + i % 11)) $((2 * i + 1))) two=$(words $((1 + i * 7 % 13)) $((2 * i + 2)))
     printf '%d\t0\t0\tg\t\t\t\t\t%s\t%s\t%s\n' "$i" "$one" "$two" "${labels[i % 3]}" >>MNLI/a.tsv
     printf '%d\t1\t2\t%s\t%s\t%d\n' "$i" "$one" "$two" $((i % 2)) >>QQP/a.tsv
     printf '%s \t%d\n' "$one" $((i % 2)) >>SST-2/a.tsv
+    printf 'x\t%d\t\t%s\n' $((i % 2)) "$one" >>CoLA/a.tsv
+    printf '%d\t1\t2\t%s\t%s\n' $((i % 2)) "$one" "$two" >>MRPC/a.tsv
+    for task in QNLI RTE; do printf '%d\t%s\t%s\t%s\n' "$i" "$one" "$two" "${entailed[i % 2]}" >>$task/a.tsv; done
+    printf '%d\t%s\t%s\t%d\n' "$i" "$one" "$two" $((i % 2)) >>WNLI/a.tsv
     printf '{"article": "%s", "questions": ["%s", "the _ sleeps"], "options": [["a b", "c", "d", "e f"], ["fox", "dog", "cat", "owl"]], "answers": ["%s", "%s"]}\n' \
         "$one" "$two" "$(printf 'ABCD' | cut -c$((1 + i % 4)))" "$(printf 'ABCD' | cut -c$((1 + i * 3 % 4)))" >>RACE/a.txt
 done
@@ -31,7 +39,7 @@ transformers.BertTokenizerFast("vocab.txt").save_pretrained("bert")
 PY
 "$MEGA_PEERS" begin.py >out 2>err || fail "making a BERT: $(tail -1 err)"
 cases=()
-for task in MNLI QQP RACE SST-2; do
+for task in "${tasks[@]}"; do
     data=$task/a.tsv
     [ $task = RACE ] && data=RACE/a.txt
     for from in "--pretrained-checkpoint bert" \

@@ -1,4 +1,4 @@
-/* Tests the samples of tasks: columns of MNLI, QQP and SST-2, questions of RACE, cleaning, cutting, types, names of sets. */
+/* Tests the samples of tasks: columns of the tasks of GLUE, questions of RACE, cleaning, cutting, types, names of sets. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/labelled.h"
@@ -130,6 +130,54 @@ static void sst2_has_one_sentence(void **state)
     mega_labelled_close(l);
 }
 
+static void cola_has_no_names_of_columns(void **state)
+{
+    (void)state;
+    mega_labelled *l;
+    const char *path[] = {written("train.tsv", "gj04\t1\t\tab\ngj04\t0\t*\tcd\n"),
+                          written("test.tsv", "index\tsentence\n0\tef\n")};
+    must(open_paths("CoLA", path, 2, LENGTH, &l));
+    assert_int_equal(mega_labelled_set_get(l, 0)->count, 2);
+    assert_sequence(l, 0, 0, "^ab|", 4);
+    assert_sequence(l, 1, 0, "^cd|", 4);
+    assert_sequence(l, 2, 0, "^ef|", 4);
+    assert_int_equal(mega_labelled_label(l, 0), 1);
+    assert_int_equal(mega_labelled_label(l, 1), 0);
+    assert_true(!mega_labelled_set_get(l, 0)->is_test && mega_labelled_set_get(l, 1)->is_test);
+    mega_labelled_close(l);
+}
+
+/* Where the sentences and the label of a row are; its number, or 1, is class 1. */
+static void pairs_of_glue(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *task, *with_labels, *test, *named;
+    } tasks[] = {
+        {"MRPC", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tab\tc\n0\t7\t8\tab\tc\n",
+         "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\td\te\n", "equivalent"},
+        {"QNLI", "index\tquestion\tsentence\tlabel\n0\tab\tc\tnot_entailment\n1\tab\tc\tentailment\n",
+         "index\tquestion\tsentence\n0\td\te\n", "not_entailment"},
+        {"RTE", "index\tsentence1\tsentence2\tlabel\n0\tab\tc\tnot_entailment\n1\tab\tc\tentailment\n",
+         "index\tsentence1\tsentence2\n0\td\te\n", "not_entailment"},
+        {"WNLI", "index\tsentence1\tsentence2\tlabel\n0\tab\tc\t1\n1\tab\tc\t0\n",
+         "index\tsentence1\tsentence2\n0\td\te\n", "entailment"},
+    };
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+        mega_labelled *l;
+        const char *path[] = {written("train.tsv", tasks[i].with_labels), written("test.tsv", tasks[i].test)};
+        must(open_paths(tasks[i].task, path, 2, LENGTH, &l));
+        assert_int_equal(mega_labelled_count(l), 3);
+        assert_sequence(l, 0, 0, "^ab|c|", 4);
+        assert_sequence(l, 2, 0, "^d|e|", 3);
+        assert_int_equal(mega_labelled_label(l, 0), 1);
+        assert_int_equal(mega_labelled_label(l, 1), 0);
+        assert_true(!mega_labelled_set_get(l, 0)->is_test && mega_labelled_set_get(l, 1)->is_test);
+        assert_int_equal(mega_labelled_label_of(mega_labelled_find(tasks[i].task), tasks[i].named), 1);
+        mega_labelled_close(l);
+    }
+}
+
 static void race_is_a_sequence_for_each_answer(void **state)
 {
     (void)state;
@@ -252,6 +300,13 @@ static void other_files_are_refused(void **state)
         {"SST-2", "a\tlabel\n", "expected the names of SST-2's columns: 2 that begin with sentence, in a test file 2"},
         {"SST-2", "sentence\tlabel\na\t2\n", "x.tsv:2: an unknown label; expected 0 or 1"},
         {"SST-2", "sentence\tlabel\na\n", "x.tsv:2: not the columns of SST-2; expected 2"},
+        {"CoLA", "a\tb\n", "expected a row of CoLA's columns: 4, in a test file names of 2 that begin with index"},
+        {"CoLA", "source\tlabel\tmark\tsentence\na\t1\t\tb\n",
+         "x.tsv:1: names of columns, or a row without a label in"},
+        {"CoLA", "a\t1\t\tb\na\t2\t\tb\n", "x.tsv:2: an unknown label; expected 0 or 1"},
+        {"MRPC", "Quality\ta\tb\tc\n",
+         "expected the names of MRPC's columns: 5 that begin with Quality, in a test file 5"},
+        {"RTE", "index\ta\tb\tlabel\n0\ta\tb\t1\n", "x.tsv:2: an unknown label; expected entailment or not_entailment"},
         {"RACE", "{\"article\": 1}\n", "x.tsv:1: an article or questions without options"},
         {"RACE", "\n{\"article\": \n", "x.tsv:2: "},
         {"RACE", "{\"article\": \"a\\u0000b\"}\n", "x.tsv:1: a zero character (\\u0000) in a text"},
@@ -283,6 +338,8 @@ int main(void)
                                        cmocka_unit_test(long_pairs_are_cut_at_their_end),
                                        cmocka_unit_test(qqp_leaves_out_broken_rows),
                                        cmocka_unit_test(sst2_has_one_sentence),
+                                       cmocka_unit_test(cola_has_no_names_of_columns),
+                                       cmocka_unit_test(pairs_of_glue),
                                        cmocka_unit_test(race_is_a_sequence_for_each_answer),
                                        cmocka_unit_test(samples_fill_the_inputs_of_a_classifier),
                                        cmocka_unit_test(a_mark_is_passed_over),

@@ -23,6 +23,7 @@ typedef struct mega_labelled_columns {
     int text, second;  /* second: of a pair; 0: a sample is one text */
     int label;         /* or MEGA_LABELLED_LAST; 0: a test, whose labels are not known */
     const char *begin; /* name of the first column; NULL: the number of columns tells a test */
+    bool has_no_names; /* the first line is a row already */
 } mega_labelled_columns;
 
 struct labelled_reader;
@@ -43,9 +44,14 @@ typedef struct mega_labelled_task {
 // clang-format off
 #define MEGA_LABELLED_TASKS(row) \
     row("RACE", .choices = MEGA_LABELLED_CHOICES, .read = labelled_read_race, .takes_folders = true, .takes = "a folder of RACE, or one of its .txt files") \
-    row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .named = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL}, .test = {10, true, 9, 10, 0, NULL}, .read = labelled_read_tsv, .takes = "a TSV file") \
-    row("QQP", .classes = 2, .label = {"0", "1"}, .named = {"not_duplicate", "duplicate"}, .with_labels = {6, false, 4, 5, 6, NULL}, .test = {3, false, 2, 3, 0, NULL}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file") \
-    row("SST-2", .classes = 2, .label = {"0", "1"}, .named = {"negative", "positive"}, .with_labels = {2, false, 1, 0, 2, "sentence"}, .test = {2, false, 2, 0, 0, "index"}, .read = labelled_read_tsv, .takes = "a TSV file")
+    row("MNLI", .classes = 3, .label = {"contradiction", "entailment", "neutral"}, .named = {"contradiction", "entailment", "neutral"}, .with_labels = {11, true, 9, 10, MEGA_LABELLED_LAST, NULL, false}, .test = {10, true, 9, 10, 0, NULL, false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("QQP", .classes = 2, .label = {"0", "1"}, .named = {"not_duplicate", "duplicate"}, .with_labels = {6, false, 4, 5, 6, NULL, false}, .test = {3, false, 2, 3, 0, NULL, false}, .skips_rows = true, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("SST-2", .classes = 2, .label = {"0", "1"}, .named = {"negative", "positive"}, .with_labels = {2, false, 1, 0, 2, "sentence", false}, .test = {2, false, 2, 0, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("CoLA", .classes = 2, .label = {"0", "1"}, .named = {"unacceptable", "acceptable"}, .with_labels = {4, false, 4, 0, 2, NULL, true}, .test = {2, false, 2, 0, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("MRPC", .classes = 2, .label = {"0", "1"}, .named = {"not_equivalent", "equivalent"}, .with_labels = {5, false, 4, 5, 1, "Quality", false}, .test = {5, false, 4, 5, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("QNLI", .classes = 2, .label = {"entailment", "not_entailment"}, .named = {"entailment", "not_entailment"}, .with_labels = {4, false, 2, 3, 4, "index", false}, .test = {3, false, 2, 3, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("RTE", .classes = 2, .label = {"entailment", "not_entailment"}, .named = {"entailment", "not_entailment"}, .with_labels = {4, false, 2, 3, 4, "index", false}, .test = {3, false, 2, 3, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file") \
+    row("WNLI", .classes = 2, .label = {"0", "1"}, .named = {"not_entailment", "entailment"}, .with_labels = {4, false, 2, 3, 4, "index", false}, .test = {3, false, 2, 3, 0, "index", false}, .read = labelled_read_tsv, .takes = "a TSV file")
 // clang-format on
 #define MEGA_LABELLED_CHOICE(name, ...) "|" name  /* in the choices of an option */
 #define MEGA_LABELLED_LISTED(name, ...) ", " name /* in a message */
