@@ -87,12 +87,14 @@ CASES = {
     "t5-1.1": ("t5", dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
     "t5-silu": ("t5", dict(T5, feed_forward_proj="gated-silu", num_decoder_layers=3)),
     "mt5": ("mt5", dict(T5, d_ff=44)),
+    "umt5": ("umt5", dict(T5, tie_word_embeddings=False)),
+    "umt5-tied": ("umt5", dict(T5, feed_forward_proj="relu")),
     "megatron-t5": ("megatron-t5", dict(hidden_size=48, ffn_hidden_size=40, num_layers=3, num_decoder_layers=2, num_attention_heads=6,
                                         kv_channels=12, max_position_embeddings=64)),
 }
 ENCODERS = ("bert", "megatron-bert", "roberta", "xlm-roberta", "distilbert", "modernbert")
 
-ENCODER_DECODERS = ("t5", "mt5", "megatron-t5")
+ENCODER_DECODERS = ("t5", "mt5", "umt5", "megatron-t5")
 
 
 class Float64Torch:
@@ -212,6 +214,8 @@ def t5_of_transformers(model_type, keys):
     model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
     if model_type == "mt5" or keys.get("tie_word_embeddings") is False:  # version 5 ties them, folders do not
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+        if model_type == "umt5":  # version 5 scales what the head reads in any case, version 4 only if it is tied
+            model.config.tie_word_embeddings = False
     for module in {type(m).__module__ for m in model.modules()}:
         if module.startswith("transformers.models."):
             importlib.import_module(module).torch = Float64Torch()

@@ -32,6 +32,7 @@
     X(modernbert)           \
     X(t5)                   \
     X(mt5)                  \
+    X(umt5)                 \
     X(megatron_t5)          \
     X(megalith_gpt)
 /* clang-format on */

@@ -51,7 +51,7 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
            SAME(transform) && SAME(transform_activation) && SAME(transform_no_bias) && SAME(first_unnormed) &&
            SAME(sentence_head) && SAME(classes) && SAME(choices) && SAME(untied) && SAME(head_bias) &&
            SAME(window_theta) && SAME(t5) && SAME(decoder_layers) && SAME(relative_buckets) &&
-           SAME(relative_distance) &&
+           SAME(relative_distance) && SAME(biases_by_layer) &&
 #undef SAME
            or_one(a->embedding_scale) == or_one(b->embedding_scale) &&
            or_one(a->residual_scale) == or_one(b->residual_scale) && or_one(a->logit_scale) == or_one(b->logit_scale) &&

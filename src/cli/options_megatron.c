@@ -3,18 +3,19 @@
 #include "options_impl.h"
 
 #define USE_LATER_MODEL "the layers have no such part; leave it out"
-#define T5_RELATIVE     "--t5-form t5, v1.1 and mt5 have 32 buckets of distances up to 128, megatron none; leave it out"
-#define ONLY_MLA        "it only matters with --multi-latent-attention"
-#define NO_MAMBA        "every layer is attention and an MLP; leave it out"
-#define NO_MAMBA_IDLE   "every layer is attention and an MLP"
-#define ONLY_MOE        "it only matters to a mixture of experts, and --num-experts is 1"
-#define NO_DEVICE       "everything is computed on the processor"
-#define FUSED           "kernels are fused by the program's own passes, which change no result"
-#define IN_MEMORY       "everything is in the host's memory already"
-#define NO_FP8          "nothing is computed in FP8"
-#define ONE_FORMAT      "there is one format, the Hugging Face folder; leave it out"
-#define OVER_MPI        "ranks communicate over MPI"
-#define REPORTS         "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
+#define T5_RELATIVE \
+    "--t5-form t5, v1.1, mt5 and umt5 have 32 buckets of distances up to 128, megatron none; leave it out"
+#define ONLY_MLA      "it only matters with --multi-latent-attention"
+#define NO_MAMBA      "every layer is attention and an MLP; leave it out"
+#define NO_MAMBA_IDLE "every layer is attention and an MLP"
+#define ONLY_MOE      "it only matters to a mixture of experts, and --num-experts is 1"
+#define NO_DEVICE     "everything is computed on the processor"
+#define FUSED         "kernels are fused by the program's own passes, which change no result"
+#define IN_MEMORY     "everything is in the host's memory already"
+#define NO_FP8        "nothing is computed in FP8"
+#define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
+#define OVER_MPI      "ranks communicate over MPI"
+#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off
 static const mega_option_row megatron_rows[] = {

@@ -69,8 +69,10 @@ static mega_param_options matrix_of(const mega_gpt *m)
 
 static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool is_decoder)
 {
-    static const char table[] = "block.0.layer.0.SelfAttention.relative_attention_bias";
-    const mega_builder stack = stack_of(b, m, is_decoder);
+    const bool by_layer = m->net.biases_by_layer;
+    const char *table = by_layer ? "layer.0.SelfAttention.relative_attention_bias"
+                                 : "block.0.layer.0.SelfAttention.relative_attention_bias";
+    const mega_builder owner = by_layer ? *b : stack_of(b, m, is_decoder);
     const mega_param_options weights = matrix_of(m);
     return (mega_t5_options){.num_heads = m->heads,
                              .head_dim = m->head_dim,
@@ -80,7 +82,7 @@ static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool
                              .epsilon = m->norm_epsilon,
                              .dropout = m->hidden_dropout,
                              .weights = weights,
-                             .bias = mega_attention_bias(&stack, table, m->net.relative_buckets, m->heads, &weights),
+                             .bias = mega_attention_bias(&owner, table, m->net.relative_buckets, m->heads, &weights),
                              .bias_distance = m->net.relative_distance,
                              .key_end = is_decoder ? NULL : "key_end",
                              .source_end = is_decoder ? "cross_key_end" : NULL,
@@ -324,15 +326,16 @@ static int part_of(const cutting *c, const int *first, int layer)
 }
 
 /* Whether no two programs of one stage request the same table, which the graph cannot do: that of tokens is in both
- * embeddings and in a tied head, and the blocks of a stack of transformers share one of biases. */
+ * embeddings and in a tied head, and the blocks of a stack of transformers share one of biases, unless each has its own. */
 static bool tables_are_apart(const cutting *c, const int *first)
 {
     const int embeds = part_of(c, first, c->begin - 1), last = c->parts - 1;
     if (c->parts == c->stages) return true;
     if (embeds != 0 && embeds % c->stages == 0) return false;
     if (!c->m->net.untied && embeds != last && embeds % c->stages == last % c->stages) return false;
-    return !is_original(c->m) || (part_of(c, first, (int)c->m->num_layers) < c->stages &&
-                                  part_of(c, first, c->count - 2) - part_of(c, first, c->begin) < c->stages);
+    const bool shares_biases = is_original(c->m) && !c->m->net.biases_by_layer;
+    return !shares_biases || (part_of(c, first, (int)c->m->num_layers) < c->stages &&
+                              part_of(c, first, c->count - 2) - part_of(c, first, c->begin) < c->stages);
 }
 
 static double largest_part(const cutting *c, const int *first)

@@ -123,7 +123,7 @@ const mega_option_section mega_train_bert_samples_section = MEGA_SECTION("BERT",
 
 #define T5(name, field, kind) MEGA_OPTION(mega_t5_settings, name, field, kind)
 static const mega_option_row t5_rows[] = {
-    {T5("t5-form", t5_form, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|t5|v1.1|mt5", .help = "which network: megatron: the blocks of a GPT with biases and a table of positions, saved as a megatron-t5, which transformers does not know; t5, v1.1, mt5: those of transformers, saved as a t5 or mt5. With --load the folder says it"},
+    {T5("t5-form", t5_form, MEGA_OPTION_CHOICE), .fallback = "megatron", .choices = "megatron|t5|v1.1|mt5|umt5", .help = "which network: megatron: the blocks of a GPT with biases and a table of positions, saved as a megatron-t5, which transformers does not know; t5, v1.1, mt5, umt5: those of transformers, saved as a t5, mt5 or umt5. With --load the folder says it"},
     {T5("decoder-num-layers", decoder_num_layers, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 14, .help = "layers of the decoder; as many as the encoder has (--num-layers) when not given"},
     {T5("mask-prob", mask_prob, MEGA_OPTION_FLOAT), .fallback = "0.15", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the tokens that are taken out and predicted"},
     {T5("short-seq-prob", short_seq_prob, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_FRACTION, .resume = MEGA_RESUME_REPORTED, .help = "part of the samples that are made shorter at random"},

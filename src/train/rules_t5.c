@@ -60,8 +60,9 @@ void mega_train_rule_t5(mega_train_options *cfg)
             (long long)decoder_length(cfg));
     if (cfg->load == NULL && cfg->t5.t5_form != MEGA_T5_FORM_MEGATRON &&
         cfg->model.attention_dropout != cfg->model.hidden_dropout)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "--attention-dropout %g and --hidden-dropout %g: --t5-form t5, v1.1 and mt5 have one "
-                             "dropout, dropout_rate of their folders; give both the same value",
-                             cfg->model.attention_dropout, cfg->model.hidden_dropout);
+        mega_options_problem(
+            o, MEGA_ERR_USAGE,
+            "--attention-dropout %g and --hidden-dropout %g: --t5-form t5, v1.1, mt5 and umt5 have one "
+            "dropout, dropout_rate of their folders; give both the same value",
+            cfg->model.attention_dropout, cfg->model.hidden_dropout);
 }

@@ -138,13 +138,10 @@ static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_setting
 /* Whether --t5-form asks for the kind of T5 that a folder holds. */
 static bool is_t5_of_form(const mega_train_options *cfg, const mega_network_shape *said, const mega_network_shape *is)
 {
-    const mega_t5_form form = cfg->t5.t5_form;
     mega_network_shape made = *said;
     if (!train_is(cfg, "pretrain_t5")) return true;
-    mega_network_make_t5(&made, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5, 1,
-                         1);
-    return made.t5 == is->t5 && made.gated == is->gated && made.untied == is->untied &&
-           (form == MEGA_T5_FORM_MT5) == (strcmp(mega_family_of(is)->model_type, "mt5") == 0);
+    task_t5_make_form(cfg->t5.t5_form, 1, 1, &made);
+    return made.family == mega_family_of(is) && made.gated == is->gated && made.untied == is->untied;
 }
 
 /* Whether --bert-form asks for norms where a folder has them. */

@@ -25,6 +25,8 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
 /* Names the options that were given and ask for another kind of network, in `said`, than `is`. */
 void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shape *said, int64_t heads,
                           const mega_network_shape *is, mega_buffer *out);
+/* task_t5.c: turns such a network into that of --t5-form, in its family; hidden: the width. */
+void task_t5_make_form(mega_t5_form form, int64_t decoder_layers, int64_t hidden, mega_network_shape *net);
 /* Writes the head of a model card. */
 void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, const char *name, const char *pipeline,
                        mega_buffer *out);

@@ -87,12 +87,26 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
     return MEGA_OK;
 }
 
+void task_t5_make_form(mega_t5_form form, int64_t decoder_layers, int64_t hidden, mega_network_shape *net)
+{
+    static const struct {
+        const char *family;
+        bool gated_untied;
+    } forms[] = {[MEGA_T5_FORM_MEGATRON] = {"megatron-t5", false},
+                 [MEGA_T5_FORM_T5] = {"t5", false},
+                 [MEGA_T5_FORM_V1_1] = {"t5", true},
+                 [MEGA_T5_FORM_MT5] = {"mt5", true},
+                 [MEGA_T5_FORM_UMT5] = {"umt5", true}};
+    net->family = mega_family_find(forms[form].family);
+    net->biases_by_layer = net->family->net.biases_by_layer;
+    mega_network_make_t5(net, net->family->net.t5 == MEGA_T5_ORIGINAL, forms[form].gated_untied, decoder_layers,
+                         hidden);
+}
+
 static void make_form(const mega_train_options *cfg, mega_network_shape *net)
 {
-    const mega_t5_form form = cfg->t5.t5_form;
     const int64_t said = cfg->t5.decoder_num_layers;
-    mega_network_make_t5(net, form != MEGA_T5_FORM_MEGATRON, form == MEGA_T5_FORM_V1_1 || form == MEGA_T5_FORM_MT5,
-                         said > 0 ? said : cfg->model.num_layers, cfg->model.hidden_size);
+    task_t5_make_form(cfg->t5.t5_form, said > 0 ? said : cfg->model.num_layers, cfg->model.hidden_size, net);
 }
 
 /* Names the options that ask for more than the form of a new T5 has. */
@@ -147,12 +161,7 @@ static mega_status check_loaded(const mega_gpt *g)
 
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 {
-    static const char *const family[] = {[MEGA_T5_FORM_MEGATRON] = "megatron-t5",
-                                         [MEGA_T5_FORM_T5] = "t5",
-                                         [MEGA_T5_FORM_V1_1] = "t5",
-                                         [MEGA_T5_FORM_MT5] = "mt5"};
     const mega_train_options *cfg = o->cfg;
-    const mega_t5_form form = cfg->t5.t5_form;
     const t5_words *w = o->words;
     mega_network_shape net;
     *out = (mega_task_model){.self = NULL};
@@ -170,7 +179,6 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         net.num_eos = 1;
         net.decoder_start = w->vocabulary.bos;
     }
-    net.family = mega_family_find(family[form]);
     MEGA_TRY(task_gpt_make(o, &net, false, out));
     return check_family(cfg, out);
 }

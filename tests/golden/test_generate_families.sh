@@ -45,6 +45,7 @@ CASES = {
     "gemma3_text": dict(OF_LLAMA, head_dim=16, sliding_window=6, query_pre_attn_scalar=20),
     "t5": OF_T5,
     "mt5": dict(OF_T5, num_decoder_layers=2),
+    "umt5": dict(OF_T5, num_decoder_layers=2, feed_forward_proj="relu"),
     "t5-v1.1": dict(OF_T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),  # saved without a head
 }
 

@@ -99,6 +99,15 @@ static const mega_network_shape t5 = {.family = &family,
                                       .activation = MEGA_ACT_GELU_TANH,
                                       .gated = true,
                                       .untied = true};
+static const mega_network_shape umt5 = {.family = &family,
+                                        .t5 = MEGA_T5_ORIGINAL,
+                                        .decoder_layers = 2,
+                                        .relative_buckets = 8,
+                                        .relative_distance = 12,
+                                        .biases_by_layer = true,
+                                        .positions = MEGA_POSITIONS_NONE,
+                                        .activation = MEGA_ACT_RELU,
+                                        .logit_scale = 0.125};
 static const mega_network_shape megatron_t5 = {
     .family = &family, .t5 = MEGA_T5_MEGATRON, .decoder_layers = 2, .head_bias = true};
 /* A classifier of samples that are four sequences each. */

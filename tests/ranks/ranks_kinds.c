@@ -23,6 +23,7 @@
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder has
  *            shorter samples; dropout
+ *   umt5     the same with biases of relative positions of each layer, without a gate, with a tied head of scaled values
  *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; dropout
  *   choices  a classifier of model/encoder.c whose samples are four sequences, one of which is right; norms before the
  *            branches; dropout
@@ -74,6 +75,7 @@ static const struct {
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
+              {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},
               {"megatron_t5", NULL, 0, false, &megatron_t5, T5},
               {"choices", NULL, 0, false, &choices, FOUR_RANKS}};
 enum { MODELS = sizeof models / sizeof *models };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pretrain_t5: the same losses over tp, sp, pp (cut between the stacks, by weights and interleaved), dp and ZeRO as on one rank, resumed bit
-# for bit; folders of megatron-t5, t5 and mt5, of which transformers loads the last two whole; what is refused.
+# for bit; folders of megatron-t5, t5, mt5 and umt5, of which transformers loads the last three whole; what is refused.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks_train.sh"
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . the a fox dog cat owl '##s' runs jumps sleeps over under quick lazy red blue one two three \
@@ -44,7 +44,7 @@ over 2 --pipeline-model-parallel-size 2 --make-vocab-size-divisible-by 8192
 over 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --make-vocab-size-divisible-by 8192
 
 # 16 bits, and the other forms.
-for form in "--bf16" "--fp16" "--t5-form t5" "--t5-form v1.1" "--t5-form mt5 --swiglu --ffn-hidden-size 64"; do
+for form in "--bf16" "--fp16" "--t5-form t5" "--t5-form v1.1" "--t5-form mt5 --swiglu --ffn-hidden-size 64" "--t5-form umt5"; do
     # shellcheck disable=SC2086 # options and values
     "$MEGALITH" "${base[@]}" $form --train-iters 3 --eval-iters 0 --save "form${form// /}" >form.log 2>&1 || fail "$form: $(tail -3 form.log)"
 done
@@ -58,7 +58,7 @@ if [ -x "${MEGA_PEERS:-}" ]; then
     cat >load.py <<'PY'
 import glob, transformers
 for pattern, kind in (("form--t5-formt5/iter_*", "T5ForConditionalGeneration"), ("form--t5-formv1.1/iter_*", "T5ForConditionalGeneration"),
-                      ("form--t5-formmt5*/iter_*", "MT5ForConditionalGeneration")):
+                      ("form--t5-formmt5*/iter_*", "MT5ForConditionalGeneration"), ("form--t5-formumt5/iter_*", "UMT5ForConditionalGeneration")):
     model, info = getattr(transformers, kind).from_pretrained(glob.glob(pattern)[0], output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"], (pattern, info)
     assert model.config.num_decoder_layers == 3 and model.config.d_kv == 8, model.config

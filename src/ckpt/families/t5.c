@@ -43,17 +43,16 @@ static const struct {
     {"relu", MEGA_ACT_RELU}, {"gelu_new", MEGA_ACT_GELU_TANH}, {"gelu", MEGA_ACT_GELU}, {"silu", MEGA_ACT_SILU}};
 static const char gated_gelu[] = "gated-gelu"; /* which means gelu_new in transformers */
 
+/* Without the key it is that of the family, which the shape begins with. */
 static void take_feed_forward(hf_reader *r, mega_model_shape *s)
 {
     static const char gate[] = "gated-";
     const char *key = "feed_forward_proj";
     const json_t *v = hf_take(r, key);
-    const bool is_missing = v == NULL || json_is_null(v);
-    const char *name = !is_missing                                 ? json_string_value(v)
-                       : strcmp(r->family->model_type, "mt5") == 0 ? gated_gelu
-                                                                   : "relu";
+    const char *name = json_string_value(v);
     hf_take(r, "dense_act_fn"); /* both follow from feed_forward_proj */
     hf_take(r, "is_gated_act");
+    if (v == NULL || json_is_null(v)) return;
     if (name != NULL && strcmp(name, gated_gelu) == 0) name = "gated-gelu_new";
     s->net.gated = name != NULL && strncmp(name, gate, strlen(gate)) == 0;
     if (s->net.gated) name += strlen(gate);
@@ -129,12 +128,13 @@ static void finish(hf_reader *r, mega_model_shape *s)
     if (!s->net.untied && s->hidden > 0) s->net.logit_scale = 1.0 / sqrt((double)s->hidden);
 }
 
-const mega_family mega_family_t5 = {.model_type = "t5",
-                                    .architecture = architecture,
-                                    .keys = keys,
-                                    .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE},
-                                    .names = &hf_t5_names,
-                                    .rope_keys = " ",
-                                    .ignored = ignored,
-                                    .finish = finish,
-                                    .write = hf_t5_write};
+const mega_family mega_family_t5 = {
+    .model_type = "t5",
+    .architecture = architecture,
+    .keys = keys,
+    .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE, .activation = MEGA_ACT_RELU},
+    .names = &hf_t5_names,
+    .rope_keys = " ",
+    .ignored = ignored,
+    .finish = finish,
+    .write = hf_t5_write};

@@ -226,6 +226,15 @@ static const published_folder published[] = {
      "'num_decoder_layers':8,'num_heads':6,'num_layers':8,'pad_token_id':0,'relative_attention_num_buckets':32,"
      "'tie_word_embeddings':false,'tokenizer_class':'T5Tokenizer','vocab_size':250112}",
      6, 6},
+    {"umt5-small",
+     "{'architectures':['UMT5ForConditionalGeneration'],'classifier_dropout':0.0,'d_ff':1024,'d_kv':64,'d_model':512,"
+     "'decoder_start_token_id':0,'dense_act_fn':'gelu_new','dropout_rate':0.1,'eos_token_id':1,"
+     "'feed_forward_proj':'gated-gelu','initializer_factor':1.0,'is_encoder_decoder':true,'is_gated_act':true,"
+     "'layer_norm_epsilon':1e-06,'model_type':'umt5','num_decoder_layers':8,'num_heads':6,'num_layers':8,"
+     "'output_past':true,'pad_token_id':0,'relative_attention_max_distance':128,'relative_attention_num_buckets':32,"
+     "'scalable_attention':true,'tie_word_embeddings':false,'tokenizer_class':'T5Tokenizer','use_cache':true,"
+     "'vocab_size':256384}",
+     6, 6},
     {"starcoderbase-1b",
      "{'activation_function':'gelu_pytorch_tanh','architectures':['GPTBigCodeForCausalLM'],"
      "'attention_softmax_in_fp32':true,'attn_pdrop':0.1,'bos_token_id':0,'embd_pdrop':0.1,'eos_token_id':0,"

@@ -233,6 +233,11 @@ static void forms_of_t5(void **state)
 #undef T5
     tiny_ok(parse("{\"model_type\": \"mt5\", \"tie_word_embeddings\": true}", &s));
     assert_true(s.net.untied && s.net.gated && s.heads == 6 && s.vocab == 250112);
+    tiny_ok(parse("{\"model_type\": \"umt5\", \"d_model\": 64}", &s));
+    assert_true(!s.net.untied && s.net.gated && s.net.biases_by_layer && s.net.logit_scale == 0.125);
+    assert_int_equal(s.net.activation, MEGA_ACT_GELU_TANH);
+    tiny_ok(parse("{\"model_type\": \"umt5\", \"tie_word_embeddings\": false}", &s));
+    assert_true(s.net.untied && s.net.logit_scale == 0.0);
     tiny_ok(parse("{\"model_type\": \"megatron-t5\", \"num_decoder_layers\": 4}", &s));
     assert_true(s.net.t5 == MEGA_T5_MEGATRON && s.net.head_bias && s.net.decoder_layers == 4 && s.num_layers == 12);
 }

@@ -229,8 +229,8 @@ static void head_of_a_t5(void **state)
     tiny_ok(mega_st_writer_close(w, false, NULL, NULL));
     mega_hf_weights weights;
     tiny_ok(mega_hf_weights_open(folder, &weights));
-    const char *const family[] = {"t5", "mt5"};
-    for (int i = 0; i < 2; i++) {
+    const char *const family[] = {"t5", "mt5", "umt5"};
+    for (int i = 0; i < 3; i++) {
         const mega_safetensor *t = mega_hf_weights_find(&weights, mega_family_find(family[i]), "lm_head.weight");
         assert_non_null(t);
         assert_string_equal(t->name, "shared.weight");

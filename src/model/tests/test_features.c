@@ -61,6 +61,8 @@ static const struct model {
     {"t5",
      T5_SIZES "\"feed_forward_proj\": \"gated-silu\", \"tie_word_embeddings\": false, \"num_decoder_layers\": 1, "},
     {"mt5", T5_SIZES},
+    {"umt5", T5_SIZES},
+    {"umt5", T5_SIZES "\"tie_word_embeddings\": false, "},
     {"megatron-t5", "\"vocab_size\": 31, \"hidden_size\": 16, \"ffn_hidden_size\": 20, \"num_layers\": 2, "
                     "\"num_attention_heads\": 2, \"kv_channels\": 6, \"max_position_embeddings\": 16, "},
     {"megalith_gpt", SIZES WINDOWS "\"position_embedding_type\": \"rope\", \"rotary_interleaved\": true, "

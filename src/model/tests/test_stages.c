@@ -249,6 +249,12 @@ static void tables_of_interleaved_stages(void **state)
     assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK); /* biases: each stack in two parts */
     assert_true(first[2] == begin + 1);
     mega_free(first);
+    m.net.biases_by_layer = true; /* nothing is shared but the table of tokens */
+    m.stage_chunks = 3;
+    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    mega_free(first);
+    m.net.biases_by_layer = false;
+    m.stage_chunks = 2;
     m.net.untied = false; /* the head alone, behind the decoder in two parts */
     assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
     assert_true(first[1] == begin + 1 && first[3] == begin + 1 + 4);

@@ -256,7 +256,8 @@ static void two_stacks_have_a_row_of_their_own(void **state)
     } row[] = {{MEGA_T5_FORM_MEGATRON, "megatron-t5", false, false},
                {MEGA_T5_FORM_T5, "t5", false, false},
                {MEGA_T5_FORM_V1_1, "t5", true, true},
-               {MEGA_T5_FORM_MT5, "mt5", true, true}};
+               {MEGA_T5_FORM_MT5, "mt5", true, true},
+               {MEGA_T5_FORM_UMT5, "umt5", true, true}};
     mega_command_options cfg;
     mega_task_model m;
     configure(&cfg);
@@ -274,11 +275,12 @@ static void two_stacks_have_a_row_of_their_own(void **state)
         assert_int_equal(m.model.num_layers, 6);
         train_task_t5.free_model(&m);
     }
-    cfg.train.t5.t5_form = MEGA_T5_FORM_MEGATRON; /* the folder, an mt5, wins */
+    cfg.train.t5.t5_form = MEGA_T5_FORM_MEGATRON; /* the folder, a umt5, wins */
     o.stored = &stored;
     ok(train_task_t5.make_model(&o, &m));
     const mega_model_shape loaded = train_task_t5.shape(&m, 3);
-    assert_string_equal(mega_family_of(&loaded.net)->model_type, "mt5");
+    assert_string_equal(mega_family_of(&loaded.net)->model_type, "umt5");
+    assert_true(loaded.net.biases_by_layer);
     train_task_t5.free_model(&m);
     cfg.train.t5.decoder_num_layers = 2;
     assert_int_equal(train_task_t5.make_model(&o, &m), MEGA_ERR_USAGE);

@@ -110,6 +110,7 @@ typedef struct mega_network_shape {
     mega_t5_kind t5;
     int64_t decoder_layers;
     int64_t relative_buckets, relative_distance; /* MEGA_T5_ORIGINAL: rows of the table of biases, and where they end */
+    bool biases_by_layer;                        /* MEGA_T5_ORIGINAL: each layer has a table; else each stack has one */
     int64_t decoder_start;                       /* the id that the decoder reads first; -1: none is known */
 
     bool untied, head_bias;

@@ -61,7 +61,13 @@ typedef struct mega_bert_options {
     double mask_prob, short_seq_prob;
 } mega_bert_options;
 
-typedef enum mega_t5_form { MEGA_T5_FORM_MEGATRON, MEGA_T5_FORM_T5, MEGA_T5_FORM_V1_1, MEGA_T5_FORM_MT5 } mega_t5_form;
+typedef enum mega_t5_form {
+    MEGA_T5_FORM_MEGATRON,
+    MEGA_T5_FORM_T5,
+    MEGA_T5_FORM_V1_1,
+    MEGA_T5_FORM_MT5,
+    MEGA_T5_FORM_UMT5
+} mega_t5_form;
 
 /* pretrain_t5 alone. */
 typedef struct mega_t5_settings {

@@ -1,0 +1,34 @@
+/* umT5 (Chung et al. 2023): mT5 whose layers have a table of biases of relative positions each. */
+#include "hf_impl.h"
+
+#include <math.h>
+
+static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "250112")},
+                                        {HF_INT("num_layers", num_layers, "8")},
+                                        {HF_INT("num_heads", heads, "6")},
+                                        {HF_INT("d_ff", ffn_hidden, "1024")},
+                                        {.key = NULL}};
+static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
+static const char *const architecture[] = {"UMT5ForConditionalGeneration", NULL};
+
+static void finish(hf_reader *r, mega_model_shape *s)
+{
+    hf_take(r, "scalable_attention"); /* of the program that trained them; transformers does not read it */
+    s->net.untied = !hf_take_bool(r, "tie_word_embeddings", true);
+    hf_t5_finish(r, s);
+    if (!s->net.untied && s->hidden > 0) s->net.logit_scale = 1.0 / sqrt((double)s->hidden);
+}
+
+const mega_family mega_family_umt5 = {.model_type = "umt5",
+                                      .architecture = architecture,
+                                      .keys = keys,
+                                      .net = {.t5 = MEGA_T5_ORIGINAL,
+                                              .positions = MEGA_POSITIONS_NONE,
+                                              .activation = MEGA_ACT_GELU_TANH,
+                                              .gated = true,
+                                              .biases_by_layer = true},
+                                      .names = &hf_t5_names,
+                                      .rope_keys = " ",
+                                      .ignored = hf_t5_ignored,
+                                      .finish = finish,
+                                      .write = hf_t5_write};
