@@ -7,6 +7,7 @@
 #include "megalith/memory.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 4 };
@@ -19,6 +20,12 @@ static void note(void *user, mega_log_level level, const char *line)
     (void)level;
     const size_t used = strlen(notes);
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
+}
+
+/* valgrind looks for reads of memory that nobody wrote: two steps, and fewer searches from a large scale, read all of it. */
+static bool is_slow(void)
+{
+    return getenv("MEGA_UNDER_VALGRIND") != NULL;
 }
 
 static void need(mega_status st)
@@ -60,7 +67,7 @@ static void fp16_trains_like_fp32(void **state)
     mega_engine *one = begin(MEGA_F32, (mega_loss_scale_options){0});
     mega_engine *half = begin(MEGA_F16, (mega_loss_scale_options){.fixed = 1024});
     assert_true(mega_engine_loss_scale(one) == 1 && mega_engine_loss_scale(half) == 1024);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < (is_slow() ? 2 : 6); i++) {
         mega_step_result a, b;
         step(one, &a);
         step(half, &b);
@@ -223,7 +230,8 @@ static void one_micro_batch_at_a_time_skips_alike(void **state)
 static void a_checkpoint_keeps_the_scale(void **state)
 {
     (void)state;
-    const mega_loss_scale_options o = {.initial = ldexp(1, 34), .least = 1, .window = 3, .hysteresis = 2};
+    const double initial = ldexp(1, is_slow() ? 20 : 34);
+    const mega_loss_scale_options o = {.initial = initial, .least = 1, .window = 3, .hysteresis = 2};
     const char *folder = mega_kit_temp_folder();
     mega_gpt gpt = engine_run_gpt();
     mega_model_shape shape;
@@ -239,7 +247,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     need(mega_checkpoint_open(folder, false, &c));
     need(mega_engine_load(other, c, &(mega_engine_load_options){.finetune = false}, &loaded));
     assert_int_equal(mega_engine_skipped_steps(other), mega_engine_skipped_steps(e));
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < (is_slow() ? 2 : 8); i++) {
         assert_true(mega_engine_loss_scale(other) == mega_engine_loss_scale(e));
         step(e, &expected);
         step(other, &found);
@@ -253,7 +261,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     mega_engine_destroy(other);
     other = begin(MEGA_F16, o);
     need(mega_engine_load(other, c, &(mega_engine_load_options){.finetune = true}, &loaded));
-    assert_true(mega_engine_loss_scale(other) == ldexp(1, 34) && mega_engine_skipped_steps(other) == 0);
+    assert_true(mega_engine_loss_scale(other) == initial && mega_engine_skipped_steps(other) == 0);
     mega_engine_destroy(other);
     mega_checkpoint_close(c);
     mega_engine_destroy(e);
