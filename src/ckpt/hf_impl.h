@@ -113,6 +113,7 @@ void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put);
 
 /* t5.c in families/: what the two families of T5 in transformers have in common. */
 extern const mega_family_key hf_t5_rows[];
+extern const mega_family_key *const hf_mt5_keys[]; /* umT5 has the defaults of mT5 */
 extern const mega_family_names hf_t5_names;
 extern const char *const hf_t5_ignored[];
 void hf_t5_finish(hf_reader *r, mega_model_shape *s); /* all but whether the head has a table of its own */

@@ -6,12 +6,12 @@ static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "250112")},
                                         {HF_INT("num_heads", heads, "6")},
                                         {HF_INT("d_ff", ffn_hidden, "1024")},
                                         {.key = NULL}};
-static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
+const mega_family_key *const hf_mt5_keys[] = {sizes, hf_t5_rows, NULL};
 static const char *const architecture[] = {"MT5ForConditionalGeneration", NULL};
 
 const mega_family mega_family_mt5 = {.model_type = "mt5",
                                      .architecture = architecture,
-                                     .keys = keys,
+                                     .keys = hf_mt5_keys,
                                      .net = {.t5 = MEGA_T5_ORIGINAL,
                                              .positions = MEGA_POSITIONS_NONE,
                                              .activation = MEGA_ACT_GELU_TANH,

@@ -3,12 +3,6 @@
 
 #include <math.h>
 
-static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "250112")},
-                                        {HF_INT("num_layers", num_layers, "8")},
-                                        {HF_INT("num_heads", heads, "6")},
-                                        {HF_INT("d_ff", ffn_hidden, "1024")},
-                                        {.key = NULL}};
-static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
 static const char *const architecture[] = {"UMT5ForConditionalGeneration", NULL};
 
 static void finish(hf_reader *r, mega_model_shape *s)
@@ -21,7 +15,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
 
 const mega_family mega_family_umt5 = {.model_type = "umt5",
                                       .architecture = architecture,
-                                      .keys = keys,
+                                      .keys = hf_mt5_keys,
                                       .net = {.t5 = MEGA_T5_ORIGINAL,
                                               .positions = MEGA_POSITIONS_NONE,
                                               .activation = MEGA_ACT_GELU_TANH,
