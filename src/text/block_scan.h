@@ -53,7 +53,7 @@ static inline scanned_block scan_whole(const uint8_t *p, bool blank)
     return b;
 }
 
-/* The same for a text of which n bytes are left; behind it are no marks and other characters. */
+/* The same where only n bytes of the text are left. What follows them counts as no mark and no other character. */
 static inline scanned_block scan_block(const uint8_t *p, size_t n, bool blank)
 {
     uint8_t rest[SCAN_READ] = {0};

@@ -163,7 +163,7 @@ typedef struct unigram_run {
     const uint8_t *text;
     size_t size, begin; /* begin: of the text in that of the user, for messages */
     double sum;         /* of the ids before `summed` */
-    int64_t summed;     /* those behind are known tokens; their scores are not in the sum yet */
+    int64_t summed;     /* the ids after these are known tokens, whose scores are not in the sum yet */
     double bound;       /* the sum of all ids is not larger, up to its sign */
     bool after_unknown;
     const uint8_t *unknown; /* `tokenizers`: where a row of unknown characters begins; NULL: not in one */

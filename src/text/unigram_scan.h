@@ -41,11 +41,11 @@ typedef struct piece_scan {
     uint64_t after_mark, after_sign, after_high; /* the bits that the last block leaves for the next one */
     unsigned character;                          /* what tokens have of the last character above ASCII */
     uint64_t starts, strange; /* of a block: where words begin, and those of them that are strange characters */
-    size_t end;               /* SCAN_BLOCK, or where strange characters begin that go on behind the block */
+    size_t end; /* SCAN_BLOCK; or, if the block ends inside a row of strange characters, where that row begins */
 } piece_scan;
 
-/* Finds where words begin at characters above ASCII and behind them, where no token has the characters on both sides. A row of strange
- * characters is one word. */
+/* Finds where words begin before and after characters above ASCII: where no token contains both neighbours. A row of
+ * strange characters is one word. */
 static inline void find_at_characters(const mega_pipeline *p, piece_scan *s, size_t at, uint64_t places,
                                       uint64_t after_mark)
 {
@@ -77,7 +77,7 @@ static inline void find_at_characters(const mega_pipeline *p, piece_scan *s, siz
 }
 
 /* Finds where words begin in the block at `at`: at a mark that follows another character, before and after a sign of ASCII where
- * no token has both bytes behind each other, and at other characters. */
+ * no token contains both bytes in a row, and at other characters. */
 static inline void find_starts(const mega_pipeline *p, piece_scan *s, size_t at)
 {
     const size_t n = s->size - at;

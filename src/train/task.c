@@ -17,7 +17,7 @@ mega_status mega_train_sentences(const mega_train_options *cfg, bool is_t5, cons
                                  void **out_words, mega_sentence_options *out)
 {
     const mega_task *task = is_t5 ? &train_task_t5 : &train_task_bert;
-    MEGA_TRY(task->read_tokenizer(tokenizer, out_words)); /* a mega_sentence_vocabulary stands at its beginning */
+    MEGA_TRY(task->read_tokenizer(tokenizer, out_words)); /* its first member is a mega_sentence_vocabulary */
     *out = is_t5 ? train_sentences_t5(cfg, *out_words) : train_sentences(cfg, *out_words);
     return MEGA_OK;
 }

@@ -29,8 +29,8 @@
  *            branches; dropout
  *
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
- * cut: where a T5 is cut into stages: in its encoder, at the decoder's begin, or behind it (of four layers, and the encoder
- * of two; otherwise it is the other way round). Four stages are cut in all three places.
+ * cut: where a T5 is cut into stages: in its encoder, where the decoder begins, or inside the decoder, which then has four layers
+ * and the encoder two; in the other cases the encoder has four. Four stages are cut in all three places.
  * The single rank uses micro-batches of two samples and no recomputation, for any layout, so that its results are kept for
  * the next row. refused: this model does not support the layout, and the engine must refuse it. */
 #include "cover.h"
@@ -254,7 +254,7 @@ static mega_gpt gpt_of(const setting *s, bool alone)
 /* Ends the program if a T5 is not cut where the setting says. */
 static void need_cut(const mega_gpt *gpt, const setting *s)
 {
-    const int begin = 1 + (int)gpt->num_layers + 1; /* behind the embedding, the blocks and the norm of the encoder */
+    const int begin = 1 + (int)gpt->num_layers + 1; /* after the embedding, the blocks and the norm of the encoder */
     int *first = NULL;
     bool is_cut[CUTS] = {[CUT_ANYWHERE] = true};
     if (s->cut == CUT_ANYWHERE) return;

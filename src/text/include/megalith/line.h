@@ -21,7 +21,7 @@ typedef struct mega_line {
     size_t left; /* bytes of the lines that follow */
 } mega_line;
 
-/* Returns false behind the last line. A text that ends in LF has no empty line after it. */
+/* Returns false after the last line. A final LF does not begin another, empty line. */
 static inline bool mega_line_next(mega_line *l)
 {
     if (l->left == 0) return false;
