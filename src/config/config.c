@@ -109,6 +109,15 @@ mega_option_source mega_options_set_by(const mega_options *o, const char *dest)
     return i == SIZE_MAX ? MEGA_SET_BY_DEFAULT : o->entry[i].source;
 }
 
+bool mega_options_says(const mega_options *o, const char *dest, mega_option_source source)
+{
+    const size_t i = mega_option_find_dest(&o->table, dest, mega_options_command_bit(o));
+    if (i == SIZE_MAX) return false;
+    const option_entry *entry = &o->entry[i];
+    return entry->source == source || (entry->agreeing & 1U << source) != 0 ||
+           (entry->is_auto && source == MEGA_SET_BY_JSON);
+}
+
 bool mega_options_was_set(const mega_options *o, const char *dest)
 {
     const mega_option_source source = mega_options_set_by(o, dest);

@@ -58,6 +58,7 @@ typedef struct option_entry {
     bool is_auto;       /* the JSON says "auto": the option is not given, and follows from others */
     const char *called; /* what messages call it unless it was typed; NULL: --NAME */
     bool is_wrong;      /* a value was refused */
+    unsigned agreeing;  /* bit 1 << source for each weaker source that gives the same value */
 } option_entry;
 
 typedef struct option_problem {

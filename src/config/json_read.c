@@ -214,9 +214,12 @@ static const char *printed(mega_options *o, size_t index)
 static void keep_other(json_reader *r, const json_item *item, size_t index, const char *value)
 {
     mega_options *o = r->o;
-    const option_entry *entry = &o->entry[index];
+    option_entry *entry = &o->entry[index];
     char dest[80];
-    if (strcmp(printed(o, index), value) == 0) return;
+    if (strcmp(printed(o, index), value) == 0) {
+        entry->agreeing |= 1U << r->source;
+        return;
+    }
     const char *here =
         mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, shown_value(o, item->value), r->name, item->line);
     const char *there = mega_options_origin(o, mega_option_dest(row_at(o, index), dest));
@@ -241,8 +244,8 @@ static bool checks_values(json_reader *r, const json_item *item, const mega_opti
     return true;
 }
 
-/* A value of the JSON replaces one of the YAML, `kept`, with a warning if they differ. */
-static void warn_of_yaml(json_reader *r, const json_item *item, size_t index, const void *kept, size_t size)
+/* A value of the JSON replaces one of the YAML, `kept`, with a warning if they differ. Returns whether they agree. */
+static bool agrees_with_yaml(json_reader *r, const json_item *item, size_t index, const void *kept, size_t size)
 {
     mega_options *o = r->o;
     char dest[80];
@@ -250,10 +253,12 @@ static void warn_of_yaml(json_reader *r, const json_item *item, size_t index, co
     const char *value = printed(o, index);
     memcpy(now, mega_value_at(o, index), size);
     memcpy(mega_value_at(o, index), kept, size);
-    if (strcmp(printed(o, index), value) != 0)
+    const bool agrees = strcmp(printed(o, index), value) == 0;
+    if (!agrees)
         mega_warn("\"%s\" %s (%s, line %d) counts; %s does not", item->path, shown_value(o, item->value), r->name,
                   item->line, mega_options_origin(o, mega_option_dest(row_at(o, index), dest)));
     memcpy(mega_value_at(o, index), now, size);
+    return agrees;
 }
 
 static void set_option(json_reader *r, const json_item *item, size_t index, const char *const *texts, size_t count)
@@ -262,6 +267,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
     const mega_option_row *row = row_at(o, index);
     option_entry *entry = &o->entry[index];
     unsigned char kept[sizeof(int64_t[3])] = {0};
+    unsigned agreeing = 0;
     const size_t size = row->kind == MEGA_OPTION_INT3                                   ? sizeof kept
                         : takes_list(row->kind)                                         ? sizeof(mega_list)
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
@@ -275,7 +281,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         return;
     }
     if (entry->source == MEGA_SET_BY_YAML && r->source == MEGA_SET_BY_JSON) {
-        warn_of_yaml(r, item, index, kept, size);
+        if (agrees_with_yaml(r, item, index, kept, size)) agreeing = 1U << MEGA_SET_BY_YAML;
     } else if (entry->source != MEGA_SET_BY_DEFAULT) {
         const char *value = printed(o, index);
         memcpy(mega_value_at(o, index), kept, size);
@@ -283,7 +289,8 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
         return;
     }
     const char *key = mega_options_text(o, "\"%s\"", item->path);
-    *entry = (option_entry){r->source, item->line, key, shown_value(o, item->value), false, entry->called, false};
+    *entry =
+        (option_entry){r->source, item->line, key, shown_value(o, item->value), false, entry->called, false, agreeing};
 }
 
 /* Notes a key that changes nothing; not if it only switches something off. */

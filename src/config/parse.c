@@ -199,7 +199,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     option_entry *entry = entry_of(p, index);
     if (row->kind == MEGA_OPTION_ANY && entry->typed != NULL) /* several options of one family share this row */
         typed = mega_options_text(p->o, "%s, %s", entry->typed, typed);
-    *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text, false, entry->called, entry->is_wrong};
+    *entry = (option_entry){MEGA_SET_BY_COMMAND_LINE, position, typed, text, false, entry->called, entry->is_wrong, 0};
     if (row->answer == MEGA_ANSWER_NOT_IMPLEMENTED || row->answer == MEGA_ANSWER_REFUSED) {
         apply_not_implemented(p, row, typed, text);
         return;

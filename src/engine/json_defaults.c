@@ -49,7 +49,7 @@ void mega_engine_derive_deepspeed(mega_engine_settings *s)
         s->optim.decoupled_weight_decay = true;
     if (has_optimizer(s)) set_default(s, "weight_decay", is_torch_adamw(s) ? "0.01" : "0.0");
     if (says(s, "optimizer.type", "SGD")) set_default(s, "sgd_momentum", "0.0");
-    if (mega_options_set_by(s->options, "zero_stage") != MEGA_SET_BY_JSON || s->graph.zero_stage == 0) return;
+    if (!mega_options_says(s->options, "zero_stage", MEGA_SET_BY_JSON) || s->graph.zero_stage == 0) return;
     set_default(s, "ddp_bucket_size", "500000000");
     if (s->graph.zero_stage == 3) set_default(s, "overlap_grad_reduce", "true");
 }

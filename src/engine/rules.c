@@ -125,7 +125,8 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s)
 {
     const mega_optim_options *o = &s->optim;
     const bool both = mega_options_is_given(s->options, "initial_scale_power") &&
-                      mega_options_is_given(s->options, "initial_loss_scale");
+                      mega_options_is_given(s->options, "initial_loss_scale") &&
+                      o->initial_loss_scale != mega_loss_scale_of_power(o);
     if (!s->backend.fp16) note_scale_without_fp16(s);
     else if (both)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: both are the first loss scale; give one of them",

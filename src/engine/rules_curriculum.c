@@ -28,9 +28,8 @@ static bool is_formality(const mega_engine_settings *s, const mega_curriculum *c
 {
     const bool is_asked =
         strcmp(dest, "curriculum_min_difficulty") == 0 || strcmp(dest, "curriculum_max_difficulty") == 0;
-    return is_asked && c->kind == MEGA_CURRICULUM_DISCRETE &&
-           mega_options_set_by(s->options, dest) == MEGA_SET_BY_JSON && c->least < c->most && c->stairs > 0 &&
-           mega_curriculum_difficulty(c, INT64_MAX) <= c->most;
+    return is_asked && c->kind == MEGA_CURRICULUM_DISCRETE && mega_options_says(s->options, dest, MEGA_SET_BY_JSON) &&
+           c->least < c->most && c->stairs > 0 && mega_curriculum_difficulty(c, INT64_MAX) <= c->most;
 }
 
 /* Returns whether each stair but the last has a last step. */

@@ -48,8 +48,8 @@ static bool is_read(const mega_engine_settings *s, size_t i)
 {
     const bool is_momentum = strcmp(read_by[i].dest, "sgd_momentum") == 0;
     if (is_momentum && s->optim.optimizer == MEGA_OPTIMIZER_MUON)
-        return mega_options_set_by(s->options, "optimizer") == MEGA_SET_BY_JSON &&
-               mega_options_set_by(s->options, "sgd_momentum") == MEGA_SET_BY_JSON;
+        return mega_options_says(s->options, "optimizer", MEGA_SET_BY_JSON) &&
+               mega_options_says(s->options, "sgd_momentum", MEGA_SET_BY_JSON);
     return (read_by[i].read_by & 1U << s->optim.optimizer) != 0;
 }
 

@@ -47,7 +47,7 @@ static void check_momentum(mega_engine_settings *s, const mega_step_schedule *c)
     double beta1 = 0, beta2;
     const int64_t last = s->optim.train_iters - 1;
     if (c->cycle_momentum && !mega_optimizer_kind_has_betas(s->optim.optimizer)) {
-        if (mega_options_set_by(s->options, "cycle_momentum") == MEGA_SET_BY_JSON)
+        if (mega_options_says(s->options, "cycle_momentum", MEGA_SET_BY_JSON))
             mega_options_warn(s->options, "%s has no effect with %s, which has no betas",
                               mega_options_origin(s->options, "cycle_momentum"),
                               mega_options_origin(s->options, "optimizer"));

@@ -133,8 +133,8 @@ static void derive_muon(mega_engine_settings *s)
     if (o->optimizer != MEGA_OPTIMIZER_MUON) return;
     if (isnan(o->lr) && (!isnan(o->adam_lr) || !isnan(o->muon_lr)) && derives(s, "lr"))
         o->lr = !isnan(o->adam_lr) ? o->adam_lr : o->muon_lr;
-    if (mega_options_set_by(s->options, "optimizer") != MEGA_SET_BY_JSON) return;
-    const bool has_momentum = mega_options_set_by(s->options, "sgd_momentum") == MEGA_SET_BY_JSON;
+    if (!mega_options_says(s->options, "optimizer", MEGA_SET_BY_JSON)) return;
+    const bool has_momentum = mega_options_says(s->options, "sgd_momentum", MEGA_SET_BY_JSON);
     if (has_momentum && derives(s, "muon_momentum")) o->muon_momentum = o->sgd_momentum;
     if (derives(s, "muon_nesterov")) o->muon_nesterov = true;
     if (derives(s, "muon_split_qkv")) o->muon_split_qkv = false;
@@ -162,24 +162,24 @@ static void derive_schedules(mega_engine_settings *s)
 static bool is_fp16_of_accelerate(const mega_engine_settings *s)
 {
     const char *typed = mega_options_typed(s->options, "fp16");
-    return mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_YAML ||
+    return mega_options_says(s->options, "fp16", MEGA_SET_BY_YAML) ||
            (typed != NULL && strncmp(typed, "--mixed", 7) == 0);
 }
 
 /* What --fp16 does not say has Megatron's values. A JSON that enables fp16 follows DeepSpeed's rules and first scale,
- * and so does amp. Accelerate leaves fp16 to DeepSpeed or Megatron where its YAML names them, else to PyTorch's scaler,
+ * with or without --fp16 beside it, and so does amp. Accelerate leaves fp16 to DeepSpeed or Megatron where its YAML names them, else to PyTorch's scaler,
  * which halves its scale with the first overflow. */
 static void derive_loss_scale(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;
     const bool is_amp = s->apex_amp && s->apex_amp_level != MEGA_AMP_O0;
     if (is_amp && derives(s, "fp16")) s->backend.fp16 = true;
-    const bool is_yaml = mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_YAML;
+    const bool is_yaml = mega_options_says(s->options, "fp16", MEGA_SET_BY_YAML);
     const bool is_accelerate = s->backend.fp16 && !is_amp && is_fp16_of_accelerate(s);
     const bool is_left =
         is_accelerate && (mega_options_has_json(s->options) || (is_yaml && s->yaml_scaler == MEGA_YAML_DEEPSPEED));
     const bool is_json =
-        s->backend.fp16 && (is_amp || is_left || mega_options_set_by(s->options, "fp16") == MEGA_SET_BY_JSON);
+        s->backend.fp16 && (is_amp || is_left || mega_options_says(s->options, "fp16", MEGA_SET_BY_JSON));
     const bool is_torch = is_accelerate && !is_left && !(is_yaml && s->yaml_scaler == MEGA_YAML_MEGATRON);
     o->loss_scale_rules = is_json ? MEGA_SCALE_DEEPSPEED : MEGA_SCALE_MEGATRON;
     const bool is_power = is_json || is_torch || mega_options_was_set(s->options, "initial_scale_power");
@@ -191,7 +191,7 @@ static void derive_loss_scale(mega_engine_settings *s)
 static void derive_recompute(mega_engine_settings *s)
 {
     mega_graph_options *g = &s->graph;
-    const bool is_json = mega_options_set_by(s->options, "activation_checkpoint_interval") == MEGA_SET_BY_JSON;
+    const bool is_json = mega_options_says(s->options, "activation_checkpoint_interval", MEGA_SET_BY_JSON);
     if (is_json && g->activation_checkpoint_interval > 0 &&
         (mega_options_set_by(s->options, "recompute_granularity") == MEGA_SET_BY_COMMAND_LINE ||
          mega_options_set_by(s->options, "recompute_num_layers") == MEGA_SET_BY_COMMAND_LINE)) {

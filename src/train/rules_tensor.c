@@ -43,7 +43,7 @@ void mega_train_rule_distribute_saved(mega_train_options *cfg)
     }
     const bool recomputes =
         cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_FULL || cfg->engine.graph.activation_budget > 0;
-    const bool is_json = mega_options_set_by(cfg->engine.options, "distribute_saved_activations") == MEGA_SET_BY_JSON;
+    const bool is_json = mega_options_says(cfg->engine.options, "distribute_saved_activations", MEGA_SET_BY_JSON);
     if (is_json && (!recomputes || cfg->model.sequence_parallel)) {
         mega_options_warn(cfg->engine.options, "%s changes nothing: %s",
                           mega_options_origin(cfg->engine.options, "distribute_saved_activations"),

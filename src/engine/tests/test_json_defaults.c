@@ -44,6 +44,54 @@ static void defaults_are_those_of_deepspeed(void **state)
     end(&c);
 }
 
+/* Writes the values of all options, without their sources. */
+static void print_values(const char *json, const char *argv, mega_buffer *out)
+{
+    setup_values c;
+    if (parse(&c, json, argv) != MEGA_OK) fail_msg("%s %s: %s", json, argv, mega_error_message());
+    assert_int_equal(mega_options_dump_arguments(c.engine.options, out), MEGA_OK);
+    end(&c);
+    char *end_of_values = strstr(out->data, "\n---"); /* what follows names sources */
+    assert_non_null(end_of_values);
+    *end_of_values = '\0';
+}
+
+/* An option that repeats what the JSON says changes nothing: what the JSON implies besides stays in force. */
+static void repeating_the_json_changes_nothing(void **state)
+{
+    static const struct {
+        const char *json, *argv;
+    } rows[] = {
+        {"\"fp16\": {\"enabled\": true}", "--fp16"},
+        {"\"fp16\": {\"enabled\": true, \"initial_scale_power\": 5}", "--fp16 --initial-scale-power 5"},
+        {"\"fp16\": {\"enabled\": true, \"initial_scale_power\": 5}", "--initial-loss-scale 32"},
+        {"\"zero_optimization\": {\"stage\": 2}", "--zero-stage 2"},
+        {"\"zero_optimization\": {\"stage\": 3}", "--zero-stage 3"},
+        {"\"optimizer\": {\"type\": \"Muon\", \"params\": {\"lr\": 1, \"momentum\": 0.5}}", "--optimizer muon"},
+        {"\"optimizer\": {\"type\": \"Muon\", \"params\": {\"lr\": 1, \"momentum\": 0.5}}", "--sgd-momentum 0.5"},
+        {"\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 1}}", "--optimizer sgd"},
+        {"\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1}}", "--optimizer adam"},
+    };
+    (void)state;
+    for (size_t i = 0; i < MEGA_COUNT(rows); i++) {
+        char json[300];
+        mega_buffer alone = {0}, both = {0};
+        snprintf(json, sizeof json, "{\"train_batch_size\": 2, %s}", rows[i].json);
+        const char *lr = strstr(json, "\"lr\"") != NULL ? "" : "--lr 1";
+        char argv[100];
+        snprintf(argv, sizeof argv, "%s%s%s", lr, *lr != '\0' ? " " : "", rows[i].argv);
+        print_values(json, lr, &alone);
+        print_values(json, argv, &both);
+        size_t same = 0; /* bytes of the lines that both have */
+        while (alone.data[same] != '\0' && alone.data[same] == both.data[same]) same++;
+        while (same > 0 && alone.data[same - 1] != '\n') same--;
+        if (strcmp(alone.data, both.data) != 0)
+            fail_msg("%s %s: %.60s; without the option: %.60s", json, argv, both.data + same, alone.data + same);
+        mega_buffer_fini(&alone);
+        mega_buffer_fini(&both);
+    }
+}
+
 static void amp_is_fp16_or_fp32(void **state)
 {
     setup_values c;
@@ -75,6 +123,7 @@ static void amp_is_fp16_or_fp32(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_are_those_of_deepspeed),
+                                       cmocka_unit_test(repeating_the_json_changes_nothing),
                                        cmocka_unit_test(amp_is_fp16_or_fp32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,10 @@ bool mega_value_float(const char *text, double *out);
  * from a checkpoint. */
 bool mega_options_was_set(const mega_options *o, const char *dest);
 mega_option_source mega_options_set_by(const mega_options *o, const char *dest);
+/* Returns whether `source` gives the value that the option has, also where a stronger source gives the same value; for a
+ * JSON also whether it leaves the value to others ("auto"). What a file implies besides the value (the defaults of
+ * DeepSpeed) depends on this and not on set_by: repeating a key of the file on the command line changes nothing. */
+bool mega_options_says(const mega_options *o, const char *dest, mega_option_source source);
 /* Returns the option as the user gave it, for messages: "--num-layers 3 (argument 5)" when on the command line,
  * "\"zero_optimization.stage\" 3 (ds.json, line 7)" when in a JSON or a YAML. */
 const char *mega_options_origin(mega_options *o, const char *dest);
