@@ -71,7 +71,7 @@ static void check_one_cycle(mega_engine_settings *s, const mega_step_schedule *c
 
 static void check_total(mega_engine_settings *s, const mega_step_schedule *c)
 {
-    check_is_there(s, "total_num_steps", c->total_num_steps > 0);
+    check_is_there(s, "total_num_steps", c->total_num_steps > 0 || s->length_follows);
     if (c->total_num_steps > 0 && c->total_num_steps < c->warmup_num_steps)
         mega_options_warn(s->options, "%s is less than %s: the rate never reaches the end of its warm-up",
                           mega_options_origin(s->options, "total_num_steps"),

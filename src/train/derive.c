@@ -126,6 +126,8 @@ void mega_train_derive_options(mega_train_options *cfg)
 {
     if (cfg->planned_world_size > 0) cfg->engine.world_size = cfg->planned_world_size;
     if (mega_train_classifies(cfg) && cfg->classify.epochs == 0) cfg->skip_train = true;
+    const bool in_epochs = train_is(cfg, "run_clm") || mega_train_classifies(cfg);
+    cfg->engine.length_follows = in_epochs && cfg->engine.optim.train_iters <= 0;
     mega_engine_settings_derive(&cfg->engine);
     derive_counted_in_tokens(cfg);
     derive_shape(cfg);

@@ -53,6 +53,21 @@ megalith tasks --task LM_LOSS --load whole --valid-data validation.txt >out 2>&1
 awk -v l="$(value whole eval_loss)" '/avg loss/ { sub(/.*avg loss: /, ""); d = $1 - l; ok = d > -0.2 && d < 0.2 } END { exit !ok }' out || note "LM_LOSS is far from the eval_loss"
 megalith generate_samples_gpt --load whole --prompt "The" --out-seq-length 4 >out 2>&1 || note "generate_samples_gpt --load whole"
 
+# A schedule of a DeepSpeed JSON that leaves its length to the run gets the run's number of steps, also where that is counted in epochs.
+lengths() { # NAME TOTAL TYPE ARGS…: the learning rates of a run with this schedule
+    local name=$1 total=$2 type=$3
+    shift 3
+    printf '{"train_micro_batch_size_per_gpu": "auto", "scheduler": {"type": "%s", "params": {"warmup_num_steps": 3, "total_num_steps": %s}}}' \
+        "$type" "$total" >"$name.json"
+    clm "$name" "${files[@]}" --num_train_epochs 1 --per_device_train_batch_size 64 --log-interval 1 --deepspeed "$name.json" --output_dir "$name" "$@"
+    grep -oE 'learning rate: [^ ]+' "$name.log" || note "$name prints no learning rate"
+}
+for type in WarmupDecayLR WarmupCosineLR; do
+    lengths "auto_$type" '"auto"' $type >auto_rates
+    lengths "given_$type" "$(wc -l <auto_rates)" $type >given_rates
+    cmp -s auto_rates given_rates || note "$type: \"auto\" is not the number of steps"
+done
+
 # ---- resuming ----
 half=$((steps + steps / 2))
 clm parts "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --checkpointing_steps $half --output_dir parts

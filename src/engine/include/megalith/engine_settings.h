@@ -43,7 +43,8 @@ typedef struct mega_engine_settings {
     int64_t rank, world_size, local_world_size, local_rank; /* local: on this host */
     bool needs_lr;                                          /* a rule requires --lr */
     bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
-    int64_t data_parallel_size;                             /* derived */
+    bool length_follows; /* the number of steps is found after the options were checked (epochs): its rules wait */
+    int64_t data_parallel_size; /* derived */
     mega_yaml_scaler yaml_scaler;
     bool has_told;         /* what is said once, about the defaults of DeepSpeed and about amp */
     mega_options *options; /* which source set each option, and mistakes; borrowed */
