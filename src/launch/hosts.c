@@ -11,21 +11,17 @@
 
 enum { SLOTS_MOST = 4096 };
 
-static launch_host *find_host(const launch_plan *p, const char *name, size_t length)
+static void add_host(launch_plan *p, const char *path, int line, char *typed, long slots)
 {
-    for (int i = 0; i < p->hosts; i++)
-        if (strlen(p->host[i].name) == length && strncmp(p->host[i].name, name, length) == 0) return &p->host[i];
-    return NULL;
-}
-
-static void add_host(launch_plan *p, const char *path, int line, const char *name, long slots)
-{
-    const launch_host *twin = find_host(p, name, strlen(name));
-    if (twin != NULL) {
-        launch_mistake(p, "%s:%d: host %s is already in line %d", path, line, name, twin->line);
+    launch_host h = {.ranks = (int)slots, .slots = (int)slots, .line = line};
+    const char *where = mega_arena_format(&p->arena, "%s:%d", path, line);
+    if (where == NULL || !launch_host_read(p, where, typed, &h)) return;
+    for (int i = 0; i < p->hosts; i++) {
+        if (strcmp(p->host[i].name, h.name) != 0) continue;
+        launch_mistake(p, "%s: host %s is already in line %d", where, h.name, p->host[i].line);
         return;
     }
-    p->host[p->hosts++] = (launch_host){.name = name, .ranks = (int)slots, .slots = (int)slots, .line = line};
+    p->host[p->hosts++] = h;
 }
 
 /* Parses "HOST slots=N" with optional blanks around it. */
@@ -37,7 +33,7 @@ static void read_line(launch_plan *p, const char *path, int line, char *text)
     if (name == NULL) return;
     const char *slots = strtok_r(NULL, " \t", &rest), *more = strtok_r(NULL, " \t", &rest);
     const long n = slots != NULL && strncmp(slots, "slots=", 6) == 0 ? strtol(slots + 6, &end, 10) : 0;
-    if (more != NULL || end == NULL || *end != '\0' || n < 1 || n > SLOTS_MOST || strpbrk(name, ",:@") != NULL) {
+    if (more != NULL || end == NULL || *end != '\0' || n < 1 || n > SLOTS_MOST) {
         launch_mistake(p, "%s:%d: found \"%s%s%s%s%s\", expected \"HOST slots=N\" with N from 1 to %d", path, line,
                        name, slots != NULL ? " " : "", slots != NULL ? slots : "", more != NULL ? " " : "",
                        more != NULL ? more : "", SLOTS_MOST);
@@ -99,11 +95,31 @@ static bool choose_slots(launch_plan *p, const char *option, const launch_host *
     return true;
 }
 
+/* Returns the host that the text begins with, as the hostfile has it or without its user; the longest counts, because '@'
+ * also stands between two hosts. */
+static const launch_host *host_at(const launch_plan *p, const char *text, size_t *out_length)
+{
+    const launch_host *found = NULL;
+    *out_length = 0;
+    for (int i = 0; i < p->hosts; i++) {
+        const char *const spelling[] = {p->host[i].name, p->host[i].typed};
+        for (size_t s = 0; s < 2; s++) {
+            const size_t n = strlen(spelling[s]);
+            if (n <= *out_length || strncmp(text, spelling[s], n) != 0 || strchr(":@", text[n]) == NULL) continue;
+            *out_length = n;
+            found = &p->host[i];
+        }
+    }
+    if (found == NULL) *out_length = strcspn(text, ":@");
+    return found;
+}
+
 static void hosts_choose(launch_plan *p, const char *option, const char *filter, const chosen *c)
 {
     for (const char *at = filter; *at != '\0';) {
-        const size_t whole = strcspn(at, "@"), name = strcspn(at, ":@");
-        const launch_host *h = find_host(p, at, name);
+        size_t name;
+        const launch_host *h = host_at(p, at, &name);
+        const size_t whole = name + strcspn(at + name, "@");
         const bool has_list = at[name] == ':';
         if (h == NULL) {
             launch_mistake(p, "%s: \"%.*s\" is not a host of %s", option, (int)name, at, p->hostfile);
@@ -185,30 +201,22 @@ static bool host_answers(const char *host, char *out_said, size_t size)
     return child < 0 || waitpid(child, &status, 0) != child || status == 0;
 }
 
-static bool is_this_host(const launch_plan *p, int i)
-{
-    char name[256] = "";
-    if (p->hosts > 1) return i == 0;
-    gethostname(name, sizeof name - 1);
-    return strcmp(p->host[i].name, "localhost") == 0 || strcmp(p->host[i].name, name) == 0;
-}
-
 const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size)
 {
     for (int i = 0; i < p->hosts; i++)
-        if (!is_this_host(p, i) && !host_answers(p->host[i].name, out_said, size)) return &p->host[i];
+        if (!launch_host_is_here(&p->host[i]) && !host_answers(p->host[i].typed, out_said, size)) return &p->host[i];
     return NULL;
 }
 
-/* The first host is this one and is not tried. */
 int launch_hosts_reach(launch_plan *p)
 {
     int left = 0;
     char said[256];
     for (int i = 0; i < p->hosts; i++) {
-        if (i == 0 || host_answers(p->host[i].name, said, sizeof said)) p->host[left++] = p->host[i];
+        if (launch_host_is_here(&p->host[i]) || host_answers(p->host[i].typed, said, sizeof said))
+            p->host[left++] = p->host[i];
         else
-            fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out%s%s\n", p->host[i].name,
+            fprintf(stderr, "megalith launch: host %s does not answer ssh and is left out%s%s\n", p->host[i].typed,
                     said[0] != '\0' ? ": " : "", said);
     }
     const int lost = p->hosts - left;

@@ -114,13 +114,14 @@ static const char *go_on_from(launch_plan *p)
     return save;
 }
 
-static void prepare_again(launch_plan *p, int64_t attempt)
+static mega_status prepare_again(launch_plan *p, int64_t attempt)
 {
     const char *from = go_on_from(p);
     p->attempt = attempt;
     if (launch_hosts_reach(p) > 0) {
         p->world = 0;
         for (int i = 0; i < p->hosts; i++) p->world += p->host[i].ranks;
+        if (p->hosts == 0) return MEGA_FAIL(MEGA_ERR_IO, "restart: no host of %s answers ssh", p->hostfile);
     }
     fprintf(stderr, "megalith launch: restart %lld of %lld, %d rank%s, %s%s\n", (long long)attempt,
             (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
@@ -130,6 +131,7 @@ static void prepare_again(launch_plan *p, int64_t attempt)
             from != NULL     ? from
             : p->own != NULL ? p->command
                              : "");
+    return MEGA_OK;
 }
 
 /* ---- attempts ---- */
@@ -163,7 +165,7 @@ static bool tell_unreachable(const launch_plan *p, const launch_relay *relay, co
         stderr,
         "megalith launch: error: host %s (%s:%d) cannot be reached over ssh%s%s; no rank was started. Check its name "
         "and that it is up, and that this works without a password: ssh -o BatchMode=yes %s true; exit status %d\n",
-        lost->name, p->hostfile, lost->line, said[0] != '\0' ? ": " : "", said, lost->name, result->exit_status);
+        lost->typed, p->hostfile, lost->line, said[0] != '\0' ? ": " : "", said, lost->typed, result->exit_status);
     return true;
 }
 
@@ -255,8 +257,8 @@ static mega_status run_ranks(launch_plan *p, int *exit_status)
     bool has_trained = false;
     mega_status st = clear_logs(p);
     for (int64_t attempt = 0; st == MEGA_OK; attempt++) {
-        if (attempt > 0) prepare_again(p, attempt);
-        st = run_once(p, &result, attempt, &has_trained);
+        if (attempt > 0) st = prepare_again(p, attempt);
+        if (st == MEGA_OK) st = run_once(p, &result, attempt, &has_trained);
         if (!is_tried_again(p, &result, attempt, has_trained)) break;
     }
     *exit_status = result.exit_status;

@@ -15,7 +15,10 @@
 #include <sys/types.h>
 
 typedef struct launch_host {
+    const char *typed; /* as in the hostfile: NAME or USER@NAME, which ssh takes */
     const char *name;
+    const char *user; /* NULL: not given */
+    int here;         /* 1: this machine, -1: another one, 0: not looked up yet; ask launch_host_is_here */
     int ranks;
     int slots; /* from the hostfile, before filters */
     int line;  /* line number in the hostfile */
@@ -41,6 +44,7 @@ typedef struct launch_plan {
     bool dry_run, help, is_module;
     const char *config_file; /* Accelerate's YAML; NULL: none */
     bool is_accelerate;      /* started as accelerate launch */
+    bool is_deepspeed;       /* started as deepspeed */
     bool use_deepspeed;      /* Accelerate's switch */
     bool says_zero_stage;    /* the configuration says a ZeRO stage, or names a DeepSpeed JSON */
 
@@ -100,11 +104,26 @@ int launch_start_rank(char **words);
 /* rank.c: the index of this rank on its host, from the MPI launcher's environment; -1: no launcher. */
 int launch_rank_local(void);
 
+/* host_names.c: reads NAME or USER@NAME, or adds a mistake about `where` and returns false. `typed` lives as long as the plan. */
+bool launch_host_read(launch_plan *p, const char *where, char *typed, launch_host *out);
+bool launch_host_is_own_user(const launch_host *h); /* no user is given, or the one that runs this program */
+/* Looks the name up; every shortcut for ranks of this machine asks it, because a hostfile of one host may name another. */
+bool launch_host_is_here(launch_host *h);
+bool launch_hosts_are_here(const launch_plan *p); /* whether all ranks run on this machine */
+/* The variables by which an MPI launcher is told how to call ssh. */
+#define LAUNCH_AGENT_4     "OMPI_MCA_plm_rsh_agent"
+#define LAUNCH_AGENT_5     "PRTE_MCA_plm_ssh_agent"
+#define LAUNCH_AGENT_MPICH "HYDRA_LAUNCHER_EXTRA_ARGS"
+/* The user that ssh is told, NULL: none. */
+const char *launch_hosts_user(const launch_plan *p);
+/* Adds mistakes about names and users that this kind of MPI launcher does not take. */
+void launch_hosts_check(launch_plan *p, launch_kind kind);
+
 /* hosts.c: determines hosts and ranks from the hostfile, the filters and the numbers given. `text` is the hostfile's
  * content. */
 void launch_hosts_read(launch_plan *p, const char *path, const char *text);
 void launch_hosts_filter(launch_plan *p);
-/* Removes hosts that do not answer ssh; returns their number. */
+/* Removes hosts that do not answer ssh, except this one; returns their number. */
 int launch_hosts_reach(launch_plan *p);
 /* Returns the first host, except this one, that does not answer ssh, and the last line that ssh printed; NULL: all
  * answer. Takes some seconds per host. */

@@ -84,7 +84,15 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
     if (p->hosts <= 1) launch_word(e, a, old ? "OMPI_MCA_btl=self,vader" : "OMPI_MCA_btl=self,sm");
     if (!may_read_memory())
         launch_word(e, a, old ? "OMPI_MCA_btl_vader_single_copy_mechanism=none" : "OMPI_MCA_smsc=^cma");
-    if (p->hosts <= 1) return;
+    for (int i = 0; i < p->hosts; i++) {
+        if (strchr(p->host[i].name, '.') == NULL) continue;
+        /* otherwise a.x and a.y are one host named a */
+        launch_word(e, a, old ? "OMPI_MCA_orte_keep_fqdn_hostnames=1" : "PRTE_MCA_prte_keep_fqdn_hostnames=1");
+        break;
+    }
+    const char *user = launch_hosts_user(p);
+    if (user != NULL) launch_word(e, a, "%s=ssh -l %s", old ? LAUNCH_AGENT_4 : LAUNCH_AGENT_5, user);
+    if (launch_hosts_are_here(p)) return;
     /* A host whose network is down is silent, so ask for keepalives. The ranks detect the loss before the MPI launcher
      * does, and report who waits for whom. */
     const char *of = old ? "OMPI" : "PRTE";
@@ -98,6 +106,8 @@ static void openmpi_environment(launch_plan *p, launch_words *e)
 static void mpich_environment(launch_plan *p, launch_words *e)
 {
     if (p->hosts <= 1) launch_word(e, &p->arena, "UCX_TLS=posix,sysv,self");
+    const char *user = launch_hosts_user(p);
+    if (user != NULL) launch_word(e, &p->arena, "%s=-l %s", LAUNCH_AGENT_MPICH, user);
 }
 
 /* Hydra and Slurm pass the whole environment to the ranks; Open MPI passes only the variables that it is given. */
@@ -130,7 +140,7 @@ static void openmpi_command(launch_plan *p, launch_words *c)
     launch_word(c, a, "--bind-to");
     launch_word(c, a, "none");
     add_hosts(p, "--host", c);
-    if (p->hosts > 1) openmpi_exports(p, c);
+    if (!launch_hosts_are_here(p)) openmpi_exports(p, c);
     launch_word(c, a, "-n");
     launch_word(c, a, "%d", p->world);
 }

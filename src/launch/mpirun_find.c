@@ -168,7 +168,7 @@ static void hosts_are_missing(launch_plan *p)
 static void read_hosts(launch_plan *p)
 {
     const bool filtered = p->include != NULL || p->exclude != NULL;
-    if (p->hostfile == NULL && (filtered || p->nodes > 1) && mega_file_exists(DEFAULT_HOSTFILE))
+    if (p->hostfile == NULL && (filtered || p->nodes > 1 || p->is_deepspeed) && mega_file_exists(DEFAULT_HOSTFILE))
         p->hostfile = DEFAULT_HOSTFILE;
     if (p->hostfile == NULL) {
         if (filtered)
@@ -231,11 +231,13 @@ void launch_mpirun_find(launch_plan *p)
         return;
     }
     read_hosts(p);
-    if (p->mistakes.size > 0 || (p->world == 1 && p->hosts <= 1)) return; /* one rank needs no MPI launcher */
+    launch_hosts_check(p, asked != LAUNCH_NONE ? asked : built);
+    if (p->mistakes.size > 0 || (p->world == 1 && launch_hosts_are_here(p)))
+        return; /* one rank here needs no MPI launcher */
     const launch_kind wanted = asked != LAUNCH_NONE ? asked : built;
     if (wanted == LAUNCH_NONE)
-        launch_mistake(p, "this megalith was built without MPI, so there is one rank; install libopenmpi-dev or "
-                          "libmpich-dev and build again");
+        launch_mistake(p, "this megalith was built without MPI, so there is one rank, on this machine; install "
+                          "libopenmpi-dev or libmpich-dev and build again");
     else
         find_mpi(p, wanted);
     if (p->kind != LAUNCH_NONE && built != p->kind && !p->dry_run)

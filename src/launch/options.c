@@ -402,6 +402,7 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     int i = 1;
     p->node_rank = -1;
     p->is_accelerate = strcmp(mega_path_base(argv[0]), "accelerate") == 0;
+    p->is_deepspeed = strcmp(mega_path_base(argv[0]), "deepspeed") == 0;
     if (is_other_accelerate(p, argc, argv, &i)) return;
     while (i < argc && argv[i][0] == '-') i += read_option(p, &argv[i]);
     if (!p->help) launch_config_read(p);

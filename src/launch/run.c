@@ -169,7 +169,7 @@ static void hand_on_to_own(life *l, const launch_plan *p)
 {
     const bool is_of_users = asked == SIGUSR1 || asked == SIGUSR2;
     if (p->kind == LAUNCH_NONE || is_of_users) kill(l->mpirun, asked);
-    else if (p->hosts <= 1 && p->kind != LAUNCH_SLURM)
+    else if (launch_hosts_are_here(p) && p->kind != LAUNCH_SLURM)
         launch_watch_signal(l->mpirun, p, asked);
     else
         ask_to_end(l);

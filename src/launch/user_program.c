@@ -149,7 +149,15 @@ int launch_program_arguments(const launch_plan *p, int argc, char **argv, char *
 void launch_program_words(launch_plan *p, launch_words *c)
 {
     mega_arena *a = &p->arena;
-    const char *address = p->master_addr != NULL ? p->master_addr : p->hosts > 1 ? p->host[0].name : "127.0.0.1";
+    char own[256] = "localhost";
+    const char *first = p->hosts > 1 ? p->host[0].name : "127.0.0.1";
+    /* Open MPI gives the first ranks to this host, wherever it is in the list. */
+    for (int i = 0; i < p->hosts && p->hosts > 1; i++) {
+        if ((i > 0 && p->kind != LAUNCH_OPENMPI) || !launch_host_is_here(&p->host[i])) continue;
+        const bool is_local_name = strcmp(p->host[i].name, "localhost") == 0;
+        first = is_local_name && gethostname(own, sizeof own - 1) == 0 ? own : p->host[i].name;
+    }
+    const char *address = p->master_addr != NULL ? p->master_addr : first;
     launch_word(c, a, "launch");
     launch_word(c, a, LAUNCH_START_RANK);
     launch_word(c, a, "MASTER_ADDR=%s", address);

@@ -155,7 +155,7 @@ static void tell_waiting(const launch_watch *w, const launch_plan *p, bool sees_
 bool launch_watch_gives_up(launch_watch *w, const launch_plan *p, const launch_relay *relay, pid_t mpirun)
 {
     const double now = mega_time_now();
-    const bool sees_ranks = p->hosts <= 1 && p->kind != LAUNCH_SLURM; /* otherwise they run on other hosts */
+    const bool sees_ranks = launch_hosts_are_here(p) && p->kind != LAUNCH_SLURM; /* otherwise they run on other hosts */
     if (w->began == 0) {
         w->began = w->looked = now;
         w->timeout = start_timeout();

@@ -131,6 +131,57 @@ worker-0:2,worker-1:3|--exclude worker-0:0,1@worker-1:3
 worker-0:3,worker-1:4|-e worker-0:1
 TABLE
 
+# A rank runs on its host, even a single one on a single host that is not this one.
+printf 'no-such-host.invalid slots=1\n' >one
+printf 'no-such-host.invalid slots=2\n' >two
+printf 'a.invalid slots=4\nb.invalid slots=4\n' >many
+printf 'deepspeed_config:\n  deepspeed_hostfile: one\nnum_processes: 1\nnum_machines: 1\n' >one.yaml
+while IFS='|' read -r hosts line; do
+    # shellcheck disable=SC2086
+    text=$(PATH=$work/ompi4:$PATH "$MEGALITH" $line </dev/null 2>err) || note "$line: $(cat err)"
+    for part in "--host $hosts " '-x MEGA_LAUNCH=1 ' '-n 1 ' 'orte_keep_fqdn_hostnames=1'; do
+        case "$text" in *"$part"*) ;; *) note "$line: \"$part\" is not in: $text" ;; esac
+    done
+done <<'TABLE'
+no-such-host.invalid:1|deepspeed --dry-run --hostfile one pretrain_gpt
+no-such-host.invalid:1|deepspeed --dry-run --hostfile one --force_multi pretrain_gpt
+no-such-host.invalid:1|deepspeed --dry-run --hostfile two --num_gpus 1 pretrain_gpt
+no-such-host.invalid:1|deepspeed --dry-run --hostfile two --include no-such-host.invalid:1 pretrain_gpt
+b.invalid:1|deepspeed --dry-run --hostfile many --include b.invalid:3 pretrain_gpt
+a.invalid:1|deepspeed --dry-run --hostfile many --num_nodes 1 --num_gpus 1 pretrain_gpt
+b.invalid:1|launch --dry-run --hostfile many --exclude a.invalid@b.invalid:0,1,2 pretrain_gpt
+no-such-host.invalid:1|launch --dry-run --hostfile one --log_dir logs pretrain_gpt
+no-such-host.invalid:1|torchrun --dry-run --hostfile two --nnodes 1 --nproc_per_node 1 pretrain_gpt
+no-such-host.invalid:1|accelerate launch --dry-run --deepspeed_hostfile one --num_processes 1 --num_machines 1 pretrain_gpt
+no-such-host.invalid:1|accelerate launch --dry-run --config_file one.yaml pretrain_gpt
+TABLE
+for here in localhost 127.0.0.1 "$(hostname)"; do
+    echo "$here slots=1" >one
+    text=$(launch ompi4 --dry-run --hostfile one pretrain_gpt 2>&1)
+    [ "$text" = "$MEGALITH pretrain_gpt" ] || note "one rank on $here: $text"
+done
+# An engine that starts its ranks elsewhere is not ended because none runs here.
+echo 'no-such-host.invalid slots=1' >one
+engine remote mpirun 'mpirun (Open MPI) 4.1.4' 'echo a warning >&2; sleep 1; printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:well\n"'
+MEGA_START_TIMEOUT=0.3 launch remote --hostfile one pretrain_gpt >out 2>err || note "a single rank elsewhere: $(tail -n 1 err)"
+grep -qx well out || note "a single rank elsewhere: its output"
+
+# USER@NAME, as DeepSpeed's hostfile has it: ssh is told the user, and filters take the name with and without it.
+printf 'trainer@a.invalid slots=2\ntrainer@b.invalid slots=2\n' >users
+shows 'a user' "'OMPI_MCA_plm_rsh_agent=ssh -l trainer'|--host a.invalid:2,b.invalid:2 " ompi4 --hostfile users pretrain_gpt
+shows 'a user, Open MPI 5' "'PRTE_MCA_plm_ssh_agent=ssh -l trainer'|--host a.invalid:2" ompi5 --hostfile users pretrain_gpt
+shows 'a user, MPICH' "'HYDRA_LAUNCHER_EXTRA_ARGS=-l trainer'|-hosts a.invalid:2" hydra --launcher mpich --hostfile users pretrain_gpt
+shows 'a user in a filter' '--host a.invalid:1,b.invalid:2 ' ompi4 --hostfile users --include trainer@a.invalid:1@b.invalid pretrain_gpt
+shows 'this user' "$MEGALITH pretrain_gpt" ompi4 --hostfile <(echo "$(id -un)@localhost slots=1") pretrain_gpt
+printf '2001:db8::17 slots=2\n[fe80::1%%eth0] slots=1\njoe@[::1] slots=1\na:22 slots=1\n@b slots=1\n-oX=1 slots=1\n' >kinds
+PATH=$work/ompi4:$PATH refuses 'no names' 'kinds:1: "2001:db8::17" is an IPv6 address, which MPI launchers do not take as a host. Give the address a name in /etc/hosts, or in ~/.ssh/config (Host NAME, HostName 2001:db8::17)|kinds:2: "[fe80::1%eth0]" is an IPv6|kinds:3: "joe@[::1]" is an IPv6|kinds:4: "a:22" is not a host: a name has no comma, colon or bracket; a port of ssh|kinds:5: "@b" is not a host|kinds:6: "-oX=1" is not a host' \
+    launch --hostfile kinds pretrain_gpt
+printf 'joe@a slots=1\njane@b slots=1\nc slots=1\nnobody@localhost slots=1\ngpu_1 slots=1\njoe@a.invalid slots=1\n' >several
+PATH=$work/ompi4:$PATH refuses 'users that cannot be' 'several:2: host jane@b has another user than joe: the MPI launcher takes one for all hosts. Give each its User in ~/.ssh/config|several:3: host c has another user than joe|several:4: host nobody@localhost is this machine, where the ranks run as the user who starts them|several:5: host gpu_1: Open MPI takes names of letters, digits, dots and hyphens only' \
+    launch --hostfile several pretrain_gpt
+OMPI_MCA_plm_rsh_agent='ssh -p 22' PATH=$work/ompi4:$PATH refuses 'a user that would be lost' 'users: the user trainer of its hosts would be lost, because the environment has OMPI_MCA_plm_rsh_agent=ssh -p 22 already' \
+    launch --hostfile users pretrain_gpt
+
 # ---- mistakes ----
 PATH=$work/ompi4:$PATH
 refuses 'an unknown host' '--include: "jeff" is not a host of hostfile' launch --hostfile hostfile --include jeff pretrain_gpt

@@ -27,6 +27,23 @@ cores=$(nproc)
     grep -q "using $((cores / 4 > 0 ? cores / 4 : 1)) threads\? a rank" out || note "cores shared among ranks: $(grep threads out)"
 WORLD_SIZE=2 RANK=1 launch --nproc_per_node 1 "${base[@]}" --train-iters 1 --eval-iters 0 >out 2>err || note "one rank, whatever the environment says"
 
+# A hostfile of one other host with one slot: its rank runs there. This ssh runs its command here, with an environment of its own.
+mkdir -p elsewhere
+cat >elsewhere/ssh <<'TEXT'
+#!/bin/bash
+while [[ $1 == -* ]]; do case $1 in -l | -o) shift 2 ;; *) shift ;; esac; done
+host=$1
+shift
+exec env -i PATH="$PATH" HOME="$HOME" ELSEWHERE="$host" sh -c "$*"
+TEXT
+printf '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE on ${ELSEWHERE:-this host}, $MEGA_ITS_MARK"\n' >where
+chmod +x elsewhere/ssh where
+echo 'worker.elsewhere slots=1' >one
+if [ "$mpi_kind" = openmpi ]; then
+    MEGA_ITS_MARK=marked PATH=$work/elsewhere:$PATH launch --hostfile one ./where >out 2>err
+    [ "$(cat out)" = 'rank 0 of 1 on worker.elsewhere, marked' ] || note "one rank elsewhere: $(cat out err)"
+fi
+
 # ---- failures ----
 launch --nproc_per_node 2 "${base[@]}" --train-iters 2 --data-path nowhere >out 2>err
 [ $? -eq 1 ] || note "exit status of a missing file"
