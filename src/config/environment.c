@@ -61,10 +61,12 @@ static const struct {
      "set by Open MPI's `mpirun`: this process is a rank"},
     {"PMI_SIZE`, `PMI_RANK`, `PMI_FD`, `PMIX_RANK`, `MPI_LOCALRANKID`, `MPI_LOCALNRANKS",
      "the same, set by MPICH's `mpiexec` and by `srun`"},
-    {"SLURM_JOB_ID`, `SLURM_JOB_NUM_NODES`, `SLURM_NNODES`, `SLURM_NTASKS_PER_NODE",
+    {"SLURM_JOB_ID`, `SLURM_JOBID`, `SLURM_JOB_NUM_NODES`, `SLURM_NNODES`, `SLURM_NTASKS`, `SLURM_NPROCS`, "
+     "`SLURM_NTASKS_PER_NODE`, `SLURM_TASKS_PER_NODE`, `SLURM_HET_SIZE`, `SLURM_PACK_SIZE",
      "set by Slurm in an allocation: `megalith launch` then starts the ranks with `srun` and takes their number from "
      "these"},
-    {"SLURM_STEP_NUM_TASKS`, `SLURM_PROCID`, `SLURM_LOCALID", "set by `srun`: this process is a rank"},
+    {"SLURM_STEP_NUM_TASKS`, `SLURM_PROCID`, `SLURM_LOCALID`, `SLURM_NODEID`, `SLURM_STEP_TASKS_PER_NODE",
+     "set by `srun`: this process is a rank"},
     {"WORLD_SIZE`, `TORCHELASTIC_RUN_ID`, `CROSS_SIZE",
      "set by `torchrun` and `deepspeed`: a process that these started as one of several is refused, because each would "
      "do the whole run"},

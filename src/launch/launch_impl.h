@@ -119,6 +119,12 @@ const char *launch_hosts_user(const launch_plan *p);
 /* Adds mistakes about names and users that this kind of MPI launcher does not take. */
 void launch_hosts_check(launch_plan *p, launch_kind kind);
 
+/* slurm.c: whether there is a Slurm allocation; takes hosts and ranks from it; in a rank, the number of ranks on its host,
+ * 0: not known. */
+bool launch_slurm_is_here(void);
+void launch_slurm_use(launch_plan *p);
+int launch_slurm_local_size(void);
+
 /* hosts.c: determines hosts and ranks from the hostfile, the filters and the numbers given. `text` is the hostfile's
  * content. */
 void launch_hosts_read(launch_plan *p, const char *path, const char *text);

@@ -173,7 +173,7 @@ static void slurm_command(launch_plan *p, launch_words *c)
     mega_arena *a = &p->arena;
     launch_word(c, a, "--nodes=%lld", (long long)p->nodes);
     launch_word(c, a, "--ntasks=%d", p->world);
-    launch_word(c, a, "--ntasks-per-node=%lld", (long long)p->nproc);
+    if (p->nproc > 0) launch_word(c, a, "--ntasks-per-node=%lld", (long long)p->nproc);
     if (p->include != NULL) launch_word(c, a, "--nodelist=%s", p->include);
     if (p->exclude != NULL) launch_word(c, a, "--exclude=%s", p->exclude);
     for (int i = 0; i < c->count; i++)

@@ -125,26 +125,6 @@ static int64_t environment_number(const char *name, int64_t otherwise)
     return n > 0 ? n : otherwise;
 }
 
-/* The allocation determines the hosts, and srun checks whether the request fits. */
-static void use_slurm(launch_plan *p)
-{
-    p->kind = LAUNCH_SLURM;
-    p->mpirun = launch_find_program(p, "srun");
-    if (p->mpirun == NULL) launch_mistake(p, "srun is not on PATH");
-    if (getenv("SLURM_JOB_ID") == NULL)
-        launch_mistake(p, "there is no Slurm allocation here (SLURM_JOB_ID is not set); sbatch or salloc creates one");
-    if (p->hostfile != NULL)
-        launch_mistake(
-            p, "--hostfile: the Slurm allocation determines the hosts; leave it out, or use --launcher openmpi");
-    const char *filter = p->include != NULL ? p->include : p->exclude;
-    if (filter != NULL && strchr(filter, ':') != NULL)
-        launch_mistake(p, "%s %s: under Slurm only whole hosts can be chosen; leave the slots out",
-                       p->include != NULL ? "--include" : "--exclude", filter);
-    if (p->nodes == 0) p->nodes = environment_number("SLURM_JOB_NUM_NODES", environment_number("SLURM_NNODES", 1));
-    if (p->nproc == 0) p->nproc = environment_number("SLURM_NTASKS_PER_NODE", 1);
-    p->world = (int)(p->nodes * p->nproc);
-}
-
 static void hosts_are_missing(launch_plan *p)
 {
     const long long ranks = p->nproc > 0 ? p->nproc : 1;
@@ -225,11 +205,19 @@ void launch_mpirun_find(launch_plan *p)
     if ((p->include != NULL || p->exclude != NULL) && (p->nproc > 0 || p->nodes > 0))
         launch_mistake(p, "--include and --exclude already determine the ranks; leave out --num_nodes (--nnodes) and "
                           "--num_gpus (--nproc_per_node)");
-    const bool in_slurm = p->launcher == NULL && getenv("SLURM_JOB_ID") != NULL && p->hostfile == NULL;
-    if (asked == LAUNCH_SLURM || (in_slurm && launch_find_program(p, "srun") != NULL)) {
-        use_slurm(p);
+    const bool in_slurm = launch_slurm_is_here() && p->hostfile == NULL;
+    /* What the user says of this host alone needs no srun. */
+    const int64_t nodes = p->nodes > 0 ? p->nodes : environment_number("SLURM_JOB_NUM_NODES", 0);
+    const bool says_here = nodes == 1 && p->nproc > 0 && launch_find_program(p, "srun") == NULL;
+    if (asked == LAUNCH_SLURM || (in_slurm && p->launcher == NULL && !says_here)) {
+        launch_slurm_use(p);
         return;
     }
+    if (in_slurm && p->nproc == 0)
+        launch_mistake(p,
+                       "--launcher %s: in a Slurm allocation the number of ranks comes from --nproc_per_node N, or "
+                       "hosts and ranks from a --hostfile; give one, or leave --launcher out for srun",
+                       p->launcher);
     read_hosts(p);
     launch_hosts_check(p, asked != LAUNCH_NONE ? asked : built);
     if (p->mistakes.size > 0 || (p->world == 1 && launch_hosts_are_here(p)))

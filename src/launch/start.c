@@ -18,10 +18,11 @@ static void set_number(const char *name, int value)
 
 static int local_size(int size)
 {
-    static const char *const name[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"};
+    static const char *const name[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
     for (size_t i = 0; i < sizeof name / sizeof name[0] && size > 1; i++)
         if (getenv(name[i]) != NULL && atoi(getenv(name[i])) > 0) return atoi(getenv(name[i]));
-    return size;
+    const int listed = size > 1 ? launch_slurm_local_size() : 0;
+    return listed > 0 ? listed : size;
 }
 
 /* Sets OMP_NUM_THREADS so that the ranks of a host share its cores, unless the user has set it. */

@@ -2,7 +2,7 @@
 # megalith launch on one host: options of torchrun and DeepSpeed, hostfiles, the command line for each MPI launcher (called
 # engine below), and the lines that it passes on. The engines here are scripts.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-unset RANK WORLD_SIZE SLURM_JOB_ID SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_NTASKS_PER_NODE OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism
+unset RANK WORLD_SIZE SLURM_JOB_ID SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_NTASKS_PER_NODE SLURM_NTASKS SLURM_NPROCS SLURM_TASKS_PER_NODE SLURM_HET_SIZE OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism
 "$MEGALITH" doctor 2>/dev/null | grep -q '^  MPI  *Open MPI' || skip "megalith was not built with Open MPI: its engines are not those of this test"
 
 # engine FOLDER NAME 'what --version prints' ['what it does']
@@ -50,8 +50,65 @@ export SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2
 shows 'Slurm' 'slurm/srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --mpi=pmix --cpu-bind=none --overcommit --kill-on-bad-exit=1 --label ' \
     slurm --nproc_per_node 4 pretrain_gpt
 SLURM_NTASKS_PER_NODE=3 shows 'Slurm says the ranks' '--ntasks=6' slurm pretrain_gpt
-shows 'Slurm, hosts chosen' '--nodelist=a,b ' slurm --include a@b pretrain_gpt
+SLURM_NTASKS_PER_NODE=3 shows 'Slurm, hosts chosen' '--nodes=2 --ntasks=6 --ntasks-per-node=3 --nodelist=a,b ' slurm --include a@b pretrain_gpt
+SLURM_NTASKS_PER_NODE=3 shows 'Slurm, one host chosen' '--nodes=1 --ntasks=3 --ntasks-per-node=3 --nodelist=a ' slurm --include a pretrain_gpt
+SLURM_NTASKS=8 shows 'Slurm, one host left out' '--nodes=1 --ntasks=4 --ntasks-per-node=4 --exclude=b ' slurm --exclude b pretrain_gpt
 shows 'a hostfile inside an allocation' '-n 8' ompi4 --hostfile hostfile pretrain_gpt
+# What the allocation says, in every form of its variables: WORDS OF SRUN|VARIABLES|ARGUMENTS, where + stands between two of the words
+while IFS='|' read -r words variables arguments; do
+    # shellcheck disable=SC2086
+    text=$(PATH=$work/slurm:$PATH env $variables "$MEGALITH" launch --dry-run $arguments pretrain_gpt 2>err </dev/null) || note "$variables $arguments: $(cat err)"
+    for part in ${words//+/ }; do
+        case "$text " in *" ${part#!} "*) [ "${part#!}" = "$part" ] || note "$variables $arguments: ${part#!} is in: $text" ;; *) [ "${part#!}" != "$part" ] || note "$variables $arguments: $part is not in: $text" ;; esac
+    done
+    case "$variables" in *TASKS*) [ -n "$arguments" ] || grep -q "^megalith launch: Slurm: [0-9]* ranks\? on [0-9]* hosts\?, as SLURM_" err || note "$variables: nothing is said" ;; esac
+done <<'TABLE'
+--nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NTASKS=8|
+--nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NPROCS=8|
+--nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NTASKS=8 SLURM_NTASKS_PER_NODE=4|
+--nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NTASKS=8 SLURM_TASKS_PER_NODE=4(x2)|
+--nodes=2+--ntasks=7|SLURM_NTASKS=7 SLURM_NTASKS_PER_NODE=4|
+--nodes=2+--ntasks=7|SLURM_NTASKS=7|
+--nodes=2+--ntasks=8|SLURM_NTASKS=8 SLURM_TASKS_PER_NODE=5,3|
+--nodes=3+--ntasks=11|SLURM_JOB_NUM_NODES=3 SLURM_TASKS_PER_NODE=4(x2),3|
+--nodes=4+--ntasks=8+--ntasks-per-node=2|SLURM_JOB_NUM_NODES=4 SLURM_TASKS_PER_NODE=2(x3),2|
+--nodes=3+--ntasks=11|-uSLURM_JOB_NUM_NODES SLURM_TASKS_PER_NODE=4(x2),3|
+--nodes=3+--ntasks=3|-uSLURM_JOB_NUM_NODES SLURM_NNODES=3 SLURM_TASKS_PER_NODE=1(x3)|
+--nodes=2+--ntasks=6+--ntasks-per-node=3|SLURM_NTASKS=8|--nproc_per_node 3
+--nodes=1+--ntasks=4+--ntasks-per-node=4|SLURM_NTASKS=8|--nnodes 1
+--nodes=1+--ntasks=2+--ntasks-per-node=2|SLURM_JOB_NUM_NODES=3 SLURM_TASKS_PER_NODE=4(x2),3|--nnodes 1 --nproc_per_node 2
+--nodes=1+--ntasks=1|SLURM_JOB_NUM_NODES=1 SLURM_NTASKS=1|
+TABLE
+while IFS='|' read -r message variables arguments; do
+    # shellcheck disable=SC2086
+    PATH=$work/slurm:$PATH env $variables "$MEGALITH" launch --dry-run $arguments pretrain_gpt >out 2>err </dev/null && note "$variables $arguments: taken: $(cat out)"
+    grep -qF -- "$message" err || note "$variables $arguments: $(cat err)"
+done <<'TABLE'
+does not say how many ranks each host has|MEGA=1|
+does not say how many hosts it has|-uSLURM_JOB_NUM_NODES SLURM_NTASKS=8|
+environment SLURM_NTASKS: found "8x"|SLURM_NTASKS=8x|
+environment SLURM_TASKS_PER_NODE: found "4(x2"|SLURM_TASKS_PER_NODE=4(x2|
+environment SLURM_TASKS_PER_NODE: found "4(x2),"|SLURM_TASKS_PER_NODE=4(x2),|
+SLURM_TASKS_PER_NODE=4(x2),3 is about 3 nodes, but there are 2|SLURM_TASKS_PER_NODE=4(x2),3|
+contradicts itself: SLURM_NTASKS=9, but 2 nodes with SLURM_NTASKS_PER_NODE=4|SLURM_NTASKS=9 SLURM_NTASKS_PER_NODE=4|
+have different numbers of tasks (SLURM_TASKS_PER_NODE=4(x2),3)|SLURM_JOB_NUM_NODES=3 SLURM_TASKS_PER_NODE=4(x2),3|--nnodes 2
+have different numbers of tasks (SLURM_NTASKS=7)|SLURM_NTASKS=7|--nnodes 1
+--nnodes 3: the Slurm allocation has 2 hosts|SLURM_NTASKS=8|--nnodes 3
+SLURM_HET_SIZE=2: a heterogeneous job|SLURM_HET_SIZE=2 SLURM_NTASKS=8|
+--include n[1-2]: write each host by itself|SLURM_NTASKS=8|--include n[1-2]
+--include a@b@c names 3 hosts, but the allocation has 2|SLURM_NTASKS=8|--include a@b@c
+srun is not on PATH, so the ranks of the Slurm allocation cannot be started|SLURM_NTASKS=8 PATH=/usr/bin:/bin|
+srun is not on PATH|SLURM_NTASKS=8 PATH=/usr/bin:/bin|--nproc_per_node 4
+in a Slurm allocation the number of ranks comes from --nproc_per_node|SLURM_NTASKS=8|--launcher openmpi
+TABLE
+SLURM_NTASKS=8 shows 'this host alone, without srun' '-n 2 ' ompi4 --nnodes 1 --nproc_per_node 2 pretrain_gpt
+# A rank of srun is told how many run on its host.
+printf '#!/bin/sh\necho "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE"\n' >place
+chmod +x place
+for node in 0:4 1:4 2:3; do
+    text=$(SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=1 SLURM_NODEID=${node%:*} SLURM_STEP_TASKS_PER_NODE='4(x2),3' "$MEGALITH" launch --start-rank A=1 -- ./place)
+    [ "$text" = "1 of 11, 1 of ${node#*:}" ] || note "a rank on host ${node%:*}: $text"
+done
 unset SLURM_JOB_ID SLURM_JOB_NUM_NODES
 
 # ---- arguments ----
