@@ -2,7 +2,9 @@
 
 #define PAIRS_ROWS 12 /* 24 sums, 2 vectors of b, 1 broadcast pair of a: of 32 registers */
 
-/* A panel of b of this depth, and the panels of a that it is multiplied with, stay in the first level of cache. */
+/* A panel of b of this depth, and the panels of a that it is multiplied with, stay in the first level of cache. It also
+ * bounds the roundings in one chain: a dot product is two fused multiply-adds in sequence, so a sum that went on from
+ * block to block would be rounded k times, each time at the size that it has by then. */
 #define PAIRS_BLOCK_K 256
 
 ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_t depth, bool from_zero,
@@ -12,12 +14,6 @@ ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_
     __m512 s[PAIRS_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < PAIRS_ROWS; r++) s[r][0] = s[r][1] = _mm512_setzero_ps();
-    if (!from_zero)
-#pragma GCC unroll 12
-        for (int r = 0; r < PAIRS_ROWS; r++) {
-            s[r][0] = _mm512_loadu_ps(sum + r * PAIRS_COLUMNS);
-            s[r][1] = _mm512_loadu_ps(sum + r * PAIRS_COLUMNS + 16);
-        }
     for (int64_t k = 0; k < depth; k += 2, pa += 2 * PAIRS_ROWS, pb += 2 * PAIRS_COLUMNS) {
         const __m512bh b0 = (__m512bh)_mm512_loadu_si512(pb), b1 = (__m512bh)_mm512_loadu_si512(pb + 32);
 #pragma GCC unroll 12
@@ -29,6 +25,12 @@ ALWAYS void pairs_sum(float *sum, const uint16_t *pa, const uint16_t *pb, int64_
             s[r][1] = _mm512_dpbf16_ps(s[r][1], x, b1);
         }
     }
+    if (!from_zero)
+#pragma GCC unroll 12
+        for (int r = 0; r < PAIRS_ROWS; r++) {
+            s[r][0] = _mm512_add_ps(_mm512_loadu_ps(sum + r * PAIRS_COLUMNS), s[r][0]);
+            s[r][1] = _mm512_add_ps(_mm512_loadu_ps(sum + r * PAIRS_COLUMNS + 16), s[r][1]);
+        }
 #pragma GCC unroll 12
     for (int r = 0; r < PAIRS_ROWS; r++) {
         _mm512_storeu_ps(sum + r * PAIRS_COLUMNS, s[r][0]);

@@ -3,8 +3,8 @@
  * The file that includes this one decides the layout of a and defines
  *   PAIRS_ROWS, PAIRS_BLOCK_K (rows of k that a tile is summed over at a time)
  *   pairs_pack_a  packs rows of op(a)
- *   pairs_sum     computes one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, continued or from zero; may
- *                 prefetch the next operands
+ *   pairs_sum     computes one tile of PAIRS_ROWS x PAIRS_COLUMNS sums over one block of k, from zero or added to those
+ *                 of earlier blocks; may prefetch the next operands
  * Every element is summed in the same order for any division of the work: along k from front to back, slices of k in
  * order. */
 
@@ -105,7 +105,8 @@ ALWAYS __m256i pairs_narrow(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* Returns sum plus both numbers of each pair. */
+/* Returns sum plus both numbers of each pair. Sums of rows may be long chains of these: a number of 8 bits is seldom
+ * rounded, unlike a product of 16 bits. */
 ALWAYS __m512 pairs_add(__m512 sum, __m512i pairs)
 {
     return _mm512_dpbf16_ps(sum, (__m512bh)pairs, (__m512bh)_mm512_set1_epi16(0x3f80)); /* 0x3f80 is 1 */
