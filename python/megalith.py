@@ -1238,6 +1238,7 @@ mega_thread_start = _function(
     "mega_thread_start", _checked, mega_thread_start_run_function, c_void_p,
     POINTER(POINTER(mega_thread)))
 mega_thread_join = _function("mega_thread_join", None, POINTER(mega_thread))
+mega_thread_is_this = _function("mega_thread_is_this", c_bool, POINTER(mega_thread))
 mega_time_now = _function("mega_time_now", c_double)
 
 # ---- engine.h ----
@@ -1392,6 +1393,7 @@ mega_engine_is_main_process = _function("mega_engine_is_main_process", c_bool, P
 mega_engine_is_first_stage = _function("mega_engine_is_first_stage", c_bool, POINTER(mega_engine))
 mega_engine_is_last_stage = _function("mega_engine_is_last_stage", c_bool, POINTER(mega_engine))
 mega_engine_positions = _function("mega_engine_positions", c_int64, POINTER(mega_engine))
+mega_engine_is_busy = _function("mega_engine_is_busy", c_bool, POINTER(mega_engine))
 mega_engine_param_info = _function(
     "mega_engine_param_info", _checked, POINTER(mega_engine), c_int, POINTER(c_char_p),
     POINTER(c_int64), POINTER(c_int64))
@@ -2267,6 +2269,10 @@ class _EngineCalls:
         """engine.h: int64_t mega_engine_positions(const mega_engine *e)"""
         return mega_engine_positions(self._handle)
 
+    def is_busy(self):
+        """engine.h: bool mega_engine_is_busy(const mega_engine *e)"""
+        return mega_engine_is_busy(self._handle)
+
     def num_metrics(self):
         """engine.h: int mega_engine_num_metrics(const mega_engine *e)"""
         return mega_engine_num_metrics(self._handle)
@@ -2563,9 +2569,14 @@ class Engine(_EngineCalls):
 
     def close(self) -> None:
         """Ends the engine, on all ranks together, and frees its memory. Twice is fine."""
-        handle, self._opened, self._as_parameter_ = self._opened, None, None
-        if handle is None:
+        if self._opened is None:
             return
+        if self.is_busy():
+            raise Error(
+                "close: the engine is busy with the call that runs this callback; close it after that",
+                MEGA_ERR_USAGE,
+            )
+        handle, self._opened, self._as_parameter_ = self._opened, None, None
         _engines.remove(self)
         mega_engine_destroy(handle)
         if _State.is_interrupted:

@@ -266,9 +266,14 @@ class Engine(_EngineCalls):
 
     def close(self) -> None:
         """Ends the engine, on all ranks together, and frees its memory. Twice is fine."""
-        handle, self._opened, self._as_parameter_ = self._opened, None, None
-        if handle is None:
+        if self._opened is None:
             return
+        if self.is_busy():
+            raise Error(
+                "close: the engine is busy with the call that runs this callback; close it after that",
+                MEGA_ERR_USAGE,
+            )
+        handle, self._opened, self._as_parameter_ = self._opened, None, None
         _engines.remove(self)
         mega_engine_destroy(handle)
         if _State.is_interrupted:

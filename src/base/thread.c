@@ -35,6 +35,11 @@ mega_status mega_thread_start(void (*run)(void *user), void *user, mega_thread *
     return MEGA_OK;
 }
 
+bool mega_thread_is_this(const mega_thread *t)
+{
+    return t != NULL && pthread_equal(t->thread, pthread_self());
+}
+
 void mega_thread_join(mega_thread *t)
 {
     if (t == NULL) return;

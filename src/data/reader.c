@@ -99,6 +99,11 @@ void mega_reader_destroy(mega_reader *r)
     mega_free(r);
 }
 
+bool mega_reader_is_this_thread(const mega_reader *r)
+{
+    return r != NULL && mega_thread_is_this(r->thread);
+}
+
 size_t mega_reader_bytes(const mega_reader *r)
 {
     return r != NULL ? MEGA_READER_AHEAD * mega_batch_bytes(r->slot[0].batch) : 0;

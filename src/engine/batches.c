@@ -100,7 +100,7 @@ mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
 
 static bool can_fill(const mega_engine *e, const char *call)
 {
-    if (engine_check_given(e, call, "e", e) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return false;
+    if (engine_check_free(e, call) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return false;
     if (!e->has_training_data && e->micro.phase == ENGINE_STEPPED) return true;
     if (e->has_training_data)
         (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine reads its training_data; create one without it to fill batches",
@@ -127,9 +127,8 @@ int64_t mega_engine_sample(const mega_engine *e, int64_t i)
     return sample_of_row(e, e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
 }
 
-mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
+mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
 {
-    if (engine_check_given(e, "mega_engine_evaluation_batch", "e", e) != MEGA_OK) return NULL;
     if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
     if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0) {
         e->batch_of = ENGINE_BATCH_OF_EVALUATION;
@@ -140,4 +139,10 @@ mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t f
                     "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
                     (long long)rows, (long long)e->options.micro_batch, (long long)e->batch_capacity);
     return NULL;
+}
+
+mega_batch *mega_engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
+{
+    if (engine_check_free(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
+    return engine_evaluation_batch(e, rows, first);
 }

@@ -67,7 +67,7 @@ static mega_status check_selection(const mega_engine *e, const int32_t *source, 
     return MEGA_OK;
 }
 
-mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end)
+static mega_status select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end)
 {
     MEGA_TRY(check_selection(e, source, first, end));
     const int64_t range[2] = {first, end};
@@ -79,6 +79,12 @@ mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int
             if (is_cache) select_cache(found, source, engine_run_samples(e), range, e->runs.space);
     }
     return MEGA_OK;
+}
+
+mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int64_t first, int64_t end)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_select_caches"));
+    return engine_leave(e, select_caches(e, source, first, end));
 }
 
 mega_status engine_open_caches(mega_engine *e)

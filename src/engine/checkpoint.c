@@ -183,12 +183,11 @@ static mega_status check_finite(const mega_engine *e, const mega_engine_save_opt
     return check_values(e, o, moments, INFINITY);
 }
 
-mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
+mega_status engine_save(mega_engine *e, const mega_engine_save_options *o)
 {
     saved_tensors weights = {0}, moments = {0};
     char *json = NULL;
     mega_status st = engine_check_save(e, o);
-    if (e == NULL) return st;
     if (st == MEGA_OK) st = saved_tensors_weights(&weights, e);
     if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e, engine_errors_here(e));
     if (st == MEGA_OK) st = run_json(e, o, &json);
@@ -201,6 +200,12 @@ mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
     mega_arena_fini(&moments.arena);
     mega_arena_fini(&weights.arena);
     return st;
+}
+
+mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_save"));
+    return engine_leave(e, engine_save(e, o));
 }
 
 int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o)
@@ -533,12 +538,10 @@ static mega_status read_folder(mega_engine *e, mega_checkpoint *c, const mega_en
     return load_run(e, c, o, loaded);
 }
 
-mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
-                             mega_engine_loaded *out)
+mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o, mega_engine_loaded *out)
 {
     mega_engine_loaded loaded = {false, false};
     mega_status st = engine_check_load(e, c, o, out);
-    if (e == NULL) return st;
     if (st == MEGA_OK) st = checkpoint_check_folder(e, c, o);
     MEGA_TRY(engine_begin_call(e, st)); /* if one rank refuses, no rank changes */
     engine_micro_discard(e);
@@ -552,4 +555,11 @@ mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engi
     e->has_weights = true;
     *out = loaded;
     return MEGA_OK;
+}
+
+mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
+                             mega_engine_loaded *out)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_load"));
+    return engine_leave(e, engine_load(e, c, o, out));
 }

@@ -140,25 +140,29 @@ static mega_status compare_folder(const mega_engine *e, const char *folder, cons
                                             e->layout->world.rank, folder, tag != NULL ? tag : "NULL"));
 }
 
-mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
-                                        const mega_client_state *client)
+static mega_status save_client(mega_engine *e, const char *folder, const char *tag, const mega_client_state *client)
 {
     char *members = NULL;
-    if (e == NULL) return engine_check_given(e, "mega_engine_save_checkpoint", "e", e);
     mega_status st = engine_begin_call(e, client_check_save(e, folder, tag, client, &members));
     if (st == MEGA_OK) st = compare_folder(e, folder, tag);
     if (st == MEGA_OK)
-        st = mega_engine_save(e,
-                              &(mega_engine_save_options){.folder = folder,
-                                                          .tag = tag,
-                                                          .save_dtype = e->save_dtype,
-                                                          .max_shard_size = e->max_shard_size,
-                                                          .extra_json = members,
-                                                          .client_array = client != NULL ? client->array : NULL,
-                                                          .num_client_arrays = client != NULL ? client->num_arrays : 0,
-                                                          .keep = e->keep_checkpoints});
+        st = engine_save(e, &(mega_engine_save_options){.folder = folder,
+                                                        .tag = tag,
+                                                        .save_dtype = e->save_dtype,
+                                                        .max_shard_size = e->max_shard_size,
+                                                        .extra_json = members,
+                                                        .client_array = client != NULL ? client->array : NULL,
+                                                        .num_client_arrays = client != NULL ? client->num_arrays : 0,
+                                                        .keep = e->keep_checkpoints});
     free(members);
     return st;
+}
+
+mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_client_state *client)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_save_checkpoint"));
+    return engine_leave(e, save_client(e, folder, tag, client));
 }
 
 /* ---- loading ---- */
@@ -279,13 +283,11 @@ void engine_start_again(mega_engine *e)
         }
 }
 
-mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
-                                        const mega_load_options *options, bool *out_found,
-                                        const mega_client_state **out_client)
+static mega_status load_client(mega_engine *e, const char *folder, const char *tag, const mega_load_options *options,
+                               bool *out_found, const mega_client_state **out_client)
 {
     mega_checkpoint *c = NULL;
     mega_engine_loaded loaded;
-    if (e == NULL) return engine_check_given(e, "mega_engine_load_checkpoint", "e", e);
     MEGA_TRY(engine_begin_call(e, client_check_load(e, folder, tag, out_found)));
     mega_status st = client_open_checkpoint(e, folder, tag, &c);
     if (st != MEGA_OK || c == NULL) {
@@ -298,11 +300,19 @@ mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, cons
     const bool takes_any = o.finetune || e->train == NULL || (options != NULL && options->other_training_data);
     st = engine_agree(e, takes_any ? MEGA_OK : engine_check_data(e, c));
     if (st == MEGA_OK) st = engine_agree(e, read_client(e, c));
-    if (st == MEGA_OK) st = mega_engine_load(e, c, &o, &loaded);
+    if (st == MEGA_OK) st = engine_load(e, c, &o, &loaded);
     mega_checkpoint_close(c);
     MEGA_TRY(st);
     if (o.finetune) engine_start_again(e);
     *out_found = true;
     if (out_client != NULL) *out_client = &e->client->state;
     return MEGA_OK;
+}
+
+mega_status mega_engine_load_checkpoint(mega_engine *e, const char *folder, const char *tag,
+                                        const mega_load_options *options, bool *out_found,
+                                        const mega_client_state **out_client)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_load_checkpoint"));
+    return engine_leave(e, load_client(e, folder, tag, options, out_found, out_client));
 }

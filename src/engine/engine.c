@@ -1,5 +1,6 @@
 /* Builds an engine: parameters, programs, memory plan, allocation. */
 #include "engine_impl.h"
+#include "megalith/log.h"
 #include "megalith/threads.h"
 #include <math.h>
 
@@ -276,6 +277,10 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
 void mega_engine_destroy(mega_engine *e)
 {
     if (e == NULL) return;
+    if (engine_check_free(e, "mega_engine_destroy") != MEGA_OK) {
+        mega_warn("%s; the engine was not destroyed", mega_error_message());
+        return;
+    }
     mega_reader_destroy(e->reader);    /* first: its thread writes to memory of the engine */
     (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
     engine_monitor_close(e);
@@ -357,7 +362,7 @@ const mega_update *mega_engine_update_program(const mega_engine *e)
 
 mega_params *mega_engine_params(const mega_engine *e)
 {
-    if (!engine_is_given(e, "mega_engine_params")) return NULL;
+    if (engine_check_free(e, "mega_engine_params") != MEGA_OK) return NULL;
     return mega_update_wait(e->update) == MEGA_OK ? e->params : NULL;
 }
 
@@ -443,15 +448,6 @@ static mega_status engine_allocate(mega_engine *e)
     return engine_allocate_chunks(e, &keep, &work);
 }
 
-mega_status mega_engine_allocate(mega_engine *e)
-{
-    MEGA_TRY(engine_check_given(e, "mega_engine_allocate", "e", e));
-    MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
-    e->is_allocated = true;
-    mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
-    return e->initializes ? mega_engine_initialize(e, e->options.dropout_seed) : MEGA_OK;
-}
-
 static mega_status check_initialize(const mega_engine *e)
 {
     static const char call[] = "mega_engine_initialize";
@@ -462,9 +458,8 @@ static mega_status check_initialize(const mega_engine *e)
                      call);
 }
 
-mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
+static mega_status initialize(mega_engine *e, uint32_t seed)
 {
-    MEGA_TRY(engine_check_given(e, "mega_engine_initialize", "e", e));
     MEGA_TRY(engine_begin_call(e, check_initialize(e)));
     engine_micro_discard(e);
     engine_start_again(e);
@@ -472,4 +467,24 @@ mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
     MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
     e->has_weights = true;
     return MEGA_OK;
+}
+
+static mega_status allocate_all(mega_engine *e)
+{
+    MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
+    e->is_allocated = true;
+    mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
+    return e->initializes ? initialize(e, e->options.dropout_seed) : MEGA_OK;
+}
+
+mega_status mega_engine_allocate(mega_engine *e)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_allocate"));
+    return engine_leave(e, allocate_all(e));
+}
+
+mega_status mega_engine_initialize(mega_engine *e, uint32_t seed)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_initialize"));
+    return engine_leave(e, initialize(e, seed));
 }

@@ -9,6 +9,7 @@
 #include "megalith/update.h"
 #include "stage.h"
 #include <jansson.h>
+#include <stdatomic.h>
 
 typedef struct engine_chunk engine_chunk;
 typedef struct engine_search engine_search;
@@ -167,8 +168,22 @@ struct mega_engine {
     mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
     engine_search *search;        /* borrowed; NULL: no search for non-finite values */
     engine_monitor *monitor;      /* NULL: none, or no step yet */
+    atomic_int lr_depth;          /* calls of lr_scheduler.lr that have not returned */
+    _Atomic(const char *) call;   /* the call that is running (busy.c); NULL: none */
 };
 
+/* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter, which
+ * refuses it while another is running, and engine_leave, which returns `st`. engine_check_free is for calls that call
+ * nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL. */
+mega_status engine_enter(mega_engine *e, const char *call);
+mega_status engine_leave(mega_engine *e, mega_status st);
+mega_status engine_check_free(const mega_engine *e, const char *call);
+/* What the calls of these names do, for calls that have entered the engine. */
+mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
+void engine_profile(mega_engine *e, mega_profile *profile);
+mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
+mega_status engine_save(mega_engine *e, const mega_engine_save_options *o);
+mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o, mega_engine_loaded *out);
 /* inputs.c. engine_collect_inputs is collective over pp: creates the batches, with a column for each named input of the
  * model. engine_compare_inputs is collective over the world: returns an error unless all ranks have the same inputs. */
 mega_status engine_collect_inputs(mega_engine *e);

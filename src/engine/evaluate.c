@@ -48,7 +48,7 @@ static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, const ev
     const int64_t size = e->options.micro_batch;
     mega_dataset in_order = *d;
     in_order.in_order = true;
-    mega_batch *b = mega_engine_evaluation_batch(e, e->batch_capacity, 0);
+    mega_batch *b = engine_evaluation_batch(e, e->batch_capacity, 0);
     if (b == NULL) return MEGA_ERR_USAGE;
     for (int64_t i = 0; i < e->batch_capacity; i++) {
         int64_t place = evaluate_place(e, i / size);
@@ -99,12 +99,11 @@ static mega_status evaluate_compare(const mega_engine *e, const mega_dataset *d,
                                             (long long)most[1], (long long)-most[5], (long long)most[2]));
 }
 
-mega_status mega_engine_evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
-                                         mega_step_result *out)
+static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                    mega_step_result *out)
 {
     engine_sums sums = {.stops = 0};
     mega_step_result r = {0};
-    if (e == NULL) return engine_check_given(e, "mega_engine_evaluate", "e", e);
     MEGA_TRY(engine_begin_call(e, evaluate_check(e, dataset, max_batches, out)));
     MEGA_TRY(evaluate_compare(e, dataset, max_batches));
     const int64_t global = e->batch_capacity * e->layout->dp.size;
@@ -126,6 +125,13 @@ mega_status mega_engine_evaluate_quietly(mega_engine *e, const mega_dataset *dat
     return MEGA_OK;
 }
 
+mega_status mega_engine_evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
+                                         mega_step_result *out)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_evaluate"));
+    return engine_leave(e, evaluate_quietly(e, dataset, max_batches, out));
+}
+
 mega_status mega_engine_evaluate(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
                                  mega_step_result *out)
 {
@@ -143,15 +149,21 @@ static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t firs
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the first sample is %lld; expected 0 or a later one", call,
                          (long long)first);
     MEGA_TRY(engine_check_can_evaluate(e, call));
-    mega_batch *b = mega_engine_evaluation_batch(e, rows, first);
+    mega_batch *b = engine_evaluation_batch(e, rows, first);
     engine_note(e, "reading the evaluation data", -1);
     return b != NULL ? mega_dataset_fill(d, e->options.dropout_seed, b) : MEGA_ERR_USAGE;
+}
+
+static mega_status evaluate_part_of(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
+                                    mega_loss_sums *sums)
+{
+    MEGA_TRY(engine_begin_call(e, read_part(e, dataset, first, rows)));
+    return engine_evaluate_batch(e, sums);
 }
 
 mega_status mega_engine_evaluate_part(mega_engine *e, const mega_dataset *dataset, int64_t first, int64_t rows,
                                       mega_loss_sums *sums)
 {
-    if (e == NULL) return engine_check_given(e, "mega_engine_evaluate_part", "e", e);
-    MEGA_TRY(engine_begin_call(e, read_part(e, dataset, first, rows)));
-    return mega_engine_evaluate_batch(e, sums);
+    MEGA_TRY(engine_enter(e, "mega_engine_evaluate_part"));
+    return engine_leave(e, evaluate_part_of(e, dataset, first, rows, sums));
 }

@@ -116,10 +116,9 @@ static mega_status compare_boundary(const mega_engine *e)
                                             is_boundary != 0 ? "one" : "none", e->layout->world.rank));
 }
 
-mega_status mega_engine_forward(mega_engine *e, double *out_loss)
+static mega_status micro_forward(mega_engine *e, double *out_loss)
 {
     static const char call[] = "mega_engine_forward";
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     const bool trains = e->train != NULL;
     mega_status st = engine_check_forward_pass(e, call);
     if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
@@ -129,6 +128,12 @@ mega_status mega_engine_forward(mega_engine *e, double *out_loss)
     if (trains) MEGA_TRY(compare_boundary(e));
     if (trains && e->micro.done == 0) MEGA_TRY(engine_set_length(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
+}
+
+mega_status mega_engine_forward(mega_engine *e, double *out_loss)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_forward"));
+    return engine_leave(e, micro_forward(e, out_loss));
 }
 
 /* Waits for the gradient sums of a pass and returns `st`, or the error of the wait if `st` is MEGA_OK. Also called for
@@ -159,14 +164,19 @@ static mega_status run_backward(mega_engine *e)
     return is_boundary ? finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)) : MEGA_OK;
 }
 
-mega_status mega_engine_backward(mega_engine *e)
+static mega_status micro_backward(mega_engine *e)
 {
     static const char call[] = "mega_engine_backward";
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = micro_check_training_call(e, call, ENGINE_FORWARDED);
     if (st == MEGA_OK) st = engine_check_has_loss(e, call);
     MEGA_TRY(engine_begin_call(e, st));
     return run_backward(e);
+}
+
+mega_status mega_engine_backward(mega_engine *e)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_backward"));
+    return engine_leave(e, micro_backward(e));
 }
 
 /* Local. Gives the program the caller's gradient of an output. The next backward pass adds it to the gradients of the
@@ -194,14 +204,20 @@ static mega_status give_gradient(mega_engine *e, const char *output, const float
     return st;
 }
 
-mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
-                                      double weight)
+static mega_status micro_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
+                                       double weight)
 {
-    if (e == NULL) return engine_check_given(e, "mega_engine_backward_from", "e", e);
     const mega_status st = engine_begin_call(e, give_gradient(e, output, gradient, count, weight));
     if (st == MEGA_OK) return run_backward(e);
     if (e->train != NULL && e->is_allocated) mega_program_forget_given(e->train, 0); /* another rank failed */
     return st;
+}
+
+mega_status mega_engine_backward_from(mega_engine *e, const char *output, const float *gradient, int64_t count,
+                                      double weight)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_backward_from"));
+    return engine_leave(e, micro_backward_from(e, output, gradient, count, weight));
 }
 
 /* Completes a micro-batch. The next boundary is set by the options, unless the caller sets it again. */
@@ -213,10 +229,9 @@ static void micro_complete(engine_micro *m, bool is_boundary)
     m->was_applied = is_boundary && !m->result.skipped;
 }
 
-mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
+static mega_status micro_step(mega_engine *e, mega_step_result *out)
 {
     static const char call[] = "mega_engine_step";
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     engine_micro *m = &e->micro;
     MEGA_TRY(engine_begin_call(e, micro_check_training_call(e, call, ENGINE_BACKWARDED)));
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
@@ -236,6 +251,12 @@ mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
     return MEGA_OK;
 }
 
+mega_status mega_engine_step(mega_engine *e, mega_step_result *out)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_step"));
+    return engine_leave(e, micro_step(e, out));
+}
+
 bool mega_engine_is_accumulation_boundary(const mega_engine *e)
 {
     if (engine_check_given(e, "mega_engine_is_accumulation_boundary", "e", e) != MEGA_OK) return false;
@@ -251,7 +272,7 @@ bool mega_engine_was_step_applied(const mega_engine *e)
 mega_status mega_engine_set_accumulation_boundary(mega_engine *e, bool is_boundary)
 {
     static const char call[] = "mega_engine_set_accumulation_boundary";
-    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(engine_check_free(e, call));
     MEGA_TRY(micro_check_training_call(e, call, ENGINE_STEPPED));
     e->micro.is_boundary_set = true;
     e->micro.is_boundary = is_boundary;

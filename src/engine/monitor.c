@@ -130,7 +130,7 @@ static void flops_begin(mega_engine *e)
         return;
     }
     if (mega_profile_create(events_of_step(e), &m->profile) == MEGA_OK) {
-        mega_engine_profile(e, m->profile);
+        engine_profile(e, m->profile);
         return;
     }
     mega_warn("flops profiler: %s; the training continues without its report", mega_error_message());
@@ -256,7 +256,7 @@ static void flops_end(mega_engine *e, const mega_step_result *s, double seconds)
     engine_monitor *m = e->monitor;
     mega_buffer text = {0};
     if (m->profile == NULL) return;
-    mega_engine_profile(e, NULL);
+    engine_profile(e, NULL);
     mega_status st = flops_write(e, s, seconds, &text);
     if (st == MEGA_OK) st = flops_put_out(e, &text);
     if (st != MEGA_OK) mega_warn("flops profiler: %s; the training continues", mega_error_message());
@@ -356,7 +356,7 @@ void engine_monitor_event(mega_engine *e, const char *tag, double value)
 mega_status mega_engine_write_event(mega_engine *e, const char *name, double value)
 {
     static const char call[] = "mega_engine_write_event";
-    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(engine_check_free(e, call));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_given(e, call, "name", name));
     if (name[0] == '\0' || strpbrk(name, "\n\r,\"") != NULL)
@@ -374,11 +374,10 @@ static mega_status check_counts(const mega_engine *e, const char *call)
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: exchanges are not counted; give \"comms_logger\": {\"enabled\": true}", call);
 }
 
-mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
+static mega_status log_exchanges(mega_engine *e, bool stragglers)
 {
     static const char call[] = "mega_engine_log_exchanges";
     mega_buffer table = {0};
-    if (e == NULL) return check_counts(e, call);
     MEGA_TRY(engine_begin_call(e, check_counts(e, call)));
     double least[2] = {stragglers, -(double)stragglers};
     MEGA_TRY(mega_comm_all_reduce(e->layout->world.comm, call, least, 2, MEGA_F64, MEGA_REDUCE_MIN));
@@ -393,6 +392,12 @@ mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
     mega_buffer_fini(&table);
     e->monitor->has_told = true;
     return st;
+}
+
+mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_log_exchanges"));
+    return engine_leave(e, log_exchanges(e, stragglers));
 }
 
 void engine_monitor_close(mega_engine *e)

@@ -41,6 +41,7 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
 {
     static const char call[] = "mega_engine_read_output";
     mega_program_output o;
+    MEGA_TRY(engine_check_free(e, call)); /* a running call may be writing it */
     MEGA_TRY(engine_check_given(e, call, "output", output));
     MEGA_TRY(engine_check_given(e, call, "out", out));
     MEGA_TRY(engine_check_allocated(e, call));

@@ -236,11 +236,10 @@ static void param_write_average(const mega_engine *e, const param_tensor *t, con
     }
 }
 
-mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
+static mega_status get_whole(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
 {
     static const char call[] = "mega_engine_get_param";
     param_tensor t = {.data = NULL};
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "out", out);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
     MEGA_TRY(engine_begin_call(e, st));
@@ -255,12 +254,16 @@ mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *
     return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);
 }
 
-mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
-                                  const float *values)
+mega_status mega_engine_get_param(mega_engine *e, const char *name, const char *what, int64_t count, float *out)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_get_param"));
+    return engine_leave(e, get_whole(e, name, what, count, out));
+}
+
+static mega_status set_whole(mega_engine *e, const char *name, const char *what, int64_t count, const float *values)
 {
     static const char call[] = "mega_engine_set_param";
     param_tensor t = {.data = NULL};
-    if (e == NULL) return engine_check_given(e, call, "e", e);
     mega_status st = engine_check_given(e, call, "values", values);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
     if (st == MEGA_OK && t.kind == PARAM_WEIGHT && e->micro.phase == ENGINE_FORWARDED)
@@ -276,4 +279,11 @@ mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *
     for (int c = 0; c < e->chunks && e->train != NULL; c++) /* weights packed earlier in this step are outdated */
         mega_program_step(e->chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
+}
+
+mega_status mega_engine_set_param(mega_engine *e, const char *name, const char *what, int64_t count,
+                                  const float *values)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_set_param"));
+    return engine_leave(e, set_whole(e, name, what, count, values));
 }

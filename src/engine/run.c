@@ -111,8 +111,10 @@ static mega_status run_check_given(const mega_engine *e, mega_run program, const
 mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program)
 {
     static const char call[] = "mega_engine_run_batch";
-    if (run_check_program(e, call, program) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return NULL;
-    if (program == MEGA_RUN_EVALUATE) return mega_engine_evaluation_batch(e, e->options.micro_batch, 0);
+    if (engine_check_free(e, call) != MEGA_OK || run_check_program(e, call, program) != MEGA_OK ||
+        engine_check_allocated(e, call) != MEGA_OK)
+        return NULL;
+    if (program == MEGA_RUN_EVALUATE) return engine_evaluation_batch(e, e->options.micro_batch, 0);
     mega_batch_begin(run_batch_of(e, program), samples_of(e, program));
     for (int64_t i = 0; i < samples_of(e, program); i++) mega_batch_set_index(run_batch_of(e, program), i, i);
     return run_batch_of(e, program);
@@ -156,7 +158,7 @@ static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
     return MEGA_OK;
 }
 
-mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled)
+static mega_status run_forward(mega_engine *e, mega_run program, const int32_t *filled)
 {
     static const char *const phase[] = {"evaluation", "prompt", "next token"};
     MEGA_TRY(run_check_ready(e, "mega_engine_run", program));
@@ -172,6 +174,12 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     else
         mega_batch_begin(run_batch_of(e, program), samples_of(e, program)); /* its rows are used up */
     return MEGA_OK;
+}
+
+mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_run"));
+    return engine_leave(e, run_forward(e, program, filled));
 }
 
 /* Collective over tp and pp. Returns MEGA_ERR_INTERRUPTED if any rank was asked to stop, else the failure of any
@@ -196,14 +204,19 @@ static mega_status ask_ranks(mega_engine *e)
     return mega_comm_agree(l->pp.comm, st);
 }
 
-mega_status mega_engine_wait(mega_engine *e)
+static mega_status run_wait(mega_engine *e)
 {
     static const char call[] = "mega_engine_wait";
-    MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(engine_check_allocated(e, call));
     mega_world_forget_failure(e->options.world);
     for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) MEGA_TRY(stage_end(run_stage_of(e, k)));
     return ask_ranks(e);
+}
+
+mega_status mega_engine_wait(mega_engine *e)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_wait"));
+    return engine_leave(e, run_wait(e));
 }
 
 /* ---- queries and outputs ---- */
@@ -234,7 +247,8 @@ bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const cha
 {
     static const char call[] = "mega_engine_run_output";
     mega_program_named t;
-    if (run_check_program(e, call, program) != MEGA_OK || engine_check_given(e, call, "output", output) != MEGA_OK ||
+    if (engine_check_free(e, call) != MEGA_OK || run_check_program(e, call, program) != MEGA_OK ||
+        engine_check_given(e, call, "output", output) != MEGA_OK ||
         engine_check_given(e, call, "out", out) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK)
         return false;
     for (int c = 0; c < e->chunks; c++) {

@@ -144,27 +144,30 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
-void mega_engine_profile(mega_engine *e, mega_profile *profile)
+void engine_profile(mega_engine *e, mega_profile *profile)
 {
-    if (engine_check_given(e, "mega_engine_profile", "e", e) != MEGA_OK) return;
     e->profile = profile;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
     if (e->update != NULL) mega_update_profile(e->update, profile);
 }
 
+void mega_engine_profile(mega_engine *e, mega_profile *profile)
+{
+    if (engine_check_free(e, "mega_engine_profile") == MEGA_OK) engine_profile(e, profile);
+}
+
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
 {
-    if (engine_check_given(e, "mega_engine_observe", "e", e) != MEGA_OK) return;
+    if (engine_check_free(e, "mega_engine_observe") != MEGA_OK) return;
     e->lengths.observer = observer;
     e->lengths.user = user;
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
 }
 
-mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
+static mega_status train_batch(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
     engine_sums sums = {.stops = 0};
-    if (e == NULL) return engine_check_step(e, out);
     const double began = mega_time_now();
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
     mega_status st = engine_check_step(e, out);
@@ -185,6 +188,12 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
     engine_monitor_memory(e, "Engine after step");
     *out = r;
     return MEGA_OK;
+}
+
+mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_train_batch"));
+    return engine_leave(e, train_batch(e, out));
 }
 
 /* Runs one micro-batch of an evaluation. */
@@ -218,11 +227,10 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
-mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
+mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
 {
     engine_sums found = {.stops = 0};
     mega_loss_sums now;
-    if (e == NULL) return engine_check_evaluate(e, sums);
     MEGA_TRY(engine_begin_call(e, engine_check_evaluate(e, sums)));
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_evaluation(e, &found)));
     if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* all ranks of tp have the same sums: count one */
@@ -238,4 +246,10 @@ mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
         sums->weight[i] += now.weight[i];
     }
     return MEGA_OK;
+}
+
+mega_status mega_engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
+{
+    MEGA_TRY(engine_enter(e, "mega_engine_evaluate_batch"));
+    return engine_leave(e, engine_evaluate_batch(e, sums));
 }

@@ -203,6 +203,42 @@ def test_reading():
         raises(megalith.Error, "", samples[0].__setitem__, "point", [1, 2])
 
 
+def test_busy():
+    """A callback asks for numbers; its other calls raise an error, and change nothing."""
+    with engine(megalith.Dataset(fill, count=64)) as e:
+        expected = [e.train_batch().loss for _ in range(4)]
+
+    for is_thread_safe in (False, True):
+        refused, others = [], []
+
+        def read(index, sample):
+            if e is not None and len(refused) < 4:
+                assert e.global_steps() >= 0 and e.lr() == 1e-2 and e.is_busy()
+                for call, *given in calls:
+                    try:
+                        call(*given)
+                        others.append(call)
+                    except megalith.Error as error:
+                        refused.append(error)
+            fill(index, sample)
+
+        e, data = None, megalith.Dataset(read, count=64, is_thread_safe=is_thread_safe)
+        with engine(data) as opened:
+            opened.save_checkpoint("busy")
+            e, losses = opened, []
+            calls = (
+                (e.evaluate, data),
+                (e.load_checkpoint, "busy"),
+                (e.train_batch,),
+                (e.close,),
+            )
+            losses += [e.train_batch().loss for _ in range(4)]
+            assert not others and len(refused) == 4, (others, refused)
+            assert all(error.status == megalith.ERR_USAGE for error in refused)
+            assert losses == expected and not e.is_busy()
+            e = None
+
+
 def test_lives():
     """Objects end in any order; a closed engine refuses."""
     data = megalith.Dataset(fill, count=64, is_thread_safe=True)

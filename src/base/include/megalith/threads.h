@@ -91,6 +91,7 @@ void mega_build_id(char out[MEGA_BUILD_ID_TEXT]);
 typedef struct mega_thread mega_thread;
 MEGA_CHECK_RESULT mega_status mega_thread_start(void (*run)(void *user), void *user, mega_thread **out);
 void mega_thread_join(mega_thread *thread);
+bool mega_thread_is_this(const mega_thread *thread); /* whether the caller runs on it; NULL: false */
 
 double mega_time_now(void); /* seconds, monotonic */
 

@@ -38,7 +38,8 @@ mega_sample *mega_batch_sample(mega_batch *batch, int64_t i);
 /* A value that the engine copies. `user` is borrowed until mega_engine_destroy.
  *
  * A callback returns a status and leaves its message with MEGA_FAIL. The step that needed the sample then fails on
- * every rank with that status and message, before any update. */
+ * every rank with that status and message, before any update. A callback may query numbers of the engine; other calls
+ * of it are refused ("Callbacks" in engine.h). */
 typedef struct mega_dataset {
     int64_t first, count; /* an epoch consists of the samples first … first + count - 1 */
     /* Fills every input of one sample. Must be a function of the index (and of mega_sample_index and _seed). */

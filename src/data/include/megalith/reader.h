@@ -20,6 +20,8 @@ mega_status mega_reader_create(const mega_dataset *dataset, const mega_batch *li
 /* Waits for the read in progress; nothing is read afterwards. NULL is allowed. */
 void mega_reader_destroy(mega_reader *r);
 
+bool mega_reader_is_this_thread(const mega_reader *r); /* whether the caller runs on its thread; NULL: false */
+
 /* The memory of its batches: its size, and its address (borrowed). mega_reader_start starts the thread, once. Returns
  * MEGA_ERR_MEMORY. */
 size_t mega_reader_bytes(const mega_reader *r); /* 0 for NULL */

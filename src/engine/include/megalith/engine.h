@@ -29,7 +29,13 @@
  *
  * Threads. One thread at a time uses an engine. The callbacks of a data set run on that thread. If the data set sets
  * is_thread_safe, they run on a thread of the engine instead, up to two batches ahead; if a read fails there, the step
- * that needs its samples returns its status and message. */
+ * that needs its samples returns its status and message.
+ *
+ * Callbacks: the functions of a data set, a custom op, an optimizer, a schedule. While a call of the engine runs, the
+ * engine is busy, and for the thread that reads ahead it always is. A busy engine answers the functions under
+ * "queries", mega_engine_param_info, the names and sizes of metrics, outputs and memory; every other call returns
+ * MEGA_ERR_USAGE (or NULL), changes nothing and does not communicate. mega_engine_destroy does nothing then but warn.
+ * The call that runs is not affected. */
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 
@@ -53,7 +59,7 @@ typedef struct mega_engine_options mega_engine_options;
 
 /* ---- a custom learning-rate schedule ---- */
 
-/* lr returns the learning rate of the next update and must be a pure function. step is the number of completed updates,
+/* lr returns the learning rate of the next update and must be a pure function; mega_engine_lr calls it too. step is the number of completed updates,
  * samples the number of training samples that they used. */
 typedef struct mega_lr_scheduler {
     const char *name;
@@ -251,6 +257,8 @@ bool mega_engine_is_main_process(const mega_engine *e);      /* true on exactly 
 bool mega_engine_is_first_stage(const mega_engine *e);
 bool mega_engine_is_last_stage(const mega_engine *e);
 int64_t mega_engine_positions(const mega_engine *e); /* per sample (the sequence length) */
+/* Returns whether the engine is busy ("Callbacks" above), so that calls other than queries are refused here. */
+bool mega_engine_is_busy(const mega_engine *e);
 
 /* ---- parameters ---- */
 

@@ -1,0 +1,53 @@
+/* Whether an engine may be called. Its calls run functions of the caller: a data set's read, custom ops, an optimizer, a
+ * schedule. Such a function that calls the engine again would use the batch, the programs and the counters of the call
+ * that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
+ * on any thread; only queries of numbers are not. */
+#include "engine_impl.h"
+
+static mega_status refuse_while(const char *call, const char *running)
+{
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s: the engine is busy with %s; a callback (of a data set, an op, an optimizer or a schedule) or "
+                     "another thread can only query numbers of it: make this call after that one has returned",
+                     call, running);
+}
+
+/* The thread that reads ahead also reads while no call is running. */
+static mega_status check_thread(const mega_engine *e, const char *call)
+{
+    if (!mega_reader_is_this_thread(e->reader)) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s: called on the thread that reads the training data ahead; the callbacks of a data set can only "
+        "query numbers of the engine: make this call on the thread that trains",
+        call);
+}
+
+mega_status engine_check_free(const mega_engine *e, const char *call)
+{
+    const char *running = e == NULL ? NULL : atomic_load(&e->call);
+    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(check_thread(e, call));
+    return running == NULL ? MEGA_OK : refuse_while(call, running);
+}
+
+mega_status engine_enter(mega_engine *e, const char *call)
+{
+    const char *running = NULL;
+    MEGA_TRY(engine_check_given(e, call, "e", e));
+    MEGA_TRY(check_thread(e, call));
+    if (atomic_compare_exchange_strong(&e->call, &running, call)) return MEGA_OK;
+    return refuse_while(call, running);
+}
+
+bool mega_engine_is_busy(const mega_engine *e)
+{
+    if (engine_check_given(e, "mega_engine_is_busy", "e", e) != MEGA_OK) return false;
+    return atomic_load(&e->call) != NULL || mega_reader_is_this_thread(e->reader);
+}
+
+mega_status engine_leave(mega_engine *e, mega_status st)
+{
+    atomic_store(&e->call, NULL);
+    return st;
+}
