@@ -1,5 +1,6 @@
 /* Fills tensors from an opened checkpoint. All mismatches are reported together, before anything is filled. */
 #include "checkpoint_impl.h"
+#include "hf_impl.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 typedef struct report {
     mega_buffer text;
-    int missing, extra, other;
+    int missing, extra, other, copies;
 } report;
 
 /* Where tensors are looked up: weights of a Hugging Face family by its naming rules; other weights and state by exact name. */
@@ -53,7 +54,8 @@ static const mega_safetensor *read_find(const source *s, const char *name)
     const mega_hf_weights *weights = &s->checkpoint->weights;
     if (s->file != NULL) return mega_safetensors_find(s->file, name);
     const mega_family *f = family_of(s);
-    return f != NULL ? mega_hf_weights_find(weights, f, name) : mega_hf_weights_find_exact(weights, name);
+    return f != NULL ? mega_hf_weights_find(weights, mega_checkpoint_shape(s->checkpoint), name)
+                     : mega_hf_weights_find_exact(weights, name);
 }
 
 static bool may_lack(const source *s, const char *name)
@@ -62,11 +64,18 @@ static bool may_lack(const source *s, const char *name)
     return is_replaced(s, name) || (f != NULL && is_below(name, f->names->pooler));
 }
 
+/* A new classifier leaves the heads of the folder unread. */
+static bool is_unread_head(const source *s, const char *name)
+{
+    const mega_family *begins = beginning_family(s);
+    return is_replaced(s, name) ||
+           (begins != NULL && begins->other_heads != NULL && mega_family_matches(begins->other_heads, name));
+}
+
 static bool read_may_ignore(const source *s, const char *name)
 {
-    const mega_family *f = family_of(s), *begins = beginning_family(s);
-    return is_replaced(s, name) || (f != NULL && mega_hf_may_ignore(f, name)) ||
-           (begins != NULL && begins->other_heads != NULL && mega_family_matches(begins->other_heads, name));
+    const mega_family *f = family_of(s);
+    return f != NULL && mega_hf_may_ignore(f, name);
 }
 
 static void describe_mismatch(report *r, const mega_state_tensor *t, const mega_safetensor *found)
@@ -94,20 +103,52 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Whether the tensor stands for another one; reports a copy that differs from it. */
+static bool is_copy(report *r, const source *s, const mega_safetensor *t)
+{
+    const mega_family *f = family_of(s);
+    hf_copy copy;
+    if (f == NULL || !hf_copy_find(mega_checkpoint_shape(s->checkpoint), t->name, &copy)) return false;
+    const mega_safetensor *of = read_find(s, copy.original);
+    if (of == NULL || of == t || hf_copy_is_equal(t, of)) return true; /* NULL: reported as missing */
+    bool same_shape = t->num_dims == of->num_dims;
+    for (int d = 0; same_shape && d < t->num_dims; d++) same_shape = t->shape[d] == of->shape[d];
+    mega_buffer_printf(&r->text, "\n  %s: found %s than %s has, expected the same", t->name,
+                       same_shape ? "other values" : "another shape", of->name);
+    r->copies++;
+    return true;
+}
+
 static void note_extra(report *r, const source *s, const mega_safetensors *file, const mega_safetensor **used,
                        size_t num_used)
 {
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
-        if (!taken && !read_may_ignore(s, t->name)) read_note(r, &r->extra, "not part of this model", t->name);
+        if (taken || is_unread_head(s, t->name) || is_copy(r, s, t)) continue;
+        if (!read_may_ignore(s, t->name)) read_note(r, &r->extra, "not part of this model", t->name);
     }
+}
+
+static mega_status refuse_copies(const report *r, const source *s)
+{
+    const mega_family *f = family_of(s);
+    const bool can_part = hf_has_key(f, "tie_word_embeddings") || f->net.t5 == MEGA_T5_ORIGINAL;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "%s: tensors that are one tensor in this model%s differ; %sremove the one that is not meant from "
+                     "the folder:%s",
+                     s->what, " (tie_word_embeddings in config.json)",
+                     can_part
+                         ? "give \"tie_word_embeddings\": false if a head has a table of its own (transformers 5 then "
+                           "reads both, whatever the key says), or "
+                         : "",
+                     r->text.data);
 }
 
 static mega_status read_conclude(const report *r, const source *s)
 {
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
-    if (r->missing + r->extra + r->other == 0) return MEGA_OK;
+    if (r->missing + r->extra + r->other == 0) return r->copies == 0 ? MEGA_OK : refuse_copies(r, s);
     if (s->file != NULL && r->missing + r->extra > 0) /* the weights of the model have been found */
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,

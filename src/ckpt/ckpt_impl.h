@@ -25,9 +25,9 @@ typedef struct mega_hf_weights {
 } mega_hf_weights; /* zero-initialised is valid and empty */
 mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out);
 void mega_hf_weights_close(mega_hf_weights *w);
-/* Finds a tensor by its exact name or, failing that, with a prefix such as "transformer." added or removed, or the table
- * of tokens under the name of the head. NULL: none. */
-const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_family *f, const char *name);
+/* Finds a tensor by its exact name or, failing that, with a prefix such as "transformer." added or removed, under an older
+ * name, or a copy of it (hf_copies.c). NULL: none. */
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_model_shape *shape, const char *name);
 /* by the exact name only */
 const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name);
 /* Returns whether folders of the family may contain this tensor although no parameter needs it. */

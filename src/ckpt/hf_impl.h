@@ -4,6 +4,7 @@
 
 #include "families.h"
 #include "megalith/memory.h"
+#include "megalith/safetensors.h"
 
 #include <jansson.h>
 
@@ -42,6 +43,7 @@ double hf_take_positive(hf_reader *r, const char *key, double fallback); /* abov
 /* Reports that the value of a key cannot be used. */
 void hf_put_found(mega_buffer *b, const json_t *value); /* as a message quotes it */
 void hf_refuse(hf_reader *r, const char *key, const json_t *found, const char *expected);
+bool hf_find_activation(const char *name, mega_activation_kind *out); /* by any of its names */
 /* The first name in `architectures`; NULL: none. */
 const char *hf_architecture(const hf_reader *r);
 void hf_take_keys(hf_reader *r, mega_model_shape *shape);
@@ -63,9 +65,10 @@ void hf_put_window(const mega_model_shape *shape, void *user, hf_put *put);
 /* layer_types: which layers have the window; where the key is missing those i for which has_window(shape, i). */
 void hf_take_layer_types(hf_reader *r, mega_model_shape *shape, bool (*has_window)(const mega_model_shape *, int64_t));
 void hf_put_layer_types(const mega_model_shape *shape, void *user, hf_put *put);
+/* Clears the windows of a model that has none; reports a list that says otherwise. */
+void hf_clear_windows(hf_reader *r, mega_model_shape *shape);
 /* no_rope_layers and no_rope_layer_interval. */
 void hf_take_no_rope(hf_reader *r, mega_model_shape *shape, int64_t interval);
-void hf_clear_windows(mega_model_shape *shape); /* layers have none although a list says so */
 void hf_put_no_rope(const mega_model_shape *shape, void *user, hf_put *put);
 /* Puts and releases the text of a buffer. */
 void hf_put_text(void *user, hf_put *put, const char *key, mega_buffer *text);
@@ -76,6 +79,19 @@ void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double valu
 /* hf_labels.c: the number of classes and their names, id2label and label2id. */
 void hf_take_labels(hf_reader *r, mega_model_shape *shape);
 void hf_put_labels(const mega_model_shape *shape, void *user, hf_put *put);
+
+/* hf_copies.c: tensors that a folder may have beside or instead of another, with the same values: a head that is the table
+ * of tokens, the tables of both stacks of a T5. */
+enum { HF_COPIES = 4 };
+typedef struct hf_copy {
+    char name[256], original[256];
+} hf_copy;
+bool hf_copy_get(const mega_model_shape *shape, int index, hf_copy *out); /* false: this model has no such copy */
+/* The original of the tensor with this name, in out->original. */
+bool hf_copy_find(const mega_model_shape *shape, const char *name, hf_copy *out);
+bool hf_copy_is_equal(const mega_safetensor *a, const mega_safetensor *b); /* in shape and values, of whatever types */
+/* Whether config.json of the family can say that the head has a table of its own. */
+bool hf_has_key(const mega_family *f, const char *key);
 
 /* keys.c in families/ */
 int64_t hf_derive_kv_heads(const mega_model_shape *shape);

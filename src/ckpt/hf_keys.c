@@ -179,7 +179,7 @@ static const struct activation_name {
                         {"linear", MEGA_ACT_IDENTITY}};
 #define NUM_ACTIVATIONS (sizeof activation_names / sizeof *activation_names)
 
-static bool hf_find_activation(const char *name, mega_activation_kind *out)
+bool hf_find_activation(const char *name, mega_activation_kind *out)
 {
     for (size_t i = 0; name != NULL && i < NUM_ACTIVATIONS; i++) {
         if (strcmp(activation_names[i].name, name) != 0) continue;

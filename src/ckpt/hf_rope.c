@@ -79,6 +79,26 @@ static void rope_take_factors(hf_reader *r, const char *object, const char *memb
         out->num_factors = (int)n;
 }
 
+/* Families that rotate a part of each head. In all others transformers does not read the key, or cannot compute with it. */
+static bool rotates_part(const mega_family *f)
+{
+    return rope_has(f->rope_keys, "partial_rotary_factor") || rope_has(f->rope_keys, "rotary_pct");
+}
+
+static bool is_number(const json_t *v, double value)
+{
+    return v == NULL || json_is_null(v) || (json_is_number(v) && json_number_value(v) == value);
+}
+
+/* path: of the key, for messages. */
+static void rope_refuse_part(hf_reader *r, const char *path, const json_t *v)
+{
+    char expected[128];
+    snprintf(expected, sizeof expected, "1.0, or no such key: model_type %s rotates whole heads",
+             r->family->model_type);
+    hf_refuse(r, path, v, expected);
+}
+
 /* Takes one member; false: this kind does not know it. */
 static bool rope_take_member(hf_reader *r, const char *object, const struct rope_kind *kind, const char *name,
                              const json_t *v, mega_rope_settings *out)
@@ -86,6 +106,12 @@ static bool rope_take_member(hf_reader *r, const char *object, const struct rope
     const bool is_general = strcmp(name, "rope_theta") == 0 || strcmp(name, "partial_rotary_factor") == 0;
     if (strcmp(name, "rope_type") == 0 || strcmp(name, "type") == 0) return true;
     if (!is_general && !rope_has(kind->members, name)) return json_is_null(v);
+    if (strcmp(name, "partial_rotary_factor") == 0 && !rotates_part(r->family)) {
+        char path[128];
+        snprintf(path, sizeof path, "%s.%s", object, name);
+        if (!is_number(v, 1.0)) rope_refuse_part(r, path, v);
+        return true;
+    }
     for (size_t i = 0; i < NUM_MEMBERS; i++) {
         if (strcmp(members[i].name, name) != 0) continue;
         double *field = (double *)(void *)((char *)out + members[i].field);
@@ -218,30 +244,62 @@ static const char *window_theta_key(const mega_family *f)
                                                           : NULL;
 }
 
+/* Keys beside the rotation that transformers does not read: they say the same, or are refused. */
+static void rope_check_ignored(hf_reader *r, const mega_rope_settings *rope)
+{
+    static const char part[] = "partial_rotary_factor", theta[] = "rope_theta";
+    const char *own = theta_key(r->family);
+    const double fraction = rope->fraction > 0.0 ? rope->fraction : 1.0;
+    char expected[96];
+    if (!rope_has(r->family->rope_keys, part) && !is_number(hf_take(r, part), fraction)) {
+        snprintf(expected, sizeof expected, "%g, or no such key: rotary_pct counts", fraction);
+        if (rotates_part(r->family)) hf_refuse(r, part, json_object_get(r->json, part), expected);
+        else
+            rope_refuse_part(r, part, json_object_get(r->json, part));
+    }
+    if (strcmp(own, theta) != 0 && !is_number(hf_take(r, theta), rope->theta)) {
+        snprintf(expected, sizeof expected, "%g, or no such key: %s counts", rope->theta, own);
+        hf_refuse(r, theta, json_object_get(r->json, theta), expected);
+    }
+}
+
+/* Models with two thetas have an object for each kind of layer. */
+static void rope_take_objects(hf_reader *r, mega_model_shape *s)
+{
+    const json_t *old = hf_take(r, "rope_scaling"), *parameters = hf_take(r, "rope_parameters");
+    const bool by_layer = window_theta_key(r->family) != NULL, is_old = old != NULL && !json_is_null(old);
+    if (parameters != NULL && !json_is_null(parameters)) {
+        const bool is_by_layer = json_object_get(parameters, "full_attention") != NULL ||
+                                 json_object_get(parameters, "sliding_attention") != NULL;
+        if (by_layer && is_by_layer) rope_take_by_layer(r, parameters, s);
+        else if (by_layer)
+            hf_refuse(r, "rope_parameters", parameters, "the members full_attention and sliding_attention");
+        else
+            rope_take_object(r, "rope_parameters", parameters, &s->net.rope);
+    }
+    if (is_old && s->net.is_encoder) hf_refuse(r, "rope_scaling", old, "null, as of all encoders");
+    else if (is_old && by_layer && json_object_get(old, "rope_type") == NULL)
+        hf_refuse(r, "rope_scaling", old, "a rope_type, which transformers reads here instead of type");
+    else if (is_old)
+        rope_take_object(r, "rope_scaling", old, &s->net.rope);
+}
+
 void hf_take_rope(hf_reader *r, mega_model_shape *s)
 {
     mega_rope_settings *rope = &s->net.rope;
     rope->theta = r->family->theta;
     rope->fraction = r->family->fraction;
     const char *own = theta_key(r->family), *of_windows = window_theta_key(r->family);
-    rope->theta = hf_take_float(r, "rope_theta", rope->theta);
-    if (strcmp(own, "rope_theta") != 0) rope->theta = hf_take_float(r, own, rope->theta);
+    rope->theta = hf_take_float(r, own, rope->theta);
     if (of_windows != NULL) s->net.window_theta = hf_take_float(r, of_windows, 10000.0);
     rope_take_fraction(r, "partial_rotary_factor", rope);
     rope_take_fraction(r, "rotary_pct", rope);
-    const json_t *old = hf_take(r, "rope_scaling"), *parameters = hf_take(r, "rope_parameters");
-    if (parameters != NULL && !json_is_null(parameters)) {
-        const bool by_layer = json_object_get(parameters, "full_attention") != NULL ||
-                              json_object_get(parameters, "sliding_attention") != NULL;
-        if (by_layer && of_windows != NULL) rope_take_by_layer(r, parameters, s);
-        else
-            rope_take_object(r, "rope_parameters", parameters, rope);
-    }
-    if (old != NULL && !json_is_null(old)) rope_take_object(r, "rope_scaling", old, rope);
+    rope_take_objects(r, s);
     if (rope_has(r->family->rope_keys, "original_max_position_embeddings")) {
         const int64_t original = hf_take_int(r, "original_max_position_embeddings", rope->original_positions);
         if (rope->change == MEGA_SHAPE_ROPE_LONGROPE) rope->original_positions = original;
     }
+    rope_check_ignored(r, rope);
     rope_check(r, s);
 }
 

@@ -1,6 +1,7 @@
 /* The weight files of a Hugging Face folder: model.safetensors, or shards listed in model.safetensors.index.json. */
 #include "ckpt_impl.h"
 
+#include "hf_impl.h"
 #include "megalith/family.h"
 #include "megalith/json.h"
 #include <jansson.h>
@@ -201,30 +202,40 @@ static const mega_safetensor *find_other_prefix(const mega_hf_weights *w, const 
     return t;
 }
 
-/* Whether this is the table of tokens, which a folder may hold under the name of the tied head. */
-static bool is_token_table(const mega_family *f, const char *name)
+/* BERTs that were converted from TensorFlow name weight and bias of a LayerNorm gamma and beta. */
+static const mega_safetensor *find_old_norm(const mega_hf_weights *w, const char *name)
 {
-    char full[256];
-    const int n = snprintf(full, sizeof full, "%s%s%s.weight", f->names->root, f->names->root[0] != '\0' ? "." : "",
-                           f->names->tokens);
-    const char *bare = n < (int)sizeof full ? strrchr(full, '.') - strlen(f->names->tokens) : full;
-    return n < (int)sizeof full && (strcmp(name, full) == 0 || strcmp(name, bare) == 0);
+    static const char *const end[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+    char old[256];
+    size_t shard = 0;
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+        const size_t k = strlen(end[i][0]);
+        if (n < k || n >= sizeof old || strcmp(name + n - k, end[i][0]) != 0) continue;
+        snprintf(old, sizeof old, "%.*s%s", (int)(n - k), name, end[i][1]);
+        const mega_safetensor *t = find_in(w, old, &shard);
+        return t != NULL ? t : find_other_prefix(w, old);
+    }
+    return NULL;
 }
 
-const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_family *f, const char *name)
+static const mega_safetensor *find_or_prefixed(const mega_hf_weights *w, const char *name)
 {
     size_t shard = 0;
     const mega_safetensor *t = find_in(w, name, &shard);
     if (t == NULL) t = find_other_prefix(w, name);
-    if (t == NULL && is_token_table(f, name)) {
-        char head[256];
-        const char *of_head = f->names->head != NULL ? f->names->head : "lm_head";
-        snprintf(head, sizeof head, "%s.weight", of_head);
-        t = find_in(w, head, &shard);
-    }
+    return t != NULL ? t : find_old_norm(w, name);
+}
+
+const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_model_shape *shape, const char *name)
+{
+    const mega_safetensor *t = find_or_prefixed(w, name);
+    hf_copy copy;
+    for (int i = 0; t == NULL && i < HF_COPIES; i++)
+        if (hf_copy_get(shape, i, &copy) && strcmp(copy.original, name) == 0) t = find_or_prefixed(w, copy.name);
     /* version 5 of transformers ties the head of a T5 of any kind, and leaves it out: it is the table */
-    if (t == NULL && f->net.t5 == MEGA_T5_ORIGINAL && strcmp(name, "lm_head.weight") == 0)
-        t = find_in(w, "shared.weight", &shard);
+    if (t == NULL && shape->net.t5 == MEGA_T5_ORIGINAL && strcmp(name, "lm_head.weight") == 0)
+        t = mega_hf_weights_find(w, shape, "shared.weight");
     return t;
 }
 

@@ -101,8 +101,19 @@ void hf_put_no_rope(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_text(user, put, "no_rope_layers", &b);
 }
 
-void hf_clear_windows(mega_model_shape *s)
+void hf_clear_windows(hf_reader *r, mega_model_shape *s)
 {
+    const json_t *list = json_object_get(r->json, "layer_types");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *type = json_string_value(json_array_get(list, i));
+        if (type == NULL || strcmp(type, "sliding_attention") != 0) continue;
+        hf_refuse(
+            r, "layer_types", json_array_get(list, i),
+            json_object_get(r->json, "use_sliding_window") != NULL
+                ? "full_attention in each layer, since sliding_window or use_sliding_window say there is no window"
+                : "full_attention in each layer, since sliding_window says that there is no window");
+        return;
+    }
     memset(s->net.windowed, 0, sizeof s->net.windowed);
     s->net.window_left = s->net.window_right = 0;
 }

@@ -1,6 +1,8 @@
 /* Compares a small random model of each family with transformers (tools/make_family_golden.py, which runs here): the loss
  * of every position, the logits of sentence pairs and every gradient, in float64 with the plain kernels and in float32 with the fast ones. A tensor's
- * error is its largest difference over its largest element. MEGA_FAMILY=NAME compares one model. */
+ * error is its largest difference over its largest element. MEGA_FAMILY=NAME compares one model. Then folders that say
+ * more or less than their model (tools/make_family_strays.py): the same losses as in transformers, or a refusal that names
+ * the key or the tensor. */
 #include "gpt_run.h"
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
@@ -258,12 +260,117 @@ static void every_feature_counts(void **state)
     for_each_model(every_feature_of);
 }
 
+/* ---- folders that say more or less than their model ---- */
+
+static const char *strays;
+
+static void make_strays(void)
+{
+    char command[4096];
+    strays = getenv("MEGA_FAMILY_STRAYS");
+    if (strays != NULL) return;
+    strays = mega_kit_path(mega_kit_temp_folder(), "strays");
+    snprintf(command, sizeof command, "OMP_NUM_THREADS=1 '%s' '%s' '%s' '%s' >'%s.log' 2>&1", mega_kit_need_peers(),
+             mega_kit_source("tools/make_family_strays.py"), folder, strays, strays);
+    if (system(command) != 0) fail_msg("%s failed, see the end of %s.log", command, strays);
+}
+
+/* Whether the error message has one of the words of names.txt. */
+static bool is_named(const char *path)
+{
+    char word[256];
+    bool found = false;
+    FILE *f = fopen(mega_kit_path(path, "names.txt"), "r");
+    assert_non_null(f);
+    while (!found && fgets(word, sizeof word, f) != NULL) {
+        word[strcspn(word, "\n")] = '\0';
+        found = word[0] != '\0' && strstr(mega_error_message(), word) != NULL;
+    }
+    fclose(f);
+    return found;
+}
+
+static mega_status open_stray(const char *path, const expected *e, gpt_run *out)
+{
+    mega_checkpoint *c = NULL;
+    mega_gpt m;
+    MEGA_TRY(mega_checkpoint_open(path, false, &c));
+    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    *out = gpt_run_make(&m, &(gpt_run_options){.dtype = MEGA_F32, .batch = e->batch, .seq = e->length});
+    const mega_status st = mega_checkpoint_read_params(c, out->params, out->params);
+    mega_checkpoint_close(c);
+    return st;
+}
+
+/* The largest difference of a loss, over the largest loss. */
+static double stray_differs(gpt_run *r, const expected *e)
+{
+    double worst = 0.0, most = 0.0;
+    GPT_RUN_OK(mega_params_publish(r->params));
+    fill_inputs(r, e);
+    GPT_RUN_OK(mega_program_forward(r->program, 0));
+    const void *got = mega_program_tensor(r->program, "token_loss", 0);
+    for (int64_t i = 0; i < e->batch * e->length; i++) {
+        if (r->gpt.net.t5 == MEGA_T5_NONE && i % e->length >= e->key_end[i]) continue; /* padding */
+        const double d = fabs(gpt_run_number(r, got, i) - e->loss[i]);
+        worst = d > worst || isnan(d) ? d : worst;
+        most = fmax(most, fabs(e->loss[i]));
+    }
+    return worst / most;
+}
+
+static int stray_is_wrong(const char *name)
+{
+    const char *path = mega_kit_path(strays, name), *answer = mega_kit_path(path, "expected.txt");
+    char model[64];
+    snprintf(model, sizeof model, "%.*s", (int)strcspn(name, "~"), name);
+    const bool has_answer = mega_file_exists(answer);
+    expected e = read_expected(has_answer ? answer : mega_kit_path(mega_kit_path(folder, model), "expected.txt"));
+    gpt_run r = {.params = NULL};
+    double d = INFINITY;
+    const mega_status st = open_stray(path, &e, &r);
+    const bool named = st != MEGA_OK && is_named(path);
+    if (st == MEGA_OK && has_answer) d = stray_differs(&r, &e);
+    const bool wrong = st == MEGA_OK ? !(d <= 2e-5) : !named;
+    if (wrong && st == MEGA_OK && !has_answer)
+        print_message("%s: read, though transformers ends with an error\n", name);
+    else if (wrong && st == MEGA_OK)
+        print_message("%s: losses differ by %.2g\n", name, d);
+    else if (wrong)
+        print_message("%s: the message names nothing: %s\n", name, mega_error_message());
+    else if (getenv("MEGA_STRAYS_SAID") != NULL)
+        print_message("ok %s: %s\n", name, st == MEGA_OK ? "same" : mega_error_message());
+    mega_error_clear();
+    gpt_run_free(&r);
+    free_expected(&e);
+    return wrong;
+}
+
+static void strays_are_as_in_transformers(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    if (getenv("MEGA_FAMILY") != NULL) mega_kit_skip("MEGA_FAMILY names one model");
+    struct dirent **entry = NULL;
+    make_models();
+    make_strays();
+    const int n = scandir(strays, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (strchr(entry[i]->d_name, '~') != NULL) wrong += stray_is_wrong(entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    assert_true(n > 100);
+    if (wrong > 0) fail_msg("%d of %d folders", wrong, n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_feature_counts),
         cmocka_unit_test(losses_and_gradients_in_float64),
         cmocka_unit_test(losses_and_gradients_in_float32),
+        cmocka_unit_test(strays_are_as_in_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "30522")},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"DistilBertForMaskedLM", NULL};
-static const char *const ignored[] = {"vocab_projector.weight", "*.position_ids", NULL};
+static const char *const ignored[] = {"*.position_ids", NULL};
 
 static const mega_family_names names = {.root = "distilbert.embeddings",
                                         .block = "distilbert.transformer.layer.%d",

@@ -22,7 +22,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Gemma2ForCausalLM", "Gemma2Model", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {.root = "model",
                                         .block = "model.layers.%d",
@@ -63,7 +63,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     hf_take(r, "sliding_window_size"); /* sliding_window counts */
     hf_take(r, "hidden_act");          /* of early folders; hidden_activation counts */
     hf_take_layer_types(r, s, has_window);
-    if (!s->net.has_window) hf_clear_windows(s);
+    if (!s->net.has_window) hf_clear_windows(r, s);
 }
 
 static void write_rest(const mega_model_shape *s, void *user, hf_put *put)

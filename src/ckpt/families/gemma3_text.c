@@ -18,11 +18,11 @@ static const mega_family_key rows[] = {
     {HF_BOOL("attention_bias", net.no_qkv_bias, "false"), .negated = true},
     {HF_BOOL("tie_word_embeddings", net.untied, "true"), .negated = true},
     {HF_FLOAT("final_logit_softcapping", net.logit_softcap, "null"), .high = 1e6, .is_zero = true, .positive = true},
-    {HF_FLOAT("attn_logit_softcapping", net.attention_softcap, "null"), .high = 1e6, .is_zero = true, .positive = true},
+    {HF_FIXED("attn_logit_softcapping", "null")}, /* which transformers does not read */
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Gemma3ForCausalLM", "Gemma3TextModel", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {.root = "model",
                                         .block = "model.layers.%d",
@@ -66,7 +66,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.attention_scale = 1.0 / sqrt(hf_take_positive(r, "query_pre_attn_scalar", 256.0));
     hf_take_window(r, s, 4096);
     hf_take_layer_types(r, s, has_window);
-    if (!s->net.has_window) hf_clear_windows(s);
+    if (!s->net.has_window) hf_clear_windows(r, s);
 }
 
 static void write_rest(const mega_model_shape *s, void *user, hf_put *put)

@@ -21,9 +21,8 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"GPT2LMHeadModel", "GPT2Model", "GPT2DoubleHeadsModel", NULL};
-static const char *const ignored[] = {"h.#.attn.bias",        "transformer.h.#.attn.bias",
-                                      "h.#.attn.masked_bias", "transformer.h.#.attn.masked_bias",
-                                      "lm_head.weight",       NULL};
+static const char *const ignored[] = {"h.#.attn.bias", "transformer.h.#.attn.bias", "h.#.attn.masked_bias",
+                                      "transformer.h.#.attn.masked_bias", NULL};
 
 static const mega_family_names names = {.root = "transformer",
                                         .block = "transformer.h.%d",

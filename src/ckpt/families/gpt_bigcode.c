@@ -19,7 +19,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"GPTBigCodeForCausalLM", "GPTBigCodeModel", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.attn.bias", "*.attn.masked_bias", NULL};
+static const char *const ignored[] = {"*.attn.bias", "*.attn.masked_bias", NULL};
 
 static const mega_family_names names = {.root = "transformer",
                                         .block = "transformer.h.%d",

@@ -19,8 +19,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"GPTNeoXForCausalLM", "GPTNeoXModel", NULL};
-static const char *const ignored[] = {"embed_out.weight", "*.attention.bias", "*.attention.masked_bias",
-                                      "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {.root = "gpt_neox",
                                         .block = "gpt_neox.layers.%d",
@@ -50,7 +49,7 @@ const mega_family mega_family_gpt_neox = {.model_type = "gpt_neox",
                                           .keys = keys,
                                           .net = {.positions = MEGA_POSITIONS_ROPE},
                                           .names = &names,
-                                          .rope_keys = " rotary_pct partial_rotary_factor rotary_emb_base ",
+                                          .rope_keys = " rotary_pct rotary_emb_base ",
                                           .theta = 10000.0,
                                           .fraction = 0.25,
                                           .ignored = ignored,

@@ -21,7 +21,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"LlamaForCausalLM", "LlamaModel", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
@@ -36,7 +36,7 @@ const mega_family mega_family_llama = {.model_type = "llama",
                                        .keys = keys,
                                        .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
                                        .names = &names,
-                                       .rope_keys = " partial_rotary_factor ",
+                                       .rope_keys = " ",
                                        .theta = 10000.0,
                                        .ignored = ignored,
                                        .finish = finish};

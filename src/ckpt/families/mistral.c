@@ -17,7 +17,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "32000")},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"MistralForCausalLM", "MistralModel", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 

@@ -26,7 +26,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"ModernBertForMaskedLM", NULL};
-static const char *const ignored[] = {"decoder.weight", NULL};
+static const char *const ignored[] = {NULL};
 
 static const mega_family_names names = {.root = "model.embeddings",
                                         .block = "model.layers.%d",

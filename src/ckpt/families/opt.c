@@ -19,7 +19,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"OPTForCausalLM", "OPTModel", NULL};
-static const char *const ignored[] = {"lm_head.weight", NULL};
+static const char *const ignored[] = {NULL};
 
 static const mega_family_names names = {.root = "model.decoder",
                                         .block = "model.decoder.layers.%d",

@@ -25,7 +25,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Phi3ForCausalLM", "Phi3Model", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {.root = "model",
                                         .block = "model.layers.%d",
@@ -45,7 +45,12 @@ static const mega_family_names names = {.root = "model",
 
 static void finish(hf_reader *r, mega_model_shape *s)
 {
+    const bool is_new = json_object_get(r->json, "rope_parameters") != NULL;
+    const mega_rope_change change = s->net.rope.change;
     hf_take_window(r, s, 0);
+    if (change == MEGA_SHAPE_ROPE_AS_TRAINED || change == MEGA_SHAPE_ROPE_LONGROPE) return;
+    const char *key = is_new ? "rope_parameters" : "rope_scaling";
+    hf_refuse(r, key, json_object_get(r->json, key), "rope_type default or longrope, the only ones of model_type phi3");
 }
 
 const mega_family mega_family_phi3 = {.model_type = "phi3",

@@ -19,7 +19,7 @@ static const mega_family_key rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Qwen3ForCausalLM", "Qwen3Model", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES, .q_norm = "q_norm", .k_norm = "k_norm"};
 
@@ -36,7 +36,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     if (!is_used) s->net.has_window = false;
     s->net.first_full = hf_take_whole(r, "max_window_layers", 28);
     hf_take_layer_types(r, s, has_window);
-    if (!s->net.has_window) hf_clear_windows(s);
+    if (!s->net.has_window) hf_clear_windows(r, s);
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 

@@ -19,7 +19,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "128256")},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"SmolLM3ForCausalLM", "SmolLM3Model", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
@@ -37,7 +37,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     hf_take(r, "max_window_layers"); /* of Qwen, and never read */
     hf_take_no_rope(r, s, 4);
     hf_take_layer_types(r, s, has_window);
-    if (!s->net.has_window) hf_clear_windows(s);
+    if (!s->net.has_window) hf_clear_windows(r, s);
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 

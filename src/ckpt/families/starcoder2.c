@@ -22,7 +22,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "49152")},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Starcoder2ForCausalLM", "Starcoder2Model", NULL};
-static const char *const ignored[] = {"lm_head.weight", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {.root = "model",
                                         .block = "model.layers.%d",

@@ -23,12 +23,8 @@ const mega_family_key hf_t5_rows[] = {
     {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_t5_rows, NULL};
 static const char *const architecture[] = {"T5ForConditionalGeneration", "T5WithLMHeadModel", NULL};
-/* Old files name the table of tokens once more for each stack, and a table of biases that nothing reads. */
-const char *const hf_t5_ignored[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-                                     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL};
-static const char *const ignored[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-                                      "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-                                      "lm_head.weight", NULL};
+/* Old files have a table of biases that nothing reads. */
+const char *const hf_t5_ignored[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL};
 
 /* model/t5.c and layers/t5.c name the rest. */
 const mega_family_names hf_t5_names = {
@@ -50,8 +46,6 @@ static void take_feed_forward(hf_reader *r, mega_model_shape *s)
     const char *key = "feed_forward_proj";
     const json_t *v = hf_take(r, key);
     const char *name = json_string_value(v);
-    hf_take(r, "dense_act_fn"); /* both follow from feed_forward_proj */
-    hf_take(r, "is_gated_act");
     if (v == NULL || json_is_null(v)) return;
     if (name != NULL && strcmp(name, gated_gelu) == 0) name = "gated-gelu_new";
     s->net.gated = name != NULL && strncmp(name, gate, strlen(gate)) == 0;
@@ -62,6 +56,19 @@ static void take_feed_forward(hf_reader *r, mega_model_shape *s)
         return;
     }
     hf_refuse(r, key, v, "relu, gelu, gelu_new or silu, alone or after gated-");
+}
+
+/* transformers obeys these two where they are there, and writes them as feed_forward_proj says. */
+static void check_feed_forward(hf_reader *r, const mega_model_shape *s)
+{
+    const json_t *name = hf_take(r, "dense_act_fn"), *gated = hf_take(r, "is_gated_act");
+    mega_activation_kind kind = MEGA_ACT_IDENTITY;
+    if (name != NULL && !json_is_null(name) &&
+        (!hf_find_activation(json_string_value(name), &kind) || kind != s->net.activation))
+        hf_refuse(r, "dense_act_fn", name, "the activation of feed_forward_proj");
+    if (gated != NULL && !json_is_null(gated) && json_is_true(gated) != s->net.gated)
+        hf_refuse(r, "is_gated_act", gated,
+                  s->net.gated ? "true, as feed_forward_proj says" : "false, as feed_forward_proj says");
 }
 
 /* A gate with the exact GELU has no name: gated-gelu is read again as another network, so that nobody saves it so. */
@@ -102,6 +109,7 @@ void hf_t5_finish(hf_reader *r, mega_model_shape *s)
     hf_take(r, "tie_word_embeddings");
     hf_take(r, "scale_decoder_outputs");
     take_feed_forward(r, s);
+    check_feed_forward(r, s);
     s->attention_dropout = s->hidden_dropout;
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class defaults */
     if (json_object_get(r->json, "eos_token_id") == NULL && s->vocab > 1) {
@@ -135,6 +143,6 @@ const mega_family mega_family_t5 = {
     .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE, .activation = MEGA_ACT_RELU},
     .names = &hf_t5_names,
     .rope_keys = " ",
-    .ignored = ignored,
+    .ignored = hf_t5_ignored,
     .finish = finish,
     .write = hf_t5_write};

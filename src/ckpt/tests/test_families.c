@@ -254,6 +254,7 @@ static void zero_is_refused_where_it_is_no_value(void **state)
     for (size_t i = 0; i < 2 * sizeof row / sizeof *row; i++) {
         mega_model_shape s;
         char text[120];
+        if (i == 3) continue; /* attn_logit_softcapping, which is no key of gemma3_text */
         snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": 0.0}", i % 2 == 0 ? "gemma2" : "gemma3_text",
                  row[i / 2].key);
         assert_int_not_equal(parse(text, &s), MEGA_OK);
