@@ -49,6 +49,9 @@ options_of() {
         ramp=1) echo --rampup-batch-size 4 4 8 ;; # as many samples in all
         micro=*) echo "--micro-batch-size ${word#*=}" ;;
         threads=*) echo "--num-threads ${word#*=}" ;;
+        reduce=f16) echo --communication-data-type fp16 ;;
+        reduce=*) echo "--communication-data-type ${word#*=}" ;;
+        odd=1) echo --hidden-size 36 --ffn-hidden-size 92 ;;
         precision=f32) ;;
         precision=bf16) echo --bf16 ;;
         precision=f16) echo --fp16 --loss-scale 1024 ;;

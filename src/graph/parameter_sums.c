@@ -160,13 +160,29 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, dtype, out);
 }
 
+/* Whole gradients (ZeRO 1) hold no pairs of 16-bit numbers after a sum: what is not this rank's slice is zero where they
+ * were. Instructions overwrite the gradients there in the next step, but nothing else does so with the gaps between
+ * them, which norms count. */
+static void clear_rounded(const mega_params *p, int bucket, void *whole)
+{
+    const mega_range slice = mega_params_slice(p, bucket);
+    const size_t size = mega_dtype_size(p->acc), end = (size_t)mega_params_bucket(p, bucket)->count * sizeof(uint16_t);
+    const size_t from = (size_t)(slice.first - mega_params_bucket(p, bucket)->offset) * size;
+    const size_t to = from + (size_t)slice.count * size;
+    memset(whole, 0, from < end ? from : end);
+    if (to < end) memset((char *)whole + to, 0, end - to);
+}
+
 /* A slice within `whole` begins with the rounded bucket (rank 0), or after the rounded slice of its rank. */
 void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, void *slice)
 {
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype == summed_dtype(p, bucket)) return;
-    if (p->zero_stage < 1) widen_to(whole, whole, count, p->acc, dtype);
-    else
-        widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);
+    if (p->zero_stage < 1) {
+        widen_to(whole, whole, count, p->acc, dtype);
+        return;
+    }
+    widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);
+    if (!p->grad.is_shard) clear_rounded(p, bucket, whole);
 }

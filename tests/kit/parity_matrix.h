@@ -23,6 +23,8 @@ enum {
     MATRIX_BATCH,
     MATRIX_MICRO,
     MATRIX_THREADS,
+    MATRIX_REDUCE,
+    MATRIX_SIZES,
     MATRIX_FACTORS
 };
 
@@ -42,7 +44,9 @@ static const char *const matrix_words[MATRIX_FACTORS][COVER_LEVELS] = {
     [MATRIX_OPTIMIZER] = {"", "optimizer=sgd", "optimizer=lamb", "optimizer=muon"},
     [MATRIX_BATCH] = {"", "ramp=1"},
     [MATRIX_MICRO] = {"micro=1", "micro=2", "micro=4"},
-    [MATRIX_THREADS] = {"", "threads=2"}};
+    [MATRIX_THREADS] = {"", "threads=2"},
+    [MATRIX_REDUCE] = {"", "reduce=bf16", "reduce=f16"},
+    [MATRIX_SIZES] = {"", "odd=1"}};
 
 static const struct {
     int ranks;
@@ -77,7 +81,9 @@ static inline bool matrix_allows(const cover_row *r)
     if (stages > 0 && (tensor > 2 || many)) return false;
     if (tensor > 0 && (stages > 3 || many)) return false;
     /* these settings have no effect on one data-parallel rank */
-    if (level[MATRIX_DATA] == 0 && (level[MATRIX_ZERO] > 0 || level[MATRIX_OVERLAP] > 0)) return false;
+    if (level[MATRIX_DATA] == 0 &&
+        (level[MATRIX_ZERO] > 0 || level[MATRIX_OVERLAP] > 0 || level[MATRIX_REDUCE] > 0))
+        return false;
     if (level[MATRIX_RECOMPUTE] == 3 && tensor >= 0 &&
         (matrix_tensor[tensor].ranks == 1 || matrix_tensor[tensor].slabs))
         return false;

@@ -6,11 +6,15 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [spoil=STEP]
+ *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [reduce=f32|bf16|f16] [odd=1]
+ *                [spoil=STEP]
  *                [-- the settings of a further run]…
  *   ranks_parity optimizers        writes the names of all optimizers
  *
- * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding.
+ * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding. reduce: the type of
+ * their sums over dp; the one rank rounds likewise (rounded_sums.h). Ranks that hold addends of a gradient (slabs, or stages
+ * with a tied table under ZeRO 2 and 3) round each for itself, so that these layouts differ by the rounding. odd: sizes
+ * that are no multiple of anything. After the steps, the gaps between parameters must be zero.
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
 #include "engine_run.h"
@@ -18,6 +22,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "rounded_sums.h"
 #include "rows.h"
 
 #include <math.h>
@@ -46,7 +51,9 @@ typedef struct setting {
     int groups;                                                /* parameters have groups */
     int freeze;                                                /* updates of 1-bit Adam before it compresses; 0: all */
     int sums;                                                  /* elements of gradients per sum over tp; 0: default */
-    int grads;                                                 /* index of their type in grad_dtypes */
+    int grads, reduce; /* indices in grad_dtypes: the type in which gradients are held, that of their sums */
+    int odd;           /* sizes */
+    int dp;
     int spoil; /* step (counted from 1) in which the last rank reads a wrong token */
     mega_dtype compute;
     int recompute;
@@ -107,6 +114,8 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"freeze", &s->freeze, {0}},
                     {"sums", &s->sums, {0}},
                     {"spoil", &s->spoil, {0}},
+                    {"odd", &s->odd, {0}},
+                    {"reduce", &s->reduce, {"f32", "bf16", "f16"}},
                     {"grads", &s->grads, {"f32", "bf16", "f16"}},
                     {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
                     {"recompute",
@@ -143,8 +152,9 @@ static setting read_setting(int argc, char **argv)
     s.tolerance = precisions[s.precision].tolerance;
     s.weights = precisions[s.precision].weights;
     s.value = precisions[s.precision].value;
+    const int rounds = s.grads != 0 ? s.grads : s.sp != 0 || (s.pp > 1 && s.zero >= 2) ? s.reduce : 0;
     for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
-        if (s.grads == 0 || precisions[i].dtype != grad_dtypes[s.grads]) continue;
+        if (rounds == 0 || precisions[i].dtype != grad_dtypes[rounds]) continue;
         s.tolerance = fmax(s.tolerance, precisions[i].tolerance);
         s.weights = fmax(s.weights, precisions[i].weights);
         s.value = fmax(s.value, precisions[i].value);
@@ -227,10 +237,11 @@ static int64_t most_but_one_byte(const run *r, const mega_engine_options *o)
 static void open_run(run *r, const setting *s, mega_world *world, bool same_micro_batches)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / tp / pp;
-    const bool cuts = world != NULL || s->mean_of_means || same_micro_batches;
+    const bool cuts = world != NULL || s->mean_of_means || same_micro_batches || s->reduce != 0;
     const int64_t micro = cuts ? s->micro_batch : s->ramp ? LEAST_BATCH : BATCH;
     r->gpt = engine_run_gpt();
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
+    if (s->odd) r->gpt.hidden = 36, r->gpt.head_dim = 9, r->gpt.ffn_hidden = 92;
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     if (s->recompute != RECOMPUTE_BUDGET) r->gpt.recompute = (mega_gpt_recompute)s->recompute;
     r->gpt.num_layers = s->layers;
@@ -252,6 +263,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     o.bucket_elements = 5000;
     o.tp_sum_elements = s->sums;
     o.grad_accum_dtype = grad_dtypes[s->grads];
+    if (world != NULL) o.sums.dtype = grad_dtypes[s->reduce];
     o.zero_stage = world != NULL ? s->zero : 0;
     o.zero_persistence = s->persist;
     if (s->overlap == 1) o.place = (mega_place_options){true, 1000000, 1000000, 1000000};
@@ -262,9 +274,8 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
 }
 
 /* Sample n of the run depends only on n. */
-static void fill(run *r, bool spoiled)
+static void fill(mega_batch *b, bool spoiled)
 {
-    mega_batch *b = mega_engine_batch(r->engine);
     const mega_ltor_options o = {
         .eod = 3, .eod_mask_loss = true, .reset_position_ids = true, .reset_attention_mask = true};
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
@@ -278,8 +289,30 @@ static void fill(run *r, bool spoiled)
 
 static void step(run *r, int i, bool spoiled)
 {
-    fill(r, spoiled);
+    fill(mega_engine_batch(r->engine), spoiled);
     need(mega_engine_train_batch(r->engine, &r->result[i]));
+}
+
+/* A step of the one rank that the others are compared with. */
+static void step_alone(run *r, const setting *s, int i)
+{
+    mega_engine *e = r->engine;
+    rounded_sums sums = {.ranks = s->dp, .type = grad_dtypes[s->reduce], .each = s->zero >= 2};
+    if (s->reduce == 0 || s->dp == 1) {
+        step(r, i, false);
+        return;
+    }
+    rounded_begin(&sums, mega_engine_params(e));
+    bool is_last = false;
+    for (int64_t m = 0; !is_last; m++) {
+        is_last = mega_engine_is_accumulation_boundary(e);
+        fill(mega_engine_micro_batch(e), false);
+        need(mega_engine_forward(e, NULL));
+        need(mega_engine_backward(e));
+        rounded_take(&sums, mega_engine_params(e), m, is_last);
+        need(mega_engine_step(e, &r->result[i]));
+    }
+    rounded_end(&sums);
 }
 
 static bool is_spoiled(const setting *s, const mega_world *world, int i)
@@ -431,6 +464,31 @@ static int compare_tied(const run *r)
     return 1;
 }
 
+/* Checks that the gaps between parameters are zero: in the gradients that this rank counts in norms, and in its masters. */
+static int compare_gaps(const run *r)
+{
+    const mega_params *p = mega_engine_params(r->engine);
+    for (int b = 0; b < mega_params_num_buckets(p); b++) {
+        const mega_bucket *bucket = mega_params_bucket(p, b);
+        const mega_range slice = mega_params_slice(p, b);
+        int64_t k = slice.first;
+        for (int i = bucket->first_param + bucket->num_params - 1; i >= bucket->first_param - 1; i--) { /* by offset */
+            const mega_param *next = i >= bucket->first_param ? mega_params_get(p, i) : NULL;
+            for (; k < slice.first + slice.count && (next == NULL || k < next->offset); k++) {
+                const void *gradient = mega_params_grad_at(p, b, k);
+                const bool is_half = mega_dtype_is_half(mega_params_grad_dtype(p, b));
+                if (number(p, mega_params_master_at(p, b, k), 0) == 0 &&
+                    (gradient == NULL || (is_half ? *(const uint16_t *)gradient == 0 : number(p, gradient, 0) == 0)))
+                    continue;
+                fprintf(stderr, "bucket %d: element %lld, which belongs to no parameter, is not 0\n", b, (long long)k);
+                return 1;
+            }
+            if (next != NULL && next->offset + next->count > k) k = next->offset + next->count;
+        }
+    }
+    return 0;
+}
+
 /* ---- the first difference ---- */
 
 /* Returns the first weight that differs, in model order; INT64_MAX: none. */
@@ -472,7 +530,7 @@ static void find_first_difference(const setting *s, mega_world *world, int last)
     open_run(&many, s, world, true);
     for (int i = 0; i <= last && !found; i++) {
         trace_begin(&alone, one.engine, NULL, 0);
-        step(&one, i, false);
+        step_alone(&one, s, i);
         trace_begin(&all, many.engine, &alone, s->value);
         step(&many, i, is_spoiled(s, world, i));
         found = print_first(world, i, all.order, all.text) ||
@@ -505,7 +563,7 @@ static int train_and_compare(run *many, run *again, const run *one, const settin
         find_first_difference(s, world, i);
         return 1;
     }
-    int failures = compare_weights(many, one, s) + compare_bits(many, again) + compare_tied(many);
+    int failures = compare_weights(many, one, s) + compare_bits(many, again) + compare_tied(many) + compare_gaps(many);
     if (mega_world_rank(world) == 0) print_results(many, one);
     return failures;
 }
@@ -519,11 +577,12 @@ static int list_optimizers(void)
 static int run_row(mega_world *world, int argc, char **argv)
 {
     run one, many, again;
-    const setting s = read_setting(argc, argv);
+    setting s = read_setting(argc, argv);
+    s.dp = mega_world_size(world) / s.tp / s.pp;
     open_run(&one, &s, NULL, false);
     open_run(&many, &s, world, false);
     open_run(&again, &s, world, false);
-    for (int i = 0; i < STEPS && mega_world_rank(world) == 0; i++) step(&one, i, false);
+    for (int i = 0; i < STEPS && mega_world_rank(world) == 0; i++) step_alone(&one, &s, i);
     share(&one, world);
     const int failures = train_and_compare(&many, &again, &one, &s, world);
     close_run(&one);

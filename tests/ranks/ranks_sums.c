@@ -1,7 +1,8 @@
 /* Tests sums of gradients over data-parallel ranks in every type, held in every type, with every factor and stage of ZeRO,
  * against a plain computation: each rank computes its own gradients alone, all ranks exchange them, and a loop over the ranks rounds, adds
- * and divides. Every bit must be the same. Also: the losses of 16-bit sums stay near those of fp32, and a sum in fp16 that
- * overflows skips the step on all ranks. Usage: mpirun -n 2 or 4 ranks_sums */
+ * and divides. Every bit must be the same. No size is a multiple of 32, so there are gaps between parameters; the norm of
+ * each step, by which gradients are clipped, is that of the gradients that a caller gets. Also: the losses of 16-bit sums
+ * stay near those of fp32, and a sum in fp16 that overflows skips the step on all ranks. Usage: mpirun -n 2 or 4 ranks_sums */
 #include "engine_run.h"
 #include "megalith/memory.h"
 
@@ -23,6 +24,9 @@ static mega_gpt small_gpt(void)
 {
     mega_gpt gpt = engine_run_gpt();
     gpt.num_layers = 1;
+    gpt.hidden = 36;
+    gpt.head_dim = 9;
+    gpt.ffn_hidden = 92;
     return gpt;
 }
 
@@ -43,7 +47,7 @@ static mega_engine *begin(mega_world *world, way w, int zero, bool overlap, mega
     o.batch.micro_step = (int64_t)MICRO * ranks;
     o.compute = compute;
     o.loss_scale = (mega_loss_scale_options){.initial = scale, .least = 1, .window = 1000, .hysteresis = 1};
-    o.clip_grad = 0;
+    o.clip_grad = 0.5;
     o.bucket_elements = 5000;
     o.zero_stage = zero;
     o.sums = w.sums;
@@ -145,6 +149,51 @@ static int test_sums(mega_world *world)
     return failures;
 }
 
+/* Returns the norm of the gradients that a caller gets. */
+static double plain_norm(mega_engine *e)
+{
+    const char *name;
+    int64_t rows, columns;
+    double squares = 0;
+    for (int i = 0; mega_engine_param_info(e, i, &name, &rows, &columns) == MEGA_OK; i++) {
+        const int64_t count = rows * (columns > 0 ? columns : 1);
+        float *gradient = mega_malloc((size_t)count * sizeof *gradient);
+        if (gradient == NULL) exit(1);
+        need(mega_engine_get_param(e, name, "grad", count, gradient));
+        for (int64_t k = 0; k < count; k++) squares += (double)gradient[k] * gradient[k];
+        mega_free(gradient);
+    }
+    return sqrt(squares);
+}
+
+static int compare_norms(mega_world *world, way w, int zero)
+{
+    int failures = 0;
+    mega_engine *e = begin(world, w, zero, zero % 2 == 1, MEGA_F32, 1, 2);
+    for (int i = 0; i < STEPS; i++) {
+        mega_step_result r;
+        fill(mega_engine_batch(e), 0);
+        need(mega_engine_train_batch(e, &r));
+        const double expected = plain_norm(e);
+        if (fabs(r.grad_norm - expected) <= 1e-5 * expected && !r.skipped) continue;
+        fprintf(stderr, "sums in %s, held in %s, ZeRO %d, step %d: norm %.9g, that of the gradients is %.9g\n",
+                mega_dtype_name(w.sums.dtype), mega_dtype_name(w.held), zero, i + 1, r.grad_norm, expected);
+        failures++;
+    }
+    mega_engine_destroy(e);
+    return failures;
+}
+
+static int test_norms(mega_world *world)
+{
+    static const way ways[] = {
+        {{MEGA_F32, 0}, MEGA_F32}, {{MEGA_BF16, 0}, MEGA_F32}, {{MEGA_F16, 0}, MEGA_F32}, {{MEGA_BF16, 0}, MEGA_BF16}};
+    int failures = 0;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (int zero = 0; zero <= 3; zero++) failures += compare_norms(world, ways[w], zero);
+    return failures;
+}
+
 static void train(mega_world *world, way w, int zero, int micro_batches, double loss[STEPS])
 {
     mega_engine *e = begin(world, w, zero, false, MEGA_BF16, 1, micro_batches);
@@ -216,8 +265,8 @@ int main(void)
     mega_world *world = NULL;
     need(mega_world_create(NULL, &world));
     const way sums = {.sums = {.dtype = MEGA_BF16, .predivide = 1}}, held = {.held = MEGA_BF16};
-    const int failures = test_sums(world) + test_losses(world, sums, 1) + test_losses(world, sums, 2) +
-                         test_losses(world, held, 2) + test_overflow(world);
+    const int failures = test_sums(world) + test_norms(world) + test_losses(world, sums, 1) +
+                         test_losses(world, sums, 2) + test_losses(world, held, 2) + test_overflow(world);
     if (mega_world_rank(world) == 0 && failures == 0) printf("sums are those of the plain computation\n");
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;

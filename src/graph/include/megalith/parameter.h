@@ -241,7 +241,7 @@ bool mega_params_sums_gradients(const mega_params *p);
 /* Starts the sum over dp of the gradients of a bucket at `whole`. Without ZeRO the sum replaces `whole`; with ZeRO this
  * rank's slice of the sum is written to `slice`. Every sum of gradients over dp starts here. After the wait,
  * mega_params_reduce_finish completes it, with the same arguments; a 16-bit sum is in `whole` until then. Without ZeRO,
- * `slice` is not used. */
+ * `slice` is not used; with ZeRO 1, what of `whole` is neither its slice nor a gradient is zero afterwards. */
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);
 void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, void *slice);
 
