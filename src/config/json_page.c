@@ -99,11 +99,13 @@ static bool is_first_of_block(const option_table *t, size_t at, const char *bloc
     return true;
 }
 
-static const char introduction[] =
+static const char title[] =
     "# Keys of a DeepSpeed JSON\n\n"
     "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by hand.\n\n"
-    "`--deepspeed_config FILE` names a JSON, for a command that trains or uses a trained model (pretrain_gpt, plan, "
-    "generate_samples_gpt, tasks) and in `mega_setup.argv` of a C program; `mega_setup.config` takes it as text too. "
+    "`--deepspeed_config FILE` names a JSON";
+
+static const char introduction[] =
+    ", and also in `mega_setup.argv` of a C program; `mega_setup.config` takes it as text too. "
     "The keys are those of DeepSpeed " MEGA_DEEPSPEED_VERSION
     ", and those of older files. A JSON may contain comments, "
     "or be given in base64, as DeepSpeed takes it.\n\n"
@@ -158,12 +160,27 @@ static void write_of_commands(const option_table *t, const option_table *command
     }
 }
 
+/* Lists the commands that take the option which names a JSON. */
+static void write_readers(const option_table *t, mega_buffer *out)
+{
+    static const char option[] = "deepspeed_config";
+    const char *before = " for the commands ";
+    for (size_t i = 0; i < t->of->commands; i++) {
+        const mega_command *c = &t->of->command[i];
+        if (c->bit == 0 || mega_option_find(t, option, sizeof option - 1, c->bit) == SIZE_MAX) continue;
+        mega_buffer_printf(out, "%s`%s`", before, c->name);
+        before = ", ";
+    }
+}
+
 mega_status mega_options_json_page(const mega_composition *of, const mega_composition *commands, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t, other;
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
     MEGA_TRY(mega_option_table_make(&other, commands, &arena));
+    mega_buffer_puts(out, title);
+    write_readers(&other, out);
     mega_buffer_puts(out, introduction);
     write_block(&t, "", out);
     size_t i = 0;

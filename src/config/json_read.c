@@ -1,6 +1,7 @@
-/* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that jansson builds has no line numbers, so this file scans the text
- * in parallel: members of an object are in the tree in the order of the text. */
+/* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that jansson
+ * builds has no line numbers, so the text is scanned in parallel (json_scan.h). */
 #include "config_impl.h"
+#include "json_scan.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include <ctype.h>
@@ -22,8 +23,7 @@ typedef struct json_reader {
     const char *name; /* of the file, for messages */
     mega_option_source source;
     json_key_walk keys; /* before the first known key */
-    const char *at;     /* current position in the text */
-    int line;           /* line number of `at` */
+    json_scan scan;
     size_t mistakes;
     idle_key idle[128];
     size_t num_idle;
@@ -36,45 +36,6 @@ typedef struct json_item {
     int line;
     json_t *value;
 } json_item;
-
-/* ---- scanning the text in parallel with the tree; it is known to be valid ---- */
-
-static void pass_space(json_reader *r)
-{
-    for (; isspace((unsigned char)*r->at); r->at++) r->line += *r->at == '\n';
-}
-
-static void pass_string(json_reader *r)
-{
-    for (r->at++; *r->at != '"'; r->at++) r->at += *r->at == '\\';
-    r->at++;
-}
-
-/* Skips a value, including everything inside it. */
-static void pass_value(json_reader *r)
-{
-    int depth = 0;
-    do {
-        pass_space(r);
-        if (*r->at == '"') pass_string(r);
-        else if (*r->at == '{' || *r->at == '[')
-            depth++, r->at++;
-        else if (*r->at == '}' || *r->at == ']')
-            depth--, r->at++;
-        else if (*r->at == ',' || *r->at == ':')
-            r->at++;
-        else
-            r->at += strcspn(r->at, ",:]} \t\r\n");
-    } while (depth > 0 && *r->at != '\0');
-}
-
-/* Skips one of `{ } [ ] , :` and the white space around it. */
-static void pass_mark(json_reader *r, char mark)
-{
-    pass_space(r);
-    if (*r->at == mark) r->at++;
-    pass_space(r);
-}
 
 /* ---- mistakes ---- */
 
@@ -481,11 +442,11 @@ static void visit_array(json_reader *r, const json_item *array)
     char path[LONGEST_PATH];
     snprintf(path, sizeof path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, count);
     if (mega_key_find(&r->keys, path, &key)) wrong_kind(r, array, "more values");
-    pass_mark(r, '[');
+    json_scan_pass_mark(&r->scan, '[');
     for (size_t i = 0; i < count; i++) {
         json_item item = {.value = json_array_get(array->value, i)};
-        pass_mark(r, ',');
-        item.line = r->line;
+        json_scan_pass_mark(&r->scan, ',');
+        item.line = r->scan.line;
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
         if (!mega_key_find(&r->keys, item.path, &key)) {
             wrong_kind(r, array, "fewer values");
@@ -493,7 +454,7 @@ static void visit_array(json_reader *r, const json_item *array)
         } else if (!json_is_null(item.value)) {
             take_leaf(r, &item, &key);
         }
-        pass_value(r);
+        json_scan_pass_value(&r->scan);
     }
 }
 
@@ -507,13 +468,13 @@ static bool is_not_given(const json_t *value, const mega_option_row *row, bool i
     return json_is_null(value) || (text != NULL && strcmp(text, "auto") == 0);
 }
 
-/* Visits one value: r->at points to the value, and is moved past it. */
+/* Visits one value: r->scan.at points to the value, and is moved past it. */
 static void visit(json_reader *r, const json_item *item, bool is_plain)
 {
     json_key_walk key, first;
     char element[LONGEST_PATH + 4];
-    const char *const at = r->at;
-    const int line = r->line;
+    const char *const at = r->scan.at;
+    const int line = r->scan.line;
     const bool is_known = is_plain && mega_key_find(&r->keys, item->path, &key);
     const bool has_below = is_plain && mega_key_has_below(&r->keys, item->path);
     snprintf(element, sizeof element, "%s[0]", item->path);
@@ -537,28 +498,28 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     } else {
         wrong_kind(r, item, takes_array ? "an array" : "an object in braces");
     }
-    r->at = at;
-    r->line = line;
-    pass_value(r);
+    r->scan.at = at;
+    r->scan.line = line;
+    json_scan_pass_value(&r->scan);
 }
 
 static void visit_object(json_reader *r, json_t *object, const char *path)
 {
     const char *name;
     json_t *value;
-    pass_mark(r, '{');
+    json_scan_pass_mark(&r->scan, '{');
     json_object_foreach(object, name, value)
     {
-        json_item item = {.line = r->line, .value = value};
+        json_item item = {.line = r->scan.line, .value = value};
         /* a name that contains a dot would be confused with a path */
         const bool is_plain = strpbrk(name, ".[|") == NULL && strlen(path) + strlen(name) + 2 < sizeof item.path;
         snprintf(item.path, sizeof item.path, "%.120s%s%.70s", path, path[0] != '\0' ? "." : "", name);
-        pass_string(r);
-        pass_mark(r, ':');
+        json_scan_pass_string(&r->scan);
+        json_scan_pass_mark(&r->scan, ':');
         if (r->mistakes < MOST_MISTAKES) visit(r, &item, is_plain);
         else
-            pass_value(r);
-        pass_mark(r, ',');
+            json_scan_pass_value(&r->scan);
+        json_scan_pass_mark(&r->scan, ',');
     }
 }
 
@@ -596,8 +557,7 @@ void options_read_text(mega_options *o, const char *name, bool is_yaml, const ch
             .name = name,
             .source = is_yaml ? MEGA_SET_BY_YAML : MEGA_SET_BY_JSON,
             .keys = {.is_yaml = is_yaml, .options = {.of = &o->table}, .command = mega_options_command_bit(o)},
-            .at = text,
-            .line = 1};
+            .scan = {text, 1}};
         r.passes_unknown = !is_yaml && of->passes_unknown != NULL && of->passes_unknown(o);
         visit_object(&r, tree, "");
         note_idle(&r);

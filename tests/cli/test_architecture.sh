@@ -3,6 +3,7 @@
 #   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
 #   - the table of includes lists exactly what the files of each room include
 #   - the table "State of the process" lists exactly the writable static memory in the object files
+#   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
 # A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
@@ -139,6 +140,18 @@ for room in src/*/; do
     arrows=$((arrows + $(wc -w <<<"$included")))
 done
 [ "$arrows" -ge 40 ] || note "only $arrows includes between rooms were found"
+
+# ---- tables ----
+
+grep '\.md$' "$temp/files" | while read -r page; do
+    awk -v page="$page" '
+        function ends() { if (lines == 1) print page ":" FNR - 1 ": a row of a table stands apart"; lines = 0 }
+        /^```/ { ends(); is_code = !is_code }
+        is_code || !/^\|/ { ends(); next }
+        ++lines == 2 && !/^\|[-:| ]+\|$/ { print page ":" FNR ": a table has no line below its heading" }
+        END { FNR++; ends() }' "$page"
+done >"$temp/tables"
+while read -r line; do note "$line"; done <"$temp/tables"
 
 # ---- state of the process ----
 

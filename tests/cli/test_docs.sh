@@ -2,9 +2,8 @@
 # Runs the ```sh blocks of the README and of every page in docs/ in a user's shell: a home folder with megalith
 # installed, the PATH of a new login, and no variables of the tests. A page of docs/ runs in an empty folder after the ```sh block
 # of docs/index.md, which sets the PATH. The README runs in a clone after `make`, and sets the PATH itself.
-# A block marked ```sh norun is not run; a ```python block that begins with "# NAME.py: " is written to NAME.py. Each line of a ```text block must be printed by the commands
-# of its page, where numbers and spaces may differ; a line that ends in … is compared up to there. test_docs_c.sh runs the
-# pages with C programs.
+# A block marked ```sh norun is not run; a ```python block that begins with "# NAME.py: " is written to NAME.py. What the ```text blocks
+# show must be printed (tests/kit/page_prints.awk says how numbers are compared). test_docs_c.sh runs the pages with C programs.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 . "$MEGA_SOURCE/tests/kit/python.sh"
@@ -31,37 +30,6 @@ mkdir -p "$work/README/build"
 cp -r "$MEGA_SOURCE/docs" "$work/README"
 ln -s "$MEGALITH" "$work/README/build/megalith"
 # docs/ranks.md and docs/launching.md start ranks, also as root and on a machine with one core: the pages themselves must set what that needs.
-# Prints the lines of the ```text blocks of PAGE that LOG does not have.
-not_printed() { # PAGE LOG
-    awk '
-        function plain(text) {
-            gsub(/[0-9]+(\.[0-9]+)?(E[-+][0-9]+)?/, "#", text)
-            gsub(/[ \t]+/, " ", text)
-            sub(/^ /, "", text)
-            sub(/ $/, "", text)
-            return text
-        }
-        # Whether the text consists of the pieces of `wanted` in their order, with anything in place of each "…".
-        function shows(text, wanted,    n, i, piece, at) {
-            n = split(wanted, piece, / ?… ?/)
-            if (n == 1) return text == wanted
-            if (index(text, piece[1]) != 1) return 0
-            for (i = 1; i <= n; i++) {
-                if (piece[i] == "") continue
-                if ((at = index(text, piece[i])) == 0) return 0
-                text = substr(text, at + length(piece[i]))
-            }
-            return piece[n] == "" || text == ""
-        }
-        FNR == NR { line[count++] = plain($0); next }
-        /^```text$/ { on = 1; next }
-        /^```/ { on = 0 }
-        on && $0 != "..." {
-            wanted = plain($0)
-            for (i = 0; i < count; i++) if (shows(line[i], wanted)) next
-            print "not printed: " $0
-        }' "$2" "$1"
-}
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     grep -qx '```c' "$page" && continue
@@ -76,7 +44,7 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     # Launcher libraries never free some of their memory.
     leaks=$((1 - starts_ranks))
     if (cd "$work/$name" && as_a_user "$work/$name.sh" "$leaks" >"$work/$name.log" 2>&1 </dev/null); then
-        missing=$(not_printed "$page" "$work/$name.log")
+        missing=$(awk -f "$MEGA_SOURCE/tests/kit/page_prints.awk" "$work/$name.log" "$page") || true
         if [ -n "$missing" ]; then
             printf 'FAILED: %s shows what its commands do not print:\n%s\n' "$page" "$missing"
             failed=1

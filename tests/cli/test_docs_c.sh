@@ -15,6 +15,7 @@ cmake --install "$MEGA_BUILD" --prefix "$HOME/.local" >log 2>&1 || fail "cmake -
 installed=$(dirname "$(find "$HOME/.local" -name megalith.pc)")
 [ -e "$HOME/.local/lib/pkgconfig" ] || ln -s "$(dirname "$installed")" "$HOME/.local/lib"
 cp -r "$MEGA_SOURCE/examples" "$work/examples"
+cp "$MEGA_SOURCE/tests/kit/page_prints.awk" "$work"
 # The libraries of the build need its compiler and its sanitizers.
 CC=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
@@ -24,7 +25,7 @@ unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MC
 
 # Functions that the script of a page calls. The output and errors of a block of commands go to page_out.
 cat >page_functions <<'FUNCTIONS'
-page=$1 page_out=$PWD/page_out # a block may change the folder
+page=$1 page_folder=$PWD page_out=$PWD/page_out # a block may change the folder
 exec 3>&1 4>&2
 page_fail() { echo "$page:$1: $2" >&3; exit 1; }
 page_at() { page_line=$1; exec >"$page_out" 2>&1; }
@@ -33,25 +34,11 @@ page_ran() {
     exec >&3 2>&4
     if grep -q 'warning:' "$page_out"; then cat "$page_out"; page_fail "$page_line" 'the compiler warns'; fi
 }
-# Each line of the page must be printed, with numbers that agree within 5 % or 0.002, because processors round differently. mpirun
-# may end a rank before its own line is read; then the line of another rank about it, "rank 0: ...", is accepted.
+# page_text LINE HEAD: compares what the page shows (standard input) with what was printed. mpirun may end a rank before its own line is
+# read; then the line of another rank about it, "rank 0: ...", is accepted.
 page_text() {
-    awk -v out="$page_out" '
-        function words(text, word) { gsub(/[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?/, " & ", text); gsub(/,/, " , ", text); return split(text, word, /[ \t]+/) }
-        function same(a, b,   n, x, y, i, d) {
-            n = words(a, x)
-            if (words(b, y) != n) return 0
-            for (i = 1; i <= n; i++) {
-                d = x[i] - y[i]
-                if (x[i] != y[i] && !(x[i] ~ /^[0-9.]+/ && y[i] ~ /^[0-9.]+/ && d * d <= 4e-6 + 2.5e-3 * x[i] * x[i])) return 0
-            }
-            return 1
-        }
-        BEGIN { while ((getline text < out) > 0) { sub(/^rank [0-9]+: /, "", text); printed[count++] = text } }
-        $0 == "..." { next }
-        { for (i = 0; i < count; i++) if (same($0, printed[i])) next
-          print "not printed: " $0; failed = 1 }
-        END { exit failed }' >page_missing && return
+    { printf '```text%s\n' "$2"; cat; echo '```'; } >page_shown
+    awk -v ranks=1 -f "$page_folder/../page_prints.awk" "$page_out" page_shown >page_missing && return
     cat "$page_out" page_missing
     page_fail "$1" 'something else was printed'
 }

@@ -4,8 +4,7 @@
 #             table F, and G is removed
 #   ```make   writes Makefile
 #   ```sh     runs; every command must succeed. ```sh fails: must fail. ```sh norun: is only shown
-#   ```text   must be what the sh block before it printed: each line, in which any number matches any other;
-#             a line "..." matches lines that are left out
+#   ```text   must be what the sh block before it printed (page_prints.awk)
 # The script calls page_sh, page_edit and page_text, which tests/cli/test_docs_c.sh defines.
 function flush_file() {
     print "PAGE_END"
@@ -24,7 +23,7 @@ function flush_file() {
 
 /^```sh$/ { kind = "sh"; print "page_at " NR "\n{"; next }
 /^```sh fails$/ { kind = "fails"; print "page_at " NR "\nif {"; next }
-/^```text$/ { kind = "text"; print "page_text " NR " <<'PAGE_END'"; next }
+/^```text/ { kind = "text"; print "page_text " NR " '" substr($0, 8) "' <<'PAGE_END'"; next }
 /^```make$/ { kind = "make"; edit = ""; print "cat >Makefile <<'PAGE_END'"; next }
 /^```c$/ { kind = "c"; line = NR; is_first = 1; next }
 /^```/ { kind = "other"; next }
