@@ -74,6 +74,8 @@ foreach(kind ops parity ranks golden fault fuzz cli documentation)
         mega_test_properties(${kind}_${stem} ${kind})
     endforeach()
 endforeach()
+# Its runs are short: the measurement of the machine's peak would take half of their time.
+target_link_options(parity_test_resume_table PRIVATE -Wl,--wrap=mega_cpu_peak_measure)
 # Two hosts of two cores each on one machine: if other tests run at the same time, their start exceeds its limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
 # These mostly wait, for limits of time and for launchers: one of them at a time runs beside those that compute (tools/check.sh).
@@ -96,7 +98,7 @@ mega_test_costs(120 ranks_test_parity ranks_test_launch_examples ranks_test_sign
 mega_test_costs(60 ranks_test_kinds cli_test_examples_readme ranks_test_launch_own cli_test_docs documentation_test_gpt ranks_test_checkpoint
     ops_test_kernels ranks_test_generate fault_test_faults fuzz_test_fuzz)
 mega_test_costs(30 ranks_test_stall ranks_test_comm cli_test_examples_c ranks_test_launch_faults cli_test_python ranks_test_pretrain cli_test_install
-    ranks_test_optimizers fault_test_large_checkpoint ranks_test_memory cli_test_families cli_test_recipes cli_test_run_clm cli_test_signals)
+    ranks_test_optimizers parity_test_resume_table fault_test_large_checkpoint ranks_test_memory cli_test_families cli_test_recipes cli_test_run_clm cli_test_signals)
 mega_test_costs(15 cli_test_new ranks_test_server fault_test_damage ranks_test_alike ranks_test_launch cli_test_compare_builds
     cli_test_compare_configurations cli_test_headers ranks_test_pretrain_t5 ranks_test_once cli_test_launch cli_test_pretrain ranks_test_models
     ranks_test_mistakes ranks_test_pipeline golden_test_generate_rules cli_test_mutants)

@@ -1,5 +1,6 @@
 /* Finds a checkpoint and verifies that it is complete before anything is read from it. */
 #include "checkpoint_impl.h"
+#include "megalith/run_json.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -72,6 +73,8 @@ static mega_status opened_fill(mega_checkpoint *c, const char *folder, const ope
         st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: config.json is missing; expected a folder saved by transformers",
                        folder);
     if (st == MEGA_OK) st = mega_hf_config_read(config, &c->shape);
+    if (st == MEGA_OK && c->run_json != NULL && c->shape.num_layers > 0)
+        mega_run_json_take_network(c->run_json, &c->shape);
     if (st == MEGA_OK) st = mega_hf_weights_open(folder, &c->weights);
     mega_free(config);
     return st;

@@ -309,7 +309,8 @@ static void put_ids(hf_lines *l, const mega_model_shape *s)
     eos_text(&eos, s);
     put_id(l, "bos_token_id", s->net.has_ids ? s->net.bos : s->eos);
     hf_put_text(l, add_line, "eos_token_id", &eos);
-    if (s->net.has_ids) put_id(l, "pad_token_id", s->net.pad);
+    /* said where there is none, too: some classes have a default, and GPT-2's has none */
+    if (s->net.has_ids || s->net.family != NULL) put_id(l, "pad_token_id", s->net.has_ids ? s->net.pad : -1);
 }
 
 static void put_lines(hf_lines *l, const mega_model_shape *s, mega_dtype weights)

@@ -33,6 +33,7 @@ typedef void hf_put(void *user, const char *key, const char *json);
 #define HF_ACTIVATION(name, member, value) HF_ROW(name, MEGA_KEY_ACTIVATION, member, value)
 #define HF_CHOICE(name, member, value)     HF_ROW(name, MEGA_KEY_CHOICE, member, value)
 #define HF_FIXED(name, value)              .key = (name), .kind = MEGA_KEY_FIXED, .fallback = (value)
+#define HF_ANY_STD                         1e300 /* initial weights may be as large as their option says */
 /* Returns the value of a key, or NULL if it is missing; from now on the key counts as known. */
 const json_t *hf_take(hf_reader *r, const char *key);
 int64_t hf_take_int(hf_reader *r, const char *key, int64_t fallback);   /* missing or null: fallback */

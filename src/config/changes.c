@@ -36,10 +36,13 @@ static bool print_stored(const mega_option_row *row, const json_t *value, mega_b
     return true;
 }
 
-static const char *describe_change(mega_options *o, const mega_option_row *row, const json_t *there, const json_t *here)
+/* The value of an option that was not given changes with those that it follows from, which are the user's. */
+static const char *describe_change(mega_options *o, size_t i, const json_t *there, const json_t *here)
 {
+    const mega_option_row *row = row_at(o, i);
+    const char *why = o->entry[i].source == MEGA_SET_BY_DERIVATION ? " (follows from other options)" : "";
     mega_buffer line = {0};
-    const bool whole = mega_buffer_printf(&line, "--%s was ", row->name) && print_stored(row, there, &line) &&
+    const bool whole = mega_buffer_printf(&line, "--%s%s was ", row->name, why) && print_stored(row, there, &line) &&
                        mega_buffer_puts(&line, ", is ") && print_stored(row, here, &line);
     const char *text = whole ? mega_arena_strdup(&o->arena, line.data) : NULL;
     mega_buffer_fini(&line);
@@ -60,7 +63,7 @@ static bool list_changes(mega_options *o, bool is_schedule_kept, const json_t *t
         mega_option_dest(row, dest);
         const json_t *before = json_object_get(there, dest), *now = json_object_get(here, dest);
         if (before == NULL || now == NULL || json_equal(before, now)) continue;
-        text[count] = describe_change(o, row, before, now);
+        text[count] = describe_change(o, i, before, now);
         if (text[count++] == NULL) return false;
     }
     *out = (mega_list){text, count};

@@ -103,6 +103,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
         json_object_set_new(root, "consumed_train_tokens", json_integer((json_int_t)e->progress.consumed_tokens));
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (st == MEGA_OK && o->shape != NULL) st = mega_run_json_put_network(root, o->shape);
     if (st == MEGA_OK) st = engine_numbers_save(e, root);
     if (st == MEGA_OK && !o->no_optim) st = engine_errors_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);

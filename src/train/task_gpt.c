@@ -44,20 +44,23 @@ bool task_gpt_leaves_shape_open(const mega_train_options *cfg)
 
 static mega_status take(mega_train_options *cfg, const char *dest, int64_t value)
 {
-    if (mega_options_set_by(cfg->engine.options, dest) == MEGA_SET_BY_COMMAND_LINE) return MEGA_OK;
+    if (mega_options_is_given(cfg->engine.options, dest)) return MEGA_OK;
     return mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_CHECKPOINT);
 }
 
-/* A folder of another family than GPT-2 says which dropout belongs to it, and how its weights began. */
-static void take_dropout(mega_train_options *cfg, const mega_model_shape *stored)
+/* What every folder says, be it by config.json or by its state: it counts unless the command says otherwise. */
+static void take_numbers(mega_train_options *cfg, const mega_model_shape *stored)
 {
-    if (stored->net.family == NULL) return;
-    if (stored->init_std > 0.0 && !mega_options_was_set(cfg->engine.options, "init_method_std"))
-        cfg->model.init_method_std = stored->init_std;
-    if (!mega_options_was_set(cfg->engine.options, "attention_dropout"))
-        cfg->model.attention_dropout = stored->attention_dropout;
-    if (!mega_options_was_set(cfg->engine.options, "hidden_dropout"))
-        cfg->model.hidden_dropout = stored->hidden_dropout;
+    const struct {
+        const char *dest;
+        double *to, value;
+    } of[] = {{"layernorm_epsilon", &cfg->model.layernorm_epsilon, stored->norm_epsilon},
+              {"attention_dropout", &cfg->model.attention_dropout, stored->attention_dropout},
+              {"hidden_dropout", &cfg->model.hidden_dropout, stored->hidden_dropout},
+              {"init_method_std", &cfg->model.init_method_std,
+               stored->init_std > 0.0 ? stored->init_std : cfg->model.init_method_std}};
+    for (size_t i = 0; i < MEGA_COUNT(of); i++)
+        if (!mega_options_was_set(cfg->engine.options, of[i].dest)) *of[i].to = of[i].value;
 }
 
 /* Whether more positions than a folder says are the same model: it has no table of them, and its frequencies do not follow
@@ -71,12 +74,10 @@ static bool reaches_further(const mega_network_shape *n)
              change == MEGA_SHAPE_ROPE_LLAMA3));
 }
 
-/* Sets options from what every checkpoint contains. The checkpoint's epsilon wins unless the command line gives one. */
+/* Sets options from what every checkpoint contains. */
 mega_status task_gpt_take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)
 {
-    if (!mega_options_was_set(cfg->engine.options, "layernorm_epsilon"))
-        cfg->model.layernorm_epsilon = stored->norm_epsilon;
-    take_dropout(cfg, stored);
+    take_numbers(cfg, stored);
     cfg->positions_are_fixed = !reaches_further(&stored->net);
     if (!is_open) return MEGA_OK;
     MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
@@ -269,14 +270,6 @@ static mega_status find_kind(const mega_task_options *o, const mega_network_shap
                             : MEGA_OK;
 }
 
-/* Where the file has gate and up in tensors of their own, it does not say which of them came first in memory, on which the
- * last bits of a norm depend: the option that a resumed run repeats says it. */
-static void place_gate(const mega_model_options *o, mega_network_shape *net)
-{
-    if (net->gated && o->glu_activation != NULL && !o->swiglu && mega_family_of(net)->names->gate_file != NULL)
-        net->gate_second = true;
-}
-
 mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *net, bool is_new, mega_task_model *out)
 {
     const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
@@ -284,7 +277,6 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
     MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, net, &n->gpt));
-    if (o->stored != NULL) place_gate(&o->cfg->model, &n->gpt.net);
     if (is_new) MEGA_TRY(mega_network_find_family(&n->gpt, &n->gpt.net));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)

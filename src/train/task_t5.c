@@ -142,21 +142,19 @@ static mega_status check_family(const mega_train_options *cfg, const mega_task_m
     return mega_family_can_hold(f, &shape) ? MEGA_OK : name_options(cfg, &shape.net, f->is_own);
 }
 
-/* mega_train_rule_t5 checks the options of a new model; this is about one from a folder. */
-static mega_status check_loaded(const mega_gpt *g)
+/* mega_train_rule_t5 checks the options where nothing is loaded; this is also about a run that finds nothing to load. */
+static mega_status check_made(const mega_gpt *g)
 {
     if (g->net.t5 == MEGA_T5_ORIGINAL && g->attention_dropout != g->hidden_dropout)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "--attention-dropout %g and --hidden-dropout %g: the model that is loaded (%s) has one dropout; "
-            "give both the same value, or leave both out",
-            g->attention_dropout, g->hidden_dropout, mega_family_of(&g->net)->model_type);
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "--attention-dropout %g and --hidden-dropout %g: the model (%s) has one dropout; "
+                         "give both the same value, or leave both out",
+                         g->attention_dropout, g->hidden_dropout, mega_family_of(&g->net)->model_type);
     if (g->net.positions != MEGA_POSITIONS_TABLE || g->decoder_positions <= g->positions) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "--decoder-seq-length %lld: the model that is loaded has a table of %lld positions, which encoder and "
-        "decoder share; give a shorter length",
-        (long long)g->decoder_positions, (long long)g->positions);
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "--decoder-seq-length %lld: the model has a table of %lld positions, which encoder and "
+                     "decoder share; give a shorter length",
+                     (long long)g->decoder_positions, (long long)g->positions);
 }
 
 static mega_status make_model(const mega_task_options *o, mega_task_model *out)
@@ -168,7 +166,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     if (o->stored != NULL) {
         MEGA_TRY(network_of_folder(o, &net));
         MEGA_TRY(task_gpt_make(o, &net, false, out));
-        return check_loaded(task_gpt_of(out));
+        return check_made(task_gpt_of(out));
     }
     MEGA_TRY(mega_network_from_options(&cfg->model, &net));
     make_form(cfg, &net);
@@ -180,6 +178,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         net.decoder_start = w->vocabulary.bos;
     }
     MEGA_TRY(task_gpt_make(o, &net, false, out));
+    if (cfg->load != NULL) MEGA_TRY(check_made(task_gpt_of(out)));
     return check_family(cfg, out);
 }
 

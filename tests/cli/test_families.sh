@@ -142,6 +142,15 @@ geglu=("${rope[@]}" --normalization RMSNorm --disable-bias-linear --glu-activati
 "$MEGALITH" "${base[@]}" "${geglu[@]}" --train-iters 8 --load whole/iter_0000002 --save part >log 2>&1 || fail "geglu, resumed: $(tail -3 log)"
 cmp whole/iter_0000008/model.safetensors part/iter_0000008/model.safetensors || fail "a resumed model with its gate behind differs"
 
+# A dropout for which the family has no key counts in a resumed run, also in another layout.
+rm -r whole part
+"$MEGALITH" "${base[@]}" "${llama[@]}" --hidden-dropout 0.3 --train-iters 4 --save-interval 2 --save whole >log 2>&1 || fail "dropout: $(tail -3 log)"
+"$MEGALITH" launch --nproc_per_node 2 "$MEGALITH" pretrain_gpt "${onward[@]:2}" --train-iters 4 --load whole/iter_0000002 \
+    --tensor-model-parallel-size 2 >four 2>&1 || fail "dropout, resumed on two ranks: $(tail -3 four)"
+grep '^ iteration' log | tail -n 2 >one
+same_losses one four || fail "a resumed run has another dropout: $(grep -o 'lm loss: [^|]*' one four | tr '\n' ' ')"
+grep 'options differ' four && fail "a resumed run names options that nobody has changed"
+
 # What a folder says of generation, and its tokenizer, is saved as it was.
 mkdir elsewhere && cp llama/iter_0000002/*.json llama/iter_0000002/*.safetensors elsewhere
 printf '{ "temperature": 0.7,"top_p":0.8 }' >elsewhere/generation_config.json

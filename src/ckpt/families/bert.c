@@ -13,7 +13,7 @@ static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "30522")},
                                         {.key = NULL}};
 const mega_family_key hf_bert_rows[] = {
     {HF_INT("type_vocab_size", net.token_types, "2")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("layer_norm_eps", norm_epsilon, "1e-12"), .high = 1.0, .positive = true},
     {HF_FLOAT("attention_probs_dropout_prob", attention_dropout, "0.1"), .high = 1.0},
     {HF_FLOAT("hidden_dropout_prob", hidden_dropout, "0.1"), .high = 1.0},

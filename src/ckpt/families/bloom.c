@@ -7,7 +7,7 @@ static const mega_family_key rows[] = {
     {HF_INT("n_layer", num_layers, "2"), .alias = "num_hidden_layers"},
     {HF_INT("n_head", heads, "8"), .alias = "num_attention_heads"},
     {HF_INT("seq_length", positions, "2048")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
     {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
     {HF_FLOAT("hidden_dropout", hidden_dropout, "0.0"), .high = 1.0},

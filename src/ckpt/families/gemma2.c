@@ -9,7 +9,7 @@ static const mega_family_key rows[] = {
     {HF_INT("num_hidden_layers", num_layers, "26")},
     {HF_INT("num_attention_heads", heads, "8")},
     {HF_INT("max_position_embeddings", positions, "8192")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("rms_norm_eps", norm_epsilon, "1e-06"), .high = 1.0, .positive = true},
     {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
     {HF_INT("num_key_value_heads", net.kv_heads, "4"), .derive = hf_derive_kv_heads},

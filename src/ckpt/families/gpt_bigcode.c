@@ -9,7 +9,7 @@ static const mega_family_key rows[] = {
     {HF_INT("vocab_size", vocab, "50257")},
     {HF_INT("n_inner", ffn_hidden, "null"), .derive = hf_derive_ffn},
     {HF_FLOAT("layer_norm_epsilon", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("attn_pdrop", attention_dropout, "0.1"), .high = 1.0},
     {HF_FLOAT("resid_pdrop", hidden_dropout, "0.1"), .high = 1.0},
     {HF_ACTIVATION("activation_function", net.activation, "\"gelu_pytorch_tanh\"")},

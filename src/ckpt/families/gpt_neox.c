@@ -8,7 +8,7 @@ static const mega_family_key rows[] = {
     {HF_INT("num_hidden_layers", num_layers, "44")},
     {HF_INT("num_attention_heads", heads, "64")},
     {HF_INT("max_position_embeddings", positions, "2048")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("layer_norm_eps", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
     {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
     {HF_FLOAT("hidden_dropout", hidden_dropout, "0.0"), .high = 1.0},

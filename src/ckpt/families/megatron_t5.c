@@ -12,7 +12,7 @@ static const mega_family_key rows[] = {
     {HF_INT("num_attention_heads", heads, "12")},
     {HF_INT("kv_channels", net.head_dim, "null"), .derive = hf_derive_head_dim},
     {HF_INT("max_position_embeddings", positions, "512")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("layernorm_epsilon", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
     {HF_FLOAT("attention_dropout", attention_dropout, "0.1"), .high = 1.0},
     {HF_FLOAT("hidden_dropout", hidden_dropout, "0.1"), .high = 1.0},

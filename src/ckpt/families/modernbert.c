@@ -9,7 +9,7 @@ static const mega_family_key rows[] = {
     {HF_INT("num_hidden_layers", num_layers, "22")},
     {HF_INT("num_attention_heads", heads, "12")},
     {HF_INT("max_position_embeddings", positions, "8192")},
-    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("initializer_range", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("norm_eps", norm_epsilon, "1e-05"), .high = 1.0, .positive = true},
     {HF_ACTIVATION("hidden_activation", net.activation, "\"gelu\"")},
     {HF_BOOL("norm_bias", net.norm_no_bias, "false"), .negated = true},

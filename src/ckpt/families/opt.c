@@ -8,7 +8,7 @@ static const mega_family_key rows[] = {
     {HF_INT("num_hidden_layers", num_layers, "12")},
     {HF_INT("num_attention_heads", heads, "12")},
     {HF_INT("max_position_embeddings", positions, "2048")},
-    {HF_FLOAT("init_std", init_std, "0.02"), .high = 1.0},
+    {HF_FLOAT("init_std", init_std, "0.02"), .high = HF_ANY_STD},
     {HF_FLOAT("attention_dropout", attention_dropout, "0.0"), .high = 1.0},
     {HF_FLOAT("dropout", hidden_dropout, "0.1"), .high = 1.0},
     {HF_ACTIVATION("activation_function", net.activation, "\"relu\"")},
