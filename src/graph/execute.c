@@ -7,7 +7,6 @@
 #include "program_impl.h"
 
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 /* Returns whether to skip computation: a program without a backward (evaluation, generation) stops computing once a
@@ -60,46 +59,6 @@ static mega_status await_weights(const mega_program *p, int i)
 static mega_status await_all(const mega_program *p)
 {
     for (int32_t t = 1; is_awaiting(p, 0) && t < p->g->num_tensors; t++) MEGA_TRY(await_tensor(p, t));
-    return MEGA_OK;
-}
-
-/* ---- values that are not finite ---- */
-
-static int64_t execute_first_nonfinite(const void *x, mega_dtype dtype, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        bool finite = true;
-        switch (dtype) {
-        case MEGA_F32: finite = isfinite(((const float *)x)[i]); break;
-        case MEGA_F64: finite = isfinite(((const double *)x)[i]); break;
-        case MEGA_BF16: finite = (((const uint16_t *)x)[i] & 0x7f80u) != 0x7f80u; break;
-        case MEGA_F16: finite = (((const uint16_t *)x)[i] & 0x7c00u) != 0x7c00u; break;
-        default: return -1;
-        }
-        if (!finite) return i;
-    }
-    return -1;
-}
-
-static mega_status execute_check_finite(mega_program *p, int i, int slot)
-{
-    const mega_graph *g = p->g;
-    const instruction *op = &g->op[i];
-    for (int k = 0; k < OP_MAX_OUT; k++) {
-        const graph_tensor *t = &g->tensor[op->out[k]];
-        if (op->out[k] == 0) continue;
-        const void *x = mega_program_address(p, op->out[k], slot);
-        const int64_t at = execute_first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape));
-        if (at < 0) continue;
-        const int64_t cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
-        char shape[96];
-        return MEGA_FAIL(MEGA_ERR_NUMERIC,
-                         "%s program, instruction %d: op %s in \"%s\" made a value that is not finite: tensor %s %s, "
-                         "row %lld, column %lld",
-                         op->backward ? "backward" : "forward", i, mega_op_table[op->kind]->name, op->scope, t->name,
-                         mega_shape_text(shape, sizeof shape, &t->shape), (long long)(at / cols),
-                         (long long)(at % cols));
-    }
     return MEGA_OK;
 }
 
@@ -157,14 +116,24 @@ static bool execute_is_done(const mega_program *p, int i)
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
 
+/* Keeps the first failure, and the run goes on: other ranks wait for messages and collectives of this one, which would
+ * otherwise be said to make different calls. */
+static mega_status keep_failure(mega_program *p, int i, int slot)
+{
+    if (p->failed.code != MEGA_OK) return MEGA_OK;
+    const mega_status st = mega_program_check_finite(p, i, slot, p->g->dtype != MEGA_F16);
+    if (st != MEGA_OK) mega_error_get_of(st, &p->failed);
+    return MEGA_OK;
+}
+
 static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
         MEGA_TRY(await_weights(p, i));
         if (p->check > 0) begin_blocks(p, i, slot);
         MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (execute_is_done(p, i)) MEGA_TRY(execute_check_finite(p, i, slot));
-        MEGA_TRY(execute_wait(p, slot, i, end, execute_check_finite));
+        if (execute_is_done(p, i)) MEGA_TRY(keep_failure(p, i, slot));
+        MEGA_TRY(execute_wait(p, slot, i, end, keep_failure));
         if (p->check > 0) end_blocks(p, i, slot);
     }
     return MEGA_OK;
@@ -174,7 +143,7 @@ static mega_status run_checked(mega_program *p, int slot, int begin, int end)
 
 static mega_status keep_nonfinite(mega_program *p, int i, int slot)
 {
-    if (p->found->instruction >= 0 || execute_check_finite(p, i, slot) == MEGA_OK) return MEGA_OK;
+    if (p->found->instruction >= 0 || mega_program_check_finite(p, i, slot, true) == MEGA_OK) return MEGA_OK;
     p->found->instruction = i;
     mega_error_get(&p->found->what);
     return MEGA_OK;
@@ -273,7 +242,8 @@ static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
-/* A failed custom op does not end the loop, because other ranks wait for messages of this one. */
+/* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of this
+ * one. */
 static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;

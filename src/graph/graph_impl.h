@@ -61,6 +61,7 @@ typedef struct graph_tensor {
     bool needs_gradient; /* differentiate pass: it depends on a parameter or on an input whose gradient is requested */
     bool is_begun;       /* ROLE_GRADIENT, begin pass: the first instruction of a step that contributes to it overwrites
                             it */
+    bool is_scaled;      /* of a root: a gradient that the loss scale multiplies (finite.c) */
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
@@ -176,6 +177,8 @@ typedef struct op_row {
     unsigned accumulates; /* outputs that the op adds to: gradients of parameters */
     unsigned mutates;     /* inputs that the op writes: states */
     unsigned overlays;    /* inputs whose memory out[0] may reuse if this is their last use */
+    unsigned infinite;    /* outputs that may be infinite without being wrong (finite.c) */
+    unsigned scaled;      /* outputs that the op multiplies by the loss scale (finite.c) */
     /* Checks the inputs and computes the shape of every output, also of absent ones. */
     mega_status (*shape)(const mega_graph *g, const instruction *op, tensor_shape *out);
     /* Appends the backward of op; NULL: it has none. */

@@ -128,6 +128,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
                        "plain backend for f64",
                        p->name);
     if (st == MEGA_OK) st = run_passes(g, options);
+    if (st == MEGA_OK) mega_graph_mark_scaled(g);
     if (st == MEGA_OK) st = share_states(p);
     if (st == MEGA_OK) st = mega_program_plan(p);
     if (st == MEGA_OK) st = fit_lists(g);

@@ -95,7 +95,7 @@ struct mega_program {
     size_t packed_bytes;   /* of weights that are kept packed */
     char *scratch, *state, *packed, **saved, **io, **pass;
     bool *is_forward_done;    /* [slots] whether a backward may follow */
-    mega_error_record failed; /* first failure of a custom op in this run */
+    mega_error_record failed; /* first failure in this run that did not end it */
     bool *is_given;           /* [slots] whether the caller gave the gradient of an output (output.c) */
     program_call *call;       /* [slots][num_ops] */
     char *call_args;          /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
@@ -109,6 +109,11 @@ struct mega_program {
     void *weights_user;
 };
 
+/* finite.c: marks what the loss scale multiplies, in the finished list of instructions. */
+void mega_graph_mark_scaled(mega_graph *g);
+/* Fails with MEGA_ERR_NUMERIC if a result of instruction i is not finite, and need be. Without `also_scaled`, gradients
+ * that the loss scale multiplies are not looked at. */
+mega_status mega_program_check_finite(mega_program *p, int i, int slot, bool also_scaled);
 /* ops_custom.c: called after a custom op ran. Records its failure if it is the first in this run. */
 void mega_custom_collect(mega_program *p, int instruction_number, const void *args);
 /* bucket.c */
