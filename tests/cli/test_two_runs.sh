@@ -31,10 +31,11 @@ id=$(cat save/run_id.txt)
 second=$!
 wait $first && fail "the run that was taken over ends with status 0"
 grep -q "error: .*--save save: process $second on host $host took over at 20.*nothing more is written there" first.log || { tail -n 3 second.log; fail "the first run does not say why it ends: $(tail -n 3 first.log)"; }
-grep -q "warning: --save save: taken over from process $first on host $host" second.log || fail "no word of the takeover: $(cat second.log)"
 grep -q "pid     $second" save/run.lock || fail "the first run's end removed the second's lock"
 at=$(cat save/latest_checkpointed_iteration.txt)
+# (the first ends as soon as the lock is another's, which is before the second says so)
 until grep -q 'successfully loaded' second.log || ! kill -0 $second 2>/dev/null; do sleep 0.02; done
+grep -q "warning: --save save: taken over from process $first on host $host" second.log || fail "no word of the takeover: $(cat second.log)"
 from=$(sed -n 's/.*successfully loaded checkpoint from .* at iteration \([0-9]*\)$/\1/p' second.log)
 [ "$at" -le $((${from:-0} + 1)) ] || fail "the first run saved $at although the second had taken over at $from"
 [ -z "$(find save -name '*.tmp-*')" ] || fail "left behind: $(ls save)"
