@@ -122,6 +122,7 @@ typedef struct mega_gpt_index_spec {
     uint32_t seed;
     const volatile sig_atomic_t *stop; /* as in mega_gpt_data_options */
     const mega_sentence_options *sentences;
+    bool is_estimate; /* the plan is not for building: a walk over many epochs may end early and estimate the rest */
 } mega_gpt_index_spec;
 
 /* Sizes that follow from a spec without building anything. */

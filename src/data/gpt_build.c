@@ -25,7 +25,9 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     const char *prefix = mega_indexed_prefix(spec->data);
     char *folder = NULL;
     if (o->check_only) {
-        MEGA_TRY(mega_gpt_index_plan_make(spec, &d->index.plan));
+        mega_gpt_index_spec checked = *spec;
+        checked.is_estimate = true;
+        MEGA_TRY(mega_gpt_index_plan_make(&checked, &d->index.plan));
         d->samples = d->index.plan.samples;
         return MEGA_OK;
     }

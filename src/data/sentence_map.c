@@ -138,6 +138,18 @@ static mega_status map_too_large(const mega_gpt_index_spec *spec)
                      (long long)spec->num_samples);
 }
 
+enum { COUNTED_FOR_ESTIMATE = 1 << 20 };
+
+/* Epochs differ only in the samples that are drawn to be short: the next ones are taken to have as many as these. */
+static void estimate_rest(const mega_gpt_index_spec *spec, int64_t counted, mega_gpt_index_plan *p)
+{
+    const double per_epoch = (double)counted / (double)p->epochs;
+    const double epochs = ceil((double)spec->num_samples / per_epoch);
+    p->epochs = epochs < INT32_MAX - 1 ? (int64_t)epochs : INT32_MAX - 1;
+    p->samples = (int64_t)((double)p->epochs * per_epoch);
+    if (p->samples < spec->num_samples) p->samples = spec->num_samples;
+}
+
 mega_status mega_sentence_map_plan(const mega_gpt_index_spec *spec, mega_gpt_index_plan *out)
 {
     mega_gpt_index_plan p = {.sample_type = MEGA_NPY_U4, .is_sentence_map = true};
@@ -146,12 +158,15 @@ mega_status mega_sentence_map_plan(const mega_gpt_index_spec *spec, mega_gpt_ind
         return map_too_large(spec);
     map_walk w;
     walk_begin(&w, spec, NULL);
-    for (; w.samples < spec->num_samples && p.epochs < INT32_MAX - 1; p.epochs++) {
+    const bool counts_all = !spec->is_estimate || spec->num_samples <= COUNTED_FOR_ESTIMATE;
+    const int64_t counted = counts_all ? spec->num_samples : COUNTED_FOR_ESTIMATE;
+    for (; w.samples < counted && p.epochs < INT32_MAX - 1; p.epochs++) {
         walk_epoch(&w);
         if (mega_data_is_stopped(spec->stop, 0)) return mega_data_stopped("counting the samples");
         if (w.samples == 0) return map_has_no_sample(spec);
     }
     p.samples = w.samples;
+    if (!counts_all) estimate_rest(spec, w.samples, &p);
     p.tokens = mega_indexed_tokens_between(spec->data, mega_indexed_document(spec->data, spec->begin),
                                            mega_indexed_document(spec->data, spec->end));
     *out = p;

@@ -4,6 +4,7 @@
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/memory.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -320,6 +321,19 @@ static void reference_maps(void **state)
         assert_int_equal(plan.samples, r == 0 ? 6 : r == 1 ? 8 : 7);
         assert_memory_equal(index.sample, expected[r], (size_t)plan.samples * MEGA_SENTENCE_MAP * 4);
         mega_gpt_index_fini(&index);
+        /* An estimate counts a million samples, not all that a huge batch asks for. */
+        mega_gpt_index_spec huge = spec;
+        mega_gpt_index_plan all, some;
+        huge.num_samples = 3000000;
+        must(mega_gpt_index_plan_make(&huge, &all));
+        huge.is_estimate = true;
+        must(mega_gpt_index_plan_make(&huge, &some));
+        assert_true(some.samples >= huge.num_samples && some.epochs >= 1);
+        assert_true(fabs((double)(some.epochs - all.epochs)) < 0.002 * (double)all.epochs);
+        assert_true(fabs((double)(some.samples - all.samples)) < 0.002 * (double)all.samples);
+        huge.num_samples = INT64_MAX / 64; /* years of counting */
+        must(mega_gpt_index_plan_make(&huge, &some));
+        assert_true(some.samples >= huge.num_samples);
     }
     mega_indexed_close(data);
 }
