@@ -133,7 +133,6 @@ static const mega_option_row megatron_rows[] = {
     {LATER("logits-load-dir", MEGA_OPTION_STRING, NULL, "training from a teacher is not implemented; leave it out")},
     {IDLE("logits-*", MEGA_OPTION_ANY, NULL, "it only matters with --logits-save-dir or --logits-load-dir")},
     /* checkpoints */
-    {LATER("ckpt-step", MEGA_OPTION_INT, NULL, "name the checkpoint itself: --load SAVE/iter_0000100")},
     {LATER("override-ckpt-iteration", MEGA_OPTION_INT, NULL, "name the checkpoint itself: --load SAVE/iter_0000100")},
     {LATER("dist-ckpt-format", MEGA_OPTION_STRING, NULL, ONE_FORMAT)},
     {LATER("ckpt-convert-format", MEGA_OPTION_STRING, NULL, ONE_FORMAT)},

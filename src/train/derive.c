@@ -1,6 +1,9 @@
 /* Derives options of a training from other options. Runs again after a checkpoint has set the shape, so that each
  * value follows from the current ones; never changes a value that was given. */
+#include "megalith/file.h"
 #include "train_rules.h"
+
+#include <stdio.h>
 
 static void derive_shape(mega_train_options *cfg)
 {
@@ -122,8 +125,18 @@ static void derive_auto(mega_train_options *cfg)
             (void)mega_options_set_deepspeed(o, of[i].dest, mega_options_text(o, "%lld", (long long)of[i].value));
 }
 
+/* --ckpt-step: the folder of that iteration in --load, as if it had been named there. */
+static void derive_checkpoint(mega_train_options *cfg)
+{
+    char name[40];
+    snprintf(name, sizeof name, "iter_%07lld", (long long)cfg->ckpt_step);
+    if (cfg->load == NULL || cfg->ckpt_step <= 0 || strcmp(mega_path_base(cfg->load), name) == 0) return;
+    cfg->load = mega_options_text(cfg->engine.options, "%s/%s", cfg->load, name);
+}
+
 void mega_train_derive_options(mega_train_options *cfg)
 {
+    derive_checkpoint(cfg);
     if (cfg->planned_world_size > 0) cfg->engine.world_size = cfg->planned_world_size;
     if (mega_train_classifies(cfg) && cfg->classify.epochs == 0) cfg->skip_train = true;
     const bool in_epochs = train_is(cfg, "run_clm") || mega_train_classifies(cfg);

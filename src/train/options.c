@@ -47,6 +47,7 @@ static const mega_option_row checkpoint_rows[] = {
     {ROW("no-save-optim", no_save_optim, MEGA_OPTION_FLAG), .help = "leave the optimizer's moments out"},
     {ROW("no-save-rng", no_save_rng, MEGA_OPTION_FLAG), .help = "leave the seed and the data position of random numbers out"},
     {ROW("load", load, MEGA_OPTION_STRING), .help = "folder of checkpoints, one checkpoint, or a Hugging Face folder"},
+    {ROW("ckpt-step", ckpt_step, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "load the checkpoint of this iteration in --load instead of the newest"},
     {ROW("no-load-optim", no_load_optim, MEGA_OPTION_FLAG), .help = "start with fresh moments, and start the learning-rate schedule over"},
     {ROW("no-load-rng", no_load_rng, MEGA_OPTION_FLAG), .help = "take the seed of this command line"},
     {ROW("finetune", finetune, MEGA_OPTION_FLAG), .help = "load weights alone and begin at iteration 0"},

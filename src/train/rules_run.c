@@ -18,7 +18,7 @@ void mega_train_rule_length_of_training(mega_train_options *cfg)
 
 void mega_train_rule_loading(mega_train_options *cfg)
 {
-    static const char *const need_load[] = {"use_checkpoint_args", "exit_on_missing_checkpoint"};
+    static const char *const need_load[] = {"use_checkpoint_args", "exit_on_missing_checkpoint", "ckpt_step"};
     static const char *const idle_without[] = {"finetune", "load_previous", "no_load_optim", "no_load_rng"};
     for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(need_load); i++) {
         if (!mega_options_is_given(cfg->engine.options, need_load[i])) continue;

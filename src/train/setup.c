@@ -243,6 +243,25 @@ static mega_status check_head(const trainer *t)
         mega_options_origin(cfg->engine.options, "bert_binary_head"), cfg->load);
 }
 
+/* differences: those of the network, a line each. The vocabulary is that of the tokenizer, so that no number of the network is
+ * its remedy. */
+static mega_status refuse_shape(const trainer *t, const char *differences)
+{
+    static const char vocabulary[] = "\n  the vocabulary";
+    const char *folder = mega_checkpoint_folder(t->checkpoint);
+    const bool is_vocabulary = strncmp(differences, vocabulary, sizeof vocabulary - 1) == 0;
+    if (!is_vocabulary)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: its network is not the one asked for; give its numbers%s:%s",
+                         folder, train_takes_shape(t) ? "" : ", or --use-checkpoint-args to take them from it",
+                         differences);
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: its model was made for another tokenizer (this run's: %s); %s:%s",
+                     folder, mega_tokenizer_type(t->tokenizer),
+                     mega_tokenizer_is_in(folder)
+                         ? "leave the options of the tokenizer out to take the one in the folder"
+                         : "give the one that it was trained with",
+                     differences);
+}
+
 /* The checks of Megatron's load, all reported together. */
 mega_status train_check_shape(const trainer *t)
 {
@@ -251,11 +270,7 @@ mega_status train_check_shape(const trainer *t)
     MEGA_TRY(check_head(t));
     t->task->compare(&t->network, mega_checkpoint_shape(t->checkpoint), &b);
     mega_status st = mega_buffer_check(&b, "the differences of two shapes");
-    if (st == MEGA_OK && b.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "--load %s: its network is not the one asked for; give its numbers, or --use-checkpoint-args to "
-                       "take them from it:%s",
-                       mega_checkpoint_folder(t->checkpoint), b.data);
+    if (st == MEGA_OK && b.size > 0) st = refuse_shape(t, b.data);
     mega_buffer_fini(&b);
     return st;
 }

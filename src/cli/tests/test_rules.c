@@ -218,12 +218,16 @@ static void checkpoints(void **state)
 {
     (void)state;
     kit_refuse("plan", TRAIN "--use-checkpoint-args", "--use-checkpoint-args (argument 13) needs --load FOLDER");
+    kit_refuse("plan", TRAIN "--ckpt-step 20", "--ckpt-step 20 (argument 13) needs --load FOLDER");
     kit_refuse("plan", TRAIN "--exit-on-missing-checkpoint", "needs --load FOLDER");
     kit_refuse("plan", TRAIN "--log-progress", "needs --save FOLDER");
     mega_command_options c;
     kit_accept(&c, "plan", TRAIN "--save-interval 5"); /* it has no effect, as in Megatron */
     mega_command_options_fini(&c);
     /* the shape comes from the checkpoint, so it is checked only after the caller has set it */
+    kit_accept(&c, "plan", "--use-checkpoint-args --load x --ckpt-step 20 --micro-batch-size 1");
+    assert_string_equal(c.train.load, "x/iter_0000020");
+    mega_command_options_fini(&c);
     kit_accept(&c, "plan", "--use-checkpoint-args --load x --micro-batch-size 1");
     assert_int_equal(mega_options_check(c.train.engine.options), MEGA_ERR_USAGE);
     mega_command_options_fini(&c);

@@ -50,6 +50,7 @@ static const check checks[] = {
     REACHES("vocab-extra-ids", "--vocab-extra-ids 7", 7, cfg.train.text.vocab_extra_ids),
     REACHES("tiktoken-num-special-tokens", "--tiktoken-num-special-tokens 21", 21, cfg.train.text.tiktoken_special),
     REACHES("layernorm-epsilon", "--layernorm-epsilon 3e-6", 3e-6, gpt.norm_epsilon),
+    REACHES("ckpt-step", "--load x --ckpt-step 7", 7, cfg.train.ckpt_step),
     REACHES("max-shard-size", "--max-shard-size 5M", 5.0 * 1024 * 1024, cfg.train.engine.ckpt.max_shard_size),
     REACHES("init-method-std", "--init-method-std 0.031", 0.031, gpt.init_std),
     REACHES("attention-dropout", "--attention-dropout 0.21", 0.21, gpt.attention_dropout),
