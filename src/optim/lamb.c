@@ -6,7 +6,7 @@
  *   c = |p| / |u|, at least min_coeff and at most max_coeff; 1 where a norm is 0
  *   p -= lr sqrt(1 - b2^k) / (1 - b1^k) c u
  *
- * The norms are those of the whole tensor. So there are two passes, and between them the update program sums the
+ * The norms are those of the whole tensor: what a checkpoint stores under one name. So there are two passes, and between them the update program sums the
  * squares over the ranks that hold pieces of tensors. The second pass computes u again: keeping it would take as much
  * memory as a state. */
 #include "muon.h"
@@ -67,12 +67,18 @@ static void moments_part(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
+/* The squares of the stored tensor that run i is in. */
+static double *sums_of(const mega_optimizer *o, int i)
+{
+    return &o->tensor_sum[2 * o->tensor[o->update[i].tensor].stored];
+}
+
 /* The first pass over a run, or a piece of one. */
 static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
     lamb_pass pass = {&w->call, numbers_of(&w->call), o->chunk_sum, w->compute == MEGA_F64};
-    double *sum = &o->tensor_sum[2 * o->update[i].tensor];
+    double *sum = sums_of(o, i);
     mega_team_for(o->options.team, w->call.count, LAMB_CHUNK, moments_part, &pass);
     if (!t->is_cut && o->layout->tp.rank > 0) return; /* it counts on the first rank of tp */
     for (int64_t k = 0; k * LAMB_CHUNK < w->call.count; k++)
@@ -117,6 +123,6 @@ void lamb_update(mega_optimizer *o, int i)
 {
     optimizer_work w = o->work[i];
     const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? update_f64 : update_f32};
-    w.call.lr = rate_of(&w.call) * trust_ratio(w.call.option, &o->tensor_sum[2 * o->update[i].tensor]);
+    w.call.lr = rate_of(&w.call) * trust_ratio(w.call.option, sums_of(o, i));
     mega_optimizer_row_run(&row, o->options.team, &w);
 }

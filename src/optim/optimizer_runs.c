@@ -116,10 +116,11 @@ static int keep_own(const mega_optimizer *o, optimizer_run *runs, int count)
 static mega_status list_tensors(mega_optimizer *o)
 {
     if (optimizer_reach_of(o) == REACH_ELEMENT) return MEGA_OK;
-    o->num_tensors = whole_tensors_list(o->params, o->options.muon_split, NULL);
+    const bool splits = optimizer_reach_of(o) == REACH_MATRIX && o->options.muon_split;
+    o->num_tensors = whole_tensors_list(o->params, splits, NULL);
     o->tensor = mega_calloc((size_t)o->num_tensors + 1, sizeof *o->tensor);
     if (o->tensor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d tensors", o->num_tensors);
-    whole_tensors_list(o->params, o->options.muon_split, o->tensor);
+    whole_tensors_list(o->params, splits, o->tensor);
     return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
 }
 

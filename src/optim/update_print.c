@@ -125,6 +125,24 @@ static void print_instruction(const mega_update *u, int i, mega_buffer *out)
     mega_buffer_puts(out, "\n");
 }
 
+/* Writes the tensors of which Lamb takes norms, in the order of their parameters, with their shapes over all ranks. */
+static void print_tensors(const mega_update *u, mega_buffer *out)
+{
+    const mega_optimizer *o = u->optimizer;
+    int count = 0;
+    for (int i = 0; i < o->num_tensors; i++) count += o->tensor[i].stored == i;
+    mega_buffer_printf(out, "%d tensors of this rank, each with norms of its own:\n", count);
+    for (int i = 0; i < o->num_tensors; i++) {
+        const whole_tensor *t = &o->tensor[i];
+        int64_t rows = 0;
+        if (t->stored != i) continue;
+        for (int k = i; k < o->num_tensors; k++) rows += o->tensor[k].stored == i ? o->tensor[k].whole[0] : 0;
+        mega_buffer_printf(out, "      %s  %lld", whole_tensors_name(u->params, t), (long long)rows);
+        if (t->whole[1] > 1) mega_buffer_printf(out, " x %lld", (long long)t->whole[1]);
+        mega_buffer_puts(out, "\n");
+    }
+}
+
 mega_status mega_update_print(const mega_update *u, mega_buffer *out)
 {
     mega_update_cost c;
@@ -142,5 +160,6 @@ mega_status mega_update_print(const mega_update *u, mega_buffer *out)
     mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks", c.bytes * 1e-6, c.sent * 1e-6);
     if (c.flops > 0) mega_buffer_printf(out, ", %.3f GFLOP", c.flops * 1e-9);
     mega_buffer_puts(out, "\n");
+    if (optimizer_reach_of(u->optimizer) == REACH_NORM) print_tensors(u, out);
     return mega_buffer_check(out, "the printed update program");
 }

@@ -2,6 +2,8 @@
 #include "whole_tensors.h"
 #include "megalith/memory.h"
 
+#include <string.h>
+
 bool whole_tensors_is_matrix(const mega_param *p)
 {
     return mega_param_is_trained(p) && p->num_dims == 2 && !p->is_table;
@@ -28,6 +30,7 @@ static whole_tensor tensor_of(const mega_param *p, int param, int first_part, in
     const int64_t cols = p->num_dims == 1 ? 1 : p->local_shape[1];
     const int64_t all_rows = p->cut_dim == 0 ? 0 : p->shape[0];
     whole_tensor t = {.param = param,
+                      .file = p->num_parts > 0 ? p->file_of[first_part] : 0,
                       .first = first_row * cols,
                       .cols = cols,
                       .whole = {all_rows, p->num_dims == 1 ? 1 : p->shape[1]},
@@ -39,6 +42,21 @@ static whole_tensor tensor_of(const mega_param *p, int param, int first_part, in
     if (p->num_parts <= 1) t.whole[0] = p->true_shape[0]; /* padding depends on the layout */
     t.flops = t.is_matrix ? flops_of(&t) : 0;
     return t;
+}
+
+const char *whole_tensors_name(const mega_params *params, const whole_tensor *t)
+{
+    return mega_param_file_name(mega_params_get(params, t->param), t->file);
+}
+
+/* The first tensor of the list that is in the same tensor of the file, as Q and K with V where they are apart. */
+static int first_of_stored(const mega_params *params, const whole_tensor *list, int own)
+{
+    if (mega_param_file_rows(mega_params_get(params, list[own].param), list[own].file) == 0) return own;
+    const char *name = whole_tensors_name(params, &list[own]);
+    for (int i = 0; i < own; i++)
+        if (strcmp(whole_tensors_name(params, &list[i]), name) == 0) return i;
+    return own;
 }
 
 int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list)
@@ -53,7 +71,10 @@ int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *lis
             }
             const whole_tensor t = tensor_of(p, i, k, end, row);
             row += t.rows;
-            if (list != NULL) list[count] = t;
+            if (list != NULL) {
+                list[count] = t;
+                list[count].stored = first_of_stored(params, list, count);
+            }
             count++;
         }
     }

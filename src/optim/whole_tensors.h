@@ -7,13 +7,16 @@
 /* A tensor: a parameter, or some of its parts that are consecutive in memory. */
 typedef struct whole_tensor {
     int param;
+    int file;           /* the number of its checkpoint tensor */
     int64_t first;      /* its first element in this rank's slice of the parameter */
     int64_t rows, cols; /* in that slice */
     int64_t whole[2];   /* over all ranks of tp */
     bool is_matrix;     /* Muon orthogonalizes it */
     bool is_cut;        /* over tp, along cut_dim */
     int cut_dim;
-    double flops;     /* of its orthogonalization on this rank */
+    int stored;   /* number of the first tensor of the list that the checkpoint stores under the same name: this one,
+                   unless parameters share a tensor of the file. Lamb takes their norm together. */
+    double flops; /* of its orthogonalization on this rank */
     int owner, round; /* of a matrix: the rank of dp that orthogonalizes it, and when */
 } whole_tensor;
 
@@ -21,6 +24,8 @@ typedef struct whole_tensor {
  * Parts of a parameter that are separate in the checkpoint are separate tensors; with `splits` all parts of a matrix are.
  * Parts along the columns stay together. */
 int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list);
+/* Returns the name under which a checkpoint stores it. */
+const char *whole_tensors_name(const mega_params *params, const whole_tensor *t);
 /* Whether Muon orthogonalizes the parameter: a matrix, but no table of an embedding or a head. Reads only the record. */
 bool whole_tensors_is_matrix(const mega_param *p);
 /* Deals the matrices to `ranks` ranks so that each has about the same work: the most expensive first, each to the rank

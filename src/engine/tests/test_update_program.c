@@ -49,6 +49,7 @@ static void print_all(mega_buffer *out)
         o.optimizer.kind = layouts[i].optimizer;
         o.optimizer.max_coeff = 1;
         o.optimizer.muon_steps = 5;
+        o.optimizer.muon_split = layouts[i].optimizer == MEGA_OPTIMIZER_LAMB; /* the default, which is Muon's alone */
         o.batch.micro_step = data_parallel(&o.layout);
         if (gpt_engine_create(&e, &gpt, &o) != MEGA_OK) fail_msg("%s", mega_error_message());
         mega_buffer_printf(out, "%s# %s\n", i > 0 ? "\n" : "", layouts[i].title);

@@ -92,6 +92,33 @@ static void tensors_of_parameters(void **state)
     mega_layout_destroy(alone);
 }
 
+/* Q, and K with V, are parameters of their own that share a tensor of the file: Lamb takes their norm together. */
+static void parameters_share_a_stored_tensor(void **state)
+{
+    mega_layout *layout;
+    mega_params *params;
+    whole_tensor list[4];
+    (void)state;
+    need(mega_layout_create(NULL, NULL, &layout));
+    need(mega_params_create(layout, &params));
+    for (int i = 0; i < 2; i++) {
+        mega_param p = {.num_dims = 2, .shape = {i == 0 ? 8 : 4, 4}, .true_shape = {i == 0 ? 8 : 4, 4}};
+        set_name(&p, i == 0 ? "q" : "kv");
+        p.num_parts = i + 1;
+        for (int k = 0; k <= i; k++)
+            p.part[k] = (mega_param_part){
+                .file = "c_attn", .rows = i == 0 ? 8 : 2, .first = i == 0 ? 0 : 8 + 2 * k, .of_rows = 12};
+        need(mega_params_add(params, &p, NULL));
+    }
+    need(mega_params_place(params, MEGA_F32, 0));
+    assert_int_equal(whole_tensors_list(params, false, list), 2);
+    assert_int_equal(list[0].stored, 0);
+    assert_int_equal(list[1].stored, 0);
+    assert_string_equal(whole_tensors_name(params, &list[1]), "c_attn");
+    mega_params_destroy(params);
+    mega_layout_destroy(layout);
+}
+
 static void matrices_are_dealt_evenly(void **state)
 {
     enum { COUNT = 50 };
@@ -405,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_of_parameters),
+        cmocka_unit_test(parameters_share_a_stored_tensor),
         cmocka_unit_test(matrices_are_dealt_evenly),
         cmocka_unit_test(iteration_agrees_with_its_formula),
         cmocka_unit_test(singular_values_become_one),
