@@ -30,6 +30,12 @@
         KEY("fp8_config." name_, ANY, ONLY_FP8) \
     }
 
+/* Backends of torch.compile, which accelerate compares in upper case. */
+#define DYNAMO                                                                                                      \
+    .choices = "NO|EAGER|AOT_EAGER|INDUCTOR|AOT_TS_NVFUSER|NVPRIMS_NVFUSER|CUDAGRAPHS|OFI|FX2TRT|ONNXRT|TENSORRT|" \
+               "AOT_TORCHXLA_TRACE_ONCE|TORCHXLA_TRACE_ONCE|IPEX|TVM|HPU_BACKEND",                                  \
+    .folds_case = true
+
 // clang-format off
 static const mega_option_row yaml_rows[] = {
     {REFUSED("compute_environment", STRING, "LOCAL_MACHINE", "ranks are started on this machine, or by a hostfile and Slurm; LOCAL_MACHINE says so")},
@@ -57,9 +63,9 @@ static const mega_option_row yaml_rows[] = {
     {REFUSED("command_file", STRING, NULL, NO_TPU)},
     {REFUSED("commands", LIST, NULL, NO_TPU)},
     {OTHER_NAME("fp16", BOOL, "fp16")},
-    {KEY("dynamo_backend", STRING, COMPILED), .neutral = "NO|no"},
-    {KEY("dynamo_config.dynamo_backend", STRING, COMPILED), .neutral = "NO|no"},
-    {KEY("dynamo_config.dynamo_mode", STRING, COMPILED)},
+    {KEY("dynamo_backend", STRING, COMPILED), .neutral = "NO", DYNAMO},
+    {KEY("dynamo_config.dynamo_backend", STRING, COMPILED), .neutral = "NO", DYNAMO},
+    {KEY("dynamo_config.dynamo_mode", STRING, COMPILED), .choices = "default|reduce-overhead|max-autotune"},
     {KEY("dynamo_config.dynamo_use_fullgraph", BOOL, COMPILED)},
     {KEY("dynamo_config.dynamo_use_dynamic", BOOL, COMPILED)},
     {KEY("dynamo_config.dynamo_use_regional_compilation", BOOL, COMPILED)},
@@ -68,7 +74,7 @@ static const mega_option_row yaml_rows[] = {
     {KEY("deepspeed_config.zero3_init_flag", BOOL, WHOLE)},
     {KEY("deepspeed_config.zero3_save_16bit_model", BOOL, WHOLE)},
     {REFUSED("deepspeed_config.deepspeed_moe_layer_cls_names", STRING, NULL, "a mixture of experts is not implemented")},
-    {KEY("deepspeed_config.deepspeed_multinode_launcher", STRING, "the MPI launcher that is installed starts the ranks; megalith launch --launcher names another"), .neutral = "standard"},
+    {KEY("deepspeed_config.deepspeed_multinode_launcher", STRING, "the MPI launcher that is installed starts the ranks; megalith launch --launcher names another"), .neutral = "standard", .choices = "pdsh|standard|openmpi|mvapich|mpich|nossh|slurm"},
     {ELSEWHERE("deepspeed_config.deepspeed_hostfile", STRING)},
     {ELSEWHERE("deepspeed_config.deepspeed_exclusion_filter", STRING)},
     {ELSEWHERE("deepspeed_config.deepspeed_inclusion_filter", STRING)},
@@ -77,14 +83,17 @@ static const mega_option_row yaml_rows[] = {
     {ELSEWHERE("fsdp_config.fsdp_reshard_after_forward", ANY)},
     {KEY("fsdp_config.fsdp_offload_params", BOOL, "everything lies in the host's memory already")},
     {OTHER_NAME("fsdp_config.fsdp_activation_checkpointing", BOOL, "recompute-granularity=full")},
-    FSDP("auto_wrap_policy"), FSDP("transformer_layer_cls_to_wrap"), FSDP("min_num_params"), FSDP("backward_prefetch"),
-    FSDP("backward_prefetch_policy"), FSDP("state_dict_type"), FSDP("forward_prefetch"), FSDP("use_orig_params"),
+    {KEY("fsdp_config.fsdp_auto_wrap_policy", ANY, ZERO_THREE), .choices = "TRANSFORMER_BASED_WRAP|SIZE_BASED_WRAP|NO_WRAP|1|2|3", .folds_case = true},
+    {KEY("fsdp_config.fsdp_backward_prefetch", ANY, ZERO_THREE), .choices = "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2|3", .folds_case = true},
+    {KEY("fsdp_config.fsdp_backward_prefetch_policy", ANY, ZERO_THREE), .choices = "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2|3", .folds_case = true},
+    {KEY("fsdp_config.fsdp_state_dict_type", ANY, ZERO_THREE), .choices = "FULL_STATE_DICT|LOCAL_STATE_DICT|SHARDED_STATE_DICT|1|2|3", .folds_case = true},
+    FSDP("transformer_layer_cls_to_wrap"), FSDP("min_num_params"), FSDP("forward_prefetch"), FSDP("use_orig_params"),
     FSDP("cpu_ram_efficient_loading"), FSDP("sync_module_states"), FSDP("mixed_precision_policy"), FSDP("ignored_modules"),
     {REFUSED("parallelism_config.parallelism_config_dp_replicate_size", INT, "1", "weights are sharded over all data-parallel ranks, or with ZeRO 0 to 2 over none")},
     {KEY("parallelism_config.parallelism_config_dp_shard_size", INT, "what is left of the ranks beside tensor parallelism is data parallel")},
     {OTHER_NAME("parallelism_config.parallelism_config_tp_size", INT, "tensor-model-parallel-size")},
     {REFUSED("parallelism_config.parallelism_config_cp_size", INT, "1", "a sequence is not cut over ranks; leave it at 1")},
-    {KEY("parallelism_config.parallelism_config_cp_comm_strategy", STRING, "it only matters with parallelism_config_cp_size")},
+    {KEY("parallelism_config.parallelism_config_cp_comm_strategy", STRING, "it only matters with parallelism_config_cp_size"), .choices = "allgather|alltoall"},
     {REFUSED("parallelism_config.parallelism_config_sp_size", INT, "1", "a sequence is not cut over ranks; leave it at 1")},
     FP8("backend"), FP8("use_autocast_during_eval"), FP8("margin"), FP8("interval"), FP8("fp8_format"), FP8("amax_history_length"),
     FP8("amax_history_len"), FP8("amax_compute_algorithm"), FP8("amax_compute_algo"), FP8("override_linear_precision"),

@@ -42,6 +42,8 @@ bool mega_option_name_equal(const char *a, const char *b, size_t b_length);
 bool mega_option_is_of_family(const char *family, const char *name, size_t length);
 /* Returns whether `text` is one of the words of "a|b|c". *out_index, if not NULL, receives the index of the word. */
 bool mega_option_word_in(const char *words, const char *text, int *out_index);
+/* folds: in upper or lower case. */
+bool option_word_in_as(const char *words, const char *text, bool folds, int *out_index);
 
 /* command.c */
 /* Writes the names of the commands in a set, separated by commas. */

@@ -27,8 +27,10 @@ static const char *kind_name(const mega_option_row *row)
 static void write_cases(const char *cases, mega_buffer *out)
 {
     for (const char *at = cases; at != NULL; at = strchr(at, '|')) {
-        if (*at == '|') at++;
-        mega_buffer_printf(out, "%s`%.*s`", at == cases ? "" : ", ", (int)strcspn(at, ":"), at);
+        const bool is_first = at == cases;
+        at += *at == '|';
+        at += *at == '='; /* it is compared exactly */
+        mega_buffer_printf(out, "%s`%.*s`", is_first ? "" : ", ", (int)strcspn(at, ":"), at);
     }
 }
 

@@ -2,6 +2,7 @@
  * builds has no line numbers, so the text is scanned in parallel (json_scan.h). */
 #include "config_impl.h"
 #include "json_scan.h"
+#include "json_values.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include <ctype.h>
@@ -50,111 +51,11 @@ static void problem(json_reader *r, mega_status status, const char *text)
     if (r->mistakes++ < MOST_MISTAKES) mega_options_problem(r->o, status, "%s", text);
 }
 
-static const char *number_text(mega_options *o, const json_t *value)
-{
-    if (json_is_integer(value)) return mega_options_text(o, "%lld", (long long)json_integer_value(value));
-    mega_buffer b = {0};
-    const bool whole = mega_value_print_double(json_real_value(value), &b);
-    const char *text = whole ? mega_options_text(o, "%s", b.data) : "";
-    mega_buffer_fini(&b);
-    return text;
-}
-
-static const char *shown_value(mega_options *o, const json_t *value)
-{
-    if (json_is_number(value)) return number_text(o, value);
-    char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-    const char *shown = text != NULL ? mega_options_text(o, "%.60s%s", text, strlen(text) > 60 ? "…" : "") : "?";
-    free(text);
-    return shown;
-}
-
-static const char *expected_kind(mega_option_kind kind)
-{
-    switch (kind) {
-    case MEGA_OPTION_FLAG:
-    case MEGA_OPTION_OFF:
-    case MEGA_OPTION_BOOL: return "true or false";
-    case MEGA_OPTION_INT: return "a whole number";
-    case MEGA_OPTION_FLOAT: return "a number";
-    case MEGA_OPTION_BYTES: return "a size in bytes";
-    case MEGA_OPTION_INT3: return "three whole numbers in brackets";
-    case MEGA_OPTION_LIST: return "a list of strings";
-    case MEGA_OPTION_APPEND: return "a list of strings, or of objects with \"params\"";
-    default: return "a string";
-    }
-}
-
 static void wrong_kind(json_reader *r, const json_item *item, const char *expected)
 {
     problem(
         r, USAGE,
-        mega_options_text(r->o, "%s: found %s, expected %s", place(r, item), shown_value(r->o, item->value), expected));
-}
-
-/* ---- values as texts, in the form used in argv ---- */
-
-static bool takes_list(mega_option_kind kind)
-{
-    return kind == MEGA_OPTION_INT3 || kind == MEGA_OPTION_LIST || kind == MEGA_OPTION_APPEND;
-}
-
-/* Converts an array to texts and returns their number; returns 0 for anything else. */
-static size_t list_texts(mega_options *o, mega_option_kind kind, const json_t *array, const char **out)
-{
-    const size_t count = json_array_size(array);
-    if (!json_is_array(array) || (kind == MEGA_OPTION_INT3 && count != 3)) return 0;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *item = json_array_get(array, i);
-        const bool is_group = kind == MEGA_OPTION_APPEND && json_is_object(item);
-        if (is_group && (out[i] = json_group_text(o, item)) == NULL) return 0;
-        if (is_group) continue;
-        if (!json_is_number(item) && (kind == MEGA_OPTION_INT3 || !json_is_string(item))) return 0;
-        out[i] = json_is_number(item) ? number_text(o, item) : mega_options_text(o, "%s", json_string_value(item));
-    }
-    return count;
-}
-
-/* A YAML may say a switch in words ("true"), and a word without quotation marks may be taken for a switch: no. */
-static size_t yaml_texts(mega_options *o, mega_option_kind kind, const json_t *value, const char **out)
-{
-    static const char *const yes = "y|yes|t|true|on|1", *const no = "n|no|f|false|off|0";
-    const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
-    if (is_switch) {
-        const char *word = json_is_integer(value) ? number_text(o, value) : json_string_value(value);
-        char lower[8] = "";
-        for (size_t i = 0; word != NULL && word[i] != '\0' && i < sizeof lower - 1; i++)
-            lower[i] = (char)tolower((unsigned char)word[i]);
-        if (word == NULL || (!mega_option_word_in(yes, lower, NULL) && !mega_option_word_in(no, lower, NULL))) return 0;
-        out[0] = mega_option_word_in(yes, lower, NULL) ? "true" : "false";
-        return 1;
-    }
-    out[0] = json_is_true(value) ? "yes" : "no";
-    return 1;
-}
-
-/* Converts a value to texts for the row's kind and returns their number; 0: the value has another type. `out` has room
- * for the elements of an array, and for at least one text. */
-static size_t value_texts(const json_reader *r, const mega_option_row *row, const json_t *value, const char **out)
-{
-    mega_options *o = r->o;
-    const mega_option_kind kind = row->kind;
-    const bool is_switch = kind == MEGA_OPTION_FLAG || kind == MEGA_OPTION_OFF || kind == MEGA_OPTION_BOOL;
-    if (kind == MEGA_OPTION_INT3 || (takes_list(kind) && json_is_array(value))) return list_texts(o, kind, value, out);
-    const bool is_word = kind == MEGA_OPTION_STRING || kind == MEGA_OPTION_CHOICE;
-    if (r->keys.is_yaml && (json_is_boolean(value) ? is_word : is_switch)) return yaml_texts(o, kind, value, out);
-    if (is_switch ? !json_is_boolean(value) : kind != MEGA_OPTION_ANY && json_is_boolean(value)) return 0;
-    if (json_is_boolean(value)) out[0] = json_is_true(value) ? "true" : "false";
-    else if (json_is_number(value) && (kind == MEGA_OPTION_INT || kind == MEGA_OPTION_FLOAT ||
-                                       kind == MEGA_OPTION_BYTES || kind == MEGA_OPTION_ANY))
-        out[0] = number_text(o, value);
-    else if (json_is_string(value) && kind != MEGA_OPTION_INT && kind != MEGA_OPTION_FLOAT)
-        out[0] = mega_options_text(o, "%s", json_string_value(value));
-    else if (kind == MEGA_OPTION_ANY)
-        out[0] = shown_value(o, value);
-    else
-        return 0;
-    return 1;
+        mega_options_text(r->o, "%s: found %s, expected %s", place(r, item), json_shown(r->o, item->value), expected));
 }
 
 /* ---- what a key sets ---- */
@@ -182,7 +83,7 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
         return;
     }
     const char *here =
-        mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, shown_value(o, item->value), r->name, item->line);
+        mega_options_text(o, "\"%s\" %s (%s, line %d)", item->path, json_shown(o, item->value), r->name, item->line);
     const char *there = mega_options_origin(o, mega_option_dest(row_at(o, index), dest));
     if (entry->source == r->source)
         problem(r, USAGE, mega_options_text(o, "%s and %s contradict each other; give one", there, here));
@@ -216,7 +117,7 @@ static bool agrees_with_yaml(json_reader *r, const json_item *item, size_t index
     memcpy(mega_value_at(o, index), kept, size);
     const bool agrees = strcmp(printed(o, index), value) == 0;
     if (!agrees)
-        mega_warn("\"%s\" %s (%s, line %d) counts; %s does not", item->path, shown_value(o, item->value), r->name,
+        mega_warn("\"%s\" %s (%s, line %d) counts; %s does not", item->path, json_shown(o, item->value), r->name,
                   item->line, mega_options_origin(o, mega_option_dest(row_at(o, index), dest)));
     memcpy(mega_value_at(o, index), now, size);
     return agrees;
@@ -230,7 +131,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
     unsigned char kept[sizeof(int64_t[3])] = {0};
     unsigned agreeing = 0;
     const size_t size = row->kind == MEGA_OPTION_INT3                                   ? sizeof kept
-                        : takes_list(row->kind)                                         ? sizeof(mega_list)
+                        : json_takes_list(row->kind)                                    ? sizeof(mega_list)
                         : row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_OFF ? sizeof(bool)
                         : row->kind == MEGA_OPTION_CHOICE                               ? sizeof(int)
                                                                                         : sizeof(int64_t);
@@ -251,7 +152,7 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
     }
     const char *key = mega_options_text(o, "\"%s\"", item->path);
     *entry =
-        (option_entry){r->source, item->line, key, shown_value(o, item->value), false, entry->called, false, agreeing};
+        (option_entry){r->source, item->line, key, json_shown(o, item->value), false, entry->called, false, agreeing};
 }
 
 /* Notes a key that changes nothing; not if it only switches something off. */
@@ -268,28 +169,22 @@ static void set_named(json_reader *r, const json_item *item, const char *name, s
     set_option(r, item, mega_option_find(&r->o->table, name, length, mega_options_command_bit(r->o)), texts, count);
 }
 
-/* Sets options according to the value, given cases such as "Adam:optimizer=adam|SGD:optimizer=sgd|none:". Ignores case,
- * as DeepSpeed does. */
+/* Sets an option according to the value, given cases such as "Adam:optimizer=adam|=SGD:optimizer=sgd|none:". */
 static void set_by_case(json_reader *r, const json_item *item, const mega_option_row *row, const char *value)
 {
-    const char *names = "";
-    const size_t n = strlen(value);
-    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
-        if (*at == '|') at++;
-        const size_t name = strcspn(at, ":"), all = strcspn(at, "|"), option = strcspn(at, "=|");
-        if (name == n && strncasecmp(at, value, n) == 0) {
-            const char *const one[1] = {
-                mega_options_text(r->o, "%.*s", option < all ? (int)(all - option - 1) : 0, at + option + 1)};
-            if (option < all) set_named(r, item, at + name + 1, option - name - 1, one, 1);
-            else
-                add_idle(r, item, value, row->remark);
-            return;
-        }
-        names = mega_options_text(r->o, "%s%s%.*s", names, names[0] != '\0' ? ", " : "", (int)name, at);
+    const char *names = "", *at = json_case_of(r->o, row, value, false, &names);
+    if (at == NULL) {
+        problem(r, MEGA_ERR_UNSUPPORTED,
+                mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", place(r, item),
+                                  value, names, row->remark));
+        return;
     }
-    problem(r, MEGA_ERR_UNSUPPORTED,
-            mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", place(r, item), value,
-                              names, row->remark));
+    const size_t all = strcspn(at, "|"), option = strcspn(at, "=|");
+    const char *const one[1] = {
+        mega_options_text(r->o, "%.*s", option < all ? (int)(all - option - 1) : 0, at + option + 1)};
+    if (option < all) set_named(r, item, at, option, one, 1);
+    else
+        add_idle(r, item, value, row->remark);
 }
 
 /* Keeps the text of a value for rules that ask for it (mega_options_json_value). */
@@ -310,13 +205,13 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
 {
     const mega_option_row *row = key->row;
     const char **texts = mega_arena_alloc(&r->o->arena, (json_array_size(item->value) + 1) * sizeof *texts);
-    const size_t count = texts != NULL ? value_texts(r, row, item->value, texts) : 0;
+    const size_t count = texts != NULL ? json_value_texts(r->o, r->keys.is_yaml, row, item->value, texts) : 0;
     if (texts == NULL) {
         r->o->out_of_memory = true;
         return;
     }
     if (count == 0) {
-        wrong_kind(r, item, expected_kind(row->kind));
+        wrong_kind(r, item, json_expected(row->kind));
         return;
     }
     if (r->keys.is_yaml) {
@@ -338,7 +233,7 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
     case MEGA_ANSWER_REFUSED:
         if (!checks_values(r, item, row, texts, count) || mega_value_is_neutral(row, texts[0])) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(r->o, "%s: %s is %s: %s", place(r, item), shown_value(r->o, item->value),
+                mega_options_text(r->o, "%s: %s is %s: %s", place(r, item), json_shown(r->o, item->value),
                                   row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet", row->remark));
         break;
     }
@@ -366,25 +261,13 @@ static void take_parts(json_reader *r, const json_item *item, const char *parts,
     }
 }
 
-/* Returns what follows "value:" in the row's cases; NULL if there is no such case. *out_names lists them. */
-static const char *case_of(mega_options *o, const mega_option_row *row, const char *value, const char **out_names)
-{
-    const size_t n = strlen(value);
-    *out_names = "";
-    for (const char *at = row->cases; at != NULL; at = strchr(at, '|')) {
-        if (*at == '|') at++;
-        if (strncasecmp(at, value, n) == 0 && at[n] == ':') return at + n + 1;
-        *out_names =
-            mega_options_text(o, "%s%s%.*s", *out_names, at == row->cases ? "" : ", ", (int)strcspn(at, ":"), at);
-    }
-    return NULL;
-}
-
 static void take_renamed(json_reader *r, const json_item *item, const mega_option_row *row, const char *const *texts,
                          size_t count, int depth)
 {
     const bool is_switch = row->kind == MEGA_OPTION_FLAG || row->kind == MEGA_OPTION_BOOL;
-    const char *names = "", *parts = row->cases != NULL ? case_of(r->o, row, texts[0], &names) : NULL;
+    const char *names = "", *parts = row->cases != NULL
+                                         ? json_case_of(r->o, row, texts[0], json_is_boolean(item->value), &names)
+                                         : NULL;
     if (row->cases != NULL && parts == NULL)
         problem(r, MEGA_ERR_UNSUPPORTED,
                 mega_options_text(r->o, "%s: \"%.60s\" is not implemented; known are %s (%s)", place(r, item), texts[0],
@@ -406,6 +289,7 @@ static void take_as(json_reader *r, const json_item *item, size_t index, const m
     case MEGA_ANSWER_WORKS: set_option(r, item, index, texts, count); break;
     case MEGA_ANSWER_RENAMED: take_renamed(r, item, row, texts, count, depth); break;
     case MEGA_ANSWER_NO_EFFECT:
+        if (!checks_values(r, item, row, texts, count)) break;
         if (row->remark == NULL || strcmp(texts[0], "false") == 0 || r->num_idle == ROW_COUNT(r->idle)) break;
         if (row->neutral != NULL && mega_value_is_neutral(row, texts[0])) break;
         r->idle[r->num_idle++] = (idle_key){mega_options_text(o, "\"%s\"", item->path), row->remark};
@@ -415,7 +299,7 @@ static void take_as(json_reader *r, const json_item *item, size_t index, const m
         if (is_switch && strcmp(texts[0], "false") == 0) break;
         if (mega_value_is_neutral(row, texts[0]) || (row->neutral != NULL && row->neutral[0] == '=')) break;
         problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(o, "%s: %s is %s: %s", place(r, item), shown_value(o, item->value),
+                mega_options_text(o, "%s: %s is %s: %s", place(r, item), json_shown(o, item->value),
                                   row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet", row->remark));
         break;
     }
@@ -458,10 +342,12 @@ static void visit_array(json_reader *r, const json_item *array)
     }
 }
 
-/* In a YAML "none" is the name of no file. */
+/* An empty list lists nothing. In a YAML "none" is the name of no file. */
 static bool is_not_given(const json_t *value, const mega_option_row *row, bool is_yaml)
 {
     const char *text = json_string_value(value);
+    if (json_is_array(value) && json_array_size(value) == 0 && row != NULL && row->kind != MEGA_OPTION_INT3)
+        return json_takes_list(row->kind) || row->kind == MEGA_OPTION_ANY;
     if (text != NULL && is_yaml && row != NULL && row->kind == MEGA_OPTION_STRING && row->choices == NULL &&
         row->answer == MEGA_ANSWER_WORKS && strcmp(text, "none") == 0)
         return true;

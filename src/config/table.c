@@ -1,6 +1,7 @@
 /* Builds one list of all rows of a composition, in the order of --help, and searches it by name. */
 #include "config_impl.h"
 #include <string.h>
+#include <strings.h>
 
 bool mega_option_next(option_walk *w)
 {
@@ -122,12 +123,17 @@ size_t mega_option_find_dest(const option_table *t, const char *dest, uint32_t c
 
 bool mega_option_word_in(const char *words, const char *text, int *out_index)
 {
+    return option_word_in_as(words, text, false, out_index);
+}
+
+bool option_word_in_as(const char *words, const char *text, bool folds, int *out_index)
+{
     const size_t length = strlen(text);
     int index = 0;
     while (words != NULL && length > 0) {
         const char *bar = strchr(words, '|');
         const size_t n = bar != NULL ? (size_t)(bar - words) : strlen(words);
-        if (n == length && memcmp(words, text, n) == 0) {
+        if (n == length && (folds ? strncasecmp(words, text, n) : strncmp(words, text, n)) == 0) {
             if (out_index != NULL) *out_index = index;
             return true;
         }

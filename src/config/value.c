@@ -118,7 +118,8 @@ static const char *choice_problem(mega_options *o, const mega_option_row *row, c
 
 static const char *text_problem(mega_options *o, const mega_option_row *row, const char *text)
 {
-    if (row->choices != NULL && !mega_option_word_in(row->choices, text, NULL)) return choice_problem(o, row, text);
+    if (row->choices != NULL && !option_word_in_as(row->choices, text, row->folds_case, NULL))
+        return choice_problem(o, row, text);
     if (text[0] != '\0' || row->answer != MEGA_ANSWER_WORKS || row->takes_empty) return NULL;
     return "its value is empty (a variable that is not set?); give one, or leave the option out";
 }
@@ -129,8 +130,8 @@ const char *mega_value_check(mega_options *o, const mega_option_row *row, const 
     double x = 0;
     switch (row->kind) {
     case MEGA_OPTION_FLAG:
-    case MEGA_OPTION_OFF:
-    case MEGA_OPTION_ANY: return NULL;
+    case MEGA_OPTION_OFF: return NULL;
+    case MEGA_OPTION_ANY: return row->choices != NULL ? text_problem(o, row, text) : NULL;
     case MEGA_OPTION_BOOL:
         return mega_option_word_in("true|false|True|False|1|0", text, NULL)
                    ? NULL
@@ -167,7 +168,7 @@ bool mega_value_is_neutral(const mega_option_row *row, const char *text)
     double given, neutral;
     if (text == NULL) return false;
     if (row->neutral == NULL) return is_switch && strchr("fF0", text[0]) != NULL;
-    if (mega_option_word_in(row->neutral, text, NULL)) return true;
+    if (option_word_in_as(row->neutral, text, row->folds_case, NULL)) return true;
     return mega_value_float(text, &given) && mega_value_float(row->neutral, &neutral) && given == neutral;
 }
 
@@ -199,7 +200,7 @@ static mega_status store(mega_options *o, size_t index, const char *text)
         memcpy(field, &x, sizeof x);
         return MEGA_OK;
     case MEGA_OPTION_CHOICE:
-        if (!mega_option_word_in(row->choices, text, &choice)) break;
+        if (!option_word_in_as(row->choices, text, row->folds_case, &choice)) break;
         memcpy(field, &choice, sizeof choice);
         return MEGA_OK;
     case MEGA_OPTION_STRING:

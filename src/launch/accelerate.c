@@ -24,9 +24,12 @@ static int64_t stage_of_strategy(const json_t *given, const char **out_wrong)
     } of[] = {{"FULL_SHARD", 1, 3}, {"SHARD_GRAD_OP", 2, 2}, {"NO_SHARD", 3, 0}};
     const char *name = json_string_value(given);
     if (json_is_boolean(given)) return json_is_true(given) ? 3 : 2; /* whether weights are sharded again */
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (json_integer_value(given) == of[i].number || (name != NULL && strcmp(name, of[i].strategy) == 0))
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char digit[2] = {(char)('0' + of[i].number), '\0'};
+        if (json_integer_value(given) == of[i].number ||
+            (name != NULL && (strcasecmp(name, of[i].strategy) == 0 || strcmp(name, digit) == 0)))
             return of[i].stage;
+    }
     if (name != NULL && (strcasecmp(name, "true") == 0 || strcasecmp(name, "false") == 0))
         return strcasecmp(name, "true") == 0 ? 3 : 2;
     *out_wrong = name != NULL ? name : "of this value";

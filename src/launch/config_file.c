@@ -5,6 +5,7 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/yaml.h"
+#include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,19 +203,35 @@ static void check_block(const config_file *c, const char *block)
     }
 }
 
+/* accelerate folds these words; options take them in lower case. */
+static const char *config_folded(const config_file *c, const char *key, const char *text)
+{
+    static const char *const folded[] = {"mixed_precision", "offload_optimizer_device", "offload_param_device"};
+    bool folds = false;
+    for (size_t i = 0; i < sizeof folded / sizeof *folded; i++) folds = folds || strcmp(key, folded[i]) == 0;
+    char *lower = folds && text != NULL ? mega_arena_strdup(&c->p->arena, text) : NULL;
+    for (char *at = lower; at != NULL && *at != '\0'; at++) *at = (char)tolower((unsigned char)*at);
+    return lower != NULL ? lower : text;
+}
+
 static void pass_block(const config_file *c, const char *block, const char *const *keys, size_t count)
 {
     const json_t *object = json_object_get(c->tree, block);
     for (size_t i = 0; i < count; i++) {
-        const char *value = config_text(c, json_object_get(object, keys[i]));
+        const char *value = config_folded(c, keys[i], config_text(c, json_object_get(object, keys[i])));
         if (value != NULL) launch_option_pass(c->p, keys[i], value);
     }
 }
 
-/* The stage that follows from the type. */
+/* The stage that follows from the type, whose words accelerate compares exactly. */
 static void pass_type(const config_file *c)
 {
-    const char *wrong = NULL;
+    static const char *const types[] = {"DEEPSPEED", "FSDP", "MEGATRON_LM"};
+    const char *wrong = NULL, *type = json_string_value(json_object_get(c->tree, "distributed_type"));
+    for (size_t i = 0; type != NULL && i < sizeof types / sizeof *types; i++)
+        if (strcasecmp(type, types[i]) == 0 && strcmp(type, types[i]) != 0)
+            launch_mistake(c->p, "%s, line %d: distributed_type: found \"%s\", expected \"%s\" in these letters",
+                           c->p->config_file, config_line(c, "distributed_type"), type, types[i]);
     const int64_t stage = mega_accelerate_zero_stage(c->tree, &wrong);
     if (stage >= 0) launch_option_pass(c->p, "zero_stage", mega_arena_format(&c->p->arena, "%lld", (long long)stage));
     if (wrong != NULL)
@@ -266,7 +283,7 @@ void launch_config_pass(launch_plan *p)
     check_block(&c, "megatron_lm_config");
     const json_t *precision = json_object_get(c.tree, "mixed_precision");
     const char *given = json_is_false(precision) ? "no" : config_text(&c, precision);
-    if (given != NULL) launch_option_pass(p, "mixed_precision", given);
+    if (given != NULL) launch_option_pass(p, "mixed_precision", config_folded(&c, "mixed_precision", given));
     pass_block(&c, "deepspeed_config", deepspeed, sizeof deepspeed / sizeof *deepspeed);
     pass_megatron(&c);
     pass_type(&c);

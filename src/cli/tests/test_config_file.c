@@ -248,6 +248,36 @@ static void refused(void **state)
     mega_command_options_fini(&c);
 }
 
+/* Words are compared as accelerate does it: by name exactly, or folded; and an empty list lists nothing. */
+static void words_and_lists(void **state)
+{
+    (void)state;
+    mega_command_options c;
+    accept_yaml(&c,
+                "distributed_type: FSDP\nmixed_precision: BF16\ndynamo_config: {dynamo_backend: inductor}\n"
+                "fsdp_config:\n  fsdp_sharding_strategy: shard_grad_op\n  fsdp_auto_wrap_policy: no_wrap\n"
+                "  fsdp_backward_prefetch: backward_pre\n  fsdp_state_dict_type: 1\n"
+                "tpu_env: []\ntpu_vm: []\ncommands: []\n",
+                "");
+    assert_true(c.train.engine.backend.bf16);
+    assert_int_equal(c.train.engine.graph.zero_stage, 2);
+    mega_command_options_fini(&c);
+    accept_yaml(&c, "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: '3'}\n", "");
+    assert_int_equal(c.train.engine.graph.zero_stage, 0);
+    mega_command_options_fini(&c);
+    accept_yaml(&c, "distributed_type: NO\n", ""); /* a switch in YAML 1.1 */
+    mega_command_options_fini(&c);
+    refuse_yaml("distributed_type: fsdp\n", "", "\"distributed_type\" (PATH, line 1): \"fsdp\" is not implemented");
+    refuse_yaml("distributed_type: Deepspeed\n", "", "\"Deepspeed\" is not implemented; known are NO, MULTI_CPU");
+    refuse_yaml("compute_environment: local_machine\ndistributed_type: 'NO'\n", "", "\"compute_environment\"");
+    refuse_yaml("distributed_type: 'NO'\nmixed_precision: bf61\n", "", "\"mixed_precision\" (PATH, line 2): \"bf61\"");
+    refuse_yaml("distributed_type: 'NO'\ndynamo_backend: inducter\n", "",
+                "\"dynamo_backend\" (PATH, line 2): \"inducter\" is not one of NO, EAGER");
+    refuse_yaml("distributed_type: 'NO'\ndynamo_config: {dynamo_mode: Default}\n", "", "\"Default\" is not one of");
+    refuse_yaml("distributed_type: FSDP\nfsdp_config: {fsdp_auto_wrap_policy: LAYERS}\n", "",
+                "\"LAYERS\" is not one of");
+}
+
 /* Every key that has a column is found under its path, and every option under its own name. */
 static void every_key(void **state)
 {
@@ -271,9 +301,9 @@ static void every_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_documentation), cmocka_unit_test(precedence),  cmocka_unit_test(scalers_of_fp16),
-        cmocka_unit_test(numbers_of_ranks),  cmocka_unit_test(zero_stages), cmocka_unit_test(other_keys),
-        cmocka_unit_test(refused),           cmocka_unit_test(every_key),
+        cmocka_unit_test(the_documentation), cmocka_unit_test(precedence),      cmocka_unit_test(scalers_of_fp16),
+        cmocka_unit_test(numbers_of_ranks),  cmocka_unit_test(zero_stages),     cmocka_unit_test(other_keys),
+        cmocka_unit_test(refused),           cmocka_unit_test(words_and_lists), cmocka_unit_test(every_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,38 @@ static void lists(void **state)
     kit_refuse("plan", with("{\"megalith\": {\"data_path\": [true]}}", ""), "found [true], expected a list of strings");
 }
 
+#define BATCH_OF_2 ", \"train_micro_batch_size_per_gpu\": 2}"
+
+/* Words are compared as DeepSpeed does it; an empty list lists nothing; the clip of 2019 clips. */
+static void words_and_empty_lists(void **state)
+{
+    mega_command_options c;
+    (void)state;
+    kit_accept(&c, "plan",
+               with("{\"optimizer\": {\"type\": \"adam\", \"params\": {\"max_grad_norm\": 0.25}},"
+                    "\"communication_data_type\": \"FP16\", \"gradient_allreduce_op\": \"Mean\","
+                    "\"checkpoint\": {\"tag_validation\": \"wArn\"}, \"comms_logger\": {\"prof_ops\": []},"
+                    "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"},"
+                    "\"leaf_module\": {\"classes\": []}}" BATCH_OF_2,
+                    ""));
+    assert_true(c.train.engine.optim.clip_grad == 0.25);
+    assert_int_equal(c.train.engine.graph.communication_data_type, 1); /* fp16 */
+    mega_command_options_fini(&c);
+    kit_refuse("plan", with("{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"CPU\"}}" BATCH_OF_2, ""),
+               "\"zero_optimization.offload_optimizer.device\"");
+    kit_refuse("plan", with("{\"optimizer\": {\"type\": \"sgd\"}" BATCH_OF_2, ""), "\"sgd\" is not implemented yet");
+    kit_refuse("plan", with("{\"data_types\": {\"grad_accum_dtype\": \"FP32\"}" BATCH_OF_2, ""), "\"FP32\" is not");
+    kit_refuse("plan", with("{\"scheduler\": {\"type\": \"warmuplr\"}" BATCH_OF_2, ""), "\"warmuplr\" is not one of");
+    kit_refuse("plan", with("{\"torch_autocast\": {\"dtype\": \"BF16\"}" BATCH_OF_2, ""), "\"BF16\" is not one of");
+    kit_refuse("plan",
+               with("{\"gradient_clipping\": 1.0, \"optimizer\": {\"type\": \"Adam\", \"params\": "
+                    "{\"max_grad_norm\": 0.5}}" BATCH_OF_2,
+                    ""),
+               "contradict each other; give one");
+    kit_refuse("plan", with("{\"optimizer\": {\"params\": {\"betas\": []}}" BATCH_OF_2, ""),
+               "\"optimizer.params.betas\"");
+}
+
 /* Precedence: option, JSON, default. Where the first two differ, a warning names both. */
 static void options_count_first(void **state)
 {
@@ -157,8 +189,8 @@ static void mistakes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(keys_are_options), cmocka_unit_test(options_count_first),
-                                       cmocka_unit_test(lists), cmocka_unit_test(batch_sizes),
-                                       cmocka_unit_test(mistakes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_options),      cmocka_unit_test(options_count_first), cmocka_unit_test(lists),
+        cmocka_unit_test(words_and_empty_lists), cmocka_unit_test(batch_sizes),         cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,7 @@ typedef struct mega_option_row {
     bool is_of_argv; /* not a JSON key: it is only meaningful on the command line of one start */
     /* "" is a valid value; other options reject it, since it is what an unset shell variable expands to */
     bool takes_empty;
+    bool folds_case; /* words of choices, cases and neutral, also in upper or lower case */
     const char *fallback;        /* default as typed; NULL: none */
     const char *choices;         /* "constant|linear|cosine" */
     const char *not_implemented; /* choices that are known but not implemented yet, same form */
