@@ -1,5 +1,6 @@
 /* Finds a checkpoint and verifies that it is complete before anything is read from it. */
 #include "checkpoint_impl.h"
+#include "megalith/file_kind.h"
 #include "megalith/run_json.h"
 
 #include <ctype.h>
@@ -50,7 +51,8 @@ static mega_status open_state(mega_checkpoint *c, const opening *how)
     st = mega_checksums_verify(&sums, c->folder, how->sums, c->team);
     if (st == MEGA_OK && mega_checksums_find(&sums, "state/run.json") != NULL) {
         char *path = mega_path_join(c->folder, "state/run.json");
-        st = path != NULL ? mega_file_read(path, &c->run_json, NULL) : open_no_memory(c->folder);
+        st = path != NULL ? mega_file_read_kind(path, "the JSON of a checkpoint", 0, &c->run_json, NULL)
+                          : open_no_memory(c->folder);
         mega_free(path);
     }
     if (st == MEGA_OK) st = open_state_tensors(c->folder, "state/optimizer.safetensors", &c->moments);
@@ -365,7 +367,7 @@ mega_status mega_checkpoint_generation_config(const mega_checkpoint *c, char **o
     if (!has_file(c->folder, name)) return MEGA_OK;
     char *path = mega_path_join(c->folder, name);
     if (path == NULL) return open_no_memory(c->folder);
-    const mega_status st = mega_file_read(path, out, NULL);
+    const mega_status st = mega_file_read_kind(path, "JSON", 0, out, NULL);
     mega_free(path);
     return st;
 }

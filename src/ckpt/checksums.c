@@ -2,6 +2,7 @@
  * a checksum of itself, so a checkpoint that matches it is complete. */
 #include "ckpt_impl.h"
 
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -97,7 +98,7 @@ mega_status mega_checksums_read(const char *folder, mega_checksums *out)
     if (path == NULL) return MEGA_NO_MEMORY(folder, "a path");
     size_t size = 0;
     mega_checksums c = {0};
-    mega_status st = mega_file_read(path, &text, &size);
+    mega_status st = mega_file_read_kind(path, "checksums of a checkpoint", 0, &text, &size);
     if (st == MEGA_OK) st = checksums_parse(&c, text, size, path);
     mega_free(text);
     mega_free(path);
@@ -147,7 +148,10 @@ static mega_status verify_file(const mega_checksum *f, const char *folder, mega_
     } else if (st != MEGA_OK) {
         return st;
     } else if ((int64_t)map.size != f->bytes) {
-        mega_buffer_printf(&said, "%s: %zu bytes, expected %" PRId64, f->name, map.size, f->bytes);
+        const char *pointer = mega_file_pointer(map.data, map.size);
+        mega_buffer_printf(&said, "%s: %zu bytes, expected %" PRId64 "%s%s%s", f->name, map.size, f->bytes,
+                           pointer != NULL ? "; it is " : "", pointer != NULL ? pointer : "",
+                           pointer != NULL ? ": git lfs pull (git annex get) fetches the file" : "");
     } else if (sums == MEGA_SUMS_ALL || (sums == MEGA_SUMS_SMALL && map.size < SMALL)) {
         uint32_t crc = f->crc;
         st = mega_sum_of(&map, 0, map.size, team, &crc);

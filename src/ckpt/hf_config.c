@@ -5,6 +5,7 @@
 #include "hf_impl.h"
 
 #include "megalith/encoding.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,7 +164,7 @@ mega_status mega_hf_config_read(const char *path, mega_model_shape *out)
 {
     char *text = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a configuration in JSON", 0, &text, &size));
     const mega_status st = hf_config_parse(path, text, size, out);
     mega_free(text);
     return st;
@@ -210,7 +211,7 @@ static mega_status read_generation_ends(const char *path, const mega_model_shape
     size_t size = 0;
     json_error_t error = {0};
     if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a configuration in JSON", 0, &text, &size));
     mega_status st = mega_encoding_refuse_mark(path, text, size);
     json_t *json = st == MEGA_OK ? mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
     mega_free(text);

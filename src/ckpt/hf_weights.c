@@ -3,6 +3,7 @@
 
 #include "hf_impl.h"
 #include "megalith/family.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ static mega_status open_index(mega_hf_weights *w, const char *folder, const char
 {
     char *text = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(index, &text, &size));
+    MEGA_TRY(mega_file_read_kind(index, "an index of weights in JSON", 0, &text, &size));
     json_error_t error;
     json_t *json = mega_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     mega_free(text);

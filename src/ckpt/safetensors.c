@@ -1,6 +1,7 @@
 /* Reads safetensors files: checks everything that the format requires, in the order of the reference. */
 #include "megalith/safetensors.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/utf8.h"
 #include "safetensors_impl.h"
 
@@ -185,7 +186,14 @@ static mega_status safetensors_make(mega_map map, const uint8_t *bytes, size_t s
         return MEGA_NO_MEMORY(file, "a reader");
     }
     s->map = map;
-    const mega_status st = safetensors_read_header(s, bytes, size, file);
+    mega_status st = safetensors_read_header(s, bytes, size, file);
+    if (st == MEGA_ERR_FORMAT) { /* a file of another kind is named */
+        mega_error_record why;
+        mega_error_get_of(st, &why);
+        if (mega_file_kind_check(file, bytes, size, "a safetensors file", MEGA_KIND_BINARY | MEGA_KIND_TENSORS) ==
+            MEGA_OK)
+            st = mega_error_restore(&why);
+    }
     if (st != MEGA_OK) {
         mega_safetensors_close(s);
         return st;

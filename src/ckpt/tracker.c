@@ -3,6 +3,7 @@
  * Megatron's trackers contain a number N, for the folder iter_N, or "release". Ours may contain any tag; a tag of
  * digits only is written with a slash after it, which distinguishes it from an iteration. */
 #include "ckpt_impl.h"
+#include "megalith/file_kind.h"
 #include "megalith/utf8.h"
 
 #include <inttypes.h>
@@ -101,7 +102,7 @@ mega_status mega_tracker_read(const char *save, mega_checkpoint_name *out)
 {
     char *path = mega_path_join(save, MEGA_TRACKER), *text = NULL;
     if (path == NULL) return MEGA_NO_MEMORY(save, "a path");
-    mega_status st = mega_file_read(path, &text, NULL);
+    mega_status st = mega_file_read_kind(path, "the name of a checkpoint", 0, &text, NULL);
     if (st == MEGA_OK) {
         const char *at = text + strspn(text, " \t\r\n");
         size_t n = strlen(at);

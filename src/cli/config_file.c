@@ -1,6 +1,7 @@
 /* --config_file of commands: Accelerate's YAML, read as JSON, and what follows from its distributed_type. */
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include "megalith/launch.h"
 #include "megalith/log.h"
@@ -23,7 +24,7 @@ static const char *read_file(mega_options *o, const char *path)
     const size_t n = strlen(path);
     const bool is_json = n > 5 && strcmp(path + n - 5, ".json") == 0;
     mega_buffer json = {0};
-    mega_status st = mega_file_read(path, &text, &size);
+    mega_status st = mega_file_read_kind(path, "a configuration in YAML or JSON", 0, &text, &size);
     if (st != MEGA_OK) mega_options_add_mistake(o, st);
     else if (!is_json)
         st = mega_yaml_to_json(text, size, path, &json, add_mistake, o);

@@ -5,6 +5,7 @@
 #include "loaded.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/line.h"
 #include "megalith/log.h"
 #include "megalith/npy.h"
@@ -49,8 +50,8 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
     if (positions < 2)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--seq-length %lld: a text is [CLS] and [SEP] at least; give 2 or more",
                          (long long)positions);
-    MEGA_TRY(mega_file_read(path, &text, &bytes));
-    mega_status st = mega_encoding_check(path, text, bytes);
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &bytes));
+    mega_status st = MEGA_OK;
     const size_t mark = mega_encoding_mark_bytes(text, bytes);
     for (mega_line line = {.rest = text + mark, .left = bytes - mark}; st == MEGA_OK && mega_line_next(&line);) {
         st = mega_encoding_check_line(path, line.number, line.text, line.bytes);

@@ -2,6 +2,8 @@
 #include "cli.h"
 #include "commands.h"
 #include "generate.h"
+#include "megalith/encoding.h"
+#include "megalith/file_kind.h"
 #include "megalith/filler.h"
 #include "megalith/line.h"
 #include "megalith/log.h"
@@ -65,10 +67,15 @@ static mega_status take_lines(fill_session *s, const char *path)
 {
     char *text = NULL;
     size_t bytes = 0;
-    MEGA_TRY(mega_file_read(path, &text, &bytes));
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &bytes));
     mega_line line = {.rest = text, .left = bytes};
     while (mega_line_next(&line)) {
-        const mega_status st = line.bytes > 0 ? take_text(s, line.text, line.bytes) : MEGA_OK;
+        mega_status st = mega_encoding_check_line(path, line.number, line.text, line.bytes);
+        if (st != MEGA_OK) {
+            mega_options_add_mistake(s->cfg->train.engine.options, st);
+            break;
+        }
+        st = line.bytes > 0 ? take_text(s, line.text, line.bytes) : MEGA_OK;
         if (st != MEGA_OK) mega_error_prepend("--input %s:%lld", path, (long long)line.number);
         mega_options_add_mistake(s->cfg->train.engine.options, st);
     }

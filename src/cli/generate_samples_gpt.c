@@ -4,6 +4,8 @@
 #include "commands.h"
 #include "generate.h"
 #include "megalith/encoding.h"
+#include "megalith/file_kind.h"
+#include "megalith/memory.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -11,6 +13,17 @@
 static bool is_first(const session *s)
 {
     return mega_world_rank(s->world) == 0;
+}
+
+/* Before the first prompt of many is answered. */
+static mega_status check_prompts(const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &bytes));
+    const mega_status st = mega_encoding_check_text(path, 1, text, bytes);
+    mega_free(text);
+    return st;
 }
 
 /* Opens the input and the output file on the first rank, which reads and writes for all. */
@@ -23,9 +36,8 @@ static mega_status open_files(session *s, FILE **file, const char *path)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                          "--sample-input-file %s: cannot be opened (%m); expected a text file with one prompt a line",
                          input);
-    char head[512];
     const bool is_file = fseek(*file, 0, SEEK_SET) == 0; /* what was read from a pipe could not be put back */
-    if (is_file) MEGA_TRY(mega_encoding_check(input, head, fread(head, 1, sizeof head, *file)));
+    if (is_file) MEGA_TRY(check_prompts(input));
     if (is_file) rewind(*file);
     return generate_output_open(&s->sample_file, "--sample-output-file", path);
 }

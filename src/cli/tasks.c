@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/detokenize.h"
+#include "megalith/encoding.h"
 #include "megalith/evaluate.h"
 #include "megalith/generate.h"
 #include "megalith/interval.h"
@@ -87,9 +88,9 @@ mega_status mega_task_text(const mega_command_options *cfg, const mega_document_
                            mega_buffer *space, mega_document_text *out)
 {
     mega_document_fault fault;
-    if (chunk->format == MEGA_DOCUMENT_TEXT) { /* a byte tokenizer also accepts invalid UTF-8 */
+    if (chunk->format == MEGA_DOCUMENT_TEXT) {
         *out = (mega_document_text){chunk->bytes.data + chunk->record[record].begin, chunk->record[record].size};
-        return MEGA_OK;
+        return mega_encoding_check_text(chunk->path, chunk->record[record].line, out->text, out->bytes);
     }
     const bool is_read = mega_document_views(chunk, record, &cfg->tasks.json_key, 1, space, out, &fault);
     if (is_read) {

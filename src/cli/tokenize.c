@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ static mega_status tokenize_read_text(mega_buffer *out, const mega_command_optio
         return read_stream(out, stdin, "standard input");
     if (o->input != NULL) {
         MEGA_TRY(read_file(out, o->input));
-        if (out->size > 0) MEGA_TRY(mega_encoding_check(o->input, out->data, out->size));
+        if (out->size > 0) MEGA_TRY(mega_file_kind_check(o->input, out->data, out->size, "text in UTF-8", 0));
+        if (out->size > 0) MEGA_TRY(mega_encoding_check_text(o->input, 1, out->data, out->size));
     }
     return mega_buffer_check(out, "the text");
 }

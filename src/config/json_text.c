@@ -2,6 +2,7 @@
  * commas before a closing bracket, and in base64. */
 #include "config_impl.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -94,14 +95,9 @@ static void json_read_file(mega_options *o, const char *name)
     if (decoded != NULL) {
         o->json_name = o->table.of->json_name;
         json_read_copy(o, decoded);
-    } else if (mega_file_read(name, &file, &size) == MEGA_OK) {
-        if (size >= 2 && (memcmp(file, "\xff\xfe", 2) == 0 || memcmp(file, "\xfe\xff", 2) == 0)) {
-            o->json_is_unread = true;
-            mega_options_problem(o, MEGA_ERR_FORMAT, "%s: the text is in UTF-16; save it as UTF-8", name);
-        } else {
-            if (strlen(file) == size) clean(file);
-            options_read_text(o, o->json_name, false, file, size);
-        }
+    } else if (mega_file_read_kind(name, "a DeepSpeed JSON", 0, &file, &size) == MEGA_OK) {
+        if (strlen(file) == size) clean(file);
+        options_read_text(o, o->json_name, false, file, size);
     } else {
         o->json_is_unread = true;
         options_problem_from_error(o);

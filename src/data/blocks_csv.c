@@ -2,6 +2,7 @@
  * line ends and doubled quotation marks. As pandas reads it for the original: empty lines are no records, and a quotation mark
  * inside of a field that begins without one is part of it. */
 #include "blocks_csv.h"
+#include "megalith/encoding.h"
 #include <string.h>
 
 static const char byte_order_mark[] = "\xef\xbb\xbf";
@@ -68,7 +69,8 @@ static mega_status end_record(blocks_csv *c, blocks_csv_text *text, void *user)
                          "%s: line %lld: expected %d fields, as in the first line, but found %d; a field with a comma "
                          "or a line end stands in quotation marks",
                          c->path, (long long)begin, c->columns, fields);
-    const mega_status st = text(user, c->text.data != NULL ? c->text.data : "", c->text.size);
+    mega_status st = mega_encoding_check_line(c->path, begin, c->text.data, c->text.size);
+    if (st == MEGA_OK) st = text(user, c->text.data != NULL ? c->text.data : "", c->text.size);
     c->text.size = 0;
     return st;
 }

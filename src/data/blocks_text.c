@@ -4,6 +4,8 @@
 #include "data_impl.h"
 #include "megalith/blocks.h"
 #include "megalith/documents.h"
+#include "megalith/encoding.h"
+#include "megalith/file_kind.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
 #include <string.h>
@@ -23,6 +25,8 @@ typedef struct blocks_share {
 typedef struct blocks_reader {
     const mega_blocks_options *o;
     mega_blocks_text *out;
+    const char *path;
+    int64_t line_number;    /* of the file that is read, lines whose end is still to be read left out */
     mega_buffer text, line; /* a portion of texts; the beginning of a line whose end is still to be read */
     int64_t *end;           /* bytes of `text` up to the end of each of its texts */
     int64_t texts, capacity;
@@ -104,11 +108,13 @@ static mega_status blocks_add_text(blocks_reader *r, const char *text, size_t by
 /* Adds a line that may have begun in an earlier record; bytes includes its newline, if it has one. */
 static mega_status blocks_add_line(blocks_reader *r, const char *text, size_t bytes)
 {
-    const size_t newline = bytes > 0 && text[bytes - 1] == '\n';
+    const size_t newline = bytes > 0 && text[bytes - 1] == '\n', before = r->text.size;
     if (!mega_buffer_append(&r->text, r->line.data != NULL ? r->line.data : "", r->line.size) ||
         !mega_buffer_append(&r->text, text, r->o->drops_line_ends ? bytes - newline : bytes))
         return MEGA_NO_MEMORY("tokenizing", "a line");
     r->line.size = 0;
+    const char *begin = r->text.data != NULL ? r->text.data + before : NULL;
+    MEGA_TRY(mega_encoding_check_line(r->path, ++r->line_number, begin, r->text.size - before));
     return blocks_end_text(r);
 }
 
@@ -228,7 +234,10 @@ static mega_status blocks_read_file(blocks_reader *r, const char *const *path)
     MEGA_TRY(mega_documents_open(&d, &documents));
     blocks_csv_begin(&csv, *path, r->o->key, r->o->any_column);
     r->csv = is_csv ? &csv : NULL;
+    r->path = *path;
+    r->line_number = 0;
     if (is_csv) mega_documents_drop_line_ends(documents);
+    mega_documents_take_kinds(documents, is_csv ? MEGA_KIND_TABLE : 0);
     const mega_status st = blocks_read_files(r, documents);
     blocks_csv_fini(&csv);
     r->csv = NULL;

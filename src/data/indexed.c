@@ -3,11 +3,13 @@
  * The file is checked completely when it is opened: later code may rely on pointers being the running sum of the sizes,
  * and on documents covering the sequences in order. */
 #include "data_impl.h"
+#include "megalith/file_kind.h"
 #include "megalith/hash.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum { HEADER_BYTES = 34, LEGACY_MAGIC_BYTES = 8, SAMPLED_BYTES = 4096 };
@@ -63,6 +65,11 @@ static mega_status check_magic(const mega_indexed *ix)
             "divided into samples without reading it all; expected the mmap format (magic MMIDIDX): create it again "
             "from its text with `megalith preprocess_data`",
             ix->prefix);
+    if (m->size > 0 && memcmp(m->data, index_magic, m->size < 7 ? m->size : 7) != 0) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s.idx", ix->prefix);
+        MEGA_TRY(mega_file_kind_check(path, m->data, m->size, "an index of preprocess_data", MEGA_KIND_BINARY));
+    }
     if (m->size < HEADER_BYTES)
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,

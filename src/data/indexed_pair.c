@@ -11,6 +11,7 @@
  * permission, takes the lock and continues from there. Until the last line, a call that fails undoes everything, and
  * the old pair stays. */
 #include "data_impl.h"
+#include "megalith/file_kind.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 
@@ -252,7 +253,9 @@ static mega_status map_both(const mega_pair *p, mega_map *index, mega_map *bin)
 {
     if (!pair_is_there(p, PAIR_IDX)) return refuse_missing(p);
     MEGA_TRY(mega_map_open(p->path[PAIR_IDX], index));
-    return mega_map_open(p->path[PAIR_BIN], bin);
+    MEGA_TRY(mega_map_open(p->path[PAIR_BIN], bin));
+    if (mega_file_pointer(bin->data, bin->size) == NULL) return MEGA_OK; /* a .bin has no magic for other kinds */
+    return mega_file_kind_check(p->path[PAIR_BIN], bin->data, bin->size, "tokens of preprocess_data", MEGA_KIND_BINARY);
 }
 
 /* The .idx is renamed before its .bin and comes back after it, so both are of one pair if the .idx is the same before

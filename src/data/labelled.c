@@ -2,6 +2,7 @@
 #include "labelled.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/hash.h"
 #include "megalith/line.h"
 
@@ -114,8 +115,8 @@ mega_status labelled_lines(labelled_reader *r, const char *path,
 {
     char *text = NULL;
     size_t bytes = 0;
-    MEGA_TRY(mega_file_read(path, &text, &bytes));
-    mega_status st = mega_encoding_check(path, text, bytes);
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", MEGA_KIND_TABLE, &text, &bytes));
+    mega_status st = MEGA_OK;
     const size_t mark = mega_encoding_mark_bytes(text, bytes);
     const mega_team *team = r->options->team;
     for (mega_line l = {.rest = text + mark, .left = bytes - mark}; st == MEGA_OK && mega_line_next(&l);) {

@@ -3,6 +3,7 @@
 #include "launch_impl.h"
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include "megalith/yaml.h"
 #include <ctype.h>
@@ -129,7 +130,7 @@ static bool config_open(config_file *c, const char *path)
     const size_t n = strlen(path);
     mega_buffer json = {0};
     json_error_t error;
-    mega_status st = mega_file_read(path, &bytes, &size);
+    mega_status st = mega_file_read_kind(path, "a configuration in YAML or JSON", 0, &bytes, &size);
     if (st != MEGA_OK) launch_mistake(c->p, "%s", mega_error_message());
     if (st == MEGA_OK && n > 5 && strcmp(path + n - 5, ".json") == 0) mega_buffer_append(&json, bytes, size);
     else if (st == MEGA_OK)

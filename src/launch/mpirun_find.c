@@ -3,6 +3,7 @@
 #include "megalith/comm.h"
 #include "megalith/config.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static void read_hosts(launch_plan *p)
         return;
     }
     char *text = NULL;
-    if (mega_file_read(p->hostfile, &text, NULL) != MEGA_OK) {
+    if (mega_file_read_kind(p->hostfile, "lines \"HOST slots=N\"", 0, &text, NULL) != MEGA_OK) {
         launch_mistake(p, "--hostfile: %s", mega_error_message());
         return;
     }

@@ -1,5 +1,6 @@
 /* Reads curves and runs from metrics files. */
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include "megalith/memory.h"
 #include "metrics_impl.h"
@@ -143,7 +144,7 @@ mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count
 {
     char *text = NULL;
     size_t size = 0;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "metrics", MEGA_KIND_TABLE, &text, &size));
     json_t *runs = json_object();
     mega_status st = each_row(path, text, size, note_run, runs);
     if (st == MEGA_OK) st = list_runs(runs, out, path);
@@ -179,7 +180,7 @@ mega_status mega_curves_read(const char *path, const char *run, const char *x_ke
     for (int i = 0; i < count; i++) curve[i].y_key = y_key[i];
     collector c = {.curve = curve, .curves = count, .x_key = x_key, .keys = json_object()};
     json_t *runs = json_object();
-    mega_status st = mega_file_read(path, &text, &size);
+    mega_status st = mega_file_read_kind(path, "metrics", MEGA_KIND_TABLE, &text, &size);
     if (st == MEGA_OK) st = read_run(&c, runs, run, path, text, size);
     if (st == MEGA_OK && out_run != NULL && c.run != NULL) {
         mega_buffer_puts(out_run, c.run);

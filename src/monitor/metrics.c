@@ -1,6 +1,7 @@
 /* Writes metrics files, and removes the rows that a resumed run writes again. */
 #include "megalith/append.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "metrics_impl.h"
@@ -58,7 +59,7 @@ mega_status mega_metrics_check(const char *path)
     char *text = NULL;
     size_t size = 0;
     if (!mega_file_is_regular(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "metrics", MEGA_KIND_TABLE, &text, &size));
     const mega_status st = check_first(path, text, size);
     mega_free(text);
     return st;
@@ -111,7 +112,7 @@ static mega_status cut_rows_of(const mega_metrics *m, const char *path)
     char *text = NULL;
     size_t size = 0;
     keeper k = {.run = m->run, .through = m->through};
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "metrics", MEGA_KIND_TABLE, &text, &size));
     mega_status st = check_first(path, text, size);
     if (st == MEGA_OK) st = keep_rows(&k, text, size, path);
     mega_free(text);

@@ -1,5 +1,6 @@
 /* Reads what a training left: its metrics, and beside them what it wrote about itself. */
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include "report_impl.h"
 #include <math.h>
@@ -50,7 +51,7 @@ static mega_status load_about(json_t **out, const char *path)
     char *text = NULL;
     size_t size = 0;
     json_error_t error;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "metrics", MEGA_KIND_TABLE, &text, &size));
     *out = mega_json_load(text, size, 0, &error);
     mega_free(text);
     if (*out != NULL) return MEGA_OK;

@@ -3,6 +3,7 @@
 #include "json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/hash.h"
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
@@ -307,7 +308,7 @@ static mega_status read_folder(const char *vocab, const char *config_path, mega_
     size_t size;
     if (mega_file_exists(config_path)) {
         mega_cursor cursor;
-        MEGA_TRY(mega_file_read(config_path, &text, &size));
+        MEGA_TRY(mega_file_read_kind(config_path, "a file of a tokenizer", 0, &text, &size));
         mega_cursor_init(&cursor, config_path, text, size);
         const mega_status st = read_config(&cursor, &c);
         mega_cursor_fini(&cursor);
@@ -321,7 +322,7 @@ static mega_status read_folder(const char *vocab, const char *config_path, mega_
             "%s: its tokenizer_class is %s; a vocab.txt is read for BertTokenizer, DistilBertTokenizer and "
             "ElectraTokenizer; save the tokenizer as tokenizer.json",
             config_path, c.text[CLASS]);
-    MEGA_TRY(mega_file_read(vocab, &text, &size));
+    MEGA_TRY(mega_file_read_kind(vocab, "a vocabulary", 0, &text, &size));
     const mega_status st = put_json(out, vocab, text, size, &c);
     mega_free(text);
     return st;

@@ -3,6 +3,7 @@
 #include "megalith/documents.h"
 #include "documents_impl.h"
 #include "megalith/encoding.h"
+#include "megalith/file_kind.h"
 #include "megalith/utf8.h"
 #include "unicode.h"
 #include <ctype.h>
@@ -25,6 +26,7 @@ struct mega_documents {
     int64_t line;            /* line number of the first byte of carry */
     bool is_inside;          /* carry continues a document that was split */
     uint64_t before;         /* bytes of all earlier files */
+    int taken;               /* kinds of files, MEGA_KIND_… */
     bool has_told_line_ends; /* the warning is given for one file only */
 };
 
@@ -37,6 +39,10 @@ mega_status mega_documents_open(const mega_documents_options *o, mega_documents 
     d->cut_files = o->cut_files;
     d->chunk_bytes = o->chunk_bytes > 0 ? o->chunk_bytes : CHUNK_BYTES;
     d->stop = o->stop;
+    /* What the user calls text or JSON lines is read as that. */
+    d->taken = o->format == MEGA_DOCUMENT_TEXT         ? MEGA_KIND_TABLE | MEGA_KIND_MARKUP
+               : o->format == MEGA_DOCUMENT_JSON_LINES ? MEGA_KIND_TABLE
+                                                       : 0;
     const mega_status st = mega_document_files_find(o->inputs, o->num_inputs, &d->files);
     if (st != MEGA_OK) {
         mega_documents_close(d);
@@ -63,6 +69,11 @@ int64_t mega_documents_files(const mega_documents *d)
 void mega_documents_drop_line_ends(mega_documents *d)
 {
     d->has_told_line_ends = true;
+}
+
+void mega_documents_take_kinds(mega_documents *d, int taken)
+{
+    d->taken = taken;
 }
 
 const char *mega_documents_path(const mega_documents *d, int64_t file)
@@ -165,7 +176,8 @@ static mega_status open_next(mega_documents *d)
         (void)first_behind(&d->carry, 0, &at);
         (void)first_behind(&d->carry, at + 4, &at);
     } while (!end && at == d->carry.size && d->carry.size < DETECT_BYTES);
-    if (d->carry.size > 0) MEGA_TRY(mega_encoding_check(d->path, d->carry.data, d->carry.size));
+    MEGA_TRY(
+        mega_file_kind_check(d->path, d->carry.data, d->carry.size, "JSON lines or plain text in UTF-8", d->taken));
     MEGA_TRY(detect_format(d));
     if (d->format == MEGA_DOCUMENT_TEXT && !d->has_told_line_ends)
         d->has_told_line_ends = mega_encoding_note_line_ends(d->path, d->carry.data, d->carry.size);

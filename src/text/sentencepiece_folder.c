@@ -3,6 +3,7 @@
 #include "base64.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "protobuf.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
@@ -168,7 +169,7 @@ static mega_status read_config(folder_model *m, const char *path)
     size_t size, class = 0, extra = 0;
     m->extra_ids = 100;
     if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size));
     mega_cursor c;
     mega_cursor_init(&c, path, text, size);
     mega_status st = mega_json_members(&c, keys, (size_t *const[]){&class, &extra}, 2);
@@ -206,7 +207,7 @@ mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const ch
     char *text = NULL;
     size_t size;
     mega_status st = read_config(&m, config);
-    if (st == MEGA_OK) st = mega_file_read(model, &text, &size);
+    if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
     if (st == MEGA_OK) st = read_model(&m, text, size);
     if (st == MEGA_OK) st = put_json(&json, &m);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, &json.data, json.size, out);

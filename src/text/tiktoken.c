@@ -4,6 +4,7 @@
 #include "base64.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/hash.h"
 #include "tokenizer_impl.h"
 #include <stdio.h>
@@ -170,7 +171,7 @@ mega_status mega_tokenizer_read_tiktoken(const mega_tokenizer_options *options, 
     char *text;
     size_t size;
     mega_tokenizer *t = NULL;
-    MEGA_TRY(mega_file_read(options->model, &text, &size));
+    MEGA_TRY(mega_file_read_kind(options->model, "a vocabulary of tiktoken", 0, &text, &size));
     mega_status st = mega_tokenizer_begin(MEGA_KIND_TIKTOKEN, options->model, &t);
     if (st == MEGA_OK) st = tik_read(t, options, &text, size);
     if (st == MEGA_OK) *out = t;

@@ -2,6 +2,7 @@
 #include "json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/line.h"
 #include "megalith/utf8.h"
 #include "symbols.h"
@@ -115,7 +116,7 @@ static mega_status files_read_merges(mega_tokenizer *t, const char *path, const 
 
 static mega_status read_text(const char *path, char **text, size_t *size)
 {
-    MEGA_TRY(mega_file_read(path, text, size));
+    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", 0, text, size));
     const mega_status st = mega_encoding_refuse_mark(path, *text, *size);
     if (st == MEGA_OK) return MEGA_OK;
     mega_free(*text);

@@ -9,6 +9,7 @@
 #include "tokenizer_json.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -451,7 +452,7 @@ static mega_status find_eod(mega_tokenizer *t, const char *path)
     mega_status st = MEGA_OK;
     if (config == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
     else if (mega_file_exists(config))
-        st = mega_file_read(config, &text, &size);
+        st = mega_file_read_kind(config, "a file of a tokenizer", 0, &text, &size);
     if (text != NULL) st = read_eos(t, config, text, size);
     if (st == MEGA_OK && t->eod < 0 && t->pipe != NULL) t->eod = mega_tokenizer_find(t, "</s>", 4);
     mega_free(text);
@@ -557,7 +558,7 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read(path, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size));
     const mega_status st = mega_tokenizer_read_json_text(path, &text, size, out);
     mega_free(text);
     return st;

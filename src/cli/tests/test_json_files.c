@@ -153,7 +153,7 @@ static void other_forms(void **state)
     mega_kit_write(path, "\xef\xbb\xbf{\n\"train_batch_size\": 8,\n\"stge\": 1}\n");
     kit_refuse("plan", given, "ds.json, line 3) is not a key");
     mega_kit_write(path, "\xff\xfe{");
-    kit_refuse("plan", given, "the text is in UTF-16; save it as UTF-8");
+    kit_refuse("plan", given, "found UTF-16LE (its byte order mark), expected a DeepSpeed JSON");
 }
 
 int main(void)
