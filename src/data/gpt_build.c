@@ -107,9 +107,10 @@ static mega_status prefix_build(const mega_gpt_data_options *o, const char *pref
     return st;
 }
 
-/* The value of one option: members with normalised weights. */
+/* The value of one option: members with normalised weights. is_by_size: prefixes alone, whose weights follow from their sizes. */
 typedef struct blend_list {
     int count;
+    bool is_by_size;
     const char **prefix;
     double *weight;
 } blend_list;
@@ -152,9 +153,20 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
     return MEGA_OK;
 }
 
+bool mega_blend_is_by_size(const char *const *args, int n)
+{
+    for (int i = 0; i < n; i += n % 2 != 0 ? 1 : 2) {
+        char *end;
+        (void)strtod(args[i], &end);
+        if (end != args[i] && *end == '\0') return false;
+    }
+    return n > 1;
+}
+
 static mega_status blend_list_init(blend_list *b, const char *const *args, int n, const char *option)
 {
-    *b = (blend_list){.count = n == 1 ? 1 : n / 2};
+    const bool is_by_size = mega_blend_is_by_size(args, n);
+    *b = (blend_list){.count = n == 1 || is_by_size ? n : n / 2, .is_by_size = is_by_size};
     if (b->count > INT16_MAX)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %d members, expected at most %d", option, b->count, INT16_MAX);
     b->prefix = mega_calloc((size_t)b->count, sizeof *b->prefix);
@@ -165,6 +177,8 @@ static mega_status blend_list_init(blend_list *b, const char *const *args, int n
     } else if (n == 1) {
         b->prefix[0] = args[0];
         b->weight[0] = 1;
+    } else if (is_by_size) {
+        memcpy(b->prefix, args, (size_t)n * sizeof *b->prefix);
     } else {
         st = parse_weights(b, args, n, option);
     }
@@ -190,16 +204,15 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
     return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);
 }
 
-/* Creates a data set over one split of the members, which it takes over. Its size is the sum of the samples requested
- * of each, as in Megatron. */
+/* Creates a data set of so many samples over one split of the members, which it takes over. */
 static mega_status blend_create(const mega_gpt_data_options *o, const blend_list *b, blend_member *member, int split,
-                                mega_gpt_data **out)
+                                int64_t samples, mega_gpt_data **out)
 {
     mega_gpt_data *d = mega_calloc(1, sizeof *d);
     if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory");
     d->seq_length = o->seq_length;
     d->has_sentences = o->sentences != NULL;
-    for (int i = 0; i < b->count; i++) d->samples += mega_blend_request(o->num_samples[split], b->weight[i]);
+    d->samples = samples;
     d->member = mega_calloc((size_t)b->count, sizeof(mega_gpt_data *));
     mega_status st =
         d->member != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
@@ -238,7 +251,9 @@ static mega_status blend_split(const mega_gpt_data_options *o, const blend_list 
             "documents or another --split, or name the parts with --train-data-path, --valid-data-path and "
             "--test-data-path",
             b->prefix[missing], split_name[split], o->split != NULL ? o->split : "969, 30, 1");
-    return blend_create(o, b, member, split, out);
+    int64_t samples = 0; /* as in Megatron, the sum of those requested of each member */
+    for (int i = 0; i < b->count; i++) samples += mega_blend_request(o->num_samples[split], b->weight[i]);
+    return blend_create(o, b, member, split, samples, out);
 }
 
 static mega_status blend_build(const mega_gpt_data_options *o, const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT],
@@ -274,12 +289,62 @@ static mega_status blend_build(const mega_gpt_data_options *o, const blend_list 
     return st;
 }
 
+/* Opens one epoch of each member, whose samples are its weight: that is how Megatron weighs prefixes without numbers. */
+static mega_status open_by_size(const mega_gpt_data_options *o, const blend_list *b, int split, bool whole,
+                                blend_member *member, int64_t *out_sum)
+{
+    int64_t ask[MEGA_SPLIT_COUNT] = {0};
+    ask[split] = 1; /* a data set of one sample has all of its epoch */
+    *out_sum = 0;
+    for (int i = 0; i < b->count; i++) {
+        if (mega_data_is_stopped(o->stop, 0)) return mega_data_stopped("opening the data");
+        MEGA_TRY(prefix_build(o, b->prefix[i], whole, ask, member[i].split));
+        const mega_gpt_data *d = member[i].split[split];
+        b->weight[i] = d != NULL ? (double)d->samples : 0;
+        *out_sum += d != NULL ? d->samples : 0;
+    }
+    return MEGA_OK;
+}
+
+/* One split of prefixes without weights. Megatron ends where each has been read once; here they go on with the same
+ * weights. */
+static mega_status blend_by_size(const mega_gpt_data_options *o, const blend_list *b, int split, bool whole,
+                                 mega_gpt_data *out[MEGA_SPLIT_COUNT])
+{
+    const bool wanted[MEGA_SPLIT_COUNT] = {split == 0, split == 1, split == 2};
+    int64_t sum;
+    blend_member *member = mega_calloc((size_t)b->count, sizeof *member);
+    if (member == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
+    mega_status st = open_by_size(o, b, split, whole, member, &sum);
+    const bool is_enough = st == MEGA_OK && o->num_samples[split] <= sum;
+    if (is_enough) st = blend_create(o, b, member, split, o->num_samples[split], &out[split]);
+    for (int i = 0; i < b->count; i++) mega_gpt_data_destroy(member[i].split[split]);
+    mega_free(member);
+    if (st != MEGA_OK || is_enough || sum == 0) return st;
+    for (int i = 0; i < b->count; i++) b->weight[i] /= (double)sum;
+    return blend_build(o, b, wanted, whole, out);
+}
+
+static mega_status build_by_size(const mega_gpt_data_options *o, const blend_list *b, const char *option,
+                                 const bool wanted[MEGA_SPLIT_COUNT], bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
+{
+    if (o->sentences != NULL)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: %d prefixes without weights; samples of sentences are mixed by weights alone, as in 0.7 "
+                         "%s 0.3 %s",
+                         option, b->count, b->prefix[0], b->prefix[1]);
+    for (int k = 0; k < MEGA_SPLIT_COUNT; k++)
+        if (wanted[k] && o->num_samples[k] > 0) MEGA_TRY(blend_by_size(o, b, k, whole, out));
+    return MEGA_OK;
+}
+
 static mega_status build_from(const mega_gpt_data_options *o, const char *const *args, int n, const char *option,
                               const bool wanted[MEGA_SPLIT_COUNT], bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     blend_list b;
     MEGA_TRY(blend_list_init(&b, args, n, option));
-    const mega_status st = blend_build(o, &b, wanted, whole, out);
+    const mega_status st =
+        b.is_by_size ? build_by_size(o, &b, option, wanted, whole, out) : blend_build(o, &b, wanted, whole, out);
     blend_list_fini(&b);
     return st;
 }

@@ -5,7 +5,7 @@
 
 // clang-format off
 static const mega_option_row paths_rows[] = {
-    {ROW("data-path", data_path, MEGA_OPTION_LIST), .help = "prefix of an indexed data set (PREFIX.bin and PREFIX.idx), or WEIGHT PREFIX WEIGHT PREFIX …"},
+    {ROW("data-path", data_path, MEGA_OPTION_LIST), .help = "prefix of an indexed data set (PREFIX.bin and PREFIX.idx), or WEIGHT PREFIX WEIGHT PREFIX …, or several that are mixed by their sizes"},
     {ROW("data-path2", data_path2, MEGA_OPTION_LIST), .help = "data of the validation: the second part of --split 98,2,0 of it, in place of that of --data-path"},
     {ROW("train-data-path", train_data_path, MEGA_OPTION_LIST), .help = "data of the training alone, instead of --data-path"},
     {ROW("valid-data-path", valid_data_path, MEGA_OPTION_LIST), .help = "data of the validation alone"},

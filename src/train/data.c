@@ -56,7 +56,7 @@ const char *train_data_prefix(const mega_train_options *cfg, int split, const ch
                             : cfg->data.data_path.count > 0 ? &cfg->data.data_path
                                                             : own[split];
     *others = list->count > 1 ? " or another of the blend" : "";
-    /* the list is: weight prefix weight prefix … */
+    /* weight prefix weight prefix …, or prefixes alone: the second is one of them in either case */
     return list->count > 0 ? list->item[list->count > 1 ? 1 : 0] : "the data";
 }
 

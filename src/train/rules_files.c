@@ -95,15 +95,20 @@ static void check_prefix(mega_train_options *cfg, const char *option, const char
     }
 }
 
-/* Checks "PREFIX" or "WEIGHT PREFIX WEIGHT PREFIX …". */
+/* Checks "PREFIX", "PREFIX PREFIX …" or "WEIGHT PREFIX WEIGHT PREFIX …". */
 static void check_blend(mega_train_options *cfg, const char *option, const mega_list *list)
 {
     if (list->count == 1) check_prefix(cfg, option, list->item[0]);
     if (list->count < 2) return;
+    if (mega_blend_is_by_size(list->item, (int)list->count)) {
+        for (size_t i = 0; i < list->count; i++) check_prefix(cfg, option, list->item[i]);
+        return;
+    }
     if (list->count % 2 != 0) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "%s: %zu values; expected one prefix, or WEIGHT PREFIX in pairs, as in 0.7 A 0.3 B",
-                             option, list->count);
+        mega_options_problem(
+            cfg->engine.options, MEGA_ERR_USAGE,
+            "%s: %zu values; expected one prefix, or WEIGHT PREFIX in pairs, as in 0.7 A 0.3 B, or prefixes alone",
+            option, list->count);
         return;
     }
     for (size_t i = 0; i < list->count; i += 2) {

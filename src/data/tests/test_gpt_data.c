@@ -84,6 +84,72 @@ static void blends(void **state)
     for (int m = 0; m < 2; m++) gpt_kit_destroy(member[m]);
 }
 
+/* Prefixes alone: each weighs as many samples as one epoch of it has, as in Megatron; a longer run goes on with these
+ * weights. */
+static void blends_by_size(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    gpt_kit_write(folder, "a", 10, 50);
+    gpt_kit_write(folder, "b", 10, 90);
+    gpt_kit_write(folder, "c", 4, 50);
+    const char *args[3] = {mega_kit_path(folder, "a"), mega_kit_path(folder, "b"), mega_kit_path(folder, "c")};
+    const mega_gpt_data_options o = {.data_path = args,
+                                     .num_data_path = 3,
+                                     .split = "1",
+                                     .seq_length = L,
+                                     .in_memory = true,
+                                     .seed = 7,
+                                     .num_samples = {10, 0, 0}};
+    mega_gpt_data *d[MEGA_SPLIT_COUNT], *member[3][MEGA_SPLIT_COUNT];
+    double weight[3], sum = 0;
+    int16_t of[10];
+    int64_t sample[10];
+    gpt_kit_build(d, &o);
+    assert_int_equal(mega_gpt_data_samples(d[0]), 10);
+    for (int m = 0; m < 3; m++) {
+        mega_gpt_data_options single = o;
+        single.data_path = &args[m];
+        single.num_data_path = 1;
+        single.num_samples[0] = 1;
+        gpt_kit_build(member[m], &single);
+        weight[m] = (double)mega_gpt_data_samples(member[m][0]);
+        sum += weight[m];
+    }
+    assert_int_equal(mega_blend_order(weight, 3, 10, NULL, of, sample), MEGA_OK);
+    int32_t x[L + 1], y[L + 1];
+    for (int i = 0; i < 10; i++) {
+        MEGA_IGNORE(mega_gpt_data_sample(d[0], i, x));
+        MEGA_IGNORE(mega_gpt_data_sample(member[of[i]][0], sample[i], y));
+        assert_memory_equal(x, y, sizeof x);
+    }
+    gpt_kit_destroy(d);
+    for (int m = 0; m < 3; m++) gpt_kit_destroy(member[m]);
+    mega_gpt_data_options longer = o, weighted = o;
+    char number[3][32];
+    for (int m = 0; m < 3; m++) snprintf(number[m], sizeof number[m], "%.17g", weight[m]);
+    const char *said[6] = {number[0], args[0], number[1], args[1], number[2], args[2]};
+    longer.num_samples[0] = weighted.num_samples[0] = (int64_t)sum + 9;
+    weighted.data_path = said;
+    weighted.num_data_path = 6;
+    mega_gpt_data *e[MEGA_SPLIT_COUNT];
+    gpt_kit_build(d, &longer);
+    gpt_kit_build(e, &weighted);
+    assert_int_equal(mega_gpt_data_samples(d[0]), mega_gpt_data_samples(e[0]));
+    for (int64_t i = 0; i < longer.num_samples[0]; i++) {
+        MEGA_IGNORE(mega_gpt_data_sample(d[0], i, x));
+        MEGA_IGNORE(mega_gpt_data_sample(e[0], i, y));
+        assert_memory_equal(x, y, sizeof x);
+    }
+    gpt_kit_destroy(d);
+    gpt_kit_destroy(e);
+    assert_true(mega_blend_is_by_size((const char *[]){"a", "b"}, 2));
+    assert_false(mega_blend_is_by_size((const char *[]){"1", "b"}, 2));
+    assert_false(mega_blend_is_by_size((const char *[]){"a", "b", "0.7"}, 3));
+    assert_true(mega_blend_is_by_size((const char *[]){"a", "2024"}, 2));
+    assert_false(mega_blend_is_by_size((const char *[]){"a"}, 1));
+}
+
 /* A member of weight 0, given or resulting from a division, is not read, even if it comes first and would win ties. */
 static void weights_of_zero(void **state)
 {
@@ -233,7 +299,7 @@ static void refusals(void **state)
     const char *folder = mega_kit_temp_folder();
     const char *a = gpt_kit_write(folder, "a", 10, 50), *tiny = gpt_kit_write(folder, "b", 1, 50);
     const char *none = gpt_kit_write(folder, "none", 3, 0), *missing = mega_kit_path(folder, "missing");
-    const char *bad[6][4] = {{"x", a, "1", a},    {"0", a, "0", a},  {a, a, NULL, NULL},
+    const char *bad[6][4] = {{"x", a, "1", a},    {"0", a, "0", a},  {"1", a, a, NULL},
                              {"1", a, "1", tiny}, {"-1", a, "2", a}, {"1e308", a, "1e308", a}};
     mega_gpt_data_options o = {
         .data_path = &missing, .num_data_path = 1, .seq_length = L, .in_memory = true, .num_samples = {5, 5, 5}};
@@ -251,7 +317,7 @@ static void refusals(void **state)
     expect_refused(&o, MEGA_ERR_USAGE, "add up to more than a number can hold");
     o.data_path = bad[3], o.split = "8,1,1";
     expect_refused(&o, MEGA_ERR_USAGE, "has no document in its validation part");
-    o.data_path = bad[2], o.num_data_path = 2;
+    o.data_path = bad[2], o.num_data_path = 3;
     expect_refused(&o, MEGA_ERR_USAGE, "expected one prefix, or pairs");
     o.data_path = bad[0], o.num_data_path = 3;
     expect_refused(&o, MEGA_ERR_USAGE, "expected one prefix, or pairs");
@@ -359,6 +425,7 @@ int main(void)
         cmocka_unit_test(splits_keep_apart),
         cmocka_unit_test(empty_parts_are_null),
         cmocka_unit_test(blends),
+        cmocka_unit_test(blends_by_size),
         cmocka_unit_test(weights_of_zero),
         cmocka_unit_test(separate_paths),
         cmocka_unit_test(validation_of_other_data),

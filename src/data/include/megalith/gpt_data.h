@@ -41,7 +41,7 @@ typedef struct mega_ltor_options {
 } mega_ltor_options;
 
 typedef struct mega_gpt_data_options {
-    const char *const *data_path; /* --data-path: one prefix, or weight prefix weight prefix … */
+    const char *const *data_path; /* --data-path: one prefix, weight prefix weight prefix …, or prefix prefix … */
     int num_data_path;
     const char *const *data_path2; /* --data-path2: beside data_path, data whose part 2 of 98,2,0 is the validation */
     int num_data_path2;
@@ -63,6 +63,8 @@ typedef struct mega_gpt_data_options {
     const volatile sig_atomic_t *stop; /* if not NULL: building returns MEGA_ERR_INTERRUPTED once *stop is not 0 */
 } mega_gpt_data_options;
 
+/* Whether these values of --data-path are prefixes without weights. */
+bool mega_blend_is_by_size(const char *const *args, int n);
 /* Builds out[MEGA_SPLIT_…]; NULL for an empty split. Log lines report whether the index was built or cached. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_USAGE, MEGA_ERR_MEMORY or MEGA_ERR_INTERRUPTED. */
 MEGA_CHECK_RESULT mega_status mega_gpt_data_build(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT]);
