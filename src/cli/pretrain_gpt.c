@@ -20,12 +20,13 @@ typedef struct screen {
     const mega_world *world;
     int columns;
     bool drawn;
-    double last; /* seconds */
+    bool is_sent; /* to launch, whose terminal it is */
+    double last;  /* seconds */
 } screen;
 
 static void clear_status(screen *s)
 {
-    if (s->drawn) fputs("\r\033[K", stdout);
+    if (s->drawn && !s->is_sent) fputs("\r\033[K", stdout);
     s->drawn = false;
 }
 
@@ -51,9 +52,14 @@ static void pretrain_draw_status(void *user, const char *line)
     screen *s = user;
     const double now = mega_time_now();
     if (line[0] != '\0' && now - s->last < 0.1) return;
+    char mark[3] = "";
+    const bool was_drawn = s->drawn;
     clear_status(s);
+    if (s->is_sent) mega_launch_rank_mark(mark, MEGA_MARK_STATUS);
+    if (s->is_sent && (line[0] != '\0' || was_drawn))
+        printf("%s%.*s\n", mark, bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
     if (line[0] != '\0') {
-        printf("%.*s", bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
+        if (!s->is_sent) printf("%.*s", bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
         s->drawn = true;
         s->last = now;
     }
@@ -80,8 +86,14 @@ mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
-    const bool is_terminal = alone && mega_cli_is_terminal(stdout);
-    screen s = {.cfg = cfg, .world = world, .columns = is_terminal ? terminal_columns() : 0};
+    const int sent = mega_world_rank(world) == 0 ? mega_launch_columns() : 0;
+    const bool is_terminal = sent > 0 || (alone && mega_cli_is_terminal(stdout));
+    screen s = {.cfg = cfg,
+                .world = world,
+                .columns = sent > 0      ? sent
+                           : is_terminal ? terminal_columns()
+                                         : 0,
+                .is_sent = sent > 0};
     const mega_train_io io = {.line = pretrain_print_line,
                               .status = is_terminal ? pretrain_draw_status : NULL,
                               .began = say_began,

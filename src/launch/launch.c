@@ -201,7 +201,8 @@ static void tell_why(const launch_plan *p, const launch_relay *relay, const laun
     else if (cause == NULL && death[0] == '\0' && tell_unreachable(p, relay, result))
         return;
     else if (cause == NULL)
-        fprintf(stderr, "megalith launch: error: %s; exit status %d\n",
+        fprintf(stderr, "%smegalith launch: error: %s; exit status %d\n",
+                death[0] != '\0' ? "" : launch_relay_internal(relay),
                 death[0] != '\0' ? death
                 : p->own != NULL ? "a rank ended with an error"
                                  : "the ranks ended without an error message",

@@ -151,6 +151,10 @@ bool launch_stays(const launch_plan *p);
  * mark; -1: more text is needed. in_line: the text continues a rank's line. */
 int launch_mark(const launch_plan *p, bool in_line, const char *text, size_t size, int *out_rank);
 
+/* The columns of the terminal that this process writes to, for the ranks; 0: it is none. */
+#define LAUNCH_COLUMNS "MEGA_LAUNCH_COLUMNS"
+int launch_terminal_columns(void);
+
 /* relay.c: reassembles the ranks' lines from the MPI launcher's output. */
 typedef struct launch_relay launch_relay;
 mega_status launch_relay_create(launch_relay **out, const launch_plan *p);
@@ -163,6 +167,8 @@ bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a lost ho
 bool launch_relay_cause_is_last(const launch_relay *r); /* the cause is the last line on the terminal */
 /* Returns what the MPI launcher said about a rank that died without a message; "" if nothing. */
 const char *launch_relay_death(const launch_relay *r);
+/* Returns what the MPI launcher called an error of its own, which is shown only where nothing else is known; "": nothing. */
+const char *launch_relay_internal(const launch_relay *r);
 int launch_relay_death_signal(const launch_relay *r); /* the signal that ended that rank; 0: none, or unknown */
 
 /* Returns whether the ranks are ready: each handles signals, and rank 0 has seen all others (mega_launch_rank_say). */
@@ -202,7 +208,7 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 
 /* The byte before a mark (MEGA_MARK_READY, …), and all marks except those of signals. */
 #define LAUNCH_MARK  '\035'
-#define LAUNCH_MARKS "RTFLSA"
+#define LAUNCH_MARKS "RTFLSAP"
 
 /* signals.c, beyond signals.h. Returns "SIGTERM", for example; for SIGINT "Ctrl-C (SIGINT)". */
 const char *mega_signal_name(int number);

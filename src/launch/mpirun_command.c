@@ -123,6 +123,11 @@ static void openmpi_exports(launch_plan *p, launch_words *c)
     }
     launch_word(c, &p->arena, "-x");
     launch_word(c, &p->arena, "MEGA_LAUNCH=1");
+    const int columns = p->dry_run ? 0 : launch_terminal_columns();
+    if (columns > 0) {
+        launch_word(c, &p->arena, "-x");
+        launch_word(c, &p->arena, LAUNCH_COLUMNS "=%d", columns);
+    }
 }
 
 static void openmpi_command(launch_plan *p, launch_words *c)
@@ -191,6 +196,8 @@ mega_status launch_mpirun_command(launch_plan *p, launch_words *c, launch_words 
     *c = *e = (launch_words){0};
     if (p->kind != LAUNCH_NONE) launch_word(c, a, "%s", p->mpirun);
     if (launch_stays(p)) launch_word(e, a, "MEGA_LAUNCH=1"); /* ranks then print marks */
+    const int columns = launch_stays(p) && !p->dry_run ? launch_terminal_columns() : 0;
+    if (columns > 0) launch_word(e, a, LAUNCH_COLUMNS "=%d", columns);
     switch (p->kind) {
     case LAUNCH_NONE: break;
     case LAUNCH_OPENMPI:

@@ -57,6 +57,12 @@ void mega_launch_rank_mark(char out[3], int mark)
     out[2] = '\0';
 }
 
+int mega_launch_columns(void)
+{
+    const char *columns = getenv("MEGA_LAUNCH") != NULL ? getenv(LAUNCH_COLUMNS) : NULL;
+    return columns != NULL && mega_launch_rank_number() <= 0 ? atoi(columns) : 0;
+}
+
 void mega_launch_rank_say(int mark)
 {
     char text[3];

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define OUTSIDE (-1) /* text of the MPI launcher itself */
 
@@ -25,11 +27,13 @@ struct launch_relay {
     char *cause;
     int cause_rank;
     bool cause_is_last; /* nothing has been shown since the cause */
+    bool is_drawn;      /* a status line is on the terminal */
     bool is_ready, has_trained, has_lost_host, is_stopped, mpirun_complains;
     bool *aborts;      /* by rank: its further standard error comes from the MPI library */
     mega_buffer block; /* the MPI launcher's lines between two rules */
     bool in_block;
-    mega_buffer held; /* the MPI launcher's lines since the ranks were ready */
+    mega_buffer held;     /* the MPI launcher's lines since the ranks were ready */
+    mega_buffer internal; /* what it calls an error of its own */
     char death[256];
     char host[96];
     int pid, death_rank, death_signal;
@@ -102,6 +106,7 @@ void launch_relay_destroy(launch_relay *r)
     mega_free(r->aborts);
     mega_buffer_fini(&r->block);
     mega_buffer_fini(&r->held);
+    mega_buffer_fini(&r->internal);
     mega_free(r);
 }
 
@@ -117,7 +122,8 @@ static void write_log(launch_relay *r, int rank, const char *line)
 static int take_mark(bool is_error, int rank, char *line)
 {
     char *at = strchr(line, LAUNCH_MARK);
-    const bool is_line = at == line && at != NULL && at[1] != '\0' && at[2] == '\0';
+    const bool is_status = at == line && at != NULL && at[1] == MEGA_MARK_STATUS;
+    const bool is_line = is_status || (at == line && at != NULL && at[1] != '\0' && at[2] == '\0');
     const int mark = at != NULL ? at[1] : '\0';
     const bool is_mark = mark != '\0' && (strchr(LAUNCH_MARKS, mark) != NULL || mark >= MEGA_MARK_SIGNAL);
     if (!is_mark || (!is_error && (rank != 0 || !is_line))) return 0;
@@ -139,6 +145,23 @@ static void note_cause(launch_relay *r, int rank, const char *line, const char *
         mega_free(r->cause);
         r->cause = longer;
     }
+}
+
+int launch_terminal_columns(void)
+{
+    enum { PREFIX = 4 }; /* "[0] " before lines of rank 0, among them a plot as wide as this says */
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) != 1) return 0;
+    const bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 2 * PREFIX;
+    return (is_known ? size.ws_col : 80) - PREFIX;
+}
+
+/* Rank 0's status line stays below all other lines. */
+static void draw_status(launch_relay *r, const char *text)
+{
+    if (text[0] != '\0' || r->is_drawn) printf("\r\033[K%s", text);
+    fflush(stdout);
+    r->is_drawn = text[0] != '\0';
 }
 
 /* Returns false if the line is not to be shown. */
@@ -165,7 +188,8 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
         if (is_error && r->aborts[rank]) return;
         const char *behind = strchr(line, LAUNCH_MARK);
         const int mark = take_mark(is_error, rank, line);
-        if (!heed_mark(r, mark, rank)) return;
+        if (mark == MEGA_MARK_STATUS) draw_status(r, line);
+        if (mark == MEGA_MARK_STATUS || !heed_mark(r, mark, rank)) return;
         const bool is_cause = mark == MEGA_MARK_FAILED || mark == MEGA_MARK_LOST || mark == MEGA_MARK_STOPPED;
         if (is_error) note_cause(r, rank, line, is_cause ? behind : NULL);
     }
@@ -173,7 +197,7 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
     if (rank != OUTSIDE) write_log(r, rank, line);
     if (rank != OUTSIDE && r->plan->log_dir != NULL && rank != 0 && rank != last && !is_error) return;
     FILE *to = is_error ? stderr : stdout;
-    if (is_error) fflush(stdout);
+    draw_status(r, "");
     if (rank != OUTSIDE && r->plan->world > 1) fprintf(to, "[%d] %s\n", rank, line);
     else
         fprintf(to, "%s\n", line);
@@ -247,9 +271,18 @@ static void show_held(launch_relay *r)
     mega_buffer_fini(&r->held);
 }
 
+/* Open MPI asks its users to report an "internal programming error" where a host or its network is down. */
+static bool is_internal(const char *block)
+{
+    return strstr(block, "internal programming error") != NULL ||
+           strstr(block, "An internal error has occurred") != NULL;
+}
+
 static void show_block(launch_relay *r)
 {
-    if (r->block.data != NULL) {
+    if (r->block.data != NULL && is_internal(r->block.data)) {
+        mega_buffer_puts(&r->internal, r->block.data);
+    } else if (r->block.data != NULL) {
         r->block.data[r->block.size - 1] = '\0';
         relay_hold(r, true, r->block.data);
     }
@@ -316,6 +349,7 @@ void launch_relay_take(launch_relay *r, bool is_error, const char *bytes, size_t
 
 void launch_relay_end(launch_relay *r)
 {
+    draw_status(r, "");
     for (int s = 0; s < 2; s++) {
         launch_relay_take(r, s == 1, "", 0);
         for (int i = 0; i <= r->plan->world; i++) {
@@ -343,6 +377,11 @@ bool launch_relay_cause_is_last(const launch_relay *r)
 bool launch_relay_has_lost_host(const launch_relay *r)
 {
     return r->has_lost_host;
+}
+
+const char *launch_relay_internal(const launch_relay *r)
+{
+    return r->internal.data != NULL ? r->internal.data : "";
 }
 
 const char *launch_relay_death(const launch_relay *r)

@@ -378,6 +378,14 @@ launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: host worker-1 (hostfile:4) cannot be reached over ssh: ssh: Could not resolve hostname worker-1; no rank was started. .* ssh -o BatchMode=yes worker-1 true; exit status 1$' ||
     note "an unreachable host"
 grep -q '^ssh: Could not resolve' err || note "what ssh said is kept"
+# What Open MPI calls its own error is shown only where nothing better is known.
+engine internal mpirun 'mpirun (Open MPI) 4.1.4' 'printf -- "%070d\nORTE does not know how to route a message\n\nThis is usually an internal programming error\n%070d\n" 0 0 | tr 0 - >&2; exit 1'
+cp lost/ssh internal/ssh
+launch internal --hostfile hostfile pretrain_gpt >out 2>err
+[ "$(grep -c . err)" -eq 1 ] && grep -q 'host worker-1 (hostfile:4) cannot be reached' err || note "an error of Open MPI's own above the cause: $(cat err)"
+printf '#!/bin/sh\nexit 0\n' >internal/ssh
+launch internal --hostfile hostfile pretrain_gpt >out 2>err
+grep -q 'internal programming error' err && tail -n 1 err | grep -q 'the ranks ended without an error message' || note "an error of Open MPI's own, alone: $(cat err)"
 printf '#!/bin/sh\nexit 0\n' >lost/ssh
 launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without an error message' || note "hosts that all answer"

@@ -45,9 +45,12 @@ enum {
     MEGA_MARK_FAILED = 'F',   /* within a line on standard error: the rest of the line is what ended this rank */
     MEGA_MARK_LOST = 'L',     /* the same, and a host is lost */
     MEGA_MARK_STOPPED = 'S',  /* the same, because of a signal: not a failure, no restart */
-    MEGA_MARK_ABORTS = 'A',   /* a line on standard error: whatever the MPI library prints after it is not shown */
-    MEGA_MARK_SIGNAL = 'a'    /* + the signal's number, within a line on standard error: a rank received this signal */
+    MEGA_MARK_STATUS = 'P', /* at the beginning of a line of rank 0: the rest is drawn over the status line before it */
+    MEGA_MARK_ABORTS = 'A', /* a line on standard error: whatever the MPI library prints after it is not shown */
+    MEGA_MARK_SIGNAL = 'a'  /* + the signal's number, within a line on standard error: a rank received this signal */
 };
+/* Returns the columns of the terminal on which launch draws status lines; 0: there is none. */
+int mega_launch_columns(void);
 void mega_launch_rank_say(int mark);               /* prints the mark as a line of its own */
 void mega_launch_rank_mark(char out[3], int mark); /* the mark as text for a line; "" unless launch started this rank */
 /* Binds a rank to its share of the host's cores. */
