@@ -90,6 +90,8 @@ static const mega_option_row server_rows[] = {
     {MEGA_OPTION(mega_server_options, "port", port, MEGA_OPTION_INT), .fallback = "5000", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 65535, .help = "port to listen on; 0 is any that is free"},
     {MEGA_OPTION(mega_server_options, "max-request-bytes", max_request_bytes, MEGA_OPTION_INT), .fallback = "1000000", .range = MEGA_RANGE_POSITIVE, .most = 1000000000, .help = "a larger request is refused with status 413"},
     {MEGA_OPTION(mega_server_options, "max-request-seconds", max_request_seconds, MEGA_OPTION_INT), .fallback = "60", .range = MEGA_RANGE_POSITIVE, .most = 1000000, .help = "a request that takes longer is given up with status 503"},
+    {MEGA_OPTION(mega_server_options, "max-receive-seconds", max_receive_seconds, MEGA_OPTION_INT), .fallback = "60", .range = MEGA_RANGE_POSITIVE, .most = 1000000, .help = "a request that has not arrived so long after its first byte is dropped with its connection"},
+    {MEGA_OPTION(mega_server_options, "min-receive-rate", min_receive_rate, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1000000000, .help = "a request that arrives with fewer bytes a second, not counting its first 5 seconds, is dropped with its connection"},
     {MEGA_OPTION(mega_server_options, "max-waiting-requests", max_waiting_requests, MEGA_OPTION_INT), .fallback = "256", .range = MEGA_RANGE_POSITIVE, .most = 1000000, .help = "most requests that may wait; further ones are refused with status 503"},
     {IDLE("temperature", MEGA_OPTION_FLOAT, NULL, OF_REQUESTS)},
     {IDLE("greedy", MEGA_OPTION_FLAG, NULL, OF_REQUESTS)},

@@ -55,7 +55,9 @@ static mega_status open_http(const server *s, server_http **out)
                                       .most_bytes = (size_t)o->max_request_bytes,
                                       .most_waiting = (int)o->max_waiting_requests,
                                       .most_connections = MOST_CONNECTIONS,
-                                      .idle_seconds = IDLE_SECONDS};
+                                      .idle_seconds = IDLE_SECONDS,
+                                      .most_seconds = (int)o->max_receive_seconds,
+                                      .least_rate = o->min_receive_rate};
     if (!is_first(s)) return MEGA_OK;
     MEGA_TRY(server_http_open(&http, out));
     printf("listening on http://%s:%d/ (PUT /api; Ctrl-C or SIGTERM ends it)\n", o->host, server_http_port(*out));

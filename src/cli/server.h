@@ -15,7 +15,9 @@ typedef struct server_http_options {
     size_t most_bytes; /* of the body of a request */
     int most_waiting;  /* requests in the queue */
     int most_connections;
-    int idle_seconds; /* a connection that sends nothing for so long is closed */
+    int idle_seconds;   /* a connection that sends nothing for so long is closed */
+    int most_seconds;   /* in which a request arrives, from its first byte on */
+    int64_t least_rate; /* at which it arrives, in bytes a second */
 } server_http_options;
 
 mega_status server_http_open(const server_http_options *o, server_http **out);

@@ -263,6 +263,7 @@ static mega_status run_job(job *j)
         MEGA_TRY(st);
     if (s->is_late) refuse_job(j, 503, "the request took too long (--max-request-seconds)");
     for (int i = 0; i < j->q.prompts; i++) s->tokens += j->text[i].count;
+    for (int i = 0; i < j->beams; i++) s->tokens += j->beam[i].count; /* the text itself has none then */
     return MEGA_OK;
 }
 

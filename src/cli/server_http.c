@@ -2,6 +2,7 @@
  * complete is suspended and waits in a queue; the caller's thread answers one after the other. */
 #include "megalith/memory.h"
 #include "server.h"
+#include "server_slow.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,6 +27,7 @@ typedef struct exchange {
 
 struct server_http {
     struct MHD_Daemon *daemon;
+    server_slow *slow;
     server_http_options options;
     pthread_mutex_t lock;
     pthread_cond_t arrived;
@@ -89,6 +91,21 @@ static enum MHD_Result answer_other(struct MHD_Connection *c, const char *url, c
 static bool is_request(const char *url, const char *method)
 {
     return strcmp(url, "/api") == 0 && (strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0);
+}
+
+static server_slow_link *link_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static void on_connection(void *user, struct MHD_Connection *c, void **own, enum MHD_ConnectionNotificationCode what)
+{
+    server_http *h = user;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) *own = info != NULL ? server_slow_add(h->slow, info->connect_fd) : NULL;
+    else
+        server_slow_remove(h->slow, *own);
 }
 
 /* Appends a part of the body. Bytes beyond the limit are read and dropped, so that the client gets the answer. */
@@ -163,6 +180,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         *size = 0;
         return is_taken ? MHD_YES : MHD_NO;
     }
+    server_slow_arrived(h->slow, link_of(c));
     if (!is_request(url, method)) return answer_other(c, url, method);
     if (x->answer != NULL) {
         char *text = x->answer;
@@ -176,9 +194,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
 static void on_end(void *user, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode why)
 {
     exchange *x = *own;
-    (void)user;
-    (void)c;
+    server_http *h = user;
     (void)why;
+    server_slow_answered(h->slow, link_of(c));
     if (x == NULL) return;
     free(x->body);
     free(x->answer);
@@ -210,12 +228,17 @@ mega_status server_http_open(const server_http_options *o, server_http **out)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&h->arrived, &attributes);
     pthread_condattr_destroy(&attributes);
+    const mega_status watched = server_slow_open(o->most_seconds, o->least_rate, &h->slow);
+    if (watched != MEGA_OK) {
+        server_http_close(h);
+        return watched;
+    }
     errno = 0;
-    h->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_AUTO, 0, NULL, NULL,
-                         on_request, h, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_SOCK_ADDR,
-                         (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->most_connections,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_seconds, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_AUTO, 0, NULL, NULL, on_request, h,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_SOCK_ADDR,
+        (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->most_connections,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_seconds, MHD_OPTION_END);
     if (h->daemon == NULL) {
         const mega_status st = MEGA_FAIL(
             MEGA_ERR_IO, "--host %s --port %d: cannot be listened on (%m); choose another --port, or 0 for any",
@@ -293,6 +316,7 @@ void server_http_close(server_http *h)
         MHD_stop_daemon(h->daemon);
         if (listening != MHD_INVALID_SOCKET) close(listening);
     }
+    server_slow_close(h->slow);
     pthread_cond_destroy(&h->arrived);
     pthread_mutex_destroy(&h->lock);
     mega_free(h);

@@ -2,10 +2,13 @@
  * is answered with status 400, and a value that is refused with status 200 and the reason in place of an answer. */
 #include "server.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define AS_TEXT(x)   #x
 #define IN_DIGITS(x) AS_TEXT(x)
@@ -62,6 +65,108 @@ static bool is_given(const reading *r, const char *field)
     return value_of(r, field) != NULL;
 }
 
+static const char *const known[] = {"prompts",
+                                    "tokens_to_generate",
+                                    "logprobs",
+                                    "temperature",
+                                    "top_k",
+                                    "top_p",
+                                    "top_p_decay",
+                                    "top_p_bound",
+                                    "add_BOS",
+                                    "stop_on_eol",
+                                    "stop_on_double_eol",
+                                    "prevent_newline_after_colon",
+                                    "random_seed",
+                                    "no_log",
+                                    "beam_width",
+                                    "stop_token",
+                                    "length_penalty"};
+
+/* What other servers call the same. */
+static const char *const foreign[][2] = {{"max_tokens", "tokens_to_generate"},
+                                         {"max_len", "tokens_to_generate"},
+                                         {"sentences", "prompts"},
+                                         {"max_new_tokens", "tokens_to_generate"},
+                                         {"max_completion_tokens", "tokens_to_generate"},
+                                         {"max_length", "tokens_to_generate"},
+                                         {"n_predict", "tokens_to_generate"},
+                                         {"prompt", "prompts"},
+                                         {"inputs", "prompts"},
+                                         {"input", "prompts"},
+                                         {"text", "prompts"},
+                                         {"messages", "prompts"},
+                                         {"seed", "random_seed"},
+                                         {"num_beams", "beam_width"},
+                                         {"best_of", "beam_width"},
+                                         {"stop", "stop_token"},
+                                         {"eos_token_id", "stop_token"}};
+
+/* Returns how many letters have to be changed, added or left out, in any case. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LONGEST = 48 };
+    size_t row[LONGEST + 1], before, up;
+    const size_t n = strlen(b);
+    if (strlen(a) > LONGEST || n > LONGEST) return SIZE_MAX;
+    for (size_t k = 0; k <= n; k++) row[k] = k;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        before = row[0]++;
+        for (size_t k = 0; k < n; k++) {
+            up = row[k + 1];
+            const size_t changed = before + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[k]));
+            const size_t added = 1 + (up < row[k] ? up : row[k]);
+            row[k + 1] = changed < added ? changed : added;
+            before = up;
+        }
+    }
+    return row[n];
+}
+
+/* Returns the field that a client may have meant; NULL: none is near. */
+static const char *nearest(const char *field)
+{
+    const char *found = NULL;
+    size_t least = 1 + strlen(field) / 3;
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (strcasecmp(field, foreign[i][0]) == 0) return foreign[i][1];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t d = distance(field, known[i]);
+        if (d > least || (found != NULL && d == least)) continue;
+        found = known[i];
+        least = d;
+    }
+    return found;
+}
+
+static void list_known(char *out, size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "one of");
+    for (size_t i = 0; i < sizeof known / sizeof *known && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s %s", i == 0 ? "" : ",", known[i]);
+}
+
+/* A field that is not read would leave its client with another text than it has asked for. */
+static void read_names(reading *r)
+{
+    const char *field;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)r->body, field, value)
+    {
+        bool is_known = false;
+        char shown[64], expected[400];
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known = is_known || strcmp(field, known[i]) == 0;
+        if (is_known) continue;
+        const char *meant = nearest(field);
+        if (meant != NULL) snprintf(expected, sizeof expected, "%s instead; there is no field of this name", meant);
+        else
+            list_known(expected, sizeof expected);
+        snprintf(shown, sizeof shown, "%.60s", field);
+        wrong(r, shown, expected);
+        return;
+    }
+}
+
 /* What is answered with status 400. */
 static bool read_prompts(reading *r, server_request *out)
 {
@@ -69,12 +174,10 @@ static bool read_prompts(reading *r, server_request *out)
     size_t i;
     json_t *item;
     if (!json_is_object(r->body)) wrong(r, "the request", "a JSON object with \"prompts\"");
-    else if (list == NULL)
-        wrong(r, "prompts", "a list of texts; it is missing");
-    else if (is_given(r, "max_len"))
-        wrong(r, "max_len", "tokens_to_generate instead");
-    else if (is_given(r, "sentences"))
-        wrong(r, "sentences", "prompts instead");
+    else
+        read_names(r);
+    if (r->failed) return false;
+    if (list == NULL) wrong(r, "prompts", "a list of texts; it is missing");
     else if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > SERVER_PROMPTS)
         wrong(r, "prompts", "a list of 1 to 128 texts");
     if (r->failed) return false;

@@ -42,7 +42,8 @@ texts --prompt "line 1" --greedy | cmp -s - a || fail "greedy: $(cat a texts.jso
 client ask 'prompts=["line 1"]' tokens_to_generate=12 top_k=5 temperature=0.8 random_seed=9 >a
 texts --prompt "line 1" --top_k 5 --temperature 0.8 --seed 9 | cmp -s - a || fail "drawn: $(cat a texts.json)"
 client ask 'prompts=["li"]' tokens_to_generate=12 beam_width=3 length_penalty=1.5 >a
-texts --prompt "li" --num-beams 3 --length-penalty 1.5 | cmp -s - <(head -n 1 a) || fail "beams: $(cat a texts.json)"
+texts --prompt "li" --num-beams 3 --length-penalty 1.5 | cmp -s - <(head -n 1 a) || fail "beams: $(cat a texts.json log)"
+grep '^request' err | tail -n 1 | grep -q ' 36 new tokens' || fail "new tokens of beams: $(tail -n 1 err)"
 [ "$(grep -c '^"' a)" -eq 3 ] && grep -q '^scores' a || fail "all beams are returned: $(cat a)"
 # All texts of a request end at the same position.
 client ask 'prompts=["line 1: of", "li"]' tokens_to_generate=4 top_k=1 logprobs=true >a
@@ -69,6 +70,14 @@ for field in top_k=1 beam_width=2; do
     client ask 'prompts=["line 1"]' tokens_to_generate=2 $field >a 2>&1 && fail "an answer of NaN: $(cat a)"
     grep -q 'status 500.*are not finite; the weights of bad have NaN' a || fail "$field of NaN: $(cat a)"
 done
+stop
+
+# Clients that send a byte now and then: more than the server has places for, by the time and by the rate of a request.
+start --max-receive-seconds 1 --min-receive-rate 0
+client slow 600 1 >a 2>&1 || fail "600 clients: $(cat a)"
+stop
+start --max-receive-seconds 1000 --min-receive-rate 1000
+client slow 600 5 >a 2>&1 || fail "600 clients, by the rate: $(cat a)"
 stop
 
 start --max-waiting-requests 1 --batch 2

@@ -3,6 +3,7 @@ tests/ranks.
 
 usage: server_client.py PORT ask [field=json ...]      prints the answer of one request, its texts one a line
        server_client.py PORT clients EXPECTED.json     many clients at once: {"prompt": "text", ...}, the texts that are right
+       server_client.py PORT slow COUNT SECONDS         so many clients that take longer than the server allows
        server_client.py PORT mistakes                  requests that are refused, and those of clients that are gone
 """
 
@@ -11,6 +12,7 @@ import json
 import socket
 import sys
 import threading
+import time
 
 
 def ask(port, body, method="PUT", path="/api", timeout=60):
@@ -58,6 +60,40 @@ def hang_up(port, data):
         s.sendall(data)
 
 
+def slow(port, count, seconds):
+    """Clients that send a byte now and then, each in another part of its request; another client is answered all the same."""
+    whole = b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+    sockets = []
+    for i in range(count):
+        s = socket.socket()
+        s.setblocking(False)  # those beyond the server's limit wait in the system's queue
+        s.connect_ex(("127.0.0.1", port))
+        sockets.append(s)
+    ends = time.monotonic() + seconds
+    sent, answers = 0, []
+
+    def right():
+        fields = {"prompts": ["ab"], "tokens_to_generate": 3, "top_k": 1}
+        answers.append(ask(port, json.dumps(fields), timeout=seconds + 50))
+
+    other = threading.Thread(target=right)
+    other.start()
+    while other.is_alive() and time.monotonic() < ends + 50:
+        for i, s in enumerate(sockets):
+            try:
+                s.send(whole[: 1 + i % 50] if sent == 0 else b"x")
+            except OSError:
+                pass
+        sent += 1
+        time.sleep(0.3)
+    other.join()
+    for s in sockets:
+        s.close()
+    if [status for status, _ in answers] != [200]:
+        raise SystemExit("beside %d slow clients: %s" % (count, answers))
+    print("answered beside %d slow clients" % count)
+
+
 def mistakes(port):
     right = {"prompts": ["ab"], "tokens_to_generate": 3, "top_k": 1}
     for change, status, part in (
@@ -91,6 +127,14 @@ def mistakes(port):
         ({"beam_width": 2, "stop_token": 99999}, 200, "stop_token: expected an id below"),
         ({"prompts": ["ab"], "top_k": 10**400}, 400, "too big integer"),
         ({"beam_width": 2, "length_penalty": "1"}, 200, "length_penalty"),
+        ({"max_tokens": 5}, 400, "max_tokens: expected tokens_to_generate instead"),
+        ({"tokens_to_generat": 5}, 400, "tokens_to_generate instead"),
+        ({"Temperatur": 1}, 400, "temperature instead"),
+        ({"add_bos": True}, 400, "add_BOS instead"),
+        ({"stream": True}, 400, "stream: expected one of prompts, tokens_to_generate,"),
+        ({"x" * 5000: 1}, 400, "one of prompts"),
+        ({"": 1}, 400, "one of prompts"),
+        ({"stop_on_double_eol": False, "stop_token": 5, "length_penalty": 1, "top_p_bound": None, "no_log": 3}, 200, "no_log"),
     ):
         got, text = ask(port, json.dumps({**right, **change}))
         if got != status or not isinstance(json.loads(text), str) or part not in text:
@@ -153,6 +197,8 @@ def main():
                 print(key, json.dumps(answer[key]), [len(s) for s in answer["segments"]])
     elif what == "clients":
         clients(port, json.load(open(sys.argv[3])))
+    elif what == "slow":
+        slow(port, int(sys.argv[3]), float(sys.argv[4]))
     else:
         mistakes(port)
 

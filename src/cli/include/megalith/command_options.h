@@ -82,7 +82,7 @@ typedef struct mega_generate_options {
 typedef struct mega_server_options {
     const char *host;
     int64_t port; /* 0: any free one */
-    int64_t max_request_bytes, max_request_seconds, max_waiting_requests;
+    int64_t max_request_bytes, max_request_seconds, max_waiting_requests, max_receive_seconds, min_receive_rate;
 } mega_server_options;
 
 typedef struct mega_tasks_options {
