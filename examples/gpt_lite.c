@@ -102,15 +102,25 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Settings of this program, unless a JSON has them; what the command line says comes after them and wins. */
+/* Whether a word of the command line, or it and the next one, gives a JSON: --deepspeed_config FILE or =FILE, --deepspeed
+ * FILE, and the same under DeepSpeed's older name. */
+static bool gives_json(const char *word, const char *next)
+{
+    if (strncmp(word, "--deepspeed", 11) != 0 && strncmp(word, "--deepscale", 11) != 0) return false;
+    const char *rest = word + 11;
+    if (strncmp(rest, "_config", 7) == 0 || strncmp(rest, "-config", 7) == 0) return true;
+    return *rest == '\0' && next != NULL && next[0] != '-';
+}
+
+/* The words of the command line. Without a JSON they come after the settings of this program, and so win over them; a JSON
+ * has all settings itself. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
     static char own[][24] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
     size_t count = sizeof own / sizeof *own;
     int n = 0;
     for (int i = 2; i < argc; i++)
-        if (strncmp(argv[i], "--deepspeed_config", 18) == 0 || strncmp(argv[i], "--deepspeed-config", 18) == 0)
-            count = 1;
+        if (gives_json(argv[i], i + 1 < argc ? argv[i + 1] : NULL)) count = 1;
     for (size_t i = 0; i < count; i++) out[n++] = own[i];
     if (argc - 2 > MOST_OPTIONS - n) {
         fprintf(stderr, "gpt_lite: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,

@@ -61,6 +61,16 @@ rm -rf gpt-lite
 ./gpt_lite text --deepspeed_config ds.json --lr 1e-2 >alone 2>err || note "gpt_lite with a JSON: $(cat err)"
 spelling deepspeed --num_gpus=2 ./gpt_lite text --deepspeed_config ds.json --lr 1e-2
 spelling deepspeed --num_gpus=2 ./gpt_lite text --deepspeed --deepspeed_config ds.json --lr 1e-2
+# A JSON wins over the program's own settings, however it is given.
+sed 's/"lr": 6e-4/"lr": 1e-2/; s/"train_batch_size": 4/"train_batch_size": 8/' ds.json >own.json
+./gpt_lite text --deepspeed_config own.json >alone 2>err || note "gpt_lite with its batch in a JSON: $(cat err)"
+for word in "--deepspeed own.json" --deepspeed-config=own.json "--deepscale_config own.json"; do
+    rm -rf gpt-lite
+    # shellcheck disable=SC2086  # words
+    ./gpt_lite text $word >out 2>err || note "gpt_lite $word: $(cat err)"
+    alike "gpt_lite $word"
+done
+cmp -s alone <(./gpt_lite text --lr 1e-2 2>err) && note "gpt_lite reads no batch of the JSON"
 echo '{"zero_optimization": {"stag": 1}}' >wrong.json
 "$MEGALITH" deepspeed --num_gpus=2 ./gpt_lite text --deepspeed_config wrong.json >out 2>err </dev/null && note "a JSON with an unknown key trains"
 grep -q '"zero_optimization.stag" (wrong.json, line 1) is not a key' err || note "an unknown key: $(cat err)"
