@@ -784,6 +784,11 @@ class mega_builder(_Builder):
         mega_tensor x, int group_samples, double momentum, double epsilon)"""
         return mega_batch_norm(_usable(self), name, x, group_samples, momentum, epsilon)
 
+    def ignore_label(self, labels, label: int):
+        """layers.h: void mega_ignore_label(const mega_builder *b, mega_tensor labels, int32_t
+        label)"""
+        return mega_ignore_label(_usable(self), labels, label)
+
     def cross_entropy(self, logits, labels, weights=None):
         """layers.h: mega_loss mega_cross_entropy(const mega_builder *b, mega_tensor logits,
         mega_tensor labels, mega_tensor weights)"""
@@ -2089,6 +2094,8 @@ mega_mean_pool2d = _function(
 mega_batch_norm = _function(
     "mega_batch_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int, c_double,
     c_double)
+mega_ignore_label = _function(
+    "mega_ignore_label", None, POINTER(mega_builder), mega_tensor, c_int32)
 mega_cross_entropy = _function(
     "mega_cross_entropy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
 mega_row_cross_entropy = _function(

@@ -61,8 +61,12 @@ static mega_status read_input(const mega_program_named *t, int64_t samples, mega
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "input \"%s\" has %lld rows; expected a multiple of the %lld samples of a micro-batch",
                          t->name, (long long)t->dim[0], (long long)samples);
-    *out = (mega_batch_input){
-        .dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32, .per_sample = count / samples, .below = t->below};
+    *out = (mega_batch_input){.dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32,
+                              .per_sample = count / samples,
+                              .below = t->below,
+                              .classes = t->classes,
+                              .ignored = t->ignored};
+    if (t->weights != NULL) snprintf(out->weights, sizeof out->weights, "%s", t->weights);
     snprintf(out->name, sizeof out->name, "%s", t->name);
     return MEGA_OK;
 }
@@ -124,6 +128,15 @@ static int batch_find(const mega_batch *b, const char *name)
     return -1;
 }
 
+/* Joins what programs say about the labels of an input. */
+static void join_labels(mega_batch_input *in, const mega_batch_input *more)
+{
+    if (more->classes == 0) return;
+    if (in->classes == 0 || in->ignored == MEGA_IGNORED_LABEL) in->ignored = more->ignored;
+    if (in->classes == 0 || more->classes < in->classes) in->classes = more->classes;
+    if (in->weights[0] == '\0') memcpy(in->weights, more->weights, sizeof in->weights);
+}
+
 mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is_read)
 {
     const int at = batch_find(b, input->name);
@@ -139,6 +152,7 @@ mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is
                          input->name, (long long)input->per_sample, mega_dtype_name((mega_dtype)input->dtype),
                          (long long)c->input.per_sample, mega_dtype_name((mega_dtype)c->input.dtype));
     if (c->input.below == 0 || (input->below > 0 && input->below < c->input.below)) c->input.below = input->below;
+    join_labels(&c->input, input);
     c->is_read = c->is_read || is_read;
     return MEGA_OK;
 }
@@ -339,6 +353,33 @@ static mega_status check_range(const column *c, const mega_sample *s)
     return MEGA_OK;
 }
 
+/* The weights of the rows of labels; NULL: they have none. */
+static const float *weights_of(const mega_batch *b, const column *labels)
+{
+    const int at = labels->input.weights[0] != '\0' ? batch_find(b, labels->input.weights) : -1;
+    if (at < 0 || b->column[at].values == NULL || b->column[at].input.dtype != MEGA_F32) return NULL;
+    const bool are_alike = b->column[at].input.per_sample == labels->input.per_sample;
+    return are_alike ? (const float *)(const void *)b->column[at].values : NULL;
+}
+
+static mega_status check_labels(const mega_batch *b, const column *c, const mega_sample *s)
+{
+    const int64_t n = c->input.per_sample, first = s->row * n;
+    const int32_t *label = (const int32_t *)(const void *)c->values + first;
+    const float *weight = weights_of(b, c);
+    for (int64_t i = 0; i < n; i++) {
+        if ((label[i] >= 0 && label[i] < c->input.classes) || label[i] == c->input.ignored) continue;
+        if (weight != NULL && weight[first + i] == 0) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "input \"%s\": label %d (number %lld of sample %lld, row %lld of the batch); expected 0 to "
+                         "%lld, one of %lld classes, or %lld, which is ignored; number labels from 0, or give the row "
+                         "weight 0",
+                         c->input.name, label[i], (long long)i, (long long)s->index, (long long)s->row,
+                         (long long)c->input.classes - 1, (long long)c->input.classes, (long long)c->input.ignored);
+    }
+    return MEGA_OK;
+}
+
 mega_status mega_batch_check(const mega_batch *b)
 {
     for (int64_t r = 0; r < b->samples; r++)
@@ -353,6 +394,9 @@ mega_status mega_batch_check(const mega_batch *b)
                                  c->input.dtype == MEGA_I32 ? "i32" : "f32");
             if (c->input.below > 0) MEGA_TRY(check_range(c, &b->sample[r]));
         }
+    for (int i = 0; i < b->columns; i++) /* when all weights are known to be filled */
+        for (int64_t r = 0; r < b->samples && b->column[i].values != NULL && b->column[i].input.classes > 0; r++)
+            MEGA_TRY(check_labels(b, &b->column[i], &b->sample[r]));
     return MEGA_OK;
 }
 
@@ -395,18 +439,58 @@ static void load_column(const column *c, int64_t first, int64_t samples, const m
     }
 }
 
-void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
+/* Rows with the ignored label get the label that kernels know as such, and the weight 0: where labels are those of a
+ * vocabulary, kernels look at the weight alone. */
+static void leave_out_ignored(const mega_program_named *labels, mega_program *p, int slot)
+{
+    int32_t *label = mega_program_tensor(p, labels->name, slot);
+    const size_t bytes = mega_program_tensor_bytes(p, labels->name);
+    float *weight = labels->weights != NULL ? mega_program_tensor(p, labels->weights, slot) : NULL;
+    if (weight != NULL && bytes != mega_program_tensor_bytes(p, labels->weights)) weight = NULL;
+    for (size_t i = 0; label != NULL && i < bytes / sizeof *label; i++) {
+        if (label[i] != labels->ignored) continue;
+        if (labels->below == 0) label[i] = MEGA_IGNORED_LABEL; /* else the input is read as ids too */
+        if (weight != NULL) weight[i] = 0;
+    }
+}
+
+/* Numbers of the engine as labels. */
+static mega_status check_own_labels(const mega_program_named *t, const int32_t *label)
+{
+    int64_t wrong = 0, first = 0;
+    for (int64_t i = t->dim[0] - 1; i >= 0; i--) {
+        if ((label[i] >= 0 && label[i] < t->classes) || label[i] == t->ignored) continue;
+        wrong++;
+        first = i;
+    }
+    if (wrong == 0) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "input \"%s\": %lld of %lld rows have labels that are no classes, the first of them %d in row %lld; "
+        "expected 0 to %lld, one of %lld classes, or %d, which is ignored",
+        t->name, (long long)wrong, (long long)t->dim[0], label[first], (long long)first, (long long)t->classes - 1,
+        (long long)t->classes, t->ignored);
+}
+
+mega_status mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
 {
     mega_program_named t;
+    mega_status st = MEGA_OK;
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         void *to = t.role == MEGA_PROGRAM_INPUT ? mega_program_tensor(p, t.name, slot) : NULL;
         const int at = batch_find(b, t.name);
         const column *c = at < 0 ? NULL : &b->column[at];
         const bool is_index = is_rows_of(t.name, "sample_id");
         if (to == NULL) continue;
-        if (is_index || is_rows_of(t.name, "seq_position")) number_rows(b, first, t.dim[0], samples, to, is_index);
+        if (is_index || is_rows_of(t.name, "seq_position")) {
+            number_rows(b, first, t.dim[0], samples, to, is_index);
+            if (t.classes > 0 && st == MEGA_OK) st = check_own_labels(&t, to);
+        }
         if (c != NULL && c->values != NULL) load_column(c, first, samples, &t, to);
     }
+    for (int i = 0; mega_program_named_get(p, i, &t); i++)
+        if (t.classes > 0) leave_out_ignored(&t, p, slot);
+    return st;
 }
 
 mega_status mega_batch_check_shorter(const mega_batch *b, const mega_program *p, int64_t samples, int64_t positions,

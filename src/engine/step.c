@@ -25,9 +25,9 @@ double engine_scalar(const mega_engine *e, const void *acc)
 }
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
-static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
+static mega_status step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
 {
-    mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
+    return mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
 double engine_divided_before(const mega_engine *e)
@@ -48,8 +48,11 @@ static double loss_factor(const mega_engine *e)
 static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].train;
-    step_fill_inputs(e, p, s->slot, s->micro_batch);
-    MEGA_TRY(mega_program_forward(p, s->slot));
+    mega_error_record wrong = {.code = MEGA_OK};
+    const mega_status loaded = step_fill_inputs(e, p, s->slot, s->micro_batch);
+    if (loaded != MEGA_OK) mega_error_get_of(loaded, &wrong);
+    MEGA_TRY(mega_program_forward(p, s->slot)); /* also after a mistake: other ranks wait for its messages */
+    if (loaded != MEGA_OK) return mega_error_restore(&wrong);
     engine_outputs_note(&e->chunk[s->chunk], p, s->slot);
     engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], 1, sums);
     return MEGA_OK;
@@ -200,7 +203,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->chunk[s->chunk].evaluate;
-    step_fill_inputs(e, p, 0, s->micro_batch);
+    MEGA_TRY(step_keep_failure(sums, step_fill_inputs(e, p, 0, s->micro_batch)));
     if (e->search != NULL) engine_search_before(e->search);
     MEGA_TRY(step_keep_failure(sums, mega_program_forward(p, 0)));
     engine_outputs_note(&e->chunk[s->chunk], p, 0);

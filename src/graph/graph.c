@@ -203,6 +203,39 @@ void mega_graph_note_table(mega_graph *g, mega_tensor table)
     if (g->tensor[table.id].role == ROLE_WEIGHT) mega_params_note_table(g->params, g->tensor[table.id].param);
 }
 
+/* The input that a tensor is, or that it is a view of; NULL: it is none. */
+static graph_tensor *input_of(const mega_graph *g, int32_t id)
+{
+    if (g->status != MEGA_OK || id <= 0 || id >= g->num_tensors) return NULL;
+    graph_tensor *t = &g->tensor[id];
+    if (t->role == ROLE_VIEW) t = &g->tensor[t->base];
+    return t->role == ROLE_INPUT ? t : NULL;
+}
+
+void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes)
+{
+    graph_tensor *t = input_of(g, labels.id);
+    const graph_tensor *w = input_of(g, weights.id);
+    if (t == NULL || t->shape.dtype != MEGA_I32 || classes <= 0) return;
+    if (t->classes == 0 || classes < t->classes) t->classes = classes;
+    if (w != NULL) t->weights = (int32_t)(w - g->tensor);
+}
+
+void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
+{
+    graph_tensor *t = input_of(g, labels.id);
+    if (g->status != MEGA_OK) return;
+    if (t == NULL || t->shape.dtype != MEGA_I32) {
+        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
+                                     "graph: a label to be ignored is given for a tensor in \"%s\" that is no input of "
+                                     "labels; give the input, of type i32",
+                                     g->scope));
+        return;
+    }
+    t->has_ignored = true;
+    t->ignored = label;
+}
+
 /* Limits ids to the rows of the whole table without padding. Ids of rows on another rank are valid. */
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
 {

@@ -63,6 +63,10 @@ typedef struct graph_tensor {
                             it */
     bool is_scaled;      /* of a root: a gradient that the loss scale multiplies (finite.c) */
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
+    int64_t classes;     /* ROLE_INPUT, i32: they are labels, of so many classes; 0: they are not */
+    int32_t weights;     /* of such labels: the input whose zeros exempt rows; 0: none */
+    bool has_ignored;    /* of such labels: `ignored` counts for no row; else -100 */
+    int32_t ignored;
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
     int32_t shared_with; /* ROLE_STATE: the tensor of the other program that it is shared with; 0: not shared */
@@ -311,6 +315,8 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
  * `table`. */
 void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
+/* The same for labels of `classes` classes; weights: of their rows, or 0 */
+void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
 void mega_graph_note_table(mega_graph *g, mega_tensor table); /* if it is a parameter, sets mega_param.is_table */
 
 /* shape.c */

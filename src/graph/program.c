@@ -377,7 +377,11 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
                                                                 : MEGA_PROGRAM_OUTPUT,
                                 .dtype = t->shape.dtype,
                                 .num_dims = t->shape.num_dims,
-                                .below = t->below};
+                                .below = t->below,
+                                .classes = t->classes,
+                                .ignored = t->has_ignored ? t->ignored : MEGA_IGNORED_LABEL};
+    for (int i = 0; i < p->g->num_named && t->weights != 0; i++)
+        if (p->g->named[i].tensor == t->weights) out->weights = p->g->named[i].name;
     for (int d = 0; d < out->num_dims; d++) out->dim[d] = t->shape.dim[d];
     return true;
 }

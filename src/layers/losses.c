@@ -4,6 +4,11 @@
 
 static const mega_loss no_loss = {{0}, {0}};
 
+void mega_ignore_label(const mega_builder *b, mega_tensor labels, int32_t label)
+{
+    mega_graph_ignore(b->graph, labels, label);
+}
+
 mega_tensor mega_row_cross_entropy(const mega_builder *b, mega_tensor logits, mega_tensor labels)
 {
     if (!layer_has_all_rows(b, "mega_row_cross_entropy")) return mega_none();

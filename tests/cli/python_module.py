@@ -239,6 +239,31 @@ def test_busy():
             e = None
 
 
+def test_labels():
+    """Digits numbered from 1: an error that names the sample; -100, or the label that is chosen, is left out."""
+
+    def classifier(ignored):
+        def layer(b, flow):
+            label = b.input("label", megalith.I32, 1, 0)
+            if ignored is not None:
+                b.ignore_label(label, ignored)
+            logits = b.linear("fc", b.input("point", megalith.F32, 1, 2), 4)
+            b.loss_add("loss", b.cross_entropy(logits, label), 1.0)
+            b.loss_add("accuracy", b.accuracy(logits, label), 0.0)
+
+        return layer
+
+    def trained(label, ignored=None):
+        data = {"point": POINTS[:64], "label": np.asarray(label, np.int32)}
+        with engine(data, [classifier(ignored)]) as e:
+            return e.train_batch().loss
+
+    digits = np.arange(64) % 4
+    raises(megalith.Error, "one of 4 classes", trained, digits + 1)
+    assert trained(np.where(digits == 1, -100, digits)) == trained(digits, ignored=1)
+    assert trained(np.where(digits == 1, 255, digits), ignored=255) == trained(digits, ignored=1)
+
+
 def test_lives():
     """Objects end in any order; a closed engine refuses."""
     data = megalith.Dataset(fill, count=64, is_thread_safe=True)

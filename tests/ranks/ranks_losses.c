@@ -70,7 +70,8 @@ static void sample(int32_t tokens[T], int32_t labels[T], float mask[T], int64_t 
     engine_run_sample(row, n);
     for (int t = 0; t < T; t++) {
         tokens[t] = row[t];
-        labels[t] = row[t + 1] % (C + 1); /* C is not a class */
+        labels[t] = row[t + 1] % (C + 1);
+        if (labels[t] == C) labels[t] = -100; /* ignored */
         mask[t] = (row[t + 1] + n) % 3 == 0 ? 0.0F : 1.0F;
     }
 }
@@ -96,8 +97,8 @@ static void true_row(const truth *t, int32_t token, int32_t label, double mask, 
         if (y[i] > y[best]) best = i;
     }
     of[0][1] += mask, of[1][1] += 1, of[2][1] += mask;
-    of[3][0] += label < C && best == label;
-    of[3][1] += label < C;
+    of[3][0] += label >= 0 && best == label;
+    of[3][1] += label >= 0;
 }
 
 static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)

@@ -99,7 +99,7 @@ static void samples_arrive_in_the_compute_type(void **state)
         for (int i = 0; i < SAMPLES; i++) mega_batch_set_index(k.batch, i, 40 + i);
         fill(&k, 0);
         must(mega_batch_check(k.batch));
-        mega_batch_load(k.batch, 0, SAMPLES, k.program, 0);
+        assert_int_equal(mega_batch_load(k.batch, 0, SAMPLES, k.program, 0), MEGA_OK);
         const void *x = mega_program_tensor(k.program, "x", 0);
         const int32_t *ids = mega_program_tensor(k.program, "ids", 0);
         const int32_t *sample = mega_program_tensor(k.program, "sample_id", 0);
@@ -161,9 +161,11 @@ static void wrong_fillings_are_refused(void **state)
 static void other_stages_have_inputs_of_their_own(void **state)
 {
     (void)state;
-    const mega_batch_input here = {"ids", MEGA_I32, S, 9}, there = {"labels", MEGA_I32, S, 0},
-                           again = {"ids", MEGA_I32, S, 5}, wide = {"ids", MEGA_I32, S + 1, 0},
-                           other = {"ids", MEGA_F32, S, 0};
+    const mega_batch_input here = {.name = "ids", .dtype = MEGA_I32, .per_sample = S, .below = 9},
+                           there = {.name = "labels", .dtype = MEGA_I32, .per_sample = S},
+                           again = {.name = "ids", .dtype = MEGA_I32, .per_sample = S, .below = 5},
+                           wide = {.name = "ids", .dtype = MEGA_I32, .per_sample = S + 1},
+                           other = {.name = "ids", .dtype = MEGA_F32, .per_sample = S};
     const int32_t ids[S] = {1, 2, 3, 5};
     mega_batch *b;
     must(mega_batch_create(SAMPLES, &b));
@@ -193,7 +195,8 @@ static void other_stages_have_inputs_of_their_own(void **state)
 static void texts_fill_what_the_model_has(void **state)
 {
     (void)state;
-    static const mega_batch_input has[] = {{"tokens", MEGA_I32, S, 0}, {"loss_mask", MEGA_F32, S, 0}};
+    static const mega_batch_input has[] = {{.name = "tokens", .dtype = MEGA_I32, .per_sample = S},
+                                           {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = S}};
     const mega_ltor_options o = {.eod = 3, .eod_mask_loss = true};
     const int32_t row[S + 1] = {1, 3, 2, 5, 4};
     mega_batch *b;

@@ -111,7 +111,7 @@ static mega_status count_samples(void *user, mega_batch *batch)
 
 static mega_batch *batch_of(int64_t from)
 {
-    static const mega_batch_input id = {"id", MEGA_I32, 1, 0};
+    static const mega_batch_input id = {.name = "id", .dtype = MEGA_I32, .per_sample = 1};
     mega_batch *b;
     must(mega_batch_create(BATCH, &b));
     must(mega_batch_add(b, &id, true));

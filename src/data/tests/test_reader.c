@@ -63,7 +63,7 @@ static mega_status count_batches(void *user, mega_batch *batch)
 
 static void open_setting(setting *s)
 {
-    static const mega_batch_input id = {"id", MEGA_I32, 2, 0};
+    static const mega_batch_input id = {.name = "id", .dtype = MEGA_I32, .per_sample = 2};
     *s = (setting){.data = {.first = 20, .count = COUNT, .read = read_one, .collate = count_batches}};
     atomic_store(&s->source.fails_at, -1);
     s->data.user = &s->source;

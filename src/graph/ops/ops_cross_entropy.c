@@ -13,7 +13,9 @@ mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor
 {
     instruction op = {.kind = OP_CROSS_ENTROPY,
                       .in = {[CROSS_ENTROPY_LOGITS] = logits.id, [CROSS_ENTROPY_LABELS] = labels.id}};
-    return mega_graph_emit(g, &op);
+    const mega_tensor losses = mega_graph_emit(g, &op);
+    if (g->status == MEGA_OK) mega_graph_label(g, labels, (mega_tensor){0}, g->tensor[logits.id].shape.dim[1]);
+    return losses;
 }
 
 static mega_status cross_entropy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -97,6 +99,7 @@ mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor 
     instruction op = {.kind = OP_LABELLED_SUM,
                       .in = {[LABELLED_SUM_LABELS] = labels.id, [LABELLED_SUM_WEIGHTS] = weights.id},
                       .attr = {.valid = classes, .what = "weight"}};
+    mega_graph_label(g, labels, weights, classes);
     return mega_graph_emit(g, &op);
 }
 

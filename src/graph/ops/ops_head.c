@@ -340,6 +340,15 @@ static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
     return mega_graph_emit(g, &op);
 }
 
+/* Labels are rows of the whole table without padding. */
+static void label_rows(mega_graph *g, mega_tensor labels, mega_tensor loss_mask, mega_tensor table)
+{
+    const graph_tensor *t = &g->tensor[table.id];
+    if (t->role == ROLE_WEIGHT)
+        mega_graph_label(g, labels, loss_mask, mega_params_get(g->params, t->param)->true_shape[0]);
+    mega_graph_note_table(g, table);
+}
+
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
                                       mega_tensor loss_mask, const mega_head_shape *s)
 {
@@ -364,7 +373,7 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
                               ? s->chunk_rows
                               : choose_chunk(rows, g->tensor[table.id].shape.dim[0], mega_dtype_size(g->acc));
     graph_head made = {.x = x.id, .first_op = g->num_ops};
-    mega_graph_limit_rows(g, labels, table);
+    label_rows(g, labels, loss_mask, table);
     r.loss.weight = masked_sum(g, loss_mask, 0);
     head_tensors h = {.x = x.id, .table = table.id, .bias = s->bias.id, .labels = labels.id, .mask = loss_mask.id};
     h.denominator = r.loss.weight.id;

@@ -67,7 +67,7 @@ static void free_all(mega_task_data d[MEGA_SPLIT_COUNT])
 /* Returns a hash of a sample's tokens. */
 static uint64_t hash_of(const mega_task_data *d, int64_t index)
 {
-    static const mega_batch_input tokens = {"tokens", MEGA_I32, SEQ, 0};
+    static const mega_batch_input tokens = {.name = "tokens", .dtype = MEGA_I32, .per_sample = SEQ};
     const mega_dataset set = train_task_gpt.dataset(d);
     mega_batch *b;
     ok(mega_batch_create(1, &b));

@@ -38,6 +38,9 @@ void mega_scope_leave(mega_graph *g, mega_scope scope);
 
 /* Input: the caller fills it before a run (mega_program_tensor). Output: the caller reads it after a run. */
 mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim);
+/* Sets which label of an input of labels, or of a view of one, counts for no row; without it MEGA_IGNORED_LABEL. */
+enum { MEGA_IGNORED_LABEL = -100 };
+void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label);
 void mega_graph_output(mega_graph *g, mega_tensor t, const char *name);
 /* Returns a tensor that keeps its content between runs (key/value caches). The scope is a prefix of its name:
  * "h.3.k_cache". */

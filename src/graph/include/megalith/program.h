@@ -69,6 +69,11 @@ typedef struct mega_program_named {
     int num_dims;
     int64_t dim[4];
     int64_t below; /* for an input of indices, such as ids of a table: its values are 0 … below - 1; else 0 */
+    /* For an input of labels: of how many classes (else 0), which label counts for no row, and the name of the input of
+     * their rows' weights, or NULL. */
+    int64_t classes;
+    int32_t ignored;
+    const char *weights;
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
 /* The losses and metrics of a program in the order of mega_loss_add, numbered from 0; mega_program_loss_get returns

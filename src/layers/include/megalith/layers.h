@@ -261,10 +261,18 @@ mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor
 
 /* ---- losses ---- */
 
+/* Labels. In all losses and metrics below, a label of a row is a class (0 … classes - 1; of a vocabulary, its ids
+ * without padding), or the ignored label, -100, which takes its row out of the loss and of its weight. Any other label
+ * is MEGA_ERR_USAGE of the call that reads it, on all ranks, with the sample, the label and the number of classes;
+ * except in rows of weight 0, where any number will do.
+ *
+ * mega_ignore_label gives the labels of an input (mega_input) another label to ignore; it may be a class. */
+void mega_ignore_label(const mega_builder *b, mega_tensor labels, int32_t label);
+
 /* Softmax cross-entropy of logits [n, classes] against labels [n] (I32). weights is [n] F32, or mega_none() for
- * weights of 1. Rows whose label is not a class (such as -100) are ignored. */
+ * weights of 1. */
 mega_loss mega_cross_entropy(const mega_builder *b, mega_tensor logits, mega_tensor labels, mega_tensor weights);
-/* Returns the loss of each row, [n] in the accumulation type; 0 if the label is not a class. A model may compute its
+/* Returns the loss of each row, [n] in the accumulation type; 0 if its label is ignored. A model may compute its
  * own weighted loss from it: mega_mul, mega_scale, mega_reshape (one sample's losses per row), mega_sum. */
 mega_tensor mega_row_cross_entropy(const mega_builder *b, mega_tensor logits, mega_tensor labels);
 
@@ -285,7 +293,7 @@ mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor l
  * mega_pooler returns a linear layer of the first position of each sample, with the output channels sharded over tp:
  * [T, C] -> [samples, out/tp]. mega_class_loss applies a linear layer to such a value, sharded by channels, and returns
  * the softmax cross-entropy of the logits [samples, classes], which are the same on every rank, against labels [samples]
- * (I32). Rows whose label is not a class are ignored. out_logits may be NULL. */
+ * (I32). out_logits may be NULL. */
 mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
                         const mega_linear_options *options);
 mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,
