@@ -21,7 +21,8 @@ static const struct {
 } variables[] = {
     {"CHECK", "0|1|2", 0, "0, 1 (check every result for what is not finite) or 2 (and every collective)", "0",
      "how much a run checks itself, which makes it slower. 1 looks for values that are not finite after every "
-     "instruction; 2 also compares every collective between hosts, and the length of every message. An error then "
+     "instruction (not among those that are infinite on purpose, nor in fp16 among gradients, which the loss scale "
+     "multiplies); 2 also compares every collective between hosts, and the length of every message. An error then "
      "also says in which line of the source it was found"},
     /* an invalid value is rejected when ranks connect, before options are read */
     {"COMM", "mpi|shm", 0, NULL, "the faster way",
