@@ -6,7 +6,7 @@ set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
 # for these fields, code reads a value that is derived from them
-derived='train_tokens|lr_decay_tokens|lr_warmup_tokens|bf16|fp64|preset|activation_checkpoint_interval|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage|gradient_accumulation_steps|weight_decay|profile'
+derived='train_tokens|ckpt_step|lr_decay_tokens|lr_warmup_tokens|bf16|fp64|preset|activation_checkpoint_interval|use_distributed_optimizer|num_layers_per_virtual_pipeline_stage|gradient_accumulation_steps|weight_decay|profile'
 by_rule='overwrite|deepspeed|local_rank' # a rule does what it says
 rows=$(mktemp) code=$(mktemp)
 trap 'rm -f "$rows" "$code"' EXIT
