@@ -137,7 +137,7 @@ typedef struct mega_squared_error_grad_args {
 
 /* hit[t] = 1 if the largest logit of row t is at its label, else 0. Among equal logits the first is the largest; a row
  * with a NaN is not a hit. counts[t] = 1 if the label is a class, that is, in [0, classes); else hit[t] and counts[t]
- * are both 0. */
+ * are both 0: it is -100, or the weight of its row is 0. (Others end the step before the kernel: data/batch.h.) */
 typedef struct mega_accuracy_args {
     mega_kernel_head head;
     void *hit, *counts;    /* [T] acc */
@@ -148,7 +148,7 @@ typedef struct mega_accuracy_args {
 } mega_accuracy_args;
 
 /* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 if the label is not a
- * class, that is, not in [0, classes). */
+ * class, that is, not in [0, classes), but -100, which is ignored. */
 typedef struct mega_cross_entropy_args {
     mega_kernel_head head;
     void *loss;            /* [T] acc */
@@ -199,7 +199,7 @@ mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights
 /* Returns per row the sum over columns of (x - target)^2, [T] acc; x and target are [T, C]. */
 mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor target);
 /* Returns the softmax cross-entropy of each row, [T] acc, from logits [T, classes] of type dtype or acc and labels [T]
- * i32. Rows whose label is not a class (such as -100) have loss 0 and no gradient. A model may weight the losses before
+ * i32. Rows whose label is -100 have loss 0 and no gradient. A model may weight the losses before
  * summing them. */
 mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor labels);
 /* Returns the sum of weights [T] f32 over the rows whose label is a class, [1] acc; without weights, the number of
