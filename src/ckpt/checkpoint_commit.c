@@ -12,16 +12,11 @@ mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *fi
     return MEGA_OK;
 }
 
-/* Renames and syncs first, because a partly removed folder must not look like an iteration. */
 static mega_status remove_iteration(const char *save, int64_t iteration)
 {
-    char *path = mega_iteration_path(save, iteration), *aside = path != NULL ? mega_temporary_path(path) : NULL;
-    mega_status st = path != NULL && aside != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
-    if (st == MEGA_OK) st = mega_file_rename(path, aside);
-    if (st == MEGA_OK) st = mega_folder_sync(save);
-    if (st == MEGA_OK) st = mega_tree_remove(aside);
+    char *path = mega_iteration_path(save, iteration);
+    const mega_status st = path != NULL ? mega_checkpoint_remove(save, path) : MEGA_NO_MEMORY(save, "a path");
     mega_free(path);
-    mega_free(aside);
     return st;
 }
 

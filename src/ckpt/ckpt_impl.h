@@ -149,6 +149,9 @@ void mega_leftovers_remove(const char *save, const char *keep, bool is_locked);
 /* Returns a left-over folder that holds the complete checkpoint `name`, or NULL. It results from a crash between the
  * two renames that replace a folder on file systems that cannot exchange. New block. */
 char *mega_leftover_find(const char *save, const char *name);
+bool mega_leftover_is(const char *name); /* whether a dead or a running save of this program has left it */
+/* checkpoint_used.c: removes the folder of a checkpoint in SAVE. */
+mega_status mega_checkpoint_remove(const char *save, const char *path);
 
 /* tracker.c: the file in SAVE that names the checkpoint for --load SAVE, and the names it may contain. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"

@@ -177,6 +177,13 @@ static bool parse_leftover(const char *name, size_t *length, const char **owner)
     return false;
 }
 
+bool mega_leftover_is(const char *name)
+{
+    size_t length;
+    const char *owner;
+    return parse_leftover(name, &length, &owner);
+}
+
 /* Checkpoints are folders; a file may belong to any program that writes beside SAVE's own files. */
 static void remove_leftover(const char *save, const char *name, const char *keep, bool is_locked)
 {

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void launch_mistake(launch_plan *p, const char *fmt, ...)
@@ -68,39 +70,94 @@ static void print_command(const launch_words *command, const launch_words *envir
 
 /* ---- restarting ---- */
 
-/* Returns whether the word is the command's option `name` (words joined by '-'); *out_value is its value, or NULL. */
-static bool launch_is_option(const char *word, const char *name, const char **out_value)
+/* What commands call --save and --load, those of a training on indexed data by more names than others; and what begins anew.
+ * The lists end with NULL. */
+static const char *const save_names[] = {"out_dir", "checkpoint_dir", "save", "output_dir", "save_dir", NULL};
+static const char *const load_names[] = {"model_name_or_path",
+                                         "pretrained_checkpoint",
+                                         "load",
+                                         "resume_from_checkpoint",
+                                         "resume",
+                                         "load_dir",
+                                         "checkpoint_path",
+                                         "ckpt_path",
+                                         "initial_megatron_lm_checkpoint",
+                                         "megatron_lm_checkpoint",
+                                         "model_path",
+                                         "ckpt_step",
+                                         NULL};
+static const char *const begin_names[] = {"finetune", "restart", "overwrite_output_dir", NULL};
+
+static const char *const *names_of(const launch_plan *p, const char *const *names)
+{
+    return names + (strncmp(p->command, "pretrain_", 9) == 0 ? 0 : 2);
+}
+
+/* Returns whether the word is one of the options (where '_' and '-' are the same); *out_value is its value, or NULL. */
+static bool launch_is_option(const char *word, const char *const *names, const char **out_value)
 {
     *out_value = NULL;
     if (strncmp(word, "--", 2) != 0) return false;
-    for (word += 2; *name != '\0'; word++, name++)
-        if (*word != *name) return false;
-    if (*word == '=') *out_value = word + 1;
-    return *word == '=' || *word == '\0';
+    for (; *names != NULL; names++) {
+        const char *at = word + 2, *name = *names;
+        while (*name != '\0' && (*at == *name || (*at == '-' && *name == '_'))) at++, name++;
+        if (*name != '\0' || (*at != '=' && *at != '\0')) continue;
+        *out_value = *at == '=' ? at + 1 : NULL;
+        return true;
+    }
+    return false;
 }
 
-static const char *option_value(const launch_plan *p, const char *name)
+static const char *option_value(const launch_plan *p, const char *const *names)
 {
     const char *found = NULL, *value;
     for (int i = 0; i < p->args_count; i++) {
-        if (!launch_is_option(p->args[i], name, &value)) continue;
+        if (!launch_is_option(p->args[i], names, &value)) continue;
         found = value != NULL ? value : i + 1 < p->args_count ? p->args[i + 1] : found;
     }
     return found;
 }
+static char *tracker_of(launch_plan *p, const char *save)
+{
+    return save != NULL ? mega_arena_format(&p->arena, "%s/latest_checkpointed_iteration.txt", save) : NULL;
+}
 
-/* If --save has a checkpoint by now, the run resumes from it and drops --finetune. Returns that folder, or NULL. */
+/* A tracker is replaced at every save, so that another file of its name is a newer save. */
+static launch_tracker look_at_tracker(launch_plan *p)
+{
+    const char *save = p->own == NULL ? option_value(p, names_of(p, save_names)) : NULL;
+    const char *path = tracker_of(p, save);
+    struct stat info;
+    if (path == NULL || stat(path, &info) != 0) return (launch_tracker){0};
+    return (launch_tracker){info.st_ino, info.st_mtim};
+}
+
+static bool has_saved(launch_plan *p)
+{
+    const launch_tracker now = look_at_tracker(p);
+    return now.inode != 0 && (now.inode != p->tracker.inode || now.time.tv_sec != p->tracker.time.tv_sec ||
+                              now.time.tv_nsec != p->tracker.time.tv_nsec);
+}
+
+static bool is_truth_value(const char *word)
+{
+    return word != NULL && (strcasecmp(word, "true") == 0 || strcasecmp(word, "false") == 0);
+}
+
+/* If this run has saved a checkpoint by now, it goes on from there, whatever it began with. Returns that folder, or NULL. */
 static const char *go_on_from(launch_plan *p)
 {
-    const char *save = p->own == NULL ? option_value(p, "save") : NULL, *value;
-    char *tracker = save != NULL ? mega_arena_format(&p->arena, "%s/latest_checkpointed_iteration.txt", save) : NULL;
-    if (tracker == NULL || !mega_file_exists(tracker)) return NULL;
+    const char *save = p->own == NULL ? option_value(p, names_of(p, save_names)) : NULL, *value;
+    if (save == NULL || !has_saved(p)) return NULL;
     char **args = mega_arena_alloc(&p->arena, (size_t)(p->args_count + 3) * sizeof *args);
     if (args == NULL) return NULL;
     int n = 0;
     for (int i = 0; i < p->args_count; i++) {
-        if (launch_is_option(p->args[i], "finetune", &value)) continue;
-        if (launch_is_option(p->args[i], "load", &value)) {
+        if (launch_is_option(p->args[i], begin_names, &value)) {
+            i += value == NULL && i + 1 < p->args_count && is_truth_value(p->args[i + 1]);
+            continue;
+        }
+        if (launch_is_option(p->args[i], names_of(p, load_names), &value)) {
             i += value == NULL;
             continue;
         }
@@ -127,7 +184,7 @@ static mega_status prepare_again(launch_plan *p, int64_t attempt)
             (long long)p->max_restarts, p->world, p->world == 1 ? "" : "s",
             from != NULL     ? "from the last checkpoint of "
             : p->own != NULL ? "of the same command; whether it resumes is up to "
-                             : "from the start: no checkpoint has been saved yet",
+                             : "as the first time: it has saved no checkpoint yet",
             from != NULL     ? from
             : p->own != NULL ? p->command
                              : "");
@@ -257,6 +314,7 @@ static mega_status run_ranks(launch_plan *p, int *exit_status)
     launch_result result = {0};
     bool has_trained = false;
     mega_status st = clear_logs(p);
+    p->tracker = look_at_tracker(p);
     for (int64_t attempt = 0; st == MEGA_OK; attempt++) {
         if (attempt > 0) st = prepare_again(p, attempt);
         if (st == MEGA_OK) st = run_once(p, &result, attempt, &has_trained);

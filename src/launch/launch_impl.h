@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 typedef struct launch_host {
     const char *typed; /* as in the hostfile: NAME or USER@NAME, which ssh takes */
@@ -32,6 +33,12 @@ typedef struct launch_words {
     int count, capacity;
     bool failed; /* memory is short */
 } launch_words;
+
+/* The file in --save that names the newest checkpoint; zero: there is none. */
+typedef struct launch_tracker {
+    ino_t inode;
+    struct timespec time;
+} launch_tracker;
 
 typedef struct launch_plan {
     mega_arena arena; /* owns every string and list below */
@@ -55,6 +62,7 @@ typedef struct launch_plan {
     bool is_python;         /* it runs in Python */
     launch_words own_words; /* its first words: the path, or an interpreter with its options and the script */
     int64_t attempt;        /* number of restarts so far */
+    launch_tracker tracker; /* before the first start */
     launch_words passed;    /* options of launch that become options of the command */
     char **args;            /* all arguments of the command, NULL-terminated */
     int args_count;

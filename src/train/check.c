@@ -93,6 +93,7 @@ mega_status train_check(trainer *t)
     MEGA_TRY(check_collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
+    if (!t->is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_used(t), &passed));
     /* Last, because the number of iterations is known only once the engine is built. */
     if (!t->is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));

@@ -1,4 +1,5 @@
 /* The options of run_clm, transformers' script: its defaults, the shape and the tokenizer that its names lead to, its rules. */
+#include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/hf_config.h"
 #include "megalith/log.h"
@@ -183,7 +184,7 @@ static void name_options(mega_train_options *cfg)
               {"lr", "--learning_rate"},
               {"seq_length", "--block_size"},
               {"train_iters", "--max_train_steps"},
-              {"overwrite", "--overwrite_output_dir"}};
+              {"restart", "--overwrite_output_dir"}};
     for (size_t i = 0; i < MEGA_COUNT(of); i++) mega_options_call(cfg->engine.options, of[i].dest, of[i].name);
 }
 
@@ -274,28 +275,18 @@ void mega_train_rule_clm_files(mega_train_options *cfg)
     }
 }
 
-/* Whether the run goes on from a checkpoint in its own folder. */
-static bool goes_on(mega_train_options *cfg)
-{
-    if (cfg->load == NULL || cfg->finetune) return false;
-    return mega_folder_same(cfg->load, cfg->save) ||
-           mega_folder_same(mega_options_text(cfg->engine.options, "%s/..", cfg->load), cfg->save);
-}
-
-/* The final model stands in --output_dir itself: its files must not replace those of another run unasked. */
+/* The final model stands in --output_dir itself: its files must not replace those of another program unasked. One of this
+ * program has a checkpoint beside it, and save_lock.c asks. */
 void mega_train_rule_clm_writes(mega_train_options *cfg)
 {
     const char *save = cfg->save;
-    if (save == NULL || cfg->overwrite || cfg->engine.rank != 0 || !train_clm_has(cfg, save, "config.json")) return;
-    if (train_clm_has(cfg, mega_options_text(cfg->engine.options, "%s/final", save), "state/checksums.json")) {
-        if (!goes_on(cfg))
-            mega_options_warn(
-                cfg->engine.options,
-                "--output_dir %s: the model of a run that has ended is there, and will be replaced at the "
-                "end of this one; another folder keeps it",
-                save);
-        return;
-    }
+    if (save == NULL || cfg->overwrite || cfg->restart || train_goes_on(cfg) || cfg->engine.rank != 0) return;
+    if (!train_clm_has(cfg, save, "config.json")) return;
+    char *ours = NULL;
+    const bool is_ours = mega_checkpoint_used(save, &ours) != MEGA_OK || ours != NULL;
+    mega_free(ours);
+    mega_error_clear();
+    if (is_ours) return;
     mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                          "--output_dir %s: it holds a model (config.json) that run_clm did not write; nothing was "
                          "changed: give another folder, or --overwrite_output_dir to replace its files",

@@ -5,7 +5,7 @@
 #include "megalith/log.h"
 #include "megalith/run_json.h"
 #include "train_impl.h"
-#include <limits.h>
+#include "train_rules.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,11 +151,7 @@ static mega_status take_order(train_stored *s, const json_t *order)
  * metrics of the original run. An evaluation belongs to the original run. */
 static bool continues(const trainer *t)
 {
-    char parent[PATH_MAX + 4];
-    const mega_train_options *cfg = t->cfg;
-    if (cfg->save == NULL) return cfg->skip_train;
-    snprintf(parent, sizeof parent, "%s/..", cfg->load);
-    return mega_folder_same(cfg->load, cfg->save) || mega_folder_same(parent, cfg->save);
+    return t->cfg->save == NULL ? t->cfg->skip_train : train_goes_on(t->cfg);
 }
 
 static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)
@@ -164,6 +160,8 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     /* NULL in checkpoints of versions without run ids */
     const char *run_id = json_string_value(json_object_get(root, "run_id"));
     if (run_id != NULL && continues(t)) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
+    /* a run with --restart that ended between its first save and the removal of the older checkpoints */
+    t->is_alone = t->is_alone || (continues(t) && json_is_true(json_object_get(root, TRAIN_REMOVES_OTHERS)));
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
     s->order_samples = json_integer_value(json_object_get(root, "data_order_samples"));

@@ -4,6 +4,8 @@
 #include "megalith/memory.h"
 #include "megalith/metrics.h"
 #include "train_impl.h"
+#include "train_rules.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +26,22 @@ static size_t list_names(mega_buffer *out, const mega_names *names)
     return count;
 }
 
-static bool loads_what_it_saves(const mega_train_options *cfg)
+bool train_loads_what_it_saves(const mega_train_options *cfg)
 {
-    return cfg->save != NULL && mega_folder_same(cfg->load, cfg->save);
+    return cfg->save != NULL && cfg->load != NULL && mega_folder_same(cfg->load, cfg->save);
+}
+
+bool train_goes_on(const mega_train_options *cfg)
+{
+    char above[PATH_MAX + 4];
+    if (cfg->save == NULL || cfg->load == NULL || cfg->finetune) return false;
+    if (train_loads_what_it_saves(cfg)) return true;
+    snprintf(above, sizeof above, "%s/..", cfg->load);
+    if (mega_folder_same(above, cfg->save)) return true;
+    char *folder = mega_path_folder(cfg->load); /* of a link to a folder elsewhere */
+    const bool same = folder != NULL && mega_folder_same(folder, cfg->save);
+    mega_free(folder);
+    return same;
 }
 
 /* If an option makes no sense with random weights, returns it and what it does (*purpose). Returns NULL if the run may
@@ -39,7 +54,7 @@ static const char *needs_checkpoint(const mega_train_options *cfg, const char **
     *purpose = "evaluates it";
     if (cfg->skip_train) return "--skip-train";
     *purpose = "takes the network's shape from it";
-    if (cfg->use_checkpoint_args && !loads_what_it_saves(cfg)) return "--use-checkpoint-args";
+    if (cfg->use_checkpoint_args && !train_loads_what_it_saves(cfg)) return "--use-checkpoint-args";
     *purpose = "forbids to start from random weights";
     return cfg->exit_on_missing_checkpoint ? "--exit-on-missing-checkpoint" : NULL;
 }
@@ -80,7 +95,7 @@ mega_status train_check_nothing_loaded(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     const char *purpose;
     mega_buffer b = {0};
-    if (loads_what_it_saves(cfg) && needs_checkpoint(cfg, &purpose) == NULL) return MEGA_OK;
+    if (train_loads_what_it_saves(cfg) && needs_checkpoint(cfg, &purpose) == NULL) return MEGA_OK;
     mega_status st = put_found(&b, cfg->load);
     if (st == MEGA_OK && cfg->clm.model_name_or_path != NULL && cfg->finetune) {
         const char *name = cfg->clm.model_name_or_path;

@@ -62,6 +62,7 @@ static mega_status extra_json(const trainer *t, char **out)
                              "data_content_hash", content, "run_id", t->run_id);
     const bool whole =
         root != NULL && add_order(root, t) &&
+        (!t->is_alone || json_object_set_new(root, TRAIN_REMOVES_OTHERS, json_true()) == 0) &&
         (t->epoch_losses == 0 || (add_finite(root, "epoch_loss", t->epoch_loss) &&
                                   json_object_set_new(root, "epoch_losses", json_integer(t->epoch_losses)) == 0)) &&
         add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
@@ -224,6 +225,17 @@ mega_status train_save(trainer *t)
     return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
 }
 
+/* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. */
+static void remove_others(trainer *t)
+{
+    mega_status st;
+    if (!t->is_alone || !train_is_first(t)) return;
+    st = mega_lock_check(t->lock);
+    if (st == MEGA_OK) st = mega_checkpoint_remove_others(t->cfg->save, t->run_id);
+    t->is_alone = st != MEGA_OK;
+    if (st != MEGA_OK) mega_warn("--restart: a checkpoint of the run before stays: %s", mega_error_message());
+}
+
 mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
@@ -237,6 +249,7 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
                   "options (docs/families.md); their config.json has model_type %s",
                   t->cfg->save, saved_family(t)->model_type);
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
+    remove_others(t);
     t->saved_iteration = iteration;
     snprintf(t->saved_as, sizeof t->saved_as, "%s", tag != NULL ? tag : "");
     train_monitor_saved(t);
@@ -268,7 +281,7 @@ void train_warn_of_newer(const trainer *t)
     const int64_t there = cfg->save != NULL && !cfg->skip_train ? mega_checkpoint_latest(cfg->save) : -1;
     const bool is_tracked = there > here && mega_checkpoint_tracked(cfg->save) == there;
     char iteration[32] = "", remedy[PATH_MAX + 128] = "";
-    if (there <= here) return;
+    if (there <= here || cfg->restart) return;
     if (!is_tracked) snprintf(iteration, sizeof iteration, "/iter_%07lld", (long long)there);
     if (!cfg->load_previous) /* --load-previous has just skipped a damaged one */
         snprintf(remedy, sizeof remedy, "; --load %s%s%s continues from iteration %lld", cfg->save, iteration,

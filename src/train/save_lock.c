@@ -1,6 +1,8 @@
 /* Ensures that only one run at a time uses --save: its lock, and the run's id. */
 #include "megalith/file.h"
+#include "megalith/memory.h"
 #include "train_impl.h"
+#include "train_rules.h"
 
 static bool saves(const trainer *t)
 {
@@ -37,6 +39,41 @@ mega_status train_lock_new_save(trainer *t)
                      "--save %s: another run made this folder and saved checkpoints there while this one was starting; "
                      "choose another --save, or start again with --load %s to resume from them",
                      save, save);
+}
+
+/* A restart that takes weights of its own folder begins anew all the same; one that goes on from there does not. */
+static mega_status check_restart(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    const train_course *c = t->task->course;
+    if (cfg->save == NULL || cfg->skip_train)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "%s begins anew in the folder of %s, and %s; leave it out", c->begin_anew,
+                         c->save, cfg->save == NULL ? "none is given" : "nothing is saved where nothing is trained");
+    if (!train_goes_on(cfg)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s begins anew in %s %s, and %s %s goes on from a checkpoint there; give one of the two",
+                     c->begin_anew, c->save, cfg->save, c->go_on, cfg->load);
+}
+
+mega_status train_check_used(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    const train_course *c = t->task->course;
+    char *found = NULL;
+    if (!train_is_first(t)) return MEGA_OK;
+    if (cfg->restart) return check_restart(t);
+    if (!saves(t) || train_goes_on(cfg)) return MEGA_OK;
+    MEGA_TRY(mega_checkpoint_used(cfg->save, &found));
+    if (found == NULL) return MEGA_OK;
+    const mega_status st = MEGA_FAIL(
+        MEGA_ERR_USAGE,
+        "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be mixed, and "
+        "checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, which removes them after "
+        "this run's first save",
+        c->save, cfg->save, mega_path_base(found), c->go_on, cfg->save,
+        cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew);
+    mega_free(found);
+    return st;
 }
 
 mega_status train_check_foreign(const trainer *t)

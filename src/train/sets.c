@@ -137,6 +137,8 @@ static mega_status sets_end(trainer *t)
 const train_course train_by_sets = {.is_megatrons = true,
                                     .in_epochs = true,
                                     .save = "--save",
+                                    .go_on = "--load",
+                                    .begin_anew = "--restart",
                                     .batch = "--global-batch-size",
                                     .weights = "--pretrained-checkpoint",
                                     .losses = "the table above",

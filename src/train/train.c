@@ -218,8 +218,12 @@ static mega_status evaluate_at_end(trainer *t)
     return MEGA_OK;
 }
 
-const train_course train_by_iterations = {
-    .is_megatrons = true, .save = "--save", .losses = "the losses above", .end = evaluate_at_end};
+const train_course train_by_iterations = {.is_megatrons = true,
+                                          .save = "--save",
+                                          .go_on = "--load",
+                                          .begin_anew = "--restart",
+                                          .losses = "the losses above",
+                                          .end = evaluate_at_end};
 
 static void say_result(const trainer *t)
 {
@@ -280,6 +284,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
                  .world = io->world,
                  .train_iters = cfg->engine.optim.train_iters,
                  .saved_iteration = -1,
+                 .is_alone = cfg->restart,
                  .began = mega_time_now(),
                  .last_loss = NAN,
                  .finished_loss = NAN,

@@ -47,6 +47,9 @@ typedef struct train_holds {
     size_t process; /* program code and libraries */
 } train_holds;
 
+/* In run.json of the first checkpoint of a run with --restart: the others in its folder are still to be removed. */
+#define TRAIN_REMOVES_OTHERS "removes_others"
+
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
 typedef struct train_curve train_curve;     /* curve.c */
 
@@ -102,6 +105,7 @@ typedef struct trainer {
     mega_buffer line; /* buffer in which log lines are composed */
     mega_lock *lock;  /* lock of --save; the first rank holds it for all ranks, NULL in the others */
     bool has_begun;   /* the run has begun to write to --save */
+    bool is_alone;    /* --restart: the next save removes the checkpoints of other runs */
     /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
     char run_id[MEGA_TOKEN_BYTES];
     train_monitor *monitor;
@@ -121,6 +125,7 @@ typedef struct train_course {
     bool in_epochs;
     bool shares_texts;                  /* the ranks of a host map the texts that its first one reads */
     const char *save, *batch, *weights; /* options: where to save; the samples of a step; weights to begin with */
+    const char *go_on, *begin_anew;     /* options: --load and --restart */
     const char *losses;                 /* the evaluations in the log, in the last line */
     const char *length;                 /* options that its length in steps follows from; NULL: it is said itself */
     mega_status (*begin)(trainer *t);   /* called before the first step, by all ranks; may be NULL */
@@ -219,6 +224,8 @@ mega_status train_lock_save(trainer *t);
 /* Like train_lock_save, for a folder that did not exist when train_lock_save and --load looked but exists now. Fails
  * if another run has written checkpoints to it in the meantime. */
 mega_status train_lock_new_save(trainer *t);
+/* Refuses a --save that holds checkpoints unless the run goes on from them, or --restart is given. */
+mega_status train_check_used(const trainer *t);
 /* Checks that no iteration folder which the run may replace was written by another program. Called before the
  * checkpoint is loaded. */
 mega_status train_check_foreign(const trainer *t);

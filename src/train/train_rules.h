@@ -15,6 +15,10 @@ static inline bool train_is_pretraining(const mega_train_options *cfg)
 {
     return train_is(cfg, "pretrain_gpt") || train_is(cfg, "pretrain_bert") || train_is(cfg, "pretrain_t5");
 }
+/* run_files.c: whether --load and --save name the same folder; whether the run goes on from a checkpoint of --save, which may
+ * also be one that --load names (SAVE/iter_N) */
+bool train_loads_what_it_saves(const mega_train_options *cfg);
+bool train_goes_on(const mega_train_options *cfg);
 /* rules.c: returns advice on how to run with a different number of ranks */
 const char *train_more_ranks(const mega_train_options *cfg);
 /* rules_stages.c: returns the number of stages whose number of layers is not given by an option; all of these hold the

@@ -413,6 +413,20 @@ diff args - <<'TEXT' || note "what restarts are given"
 TEXT
 grep -q 'restart 2 of 3, 2 ranks, from the last checkpoint of keep' err || note "a restart is told"
 rm tried
+launch thrice --nproc_per_node 2 --max-restarts 3 run_clm --model_name_or_path base --output-dir keep --overwrite_output_dir True --lr 1 >out 2>err || note "run_clm: the third try counts"
+sed 's/.*run_clm//' tried >args
+diff args - <<'TEXT' || note "what restarts of run_clm are given"
+ --model_name_or_path base --output-dir keep --overwrite_output_dir True --lr 1
+ --model_name_or_path base --output-dir keep --lr 1 --load keep
+ --model_name_or_path base --output-dir keep --lr 1 --load keep
+TEXT
+# what was in the folder before is not what this run has saved
+rm tried
+engine early mpirun 'mpirun (Open MPI) 4.1.4' 'echo "$@" >>tried; printf "[1,0]<stdout>:\035T\n"; [ "$(wc -l <tried)" -ge 2 ] || exit 9'
+launch early --nproc_per_node 2 --max-restarts 3 pretrain_gpt --restart --load base --finetune --save keep >out 2>err || note "a restart before its first save"
+sed 's/.*pretrain_gpt//' tried | uniq -c | grep -q '^ *2  --restart --load base --finetune --save keep$' || note "a restart before its first save is given $(cat tried)"
+grep -q 'restart 1 of 3, 2 ranks, as the first time: it has saved no checkpoint yet$' err || note "it is not said that nothing was saved"
+rm tried
 launch thrice --nproc_per_node 2 --max-restarts 1 pretrain_gpt >out 2>err
 [ $? -eq 9 ] || note "restarts come to an end"
 engine mistake mpirun 'mpirun (Open MPI) 4.1.4' 'echo again >>mistakes; exit 2'

@@ -192,12 +192,12 @@ has second.log '^ loading checkpoint from twice/iter_0000004 at iteration 4$'
 has second.log '^  successfully loaded checkpoint from twice/iter_0000004 at iteration 4$'
 has second.log '^ iteration        5/       9 \|'
 [ "$(cat twice/latest_checkpointed_iteration.txt)" = 9 ] || fail "the second run did not end at 9"
-"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --save twice >third.log 2>&1 || { cat third.log; fail "third"; }
-has third.log 'twice already holds a checkpoint of iteration 9 .* --load twice continues from iteration 9$'
-# after going back to iteration 3, --load no longer takes the newest checkpoint
-"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 3 --load twice --finetune --save twice >fourth.log 2>&1 || { cat fourth.log; fail "fourth"; }
-has fourth.log 'loading checkpoint from twice/iter_0000003'
-has fourth.log 'already holds a checkpoint of iteration 9 and this run begins at 0: .* --load twice/iter_0000009 without --finetune continues from iteration 9$'
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 5 --load twice/iter_0000004 --save twice --override-opt_param-scheduler >third.log 2>&1 || { cat third.log; fail "third"; }
+has third.log 'twice already holds a checkpoint of iteration 9 and this run begins at 4: .* --load twice continues from iteration 9$'
+# after going back to iteration 5, --load no longer takes the newest checkpoint
+"$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 6 --load twice --save twice --override-opt_param-scheduler >fourth.log 2>&1 || { cat fourth.log; fail "fourth"; }
+has fourth.log 'loading checkpoint from twice/iter_0000005'
+has fourth.log 'already holds a checkpoint of iteration 9 and this run begins at 5: .* --load twice/iter_0000009 continues from iteration 9$'
 
 # --- data that differ from the checkpoint's are reported; the same data in another folder, or given by other options, are not
 mkdir elsewhere

@@ -88,9 +88,6 @@ grep -qE 'epoch [01]: perplexity' longer.log && note "epochs are made again: $(g
 clm bare "${files[@]}" --max_train_steps 1 --output_dir bare
 refuses "weights alone" "--resume_from_checkpoint bare: that run has ended, and kept its model alone|--model_name_or_path bare" run_clm "${small[@]}" "${files[@]}" \
     --resume_from_checkpoint bare
-grep -q 'will be replaced' bare.log && note "nothing is replaced in a new folder"
-clm again "${files[@]}" --max_train_steps 2 --output_dir bare
-says again '^warning: --output_dir bare: the model of a run that has ended is there, and will be replaced'
 refuses "a name of the hub" "--model_name_or_path gpt2: nothing is downloaded, and there is no such folder|hf download gpt2|--config_name gpt2" run_clm --model_name_or_path gpt2 \
     --train_file train.txt --output_dir fresh
 refuses "names that were typed" "--output_dir train.txt: it is a file" run_clm "${small[@]}" "${files[@]}" --output_dir train.txt

@@ -82,12 +82,12 @@ kill -TERM $first
 wait $first || fail "a run whose lock was removed ended: $(tail -n 3 first.log)"
 grep -q 'warning: --save bare: bare/run.lock was removed while this process writes there; it has been created again' first.log || fail "no warning: $(tail -n 3 first.log)"
 [ ! -e bare/run.lock ] || fail "a lock that was made again stays"
-"$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save bare >folder.log 2>&1 &
+"$MEGALITH" "${base[@]}" --train-iters 2000000 --save-interval 2000000 --log-interval 1 --save gone >folder.log 2>&1 &
 first=$!
 until grep -qs '^ iteration ' folder.log || ! kill -0 $first 2>/dev/null; do sleep 0.02; done
-rm -r bare # and all that it lies in
+rm -r gone # and all that it lies in
 kill -TERM $first
-wait $first && [ -e bare/latest_checkpointed_iteration.txt ] || fail "a run whose folder was removed does not save: $(tail -n 3 folder.log)"
+wait $first && [ -e gone/latest_checkpointed_iteration.txt ] || fail "a run whose folder was removed does not save: $(tail -n 3 folder.log)"
 
 # --- SAVE is created while a run starts: the run must not start from random weights and overwrite what another run saved meanwhile
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 258 --output bpe >log 2>&1 || fail "a tokenizer"

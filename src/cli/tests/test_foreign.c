@@ -206,7 +206,6 @@ static void names_without_effect(void **state)
         "--offload-optimizer",
         "--report_to wandb",
         "--do_train",
-        "--overwrite_output_dir",
         "--dataloader_num_workers 3",
         "--rl-prompts-per-eval 3 --rl-partial-rollouts",
         "--moe-ffn-hidden-size 3",

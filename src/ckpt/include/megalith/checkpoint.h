@@ -82,6 +82,12 @@ mega_status mega_checkpoint_lock_probe(const char *save, bool takeover);
 /* Refuses a SAVE that contains an iteration folder of another program, above `after` and up to `until`, which
  * mega_checkpoint_write would refuse to replace; also one whose tracker names such a folder. Returns MEGA_ERR_USAGE. */
 mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until);
+/* Returns in a new block the name of the newest checkpoint that this program wrote to SAVE, complete or not; NULL: there
+ * is none. */
+mega_status mega_checkpoint_used(const char *save, char **out);
+/* Removes the checkpoints in SAVE that this program wrote for other runs than `run_id`: folders with checksums, and
+ * nothing else. What cannot be removed stays, and the first reason is returned. */
+mega_status mega_checkpoint_remove_others(const char *save, const char *run_id);
 /* Writes SAVE/run_id.txt: the id of the run that saves here from now on. A resumed run keeps its id. */
 mega_status mega_checkpoint_write_run_id(const char *save, const char id[MEGA_TOKEN_BYTES]);
 /* Atomic: until it returns MEGA_OK the previous checkpoint is complete and is the one found; afterwards the new one,

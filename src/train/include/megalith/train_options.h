@@ -112,6 +112,7 @@ typedef struct mega_train_options {
     const char *save, *load;
     int64_t save_interval, ckpt_step; /* ckpt_step: 0: the newest */
     bool save_takeover;               /* take the lock from a run that is still running */
+    bool restart;                     /* begin anew in a used --save, and remove its checkpoints after the first save */
     bool no_save_optim, no_save_rng, no_load_optim, no_load_rng, finetune;
     bool use_checkpoint_args, exit_on_missing_checkpoint;
     bool load_previous; /* resume from the last undamaged checkpoint if the newest is damaged */

@@ -1,0 +1,118 @@
+/* A SAVE that holds checkpoints already: which, and the removal of those that a run which begins anew leaves behind. */
+#include "ckpt_impl.h"
+#include "megalith/json.h"
+#include "megalith/run_json.h"
+
+#include <jansson.h>
+#include <string.h>
+
+/* Damaged checksums count too: what they belong to may be all that is left of a run. */
+static mega_status is_ours(const char *save, const char *name, bool *out)
+{
+    char *mark = mega_format("%s/%s/" MEGA_CHECKSUMS_FILE, save, name);
+    if (mark == NULL) return MEGA_NO_MEMORY(save, "a path");
+    *out = !mega_leftover_is(name) && mega_file_exists(mark);
+    mega_free(mark);
+    return MEGA_OK;
+}
+
+/* Returns whether `name` is to be preferred to `found` in a message: a higher iteration, and any iteration to a tag. */
+static bool is_newer(const char *name, const char *found)
+{
+    int64_t a = -1, b = -1;
+    if (!mega_iteration_parse(name, &a)) a = -1;
+    if (found != NULL && !mega_iteration_parse(found, &b)) b = -1;
+    return found == NULL || a > b;
+}
+
+static mega_status find_in(const char *save, const mega_names *names, char **out)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < names->count; i++) {
+        bool ours = false;
+        MEGA_TRY(is_ours(save, names->name[i], &ours));
+        if (ours && is_newer(names->name[i], found)) found = names->name[i];
+    }
+    if (found == NULL) return MEGA_OK;
+    *out = mega_strdup(found);
+    return *out != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a name");
+}
+
+mega_status mega_checkpoint_used(const char *save, char **out)
+{
+    mega_names names = {0};
+    mega_checkpoint_name tracked;
+    *out = NULL;
+    if (!mega_folder_exists(save)) return MEGA_OK;
+    MEGA_TRY(mega_folder_list(save, &names));
+    mega_status st = find_in(save, &names, out);
+    mega_names_fini(&names);
+    if (st != MEGA_OK || *out != NULL) return st;
+    /* a save that was interrupted while it was renaming */
+    if (mega_tracker_read(save, &tracked) == MEGA_OK) *out = mega_leftover_find(save, tracked.text);
+    mega_error_clear();
+    return MEGA_OK;
+}
+
+/* Returns whether a checkpoint was written by the run of this id. */
+static bool is_of_run(const char *folder, const char *run_id)
+{
+    json_error_t error;
+    char *path = mega_path_join(folder, "state/run.json"), *text = NULL;
+    bool same = false;
+    if (path != NULL && mega_file_exists(path) && mega_file_read(path, &text, NULL) == MEGA_OK) {
+        json_t *root = mega_json_load(text, strlen(text), 0, &error);
+        const char *id = json_string_value(json_object_get(root, "run_id"));
+        same = id != NULL && strcmp(id, run_id) == 0;
+        json_decref(root);
+    }
+    mega_error_clear();
+    mega_free(text);
+    mega_free(path);
+    return same;
+}
+
+/* Renames and syncs first, because a partly removed folder must not look like a checkpoint. */
+mega_status mega_checkpoint_remove(const char *save, const char *path)
+{
+    char *aside = mega_temporary_path(path);
+    mega_status st = aside != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
+    if (st == MEGA_OK) st = mega_file_rename(path, aside);
+    if (st == MEGA_OK) st = mega_folder_sync(save);
+    if (st == MEGA_OK) st = mega_tree_remove(aside);
+    mega_free(aside);
+    return st;
+}
+
+static mega_status remove_other(const char *save, const char *name, const char *run_id)
+{
+    mega_checksums sums = {0};
+    bool ours = false;
+    MEGA_TRY(is_ours(save, name, &ours));
+    if (!ours) return MEGA_OK;
+    char *path = mega_path_join(save, name);
+    mega_status st = path != NULL ? mega_checksums_read(path, &sums) : MEGA_NO_MEMORY(save, "a path");
+    mega_checksums_fini(&sums);
+    if (st == MEGA_OK && !is_of_run(path, run_id)) {
+        st = mega_checkpoint_remove(save, path);
+        if (st == MEGA_OK) mega_info("removed %s, of the run before", path);
+    }
+    mega_free(path);
+    return st;
+}
+
+mega_status mega_checkpoint_remove_others(const char *save, const char *run_id)
+{
+    mega_names names = {0};
+    MEGA_TRY(mega_folder_list(save, &names));
+    mega_error_record first = {0};
+    mega_status st = MEGA_OK;
+    for (size_t i = 0; i < names.count; i++) {
+        const mega_status now = remove_other(save, names.name[i], run_id);
+        if (now == MEGA_OK || st != MEGA_OK) continue; /* one that stays keeps no other */
+        st = now;
+        mega_error_get(&first);
+    }
+    mega_names_fini(&names);
+    return st != MEGA_OK ? mega_error_restore(&first) : MEGA_OK;
+}
