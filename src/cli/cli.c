@@ -16,17 +16,29 @@
 static struct {
     bool info_to_output;
     mega_log_level most;
-} sink = {false, MEGA_LOG_INFO};
+    bool holds;       /* the options are being read, and --log-level may follow */
+    mega_buffer held; /* lines, each after the digit of its level, until it is known */
+} sink = {.most = MEGA_LOG_INFO};
 
 static void cli_print_line(void *user, mega_log_level level, const char *line)
 {
     (void)user;
-    if (level > sink.most) return;
+    if (level > sink.most && !sink.holds) return;
+    if (sink.holds && mega_buffer_printf(&sink.held, "%c%s%c", '0' + (int)level, line, '\0')) return;
     FILE *stream = level >= MEGA_LOG_INFO && sink.info_to_output ? stdout : stderr;
     const char *prefix = level == MEGA_LOG_ERROR ? "error: " : level == MEGA_LOG_WARN ? "warning: " : "";
     if (stream == stderr) fflush(stdout); /* keep the order if both streams go to one file */
     fprintf(stream, "%s%s\n", prefix, line);
     fflush(stream);
+}
+
+/* Prints what was held back, as far as --log-level asks for it. */
+static void stop_holding(void)
+{
+    sink.holds = false;
+    for (size_t at = 0; at < sink.held.size; at += strlen(sink.held.data + at) + 1)
+        cli_print_line(NULL, (mega_log_level)(sink.held.data[at] - '0'), sink.held.data + at + 1);
+    mega_buffer_fini(&sink.held);
 }
 
 void mega_cli_log_to(bool standard_output)
@@ -121,10 +133,12 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     cfg->train.engine.world_size = mega_world_size(world);
     cfg->train.engine.local_world_size = mega_world_local_size(world);
     if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would print the same */
+    sink.holds = is_first;
     if (st == MEGA_OK) st = mega_options_read(cfg->train.engine.options, command, argc, argv);
+    if (is_first && st == MEGA_OK) sink.most = cfg->log_level;
+    stop_holding();
     st = mega_cli_agree(world, st);
     if (st != MEGA_OK) return mega_cli_give_up(cfg, command, st, exit_status);
-    if (is_first) sink.most = cfg->log_level;
     if (!mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)) show_threads(cfg);
     return true;
 }

@@ -86,8 +86,9 @@ mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
     const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
-    const int sent = mega_world_rank(world) == 0 ? mega_launch_columns() : 0;
-    const bool is_terminal = sent > 0 || (alone && mega_cli_is_terminal(stdout));
+    const bool is_silent = cfg->log_level == MEGA_LOG_ERROR;
+    const int sent = mega_world_rank(world) == 0 && !is_silent ? mega_launch_columns() : 0;
+    const bool is_terminal = sent > 0 || (alone && !is_silent && mega_cli_is_terminal(stdout));
     screen s = {.cfg = cfg,
                 .world = world,
                 .columns = sent > 0      ? sent
@@ -101,7 +102,10 @@ mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
                               .stop = mega_signals_stop(),
-                              .world = world};
+                              .world = world,
+                              .is_silent = is_silent,
+                              .is_brief = cfg->log_level == MEGA_LOG_WARN,
+                              .is_detailed = cfg->train.print_options || cfg->log_level >= MEGA_LOG_DEBUG};
     mega_team *team = NULL;
     MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train(&cfg->train, team, &io);

@@ -43,10 +43,11 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     if (o->sentences != NULL) d->sentences = *o->sentences;
     const bool documents =
         o->sentences != NULL || mega_indexed_sequences(spec->data) == mega_indexed_documents(spec->data);
-    mega_info(" > %s: %s, %s %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
-              documents ? "documents" : "sequences", (long long)spec->begin, (long long)spec->end, (long long)p->tokens,
-              (long long)p->epochs, p->epochs == 1 ? "" : "s",
-              p->separate_last_epoch ? " (the last one shuffled separately)" : "", (long long)p->samples);
+    mega_log(o->is_quiet ? MEGA_LOG_DEBUG : MEGA_LOG_INFO,
+             " > %s: %s, %s %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
+             documents ? "documents" : "sequences", (long long)spec->begin, (long long)spec->end, (long long)p->tokens,
+             (long long)p->epochs, p->epochs == 1 ? "" : "s",
+             p->separate_last_epoch ? " (the last one shuffled separately)" : "", (long long)p->samples);
     return MEGA_OK;
 }
 
@@ -106,6 +107,8 @@ static mega_status prefix_build(const mega_gpt_data_options *o, const char *pref
     mega_indexed_close(data);
     return st;
 }
+
+enum { TOLD = 1 }; /* members of a blend that the log describes */
 
 /* The value of one option: members with normalised weights. is_by_size: prefixes alone, whose weights follow from their sizes. */
 typedef struct blend_list {
@@ -272,8 +275,12 @@ static mega_status blend_build(const mega_gpt_data_options *o, const blend_list 
             const int64_t n = wanted[k] ? o->num_samples[k] : 0;
             ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);
         }
-        st = prefix_build(o, b->prefix[i], whole, ask, member[i].split);
+        mega_gpt_data_options of_member = *o;
+        of_member.is_quiet = o->is_quiet || i >= TOLD;
+        st = prefix_build(&of_member, b->prefix[i], whole, ask, member[i].split);
     }
+    if (st == MEGA_OK && !o->check_only && !o->is_quiet && b->count > TOLD)
+        mega_info(" > and %d more data sets (--log-level debug lists them)", b->count - TOLD);
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (b->count > 1) {
             st = blend_split(o, b, member, k, &out[k]);

@@ -228,7 +228,7 @@ static mega_status get_through_cache(const mega_gpt_index_spec *spec, const mega
         return mega_data_stopped("building the sample index");
     }
     if (kept == MEGA_OK) {
-        mega_info(" > %s: index built and cached in %s", name, c->folder);
+        mega_debug(" > %s: index built and cached in %s", name, c->folder);
         mega_gpt_index_fini(out);
         mega_gpt_share_drop(share, key);
         return cache_load(c, plan, name, out) ? MEGA_OK : mega_gpt_index_build(spec, plan, share, key, out);

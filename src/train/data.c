@@ -171,7 +171,7 @@ static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
 static mega_status build(trainer *t)
 {
     mega_task_data_options o = data_options(t);
-    if (!t->task->course->in_epochs) {
+    if (!t->task->course->in_epochs && t->io->is_detailed) {
         train_line(t, " > datasets target sizes (minimum size):");
         train_line(t, "    train:      %lld", (long long)o.num_samples[MEGA_SPLIT_TRAIN]);
         train_line(t, "    validation: %lld", (long long)o.num_samples[MEGA_SPLIT_VALID]);
@@ -180,7 +180,7 @@ static mega_status build(trainer *t)
     train_line(t, "> building train, validation, and test datasets for %s ...", t->task->model_name);
     MEGA_TRY(build_in_turn(t, &o));
     t->order_bytes = order_bytes(t);
-    train_line(t, "> finished creating %s datasets ...", t->task->model_name);
+    if (t->io->is_detailed) train_line(t, "> finished creating %s datasets ...", t->task->model_name);
     return MEGA_OK;
 }
 

@@ -31,7 +31,7 @@ struct train_monitor {
 static mega_status write_arguments(const trainer *t, mega_tensorboard *board)
 {
     mega_buffer dump = {0};
-    mega_status st = mega_options_dump_arguments(t->cfg->engine.options, &dump);
+    mega_status st = train_options_table(t, &dump);
     char *rest = dump.data, *line;
     while (st == MEGA_OK && rest != NULL && (line = strsep(&rest, "\n")) != NULL) {
         char *name = line + strspn(line, " "), *dots = strstr(name, " .");

@@ -94,6 +94,7 @@ static const mega_option_row machine_rows[] = {
 const mega_option_section mega_train_machine_section = MEGA_SECTION("this machine", machine_rows);
 
 static const mega_option_row program_rows[] = {
+    {ROW("print-options", print_options, MEGA_OPTION_FLAG), .alike = MEGA_ALIKE_NOT_NEEDED, .help = "print the table of all options in Megatron's form, and the parameters of every rank, as --log-level debug does"},
     {ROW("print-program", print_program, MEGA_OPTION_FLAG), .help = "megalith plan, and --dry-run: print the instructions of a step"},
 };
 const mega_option_section mega_train_program_section = MEGA_SECTION("this machine", program_rows);

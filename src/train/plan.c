@@ -219,6 +219,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     MEGA_TRY(train_check(t));
     if (!train_is_first(t)) return MEGA_OK;
     MEGA_TRY(leave_world(t));
+    if (t->cfg->print_options) MEGA_TRY(train_options_table(t, out));
     plan_head(t, out);
     train_plan_layout(t, out);
     MEGA_TRY(plan_parameters(t, out));

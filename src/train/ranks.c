@@ -2,6 +2,8 @@
 #include "megalith/record.h"
 #include "train_impl.h"
 
+enum { SHOWN = 4 }; /* ranks whose parameters are counted in the log */
+
 bool train_is_first(const trainer *t)
 {
     return mega_world_rank(t->world) == 0;
@@ -67,9 +69,12 @@ mega_status train_say_parameters(const trainer *t)
     int64_t *stage = all + (ptrdiff_t)tp->size * pp->size;
     mega_status st = mega_comm_all_gather(tp->comm, "number of parameters", stage, &mine, 1, MEGA_I64);
     if (st == MEGA_OK) st = mega_comm_all_gather(pp->comm, "number of parameters", all, stage, tp->size, MEGA_I64);
-    for (int i = 0; i < tp->size * pp->size && st == MEGA_OK; i++)
+    const int count = tp->size * pp->size, shown = t->io->is_detailed || count <= SHOWN ? count : SHOWN;
+    for (int i = 0; i < shown && st == MEGA_OK; i++)
         train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld", i % tp->size,
                    i / tp->size, (long long)all[i]);
+    if (shown < count && st == MEGA_OK)
+        train_line(t, " > and of %d more ranks (--print-options lists them)", count - shown);
     if (st == MEGA_OK) say_frozen(t);
     mega_free(all);
     return st;

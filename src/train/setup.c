@@ -75,6 +75,7 @@ mega_status train_open_checkpoint(trainer *t)
         return MEGA_OK;
     }
     MEGA_TRY(check_family(t));
+    t->is_loaded = true;
     if (takes_shape && mega_checkpoint_run_json(t->checkpoint) != NULL) MEGA_TRY(take_stored_args(t));
     MEGA_TRY(t->task->take_shape(cfg, mega_checkpoint_shape(t->checkpoint), takes_shape));
     if (takes_shape) train_check_options_again(t);

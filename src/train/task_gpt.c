@@ -319,6 +319,8 @@ void task_gpt_describe(const mega_task_model *m, mega_buffer *out)
     if (g->net.kv_heads > 0 && g->net.kv_heads != g->heads)
         mega_buffer_printf(out, ", %lld key/value heads", (long long)g->net.kv_heads);
     if (g->net.family != NULL) mega_buffer_printf(out, ", %s", g->net.family->model_type);
+    mega_buffer_puts(out, "\n             ");
+    train_network_words(&g->net, out);
     mega_buffer_puts(out, "\n");
 }
 
@@ -332,6 +334,9 @@ void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, 
     mega_buffer_printf(out, "# %s trained by megalith\n\n| | |\n|---|---|\n", name);
     mega_buffer_printf(out, "| layers, hidden, heads | %lld, %lld, %lld |\n", (long long)g->num_layers,
                        (long long)g->hidden, (long long)g->heads);
+    mega_buffer_puts(out, "| kind | ");
+    train_network_words(&g->net, out);
+    mega_buffer_puts(out, " |\n");
     mega_buffer_printf(out, "| positions, sequence length | %lld, %lld |\n", (long long)g->positions,
                        (long long)cfg->seq_length);
 }

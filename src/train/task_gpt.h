@@ -15,6 +15,8 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
 void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
                    const char *folder);
 void task_gpt_describe(const mega_task_model *m, mega_buffer *out);
+/* network_words.c: "RMSNorm, RoPE (base 10000), SwiGLU, …" */
+void train_network_words(const mega_network_shape *n, mega_buffer *out);
 const mega_gpt *task_gpt_of(const mega_task_model *m);
 mega_model_shape task_gpt_shape_of_encoder(const mega_task_model *m, int64_t eos);
 /* Makes the model of this kind of network; NULL: the one that the options describe. is_new: its family is to be found. */

@@ -7,41 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say_setting(const trainer *t)
-{
-    const mega_train_options *cfg = t->cfg;
-    const int64_t *ramp = cfg->engine.optim.rampup_batch_size;
-    if (ramp[2] > 0)
-        train_line(
-            t,
-            "will use batch size rampup starting from global batch size %lld to global batch size %lld with batch "
-            "size increments %lld over %lld samples.",
-            (long long)ramp[0], (long long)cfg->engine.optim.global_batch_size, (long long)ramp[1], (long long)ramp[2]);
-    else
-        train_line(t, "setting number of micro-batches to constant %lld",
-                   (long long)(cfg->engine.optim.global_batch_size /
-                               (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size)));
-}
-
-static mega_status say_start(trainer *t)
-{
-    mega_buffer arguments = {0};
-    train_line(t,
-               "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
-               "pipeline-model-parallel size: %lld ",
-               (long long)t->cfg->engine.world_size, (long long)t->cfg->engine.data_parallel_size,
-               (long long)t->cfg->engine.comm.tensor_model_parallel_size,
-               (long long)t->cfg->engine.comm.pipeline_model_parallel_size);
-    MEGA_TRY(mega_options_dump_arguments(t->cfg->engine.options, &arguments));
-    train_lines(t, arguments.data);
-    mega_buffer_fini(&arguments);
-    say_setting(t);
-    train_say_tokenizer(t);
-    train_line(t, "> setting random seeds to %lld ...", (long long)t->cfg->engine.seed);
-    train_datetime(t, "after megatron is initialized");
-    return MEGA_OK;
-}
-
 static mega_status build_model(trainer *t)
 {
     train_line(t, "building %s model ...", t->task->model_name);
@@ -49,9 +14,10 @@ static mega_status build_model(trainer *t)
     const bool counts_steps = o->scheduler.kind != MEGA_SCHEDULER_NONE;
     const char *style = counts_steps ? mega_scheduler_name(o->scheduler.kind) : mega_lr_style_name(o->lr_decay_style);
     MEGA_TRY(train_say_parameters(t));
+    MEGA_TRY(train_agree(t, train_say_model(t)));
     if (t->cfg->engine.deepspeed)
         train_line(t, "%s is enabled.", train_is_deepscale(t->cfg) ? "DeepScale" : "DeepSpeed");
-    if (!t->cfg->skip_train) train_line(t, "> learning rate decay style: %s", style);
+    if (!t->cfg->skip_train && t->io->is_detailed) train_line(t, "> learning rate decay style: %s", style);
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
     MEGA_TRY(train_stop_check(t, "the start of the run"));
@@ -68,7 +34,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_check(t));
     MEGA_TRY(train_stop_check(t, "the start of the run"));
     MEGA_TRY(train_make_places(t));
-    MEGA_TRY(train_agree(t, say_start(t)));
+    MEGA_TRY(train_agree(t, train_say_start(t)));
     MEGA_TRY(build_model(t));
     train_note(t, "opening the data");
     MEGA_TRY(train_open_data(t));
@@ -79,7 +45,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_agree(t, train_load_open(t)));
     MEGA_TRY(train_profile_open(t));
     train_describe(t);
-    train_line(t, "done with setup ...");
+    if (t->io->is_detailed) train_line(t, "done with setup ...");
     t->last_line = mega_time_now();
     return MEGA_OK;
 }
@@ -175,6 +141,7 @@ static const char *why_untrained(const trainer *t)
 static mega_status training_train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    t->has_described = true;
     if (t->io->began != NULL) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
         train_line(t, "skipping training (%s%s) ...", why_untrained(t), mega_train_classifies(t->cfg) ? "" : " is on");

@@ -101,11 +101,13 @@ typedef struct trainer {
     bool is_load_new;                       /* there is a new result since the last row of the metrics file */
     double last_loss, last_validation_loss; /* NAN: none yet */
     train_interval interval;
-    double last_line; /* monotonic clock, seconds, when the last log line was printed */
-    mega_buffer line; /* buffer in which log lines are composed */
-    mega_lock *lock;  /* lock of --save; the first rank holds it for all ranks, NULL in the others */
-    bool has_begun;   /* the run has begun to write to --save */
-    bool is_alone;    /* --restart: the next save removes the checkpoints of other runs */
+    double last_line;   /* monotonic clock, seconds, when the last log line was printed */
+    mega_buffer line;   /* buffer in which log lines are composed */
+    mega_lock *lock;    /* lock of --save; the first rank holds it for all ranks, NULL in the others */
+    bool has_begun;     /* the run has begun to write to --save */
+    bool is_loaded;     /* the network is that of a folder */
+    bool has_described; /* what comes before the first step is printed */
+    bool is_alone;      /* --restart: the next save removes the checkpoints of other runs */
     /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
     char run_id[MEGA_TOKEN_BYTES];
     train_monitor *monitor;
@@ -177,6 +179,14 @@ void train_lines(const trainer *t, const char *text); /* one call of train_line 
 void train_datetime(const trainer *t, const char *label);
 const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
 const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */
+
+/* start_lines.c. Say what runs, before the first step. train_say_model: once the engine is built */
+mega_status train_say_start(const trainer *t);
+mega_status train_say_model(const trainer *t);
+
+/* network_words.c */
+/* Writes Megatron's table of options, with the kind of the network that was loaded, not the defaults of its options */
+mega_status train_options_table(const trainer *t, mega_buffer *out);
 
 /* check.c. Collective: the world. Opens the checkpoint and the tokenizer, builds the engine, and checks everything
  * else that may be wrong, but writes no file and builds no index of the data. The error contains all mistakes,

@@ -14,7 +14,7 @@ base=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --
 
 # --- the lines of a whole run, in order
 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 12 --log-interval 5 --eval-interval 6 --save save --save-interval 6 \
-    --metrics-file run/metrics.jsonl --log-params-norm --log-num-zeros-in-grad --log-throughput --log-progress >run.log 2>&1 ||
+    --metrics-file run/metrics.jsonl --log-params-norm --log-num-zeros-in-grad --log-throughput --log-progress --print-options >run.log 2>&1 ||
     { cat run.log; fail "a plain run"; }
 cat >expected <<'LINES'
 ^using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, pipeline-model-parallel size: 1 $

@@ -125,7 +125,7 @@ cat >ds.json <<'JSON'
  "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}}}
 JSON
 clm trainer --train_file train.txt --do_train True --do_eval True --keep_linebreaks False --eval_strategy epoch --save_strategy no --logging_strategy steps \
-    --bf16 False --deepspeed ds.json --max_train_steps 3 --output_dir trainer
+    --bf16 False --deepspeed ds.json --max_train_steps 3 --output_dir trainer --print-options
 says trainer '^  zero_stage \.+ 1$'
 [ "$(sed -n 's/.*Num examples = //p' trainer.log)" -lt "$(sed -n 's/.*Num examples = //p' whole.log)" ] || note "--keep_linebreaks False keeps them"
 

@@ -44,7 +44,7 @@ zero z2 --zero-stage 2
 zero z3 --zero-stage 3 --DDP-impl torch
 # A DeepSpeed JSON says the same as an option; the arguments name its keys.
 printf '{"train_micro_batch_size_per_gpu": 2,\n"zero_optimization": {"stage": 2}}\n' >ds.json
-zero zj --deepspeed --deepspeed_config ds.json
+zero zj --deepspeed --deepspeed_config ds.json --print-options
 diff <(losses zj.jsonl) <(losses z2.jsonl) >/dev/null || fail "--deepspeed_config: other losses than --zero-stage 2"
 grep -qE '^  zero_stage \.+ "zero_optimization.stage" 2 \(line 2\)$' zj.log || fail "the arguments do not name the key of the JSON"
 

@@ -201,6 +201,9 @@ mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t valu
 /* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules; then, if
  * a JSON was read, the options that it has set, with their keys and lines. */
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
+/* Writes the options that differ from their defaults as they would be typed, several in a line, by what has set them; those
+ * that follow from others are left out. At most 7 lines. */
+mega_status mega_options_differences(const mega_options *o, mega_buffer *out);
 /* Writes a JSON array with one object for each option of the command that works, in the order of --help:
  * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by is
  * "default", "preset", "checkpoint", "derived", "DeepSpeed's default", "YAML", "JSON" or "command line". */

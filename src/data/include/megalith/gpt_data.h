@@ -53,6 +53,7 @@ typedef struct mega_gpt_data_options {
     mega_gpt_share *share;  /* borrowed; NULL: arrays that are not cached are private to each rank */
     /* open and check everything, but do not build the order of samples: none can then be read */
     bool check_only;
+    bool is_quiet; /* what was opened is told at the level of debugging */
     int64_t seq_length;
     uint32_t seed;
     int64_t num_samples[3]; /* number requested of each split; a data set may have more */
@@ -65,7 +66,8 @@ typedef struct mega_gpt_data_options {
 
 /* Whether these values of --data-path are prefixes without weights. */
 bool mega_blend_is_by_size(const char *const *args, int n);
-/* Builds out[MEGA_SPLIT_…]; NULL for an empty split. Log lines report whether the index was built or cached. Returns
+/* Builds out[MEGA_SPLIT_…]; NULL for an empty split. A log line says what each split of a prefix has; of a
+ * blend those of its first members. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_USAGE, MEGA_ERR_MEMORY or MEGA_ERR_INTERRUPTED. */
 MEGA_CHECK_RESULT mega_status mega_gpt_data_build(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT]);
 void mega_gpt_data_destroy(mega_gpt_data *d);

@@ -138,6 +138,7 @@ typedef struct mega_train_options {
     /* options about this machine, and about plans */
     int64_t memory_limit; /* bytes; 0: the limit of the machine */
     bool dry_run, print_program, print_schedule;
+    bool print_options;       /* print the table of all options at the start */
     bool no_suggestions;      /* a plan that does not fit lists no changes */
     bool overwrite;           /* allow overwriting outputs that other programs wrote */
     const char *schedule_svg; /* NULL: not drawn */
