@@ -27,6 +27,9 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
 static void tell_stall(void *user, const char *text)
 {
     (void)user;
+    /* What a signal was promised until now needs the rank that is waited for. */
+    mega_signals_promise("a rank is waited for, as reported: unless it goes on, the run cannot save or leave; a second "
+                         "SIGTERM or Ctrl-C ends it");
     fflush(stdout);
     fprintf(stderr, "warning: no progress: %s\n", text);
 }

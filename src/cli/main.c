@@ -126,6 +126,13 @@ static bool is_said_alike(const cli_row *row, int argc, char **argv)
     return argc == 1 || !(is_of_ranks(row) || plans_another);
 }
 
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || (i == 1 && strcmp(argv[i], "-h") == 0)) return true;
+    return false;
+}
+
 static bool is_built(const cli_row *row)
 {
     return row->run != NULL;
@@ -301,8 +308,8 @@ static int run_command(const cli_row *row, int argc, char **argv)
         return 1;
     }
     if (argc == 1 && row->example != NULL) return show_example(row);
-    /* A training must not die because the reader of its log exits. */
-    signal(SIGPIPE, row->outlives_reader ? SIG_IGN : SIG_DFL);
+    /* A training must not die because the reader of its log exits; the reader of a help may. */
+    signal(SIGPIPE, row->outlives_reader && !asks_for_help(argc, argv) ? SIG_IGN : SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f`, a write then fails as on a full disk and is reported */
     mega_map_guard();
     mega_cli_log_to(row->log_to_output);

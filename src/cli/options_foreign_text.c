@@ -26,6 +26,7 @@ static const mega_option_row foreign_data_rows[] = {
     {ALIAS("train_data", MEGA_OPTION_LIST, "train-data-path"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE},
     {ALIAS("valid_data", MEGA_OPTION_LIST, "valid-data-path"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_GENERATE},
     {ALIAS("test_data", MEGA_OPTION_LIST, "test-data-path")},
+    {ALIAS("splits_string", MEGA_OPTION_STRING, "split"), .commands = FOR_PRETRAIN | FOR_PLAN | FOR_CLM},
     {ALIAS("train_data_prefix", MEGA_OPTION_LIST, "train-data-path")},
     {ALIAS("input_bin", MEGA_OPTION_LIST, "data-path")},
     {ALIAS("data_prefix", MEGA_OPTION_LIST, "data-path")},

@@ -42,7 +42,8 @@ static void run_on_signal(int number, siginfo_t *info, void *context)
 {
     (void)info;
     (void)context;
-    note_signal(number, "the ranks are asked to stop; a training saves first. A second SIGTERM or Ctrl-C ends them at "
+    note_signal(number, "the ranks are asked to stop; a training saves first, unless a rank hangs. A second SIGTERM or "
+                        "Ctrl-C ends them at "
                         "once");
 }
 

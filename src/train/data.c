@@ -121,8 +121,10 @@ mega_status train_check_data(trainer *t)
     const mega_train_options *cfg = t->cfg;
     train_plan_iterations(t);
     mega_task_data_options o = data_options(t);
-    const size_t given = (t->texts.self != NULL) + cfg->data.data_path.count + cfg->data.train_data_path.count +
-                         cfg->data.valid_data_path.count + cfg->data.test_data_path.count;
+    const mega_data_options *d = &cfg->data;
+    const size_t given = t->task->course->in_epochs ? t->texts.self != NULL
+                                                    : d->data_path.count + d->train_data_path.count +
+                                                          d->valid_data_path.count + d->test_data_path.count;
     if (given == 0 || mega_options_is_faulty(cfg->engine.options, MEGA_TOPIC_DATA)) return MEGA_OK;
     o.check_only = true;
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;

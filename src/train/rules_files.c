@@ -124,6 +124,7 @@ static void check_blend(mega_train_options *cfg, const char *option, const mega_
 
 void mega_train_rule_data_paths(mega_train_options *cfg)
 {
+    if (train_is(cfg, "run_clm") || mega_train_classifies(cfg)) return; /* which refuse these options */
     const bool own = cfg->data.train_data_path.count > 0 || cfg->data.valid_data_path.count > 0 ||
                      cfg->data.test_data_path.count > 0;
     if (cfg->data.data_path.count > 0 && own) {

@@ -390,6 +390,12 @@ printf '#!/bin/sh\nexit 0\n' >lost/ssh
 launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without an error message' || note "hosts that all answer"
 
+# ---- a help whose reader leaves ----
+for command in launch pretrain_gpt; do
+    "$MEGALITH" $command --help 2>err | head -n 1 >out
+    [ -s err ] && note "$command --help | head: $(cat err)"
+done
+
 # ---- options of launch after the command ----
 PATH=$work/ompi4:$PATH refuses "--nnodes behind the command" "--nnodes is not an option of pretrain_gpt: it is an option of megalith launch: put it before pretrain_gpt" \
     launch --nproc_per_node 1 pretrain_gpt --lr 1 --nnodes 1

@@ -91,6 +91,8 @@ refuses "weights alone" "--resume_from_checkpoint bare: that run has ended, and 
 refuses "a name of the hub" "--model_name_or_path gpt2: nothing is downloaded, and there is no such folder|hf download gpt2|--config_name gpt2" run_clm --model_name_or_path gpt2 \
     --train_file train.txt --output_dir fresh
 refuses "names that were typed" "--output_dir train.txt: it is a file" run_clm "${small[@]}" "${files[@]}" --output_dir train.txt
+refuses "indexed data" "3 mistakes|--data_path x (argument 1) is not an option of run_clm|give --validation_split_percentage|--train_file FILE" \
+    run_clm --data_path x --splits_string 90,10,0 --config_name gpt2 --tokenizer_name tokenizer --output_dir fresh
 refuses "a batch of 0" '--per_device_eval_batch_size: ' run_clm "${small[@]}" "${files[@]}" --per_device_eval_batch_size 0
 
 # ---- other forms ----
