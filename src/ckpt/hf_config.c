@@ -49,12 +49,16 @@ static void refuse_family(hf_reader *r)
     mega_buffer_fini(&expected);
 }
 
-static void take_architecture(hf_reader *r)
+static void take_architecture(hf_reader *r, mega_model_shape *s)
 {
     const json_t *list = hf_take(r, "architectures"), *first = json_array_get(list, 0);
     if (first == NULL || json_is_null(first)) return;
-    for (int k = 0; r->family->architecture[k] != NULL; k++)
-        if (json_is_string(first) && strcmp(json_string_value(first), r->family->architecture[k]) == 0) return;
+    for (int k = 0; r->family->architecture[k] != NULL; k++) {
+        const char *name = r->family->architecture[k], *end = strstr(name, "Model");
+        if (!json_is_string(first) || strcmp(json_string_value(first), name) != 0) continue;
+        s->net.no_head = s->net.is_encoder && end != NULL && end[strlen("Model")] == '\0';
+        return;
+    }
     mega_buffer accepted = {0};
     for (int k = 0; r->family->architecture[k] != NULL; k++)
         mega_buffer_printf(&accepted, "%s%s",
@@ -116,7 +120,7 @@ static void take_all(hf_reader *r, mega_model_shape *s)
     }
     s->net = r->family->net;
     s->net.family = r->family == &mega_family_gpt2 ? NULL : r->family;
-    take_architecture(r);
+    take_architecture(r, s);
     hf_take_keys(r, s);
     hf_take_ids(r, s);
     if (s->net.positions == MEGA_POSITIONS_ROPE && r->count == 0) hf_take_rope(r, s);

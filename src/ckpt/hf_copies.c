@@ -18,7 +18,7 @@ bool hf_copy_get(const mega_model_shape *shape, int index, hf_copy *out)
     const mega_family *f = mega_family_of(&shape->net);
     const mega_family_names *n = f->names;
     const char *head = n->head != NULL ? n->head : "lm_head";
-    const bool has_head = shape->net.classes == 0 && shape->net.choices == 0;
+    const bool has_head = shape->net.classes == 0 && shape->net.choices == 0 && !shape->net.no_head;
     path_of(out->original, n->root, n->tokens, ".weight");
     switch (index) {
     case 0: path_of(out->name, NULL, head, ".weight"); return has_head && !shape->net.untied && !f->is_own;

@@ -49,7 +49,7 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
            SAME(norm_place) && SAME(embedding_norm) && SAME(no_final_norm) && SAME(kept_attention) && SAME(parallel) &&
            SAME(shared_norm) && SAME(activation) && SAME(gated) && SAME(is_encoder) && SAME(token_types) &&
            SAME(transform) && SAME(transform_activation) && SAME(transform_no_bias) && SAME(first_unnormed) &&
-           SAME(sentence_head) && SAME(classes) && SAME(choices) && SAME(untied) && SAME(head_bias) &&
+           SAME(no_head) && SAME(sentence_head) && SAME(classes) && SAME(choices) && SAME(untied) && SAME(head_bias) &&
            SAME(window_theta) && SAME(t5) && SAME(decoder_layers) && SAME(relative_buckets) &&
            SAME(relative_distance) && SAME(biases_by_layer) &&
 #undef SAME

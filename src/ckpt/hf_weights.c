@@ -190,7 +190,7 @@ const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, cons
  * it although we do not expect it. */
 static const mega_safetensor *find_other_prefix(const mega_hf_weights *w, const char *name)
 {
-    static const char *const prefix[] = {"transformer.", "model.", "gpt_neox."};
+    static const char *const prefix[] = {"transformer.", "model.", "gpt_neox.", "bert.", "roberta.", "distilbert."};
     const mega_safetensor *t = NULL;
     size_t shard = 0;
     char full[256];

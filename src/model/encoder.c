@@ -55,6 +55,7 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
     }
     const mega_tensor x = decoder_last_norm(b, m, flow->x);
     if (m->shows_hidden) mega_output(b, "hidden", x);
+    if (m->net.no_head) return;
     mask_head(b, m, x);
     if (m->net.sentence_head) sentence_head(b, m, x);
 }

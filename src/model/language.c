@@ -100,12 +100,15 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
 mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks)
 {
     mega_gpt *g = &((network *)m->self)->gpt;
-    if (!g->net.is_encoder || g->net.classes > 0 || g->net.choices > 0)
+    if (!g->net.is_encoder || g->net.no_head || g->net.classes > 0 || g->net.choices > 0)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
-            "this folder holds a %s (%s), which predicts no masked tokens; give the folder of a BERT with a head for "
+            "this folder holds %s (%s), which predicts no masked tokens; give the folder of a BERT with a head for "
             "them, as pretrain_bert saves it",
-            g->net.is_encoder ? "classifier" : "decoder", mega_family_of(&g->net)->model_type);
+            g->net.no_head      ? "an encoder without a head"
+            : g->net.is_encoder ? "a classifier"
+                                : "a decoder",
+            mega_family_of(&g->net)->model_type);
     g->masks = masks;
     g->shows_hidden = false;
     return MEGA_OK;

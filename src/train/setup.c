@@ -47,6 +47,12 @@ static mega_status check_family(trainer *t)
 {
     mega_status st = mega_checkpoint_check_shape(t->checkpoint);
     if (st != MEGA_OK) mega_error_prepend("--load");
+    else if (mega_checkpoint_shape(t->checkpoint)->net.no_head)
+        st = MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "--load %s: config.json: \"architectures\" names an encoder without a head, which a training would "
+            "have to draw; megalith embed reads it; give the folder of a model with a head (…ForMaskedLM)",
+            mega_checkpoint_folder(t->checkpoint));
     else if (t->task->check_folder != NULL)
         st = t->task->check_folder(mega_checkpoint_shape(t->checkpoint));
     if (st == MEGA_OK) return MEGA_OK;

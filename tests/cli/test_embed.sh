@@ -52,5 +52,38 @@ for i, line in enumerate(open("lines.txt")):
     assert abs(ours[i] - theirs).max() < 1e-5, (i, abs(ours[i] - theirs).max())
 PY
     "$MEGA_PEERS" means.py >out 2>log || note "transformers: $(tail -1 log)"
+    # Folders of encoders alone: names without the prefix of the family, no heads.
+    cat >bare.py <<'PY'
+import sys
+import numpy
+import torch
+from transformers import *
+sizes = dict(vocab_size=14, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, initializer_range=0.3)
+of = {"bert": (BertModel, BertConfig, {}), "megatron": (MegatronBertModel, MegatronBertConfig, {}),
+      "roberta": (RobertaModel, RobertaConfig, dict(pad_token_id=1, type_vocab_size=1)), "xlm": (XLMRobertaModel, XLMRobertaConfig, dict(pad_token_id=1)),
+      "distilbert": (DistilBertModel, DistilBertConfig, dict(hidden_dim=40)),
+      "modernbert": (ModernBertModel, ModernBertConfig, dict(pad_token_id=0, bos_token_id=2, eos_token_id=3, local_attention=8))}
+words = [line.rstrip("\n") for line in open("vocab.txt")]
+for name, (model, config, more) in of.items():
+    if sys.argv[1] == "make":
+        torch.manual_seed(1)
+        rest = {} if name == "distilbert" else dict(intermediate_size=40)
+        model(config(**sizes, **rest, max_position_embeddings=40, **more)).save_pretrained("bare/" + name)
+        continue
+    m, ours = model.from_pretrained("bare/" + name).eval(), numpy.load(f"bare-{name}.npy")
+    for i, line in enumerate(["the fox", "a dog runs . the owl sleeps ."]):
+        ids = [2] + [words.index(word) for word in line.split()] + [3]
+        with torch.no_grad():
+            theirs = m(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy()
+        assert abs(ours[i] - theirs).max() < 1e-5, (name, i, abs(ours[i] - theirs).max())
+PY
+    printf '%s\n' "the fox" "a dog runs . the owl sleeps ." >bare.txt
+    "$MEGA_PEERS" bare.py make >out 2>log || fail "encoders alone: $(tail -1 log)"
+    for name in bert megatron roberta xlm distilbert modernbert; do
+        cp vocab.txt "bare/$name"
+        "$MEGALITH" embed --load "bare/$name" --input bare.txt --output "bare-$name.npy" >out 2>log || note "$name: $(tail -2 log)"
+    done
+    "$MEGA_PEERS" bare.py compare >out 2>log || note "encoders alone: $(tail -1 log)"
+    refuses "a head for words" "holds an encoder without a head" fill_mask --load bare/bert --text "the [MASK] ."
 fi
 finish

@@ -24,13 +24,14 @@ const mega_family_key hf_bert_rows[] = {
     {HF_FIXED("tie_word_embeddings", "true"), .is_written = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_bert_rows, NULL};
-static const char *const architecture[] = {"BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification",
-                                           "BertForMultipleChoice", NULL};
+static const char *const architecture[] = {"BertForPreTraining",    "BertForMaskedLM", "BertForSequenceClassification",
+                                           "BertForMultipleChoice", "BertModel",       NULL};
 /* Published folders of a MaskedLM have the heads of the pre-training too. */
 const char *const hf_bert_ignored[] = {"cls.predictions.decoder.weight",
                                        "cls.predictions.decoder.bias",
                                        "*.position_ids",
                                        "bert.pooler.*",
+                                       "pooler.*",
                                        "cls.seq_relationship.*",
                                        NULL};
 

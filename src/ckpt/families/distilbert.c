@@ -16,7 +16,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "30522")},
                                        {HF_FIXED("tie_word_embeddings", "true"), .is_written = true},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
-static const char *const architecture[] = {"DistilBertForMaskedLM", NULL};
+static const char *const architecture[] = {"DistilBertForMaskedLM", "DistilBertModel", NULL};
 static const char *const ignored[] = {"*.position_ids", NULL};
 
 static const mega_family_names names = {.root = "distilbert.embeddings",

@@ -9,9 +9,9 @@ static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "29056")},
                                         {HF_INT("max_position_embeddings", positions, "512")},
                                         {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_bert_rows, NULL};
-static const char *const architecture[] = {"MegatronBertForPreTraining", "MegatronBertForMaskedLM",
-                                           "MegatronBertForSequenceClassification", "MegatronBertForMultipleChoice",
-                                           NULL};
+static const char *const architecture[] = {
+    "MegatronBertForPreTraining",    "MegatronBertForMaskedLM", "MegatronBertForSequenceClassification",
+    "MegatronBertForMultipleChoice", "MegatronBertModel",       NULL};
 
 static const mega_family_names names = {HF_BERT_NAMES("bert"), HF_BERT_HEADS, .norm_1 = "attention.ln", .norm_2 = "ln",
                                         .final_norm = "bert.encoder.ln"};

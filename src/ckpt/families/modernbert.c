@@ -25,7 +25,7 @@ static const mega_family_key rows[] = {
     {HF_FIXED("tie_word_embeddings", "true"), .is_written = true},
     {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
-static const char *const architecture[] = {"ModernBertForMaskedLM", NULL};
+static const char *const architecture[] = {"ModernBertForMaskedLM", "ModernBertModel", NULL};
 static const char *const ignored[] = {NULL};
 
 static const mega_family_names names = {.root = "model.embeddings",

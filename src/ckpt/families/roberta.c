@@ -8,8 +8,8 @@ const mega_family_key hf_roberta_rows[] = {{HF_INT("hidden_size", hidden, "768")
                                            {HF_INT("intermediate_size", ffn_hidden, "3072")},
                                            {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_roberta_rows, hf_bert_rows, NULL};
-static const char *const architecture[] = {"RobertaForMaskedLM", NULL};
-const char *const hf_roberta_ignored[] = {"*.position_ids", "*.token_type_ids", "roberta.pooler.*", NULL};
+static const char *const architecture[] = {"RobertaForMaskedLM", "RobertaModel", NULL};
+const char *const hf_roberta_ignored[] = {"*.position_ids", "*.token_type_ids", "roberta.pooler.*", "pooler.*", NULL};
 
 const mega_family_names hf_roberta_names = {HF_BERT_NAMES("roberta"),     HF_POST_NORMS,
                                             .head = "lm_head.decoder",    .head_bias = "lm_head.bias",

@@ -3,7 +3,7 @@
 
 static const mega_family_key sizes[] = {{HF_INT("vocab_size", vocab, "30522")}, {.key = NULL}};
 static const mega_family_key *const keys[] = {sizes, hf_roberta_rows, hf_bert_rows, NULL};
-static const char *const architecture[] = {"XLMRobertaForMaskedLM", NULL};
+static const char *const architecture[] = {"XLMRobertaForMaskedLM", "XLMRobertaModel", NULL};
 
 const mega_family mega_family_xlm_roberta = {.model_type = "xlm-roberta",
                                              .architecture = architecture,

@@ -46,9 +46,12 @@ static void config_refusals(void **state)
     mega_model_shape s;
     TINY_SAID(read_config("{\"model_type\": \"falcon\"}", &s), MEGA_ERR_UNSUPPORTED, "config.json: 1 setting that",
               "model_type: found \"falcon\", expected \"gpt2\", \"llama\"", "Falcon");
-    TINY_SAID(read_config("{\"model_type\": \"bert\", \"architectures\": [\"BertModel\"]}", &s), MEGA_ERR_UNSUPPORTED,
-              "architectures: found \"BertModel\", expected BertForPreTraining, BertForMaskedLM, "
-              "BertForSequenceClassification or BertForMultipleChoice");
+    TINY_SAID(read_config("{\"model_type\": \"bert\", \"architectures\": [\"BertLMHeadModel\"]}", &s),
+              MEGA_ERR_UNSUPPORTED,
+              "architectures: found \"BertLMHeadModel\", expected BertForPreTraining, BertForMaskedLM, "
+              "BertForSequenceClassification, BertForMultipleChoice or BertModel");
+    tiny_ok(read_config("{\"model_type\": \"bert\", \"architectures\": [\"BertModel\"]}", &s));
+    assert_true(s.net.no_head && !s.net.sentence_head);
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"rope_theta\": 10000.0}", &s), MEGA_ERR_UNSUPPORTED,
               "rope_theta: found 10000.0, expected no such key in a folder of model_type gpt2");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"activation_function\": \"mish\", \"scale_attn_weights\": false,"

@@ -53,7 +53,7 @@ static void names_that_are_read(void **state)
          {"bert.embeddings.LayerNorm.gamma"},
          "bert.embeddings.LayerNorm.weight",
          "bert.embeddings.LayerNorm.gamma"},
-        {"bert", false, {"embeddings.LayerNorm.beta"}, "bert.embeddings.LayerNorm.bias", NULL},
+        {"bert", false, {"embeddings.LayerNorm.beta"}, "bert.embeddings.LayerNorm.bias", "embeddings.LayerNorm.beta"},
         {"bert",
          false,
          {"bert.embeddings.LayerNorm.beta", "bert.embeddings.LayerNorm.bias"},

@@ -100,6 +100,7 @@ typedef struct mega_network_shape {
     bool transform;      /* the head first applies a linear layer, an activation and a norm */
     mega_activation_kind transform_activation;
     bool transform_no_bias;
+    bool no_head;       /* of a folder that holds an encoder alone, which can be embedded with */
     bool sentence_head; /* a pooler and two classes: BERT's binary head */
     /* A classifier of samples instead of these heads. classes: number of them; 0: none. choices: a sample is that many
      * sequences, one of which is right; 0: none. */
