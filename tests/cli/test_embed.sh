@@ -57,7 +57,8 @@ PY
 import sys
 import numpy
 import torch
-from transformers import *
+from transformers import (BertConfig, BertModel, DistilBertConfig, DistilBertModel, MegatronBertConfig, MegatronBertModel, ModernBertConfig,
+                          ModernBertModel, RobertaConfig, RobertaModel, XLMRobertaConfig, XLMRobertaModel)
 sizes = dict(vocab_size=14, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, initializer_range=0.3)
 of = {"bert": (BertModel, BertConfig, {}), "megatron": (MegatronBertModel, MegatronBertConfig, {}),
       "roberta": (RobertaModel, RobertaConfig, dict(pad_token_id=1, type_vocab_size=1)), "xlm": (XLMRobertaModel, XLMRobertaConfig, dict(pad_token_id=1)),
