@@ -166,9 +166,8 @@ static void read_speed(const char *metrics, outcome *out)
 static void read_plan(const char *description, outcome *out)
 {
     json_t *run = json_load_file(description, 0, NULL);
-    const json_t *classes = json_object_get(json_object_get(run, "memory"), "classes");
-    for (size_t i = 0; i < json_array_size(classes); i++)
-        out->planned += json_number_value(json_object_get(json_array_get(classes, i), "bytes"));
+    /* as the memory held, that of the process that takes most: of the largest pipeline stage */
+    out->planned = json_number_value(json_object_get(json_object_get(run, "memory"), "largest_rank_bytes"));
     json_decref(run);
 }
 

@@ -57,6 +57,7 @@ static mega_status check_network(trainer *t)
     train_note(t, "building the model");
     MEGA_TRY(check_collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;
+    MEGA_TRY(train_find_most_planned(t));
     /* if the shape does not fit as a whole, do not also list each tensor */
     const bool loads = fits && t->checkpoint != NULL;
     MEGA_TRY(check_collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));

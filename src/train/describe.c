@@ -93,6 +93,7 @@ static void put_memory(const trainer *t, mega_buffer *b)
     mega_buffer_puts(b, "{");
     put_number(b, "limit_bytes", (int64_t)train_memory_limit(t, &limit));
     put_key(b, "limit", limit);
+    put_number(b, "largest_rank_bytes", t->most_planned);
     mega_buffer_puts(b, "\"classes\": [");
     for (int i = 0; i < rows; i++) {
         mega_buffer_puts(b, i > 0 ? ", {" : "{");

@@ -39,6 +39,14 @@ size_t train_memory_total(const trainer *t)
     return m.total + train_held_beside(t);
 }
 
+mega_status train_find_most_planned(trainer *t)
+{
+    t->most_planned = (int64_t)train_memory_total(t);
+    if (t->world == NULL) return MEGA_OK;
+    return mega_comm_all_reduce(mega_world_comm(t->world), "planned memory", &t->most_planned, 1, MEGA_I64,
+                                MEGA_REDUCE_MAX);
+}
+
 static void table_row(mega_buffer *out, const char *what, size_t bytes, const char *meaning)
 {
     char text[32];

@@ -85,6 +85,7 @@ typedef struct trainer {
     train_stored stored;
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
     size_t order_bytes;
+    int64_t most_planned; /* train_memory_total of the rank that has most */
     uint64_t order_hash; /* train_order_hash of all training samples, when the data were opened */
     int64_t *order;      /* number of samples requested from each part of the training data: sample_order.c */
     int orders;
@@ -290,6 +291,7 @@ void train_memory_table(const trainer *t, mega_buffer *out);
 train_holds train_holds_get(const trainer *t);
 size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds: the same for every layout */
 size_t train_memory_total(const trainer *t);
+mega_status train_find_most_planned(trainer *t); /* collective: the world */
 
 /* plan_ranks.c: what a plan prints about multiple ranks; nothing if there is only one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* parameters of the whole model */
