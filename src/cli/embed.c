@@ -22,8 +22,8 @@ typedef struct embed_lines {
 /* Adds [CLS] text [SEP]; the end of a long text is left out. */
 static mega_status add_line(const mega_loaded *l, const char *text, size_t bytes, int64_t positions, embed_lines *out)
 {
-    const int32_t cls = mega_tokenizer_find_first(l->tokenizer, "[CLS] <s>"),
-                  sep = mega_tokenizer_find_first(l->tokenizer, "[SEP] </s>");
+    const int32_t cls = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_CLS, "[CLS] <s>"),
+                  sep = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_SEP, "[SEP] </s>");
     if (cls < 0 || sep < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "the tokenizer (%s) lacks %s; expected that of an encoder such as BERT",
                          mega_tokenizer_type(l->tokenizer), cls < 0 ? "[CLS]" : "[SEP]");

@@ -154,7 +154,7 @@ static mega_status put_string(const char *text, size_t bytes, mega_buffer *line)
 static mega_status put_text(const fill_session *s, const int32_t *ids, int64_t count, bool skips, mega_buffer *line)
 {
     const mega_tokenizer *t = s->loaded.tokenizer;
-    const int32_t pad = mega_tokenizer_pad(t);
+    const int32_t pad = mega_tokenizer_named(t, MEGA_ROLE_PAD);
     mega_ids kept = {0};
     mega_buffer bytes = {0};
     mega_status st = mega_ids_reserve(&kept, count);

@@ -55,7 +55,7 @@ void generate_close_rounds(session *s)
 /* The source of an empty prompt: the token that ends a text, which is all that an encoder reads of it. */
 static mega_status encode_nothing(const session *s, mega_ids *out)
 {
-    const int32_t end = mega_tokenizer_find_first(s->loaded.tokenizer, "[EOS] </s> <EOS>");
+    const int32_t end = mega_tokenizer_role(s->loaded.tokenizer, MEGA_ROLE_EOS, "[EOS] </s> <EOS>");
     MEGA_TRY(mega_encoder_encode_special(s->loaded.encoder, "", 0, out));
     if (out->count > 0) return MEGA_OK;
     if (end < 0)

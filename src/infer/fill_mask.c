@@ -16,7 +16,7 @@ static mega_status lacks(const mega_tokenizer *t, const char *token)
 
 mega_status mega_filler_find_mask(const mega_tokenizer *t, int32_t *out)
 {
-    *out = mega_tokenizer_find_first(t, "[MASK] <mask>");
+    *out = mega_tokenizer_role(t, MEGA_ROLE_MASK, "[MASK] <mask>");
     return *out >= 0 ? MEGA_OK : lacks(t, "[MASK] and <mask>");
 }
 
@@ -31,7 +31,8 @@ static mega_status put_id(mega_ids *ids, int64_t at, int32_t id)
 
 mega_status mega_filler_tokens(const mega_tokenizer *t, mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
 {
-    const int32_t cls = mega_tokenizer_find_first(t, "[CLS] <s>"), sep = mega_tokenizer_find_first(t, "[SEP] </s>");
+    const int32_t cls = mega_tokenizer_role(t, MEGA_ROLE_CLS, "[CLS] <s>"),
+                  sep = mega_tokenizer_role(t, MEGA_ROLE_SEP, "[SEP] </s>");
     const int64_t first = out->count;
     if (cls < 0 || sep < 0) return lacks(t, cls < 0 ? "[CLS]" : "[SEP]");
     MEGA_TRY(mega_encoder_encode_special(e, text, bytes, out));

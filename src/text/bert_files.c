@@ -180,52 +180,15 @@ mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind 
     return st;
 }
 
-/* What a tokenizer_config.json may say; `transformers` has these defaults. */
+/* What a folder says of its tokenizer; `transformers` has these defaults. */
 typedef struct bert_config {
-    char text[6][64]; /* by role, and the class */
+    const char *text[5]; /* by role */
     bool lower, chinese;
     int strip; /* -1: as lower */
 } bert_config;
 
-static const char *const role_keys[] = {"unk_token", "cls_token",  "sep_token",
-                                        "pad_token", "mask_token", "tokenizer_class"};
-enum { UNK, CLS, SEP, ROLES = 5, CLASS = 5 };
-
-/* A token is a string, or an object with its "content". */
-static mega_status read_role(mega_cursor *c, size_t at, char *out, size_t size)
-{
-    static const char *const inner[] = {"content"};
-    size_t content = at;
-    c->at = at;
-    if (at != 0 && mega_cursor_peek(c) == '{') {
-        content = 0;
-        MEGA_TRY(mega_json_members(c, inner, (size_t *const[]){&content}, 1));
-    }
-    if (content == 0) return MEGA_OK;
-    c->at = content;
-    MEGA_TRY(mega_cursor_string(c));
-    snprintf(out, size, "%s", c->string.size == 0 ? "" : c->string.data);
-    return MEGA_OK;
-}
-
-static mega_status read_config(mega_cursor *c, bert_config *out)
-{
-    static const char *const keys[] = {"do_lower_case", "tokenize_chinese_chars", "strip_accents"};
-    size_t role[6] = {0}, at[3] = {0};
-    bool strip = false;
-    bool *const flag[] = {&out->lower, &out->chinese, &strip};
-    MEGA_TRY(mega_json_members(c, role_keys,
-                               (size_t *const[]){&role[0], &role[1], &role[2], &role[3], &role[4], &role[5]}, 6));
-    for (int i = 0; i < 6; i++) MEGA_TRY(read_role(c, role[i], out->text[i], sizeof out->text[i]));
-    c->at = 0;
-    MEGA_TRY(mega_json_members(c, keys, (size_t *const[]){&at[0], &at[1], &at[2]}, 3));
-    for (int i = 0; i < 3; i++) {
-        c->at = at[i];
-        if (at[i] != 0) MEGA_TRY(mega_cursor_bool(c, flag[i]));
-    }
-    if (at[2] != 0) out->strip = strip;
-    return MEGA_OK;
-}
+static const char *const role_keys[] = {"unk_token", "cls_token", "sep_token", "pad_token", "mask_token"};
+enum { UNK, CLS, SEP, ROLES = 5 };
 
 static void put_text(mega_buffer *out, const char *before, const char *text, const char *after)
 {
@@ -288,51 +251,37 @@ static mega_status put_json(mega_buffer *out, const char *path, const char *text
     return mega_buffer_check(out, path);
 }
 
-static bert_config default_config(void)
-{
-    return (bert_config){
-        .text = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", ""}, .lower = true, .chinese = true, .strip = -1};
-}
-
 mega_status mega_bert_json(const char *path, bool lower, const char *text, size_t size, mega_buffer *out)
 {
-    bert_config c = default_config();
-    c.lower = lower;
+    const bert_config c = {
+        .text = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"}, .lower = lower, .chinese = true, .strip = -1};
     return put_json(out, path, text, size, &c);
 }
 
-static mega_status read_folder(const char *vocab, const char *config_path, mega_buffer *out)
+static mega_status read_folder(const char *vocab, const mega_folder_rules *rules, mega_buffer *out)
 {
-    bert_config c = default_config();
+    static const mega_role roles[ROLES] = {MEGA_ROLE_UNK, MEGA_ROLE_CLS, MEGA_ROLE_SEP, MEGA_ROLE_PAD, MEGA_ROLE_MASK};
+    bert_config c = {.lower = rules->lower != 0, .chinese = rules->chinese != 0, .strip = rules->strip};
     char *text = NULL;
     size_t size;
-    if (mega_file_exists(config_path)) {
-        mega_cursor cursor;
-        MEGA_TRY(mega_file_read_kind(config_path, "a file of a tokenizer", 0, &text, &size));
-        mega_cursor_init(&cursor, config_path, text, size);
-        const mega_status st = read_config(&cursor, &c);
-        mega_cursor_fini(&cursor);
-        mega_free(text);
-        MEGA_TRY(st);
+    for (int i = 0; i < ROLES; i++) {
+        c.text[i] = rules->role[roles[i]].token.content;
+        if (c.text[i] == NULL)
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: %s: a BERT without this token is not supported",
+                             rules->role[roles[i]].source, role_keys[i]);
     }
-    if (c.text[CLASS][0] != '\0' && strncmp(c.text[CLASS], "BertTokenizer", 13) != 0 &&
-        strncmp(c.text[CLASS], "DistilBertTokenizer", 19) != 0 && strncmp(c.text[CLASS], "ElectraTokenizer", 16) != 0)
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "%s: its tokenizer_class is %s; a vocab.txt is read for BertTokenizer, DistilBertTokenizer and "
-            "ElectraTokenizer; save the tokenizer as tokenizer.json",
-            config_path, c.text[CLASS]);
     MEGA_TRY(mega_file_read_kind(vocab, "a vocabulary", 0, &text, &size));
     const mega_status st = put_json(out, vocab, text, size, &c);
     mega_free(text);
     return st;
 }
 
-mega_status mega_tokenizer_read_bert_folder(const char *vocab, const char *config, mega_tokenizer **out)
+mega_status mega_tokenizer_read_bert_folder(const char *vocab, const mega_folder_rules *rules, mega_tokenizer **out)
 {
     mega_buffer json = {0};
-    mega_status st = read_folder(vocab, config, &json);
-    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab, &json.data, json.size, out);
+    mega_status st = mega_rules_check_class(rules, MEGA_CLASS_BERT, vocab);
+    if (st == MEGA_OK) st = read_folder(vocab, rules, &json);
+    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     return st;
 }

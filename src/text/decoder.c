@@ -7,7 +7,8 @@ struct mega_decoder {
     const mega_tokenizer *tokenizer;
     bool continues, stripping, after_blank, written;
     int64_t index, strip_left;
-    mega_buffer run; /* bytes that are written when the run of their tokens ends */
+    mega_buffer held; /* decoded text that is to be cleaned up */
+    mega_buffer run;  /* bytes that are written when the run of their tokens ends */
     mega_buffer scratch[2];
 };
 
@@ -19,11 +20,12 @@ static void decoder_begin(mega_decoder *d, const mega_tokenizer *t, bool continu
     d->index = 0;
     d->stripping = !continues && t->pipe != NULL && t->pipe->decoder.strip_most > 0;
     d->strip_left = d->stripping ? t->pipe->decoder.strip_most : 0;
-    d->run.size = 0;
+    d->run.size = d->held.size = 0;
 }
 
 static void decoder_fini(mega_decoder *d)
 {
+    mega_buffer_fini(&d->held);
     mega_buffer_fini(&d->run);
     mega_buffer_fini(&d->scratch[0]);
     mega_buffer_fini(&d->scratch[1]);
@@ -70,8 +72,8 @@ static void replace_all(const char *text, size_t n, const mega_text *from, const
     }
 }
 
-/* Appends a text without the blanks before punctuation and inside contractions. `tokenizers` also knows "do not". */
-static void put_clean(mega_decoder *d, const char *text, size_t n, bool not, mega_buffer *out)
+/* Makes a text without the blanks before punctuation and inside contractions. `tokenizers` also knows "do not". */
+static mega_span clean(mega_decoder *d, const char *text, size_t n, bool not )
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
@@ -86,11 +88,16 @@ static void put_clean(mega_decoder *d, const char *text, size_t n, bool not, meg
         next = 1 - next;
         made->size = 0;
         replace_all(text, n, &from, &to, made);
-        if (made->failed) out->failed = true;
         text = made->data;
         n = made->size;
     }
-    decoder_put(d, text, n, out);
+    return (mega_span){(const uint8_t *)text, n};
+}
+
+static void put_clean(mega_decoder *d, const char *text, size_t n, bool not, mega_buffer *out)
+{
+    const mega_span made = clean(d, text, n, not );
+    decoder_put(d, (const char *)made.text, made.n, out);
 }
 
 static void put_run(mega_decoder *d, mega_buffer *out)
@@ -172,12 +179,12 @@ static void put_replaced(mega_decoder *d, const char *text, size_t n, mega_buffe
     decoder_put(d, text, n, out);
 }
 
-/* The place of the last blank in d->run such that no replacement of put_clean reaches over it; 0: none. The longest
+/* The place of the last blank in a text such that no replacement of put_clean reaches over it; 0: none. The longest
  * replacements are those of " n't" and of " ' ", which may first make the former from " n ' t". */
-static size_t safe_blank(const mega_decoder *d)
+static size_t safe_blank(const mega_buffer *b)
 {
-    const char *text = d->run.data;
-    for (size_t at = d->run.size; at-- > 1;)
+    const char *text = b->data;
+    for (size_t at = b->size; at-- > 1;)
         if (text[at] == ' ' && text[at - 1] != '\'' && !(text[at - 1] == 'n' && at > 1 && text[at - 2] == ' '))
             return at;
     return 0;
@@ -194,7 +201,7 @@ static void put_wordpiece(mega_decoder *d, const char *text, size_t n, mega_buff
     const size_t skipped = !first && joins ? prefix->size : 0;
     mega_buffer_append(token, text + skipped, n - skipped);
     if (token->failed) return;
-    const size_t ready = steps->whole ? safe_blank(d) : token->size;
+    const size_t ready = steps->whole ? safe_blank(token) : token->size;
     if (ready == 0) return;
     if (steps->cleanup) put_clean(d, token->data, ready, !steps->whole, out);
     else
@@ -203,12 +210,21 @@ static void put_wordpiece(mega_decoder *d, const char *text, size_t n, mega_buff
     memmove(token->data, token->data + ready, token->size);
 }
 
-mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
+/* Appends what is decoded and waits to be cleaned up: all, or what no later text changes. */
+static void put_held(mega_decoder *d, bool all, mega_buffer *out)
+{
+    const size_t ready = all ? d->held.size : safe_blank(&d->held);
+    if (ready == 0) return;
+    const mega_span made = clean(d, d->held.data, ready, false);
+    mega_buffer_append(out, (const char *)made.text, made.n);
+    d->held.size -= ready;
+    memmove(d->held.data, d->held.data + ready, d->held.size);
+}
+
+static void add_token(mega_decoder *d, int32_t id, const mega_token *token, mega_buffer *out)
 {
     const mega_tokenizer *t = d->tokenizer;
     const mega_pipeline *p = t->pipe;
-    const mega_token *token = NULL;
-    MEGA_TRY(get_token(t, id, d->index, &token));
     if (t->kind == MEGA_KIND_NULL) {
         mega_buffer_printf(out, d->index == 0 && !d->continues ? "%d" : " %d", id);
     } else if (p == NULL || p->decoder.none) {
@@ -227,14 +243,28 @@ mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
                 put_replaced(d, text, token->size, out);
         }
     }
+}
+
+mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
+{
+    const mega_tokenizer *t = d->tokenizer;
+    const mega_token *token = NULL;
+    MEGA_TRY(get_token(t, id, d->index, &token));
+    add_token(d, id, token, t->cleans_up ? &d->held : out);
     d->index++;
-    out->failed = out->failed || d->run.failed || d->scratch[0].failed || d->scratch[1].failed;
+    out->failed = out->failed || d->run.failed || d->held.failed || d->scratch[0].failed || d->scratch[1].failed;
+    MEGA_TRY(mega_buffer_check(out, "decoded text"));
+    if (t->cleans_up) put_held(d, false, out);
     return mega_buffer_check(out, "decoded text");
 }
 
 mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out)
 {
-    if (d->tokenizer->pipe != NULL) put_run(d, out);
+    const bool cleans = d->tokenizer->cleans_up;
+    if (d->tokenizer->pipe != NULL) put_run(d, cleans ? &d->held : out);
+    out->failed = out->failed || d->held.failed;
+    MEGA_TRY(mega_buffer_check(out, "decoded text"));
+    if (cleans) put_held(d, true, out);
     decoder_begin(d, d->tokenizer, d->continues);
     return mega_buffer_check(out, "decoded text");
 }
@@ -282,6 +312,7 @@ mega_status mega_tokenizer_piece(const mega_tokenizer *t, int32_t id, mega_buffe
     mega_decoder d = {0};
     decoder_begin(&d, t, t->kind != MEGA_KIND_NULL); /* a number without the blank before it */
     mega_status st = mega_decoder_add(&d, id, out);
+    if (st == MEGA_OK && d.held.size > 0) mega_buffer_append(out, d.held.data, d.held.size);
     if (st == MEGA_OK && d.run.size > 0) mega_buffer_append(out, d.run.data, d.run.size); /* the byte as it is */
     decoder_fini(&d);
     return st == MEGA_OK ? mega_buffer_check(out, "decoded token") : st;

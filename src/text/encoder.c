@@ -118,7 +118,7 @@ static mega_status encode_whole(mega_encoder *e, const char *text, size_t bytes,
 mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
 {
     const mega_tokenizer *t = e->tokenizer;
-    const bool special = t->special_in_data;
+    const bool special = t->special_in_data && !t->splits_special;
     const int pass = t->pipe != NULL || t->has_plain_added || (special && t->num_added > 0) ? 0 : 2;
     return encode_whole(e, text, bytes, pass, special, true, out);
 }
@@ -126,7 +126,7 @@ mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes,
 mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
 {
     const mega_tokenizer *t = e->tokenizer;
-    const bool special = t->special_in_data;
+    const bool special = t->special_in_data && !t->splits_special;
     const int pass = t->pipe != NULL || t->has_plain_added || (special && t->num_added > 0) ? 0 : 2;
     return encode_whole(e, text, bytes, pass, special, false, out);
 }
@@ -134,5 +134,5 @@ mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t b
 mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
 {
     const int pass = e->tokenizer->pipe != NULL || e->tokenizer->num_added > 0 ? 0 : 2;
-    return encode_whole(e, text, bytes, pass, true, true, out);
+    return encode_whole(e, text, bytes, pass, !e->tokenizer->splits_special, true, out);
 }

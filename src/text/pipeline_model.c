@@ -27,7 +27,7 @@ static mega_status read_wordpiece(json_reader *r)
     mega_pipeline *p = r->pipe;
     mega_text *const text[] = {&p->decoder.unknown, &p->inner};
     size_t at[3] = {0};
-    r->c->at = r->layout->model;
+    r->c->at = r->layout->settings;
     MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1], &at[2]}, 3));
     for (int i = 0; i < 3; i++)
         if (at[i] == 0)
@@ -71,7 +71,7 @@ static mega_status read_unigram(json_reader *r)
     size_t at[2] = {0};
     int64_t id = -1, capacity = 0;
     double least = INFINITY;
-    r->c->at = r->layout->model;
+    r->c->at = r->layout->settings;
     MEGA_TRY(mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1]}, 2));
     r->c->at = at[1];
     if (at[1] != 0) MEGA_TRY(mega_cursor_bool(r->c, &p->byte_fallback));
@@ -119,7 +119,7 @@ mega_status mega_pipeline_read_model(json_reader *r)
     if (p->model == MEGA_MODEL_UNIGRAM) return read_unigram(r);
     size_t at[7] = {0};
     bool *const flag[] = {&p->fuse_unknown, &p->byte_fallback, &p->ignore_merges};
-    r->c->at = r->layout->model;
+    r->c->at = r->layout->settings;
     MEGA_TRY(
         mega_json_members(r->c, keys, (size_t *const[]){&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6]}, 7));
     for (int i = 0; i < 3; i++) {
@@ -261,6 +261,12 @@ static mega_status read_post(json_reader *r, size_t at, const char *type)
 
 mega_status mega_pipeline_read_template(json_reader *r)
 {
+    if (r->says_around) {
+        const int32_t before = r->before == MEGA_ROLES ? -1 : r->t->role[r->before].id;
+        const int32_t after = r->after == MEGA_ROLES ? -1 : r->t->role[r->after].id;
+        if (before >= 0) MEGA_TRY(mega_pipeline_add_prefix(r->pipe, before));
+        return after < 0 ? MEGA_OK : mega_pipeline_add_suffix(r->pipe, after);
+    }
     return mega_json_steps(r, r->layout->post_processor, "processors", read_post, 0);
 }
 
@@ -433,6 +439,10 @@ mega_status mega_pipeline_finish(json_reader *r)
     MEGA_TRY(hash_value(r->c, r->layout->normalizer, &hash));
     MEGA_TRY(hash_value(r->c, r->layout->pre_tokenizer, &hash));
     MEGA_TRY(hash_value(r->c, r->layout->post_processor, &hash));
+    if (r->says_around && r->layout->post_processor == 0) {
+        if (p->num_prefix > 0) hash = mega_hash64(hash, p->prefix, (size_t)p->num_prefix * sizeof *p->prefix);
+        if (p->num_suffix > 0) hash = mega_hash64(hash, p->suffix, (size_t)p->num_suffix * sizeof *p->suffix);
+    }
     hash = mega_hash64(hash, flags, sizeof flags);
     if (p->model != MEGA_MODEL_BPE) hash = hash_model(p, hash);
     hash = mega_hash64(hash, &p->unknown, sizeof p->unknown);
@@ -441,6 +451,7 @@ mega_status mega_pipeline_finish(json_reader *r)
         const uint8_t of[] = {a->normalized, a->lstrip, a->rstrip, a->single_word};
         hash = mega_hash64(mega_hash64(hash, of, sizeof of), a->content, a->size);
     }
+    if (t->splits_special) hash = mega_hash64(hash, "split", 5);
     p->fingerprint = hash;
     return MEGA_OK;
 }

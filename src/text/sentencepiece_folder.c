@@ -1,4 +1,4 @@
-/* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5 and XLM-RoBERTa. They are read as
+/* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5, XLM-RoBERTa, Llama and Gemma. They are read as
  * `transformers` reads them, which makes a tokenizer.json of the model's pieces. */
 #include "base64.h"
 #include "json_cursor.h"
@@ -24,8 +24,9 @@ typedef struct folder_model {
     int64_t pieces, extra_ids;
     mega_field charsmap;
     uint64_t type;
+    int32_t unk, bos, eos; /* negative: none */
+    bool byte_fallback;
     bool xlm_roberta;
-    char class[64]; /* of tokenizer_config.json */
 } folder_model;
 
 static mega_status read_piece(folder_model *m, mega_message spec)
@@ -44,6 +45,15 @@ static mega_status read_piece(folder_model *m, mega_message spec)
                                              : MEGA_OK;
 }
 
+static void read_setting(folder_model *m, const mega_field *f)
+{
+    if (f->number == 3) m->type = f->value;
+    if (f->number == 35) m->byte_fallback = f->value != 0;
+    if (f->number == 40) m->unk = (int32_t)f->value;
+    if (f->number == 41) m->bos = (int32_t)f->value;
+    if (f->number == 42) m->eos = (int32_t)f->value;
+}
+
 static mega_status read_model(folder_model *m, const char *text, size_t size)
 {
     mega_message model = {.bytes = (const uint8_t *)text, .size = size};
@@ -54,12 +64,17 @@ static mega_status read_model(folder_model *m, const char *text, size_t size)
         mega_message in = mega_message_in(&f);
         if (f.number == 1) MEGA_TRY(read_piece(m, in));
         while ((f.number == 2 || f.number == 3) && mega_message_next(&in, &inner)) {
-            if (f.number == 2 && inner.number == 3) m->type = inner.value;
+            if (f.number == 2) read_setting(m, &inner);
             if (f.number == 3 && inner.number == 2 && inner.wire == MEGA_WIRE_BYTES) m->charsmap = inner;
         }
     }
     if (model.damaged || m->pieces < 4)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: found a damaged file, expected a SentencePiece model", m->path);
+    return MEGA_OK;
+}
+
+static mega_status need_unigram(const folder_model *m)
+{
     return m->type == UNIGRAM
                ? MEGA_OK
                : MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: its model_type is not UNIGRAM, as that of T5 and XLM-RoBERTa is",
@@ -162,55 +177,173 @@ static mega_status put_json(mega_buffer *out, const folder_model *m)
     return mega_buffer_check(out, m->path);
 }
 
-static mega_status read_config(folder_model *m, const char *path)
-{
-    static const char *const keys[] = {"tokenizer_class", "extra_ids"};
-    char *text;
-    size_t size, class = 0, extra = 0;
-    m->extra_ids = 100;
-    if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size));
-    mega_cursor c;
-    mega_cursor_init(&c, path, text, size);
-    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&class, &extra}, 2);
-    c.at = class;
-    if (st == MEGA_OK && class != 0) st = mega_cursor_string(&c);
-    if (st == MEGA_OK && class != 0) snprintf(m->class, sizeof m->class, "%s", c.string.size > 0 ? c.string.data : "");
-    c.at = extra;
-    if (st == MEGA_OK && extra != 0) st = mega_cursor_int(&c, &m->extra_ids);
-    mega_cursor_fini(&c);
-    mega_free(text);
-    m->xlm_roberta = strncmp(m->class, "XLMRobertaTokenizer", 19) == 0;
-    if (st == MEGA_OK && m->class[0] != '\0' && !m->xlm_roberta && strncmp(m->class, "T5Tokenizer", 11) != 0 &&
-        strncmp(m->class, "MT5Tokenizer", 12) != 0)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s: its tokenizer_class is %s; a SentencePiece model is read for T5Tokenizer and "
-                         "XLMRobertaTokenizer; save the tokenizer as tokenizer.json",
-                         path, m->class);
-    return st;
-}
-
 mega_status mega_sentencepiece_json(const char *name, const char *model, size_t size, int64_t extra_ids,
                                     mega_buffer *out)
 {
     folder_model m = {.path = name, .extra_ids = extra_ids};
     mega_status st = read_model(&m, model, size);
+    if (st == MEGA_OK) st = need_unigram(&m);
     if (st == MEGA_OK) st = put_json(out, &m);
     mega_free(m.piece);
     return st;
 }
 
-mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const char *config, mega_tokenizer **out)
+mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const mega_folder_rules *rules,
+                                                     mega_tokenizer **out)
 {
-    folder_model m = {.path = model};
+    folder_model m = {.path = model, .xlm_roberta = rules->class == MEGA_CLASS_XLMR, .extra_ids = rules->extra_ids};
     mega_buffer json = {0};
     char *text = NULL;
     size_t size;
-    mega_status st = read_config(&m, config);
+    mega_status st = mega_rules_check_class(rules, MEGA_CLASS_T5, model);
+    if (st == MEGA_OK && rules->class == MEGA_CLASS_ALBERT)
+        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: %s: AlbertTokenizer is read from a tokenizer.json alone", model,
+                       rules->class_source);
     if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
     if (st == MEGA_OK) st = read_model(&m, text, size);
+    if (st == MEGA_OK) st = need_unigram(&m);
     if (st == MEGA_OK) st = put_json(&json, &m);
-    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, &json.data, json.size, out);
+    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
+    mega_buffer_fini(&json);
+    mega_free(m.piece);
+    mega_free(text);
+    return st;
+}
+
+/* ---- tokenizer.model ---- */
+
+static mega_status fill_vocabulary(mega_vocabulary *v, const folder_model *m)
+{
+    for (int64_t i = 0; i < m->pieces; i++) {
+        const mega_field *f = &m->piece[i].text;
+        const mega_status st = mega_vocabulary_add(v, (const char *)f->bytes, f->size, i, 0);
+        if (st == MEGA_OK) continue;
+        MEGA_CONTEXT("%s", m->path);
+        return st;
+    }
+    return MEGA_OK;
+}
+
+/* Every division of a piece into two others is a merge, in the order of the pieces and of the left part's length. */
+static void put_divisions(mega_buffer *out, const mega_vocabulary *v, const folder_model *m)
+{
+    for (int64_t i = 0; i < m->pieces; i++) {
+        const char *text = (const char *)m->piece[i].text.bytes;
+        const size_t n = m->piece[i].text.size;
+        for (size_t at = 1; at < n; at++) {
+            if (((uint8_t)text[at] & 0xC0) == 0x80 || mega_vocabulary_find(v, text, at, false) < 0 ||
+                mega_vocabulary_find(v, text + at, n - at, false) < 0)
+                continue;
+            mega_buffer_puts(out, out->data[out->size - 1] == '[' ? "[" : ",[");
+            mega_json_quote(out, text, at);
+            mega_buffer_puts(out, ",");
+            mega_json_quote(out, text + at, n - at);
+            mega_buffer_puts(out, "]");
+        }
+    }
+}
+
+/* What `transformers` makes of a model that no class reads. */
+static void put_plain_steps(mega_buffer *out, const folder_model *m)
+{
+    static const char replace[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"%s\"},\"content\":\"%s\"}";
+    static const char mark[] = "\xE2\x96\x81";
+    mega_buffer_puts(out, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    if (m->charsmap.size > 0) {
+        mega_buffer_puts(out, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+        mega_base64_write(m->charsmap.bytes, m->charsmap.size, out);
+        mega_buffer_puts(out, "\"},");
+    }
+    mega_buffer_printf(out, replace, " ", mark);
+    mega_buffer_puts(out, "]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[");
+    mega_buffer_printf(out, replace, mark, " ");
+    mega_buffer_puts(out, m->byte_fallback ? ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}" : "]}");
+}
+
+static mega_status put_pieces(mega_buffer *out, const folder_model *m, const mega_folder_rules *r)
+{
+    mega_vocabulary v = {0};
+    const bool is_plain = r->class == MEGA_CLASS_FILE;
+    const mega_status st = fill_vocabulary(&v, m);
+    mega_buffer_puts(out, "{\"model\":{\"type\":\"BPE\"");
+    if (is_plain) {
+        mega_buffer_printf(
+            out, ",\"fuse_unk\":true,\"byte_fallback\":%s,\"unk_token\":", m->byte_fallback ? "true" : "false");
+        mega_json_quote(out, (const char *)m->piece[m->unk].text.bytes, m->piece[m->unk].text.size);
+    }
+    mega_buffer_puts(out, ",\"vocab\":{");
+    for (int64_t i = 0; i < m->pieces; i++) {
+        mega_buffer_puts(out, i == 0 ? "" : ",");
+        mega_json_quote(out, (const char *)m->piece[i].text.bytes, m->piece[i].text.size);
+        mega_buffer_printf(out, ":%lld", (long long)i);
+    }
+    mega_buffer_puts(out, "},\"merges\":[");
+    if (!out->failed) put_divisions(out, &v, m);
+    mega_buffer_puts(out, "]}");
+    if (is_plain) put_plain_steps(out, m);
+    mega_buffer_puts(out, "}\n");
+    mega_vocabulary_fini(&v);
+    return st == MEGA_OK ? mega_buffer_check(out, m->path) : st;
+}
+
+/* Control tokens and pieces of the user are added tokens, unless the folder lists such. */
+static mega_status add_tokens(mega_folder_rules *r, const folder_model *m)
+{
+    static const char source[] = "tokenizer.model";
+    const int64_t id[] = {m->bos, m->eos, m->unk};
+    const mega_role role[] = {MEGA_ROLE_BOS, MEGA_ROLE_EOS, MEGA_ROLE_UNK};
+    for (int64_t i = 0; i < m->pieces && !r->has_extra; i++) {
+        const folder_piece *p = &m->piece[i];
+        const mega_rule_token token = {.content = (char *)(uintptr_t)p->text.bytes,
+                                       .size = p->text.size,
+                                       .id = -1,
+                                       .special = p->type == PIECE_CONTROL};
+        if (p->type == PIECE_CONTROL || p->type == PIECE_USER) MEGA_TRY(mega_rules_add(r, &token));
+    }
+    for (int i = 0; i < 3 && r->class == MEGA_CLASS_FILE; i++)
+        if (id[i] >= 0 && id[i] < m->pieces)
+            MEGA_TRY(mega_rules_set_role(r, role[i], (const char *)m->piece[id[i]].text.bytes,
+                                         m->piece[id[i]].text.size, source));
+    return MEGA_OK;
+}
+
+static mega_status check_model(const folder_model *m, const mega_folder_rules *r)
+{
+    enum { BPE = 2 };
+    if (r->class == MEGA_CLASS_FILE ? m->type != BPE : m->type != BPE && m->type != UNIGRAM)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "%s: its model_type is not BPE, which %s %s needs; save the tokenizer as "
+                         "tokenizer.json",
+                         m->path, r->class_source, r->class_name);
+    if (m->unk < 0 || m->unk >= m->pieces)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: it has no piece for what is unknown", m->path);
+    for (int i = 0; i < r->decoder.count && r->class == MEGA_CLASS_FILE && r->has_decoder; i++) {
+        const mega_rule_token *t = &r->decoder.list[i];
+        if (t->id >= m->pieces) continue;
+        const mega_field *f = &m->piece[t->id].text;
+        if (f->size != t->size || memcmp(f->bytes, t->content, t->size) != 0)
+            return MEGA_FAIL(
+                MEGA_ERR_UNSUPPORTED,
+                "%s: added_tokens_decoder: id %lld is '%s', and another piece in tokenizer.model; save the "
+                "tokenizer as tokenizer.json",
+                r->config, (long long)t->id, t->content);
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rules *rules, mega_tokenizer **out)
+{
+    folder_model m = {.path = model, .bos = 1, .eos = 2};
+    mega_buffer json = {0};
+    char *text = NULL;
+    size_t size;
+    mega_status st = rules->class == MEGA_CLASS_FILE ? MEGA_OK : mega_rules_check_class(rules, MEGA_CLASS_LLAMA, model);
+    if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
+    if (st == MEGA_OK) st = read_model(&m, text, size);
+    if (st == MEGA_OK) st = check_model(&m, rules);
+    if (st == MEGA_OK) st = add_tokens(rules, &m);
+    if (st == MEGA_OK) st = put_pieces(&json, &m, rules);
+    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     mega_free(m.piece);
     mega_free(text);

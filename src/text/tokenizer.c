@@ -45,7 +45,8 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
     }
     t->kind = kind;
     t->name = copy;
-    t->eod = t->bos = t->pad = -1;
+    t->eod = -1;
+    for (int i = 0; i < MEGA_ROLES; i++) t->role[i].id = -1;
     *out = t;
     return MEGA_OK;
 }
@@ -187,14 +188,29 @@ int32_t mega_tokenizer_eod(const mega_tokenizer *t)
     return t->eod;
 }
 
-int32_t mega_tokenizer_bos(const mega_tokenizer *t)
+int32_t mega_tokenizer_named(const mega_tokenizer *t, mega_role role)
 {
-    return t->bos;
+    return t->role[role].id;
 }
 
-int32_t mega_tokenizer_pad(const mega_tokenizer *t)
+int32_t mega_tokenizer_role(const mega_tokenizer *t, mega_role role, const char *names)
 {
-    return t->pad;
+    return t->role[role].id >= 0 ? t->role[role].id : mega_tokenizer_find_first(t, names);
+}
+
+const char *mega_tokenizer_role_source(const mega_tokenizer *t, mega_role role)
+{
+    return t->role[role].source;
+}
+
+void mega_tokenizer_set_roles(mega_tokenizer *t, const mega_folder_rules *rules)
+{
+    for (int i = 0; i < MEGA_ROLES; i++) {
+        const mega_rule_token *token = &rules->role[i].token;
+        t->role[i].id = token->content == NULL ? -1 : mega_tokenizer_find(t, token->content, token->size);
+        snprintf(t->role[i].source, sizeof t->role[i].source, "%s",
+                 rules->role[i].source == NULL ? "" : rules->role[i].source);
+    }
 }
 
 int32_t mega_tokenizer_find(const mega_tokenizer *t, const char *bytes, size_t n)

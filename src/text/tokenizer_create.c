@@ -252,12 +252,13 @@ static mega_status load_sentencepiece(const char *model, const folder_config *co
 }
 
 /* A vocab.txt is Megatron's if its configuration names one of its types. */
-static mega_status load_bert(const char *vocab, const char *path, const folder_config *config, mega_tokenizer **out)
+static mega_status load_bert(const char *vocab, const folder_config *config, mega_folder_rules *rules,
+                             mega_tokenizer **out)
 {
     for (int k = MEGA_KIND_BERT_LOWER; k <= MEGA_KIND_BERT_CASED; k++)
         if (strcmp(config->type, mega_tokenizer_kind_name((mega_tokenizer_kind)k)) == 0)
             return read_kind(vocab, (mega_tokenizer_kind)k, config->extra_ids, out);
-    return mega_tokenizer_read_bert_folder(vocab, path, out);
+    return mega_tokenizer_read_bert_folder(vocab, rules, out);
 }
 
 static mega_status load_tiktoken(const char *model, const folder_config *config, mega_tokenizer **out)
@@ -308,30 +309,30 @@ static bool is_made(const char *type)
     return is;
 }
 
-static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES], mega_tokenizer **out)
+/* A vocabulary that is no tokenizer.json. */
+static mega_status load_plain(const char *folder, char *const path[FOLDER_FILES], const folder_config *config,
+                              mega_folder_rules *rules, mega_tokenizer **out)
 {
-    folder_config config;
-    for (int i = 0; i < FOLDER_FILES; i++)
-        if (path[i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
-    MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
-    const bool has_model = mega_file_exists(path[HAS_MODEL]), has_bert = mega_file_exists(path[HAS_BERT]);
-    if (mega_file_exists(path[HAS_JSON]) && !(is_made(config.type) && (has_model || has_bert)))
-        return mega_tokenizer_read_json(path[HAS_JSON], out);
+    const bool has_model = mega_file_exists(path[HAS_MODEL]), is_ours = config->type[0] != '\0';
     if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES])) {
+        if (!is_ours && rules->class != MEGA_CLASS_FILE)
+            return mega_tokenizer_read_bpe_folder(path[HAS_VOCAB], path[HAS_MERGES], rules, out);
         MEGA_TRY(mega_tokenizer_read_bpe(path[HAS_VOCAB], path[HAS_MERGES], out));
         return mega_tokenizer_keep_folder(*out, folder, NULL);
     }
+    if (has_model && !is_ours && (rules->has_config || rules->names_class))
+        return mega_tokenizer_read_model_folder(path[HAS_MODEL], rules, out);
     if (has_model || mega_file_exists(path[HAS_TIKTOKEN])) {
-        MEGA_TRY(has_model ? load_sentencepiece(path[HAS_MODEL], &config, out)
-                           : load_tiktoken(path[HAS_TIKTOKEN], &config, out));
+        MEGA_TRY(has_model ? load_sentencepiece(path[HAS_MODEL], config, out)
+                           : load_tiktoken(path[HAS_TIKTOKEN], config, out));
         return mega_tokenizer_keep_folder(*out, folder, has_model ? "tokenizer.model" : MEGA_TIKTOKEN_FILE);
     }
-    if (has_bert) {
-        MEGA_TRY(load_bert(path[HAS_BERT], path[HAS_CONFIG], &config, out));
+    if (mega_file_exists(path[HAS_BERT])) {
+        MEGA_TRY(load_bert(path[HAS_BERT], config, rules, out));
         return (*out)->kind == MEGA_KIND_HUGGINGFACE ? MEGA_OK : mega_tokenizer_keep_folder(*out, folder, "vocab.txt");
     }
     for (int i = HAS_SPIECE; i <= HAS_BPE_MODEL; i++)
-        if (mega_file_exists(path[i])) return mega_tokenizer_read_sentencepiece_folder(path[i], path[HAS_CONFIG], out);
+        if (mega_file_exists(path[i])) return mega_tokenizer_read_sentencepiece_folder(path[i], rules, out);
     return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
                      "tokenizer folder %s: it contains neither tokenizer.json nor tokenizer.model nor vocab.json with "
                      "merges.txt nor vocab.txt nor spiece.model; copy "
@@ -339,36 +340,28 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
                      folder);
 }
 
-/* The id of a token that is named by its text, or by an object with it. */
-static mega_status config_token(const mega_tokenizer *t, mega_cursor *c, size_t at, int32_t *out)
+/* The class of a vocabulary where the folder names none. */
+static mega_class plain_class(char *const path[FOLDER_FILES])
 {
-    static const char *const inner[] = {"content"};
-    c->at = at;
-    if (at != 0 && mega_cursor_peek(c) == '{') {
-        at = 0;
-        MEGA_TRY(mega_json_members(c, inner, (size_t *const[]){&at}, 1));
-        c->at = at;
-    }
-    if (at == 0 || mega_cursor_peek(c) != '"') return MEGA_OK;
-    MEGA_TRY(mega_cursor_string(c));
-    if (c->string.size > 0) *out = mega_tokenizer_find(t, c->string.data, c->string.size);
-    return MEGA_OK;
+    if (mega_file_exists(path[HAS_VOCAB]) && mega_file_exists(path[HAS_MERGES])) return MEGA_CLASS_GPT2;
+    if (mega_file_exists(path[HAS_MODEL])) return MEGA_CLASS_FILE;
+    return mega_file_exists(path[HAS_BERT]) ? MEGA_CLASS_BERT : MEGA_CLASS_T5;
 }
 
-static mega_status find_roles(mega_tokenizer *t, const char *path)
+static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES], mega_tokenizer **out)
 {
-    static const char *const keys[] = {"bos_token", "pad_token"};
-    size_t at[2] = {0}, size;
-    char *text;
-    if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size));
-    mega_cursor c;
-    mega_cursor_init(&c, path, text, size);
-    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&at[0], &at[1]}, 2);
-    if (st == MEGA_OK) st = config_token(t, &c, at[0], &t->bos);
-    if (st == MEGA_OK) st = config_token(t, &c, at[1], &t->pad);
-    mega_cursor_fini(&c);
-    mega_free(text);
+    folder_config config;
+    mega_folder_rules rules;
+    for (int i = 0; i < FOLDER_FILES; i++)
+        if (path[i] == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer folder %s: no memory", folder);
+    MEGA_TRY(read_folder_config(path[HAS_CONFIG], &config));
+    const bool has_other = mega_file_exists(path[HAS_MODEL]) || mega_file_exists(path[HAS_BERT]);
+    if (mega_file_exists(path[HAS_JSON]) && !(is_made(config.type) && has_other))
+        return mega_tokenizer_read_json(path[HAS_JSON], out);
+    MEGA_TRY(mega_rules_read(folder, plain_class(path), &rules));
+    rules.has_json = false;
+    const mega_status st = load_plain(folder, path, &config, &rules, out);
+    mega_rules_fini(&rules);
     return st;
 }
 
@@ -379,7 +372,6 @@ static mega_status find_settings(mega_tokenizer *t, const char *path)
     char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path),
          *file = folder == NULL ? NULL : mega_path_join(folder, folder_file[HAS_CONFIG]);
     mega_status st = file != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    if (st == MEGA_OK && !is_made(mega_tokenizer_type(t))) st = find_roles(t, file);
     if (st == MEGA_OK && t->pipe == NULL) {
         st = read_folder_config(file, &config);
         if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';

@@ -158,6 +158,40 @@ mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_fi
     return st;
 }
 
+/* The files as a tokenizer.json without steps. */
+static mega_status put_bpe_json(const char *vocab, const char *merge_file, const char *merges, size_t size,
+                                mega_buffer *out)
+{
+    const char *between = "";
+    mega_buffer_printf(out, "{\"model\":{\"type\":\"BPE\",\"vocab\":%s,\"merges\":[", vocab);
+    for (mega_line l = {.rest = merges, .left = size}; mega_line_next(&l);) {
+        if (l.bytes == 0 || (l.number == 1 && l.bytes >= 8 && memcmp(l.text, "#version", 8) == 0)) continue;
+        mega_buffer_puts(out, between);
+        if (!mega_json_quote(out, l.text, l.bytes))
+            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: it is not UTF-8", merge_file, (long long)l.number);
+        between = ",";
+    }
+    mega_buffer_puts(out, "]}}\n");
+    return mega_buffer_check(out, vocab);
+}
+
+mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file,
+                                           const mega_folder_rules *rules, mega_tokenizer **out)
+{
+    char *vocab = NULL, *merges = NULL;
+    size_t vocab_size, merges_size;
+    mega_buffer json = {0};
+    mega_status st = mega_rules_check_class(rules, MEGA_CLASS_GPT2, vocab_file);
+    if (st == MEGA_OK) st = read_text(vocab_file, &vocab, &vocab_size);
+    if (st == MEGA_OK) st = read_text(merge_file, &merges, &merges_size);
+    if (st == MEGA_OK) st = put_bpe_json(vocab, merge_file, merges, merges_size, &json);
+    if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab_file, rules, &json.data, json.size, out);
+    mega_buffer_fini(&json);
+    mega_free(merges);
+    mega_free(vocab);
+    return st;
+}
+
 static mega_status add_character(mega_tokenizer *t, mega_cursor *c, size_t at, int64_t id)
 {
     uint32_t cp;

@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TEXT_TOKENIZER_IMPL_H
 #define MEGALITH_TEXT_TOKENIZER_IMPL_H
 
+#include "folder_rules.h"
 #include "megalith/tokenizer.h"
 #include "pair_table.h"
 #include "pipeline.h"
@@ -63,7 +64,13 @@ struct mega_tokenizer {
     mega_pipeline *pipe;                   /* NULL: words by GPT-2's pattern, and nothing else */
     mega_kept_file files[MEGA_KEPT_FILES]; /* written unchanged where the tokenizer is saved */
     int num_files;
-    int32_t eod, bos, pad;
+    bool splits_special; /* and not even in prompts */
+    bool cleans_up;      /* decoded text has no blanks before punctuation and in contractions */
+    int32_t eod;
+    struct {
+        int32_t id;      /* -1: none */
+        char source[40]; /* the file or class that named it */
+    } role[MEGA_ROLES];
     int64_t size;
 };
 
@@ -114,20 +121,29 @@ mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);
 
 /* Readers. Each creates a finished tokenizer. */
 mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out);
+/* vocab.json and merges.txt of a folder whose class has steps of its own. */
+mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file,
+                                           const mega_folder_rules *rules, mega_tokenizer **out);
 mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
-/* The text of one, which is taken over (*text is NULL then) if it is kept. `path`: for messages, and beside it may be a
- * tokenizer_config.json. */
-mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t size, mega_tokenizer **out);
+/* The text of one with the rules of its folder. If the rules say that the folder has it, it is kept and taken over (*text is
+ * NULL then). `path`: for messages, and the files beside it are kept. */
+mega_status mega_tokenizer_read_json_text(const char *path, const mega_folder_rules *rules, char **text, size_t size,
+                                          mega_tokenizer **out);
+/* Notes the ids of the roles that the rules name. */
+void mega_tokenizer_set_roles(mega_tokenizer *t, const mega_folder_rules *rules);
 /* The vocabulary of BERT: a folder with no tokenizer.json, as `transformers` reads it with its tokenizer_config.json; one of
  * Megatron's two kinds from the text of the file, which is taken over (*text is NULL then); and the tokenizer.json that
  * belongs to that. */
-mega_status mega_tokenizer_read_bert_folder(const char *vocab, const char *config, mega_tokenizer **out);
+mega_status mega_tokenizer_read_bert_folder(const char *vocab, const mega_folder_rules *rules, mega_tokenizer **out);
 mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids, char **text,
                                           size_t size, mega_tokenizer **out);
 mega_status mega_bert_json(const char *path, bool lower, const char *text, size_t size, mega_buffer *out);
 /* The same for a SentencePiece model of T5, mT5 or XLM-RoBERTa. */
-mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const char *config, mega_tokenizer **out);
+mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const mega_folder_rules *rules,
+                                                     mega_tokenizer **out);
+/* tokenizer.model, whose pieces `transformers` takes as a BPE; it adds tokens to the rules. */
+mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rules *rules, mega_tokenizer **out);
 /* The tokenizer.json of T5 for the bytes of a model. `name`: for messages. */
 mega_status mega_sentencepiece_json(const char *name, const char *model, size_t size, int64_t extra_ids,
                                     mega_buffer *out);

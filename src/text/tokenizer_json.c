@@ -169,6 +169,7 @@ static mega_status read_layout(mega_cursor *c, json_layout *l)
                               : l->vocab != 0 && c->text[l->vocab] == '[' ? "Unigram"
                                                                           : "");
     }
+    l->settings = l->model;
     if (l->vocab == 0) return mega_cursor_fail(c, l->model, "the model has no \"vocab\"");
     return MEGA_OK;
 }
@@ -183,44 +184,35 @@ static mega_status json_refuse(mega_cursor *c, size_t at, const char *what, cons
 }
 
 /* Whether added tokens are matched exactly, with no setting that changes what they take. */
-static mega_status has_plain_added(mega_cursor *c, size_t list, bool *plain)
+static bool has_plain_added(const mega_rule_tokens *tokens)
 {
-    static const char *const keys[] = {"lstrip", "rstrip", "single_word"};
-    c->at = list;
-    if (list == 0) return MEGA_OK;
-    MEGA_TRY(mega_cursor_open(c, '['));
-    for (bool first = true, more;;) {
-        size_t place[3] = {0};
-        MEGA_TRY(mega_cursor_more(c, '[', &first, &more));
-        if (!more) return MEGA_OK;
-        MEGA_TRY(mega_json_members(c, keys, (size_t *const[]){&place[0], &place[1], &place[2]}, 3));
-        const size_t end = c->at;
-        for (int i = 0; i < 3; i++) {
-            bool flag = false;
-            c->at = place[i];
-            if (place[i] != 0) MEGA_TRY(mega_cursor_bool(c, &flag));
-            *plain = *plain && !flag;
-        }
-        c->at = end;
-    }
+    bool plain = true;
+    for (int i = 0; i < tokens->count; i++)
+        plain = plain && !tokens->list[i].lstrip && !tokens->list[i].rstrip && !tokens->list[i].single_word;
+    return plain;
 }
 
 /* Whether a BPE file is GPT-2's kind: bytes, its pattern, and nothing else that changes ids. */
-static mega_status is_gpt2(mega_cursor *c, const json_layout *l, bool *plain)
+static mega_status is_gpt2(const json_reader *r, bool *plain)
 {
+    mega_cursor *c = r->c;
+    const json_layout *l = r->layout;
     json_component normalizer, pre, post, decoder;
     MEGA_TRY(read_component(c, l->normalizer, &normalizer));
     MEGA_TRY(read_component(c, l->pre_tokenizer, &pre));
     MEGA_TRY(read_component(c, l->post_processor, &post));
     MEGA_TRY(read_component(c, l->decoder, &decoder));
     /* transformers 5 writes a template that adds no tokens */
-    const bool plain_post = strcmp(post.type, "null") == 0 || strcmp(post.type, "ByteLevel") == 0 ||
-                            (strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens);
+    const bool plain_post = r->says_around ? r->before == MEGA_ROLES && r->after == MEGA_ROLES
+                                           : strcmp(post.type, "null") == 0 || strcmp(post.type, "ByteLevel") == 0 ||
+                                                 (strcmp(post.type, "TemplateProcessing") == 0 && !post.adds_tokens);
     *plain = strcmp(normalizer.type, "null") == 0 && strcmp(pre.type, "ByteLevel") == 0 && !pre.add_prefix_space &&
              pre.use_regex && plain_post &&
              (strcmp(decoder.type, "null") == 0 || strcmp(decoder.type, "ByteLevel") == 0);
-    MEGA_TRY(has_plain_settings(c, l->model, plain));
-    return has_plain_added(c, l->added_tokens, plain);
+    MEGA_TRY(has_plain_settings(c, l->settings, plain));
+    *plain =
+        *plain && has_plain_added(&r->tokens) && !(r->rules != NULL && r->rules->clean_up_bpe && r->rules->clean_up);
+    return MEGA_OK;
 }
 
 static bool is_model(const json_layout *l, const char *type)
@@ -229,12 +221,14 @@ static bool is_model(const json_layout *l, const char *type)
 }
 
 /* Determines the kind from model and pre-tokenizer. */
-static mega_status choose_kind(mega_cursor *c, const json_layout *l, mega_tokenizer_kind *kind)
+static mega_status choose_kind(const json_reader *r, mega_tokenizer_kind *kind)
 {
+    mega_cursor *c = r->c;
+    const json_layout *l = r->layout;
     json_component normalizer, pre, post, decoder;
     if (is_model(l, "BPE")) {
         bool plain;
-        MEGA_TRY(is_gpt2(c, l, &plain));
+        MEGA_TRY(is_gpt2(r, &plain));
         *kind = plain ? MEGA_KIND_BPE : MEGA_KIND_HUGGINGFACE;
         return MEGA_OK;
     }
@@ -334,16 +328,13 @@ static mega_status json_read_merges(mega_tokenizer *t, mega_cursor *c, size_t pl
     return st;
 }
 
-typedef struct json_added {
-    int64_t id;
-    bool special, normalized, lstrip, rstrip, single_word;
-} json_added;
-
 /* Reads one added token; its text is left in `content`. */
-static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *content)
+static mega_status read_added(mega_cursor *c, mega_rule_token *out, mega_buffer *content)
 {
-    *out = (json_added){.id = -1};
+    *out = (mega_rule_token){.id = -1};
     content->size = 0;
+    mega_cursor_peek(c);
+    out->at = c->at;
     MEGA_TRY(mega_cursor_open(c, '{'));
     for (bool first = true, more;;) {
         MEGA_TRY(mega_cursor_more(c, '{', &first, &more));
@@ -374,32 +365,7 @@ static mega_status read_added(mega_cursor *c, json_added *out, mega_buffer *cont
     }
 }
 
-/* A token of the vocabulary keeps its id there; any other gets the next free one, which must agree with the file. */
-static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, size_t at, const json_added *a,
-                               const mega_buffer *content, mega_buffer *scratch)
-{
-    const int n = content->size > 60 ? 60 : (int)content->size;
-    if (content->size == 0) return MEGA_OK;
-    int32_t id = mega_tokenizer_find_symbols(t, scratch, content->data, content->size);
-    if (id < 0) {
-        id = (int32_t)t->vocabulary.size;
-        MEGA_TRY(mega_tokenizer_add_symbols(t, scratch, content->data, content->size, id));
-    }
-    if (a->id >= 0 && a->id != id)
-        return mega_cursor_fail(c, at,
-                                "added token '%.*s' has id %lld; `tokenizers` would give it %d (the vocabulary's id or "
-                                "the next free one); correct the file",
-                                n, content->data, (long long)a->id, id);
-    MEGA_TRY(mega_tokenizer_add_token(t, content->data, content->size, id, a->special, a->normalized));
-    mega_added_token *made = &t->added[t->num_added - 1];
-    made->lstrip = a->lstrip;
-    made->rstrip = a->rstrip;
-    made->single_word = a->single_word;
-    if (strcmp(content->data, MEGA_END_OF_TEXT) == 0) t->eod = id;
-    return MEGA_OK;
-}
-
-static mega_status read_added_tokens(mega_tokenizer *t, mega_cursor *c, size_t place, mega_buffer *scratch)
+static mega_status read_added_tokens(mega_cursor *c, size_t place, mega_rule_tokens *out)
 {
     if (place == 0) return MEGA_OK;
     mega_buffer content = {0};
@@ -409,56 +375,52 @@ static mega_status read_added_tokens(mega_tokenizer *t, mega_cursor *c, size_t p
     while (st == MEGA_OK) {
         st = mega_cursor_more(c, '[', &first, &more);
         if (st != MEGA_OK || !more) break;
-        mega_cursor_peek(c);
-        const size_t at = c->at;
-        json_added a;
+        mega_rule_token a;
         st = read_added(c, &a, &content);
-        if (st == MEGA_OK) st = enter_added(t, c, at, &a, &content, scratch);
+        a.content = content.data;
+        a.size = content.size;
+        if (st == MEGA_OK && a.size > 0) st = mega_rule_tokens_append(out, &a);
     }
     mega_buffer_fini(&content);
     return st;
 }
 
-/* The tokenizer_config.json beside a file may name the token that ends a text. */
-static mega_status read_eos(mega_tokenizer *t, const char *config, const char *text, size_t size)
+/* A token of the vocabulary keeps its id there; any other gets the next free one, which must agree with the file. */
+static mega_status enter_added(mega_tokenizer *t, mega_cursor *c, const mega_rule_token *a, mega_buffer *scratch)
 {
-    mega_cursor c;
-    mega_cursor_init(&c, config, text, size);
-    static const char *const keys[] = {"eos_token"}, *const inner[] = {"content"};
-    size_t eos = 0, content = 0;
-    mega_status st = mega_json_members(&c, keys, (size_t *const[]){&eos}, 1);
-    c.at = eos;
-    if (st == MEGA_OK && eos != 0 && mega_cursor_peek(&c) == '{') {
-        st = mega_json_members(&c, inner, (size_t *const[]){&content}, 1);
-        c.at = content;
+    const int n = a->size > 60 ? 60 : (int)a->size;
+    int32_t id = mega_tokenizer_find_symbols(t, scratch, a->content, a->size);
+    if (id < 0) {
+        id = (int32_t)t->vocabulary.size;
+        MEGA_TRY(mega_tokenizer_add_symbols(t, scratch, a->content, a->size, id));
     }
-    if (st == MEGA_OK && c.at != 0) st = mega_cursor_string(&c);
-    if (st == MEGA_OK && c.at != 0 && c.string.size > 0) {
-        const int32_t id = mega_tokenizer_find(t, c.string.data, c.string.size);
-        if (id >= 0 || t->pipe == NULL) t->eod = id;
-    }
-    mega_cursor_fini(&c);
-    return st;
+    if (a->id >= 0 && a->id != id)
+        return mega_cursor_fail(c, a->at,
+                                "added token '%.*s' has id %lld; `tokenizers` would give it %d (the vocabulary's id or "
+                                "the next free one); correct the file",
+                                n, a->content, (long long)a->id, id);
+    MEGA_TRY(mega_tokenizer_add_token(t, a->content, a->size, id, a->special, a->normalized));
+    mega_added_token *made = &t->added[t->num_added - 1];
+    made->lstrip = a->lstrip;
+    made->rstrip = a->rstrip;
+    made->single_word = a->single_word;
+    if (strcmp(a->content, MEGA_END_OF_TEXT) == 0) t->eod = id;
+    return MEGA_OK;
 }
 
-/* GPT-2's kind ends a text with <|endoftext|> if it has it. The others end it as the configuration beside them says. */
-static mega_status find_eod(mega_tokenizer *t, const char *path)
+static mega_status enter_tokens(json_reader *r, mega_buffer *scratch)
 {
-    if (t->eod >= 0 && t->pipe == NULL) return MEGA_OK;
-    char *folder = mega_path_folder(path),
-         *config = folder == NULL ? NULL : mega_path_join(folder, "tokenizer_config.json");
-    char *text = NULL;
-    size_t size;
-    mega_status st = MEGA_OK;
-    if (config == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    else if (mega_file_exists(config))
-        st = mega_file_read_kind(config, "a file of a tokenizer", 0, &text, &size);
-    if (text != NULL) st = read_eos(t, config, text, size);
-    if (st == MEGA_OK && t->eod < 0 && t->pipe != NULL) t->eod = mega_tokenizer_find(t, "</s>", 4);
-    mega_free(text);
-    mega_free(config);
-    mega_free(folder);
-    return st;
+    for (int i = 0; i < r->tokens.count; i++) MEGA_TRY(enter_added(r->t, r->c, &r->tokens.list[i], scratch));
+    return MEGA_OK;
+}
+
+/* What the folder names as the end of a text ends a document. Where it names nothing, the usual token does. */
+static void find_end(mega_tokenizer *t, const mega_folder_rules *rules)
+{
+    if (rules != NULL) mega_tokenizer_set_roles(t, rules);
+    if (rules != NULL && rules->role[MEGA_ROLE_EOS].source != NULL) t->eod = t->role[MEGA_ROLE_EOS].id;
+    else if (t->eod < 0 && t->pipe != NULL)
+        t->eod = mega_tokenizer_find(t, "</s>", 4);
 }
 
 static bool is_byte_tokenizer(const mega_tokenizer *t)
@@ -487,7 +449,7 @@ static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_l
     return MEGA_OK;
 }
 
-static mega_status json_fill(json_reader *r, const char *path)
+static mega_status json_fill(json_reader *r)
 {
     mega_tokenizer *t = r->t;
     const json_layout *l = r->layout;
@@ -500,23 +462,25 @@ static mega_status json_fill(json_reader *r, const char *path)
     if (st == MEGA_OK && model != MEGA_MODEL_UNIGRAM) st = json_read_vocab(t, r->c, l->vocab, &scratch);
     if (st == MEGA_OK && model != MEGA_MODEL_BPE) st = mega_pipeline_build_trie(r->pipe, &t->vocabulary);
     if (st == MEGA_OK) st = json_read_merges(t, r->c, l->merges, &scratch);
-    if (st == MEGA_OK) st = read_added_tokens(t, r->c, l->added_tokens, &scratch);
+    if (st == MEGA_OK) st = enter_tokens(r, &scratch);
+    if (st == MEGA_OK && t->kind != MEGA_KIND_NULL) find_end(t, r->rules);
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_template(r);
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_finish(r);
     mega_buffer_fini(&scratch);
     if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, r->c, l);
-    if (st == MEGA_OK && t->kind != MEGA_KIND_NULL) st = find_eod(t, path);
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE && is_byte_tokenizer(t)) t->kind = MEGA_KIND_BYTE;
     return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
 }
 
 /* Takes over the text of the file, and reads those that belong to it. */
-static mega_status keep_files(mega_tokenizer *t, const char *path, char **text, size_t size)
+static mega_status keep_files(mega_tokenizer *t, const char *path, bool is_file, char **text, size_t size)
 {
     char *folder = mega_path_folder(path);
     if (folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    mega_tokenizer_keep(t, "tokenizer.json", *text, size);
-    *text = NULL;
+    if (is_file) {
+        mega_tokenizer_keep(t, "tokenizer.json", *text, size);
+        *text = NULL;
+    }
     const mega_status st = mega_tokenizer_keep_folder(t, folder, "tokenizer.json");
     mega_free(folder);
     return st;
@@ -526,29 +490,55 @@ static mega_status json_read(json_reader *r, mega_tokenizer_kind kind, const cha
 {
     MEGA_TRY(mega_tokenizer_begin(kind, path, &r->t));
     mega_vocabulary_bound(&r->t->vocabulary, r->c->size);
+    if (r->rules != NULL) {
+        const bool is_bpe = is_model(r->layout, "BPE");
+        r->t->splits_special = r->rules->split_special;
+        r->t->cleans_up = r->rules->clean_up && (!is_bpe || r->rules->clean_up_bpe);
+    }
     if (kind == MEGA_KIND_HUGGINGFACE) {
         r->pipe = r->t->pipe = mega_calloc(1, sizeof *r->pipe);
         if (r->pipe == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
         r->t->special_in_data = true;
     }
-    return json_fill(r, path);
+    return json_fill(r);
 }
 
-mega_status mega_tokenizer_read_json_text(const char *path, char **text, size_t size, mega_tokenizer **out)
+/* Adds the tokens of the folder to those of the file, and finds the rules for what is around a text. */
+static mega_status plan_tokens(json_reader *r)
+{
+    mega_rule_tokens own = {0};
+    mega_status st = read_added_tokens(r->c, r->layout->added_tokens, r->rules == NULL ? &r->tokens : &own);
+    if (st == MEGA_OK && r->rules != NULL) st = mega_rules_tokens(r->rules, &own, &r->tokens);
+    mega_rule_tokens_fini(&own);
+    size_t post = r->layout->post_processor;
+    r->says_around = r->rules != NULL && mega_rules_around(r->rules, post != 0, &r->before, &r->after);
+    if (st == MEGA_OK && r->says_around) st = mega_rules_need(r->rules, r->before);
+    return st == MEGA_OK && r->says_around ? mega_rules_need(r->rules, r->after) : st;
+}
+
+/* `rules`: those of the folder; NULL: it has none. */
+mega_status mega_tokenizer_read_json_text(const char *path, const mega_folder_rules *rules, char **text, size_t size,
+                                          mega_tokenizer **out)
 {
     mega_cursor c;
     json_layout layout;
-    json_reader r = {.c = &c, .layout = &layout};
+    json_reader r = {.c = &c, .layout = &layout, .rules = rules, .before = MEGA_ROLES, .after = MEGA_ROLES};
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
     mega_cursor_init(&c, path, *text, size);
     mega_status st = mega_encoding_refuse_mark(path, *text, size);
     if (st == MEGA_OK) st = read_layout(&c, &layout);
-    if (st == MEGA_OK) st = choose_kind(&c, &layout, &kind);
+    if (st == MEGA_OK) st = plan_tokens(&r);
+    if (st == MEGA_OK && rules != NULL) st = mega_json_replace_steps(&r, &layout);
+    if (st == MEGA_OK) st = choose_kind(&r, &kind);
     if (st == MEGA_OK) st = json_read(&r, kind, path);
-    if (st == MEGA_OK) st = keep_files(r.t, path, text, size);
+    if (st == MEGA_ERR_FORMAT && rules != NULL && rules->class != MEGA_CLASS_FILE)
+        MEGA_CONTEXT("read by the rules of %s %s", rules->class_source, rules->class_name);
+    if (st == MEGA_OK) st = keep_files(r.t, path, rules == NULL || rules->has_json, text, size);
     if (st == MEGA_OK) *out = r.t;
     else
         mega_tokenizer_destroy(r.t);
+    mega_rule_tokens_fini(&r.tokens);
+    mega_buffer_fini(&r.whole);
     mega_buffer_fini(&r.text);
     mega_cursor_fini(&c);
     return st;
@@ -558,8 +548,13 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
 {
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size));
-    const mega_status st = mega_tokenizer_read_json_text(path, &text, size, out);
-    mega_free(text);
+    mega_folder_rules rules;
+    MEGA_TRY(mega_rules_read(path, MEGA_CLASS_FILE, &rules));
+    mega_status st = mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size);
+    if (st == MEGA_OK) {
+        st = mega_tokenizer_read_json_text(path, &rules, &text, size, out);
+        mega_free(text);
+    }
+    mega_rules_fini(&rules);
     return st;
 }

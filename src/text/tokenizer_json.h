@@ -10,6 +10,7 @@
 typedef struct json_layout {
     size_t added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model;
     size_t vocab, merges; /* inside the model */
+    size_t settings;      /* the object with the settings of the model */
     char model_type[16];
 } json_layout;
 
@@ -20,6 +21,11 @@ typedef struct json_reader {
     mega_pipeline *pipe;
     mega_buffer text; /* the last string read */
     bool fused;       /* the decoder has joined the tokens */
+    const mega_folder_rules *rules;
+    mega_rule_tokens tokens; /* that are added */
+    mega_buffer whole;       /* the file, and after it the steps of its class */
+    bool says_around;        /* the rules say what is around a text, in place of the file: */
+    mega_role before, after;
 } json_reader;
 
 /* Finds the offset of the value of each key in `keys`; *place is left alone if it is missing or null. */
@@ -28,6 +34,9 @@ mega_status mega_json_members(mega_cursor *c, const char *const *keys, size_t *c
 /* Calls `step` for a component, or for each of a Sequence, whose parts are under `key`. depth: 0. */
 typedef mega_status json_step(json_reader *r, size_t at, const char *type);
 mega_status mega_json_steps(json_reader *r, size_t at, const char *key, json_step *step, int depth);
+
+/* Puts the steps of the folder's class in place of those of the file. */
+mega_status mega_json_replace_steps(json_reader *r, json_layout *l);
 
 /* Read parts of the file into r->pipe. The template needs the vocabulary and the added tokens. */
 mega_status mega_pipeline_read(json_reader *r);

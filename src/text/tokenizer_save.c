@@ -125,9 +125,11 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t)
     mega_buffer_printf(out, "{\n  \"add_prefix_space\": false,\n");
     const mega_token *eod = mega_vocabulary_get(&t->vocabulary, t->eod);
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token"};
-    for (size_t i = 0; i < 3 && eod != NULL; i++) {
+    for (size_t i = 0; i < 3; i++) { /* null: without it the class of `transformers` would add a token */
         mega_buffer_printf(out, "  \"%s\": ", roles[i]);
-        mega_json_quote(out, mega_token_bytes(&t->vocabulary, eod), eod->size);
+        if (eod == NULL) mega_buffer_puts(out, "null");
+        else
+            mega_json_quote(out, mega_token_bytes(&t->vocabulary, eod), eod->size);
         mega_buffer_puts(out, ",\n");
     }
     if (!t->special_in_data)

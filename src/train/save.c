@@ -140,7 +140,7 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
 /* Where no folder named the ids of a model, the tokenizer does, unless it has one id for all roles. */
 static void name_ids(const mega_tokenizer *t, mega_model_shape *s)
 {
-    const int32_t bos = mega_tokenizer_bos(t), pad = mega_tokenizer_pad(t);
+    const int32_t bos = mega_tokenizer_named(t, MEGA_ROLE_BOS), pad = mega_tokenizer_named(t, MEGA_ROLE_PAD);
     if (s->net.has_ids || ((bos < 0 || bos == s->eos) && pad < 0)) return;
     s->net.has_ids = true;
     s->net.bos = bos;

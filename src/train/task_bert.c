@@ -24,10 +24,10 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
     bert_words *w = mega_calloc(1, sizeof *w + (size_t)size * sizeof *w->continues);
     *out = w;
     if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the list of its pieces");
-    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_find_first(t, "[CLS] <s>"),
-                                               .sep = mega_tokenizer_find_first(t, "[SEP] </s>"),
-                                               .mask = mega_tokenizer_find_first(t, "[MASK] <mask>"),
-                                               .pad = mega_tokenizer_find_first(t, "[PAD] <pad>"),
+    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_role(t, MEGA_ROLE_CLS, "[CLS] <s>"),
+                                               .sep = mega_tokenizer_role(t, MEGA_ROLE_SEP, "[SEP] </s>"),
+                                               .mask = mega_tokenizer_role(t, MEGA_ROLE_MASK, "[MASK] <mask>"),
+                                               .pad = mega_tokenizer_role(t, MEGA_ROLE_PAD, "[PAD] <pad>"),
                                                .size = size,
                                                .continues = w->continues};
     const mega_sentence_vocabulary *v = &w->vocabulary;

@@ -27,9 +27,9 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
     classify_words *w = mega_calloc(1, sizeof *w);
     *out = w;
     if (w == NULL) return MEGA_NO_MEMORY("tokenizer", "the ids of its special tokens");
-    *w = (classify_words){.cls = mega_tokenizer_find_first(t, "[CLS] <s>"),
-                          .sep = mega_tokenizer_find_first(t, "[SEP] </s>"),
-                          .pad = mega_tokenizer_find_first(t, "[PAD] <pad>")};
+    *w = (classify_words){.cls = mega_tokenizer_role(t, MEGA_ROLE_CLS, "[CLS] <s>"),
+                          .sep = mega_tokenizer_role(t, MEGA_ROLE_SEP, "[SEP] </s>"),
+                          .pad = mega_tokenizer_role(t, MEGA_ROLE_PAD, "[PAD] <pad>")};
     if (w->cls >= 0 && w->sep >= 0 && w->pad >= 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "the tokenizer (%s) lacks %s; a task with labels needs [CLS], [SEP] and [PAD], or <s>, </s> and "

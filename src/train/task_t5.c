@@ -47,12 +47,12 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
     w->sentinel = (int32_t *)(void *)((char *)w + head + words);
     for (int64_t i = 0; i < sentinels; i++) w->sentinel[i] = find_sentinel(t, i);
     for (int32_t id = 0; id < size; id++) w->continues[id] = mega_tokenizer_continues_word(t, id);
-    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_find_first(t, "[CLS] <CLS>"),
-                                               .sep = mega_tokenizer_find_first(t, "[SEP] <SEP>"),
-                                               .mask = mega_tokenizer_find_first(t, "[MASK] <MASK>"),
-                                               .pad = mega_tokenizer_find_first(t, "[PAD] <pad> <PAD>"),
-                                               .bos = mega_tokenizer_find_first(t, "[BOS] <BOS> <s>"),
-                                               .eos = mega_tokenizer_find_first(t, "[EOS] </s> <EOS>"),
+    w->vocabulary = (mega_sentence_vocabulary){.cls = mega_tokenizer_role(t, MEGA_ROLE_CLS, "[CLS] <CLS>"),
+                                               .sep = mega_tokenizer_role(t, MEGA_ROLE_SEP, "[SEP] <SEP>"),
+                                               .mask = mega_tokenizer_role(t, MEGA_ROLE_MASK, "[MASK] <MASK>"),
+                                               .pad = mega_tokenizer_role(t, MEGA_ROLE_PAD, "[PAD] <pad> <PAD>"),
+                                               .bos = mega_tokenizer_role(t, MEGA_ROLE_BOS, "[BOS] <BOS> <s>"),
+                                               .eos = mega_tokenizer_role(t, MEGA_ROLE_EOS, "[EOS] </s> <EOS>"),
                                                .sentinel = w->sentinel,
                                                .sentinels = sentinels,
                                                .size = size,

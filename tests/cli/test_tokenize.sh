@@ -79,6 +79,49 @@ refuses "no folder" "missing: --tokenizer-model PATH, the folder or file of a Hu
 sed -i 's/"Fuse"/"CTC"/' family/tokenizer.json
 refuses "a decoder" "decoder CTC is not supported" tokenize "${family[@]}" --text a
 
+# what the files beside a tokenizer.json say: ids of AutoTokenizer (transformers 5.23); n is the first id after the vocabulary
+n=$(grep -o '"<|endoftext|>": [0-9]*' again/vocab.json | grep -o '[0-9]*$')
+mkdir beside
+folder() { # CONFIG [FILE TEXT]
+    rm -f beside/*
+    cp again/tokenizer.json beside/
+    echo "$1" >beside/tokenizer_config.json
+    [ $# -lt 3 ] || echo "$3" >"beside/$2"
+}
+beside() { # NAME EXPECTED TEXT
+    equal "$1" "$("$MEGALITH" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model beside --ids-only --text "$3" 2>&1)" "$2"
+}
+ends() { # NAME EXPECTED
+    equal "$1" "$("$MEGALITH" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model beside --text a | grep -o 'end of document [-0-9]*')" "end of document $2"
+}
+fast='"tokenizer_class": "PreTrainedTokenizerFast"'
+folder "{$fast, \"eos_token\": \"a\"}" && ends "eos_token" 64
+folder "{$fast, \"eos_token\": \"b\"}" special_tokens_map.json '{"eos_token": {"content": "a"}}' && ends "eos_token of the map" 64
+folder "{$fast, \"eos_token\": \"b\", \"added_tokens_decoder\": {}}" special_tokens_map.json '{"eos_token": "a"}' && ends "eos_token beside a decoder" 65
+folder "{$fast, \"eos_token\": null}" && ends "no eos_token" -1
+folder "{$fast, \"eos_token\": \"<new>\"}" && ends "eos_token that is new" $((n + 1))
+beside "eos_token in a text" "64 $((n + 1)) 65" "a<new>b"
+folder "{$fast, \"added_tokens_decoder\": {\"9\": {\"content\": \"<new>\", \"lstrip\": true, \"special\": true}}}"
+beside "added_tokens_decoder" "64 $((n + 1)) 65" "a <new>b"
+folder "{$fast, \"additional_special_tokens\": [\"<new>\"], \"image_token\": \"<i>\"}"
+beside "additional_special_tokens" "$((n + 2)) $((n + 1))" "<new><i>"
+folder "{$fast}" added_tokens.json '{"<new>": 900}'
+beside "added_tokens.json" "64 $((n + 1))" "a<new>"
+folder "{$fast, \"eos_token\": \"a\", \"split_special_tokens\": true}"
+beside "split_special_tokens" "27 91" "<|"
+folder '{"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true}'
+beside "add_prefix_space" "220 65" "b"
+folder '{"tokenizer_class": "RobertaTokenizer"}'
+beside "the class" "$((n + 1)) 65 $((n + 2))" "b"
+folder '{"tokenizer_class": "GPT2Tokenizer", "add_bos_token": true}'
+beside "add_bos_token beside a tokenizer.json" "65" "b"
+cp again/vocab.json again/merges.txt beside/ && rm beside/tokenizer.json
+beside "add_bos_token beside a vocab.json" "$n 65" "b"
+folder '{"tokenizer_class": "CohereTokenizer"}'
+refuses "a class that is not built" "tokenizer_config.json: tokenizer_class: CohereTokenizer" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model beside --text a
+folder '{"tokenizer_class": "BertTokenizer"}'
+refuses "a class of another model" "tokenizer_config.json: tokenizer_class: BertTokenizer is for one of type WordPiece" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model beside --text a
+
 refuses "two texts" "give one" tokenize "${bytes[@]}" --text a --ids 1
 refuses "no id" "'x' is not an id" tokenize "${bytes[@]}" --ids 1 x
 refuses "id too high" "id 300 at index 1 is not in the vocabulary" tokenize "${bytes[@]}" --ids 1 300

@@ -424,7 +424,7 @@ static void special_tokens_of_a_folder(void **state)
     mega_kit_write(mega_kit_path(folder, "roles/tokenizer_config.json"),
                    "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"s\",\"pad_token\":\"<p>\"}");
     if (mega_tokenizer_load(mega_kit_path(folder, "roles"), &t) != MEGA_OK) fail_msg("%s", mega_error_message());
-    assert_true(mega_tokenizer_bos(t) == 0 && mega_tokenizer_eod(t) == 5 && mega_tokenizer_pad(t) == 1);
+    assert_true(mega_tokenizer_named(t, MEGA_ROLE_BOS) == 0 && mega_tokenizer_eod(t) == 5 && mega_tokenizer_named(t, MEGA_ROLE_PAD) == 1);
     mega_tokenizer_destroy(t);
     const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = file};
     if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());

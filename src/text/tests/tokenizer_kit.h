@@ -79,7 +79,7 @@ static void expect_made(const mega_tokenizer *t, const char *text, int32_t pad)
         fail_msg("%s", mega_error_message());
     assert_string_equal(mega_tokenizer_type(made), "HuggingFaceTokenizer");
     assert_int_equal(mega_tokenizer_size(made), mega_tokenizer_size(t));
-    assert_int_equal(mega_tokenizer_pad(made), pad);
+    assert_int_equal(mega_tokenizer_named(made, MEGA_ROLE_PAD), pad);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(mega_encoder_create(i == 0 ? t : made, &e[i]), MEGA_OK);
         assert_int_equal(mega_encoder_encode_special(e[i], text, strlen(text), &ids[i]), MEGA_OK);

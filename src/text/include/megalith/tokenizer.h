@@ -60,9 +60,23 @@ const char *mega_tokenizer_type(const mega_tokenizer *t); /* "GPT2BPETokenizer",
 int64_t mega_tokenizer_size(const mega_tokenizer *t);     /* highest id + 1; not padded */
 size_t mega_tokenizer_bytes(const mega_tokenizer *t);     /* bytes of memory that it holds; 0 for NULL */
 int32_t mega_tokenizer_eod(const mega_tokenizer *t);      /* the id that ends a document; -1: none */
-/* The ids that tokenizer_config.json of its folder names as the begin of a text and as padding; -1: none. */
-int32_t mega_tokenizer_bos(const mega_tokenizer *t);
-int32_t mega_tokenizer_pad(const mega_tokenizer *t);
+/* What a token is for. A folder says so in special_tokens_map.json or tokenizer_config.json, or else its class does. */
+typedef enum mega_role {
+    MEGA_ROLE_BOS,
+    MEGA_ROLE_EOS,
+    MEGA_ROLE_UNK,
+    MEGA_ROLE_SEP,
+    MEGA_ROLE_PAD,
+    MEGA_ROLE_CLS,
+    MEGA_ROLE_MASK,
+    MEGA_ROLES
+} mega_role;
+/* The id of the token that the folder names for a role; -1: none. */
+int32_t mega_tokenizer_named(const mega_tokenizer *t, mega_role role);
+/* The same, and where the folder names none, the first of the names (blanks between them) that is a token. */
+int32_t mega_tokenizer_role(const mega_tokenizer *t, mega_role role, const char *names);
+/* Who named the token of a role, as "special_tokens_map.json"; "": nobody did, its name is the usual one. */
+const char *mega_tokenizer_role_source(const mega_tokenizer *t, mega_role role);
 /* Returns a hash of everything that determines the ids of a text; equal for the same tokenizer read from another kind
  * of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
