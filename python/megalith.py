@@ -1817,6 +1817,7 @@ class mega_gpt_data_options(_Struct):
         ("in_memory", c_bool),
         ("share", POINTER(mega_gpt_share)),
         ("check_only", c_bool),
+        ("is_quiet", c_bool),
         ("seq_length", c_int64),
         ("seed", c_uint32),
         ("num_samples", c_int64 * 3),
@@ -1827,6 +1828,7 @@ class mega_gpt_data_options(_Struct):
     ]
 
 
+mega_blend_is_by_size = _function("mega_blend_is_by_size", c_bool, POINTER(c_char_p), c_int)
 mega_gpt_data_build = _function(
     "mega_gpt_data_build", _checked, POINTER(mega_gpt_data_options),
     POINTER(POINTER(mega_gpt_data)))

@@ -247,8 +247,9 @@ static void too_little_text_is_refused(void **state)
 static void the_last_token_predicts_nothing(void **state)
 {
     (void)state;
-    static const mega_batch_input has[] = {
-        {"tokens", MEGA_I32, L, 0}, {"labels", MEGA_I32, L, 0}, {"loss_mask", MEGA_F32, L, 0}};
+    static const mega_batch_input has[] = {{.name = "tokens", .dtype = MEGA_I32, .per_sample = L},
+                                           {.name = "labels", .dtype = MEGA_I32, .per_sample = L},
+                                           {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = L}};
     source train;
     mega_blocks *b;
     mega_batch *batch;

@@ -48,10 +48,10 @@ static mega_gpt_data *open_data(const char *prefix, uint32_t seed, int64_t vocab
 
 static mega_batch *make_batch(int64_t samples)
 {
-    static const mega_batch_input inputs[] = {{"tokens", MEGA_I32, L, 0},
-                                              {"labels", MEGA_I32, L, 0},
-                                              {"loss_mask", MEGA_F32, L, 0},
-                                              {"position_ids", MEGA_I32, L, 0}};
+    static const mega_batch_input inputs[] = {{.name = "tokens", .dtype = MEGA_I32, .per_sample = L},
+                                              {.name = "labels", .dtype = MEGA_I32, .per_sample = L},
+                                              {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = L},
+                                              {.name = "position_ids", .dtype = MEGA_I32, .per_sample = L}};
     mega_batch *b;
     must(mega_batch_create(samples, &b));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) must(mega_batch_add(b, &inputs[i], true));

@@ -216,7 +216,8 @@ static void reference_vectors(void **state)
         {10, 2, 1, 12, 14, {2, 1, 5, 0, 4, 3, 0, 4, 3, 2, 5, 1}, {1, 0, 3, 2, 5, 4, 6, 9, 10, 12, 8, 11, 13, 7}},
         {13, 2, 0, 12, 14, {1, 2, 5, 2, 3, 4, 1, 0, 4, 5, 0, 3}, {7, 11, 2, 3, 1, 9, 5, 4, 0, 8, 6, 10, 13, 12}}};
     for (int r = 0; r < 3; r++) {
-        const mega_gpt_index_spec spec = {ix, 0, 6, 4, row[r].wanted, 1234, NULL, NULL};
+        const mega_gpt_index_spec spec = {
+            .data = ix, .end = 6, .seq_length = 4, .num_samples = row[r].wanted, .seed = 1234};
         mega_gpt_index_plan plan;
         mega_gpt_index index;
         assert_int_equal(mega_gpt_index_plan_make(&spec, &plan), MEGA_OK);

@@ -206,11 +206,12 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
     mega_labelled *l;
     mega_batch *b;
     const char *path[] = {written("dev.tsv", MNLI_HEAD "\tgold_label\n0" MNLI_ROW "ab\tc\tneutral\n")};
-    const mega_batch_input input[] = {{"tokens", MEGA_I32, LENGTH, 0},
-                                      {"token_types", MEGA_I32, LENGTH, 2},
-                                      {"position_ids", MEGA_I32, LENGTH, LENGTH},
-                                      {"key_end", MEGA_I32, LENGTH, LENGTH + 1},
-                                      {"label", MEGA_I32, 1, 0}};
+    const mega_batch_input input[] = {
+        {.name = "tokens", .dtype = MEGA_I32, .per_sample = LENGTH},
+        {.name = "token_types", .dtype = MEGA_I32, .per_sample = LENGTH, .below = 2},
+        {.name = "position_ids", .dtype = MEGA_I32, .per_sample = LENGTH, .below = LENGTH},
+        {.name = "key_end", .dtype = MEGA_I32, .per_sample = LENGTH, .below = LENGTH + 1},
+        {.name = "label", .dtype = MEGA_I32, .per_sample = 1}};
     must(open_paths("MNLI", path, 1, LENGTH, &l));
     must(mega_batch_create(2, &b));
     for (size_t i = 0; i < sizeof input / sizeof *input; i++) must(mega_batch_add(b, &input[i], true));

@@ -353,20 +353,21 @@ static void generator_64(void **state)
 static const int64_t rule[4] = {7, 60, 14, 30};
 
 enum { S = 64, D = 40 };
-static const mega_batch_input input[2][7] = {{{"tokens", MEGA_I32, S, VOCABULARY},
-                                              {"labels", MEGA_I32, S, VOCABULARY},
-                                              {"loss_mask", MEGA_F32, S, 0},
-                                              {"position_ids", MEGA_I32, S, S},
-                                              {"key_end", MEGA_I32, S, S + 1},
-                                              {"token_types", MEGA_I32, S, 2},
-                                              {"is_random", MEGA_I32, 1, 2}},
-                                             {{"tokens", MEGA_I32, S, VOCABULARY},
-                                              {"labels", MEGA_I32, D, VOCABULARY},
-                                              {"loss_mask", MEGA_F32, D, 0},
-                                              {"decoder_position_ids", MEGA_I32, D, D},
-                                              {"key_end", MEGA_I32, S, S + 1},
-                                              {"decoder_tokens", MEGA_I32, D, VOCABULARY},
-                                              {"cross_key_end", MEGA_I32, D, S + 1}}};
+static const mega_batch_input input[2][7] = {
+    {{.name = "tokens", .dtype = MEGA_I32, .per_sample = S, .below = VOCABULARY},
+     {.name = "labels", .dtype = MEGA_I32, .per_sample = S, .below = VOCABULARY},
+     {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = S},
+     {.name = "position_ids", .dtype = MEGA_I32, .per_sample = S, .below = S},
+     {.name = "key_end", .dtype = MEGA_I32, .per_sample = S, .below = S + 1},
+     {.name = "token_types", .dtype = MEGA_I32, .per_sample = S, .below = 2},
+     {.name = "is_random", .dtype = MEGA_I32, .per_sample = 1, .below = 2}},
+    {{.name = "tokens", .dtype = MEGA_I32, .per_sample = S, .below = VOCABULARY},
+     {.name = "labels", .dtype = MEGA_I32, .per_sample = D, .below = VOCABULARY},
+     {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = D},
+     {.name = "decoder_position_ids", .dtype = MEGA_I32, .per_sample = D, .below = D},
+     {.name = "key_end", .dtype = MEGA_I32, .per_sample = S, .below = S + 1},
+     {.name = "decoder_tokens", .dtype = MEGA_I32, .per_sample = D, .below = VOCABULARY},
+     {.name = "cross_key_end", .dtype = MEGA_I32, .per_sample = D, .below = S + 1}}};
 
 static void batches(void **state)
 {
