@@ -19,7 +19,7 @@ static const char help[] =
     "\n"
     "  --ranks N            ranks to train on (default: 1)\n"
     "  --steps N            steps that are measured, after two that are not (default: 5)\n"
-    "  --largest-in SIZE    also find the largest model of which no rank needs more than SIZE (8G, 512M), by the "
+    "  --largest-in SIZE    also find the largest model of which no rank needs more than SIZE (8GB, 512MB), by the "
     "number of layers,\n                       at most 1024\n"
     "  --json               print one JSON array instead of the table\n"
     "\n"
@@ -28,7 +28,7 @@ static const char help[] =
     "JSON. Without\n--data-path it trains on random tokens (--vocab-size, or 50257).\n"
     "\n"
     "example\n"
-    "  megalith compare_configurations zero1.json zero3.json --ranks 2 --preset tiny --lr 1e-3 --largest-in 1G\n";
+    "  megalith compare_configurations zero1.json zero3.json --ranks 2 --preset tiny --lr 1e-3 --largest-in 1GB\n";
 
 static bool is_option(const char *word)
 {
@@ -83,7 +83,7 @@ static mega_status check_word(const char *word)
 static mega_status check_memory(const char *text)
 {
     if (text == NULL || (text[0] >= '0' && text[0] <= '9' && strtod(text, NULL) > 0)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8G", text);
+    return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8GB", text);
 }
 
 /* Words before the first option are files. Options that are not this command's are those of the training. */

@@ -46,20 +46,28 @@ bool mega_value_int(const char *text, int64_t *out)
     return true;
 }
 
+/* Returns how many bytes a unit stands for, 0 for an unknown unit. Units mean what they do in dd and in every line that
+ * this program prints: GB is 10^9 bytes; GiB, and G alone, 2^30. */
+static double unit_bytes(const char *unit)
+{
+    static const char letters[] = "KMGT";
+    char folded[4] = {0};
+    for (size_t i = 0; unit[i] != '\0' && i < sizeof folded; i++) folded[i] = (char)toupper((unsigned char)unit[i]);
+    if (folded[0] == '\0' || strcmp(folded, "B") == 0) return 1;
+    const char *letter = strchr(letters, folded[0]), *rest = folded + 1;
+    if (letter == NULL || folded[3] != '\0') return 0;
+    const bool is_decimal_unit = strcmp(rest, "B") == 0;
+    if (!is_decimal_unit && rest[0] != '\0' && strcmp(rest, "I") != 0 && strcmp(rest, "IB") != 0) return 0;
+    return pow(is_decimal_unit ? 1000 : 1024, (double)(letter - letters + 1));
+}
+
 static bool value_bytes(const char *text, int64_t *out)
 {
-    static const char units[] = "KMGT";
     char number[40];
     size_t n = strlen(text);
-    double factor = 1.0;
-    if (n > 0 && toupper((unsigned char)text[n - 1]) == 'B' && n > 1) n--;
-    if (n > 0 && toupper((unsigned char)text[n - 1]) == 'I' && n > 1) n--;
-    const char *unit = n > 0 ? strchr(units, toupper((unsigned char)text[n - 1])) : NULL;
-    if (unit != NULL && *unit != '\0') {
-        for (const char *u = units; u <= unit; u++) factor *= 1024.0;
-        n--;
-    }
-    if (n == 0 || n >= sizeof number) return false;
+    while (n > 0 && isalpha((unsigned char)text[n - 1])) n--;
+    const double factor = unit_bytes(text + n);
+    if (n == 0 || n >= sizeof number || factor == 0) return false;
     memcpy(number, text, n);
     number[n] = '\0';
     double x;
@@ -147,7 +155,7 @@ const char *mega_value_check(mega_options *o, const mega_option_row *row, const 
         break;
     case MEGA_OPTION_BYTES:
         if (!value_bytes(text, &n))
-            return mega_options_text(o, "\"%s\" is not a size in bytes such as 8G, 512M or 1e9", text);
+            return mega_options_text(o, "\"%s\" is not a size in bytes such as 8GB, 512MiB or 1e9", text);
         x = (double)n;
         break;
     case MEGA_OPTION_STRING:

@@ -89,7 +89,7 @@ static const mega_option_row logging_rows[] = {
 const mega_option_section mega_train_logging_section = MEGA_SECTION("logging", logging_rows);
 
 static const mega_option_row machine_rows[] = {
-    {ROW("memory-limit", memory_limit, MEGA_OPTION_BYTES), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .alike = MEGA_ALIKE_NOT_NEEDED, .help = "memory a rank may take (8G, 512M); 0: its share of what the machine gives"},
+    {ROW("memory-limit", memory_limit, MEGA_OPTION_BYTES), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .alike = MEGA_ALIKE_NOT_NEEDED, .help = "memory a rank may take: 8GB is 8e9 bytes, as printed; 8GiB, or 8G, 8 times 2^30; 0: its share of what the machine gives"},
 };
 const mega_option_section mega_train_machine_section = MEGA_SECTION("this machine", machine_rows);
 

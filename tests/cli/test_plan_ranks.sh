@@ -40,11 +40,11 @@ grep -q 'rank 8 of a world of 8 ranks; expected 0 to 7' out || fail "$(cat out)"
 grep -q 'does not divide the world of 8 ranks; sizes that do: ' out || fail "$(cat out)"
 # The limit of a rank is compared: this model does not fit into 100 GB.
 # shellcheck disable=SC2086
-"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G >out 2>&1 && fail "it fits in 100 GB"
+"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100GB >out 2>&1 && fail "it fits in 100 GB"
 grep -q 'IT DOES NOT FIT' out || fail "$(cat out)"
 grep -q 'it would fit with\|makes it fit' out || fail "no suggestion: $(cat out)"
 # shellcheck disable=SC2086
-"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100G --no-suggestions >out 2>&1 && fail "it fits in 100 GB"
+"$MEGALITH" plan $gpt3 --world-size 1024 --tensor-model-parallel-size 8 --memory-limit 100GB --no-suggestions >out 2>&1 && fail "it fits in 100 GB"
 grep -q 'IT DOES NOT FIT' out && ! grep -q 'fit with\|makes it fit\|would make it fit' out || fail "suggestions: $(cat out)"
 # The rank that is shown fits, and those of a stage with more layers do not.
 stages="--num-layers 6 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --world-size 2 --pipeline-model-parallel-size 2

@@ -358,6 +358,28 @@ static mega_status attempt_refused(void *user)
     return st == MEGA_ERR_USAGE ? MEGA_OK : st;
 }
 
+/* A size means what the same size means where it is printed: GB is 10^9 bytes. */
+static void sizes_have_one_meaning(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } size[] = {{"80GB", 80000000000},  {"80gb", 80000000000},  {"1.5KB", 1500},      {"2MB", 2000000},
+                {"1TB", 1000000000000}, {"80GiB", 85899345920}, {"80G", 85899345920}, {"3Mi", 3145728},
+                {"2KiB", 2048},         {"1e9", 1000000000},    {"512B", 512},        {"512", 512}};
+    (void)state;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        mega_command_options c;
+        char words[200];
+        snprintf(words, sizeof words, SHAPE "--memory-limit %s", size[i].text);
+        kit_accept(&c, "plan", words);
+        assert_int_equal(c.train.memory_limit, size[i].bytes);
+        mega_command_options_fini(&c);
+    }
+    kit_refuse("plan", SHAPE "--memory-limit 8Gbit", "not a size in bytes");
+    kit_refuse("plan", SHAPE "--memory-limit 8iB", "not a size in bytes");
+}
+
 static void memory_may_be_short(void **state)
 {
     (void)state;
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test(origins),
         cmocka_unit_test(printed_programs),
         cmocka_unit_test(commands_have_names),
+        cmocka_unit_test(sizes_have_one_meaning),
         cmocka_unit_test(memory_may_be_short),
         cmocka_unit_test(random_words),
     };

@@ -30,7 +30,7 @@ typedef enum mega_option_kind {
     MEGA_OPTION_BOOL,   /* true or false; the bare option means true (no field) */
     MEGA_OPTION_INT,    /* (int64_t) */
     MEGA_OPTION_FLOAT,  /* (double) */
-    MEGA_OPTION_BYTES,  /* 8G, 512M, 1e9 (int64_t) */
+    MEGA_OPTION_BYTES,  /* 8GB, 512MiB, 1e9 (int64_t) */
     MEGA_OPTION_STRING, /* (const char *), one of the choices if the row has choices */
     MEGA_OPTION_CHOICE, /* (an enum), the index in the choices */
     MEGA_OPTION_LIST,   /* one or more values (mega_list) */
