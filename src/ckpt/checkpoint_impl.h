@@ -21,6 +21,7 @@ typedef struct opening {
     mega_team *team;       /* borrowed; NULL: only the calling thread */
     mega_sums sums;        /* which files to checksum; the caller must check the others */
     known_damage *damaged; /* folders already found damaged */
+    bool shape_alone;      /* config.json suffices: no weights are opened, and none need be there */
 } opening;
 mega_status mega_checkpoint_open_as(const char *path, bool any_whole, const opening *how, mega_checkpoint **out);
 

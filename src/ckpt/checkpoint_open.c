@@ -77,7 +77,7 @@ static mega_status opened_fill(mega_checkpoint *c, const char *folder, const ope
     if (st == MEGA_OK) st = mega_hf_config_read(config, &c->shape);
     if (st == MEGA_OK && c->run_json != NULL && c->shape.num_layers > 0)
         mega_run_json_take_network(c->run_json, &c->shape);
-    if (st == MEGA_OK) st = mega_hf_weights_open(folder, &c->weights);
+    if (st == MEGA_OK && !how->shape_alone) st = mega_hf_weights_open(folder, &c->weights);
     mega_free(config);
     return st;
 }
@@ -292,6 +292,22 @@ mega_status mega_checkpoint_open_as(const char *path, bool any_whole, const open
     const mega_status st = open_untracked(path, &names, how, out);
     mega_names_fini(&names);
     return st;
+}
+
+bool mega_checkpoint_is_config(const char *folder)
+{
+    static const char *const more[] = {MEGA_TRACKER, "model.safetensors", "model.safetensors.index.json",
+                                       MEGA_CHECKSUMS_FILE};
+    if (!has_file(folder, "config.json")) return false;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (has_file(folder, more[i])) return false;
+    return true;
+}
+
+mega_status mega_checkpoint_open_config(const char *folder, mega_checkpoint **out)
+{
+    *out = NULL;
+    return open_as(folder, &(opening){.sums = MEGA_SUMS_ALL, .shape_alone = true}, out);
 }
 
 mega_status mega_checkpoint_open_team(const char *path, bool any_whole, mega_team *team, mega_checkpoint **out)

@@ -59,7 +59,7 @@ static mega_status check_network(trainer *t)
     if (!passed) return MEGA_OK;
     MEGA_TRY(train_find_most_planned(t));
     /* if the shape does not fit as a whole, do not also list each tensor */
-    const bool loads = fits && t->checkpoint != NULL;
+    const bool loads = fits && t->checkpoint != NULL && !t->is_shape_alone;
     MEGA_TRY(check_collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
     /* a plan shows a run that does not fit */
     if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_memory(t, false), &passed));

@@ -73,7 +73,10 @@ mega_status train_open_checkpoint(trainer *t)
     if (cfg->load == NULL) return MEGA_OK;
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
-    MEGA_TRY(mega_checkpoint_open_ranks(cfg->load, cfg->load_previous, t->team, ranks, &t->checkpoint));
+    t->is_shape_alone = t->is_plan && mega_checkpoint_is_config(cfg->load);
+    if (t->is_shape_alone) MEGA_TRY(mega_checkpoint_open_config(cfg->load, &t->checkpoint));
+    else
+        MEGA_TRY(mega_checkpoint_open_ranks(cfg->load, cfg->load_previous, t->team, ranks, &t->checkpoint));
     if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
     if (t->checkpoint == NULL) {
         MEGA_TRY(train_check_nothing_loaded(t));
@@ -88,17 +91,22 @@ mega_status train_open_checkpoint(trainer *t)
     return MEGA_OK;
 }
 
-/* Without tokenizer files, a plan assumes the vocabulary of GPT-2, and says so. */
-static bool assume_vocabulary(trainer *t)
+/* Returns the size of the vocabulary of a plan that names no tokenizer, 0 where one must be opened. That of a folder is
+ * its config.json's, and that of a preset its model's; GPT-2's is assumed, which the plan says, where neither is given. */
+static int64_t vocabulary_of_plan(trainer *t)
 {
-    mega_train_options *cfg = t->cfg;
-    t->assumed_vocab = t->is_plan && cfg->text.vocab_file == NULL && t->checkpoint == NULL &&
-                       strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") == 0;
-    if (!t->assumed_vocab) return false;
-    t->vocab = t->vocab_rows = cfg->text.vocab_size > 0 ? cfg->text.vocab_size : GPT2_VOCABULARY;
-    cfg->model.padded_vocab_size =
-        mega_vocab_pad(t->vocab, cfg->make_vocab_size_divisible_by, (int)cfg->engine.comm.tensor_model_parallel_size);
-    return true;
+    const mega_train_options *cfg = t->cfg;
+    const char *type = cfg->text.tokenizer_type;
+    if (!t->is_plan || cfg->text.vocab_file != NULL) return 0;
+    if (t->checkpoint != NULL) {
+        const bool has_one = train_names_tokenizer(t) || mega_tokenizer_is_in(mega_checkpoint_folder(t->checkpoint));
+        return has_one ? 0 : mega_checkpoint_shape(t->checkpoint)->vocab;
+    }
+    if (strcmp(type, "GPT2BPETokenizer") != 0) return 0;
+    if (cfg->text.vocab_size > 0) return cfg->text.vocab_size;
+    const int64_t own = mega_options_is_given(cfg->engine.options, "tokenizer_type") ? 0 : train_preset_vocabulary(cfg);
+    t->assumed_vocab = own == 0;
+    return own > 0 ? own : GPT2_VOCABULARY;
 }
 
 bool train_names_tokenizer(const trainer *t)
@@ -134,10 +142,21 @@ static mega_status check_extra_ids(const trainer *t)
         mega_options_origin(o, "vocab_extra_ids"), mega_tokenizer_type(t->tokenizer), (long long)found);
 }
 
+static void pad_vocabulary(trainer *t)
+{
+    mega_train_options *cfg = t->cfg;
+    cfg->model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by,
+                                                  (int)cfg->engine.comm.tensor_model_parallel_size);
+}
+
 mega_status train_open_tokenizer(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    if (assume_vocabulary(t)) return MEGA_OK;
+    t->vocab = t->vocab_rows = vocabulary_of_plan(t);
+    if (t->vocab > 0) {
+        pad_vocabulary(t);
+        return MEGA_OK;
+    }
     const mega_tokenizer_options o = mega_text_tokenizer(&cfg->text);
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
     const bool is_of_checkpoint = !train_names_tokenizer(t) && folder != NULL && mega_tokenizer_is_in(folder);
@@ -161,8 +180,7 @@ mega_status train_open_tokenizer(trainer *t)
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
     t->vocab = mega_tokenizer_size(t->tokenizer);
     t->vocab_rows = stored > t->vocab ? stored : t->vocab;
-    cfg->model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by,
-                                                  (int)cfg->engine.comm.tensor_model_parallel_size);
+    pad_vocabulary(t);
     return MEGA_OK;
 }
 

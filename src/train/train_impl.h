@@ -86,14 +86,15 @@ typedef struct trainer {
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
     size_t order_bytes;
     int64_t most_planned; /* train_memory_total of the rank that has most */
-    uint64_t order_hash; /* train_order_hash of all training samples, when the data were opened */
-    int64_t *order;      /* number of samples requested from each part of the training data: sample_order.c */
+    uint64_t order_hash;  /* train_order_hash of all training samples, when the data were opened */
+    int64_t *order;       /* number of samples requested from each part of the training data: sample_order.c */
     int orders;
     bool evaluated; /* an evaluation loss was printed */
     /* the run is only planned: report no option as missing, and show a run that does not fit in memory */
     bool is_plan;
-    bool assumed_vocab; /* only if is_plan: no tokenizer was named, so the vocabulary size is an assumption */
-    int stop;           /* signal that some rank received; 0: none */
+    bool assumed_vocab;  /* only if is_plan: nothing names the vocabulary, so that GPT-2's is assumed */
+    bool is_shape_alone; /* only if is_plan: the folder of --load has a config.json and no weights */
+    int stop;            /* signal that some rank received; 0: none */
     double began;
     train_peak peak; /* peak speed of this rank's team of threads */
     /* measures the CPU use of the ranks on the first rank's host; NULL in the other ranks */
@@ -201,6 +202,8 @@ void train_check_options_again(const trainer *t);
 bool train_takes_shape(const trainer *t); /* whether the network's shape comes from the checkpoint */
 /* whether options name one; if not, it is looked for in the checkpoint */
 bool train_names_tokenizer(const trainer *t);
+/* preset.c. Ids of the model that --preset names; 0: none is named, or it is no published model. */
+int64_t train_preset_vocabulary(const mega_train_options *cfg);
 mega_status train_open_tokenizer(trainer *t);
 void train_say_tokenizer(const trainer *t);
 void train_plan_iterations(trainer *t); /* converts --train-samples to iterations, before the engine is built */

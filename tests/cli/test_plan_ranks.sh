@@ -56,4 +56,24 @@ between=$(totals | awk '{printf "%.0f", ($1 + $2) / 2 * 1000}')
 # shellcheck disable=SC2086
 "$MEGALITH" plan $stages --rank "$(totals | awk '{print $1 < $2 ? 0 : 1}')" --memory-limit "${between}K" >out 2>&1 && fail "a stage that does not fit: $(totals) MB in ${between}K"
 grep -q 'a rank of pipeline stage [01] needs .* of memory and may use' out || fail "$(cat out)"
+
+# The vocabulary: a preset's is its model's, a folder's its config.json's, which needs neither weights nor a tokenizer beside it; GPT-2's
+# is called assumed where it is.
+plan_says() { # expected line, options
+    local line=$1
+    shift
+    "$MEGALITH" plan --micro-batch-size 1 --memory-limit 1TB "$@" >out 2>&1 || fail "plan $*: $(tail -n 3 out)"
+    grep -qxF -- "$line" out || fail "plan $*: expected \"$line\": $(grep '^vocabulary\|^parameters' out)"
+}
+plan_says 'vocabulary   128,256 ids, padded to 128256' --preset llama-3.2-1b
+plan_says 'parameters   1,235,814,400 (1,235,814,400 with the padding of the vocabulary)' --preset llama-3.2-1b
+plan_says 'vocabulary   50,257 ids, padded to 50304' --preset gpt2
+plan_says 'vocabulary   1,000 ids, padded to 1024' --preset llama-3.2-1b --vocab-size 1000
+plan_says "vocabulary   50,257 ids, padded to 50304 (GPT-2's is assumed; --vocab-file says which)" --preset tiny
+mkdir alone
+echo '{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":172,"num_hidden_layers":2,
+"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":32000,"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"tie_word_embeddings":false,"rope_theta":10000.0}' >alone/config.json
+plan_says 'vocabulary   32,000 ids, padded to 32000' --load alone
+plan_says 'parameters   4,186,944 (4,186,944 with the padding of the vocabulary)' --load alone
 exit 0

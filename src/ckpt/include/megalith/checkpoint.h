@@ -112,6 +112,10 @@ mega_status mega_checkpoint_open_team(const char *path, bool any_whole, mega_tea
  * with its own copy checksums that), and all ranks get the same verdict. NULL or one rank: as above. */
 mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_team *team, mega_comm *ranks,
                                        mega_checkpoint **out);
+/* Returns whether a folder holds a config.json, but neither weights that can be read nor a checkpoint of this program. */
+bool mega_checkpoint_is_config(const char *folder);
+/* Opens such a folder for a caller that needs the shape alone: no tensor may be asked for. */
+mega_status mega_checkpoint_open_config(const char *folder, mega_checkpoint **out);
 void mega_checkpoint_close(mega_checkpoint *c);
 const char *mega_checkpoint_folder(const mega_checkpoint *c); /* the iteration folder itself */
 int64_t mega_checkpoint_iteration(const mega_checkpoint *c);  /* 0 for a plain Hugging Face folder */
