@@ -6,6 +6,7 @@
 #include "megalith/engine_commands.h"
 #include "megalith/pipeline.h"
 #include "megalith/reader.h"
+#include "megalith/step_monitor.h"
 #include "megalith/update.h"
 #include "stage.h"
 #include <jansson.h>
@@ -196,6 +197,9 @@ void engine_step_begin(mega_engine *e, int64_t expected);
 /* By how much gradients are divided before they are summed over dp. */
 double engine_divided_before(const mega_engine *e);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
+/* step.c: the times of the pass that has just run in `seconds`. Sums of gradients within it (ZeRO 2 and 3, sums that
+ * overlap the backward) are not counted as backward. */
+mega_step_times engine_pass_times(const mega_engine *e, const mega_schedule_step *s, double seconds);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
 /* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.
@@ -272,7 +276,7 @@ mega_status engine_numbers_load(mega_engine *e, const json_t *root);
  * pass, is_last: of the last micro-batch. step: after the update; `seconds`: of the whole step. memory: logs the memory.
  * event: gives a value to the monitors. None of them fails. */
 void engine_monitor_begin(mega_engine *e, int64_t micro_batches);
-void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, double seconds);
+void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, const mega_step_times *pass);
 void engine_monitor_step(mega_engine *e, const mega_step_result *r, double seconds);
 void engine_monitor_memory(const mega_engine *e, const char *where);
 void engine_monitor_event(mega_engine *e, const char *tag, double value);

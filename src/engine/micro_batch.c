@@ -91,7 +91,8 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     const double seconds = mega_time_now() - began;
     m->result.forward_s += seconds;
     MEGA_TRY(finish_pass(e, st));
-    engine_monitor_pass(e, true, false, seconds);
+    const mega_step_times times = engine_pass_times(e, &pass, seconds);
+    engine_monitor_pass(e, true, false, &times);
     engine_monitor_memory(e, "Engine after forward");
     for (int i = 0; i < e->num_losses; i++)
         for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
@@ -154,10 +155,12 @@ static mega_status run_backward(mega_engine *e)
     mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary, &m->sums);
     const double passed = mega_time_now();
     if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
-    m->result.backward_s += passed - began;
-    m->result.reduce_s += mega_time_now() - passed;
     MEGA_TRY(finish_pass(e, st));
-    engine_monitor_pass(e, false, is_boundary, passed - began);
+    mega_step_times times = engine_pass_times(e, &pass, passed - began);
+    times.reduce_s += mega_time_now() - passed; /* the sums begin when the last rank is there */
+    m->result.backward_s += times.backward_s;
+    m->result.reduce_s += times.reduce_s;
+    engine_monitor_pass(e, false, is_boundary, &times);
     engine_monitor_memory(e, "Engine after backward");
     m->phase = ENGINE_BACKWARDED;
     m->result.micro_batches = m->done + 1;

@@ -15,6 +15,7 @@ struct engine_monitor {
     mega_monitor_options monitor; /* a copy */
     mega_step_monitor *steps;     /* NULL: not the first rank */
     mega_step_times micro;        /* of the micro-batch that is not logged yet */
+    double earlier_s;             /* seconds of sums in the micro-batches of this step before it */
     double pass_forward_s;        /* seconds of its forward pass */
     mega_profile *profile;        /* of the flops profiler; NULL: it is not recording */
     int64_t micro_batches;        /* of the step on this rank */
@@ -304,6 +305,7 @@ void engine_monitor_begin(mega_engine *e, int64_t micro_batches)
 {
     if (!is_open(e)) return;
     e->monitor->micro = (mega_step_times){0};
+    e->monitor->earlier_s = 0;
     e->monitor->micro_batches = micro_batches;
     flops_begin(e);
 }
@@ -314,18 +316,21 @@ void engine_monitor_memory(const mega_engine *e, const char *where)
         mega_step_monitor_memory(e->monitor->steps, where, planned_bytes(e));
 }
 
-void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, double seconds)
+void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, const mega_step_times *pass)
 {
     engine_monitor *m = e->monitor;
     /* The passes of a stage are not those of one micro-batch. */
     const bool has_whole_model = mega_engine_is_first_stage(e) && mega_engine_is_last_stage(e);
     if (m == NULL || !has_whole_model) return;
     if (is_forward) {
-        m->micro = (mega_step_times){.forward_s = seconds};
+        m->micro = *pass;
         return;
     }
-    m->micro.backward_s = seconds;
-    if (!is_last) mega_step_monitor_micro_batch(m->steps, &m->micro);
+    m->micro.backward_s = pass->backward_s;
+    m->micro.reduce_s = pass->reduce_s;
+    if (is_last) return;
+    m->earlier_s += pass->reduce_s;
+    mega_step_monitor_micro_batch(m->steps, &m->micro);
 }
 
 void engine_monitor_step(mega_engine *e, const mega_step_result *r, double seconds)
@@ -340,7 +345,7 @@ void engine_monitor_step(mega_engine *e, const mega_step_result *r, double secon
         s.loss = r->loss;
         s.seconds = seconds;
         s.times = (mega_step_times){r->forward_s, r->backward_s, r->reduce_s, r->optimizer_s};
-        m->micro.reduce_s = r->reduce_s;
+        m->micro.reduce_s = r->reduce_s - m->earlier_s;
         m->micro.update_s = r->optimizer_s;
         if (e->layout->pp.size == 1) mega_step_monitor_micro_batch(m->steps, &m->micro);
         mega_step_monitor_step(m->steps, &s);

@@ -78,6 +78,13 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     return st;
 }
 
+mega_step_times engine_pass_times(const mega_engine *e, const mega_schedule_step *s, double seconds)
+{
+    const double summed = mega_program_reduce_seconds(e->chunk[s->chunk].train);
+    if (s->forward) return (mega_step_times){.forward_s = seconds};
+    return (mega_step_times){.backward_s = seconds - summed, .reduce_s = summed};
+}
+
 /* Stores the first failure of this rank and returns MEGA_OK, so that the rank continues: its results are no longer
  * valid, but other ranks wait for its messages and collectives. All ranks then return its error. */
 static mega_status step_keep_failure(engine_sums *sums, mega_status st)
@@ -135,8 +142,11 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_res
         now = mega_time_now();
         r->waiting_s += began - asked;
         profile_wait(e, asked, began);
-        *(s->forward ? &r->forward_s : &r->backward_s) += now - began;
-        engine_monitor_pass(e, s->forward, s->micro_batch == pipeline.micro_batches - 1, now - began);
+        const mega_step_times pass = engine_pass_times(e, s, now - began);
+        r->forward_s += pass.forward_s;
+        r->backward_s += pass.backward_s;
+        r->reduce_s += pass.reduce_s;
+        engine_monitor_pass(e, s->forward, s->micro_batch == pipeline.micro_batches - 1, &pass);
     }
     MEGA_TRY(stage_end(&e->stage));
     const double ended = mega_time_now();
@@ -182,7 +192,11 @@ static mega_status train_batch(mega_engine *e, mega_step_result *out)
     engine_monitor_begin(e, engine_micro_batches(e));
     engine_monitor_memory(e, "Engine before forward and backward");
     /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &r)));
+    st = engine_run_schedule(e, &sums, &r);
+    const double ended = mega_time_now();
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
+    /* The sums begin when the last rank is there. With a pipeline, most of this wait is for the other stages. */
+    if (e->layout->pp.size == 1) r.reduce_s += mega_time_now() - ended;
     MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
     engine_monitor_memory(e, "Engine before step");
     MEGA_TRY(engine_update(e, &r));

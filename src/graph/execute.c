@@ -247,6 +247,7 @@ static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
 static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;
+    p->reduce_s = 0;
     MEGA_TRY(execute_calls(p, slot, begin, end));
     return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }

@@ -101,6 +101,7 @@ struct mega_program {
     char *call_args;          /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
     mega_arena args;          /* what some of them point to */
     mega_step_block step;
+    double reduce_s;         /* of the last run (mega_program_reduce_seconds) */
     mega_profile *profile;   /* borrowed; NULL: runs are not timed */
     mega_nonfinite *found;   /* borrowed; NULL: runs are not watched */
     mega_observer *observer; /* NULL: results of instructions are not observed */

@@ -2,7 +2,8 @@
  * against a plain computation: each rank computes its own gradients alone, all ranks exchange them, and a loop over the ranks rounds, adds
  * and divides. Every bit must be the same. No size is a multiple of 32, so there are gaps between parameters; the norm of
  * each step, by which gradients are clipped, is that of the gradients that a caller gets. Also: the losses of 16-bit sums
- * stay near those of fp32, and a sum in fp16 that overflows skips the step on all ranks. Usage: mpirun -n 2 or 4 ranks_sums */
+ * stay near those of fp32, a sum in fp16 that overflows skips the step on all ranks, and the wait for a rank that is late
+ * in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4 ranks_sums */
 #include "engine_run.h"
 #include "megalith/memory.h"
 
@@ -10,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MICRO = 2, STEPS = 4 };
+enum { MICRO = 2, STEPS = 4, LATE_MS = 100 };
 
 static void need(mega_status st)
 {
@@ -260,13 +262,74 @@ static int test_overflow(mega_world *world)
     return 1;
 }
 
+/* Sleeps in the first instruction of a backward that it is called for. */
+static void sleep_once(void *user, const mega_observed *made)
+{
+    const struct timespec pause = {.tv_nsec = LATE_MS * 1000000};
+    bool *has_slept = user;
+    if (!made->backward || *has_slept) return;
+    *has_slept = true;
+    nanosleep(&pause, NULL);
+}
+
+/* A step by one call, or by one for each pass. */
+static void take_step(mega_engine *e, bool whole, mega_step_result *r)
+{
+    if (whole) {
+        fill(mega_engine_batch(e), 0);
+        need(mega_engine_train_batch(e, r));
+        return;
+    }
+    compute_gradients(e, 0);
+    need(mega_engine_step(e, r));
+}
+
+/* The last rank sleeps within its backward. The others wait for it: time of the sums, not of their backward. A machine
+ * under load may delay the others as much, so the longest wait of some steps counts. */
+static int compare_time(mega_world *world, int zero, bool overlap, bool whole)
+{
+    enum { TRIES = 5 };
+    const bool is_late = mega_world_rank(world) == mega_world_size(world) - 1;
+    double waited = 0, backward = 0;
+    mega_engine *e = begin(world, (way){.held = MEGA_F32}, zero, overlap, MEGA_F32, 1, 1);
+    for (int i = 0; i < TRIES; i++) {
+        mega_step_result r;
+        bool has_slept = false;
+        int32_t is_short;
+        mega_engine_observe(e, is_late ? sleep_once : NULL, &has_slept);
+        take_step(e, whole, &r);
+        if (r.reduce_s > waited) waited = r.reduce_s, backward = r.backward_s;
+        is_short = is_late ? !has_slept : waited < LATE_MS / 2e3 || backward > waited;
+        need(mega_comm_all_reduce(mega_world_comm(world), "short", &is_short, 1, MEGA_I32, MEGA_REDUCE_MAX));
+        if (is_short == 0) break;
+        if (i == TRIES - 1) {
+            fprintf(stderr, "rank %d, ZeRO %d%s, %s: %g s of sums and %g s of backward, one rank was %d ms late\n",
+                    mega_world_rank(world), zero, overlap ? " with overlap" : "", whole ? "whole step" : "pass by pass",
+                    waited, backward, LATE_MS);
+            mega_engine_destroy(e);
+            return 1;
+        }
+    }
+    mega_engine_destroy(e);
+    return 0;
+}
+
+static int test_time(mega_world *world)
+{
+    int failures = 0;
+    for (int zero = 0; zero <= 3; zero++)
+        for (int k = 0; k < 4; k++) failures += compare_time(world, zero, k % 2 == 1, k / 2 == 1);
+    return failures;
+}
+
 int main(void)
 {
     mega_world *world = NULL;
     need(mega_world_create(NULL, &world));
     const way sums = {.sums = {.dtype = MEGA_BF16, .predivide = 1}}, held = {.held = MEGA_BF16};
     const int failures = test_sums(world) + test_norms(world) + test_losses(world, sums, 1) +
-                         test_losses(world, sums, 2) + test_losses(world, held, 2) + test_overflow(world);
+                         test_losses(world, sums, 2) + test_losses(world, held, 2) + test_overflow(world) +
+                         test_time(world);
     if (mega_world_rank(world) == 0 && failures == 0) printf("sums are those of the plain computation\n");
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;

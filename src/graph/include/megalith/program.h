@@ -121,6 +121,8 @@ bool mega_program_begins_gradient(const mega_program *p, int param);
  * micro-batch, otherwise only in the last of a step (mega_step_block.last_micro_batch). */
 bool mega_program_reduces(const mega_program *p, int bucket);
 mega_status mega_program_wait_reductions(mega_program *p); /* returns when all these sums are complete */
+/* Returns the seconds in which the last forward or backward started such sums, waited for them or added them up. */
+double mega_program_reduce_seconds(const mega_program *p);
 /* Makes the runs of a program check the output of every instruction for values that are not finite. *found (borrowed)
  * records the first such instruction until the caller sets it to -1 again, and the run continues. NULL ends the
  * checks. */
