@@ -6,9 +6,9 @@
  *   c = |p| / |u|, at least min_coeff and at most max_coeff; 1 where a norm is 0
  *   p -= lr sqrt(1 - b2^k) / (1 - b1^k) c u
  *
- * The norms are those of the whole tensor: what a checkpoint stores under one name. So there are two passes, and between
- * them the update program sums the squares over the ranks that hold pieces of tensors. The second pass computes u again:
- * keeping it would take as much memory as a state. */
+ * The norms are those of the whole tensor: what a checkpoint stores under one name. So there are two passes, and
+ * between them the update program sums the squares over the ranks that hold pieces of tensors. The second pass
+ * computes u again: keeping it would take as much memory as a state. */
 #include "muon.h"
 #include "optimizer_impl.h"
 

@@ -2,8 +2,8 @@
  * against a plain computation: each rank computes its own gradients alone, all ranks exchange them, and a loop over the ranks rounds, adds
  * and divides. Every bit must be the same. No size is a multiple of 32, so there are gaps between parameters; the norm of
  * each step, by which gradients are clipped, is that of the gradients that a caller gets. Also: the losses of 16-bit sums
- * stay near those of fp32, a sum in fp16 that overflows skips the step on all ranks, and the wait for a rank that is late
- * in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4 ranks_sums */
+ * stay near those of fp32, a sum in fp16 that overflows skips the step on all ranks, and the wait for a rank that is
+ * late in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4 ranks_sums */
 #include "engine_run.h"
 #include "megalith/memory.h"
 

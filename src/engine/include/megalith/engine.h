@@ -186,8 +186,8 @@ typedef struct mega_step_result {
     int64_t samples, tokens, micro_batches;
     double forward_s, backward_s, optimizer_s; /* seconds, summed over micro-batches */
     double waiting_s;                          /* seconds spent waiting for other pipeline stages between passes */
-    /* Seconds in which this rank only summed gradients and losses over the ranks, or waited for a rank that was late for
-     * that: after its passes, and within a backward (ZeRO 2 and 3, overlapped sums), whose seconds are without these. */
+    /* Seconds in which this rank only summed gradients and losses over the ranks, or waited for a rank that was late:
+     * after its passes, and within a backward (ZeRO 2 and 3, overlapped sums), whose seconds are without these. */
     double reduce_s;
 } mega_step_result;
 /* Collective over the world. Runs one step: the forward and backward passes of all micro-batches in the order of the
