@@ -223,6 +223,8 @@ const char *mega_signal_name(int number);
 /* Returns whether each further signal of this kind counts; the others count once, because several often arrive
  * together. */
 bool mega_signal_is_urgent(int number);
+/* Returns the signal by which megalith launch passes on the one that it received, to be sent to an MPI launcher. */
+int mega_signal_passed_on(int number);
 /* Async-signal-safe: prints "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless that would block. */
 void mega_signal_answer(const char *prefix, int number, const char *effect);
 /* Installs the handler for the signals above. */

@@ -69,11 +69,23 @@ void mega_signal_answer(const char *prefix, int number, const char *effect)
     errno = saved;
 }
 
+int mega_signal_passed_on(int number)
+{
+    return number == SIGINT ? SIGUSR2 : SIGUSR1;
+}
+
+/* megalith launch passes signals on as those that MPI launchers let through. A rank calls them what the user sent. */
+static int signals_meant(int number)
+{
+    return !state.is_marked ? number : number == SIGUSR2 ? SIGINT : number == SIGUSR1 ? SIGTERM : number;
+}
+
 /* A launcher sends a signal to all ranks, and rank 0 prints the line; a signal to one rank is printed by that rank. */
 static void signals_on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
+    if (is_passed_on) number = signals_meant(number);
     state.urgent += mega_signal_is_urgent(number);
     if (state.received == 0) state.received = number;
     state.stop = is_passed_on && !mega_signal_is_urgent(number) ? SIGTERM : number;

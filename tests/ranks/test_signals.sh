@@ -77,6 +77,8 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     until_true grep -qE "^megalith launch: ${row#*:}" err
     grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err || note "SIG${row%%:*} to launch is not answered"
     saved "SIG${row%%:*} to launch"
+    [ ${row%%:*} = USR1 ] || ! grep -E 'SIGUSR[12]|signal 1[02]' out err || note "SIG${row%%:*} to launch has another name there"
+    [ ${row%%:*} != INT ] || ! grep SIGTERM out || note "Ctrl-C to launch is called SIGTERM by a rank"
 done
 
 # A signal to one rank during an evaluation: all ranks end it after the current instruction, and save.
