@@ -134,6 +134,13 @@ void mega_cpu_isa_lower(mega_isa most)
     if (mega_cpu_isa_of_processor() > most) atomic_store_explicit(&known_isa, (int)most + 1, memory_order_relaxed);
 }
 
+mega_isa mega_cpu_isa_plan(mega_isa target)
+{
+    const mega_isa found = mega_cpu_isa_of_processor();
+    atomic_store_explicit(&known_isa, (int)target + 1, memory_order_relaxed);
+    return found;
+}
+
 mega_isa mega_cpu_isa(void)
 {
     const mega_isa found = mega_cpu_isa_of_processor();

@@ -142,6 +142,7 @@ const mega_option_section mega_train_t5_samples_section = MEGA_SECTION("T5", t5_
 static const mega_option_row plan_rows[] = {
     {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "number of ranks to plan for, without starting them; 0: one"},
     {ROW("rank", planned_rank, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
+    {ROW("instruction-set", instruction_set, MEGA_OPTION_STRING), .choices = "portable|avx2|avx512|avx512_bf16|amx", .help = "instruction set of the processors that will run it, on which scratch and packed weights depend: avx512_bf16 and amx keep bf16 weights packed; this machine's when not given"},
     {ROW("no-suggestions", no_suggestions, MEGA_OPTION_FLAG), .help = "when the run does not fit in memory, leave out the changes that would make it fit: each of them is planned, which takes long for a large model"},
     {ROW("print-schedule", print_schedule, MEGA_OPTION_FLAG), .help = "draw when each pipeline stage runs which micro-batch, a line a stage"},
     {ROW("schedule-svg", schedule_svg, MEGA_OPTION_STRING), .help = "the same as a picture, written to this file"},

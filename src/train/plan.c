@@ -1,6 +1,7 @@
 /* Writes the plan of a run: the memory it would use and what it would compute, from the programs that it would run. */
 #include "megalith/threads.h"
 #include "train_impl.h"
+#include <string.h>
 
 static const char *precision(const mega_train_options *cfg)
 {
@@ -32,6 +33,9 @@ static void plan_head(const trainer *t, mega_buffer *out)
                        (long long)cfg->engine.optim.micro_batch_size);
     mega_buffer_printf(out, "precision    %s%s\nthreads      %lld\n", precision(cfg), precision_of_gradients(cfg),
                        (long long)cfg->engine.backend.num_threads);
+    mega_buffer_printf(out, "instructions %s%s\n", mega_isa_name(mega_cpu_isa()),
+                       cfg->instruction_set != NULL ? ", those of the target"
+                                                    : ", this machine's (--instruction-set names the target's)");
 }
 
 static mega_status plan_parameters(const trainer *t, mega_buffer *out)
@@ -188,6 +192,23 @@ static mega_status plan_programs(const trainer *t, mega_buffer *out)
     return mega_update_print(mega_engine_update_program(t->engine), out);
 }
 
+/* Plans for the processors of --instruction-set from here on: the programs are planned again, and nothing computes. */
+static mega_status aim_at_target(trainer *t)
+{
+    const char *name = t->cfg->instruction_set;
+    int isa = MEGA_ISA_PORTABLE;
+    if (name == NULL) return MEGA_OK;
+    while (isa < (int)MEGA_ISA_AMX && strcmp(mega_isa_name((mega_isa)isa), name) != 0) isa++;
+    t->here = mega_cpu_isa_plan((mega_isa)isa);
+    t->is_aimed = true;
+    if ((int)mega_cpu_isa() != isa)
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--instruction-set %s: MEGA_ISA=%s lowers it; unset that for a plan", name,
+                         mega_isa_name(mega_cpu_isa()));
+    mega_engine_destroy(t->engine);
+    t->engine = NULL;
+    return train_build_engine(t);
+}
+
 /* The first rank plans for all ranks of the world: from here on it behaves as one of several ranks that were not
  * started. */
 static mega_status leave_world(trainer *t)
@@ -219,6 +240,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     MEGA_TRY(train_check(t));
     if (!train_is_first(t)) return MEGA_OK;
     MEGA_TRY(leave_world(t));
+    MEGA_TRY(aim_at_target(t));
     if (t->cfg->print_options) MEGA_TRY(train_options_table(t, out));
     plan_head(t, out);
     train_plan_layout(t, out);
@@ -251,6 +273,7 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
                  .train_iters = cfg->engine.optim.train_iters,
                  .is_plan = !cfg->dry_run};
     const mega_status st = plan(&t, out);
+    if (t.is_aimed) mega_cpu_isa_plan(t.here);
     mega_engine_destroy(t.engine);
     if (t.texts.self != NULL) t.task->free_texts(&t.texts);
     t.task->free_model(&t.network);

@@ -83,7 +83,8 @@ static mega_status plan_counts(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. */
+/* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. The columns add up to
+ * the total: "other" are the classes of the shown rank's table that have none of their own. */
 static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_stage_bytes *most)
 {
     const mega_layout *l = mega_engine_layout(t->engine);
@@ -96,7 +97,9 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_s
     MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));
     mega_engine_memory_get(engine, &m);
     const size_t total = m.total + train_held_beside(t);
-    const size_t column[] = {m.weights, m.masters, m.gradients, m.moments, m.saved, m.scratch, total};
+    const size_t shown = m.weights + m.masters + m.gradients + m.moments + m.saved + m.scratch + m.packed;
+    const size_t column[] = {m.weights, m.masters, m.gradients,   m.moments, m.saved,
+                             m.scratch, m.packed,  total - shown, total};
     if (total > most->bytes) *most = (train_stage_bytes){p, o.layout.planned_rank, total};
     mega_buffer_printf(out, "  %-5d", p);
     for (size_t i = 0; i < sizeof column / sizeof *column; i++) {
@@ -110,7 +113,8 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_s
 
 mega_status train_plan_ranks(const trainer *t, mega_buffer *out, train_stage_bytes *out_most)
 {
-    static const char *const column[] = {"weights", "masters", "gradients", "optimizer", "saved", "scratch", "total"};
+    static const char *const column[] = {"weights", "masters", "gradients", "optimizer", "saved",
+                                         "scratch", "packed",  "other",     "total"};
     const mega_layout *l = mega_engine_layout(t->engine);
     if (l->world.size == 1) return MEGA_OK;
     mega_buffer_puts(out, "\n");

@@ -92,7 +92,9 @@ typedef struct trainer {
     bool evaluated; /* an evaluation loss was printed */
     /* the run is only planned: report no option as missing, and show a run that does not fit in memory */
     bool is_plan;
-    bool assumed_vocab;  /* only if is_plan: nothing names the vocabulary, so that GPT-2's is assumed */
+    bool assumed_vocab; /* only if is_plan: nothing names the vocabulary, so that GPT-2's is assumed */
+    bool is_aimed;      /* only if is_plan: the plan is for another instruction set than `here` */
+    mega_isa here;
     bool is_shape_alone; /* only if is_plan: the folder of --load has a config.json and no weights */
     int stop;            /* signal that some rank received; 0: none */
     double began;

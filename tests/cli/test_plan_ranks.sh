@@ -76,4 +76,21 @@ echo '{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":6
 "tie_word_embeddings":false,"rope_theta":10000.0}' >alone/config.json
 plan_says 'vocabulary   32,000 ids, padded to 32000' --load alone
 plan_says 'parameters   4,186,944 (4,186,944 with the padding of the vocabulary)' --load alone
+
+# The columns of a stage add up to its total; the target's instruction set decides whether bf16 weights are kept packed.
+for target in avx512 amx; do
+    (unset MEGA_ISA; "$MEGALITH" plan --preset tiny --bf16 --micro-batch-size 1 --global-batch-size 8 --world-size 4 \
+        --pipeline-model-parallel-size 2 --instruction-set $target) >$target.log 2>&1 || fail "$(cat $target.log)"
+    grep -qx "instructions $target, those of the target" $target.log || fail "target: $(cat $target.log)"
+    awk 'BEGIN { of["bytes"] = 1; of["kB"] = 1e3; of["MB"] = 1e6; of["GB"] = 1e9 }
+        /^  stage / { rows = 1; next }
+        rows && /^  [01] / {
+            sum = 0
+            for (i = 2; i < NF - 1; i += 2) sum += $i * of[$(i + 1)]
+            total = $(NF - 1) * of[$NF]; lines++
+            if (sum < .99 * total || sum > 1.01 * total) { print "stage " $1 ": " sum " of " total; bad = 1 }
+        }
+        END { exit bad || lines != 2 }' $target.log || fail "stages: $(cat $target.log)"
+done
+grep -q '^  packed ' amx.log && ! grep -q '^  packed ' avx512.log || fail "packed weights: $(cat avx512.log amx.log)"
 exit 0

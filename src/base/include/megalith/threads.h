@@ -78,6 +78,9 @@ mega_isa mega_cpu_isa(void);
 /* Limits what mega_cpu_isa returns, in the whole process and for good: ranks on different processors agree on an
  * instruction set that all of them have. Call it before anything computes. */
 void mega_cpu_isa_lower(mega_isa most);
+/* Makes mega_cpu_isa return `target`, though this processor may not have it, and returns what it was: for a plan of
+ * programs that another machine will run. Set it back before anything computes. */
+mega_isa mega_cpu_isa_plan(mega_isa target);
 const char *mega_isa_name(mega_isa isa);
 const char *mega_cpu_model(char *out, int size); /* "AMD EPYC …" */
 

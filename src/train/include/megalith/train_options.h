@@ -145,6 +145,7 @@ typedef struct mega_train_options {
     /* for plan: the number of ranks to plan for, which need not be started (0: the ranks that run now), and the rank
      * whose memory and program are shown */
     int64_t planned_world_size, planned_rank;
+    const char *instruction_set; /* for plan: of the machine that will run it; NULL: this machine's */
 
     /* progress of the run */
     int64_t consumed_train_samples, consumed_valid_samples, iteration;
