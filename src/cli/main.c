@@ -87,7 +87,8 @@ static const cli_row commands[] = {
     {"merge_mp_partitions", mega_command_merge_mp_partitions, false, false,
      "megalith merge_mp_partitions --model-type GPT --load checkpoints --save merged", NULL},
     {"checkpoint", NULL, false, false, NULL,
-     "a checkpoint of this program loads under any layout and in Hugging Face without conversion"},
+     "a checkpoint of this program loads under any layout and in Hugging Face without conversion: SAVE/iter_N is a "
+     "folder that from_pretrained reads, and --load reads a folder of Hugging Face's"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -211,7 +212,7 @@ static int show_help(const cli_row *row)
 
 static int unknown_command(const char *typed)
 {
-    const char *names[64];
+    const char *names[64], *longer[MEGA_OPTIONS_LISTED] = {NULL};
     size_t n = 0;
     for (; n < 64 && n < mega_commands.commands; n++) names[n] = mega_commands.command[n].name;
     const char *ours = mega_command_of_script(&mega_commands, typed), *near = mega_options_nearest(typed, names, n);
@@ -219,8 +220,12 @@ static int unknown_command(const char *typed)
         fprintf(stderr, "megalith: error: \"%s\" is not a command; megalith %s does its work here\n", typed, ours);
         return 2;
     }
+    const size_t matches = near != NULL ? 0 : mega_options_longer(typed, names, n, longer, MEGA_OPTIONS_LISTED);
+    mega_buffer hint = {0};
+    mega_options_list_names(&hint, near != NULL ? &near : longer, near != NULL ? 1 : matches, "");
     fprintf(stderr, "megalith: error: \"%s\" is not a command%s%s%s; megalith help lists them\n", typed,
-            near != NULL ? "; did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+            hint.size > 0 ? "; did you mean " : "", hint.size > 0 ? hint.data : "", hint.size > 0 ? "?" : "");
+    mega_buffer_fini(&hint);
     return 2;
 }
 

@@ -8,9 +8,12 @@
 #define EPOCHS                                                                                                        \
     "the length is said by --train-iters, or by --train-samples: epochs x tokens / --seq-length (megalith data info " \
     "shows the tokens)"
-#define READ_AHEAD    "files are mapped, and a thread reads them ahead; there are no loader processes"
-#define ON_CPU        "everything is computed on the processor"
-#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
+#define READ_AHEAD "files are mapped, and a thread reads them ahead; there are no loader processes"
+#define NO_GPU     "everything is computed on processors, and there are no kernels for a GPU; leave it out"
+#define ON_CPU     "everything is computed on the processor"
+#define REPORTS \
+    "--tensorboard-dir, --wandb-project and --metrics-file control logging; nothing is sent over the network"
+#define WANDB         "--wandb-project NAME writes an offline run of Weights & Biases; wandb sync uploads it"
 #define IN_MEMORY     "everything is in the host's memory already"
 #define BEYOND_MEMORY "memory beyond the machine's is not used; megalith plan shows what a layout needs"
 #define SHAPE_OPTIONS "give --preset, or --num-layers, --hidden-size, --num-attention-heads and --seq-length"
@@ -23,6 +26,17 @@
 #define PLANNED      "memory is planned before the first step, and nothing is allocated in it"
 
 // clang-format off
+/* Every command gets the same answer, not that another command has the option. */
+static const mega_option_row device_rows[] = {
+    {LATER("gpu", MEGA_OPTION_ANY, NULL, NO_GPU)},
+    {LATER("gpu_id", MEGA_OPTION_ANY, NULL, NO_GPU)},
+    {LATER("use_gpu", MEGA_OPTION_BOOL, NULL, NO_GPU)},
+    {LATER("cuda", MEGA_OPTION_BOOL, NULL, NO_GPU)},
+    {LATER("use_cuda", MEGA_OPTION_BOOL, NULL, NO_GPU)},
+    {IDLE("no_cuda", MEGA_OPTION_BOOL, NULL, ON_CPU)},
+};
+const mega_option_section cli_other_device_section = MEGA_SECTION("devices", device_rows);
+
 static const mega_option_row transformers_rows[] = {
     {ALIAS("block_size", MEGA_OPTION_INT, "seq-length")},
     {ALIAS("max_seq_length", MEGA_OPTION_INT, "seq-length")},
@@ -157,6 +171,8 @@ static const mega_option_row transformers_rows[] = {
     {LATER("freeze_layers", MEGA_OPTION_STRING, NULL, "use --parameter-group PATTERN:frozen")},
     {ALIAS("tp_degree", MEGA_OPTION_INT, "tensor-model-parallel-size")},
     {ALIAS("pp_degree", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
+    {ALIAS("tp", MEGA_OPTION_INT, "tensor-model-parallel-size")},
+    {ALIAS("pp", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
     {ALIAS("tp_size", MEGA_OPTION_INT, "tensor-model-parallel-size")},
     {ALIAS("pp_size", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
     {ALIAS("tensor_parallel_size", MEGA_OPTION_INT, "tensor-model-parallel-size")},
@@ -184,9 +200,7 @@ static const mega_option_row transformers_rows[] = {
     {LATER("ddp_timeout", MEGA_OPTION_INT, NULL, "use --distributed-timeout-minutes")},
     {BY_VALUE("ddp_backend", MEGA_OPTION_STRING, "nccl:|gloo:|mpi:|ccl:", "ranks communicate over MPI")},
     {IDLE("dist_backend", MEGA_OPTION_STRING, NULL, "ranks communicate over MPI")},
-    {IDLE("no_cuda", MEGA_OPTION_BOOL, NULL, ON_CPU)},
     {IDLE("use_cpu", MEGA_OPTION_BOOL, NULL, ON_CPU)},
-    {IDLE("use_gpu", MEGA_OPTION_BOOL, NULL, ON_CPU)},
     {IDLE("use_mps_device", MEGA_OPTION_BOOL, NULL, ON_CPU)},
     {IDLE("jit_mode_eval", MEGA_OPTION_BOOL, NULL, MADE_BEFORE)},
     {IDLE("torch_compile", MEGA_OPTION_BOOL, NULL, MADE_BEFORE)},
@@ -211,10 +225,10 @@ static const mega_option_row transformers_rows[] = {
     {IDLE("run_name", MEGA_OPTION_STRING, NULL, REPORTS)},
     {IDLE("with_tracking", MEGA_OPTION_BOOL, NULL, REPORTS), .commands = FOR_MEGATRON},
     {IDLE("tracker_name", MEGA_OPTION_STRING, NULL, REPORTS)},
-    {IDLE("wandb", MEGA_OPTION_BOOL, NULL, REPORTS)},
-    {IDLE("wandb_log", MEGA_OPTION_BOOL, NULL, REPORTS)},
+    {IDLE("wandb", MEGA_OPTION_BOOL, NULL, WANDB)},
+    {IDLE("wandb_log", MEGA_OPTION_BOOL, NULL, WANDB)},
     {IDLE("trackio_*", MEGA_OPTION_ANY, NULL, REPORTS)},
-    {IDLE("wandb_*", MEGA_OPTION_ANY, NULL, REPORTS)},
+    {IDLE("wandb_*", MEGA_OPTION_ANY, NULL, WANDB)},
     {IDLE("otel-*", MEGA_OPTION_ANY, NULL, REPORTS)},
     {IDLE("disable_tqdm", MEGA_OPTION_BOOL, NULL, "a log line comes every --log-interval iterations; there is no progress bar")},
     {IDLE("log_on_each_node", MEGA_OPTION_BOOL, NULL, "rank 0 alone writes the log")},
@@ -343,7 +357,7 @@ static const mega_option_row transformers_rows[] = {
     {LATER("apex", MEGA_OPTION_BOOL, NULL, "use --bf16")},
     {ALIAS("max_len", MEGA_OPTION_INT, "seq-length")},
     {ALIAS("context_len", MEGA_OPTION_INT, "seq-length")},
-    {IDLE("use_wandb", MEGA_OPTION_BOOL, NULL, REPORTS)},
+    {IDLE("use_wandb", MEGA_OPTION_BOOL, NULL, WANDB)},
     {IDLE("project_name", MEGA_OPTION_STRING, NULL, REPORTS)},
     {IDLE("exp_name", MEGA_OPTION_STRING, NULL, REPORTS)},
     {IDLE("experiment_name", MEGA_OPTION_STRING, NULL, REPORTS)},

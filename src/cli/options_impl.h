@@ -76,9 +76,9 @@ extern const mega_option_section cli_other_preprocess_section, cli_other_train_t
     cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,
     cli_other_learning_section, cli_other_checkpoint_section, cli_other_precision_section,
     cli_other_distributed_section, cli_other_data_section, cli_other_logging_section, cli_other_fp8_section,
-    cli_other_moe_section, cli_other_inference_section, cli_other_zero_section, cli_other_other_models_section,
-    cli_other_megatron_section, cli_other_transformers_section, cli_other_nanogpt_section,
-    cli_other_foreign_data_section, cli_other_foreign_generation_section;
+    cli_other_device_section, cli_other_moe_section, cli_other_inference_section, cli_other_zero_section,
+    cli_other_other_models_section, cli_other_megatron_section, cli_other_transformers_section,
+    cli_other_nanogpt_section, cli_other_foreign_data_section, cli_other_foreign_generation_section;
 
 /* options_yaml.c, config_file.c: Accelerate's YAML: keys that are not options, reading, and what follows when all has been
  * read. */

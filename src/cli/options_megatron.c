@@ -15,7 +15,7 @@
 #define NO_FP8        "nothing is computed in FP8"
 #define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
 #define OVER_MPI      "ranks communicate over MPI"
-#define REPORTS       "--tensorboard-dir and --metrics-file control logging; nothing is sent over the network"
+#define REPORTS       "--tensorboard-dir, --wandb-project and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off
 static const mega_option_row megatron_rows[] = {
@@ -292,6 +292,7 @@ static const mega_option_row megatron_rows[] = {
     {IDLE("fine-grained-activation-offloading", MEGA_OPTION_FLAG, NULL, IN_MEMORY)},
     {IDLE("delay-offload-until-cuda-graph", MEGA_OPTION_FLAG, NULL, IN_MEMORY)},
     {IDLE("offload-modules", MEGA_OPTION_LIST, NULL, IN_MEMORY)},
+    {LATER("fp8", MEGA_OPTION_ANY, NULL, "nothing is computed in FP8; leave it out: --bf16 is the smallest number type implemented")},
     {IDLE("fp8-*", MEGA_OPTION_ANY, NULL, NO_FP8)},
     {IDLE("fp4-*", MEGA_OPTION_ANY, NULL, NO_FP8)},
     {LATER("use-kitchen", MEGA_OPTION_FLAG, NULL, "--bf16 is the smallest number type implemented")},

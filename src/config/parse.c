@@ -213,52 +213,46 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     apply_value(p, index, typed, values, count);
 }
 
-/* Returns whether a name may be suggested: the command's own names, and implemented names of other programs. */
+/* Returns whether a row does something: what would be refused next, or have no effect, is no help. Names of this program
+ * without effect count, since scripts of Megatron have them. */
+static bool is_useful(const option_walk *w)
+{
+    const mega_option_answer answer = w->row->answer;
+    if (answer == MEGA_ANSWER_NOT_IMPLEMENTED || answer == MEGA_ANSWER_REFUSED) return false;
+    return !w->is_foreign || answer == MEGA_ANSWER_RENAMED;
+}
+
 static bool is_proposed(const option_walk *w, uint32_t command)
 {
-    return (w->commands & command) != 0 && (!w->is_foreign || w->row->answer == MEGA_ANSWER_RENAMED);
+    return (w->commands & command) != 0 && is_useful(w);
 }
 
-/* Collects up to `most` names known to the command that begin with the typed name. Returns the total number of such
- * names. */
-static size_t longer_names(const parser *p, const char *name, size_t length, const char **out, size_t most)
-{
-    size_t found = 0;
-    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
-        char head[128];
-        if (!is_proposed(&w, p->command) || strlen(w.row->name) <= length) continue;
-        if (length >= sizeof head) return 0;
-        memcpy(head, w.row->name, length);
-        head[length] = '\0';
-        if (!mega_option_name_equal(head, name, length)) continue;
-        if (found < most) out[found] = w.row->name;
-        found++;
-    }
-    return found;
-}
-
-/* Returns the set of commands that accept an option. */
-static uint32_t owners_of(const parser *p, const char *name, size_t length)
+/* Returns the set of commands for which an option does something; else *out_remark is what another command would say of
+ * it, or NULL. */
+static uint32_t owners_of(const parser *p, const char *name, size_t length, const char **out_remark)
 {
     uint32_t set = 0;
+    *out_remark = NULL;
     for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
-        if (mega_option_name_equal(w.row->name, name, length)) set |= w.commands;
+        if (!mega_option_name_equal(w.row->name, name, length)) continue;
+        if (is_useful(&w)) set |= w.commands;
+        else
+            *out_remark = w.row->remark;
     }
     return set;
 }
 
-static const char *nearest_option(parser *p, const char *name)
+/* Returns the names that may be suggested. */
+static const char *const *proposed_names(parser *p, size_t *count)
 {
     const char **names = mega_arena_alloc(&p->o->arena, p->o->table.count * sizeof *names);
-    size_t n = 0;
-    if (names == NULL) {
-        p->o->out_of_memory = true;
-        return NULL;
-    }
+    *count = 0;
+    if (names == NULL) p->o->out_of_memory = true;
+    if (names == NULL) return NULL;
     for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
-        if (is_proposed(&w, p->command)) names[n++] = w.row->name;
+        if (is_proposed(&w, p->command)) names[(*count)++] = w.row->name;
     }
-    return mega_options_nearest(name, names, n);
+    return names;
 }
 
 /* Handles -num-layers, and a long dash copied from a web page. Returns whether that was the mistake. */
@@ -278,23 +272,35 @@ static const char *reader_of(const parser *p)
     return p->o->command != NULL ? p->o->command->name : p->table->of->reader;
 }
 
+static const char *listed(parser *p, const char *const *names, size_t n)
+{
+    mega_buffer list = {0};
+    mega_options_list_names(&list, names, n, "--");
+    const char *text = mega_options_text(p->o, "%s", list.data != NULL ? list.data : "");
+    mega_buffer_fini(&list);
+    return text;
+}
+
 /* Reports an option that no command knows: a misspelling, or an incomplete name. */
 static void misspelt_option(parser *p, const char *typed, const char *name, size_t length)
 {
-    const char *command = reader_of(p);
-    const char *longer[2];
-    const size_t matches = length >= 3 ? longer_names(p, name, length, longer, 2) : 0;
-    const char *near = matches != 1 ? nearest_option(p, mega_options_text(p->o, "%.*s", (int)length, name)) : NULL;
-    if (matches == 1) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write --%s",
-                             typed, command, longer[0]);
+    const char *command = reader_of(p), *word = mega_options_text(p->o, "%.*s", (int)length, name);
+    const char *longer[MEGA_OPTIONS_LISTED] = {NULL};
+    size_t count;
+    const char *const *names = proposed_names(p, &count);
+    const size_t matches = mega_options_longer(word, names, count, longer, MEGA_OPTIONS_LISTED);
+    const char *near = mega_options_nearest(word, names, count);
+    const bool is_short =
+        matches > 0 && mega_option_name_equal(mega_options_text(p->o, "%.*s", (int)length, longer[0]), name, length);
+    if (is_short && (matches == 1 || near == NULL)) {
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write %s",
+                             typed, command, listed(p, longer, matches));
     } else if (near != NULL) {
         mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean --%s?", typed, command,
                              near);
-    } else if (matches > 1) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE,
-                             "%s is not an option of %s; names are not abbreviated: it begins --%s, --%s%s", typed,
-                             command, longer[0], longer[1], matches > 2 ? " and more" : "");
+    } else if (matches > 0) {
+        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean %s?", typed, command,
+                             listed(p, longer, matches));
     } else if (p->o->command == NULL) {
         mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; %s lists them", typed, command,
                              p->table->of->instead);
@@ -308,14 +314,15 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
 {
     const char *command = reader_of(p);
     if (is_with_one_dash(p, typed, name, length)) return;
-    const uint32_t owners_set = owners_of(p, name, length);
+    const char *remark;
+    const uint32_t owners_set = owners_of(p, name, length, &remark);
     if (owners_set != 0) {
         char owners[256];
         mega_command_names(p->table->of, owners_set, owners, sizeof owners);
         mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
     } else {
         const mega_composition *of = p->table->of;
-        const char *elsewhere = of->elsewhere != NULL ? of->elsewhere(p->o, name, length) : NULL;
+        const char *elsewhere = remark == NULL && of->elsewhere != NULL ? of->elsewhere(p->o, name, length) : remark;
         if (elsewhere != NULL)
             mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s: %s", typed, command, elsewhere);
         else

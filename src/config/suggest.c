@@ -1,4 +1,5 @@
-/* Finds the nearest name to a mistyped one: optimal string alignment distance, with - and _ equal, ignoring case. */
+/* Finds the names that a mistyped or shortened one may have meant, with - and _ equal, ignoring case. Rather none than a
+ * wrong one: who reads "did you mean --fp4?" after --fp8 takes it for true. */
 #include "config_impl.h"
 #include "megalith/file.h"
 #include <ctype.h>
@@ -30,48 +31,137 @@ static bool fold(const char *text, folded_word *out)
     return true;
 }
 
-/* Returns the number of edits (insert, remove, replace, swap neighbours) from a to b. If there are `limit` edits or
- * more, it may return any number >= `limit`. */
+/* What an edit costs: two keys in the wrong order, one too many or too few are slips of the hand; another letter is often
+ * another word (--gpu, --tpu). */
+enum { SLIP = 2, OTHER_LETTER = 3 };
+
+/* Returns what the edits (insert, remove, replace, swap neighbours) from a to b cost. If they cost more than `limit`, it
+ * may return any number > `limit`. */
 static int distance(const folded_word *a, const folded_word *b, int limit)
 {
     const size_t n = a->size, m = b->size;
     int row[3][LONGEST + 1], least_before = 0;
-    if ((n > m ? n - m : m - n) >= (size_t)limit) return limit;
-    for (size_t j = 0; j <= m; j++) row[0][j] = (int)j;
+    if ((int)(n > m ? n - m : m - n) * SLIP > limit) return limit + 1;
+    for (size_t j = 0; j <= m; j++) row[0][j] = SLIP * (int)j;
     for (size_t i = 1; i <= n; i++) {
-        int *now = row[i % 3], least_now = (int)i;
+        int *now = row[i % 3], least_now = SLIP * (int)i;
         const int *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
-        now[0] = (int)i;
+        now[0] = SLIP * (int)i;
         for (size_t j = 1; j <= m; j++) {
             const char x = a->letter[i - 1], y = b->letter[j - 1];
-            now[j] = least(least(now[j - 1], last[j]) + 1, last[j - 1] + (x != y));
+            now[j] = least(least(now[j - 1], last[j]) + SLIP, last[j - 1] + (x != y ? OTHER_LETTER : 0));
             if (i > 1 && j > 1 && x == b->letter[j - 2] && y == a->letter[i - 2])
-                now[j] = least(now[j], before[j - 2] + 1);
+                now[j] = least(now[j], before[j - 2] + SLIP);
             least_now = least(least_now, now[j]);
         }
         /* stop early; a swap reaches two rows back, so both rows count */
-        if (least_now >= limit && least_before >= limit) return limit;
+        if (least_now > limit && least_before > limit) return limit + 1;
         least_before = least_now;
     }
     return row[n % 3][m];
 }
 
-const char *mega_options_nearest(const char *typed, const char *const *names, size_t n)
+static size_t digits_of(const folded_word *word, char out[LONGEST])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < word->size; i++)
+        if (isdigit((unsigned char)word->letter[i])) out[n++] = word->letter[i];
+    return n;
+}
+
+/* Returns whether both have a number, and not the same: fp8 is no misspelling of fp4, nor beta3 of beta1. */
+static bool differ_in_number(const folded_word *a, const folded_word *b)
+{
+    char of_a[LONGEST], of_b[LONGEST];
+    const size_t n = digits_of(a, of_a), m = digits_of(b, of_b);
+    return n > 0 && m > 0 && (n != m || memcmp(of_a, of_b, n) != 0);
+}
+
+/* Returns what edits may cost: two letters are no word, three allow a slip, four any one edit, and from eight on every
+ * four one slip. export is two slips from report. */
+static int limit_of(size_t letters)
+{
+    return letters < 3 ? 0 : letters < 4 ? SLIP : letters < 8 ? OTHER_LETTER : (int)letters / 4 * SLIP;
+}
+
+/* Returns the name that the fewest edits lead to, if they are few for the length of the word. */
+static const char *misspelt(const folded_word *word, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    folded_word word, name;
-    if (!fold(typed, &word)) return NULL;
-    /* with more than a third of the letters wrong, it is not the same name */
-    int best_edits = (int)(word.size / 3) + 1;
+    folded_word name;
+    int limit = limit_of(word->size);
     for (size_t i = 0; i < n; i++) {
-        if (!fold(names[i], &name)) continue;
-        const int edits = distance(&word, &name, best_edits);
-        if (edits < best_edits) {
-            best_edits = edits;
-            best = names[i];
-        }
+        if (!fold(names[i], &name) || differ_in_number(word, &name)) continue;
+        const int cost = distance(word, &name, limit);
+        if (cost > limit) continue;
+        limit = cost - 1;
+        best = names[i];
     }
     return best;
+}
+
+/* Returns whether the letters of `word` are in the name at this place, and end with no part of a number: fp6 is no short
+ * form of fp64. */
+static bool is_at(const folded_word *word, const folded_word *name, size_t at)
+{
+    const size_t end = at + word->size;
+    if (end > name->size || memcmp(name->letter + at, word->letter, word->size) != 0) return false;
+    return end == name->size || !isdigit((unsigned char)name->letter[end - 1]) ||
+           !isdigit((unsigned char)name->letter[end]);
+}
+
+static bool ends_word(const folded_word *name, size_t at)
+{
+    return at == name->size || name->letter[at] == '-' || name->letter[at] == '.';
+}
+
+/* Returns whether the name has `word` inside, from the beginning of one of its words on; one word as a whole, the last of
+ * several also shortened. */
+static bool is_inside(const folded_word *word, const folded_word *name)
+{
+    const bool are_several = memchr(word->letter, '-', word->size) != NULL;
+    for (size_t at = 1; at + word->size <= name->size; at++) {
+        if (ends_word(name, at - 1) && is_at(word, name, at) && (are_several || ends_word(name, at + word->size)))
+            return true;
+    }
+    return false;
+}
+
+size_t mega_options_longer(const char *typed, const char *const *names, size_t n, const char **out, size_t most)
+{
+    size_t begin = 0, hold = 0;
+    folded_word word, name;
+    if (!fold(typed, &word) || word.size < 3) return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!fold(names[i], &name)) continue;
+        if (is_at(&word, &name, 0)) {
+            if (begin < most) out[begin] = names[i]; /* they take the place of those that hold it */
+            begin++;
+        } else if (begin == 0 && is_inside(&word, &name)) {
+            if (hold < most) out[hold] = names[i];
+            hold++;
+        }
+    }
+    return begin > 0 ? begin : hold;
+}
+
+const char *mega_options_nearest(const char *typed, const char *const *names, size_t n)
+{
+    folded_word word;
+    const char *longer = NULL;
+    if (!fold(typed, &word)) return NULL;
+    const char *best = misspelt(&word, names, n);
+    return best == NULL && mega_options_longer(typed, names, n, &longer, 1) == 1 ? longer : best;
+}
+
+void mega_options_list_names(mega_buffer *out, const char *const *names, size_t n, const char *dashes)
+{
+    const size_t shown = n < MEGA_OPTIONS_LISTED ? n : MEGA_OPTIONS_LISTED;
+    for (size_t i = 0; i < shown; i++) {
+        const char *before = i == 0 ? "" : i + 1 == shown && n == shown ? " or " : ", ";
+        mega_buffer_printf(out, "%s%s%s", before, dashes, names[i]);
+    }
+    if (n > shown) mega_buffer_printf(out, " or another of %zu", n);
 }
 
 #define ITERATION "iter_"

@@ -109,6 +109,7 @@ static const launch_option options[] = {
     {"autotuning", REFUSED, 0, 0, "megalith plan shows what a layout needs"},
     {"bind_cores_to_rank|enable_cpu_affinity", IGNORED_FLAG, 0, 0, OWN_CORES},
     {"numa_binding", IGNORED, 0, 0, OWN_CORES},
+    {"gpu|cuda|gpus", REFUSED, 0, 0, "ranks run on CPU cores; --nproc_per_node N says how many on each host"},
     {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on CPU cores"},
     {"gpu_ids", IGNORED, 0, 0, "ranks run on CPU cores"},
     {"use_deepspeed", FLAG, AT(use_deepspeed), 0,

@@ -48,7 +48,7 @@ done
 "$MEGALITH" pretrain_gpt2.py --help | grep -q "^usage: megalith pretrain_gpt " || fail "pretrain_gpt2.py"
 "$MEGALITH" tasks/main.py --help | grep -q "^usage: megalith tasks " || fail "tasks/main.py"
 
-for typed in checkpoint; do
+for typed in checkpoint convert export; do
     text=$("$MEGALITH" "$typed" --x 2>&1) && fail "$typed: exit status 0"
     case "$text" in
     *"not implemented yet: "*) ;;
@@ -57,6 +57,16 @@ for typed in checkpoint; do
 done
 text=$("$MEGALITH" tokenise 2>&1) && fail "tokenise: exit status 0"
 [ "$text" = 'megalith: error: "tokenise" is not a command; did you mean tokenize?; megalith help lists them' ] || fail "tokenise: $text"
+text=$("$MEGALITH" pretrain 2>&1) && fail "pretrain: exit status 0"
+case "$text" in
+*'did you mean pretrain_gpt, pretrain_bert or pretrain_t5?'*) ;;
+*) fail "pretrain: $text" ;;
+esac
+text=$("$MEGALITH" eval 2>&1) && fail "eval: exit status 0"
+case "$text" in
+*'megalith tasks does its work here'*) ;;
+*) fail "eval: $text" ;;
+esac
 
 # The reader of a pipe may close it early.
 "$MEGALITH" help --options-page | head -n 1 >/dev/null

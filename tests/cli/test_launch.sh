@@ -259,6 +259,7 @@ refuses 'a bad hostfile' 'bad:2: found "this is bad|bad:3: found "missingslots",
 : >empty
 refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
 refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
+refuses 'a GPU' '--gpu is not implemented: ranks run on CPU cores' launch --gpu 2 pretrain_gpt
 refuses 'all at once' '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not implemented: --log_dir' \
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
 refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu pretrain_gpt

@@ -43,6 +43,8 @@ static const same works[] = {
     {"plan", PLAN BATCH "--gradient_checkpointing False", PLAN BATCH},
     {"plan", PLAN BATCH "--model_name_or_path x", PLAN BATCH "--load x --finetune"},
     {"plan", PLAN BATCH "--evaluation_strategy no", PLAN BATCH "--eval-iters 0"},
+    {"plan", PLAN BATCH "--no-cuda --cuda false --use-gpu=False", PLAN BATCH},
+    {"plan", PLAN BATCH "--tp 2 --world-size 2", PLAN BATCH "--tensor-model-parallel-size 2 --world-size 2"},
     {"plan", PLAN BATCH "--tp_degree 2 --sequence_parallelism true --world-size 2",
      PLAN BATCH "--tensor-model-parallel-size 2 --sequence-parallel --world-size 2"},
     {"plan", PLAN BATCH "--use-megatron-fsdp --use-distributed-optimizer --world-size 2",
@@ -141,6 +143,15 @@ static void names_that_are_refused(void **state)
         {"plan", PLAN BATCH "-block_size 2", "write --block_size"},
         {"plan", PLAN BATCH "\u2013lr 2", "begins with a long dash, as web pages print it; write --lr"},
         {"plan", PLAN BATCH "--learnin_rate 2", "did you mean --learning_rate?"},
+        {"plan", PLAN BATCH "--fp8", "--fp8 is not implemented yet: nothing is computed in FP8"},
+        {"plan", PLAN BATCH "--fp8 hybrid", "--fp8 hybrid is not implemented yet: nothing is computed in FP8"},
+        {"plan", PLAN BATCH "--gpu", "--gpu is not implemented yet: everything is computed on processors"},
+        {"plan", PLAN BATCH "--gpu=0", "--gpu 0 is not implemented yet: everything is computed on processors"},
+        {"plan", PLAN BATCH "--cuda", "is not implemented yet: everything is computed on processors"},
+        {"tokenize", "--tokenizer-type ByteTokenizer --text a --gpu", "everything is computed on processors"},
+        {"data", "info a --use-cuda", "everything is computed on processors"},
+        {"tokenize", "--tokenizer-type ByteTokenizer --text a --fp8",
+         "--fp8 is not an option of tokenize: nothing is computed in FP8"}, /* no command has it */
         {"generate_samples_gpt", "--load . --prompt a --num-beam-groups 4", "groups of beams are not implemented"},
         {"generate_samples_gpt", "--load . --prompt a --typical-p 0.5", "is not implemented yet (only 1 is accepted)"},
         {"generate_samples_gpt", "--load . --prompt a --no-repeat-ngram-size 2",
@@ -220,6 +231,9 @@ static void names_without_effect(void **state)
         mega_command_options_fini(&c);
     }
     mega_command_options c;
+    kit_accept(&c, "plan", PLAN BATCH "--wandb");
+    kit_assert_has(kit_notes, "--wandb: --wandb-project NAME writes an offline run");
+    mega_command_options_fini(&c);
     kit_accept(&c, "plan", PLAN BATCH "--rl-prompts-per-eval 3 --rl-partial-rollouts --rl-profile-dir x");
     kit_assert_has(kit_notes, "--rl-prompts-per-eval, --rl-partial-rollouts, --rl-profile-dir: it only matters with");
     mega_command_options_fini(&c);

@@ -196,6 +196,11 @@ static void unknown_options(void **state)
     kit_refuse("plan", SHAPE "--dynamo-backend no", "it is an option of megalith launch");
     kit_refuse("plan", SHAPE "--entirely-unheard-of 3", "--entirely-unheard-of is not an option of plan");
     kit_refuse("plan", SHAPE "--lr-w 3", "names are not abbreviated");
+    kit_refuse("plan", SHAPE "--lr-warmup 3",
+               "write --lr-warmup-fraction, --lr-warmup-iters, --lr-warmup-samples or another of 5");
+    kit_refuse("plan", SHAPE "--warmup-frac 3", "did you mean --lr-warmup-fraction?");
+    kit_refuse("plan", SHAPE "--adam-beta3 3", "--adam-beta3 is not an option of plan; its options:");
+    kit_refuse("plan", SHAPE "--fp5-format 3", "--fp5-format is not an option of plan; its options:");
     kit_refuse("plan", SHAPE "-n 3", "-n is not an option of plan");
     kit_refuse("preprocess_data", "--input a --output-prefix x --tokenizer-type ByteTokenizer --num-layers 4",
                "is an option of pretrain_gpt");
@@ -338,6 +343,34 @@ static void commands_have_names(void **state)
     const char *const names[] = {"tokenize", "tasks", "plot"};
     assert_string_equal(mega_options_nearest("tokenise", names, 3), "tokenize");
     assert_null(mega_options_nearest("zebra", names, 3));
+    /* no hint is better than a wrong one; a word has to be close for its length, or a part of the name */
+    static const struct {
+        const char *typed, *name, *near;
+    } pairs[] = {
+        {"fp8", "fp4", NULL},
+        {"fp6", "fp64", NULL},
+        {"fp16", "bf16", NULL},
+        {"adam-beta3", "adam-beta1", NULL},
+        {"gpu", "tpu", NULL},
+        {"export", "report", NULL},
+        {"lr-warmup", "warmup", NULL},
+        {"num-beams", "num-heads", NULL},
+        {"bf-16", "bf16", "bf16"},
+        {"sed", "seed", "seed"},
+        {"sede", "seed", "seed"},
+        {"goof", "good", "good"},
+        {"zero-stage3", "zero-stage", "zero-stage"},
+        {"lr_warmup", "lr-warmup-iters", "lr-warmup-iters"},
+        {"warmup-frac", "lr-warmup-fraction", "lr-warmup-fraction"},
+        {"layers", "num-layers", "num-layers"},
+        {"layer", "num-player", NULL},
+        {"lr", "lra", NULL},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *near = mega_options_nearest(pairs[i].typed, &pairs[i].name, 1);
+        if ((near == NULL) != (pairs[i].near == NULL))
+            fail_msg("%s: %s", pairs[i].typed, near != NULL ? near : "no hint");
+    }
     char endless[300]; /* found by fuzz_options: it is too long to be compared, and the first name was returned */
     memset(endless, 'x', sizeof endless);
     endless[sizeof endless - 1] = '\0';

@@ -255,8 +255,16 @@ bool mega_command_replaces(const mega_composition *of, const char *typed);
  * nothing. */
 void mega_options_put_near(mega_buffer *out, const char *folder);
 
-/* Returns the nearest of n names, or NULL when none is close. Uses the same rule as for unknown options. */
+/* Returns the one of n names that was probably meant, or NULL: one that few edits lead to (few for the length of what was
+ * typed, and with the same number, where both have one), else the only one of mega_options_longer. */
 const char *mega_options_nearest(const char *typed, const char *const *names, size_t n);
+/* Finds the names that begin with what was typed, or, if none does, those that have it inside as a word or as words.
+ * Writes up to `most` to `out` and returns how many there are; 0 for less than three letters. */
+size_t mega_options_longer(const char *typed, const char *const *names, size_t n, const char **out, size_t most);
+/* Appends "--a, --b or --c" of n names; of more than MEGA_OPTIONS_LISTED, the first ones and "or another of N". `names`
+ * holds at least as many as are listed. */
+enum { MEGA_OPTIONS_LISTED = 3 };
+void mega_options_list_names(mega_buffer *out, const char *const *names, size_t n, const char *dashes);
 
 #ifdef __cplusplus
 }
