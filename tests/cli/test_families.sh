@@ -156,7 +156,7 @@ mkdir elsewhere && cp llama/iter_0000002/*.json llama/iter_0000002/*.safetensors
 printf '{ "temperature": 0.7,"top_p":0.8 }' >elsewhere/generation_config.json
 printf '{ "model_max_length": 16}' >elsewhere/tokenizer_config.json
 "$MEGALITH" "${onward[@]}" --load elsewhere --save kept --save-dtype fp64 >log 2>&1 || fail "elsewhere: $(tail -3 log)"
-"$MEGALITH" pretrain_gpt "${onward[@]:2}" --load kept --save again --train-iters 3 --override-opt_param-scheduler >log 2>&1 || fail "kept, resumed: $(tail -3 log)"
+"$MEGALITH" pretrain_gpt "${onward[@]:2}" --load kept --save again --restart --train-iters 3 --override-opt_param-scheduler >log 2>&1 || fail "kept, resumed: $(tail -3 log)"
 for name in generation_config.json tokenizer_config.json tokenizer.json; do
     cmp elsewhere/$name kept/iter_0000002/$name && cmp elsewhere/$name again/iter_0000003/$name || fail "$name is not kept"
 done
