@@ -1,6 +1,7 @@
 /* Finds the cheapest changes that make a run fit in memory; plans the changed run to test each. */
 #include "megalith/threads.h"
 #include "train_impl.h"
+#include "train_rules.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -271,7 +272,10 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
         remedy_show(&s, out);
         return;
     }
-    mega_buffer_puts(out, "no micro-batch, recomputation or precision makes it fit");
+    const bool has_ranks = t->cfg->engine.world_size > 1;
+    if (has_ranks && train_suggest_ranks(t, limit, out) > 0) return;
+    mega_buffer_printf(out, "no micro-batch, %srecomputation or precision makes it fit",
+                       has_ranks ? "ZeRO stage, tensor or pipeline parallelism of these ranks, " : "");
     if (s.least > 0) mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
     else if (fixed > limit && states > fixed / 2)
         mega_buffer_printf(out, " (weights, gradients and the optimizer alone take %s)",
@@ -283,7 +287,9 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
                            "--eval-interval or --seq-length, or data of fewer documents\n",
                            train_bytes(text, sizeof text, (double)order));
     else
-        mega_buffer_puts(out,
-                         "; take a smaller network (--num-layers, --hidden-size), a shorter --seq-length, or a machine "
-                         "with more memory\n");
+        mega_buffer_printf(out,
+                           "; divide it among %s ranks (%s) by --zero-stage 3, --tensor-model-parallel-size or "
+                           "--pipeline-model-parallel-size, or take a machine with more memory, a shorter "
+                           "--seq-length, or a smaller network (--num-layers, --hidden-size)\n",
+                           has_ranks ? "more" : "several", train_more_ranks(t->cfg));
 }

@@ -312,6 +312,8 @@ void train_plan_balance(const trainer *t, mega_buffer *out);
 
 /* remedy.c: lists the cheapest changes that would make the run fit, one line each, or says that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
+/* remedy_ranks.c. Writes ways to divide the run among its ranks that fit; returns how many. */
+int train_suggest_ranks(const trainer *t, size_t limit, mega_buffer *out);
 
 /* log.c */
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s);
