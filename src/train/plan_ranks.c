@@ -83,8 +83,8 @@ static mega_status plan_counts(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. The columns add up to
- * the total: "other" are the classes of the shown rank's table that have none of their own. */
+/* Writes a row for the first rank of each stage; the other ranks of the stage use the same amount. The columns add up
+ * to the total: "other" are the classes of the shown rank's table that have none of their own. */
 static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_stage_bytes *most)
 {
     const mega_layout *l = mega_engine_layout(t->engine);

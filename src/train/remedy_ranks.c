@@ -53,9 +53,8 @@ static bool is_allowed(const trainer *t, const division *d)
 {
     const mega_train_options *cfg = t->cfg;
     const int64_t world = cfg->engine.world_size, dp = world / (d->tp * d->pp);
-    const bool cuts_layers = d->pp == cfg->engine.comm.pipeline_model_parallel_size || d->zero < 2;
     return world % (d->tp * d->pp) == 0 && cfg->model.num_attention_heads % d->tp == 0 &&
-           cfg->model.ffn_hidden_size % d->tp == 0 && cfg->model.num_layers % d->pp == 0 && cuts_layers &&
+           cfg->model.ffn_hidden_size % d->tp == 0 && cfg->model.num_layers % d->pp == 0 &&
            (d->pp == 1 || d->zero < 2) && (d->zero == cfg->engine.graph.zero_stage || dp > 1);
 }
 
