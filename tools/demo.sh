@@ -41,8 +41,14 @@ paragraphs() {
     awk -v RS= -v train="$1" -v held="$2" '{ print $0 "\n" > (NR % 20 == 0 ? held : train) }'
 }
 
+# Only what an earlier demo has written is removed.
+if [ -n "$(ls -A "$folder" 2>/dev/null)" ] && [ ! -e "$folder/.demo" ]; then
+    echo "demo: $folder holds files that no demo wrote; name another folder: tools/demo.sh FOLDER" >&2
+    exit 1
+fi
 rm -rf "$folder"
 mkdir -p "$folder"
+touch "$folder/.demo"
 cd "$folder"
 if [ -n "${DEMO_TEXT:-}" ]; then
     paragraphs train.txt held-out.txt <"$DEMO_TEXT"; source="$DEMO_TEXT"; prompt="The"

@@ -1,5 +1,28 @@
 /* The end of a save: renames the new folder, updates the tracker, and removes older checkpoints. */
 #include "ckpt_impl.h"
+#include "megalith/log.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+/* Removes what a save has replaced, at `old`, unless it holds something that no save wrote: that keeps another name. */
+static mega_status remove_replaced(const char *final, const char *old)
+{
+    char mark[PATH_MAX], kept[PATH_MAX], *foreign = NULL;
+    snprintf(mark, sizeof mark, "%s/" MEGA_CHECKSUMS_FILE, old);
+    if (!mega_file_exists(mark)) return mega_tree_remove(old);
+    if (mega_checkpoint_foreign(old, &foreign) != MEGA_OK)
+        mega_error_clear(); /* damaged, and replaced by a whole one */
+    if (foreign == NULL) return mega_tree_remove(old);
+    for (int i = 1; i == 1 || mega_folder_exists(kept); i++)
+        snprintf(kept, sizeof kept, "%.3900s.replaced-%d", final, i);
+    const mega_status st = mega_file_rename(old, kept);
+    if (st == MEGA_OK)
+        mega_warn("%s is replaced; the older one stays as %s, because it holds %s, which no save wrote there", final,
+                  kept, foreign);
+    mega_free(foreign);
+    return st;
+}
 
 /* After this rename the new folder is the valid one. An existing folder of its name gets the temporary name. */
 mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *final, const char *temporary)
@@ -8,7 +31,7 @@ mega_status mega_checkpoint_commit(const mega_checkpoint_save *v, const char *fi
     MEGA_TRY(exists ? mega_file_exchange(final, temporary) : mega_file_rename(temporary, final));
     MEGA_TRY(mega_folder_sync(v->folder));
     MEGA_TRY(mega_tracker_write(v->folder, mega_path_base(final)));
-    if (exists && mega_tree_remove(temporary) != MEGA_OK) mega_warn("%s", mega_error_message());
+    if (exists && remove_replaced(final, temporary) != MEGA_OK) mega_warn("%s", mega_error_message());
     return MEGA_OK;
 }
 
@@ -27,12 +50,12 @@ mega_status mega_checkpoint_prune(const mega_checkpoint_save *v)
     if (v->keep <= 0) return MEGA_OK;
     mega_iterations list = {0};
     MEGA_TRY(mega_iterations_list(v->folder, &list));
-    mega_status st = MEGA_OK;
     int kept = 0;
-    for (size_t i = list.count; i > 0 && st == MEGA_OK; i--) {
+    for (size_t i = list.count; i > 0; i--) {
         if (list.iteration[i - 1] > v->iteration) continue;
-        if (++kept > v->keep) st = remove_iteration(v->folder, list.iteration[i - 1]);
+        if (++kept <= v->keep || remove_iteration(v->folder, list.iteration[i - 1]) == MEGA_OK) continue;
+        mega_warn("%s", mega_error_message()); /* one that stays keeps no other */
     }
     mega_iterations_fini(&list);
-    return st;
+    return MEGA_OK;
 }

@@ -72,9 +72,51 @@ static bool is_of_run(const char *folder, const char *run_id)
     return same;
 }
 
+/* Looks below folder/under for a file that the checksums do not list. */
+static mega_status find_foreign(const char *folder, const char *under, const mega_checksums *sums, char **out)
+{
+    mega_names names = {0};
+    char *path = mega_path_join(folder, under);
+    mega_status st = path != NULL ? mega_folder_list(path, &names) : MEGA_NO_MEMORY(folder, "a path");
+    mega_free(path);
+    for (size_t i = 0; i < names.count && st == MEGA_OK && *out == NULL; i++) {
+        char *name = under[0] != '\0' ? mega_path_join(under, names.name[i]) : mega_strdup(names.name[i]);
+        char *whole = name != NULL ? mega_path_join(folder, name) : NULL;
+        if (whole == NULL) st = MEGA_NO_MEMORY(folder, "a path");
+        else if (mega_folder_exists(whole))
+            st = find_foreign(folder, name, sums, out);
+        else if (strcmp(name, MEGA_CHECKSUMS_FILE) != 0 && mega_checksums_find(sums, name) == NULL) {
+            *out = name;
+            name = NULL;
+        }
+        mega_free(whole);
+        mega_free(name);
+    }
+    mega_names_fini(&names);
+    return st;
+}
+
+mega_status mega_checkpoint_foreign(const char *path, char **out)
+{
+    mega_checksums sums = {0};
+    *out = NULL;
+    mega_status st = mega_checksums_read(path, &sums);
+    if (st == MEGA_OK) st = find_foreign(path, "", &sums, out);
+    mega_checksums_fini(&sums);
+    return st;
+}
+
 /* Renames and syncs first, because a partly removed folder must not look like a checkpoint. */
 mega_status mega_checkpoint_remove(const char *save, const char *path)
 {
+    char *foreign;
+    MEGA_TRY(mega_checkpoint_foreign(path, &foreign));
+    if (foreign != NULL) {
+        const mega_status st =
+            MEGA_FAIL(MEGA_ERR_USAGE, "%s is not removed: it holds %s, which no save wrote there", path, foreign);
+        mega_free(foreign);
+        return st;
+    }
     char *aside = mega_temporary_path(path);
     mega_status st = aside != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
     if (st == MEGA_OK) st = mega_file_rename(path, aside);
@@ -86,13 +128,11 @@ mega_status mega_checkpoint_remove(const char *save, const char *path)
 
 static mega_status remove_other(const char *save, const char *name, const char *run_id)
 {
-    mega_checksums sums = {0};
     bool ours = false;
     MEGA_TRY(is_ours(save, name, &ours));
     if (!ours) return MEGA_OK;
     char *path = mega_path_join(save, name);
-    mega_status st = path != NULL ? mega_checksums_read(path, &sums) : MEGA_NO_MEMORY(save, "a path");
-    mega_checksums_fini(&sums);
+    mega_status st = path != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
     if (st == MEGA_OK && !is_of_run(path, run_id)) {
         st = mega_checkpoint_remove(save, path);
         if (st == MEGA_OK) mega_info("removed %s, of the run before", path);

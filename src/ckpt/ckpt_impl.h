@@ -152,6 +152,8 @@ char *mega_leftover_find(const char *save, const char *name);
 bool mega_leftover_is(const char *name); /* whether a dead or a running save of this program has left it */
 /* checkpoint_used.c: removes the folder of a checkpoint in SAVE. */
 mega_status mega_checkpoint_remove(const char *save, const char *path);
+/* *out: a file in the checkpoint's folder that its checksums do not list, so somebody else's; NULL: none. To be freed. */
+mega_status mega_checkpoint_foreign(const char *path, char **out);
 
 /* tracker.c: the file in SAVE that names the checkpoint for --load SAVE, and the names it may contain. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"

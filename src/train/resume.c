@@ -160,8 +160,6 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     /* NULL in checkpoints of versions without run ids */
     const char *run_id = json_string_value(json_object_get(root, "run_id"));
     if (run_id != NULL && continues(t)) snprintf(t->run_id, sizeof t->run_id, "%s", run_id);
-    /* a run with --restart that ended between its first save and the removal of the older checkpoints */
-    t->is_alone = t->is_alone || (continues(t) && json_is_true(json_object_get(root, TRAIN_REMOVES_OTHERS)));
     s->data = hex_of(root, "data_hash");
     s->content = hex_of(root, "data_content_hash");
     s->order_samples = json_integer_value(json_object_get(root, "data_order_samples"));

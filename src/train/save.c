@@ -62,7 +62,6 @@ static mega_status extra_json(const trainer *t, char **out)
                              "data_content_hash", content, "run_id", t->run_id);
     const bool whole =
         root != NULL && add_order(root, t) &&
-        (!t->is_alone || json_object_set_new(root, TRAIN_REMOVES_OTHERS, json_true()) == 0) &&
         (t->epoch_losses == 0 || (add_finite(root, "epoch_loss", t->epoch_loss) &&
                                   json_object_set_new(root, "epoch_losses", json_integer(t->epoch_losses)) == 0)) &&
         add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
@@ -225,11 +224,16 @@ mega_status train_save(trainer *t)
     return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
 }
 
-/* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. */
+/* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. A run that
+ * somebody stops, or that fails, may have been begun by mistake: what it saves then removes nothing. */
 static void remove_others(trainer *t)
 {
     mega_status st;
     if (!t->is_alone || !train_is_first(t)) return;
+    if (t->stop != 0 || t->is_failing) {
+        mega_warn("--restart: the run ended early, so the checkpoints of the run before stay in %s", t->cfg->save);
+        return;
+    }
     st = mega_lock_check(t->lock);
     if (st == MEGA_OK) st = mega_checkpoint_remove_others(t->cfg->save, t->run_id);
     t->is_alone = st != MEGA_OK;
@@ -266,6 +270,7 @@ mega_status train_keep(trainer *t, mega_status st)
     if (!is_of_data || !is_known || !has_trained) return st;
     mega_error_get(&why);
     mega_world_forget_failure(t->world);
+    t->is_failing = true;
     if (t->cfg->save == NULL) mega_warn("without --save nothing of this run is kept");
     if (train_save(t) != MEGA_OK) mega_warn("the state before the failure is not saved: %s", mega_error_message());
     return train_agree(t, mega_error_restore(&why));

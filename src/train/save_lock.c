@@ -55,12 +55,24 @@ static mega_status check_restart(const trainer *t)
                      c->begin_anew, c->save, cfg->save, c->go_on, cfg->load);
 }
 
+/* What is saved within a checkpoint would be loaded in its place. */
+static mega_status check_is_no_checkpoint(const trainer *t)
+{
+    char *mark = mega_path_join(t->cfg->save, "state/checksums.json");
+    const bool is_one = mark != NULL && mega_file_exists(mark);
+    mega_free(mark);
+    if (!is_one) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "%s %s: it is a checkpoint itself; give the folder that holds it, or another one",
+                     t->task->course->save, t->cfg->save);
+}
+
 mega_status train_check_used(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const train_course *c = t->task->course;
     char *found = NULL;
     if (!train_is_first(t)) return MEGA_OK;
+    if (saves(t)) MEGA_TRY(check_is_no_checkpoint(t));
     if (cfg->restart) return check_restart(t);
     if (!saves(t) || train_goes_on(cfg)) return MEGA_OK;
     MEGA_TRY(mega_checkpoint_used(cfg->save, &found));

@@ -47,9 +47,6 @@ typedef struct train_holds {
     size_t process; /* program code and libraries */
 } train_holds;
 
-/* In run.json of the first checkpoint of a run with --restart: the others in its folder are still to be removed. */
-#define TRAIN_REMOVES_OTHERS "removes_others"
-
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
 typedef struct train_curve train_curve;     /* curve.c */
 
@@ -111,6 +108,7 @@ typedef struct trainer {
     bool has_begun;     /* the run has begun to write to --save */
     bool is_loaded;     /* the network is that of a folder */
     bool has_described; /* what comes before the first step is printed */
+    bool is_failing;    /* what is saved now is the state before a failure */
     bool is_alone;      /* --restart: the next save removes the checkpoints of other runs */
     /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
     char run_id[MEGA_TOKEN_BYTES];

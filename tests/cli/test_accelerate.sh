@@ -20,8 +20,8 @@ has() { grep -qF -- "$2" "$1" || note "$3: \"$2\" is not said"; }
 # --- two ranks as tensor parallelism, three ways to start them; the same losses as with options
 "$MEGALITH" launch --nproc_per_node 2 "${train[@]}" --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --clip-grad 0.5 \
     --recompute-granularity selective >options.log 2>&1 || fail "options: $(tail -n 3 options.log)"
-"$MEGALITH" accelerate launch --config_file two.yaml "${train[@]}" >yaml.log 2>&1 || note "accelerate launch: $(tail -n 3 yaml.log)"
-"$MEGALITH" "${train[@]}" --config_file two.yaml >alone.log 2>&1 || note "pretrain_gpt --config_file: $(tail -n 3 alone.log)"
+"$MEGALITH" accelerate launch --config_file two.yaml "${train[@]}" --print-options >yaml.log 2>&1 || note "accelerate launch: $(tail -n 3 yaml.log)"
+"$MEGALITH" "${train[@]}" --config_file two.yaml --print-options >alone.log 2>&1 || note "pretrain_gpt --config_file: $(tail -n 3 alone.log)"
 [ "$(losses options.log | wc -l)" = 2 ] || note "two losses"
 for log in yaml alone; do
     [ "$(losses $log.log)" = "$(losses options.log)" ] || note "$log: other losses: $(losses $log.log) for $(losses options.log)"

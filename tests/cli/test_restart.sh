@@ -61,12 +61,32 @@ for name in iter_0000006 iter_0000008 iter_0000009 best; do
 done
 [ "$(cat A/latest_checkpointed_iteration.txt)" = 4 ] || note "--restart: the tracker"
 grep -q '"run_id": "'"$(cat A/run_id.txt)"'"' A/iter_0000002/state/run.json || note "iter_0000002 is not of the new run"
-# ended between its first save and the removal: going on removes what is left of the older run
+# ended between its first save and the removal: going on removes nothing, as it was not given --restart
 rm -r A/iter_0000004
 echo 2 >A/latest_checkpointed_iteration.txt
 mv kept A/iter_0000006
 run --train-iters 4 --seed 7 --load A --save A
-holds "going on after a kill" "iter_0000002/ iter_0000004/ iter_0000050.bak/ iter_9999999/ notes/"
+holds "going on after a kill" "iter_0000002/ iter_0000004/ iter_0000006/ iter_0000050.bak/ iter_9999999/ notes/"
+rm -r A/iter_0000006
+# stopped by a signal: it may have been a mistake, so what is saved then removes nothing
+cp -r A stopped
+"$MEGALITH" "${base[@]}" --train-iters 1000000 --save-interval 1000000 --log-interval 1 --save stopped --restart >log 2>&1 </dev/null &
+pid=$!
+until grep -q '^ iteration *9/' log || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+kill -INT $pid || fail "the run to stop has ended"
+wait $pid 2>/dev/null
+[ -e stopped/iter_0000002 ] && [ -e stopped/iter_0000004 ] || note "Ctrl-C of a --restart removes the older run: $(ls stopped)"
+grep -q 'the checkpoints of the run before stay' log || note "Ctrl-C of a --restart: $(tail -n 5 log)"
+# what no save wrote stays, also within a checkpoint that is removed or replaced
+mkdir held && cp -r A/iter_0000002 A/iter_0000004 held
+echo mine >held/iter_0000004/state/mine
+run --train-iters 2 --save held --restart
+[ -e held/iter_0000004/state/mine ] || note "--restart removes what it did not write"
+grep -q 'held/iter_0000004 is not removed: it holds state/mine' log || note "--restart, what stays: $(cat log)"
+mkdir held/iter_0000002/mine && echo mine >held/iter_0000002/mine/m
+run --train-iters 2 --save held --restart --seed 9
+[ -e held/iter_0000002.replaced-1/mine/m ] || note "a replaced checkpoint loses what no save wrote: $(ls held)"
+refuses "a checkpoint as --save" "--save A/iter_0000002: it is a checkpoint itself" "${base[@]}" --train-iters 4 --save A/iter_0000002
 # a tagged checkpoint alone, and a folder that is empty
 mkdir tagged && mv A/iter_0000002 tagged/best
 refuses "a tag" "--save tagged: it holds checkpoints (best)" "${base[@]}" --train-iters 4 --save tagged
