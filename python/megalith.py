@@ -1228,6 +1228,7 @@ MEGA_ISA_AVX512_BF16 = 3
 MEGA_ISA_AMX = 4
 mega_cpu_isa = _function("mega_cpu_isa", mega_isa)
 mega_cpu_isa_lower = _function("mega_cpu_isa_lower", None, mega_isa)
+mega_cpu_isa_plan = _function("mega_cpu_isa_plan", mega_isa, mega_isa)
 mega_isa_name = _function("mega_isa_name", _text, mega_isa)
 mega_cpu_model = _function("mega_cpu_model", _text, POINTER(c_char), c_int)
 MEGA_BUILD_ID_TEXT = 65
