@@ -156,16 +156,6 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
     return MEGA_OK;
 }
 
-bool mega_blend_is_by_size(const char *const *args, int n)
-{
-    for (int i = 0; i < n; i += n % 2 != 0 ? 1 : 2) {
-        char *end;
-        (void)strtod(args[i], &end);
-        if (end != args[i] && *end == '\0') return false;
-    }
-    return n > 1;
-}
-
 static mega_status blend_list_init(blend_list *b, const char *const *args, int n, const char *option)
 {
     const bool is_by_size = mega_blend_is_by_size(args, n);

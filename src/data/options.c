@@ -1,5 +1,7 @@
 /* The options of this room: data sets. */
 #include "megalith/data_options.h"
+#include "megalith/gpt_data.h"
+#include <stdlib.h>
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_data_options, name, field, kind)
 
@@ -22,3 +24,13 @@ static const mega_option_row samples_rows[] = {
 };
 const mega_option_section mega_data_samples_section = MEGA_SECTION("data and tokenizer", samples_rows);
 // clang-format on
+
+bool mega_blend_is_by_size(const char *const *args, int n)
+{
+    for (int i = 0; i < n; i += n % 2 != 0 ? 1 : 2) {
+        char *end;
+        (void)strtod(args[i], &end);
+        if (end != args[i] && *end == '\0') return false;
+    }
+    return n > 1;
+}

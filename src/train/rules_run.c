@@ -1,5 +1,9 @@
 /* Rules between options of a run: its length, what it loads and saves, which steps are profiled. */
+#include "megalith/file.h"
+#include "megalith/memory.h"
 #include "train_rules.h"
+#include <limits.h>
+#include <stdio.h>
 
 void mega_train_rule_length_of_training(mega_train_options *cfg)
 {
@@ -84,4 +88,24 @@ void mega_train_rule_profiled_steps(mega_train_options *cfg)
                          "%s must be greater than %s: no iteration is between them",
                          mega_options_origin(cfg->engine.options, "profile_step_end"),
                          mega_options_origin(cfg->engine.options, "profile_step_start"));
+}
+
+/* ---- whether a run goes on in the folder that it saves to ---- */
+
+bool train_loads_what_it_saves(const mega_train_options *cfg)
+{
+    return cfg->save != NULL && cfg->load != NULL && mega_folder_same(cfg->load, cfg->save);
+}
+
+bool train_goes_on(const mega_train_options *cfg)
+{
+    char above[PATH_MAX + 4];
+    if (cfg->save == NULL || cfg->load == NULL || cfg->finetune) return false;
+    if (train_loads_what_it_saves(cfg)) return true;
+    snprintf(above, sizeof above, "%s/..", cfg->load);
+    if (mega_folder_same(above, cfg->save)) return true;
+    char *folder = mega_path_folder(cfg->load); /* of a link to a folder elsewhere */
+    const bool same = folder != NULL && mega_folder_same(folder, cfg->save);
+    mega_free(folder);
+    return same;
 }

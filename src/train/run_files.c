@@ -26,24 +26,6 @@ static size_t list_names(mega_buffer *out, const mega_names *names)
     return count;
 }
 
-bool train_loads_what_it_saves(const mega_train_options *cfg)
-{
-    return cfg->save != NULL && cfg->load != NULL && mega_folder_same(cfg->load, cfg->save);
-}
-
-bool train_goes_on(const mega_train_options *cfg)
-{
-    char above[PATH_MAX + 4];
-    if (cfg->save == NULL || cfg->load == NULL || cfg->finetune) return false;
-    if (train_loads_what_it_saves(cfg)) return true;
-    snprintf(above, sizeof above, "%s/..", cfg->load);
-    if (mega_folder_same(above, cfg->save)) return true;
-    char *folder = mega_path_folder(cfg->load); /* of a link to a folder elsewhere */
-    const bool same = folder != NULL && mega_folder_same(folder, cfg->save);
-    mega_free(folder);
-    return same;
-}
-
 /* If an option makes no sense with random weights, returns it and what it does (*purpose). Returns NULL if the run may
  * start with random weights: for example the first of several runs that each resume from their own --save, even with
  * --use-checkpoint-args. */

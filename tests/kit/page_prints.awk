@@ -21,7 +21,7 @@ function split_line(text, key,    n, rest, shown, i) {
     gsub(/[0-9]+\/[0-9]+\/[0-9]+ [0-9]+:[0-9]+:[0-9]+/, "DATE", text)
     rest = text
     shown = ""
-    while (match(rest, /[0-9]+(\.[0-9]+)?([Ee][-+]?[0-9]+)?/)) {
+    while (match(rest, /[0-9]+(,[0-9][0-9][0-9])*(\.[0-9]+)?([Ee][-+]?[0-9]+)?/)) {
         n++
         before[key, n] = (n > 1 ? "" : shown) substr(rest, 1, RSTART - 1)
         if (n > 1) after[key, n - 1] = substr(rest, 1, RSTART - 1)
@@ -44,6 +44,8 @@ function is_free(i,    label) {
 
 function agree(a, b, i,    d, most, digit, point) {
     if (a == b || is_free(i)) return 1
+    gsub(/,/, "", a)
+    gsub(/,/, "", b)
     d = a - b
     if (d < 0) d = -d
     most = a + 0 > b + 0 ? a + 0 : b + 0
@@ -79,7 +81,7 @@ function mark_free(text,    word, n, i, before_it) {
     before_it = 0
     for (i = 1; i <= n; i++) {
         if (i in free_column && word[i] ~ /[0-9]/) free_number[before_it + 1] = 1
-        before_it += gsub(/[0-9]+(\.[0-9]+)?([Ee][-+]?[0-9]+)?/, "", word[i])
+        before_it += gsub(/[0-9]+(,[0-9][0-9][0-9])*(\.[0-9]+)?([Ee][-+]?[0-9]+)?/, "", word[i])
     }
 }
 

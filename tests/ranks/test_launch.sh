@@ -48,7 +48,7 @@ fi
 if command -v script >/dev/null; then
     script -qec "stty cols 100; $MEGALITH launch --nproc_per_node 2 ${base[*]} --train-iters 8 --log-interval 4 --eval-iters 0" /dev/null >seen 2>&1 </dev/null || note "a run on a terminal"
     grep -aq $'\r\033\\[Kiteration [0-9]* of 8, [0-9]* %, loss [0-9.]*, [0-9]* tokens/s, .* left' seen || { cp seen out; note "no status line on a terminal"; }
-    grep -aq $'\r\033\\[K\\[0\\] .* iteration  *8/' seen || { cp seen out; note "the status line is not below the lines"; }
+    grep -aq $'\r\033\\[K\\[0\\] .* iteration  *[48]/' seen || { cp seen out; note "the status line is not below the lines"; }
     grep -aq $'\035' seen && note "a mark on the terminal"
 fi
 
