@@ -11,15 +11,15 @@ static mega_status remove_replaced(const char *final, const char *old)
     char mark[PATH_MAX], kept[PATH_MAX], *foreign = NULL;
     snprintf(mark, sizeof mark, "%s/" MEGA_CHECKSUMS_FILE, old);
     if (!mega_file_exists(mark)) return mega_tree_remove(old);
-    if (mega_checkpoint_foreign(old, &foreign) != MEGA_OK)
-        mega_error_clear(); /* damaged, and replaced by a whole one */
-    if (foreign == NULL) return mega_tree_remove(old);
+    const bool is_known = mega_checkpoint_foreign(old, &foreign) == MEGA_OK;
+    if (!is_known) mega_error_clear();
+    if (is_known && foreign == NULL) return mega_tree_remove(old);
     for (int i = 1; i == 1 || mega_folder_exists(kept); i++)
         snprintf(kept, sizeof kept, "%.3900s.replaced-%d", final, i);
     const mega_status st = mega_file_rename(old, kept);
     if (st == MEGA_OK)
-        mega_warn("%s is replaced; the older one stays as %s, because it holds %s, which no save wrote there", final,
-                  kept, foreign);
+        mega_warn("%s is replaced; the older one stays as %s, because %s%s", final, kept,
+                  is_known ? "no save wrote what it holds: " : "its checksums cannot be read", is_known ? foreign : "");
     mega_free(foreign);
     return st;
 }

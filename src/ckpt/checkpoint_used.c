@@ -54,22 +54,22 @@ mega_status mega_checkpoint_used(const char *save, char **out)
     return MEGA_OK;
 }
 
-/* Returns whether a checkpoint was written by the run of this id. */
-static bool is_of_run(const char *folder, const char *run_id)
+/* Returns whether a checkpoint was written by another run than that of this id. One that cannot be read may be its own. */
+static bool is_of_another(const char *folder, const char *run_id)
 {
     json_error_t error;
     char *path = mega_path_join(folder, "state/run.json"), *text = NULL;
-    bool same = false;
-    if (path != NULL && mega_file_exists(path) && mega_file_read(path, &text, NULL) == MEGA_OK) {
+    bool differs = path != NULL && !mega_file_exists(path); /* weights alone */
+    if (path != NULL && !differs && mega_file_read(path, &text, NULL) == MEGA_OK) {
         json_t *root = mega_json_load(text, strlen(text), 0, &error);
         const char *id = json_string_value(json_object_get(root, "run_id"));
-        same = id != NULL && strcmp(id, run_id) == 0;
+        differs = root != NULL && (id == NULL || strcmp(id, run_id) != 0);
         json_decref(root);
     }
     mega_error_clear();
     mega_free(text);
     mega_free(path);
-    return same;
+    return differs;
 }
 
 /* Looks below folder/under for a file that the checksums do not list. */
@@ -133,7 +133,7 @@ static mega_status remove_other(const char *save, const char *name, const char *
     if (!ours) return MEGA_OK;
     char *path = mega_path_join(save, name);
     mega_status st = path != NULL ? MEGA_OK : MEGA_NO_MEMORY(save, "a path");
-    if (st == MEGA_OK && !is_of_run(path, run_id)) {
+    if (st == MEGA_OK && is_of_another(path, run_id)) {
         st = mega_checkpoint_remove(save, path);
         if (st == MEGA_OK) mega_info("removed %s, of the run before", path);
     }

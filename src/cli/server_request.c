@@ -161,7 +161,9 @@ static void read_names(reading *r)
         if (meant != NULL) snprintf(expected, sizeof expected, "%s instead; there is no field of this name", meant);
         else
             list_known(expected, sizeof expected);
-        snprintf(shown, sizeof shown, "%.60s", field);
+        int n = 60; /* bytes at the most, and no part of a character */
+        while ((int)strlen(field) > n && n > 0 && ((unsigned char)field[n] & 0xC0) == 0x80) n--;
+        snprintf(shown, sizeof shown, "%.*s", n, field);
         wrong(r, shown, expected);
         return;
     }

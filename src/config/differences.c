@@ -88,7 +88,11 @@ static void put_source(const mega_options *o, mega_option_source source, differe
         mega_buffer word = {0};
         if (o->entry[i].source != source || row->answer != MEGA_ANSWER_WORKS || row->field == MEGA_NO_FIELD) continue;
         if ((o->table.line[i].commands & bit) == 0) continue;
-        if (put_option(o, i, &word)) put_word(d, label_of(o, source), word.data);
+        if (put_option(o, i, &word)) {
+            if (word.data != NULL && !word.failed) put_word(d, label_of(o, source), word.data);
+            else
+                d->out->failed = true;
+        }
         mega_buffer_fini(&word);
     }
     if (d->begin != SIZE_MAX) mega_buffer_puts(d->out, "\n");

@@ -21,5 +21,5 @@ void mega_labelled_fill(const mega_labelled *l, int64_t index, bool is_left_out,
             if (ends != NULL) ends[at] = (int32_t)length;
         }
     }
-    if (label != NULL) *label = is_left_out ? -1 : l->label[index];
+    if (label != NULL) *label = is_left_out ? MEGA_IGNORED_LABEL : l->label[index];
 }

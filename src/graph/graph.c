@@ -221,6 +221,17 @@ void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, in
     if (w != NULL) t->weights = (int32_t)(w - g->tensor);
 }
 
+bool mega_graph_leaves_out(const mega_graph *g, mega_tensor labels, mega_tensor weights)
+{
+    const graph_tensor *t = input_of(g, labels.id), *w = input_of(g, weights.id);
+    if (t == NULL || w == NULL) return false;
+    const int32_t id = (int32_t)(w - g->tensor);
+    if (t->weights != 0 && t->weights != id) return false;
+    for (int32_t i = 1; i < g->num_tensors; i++)
+        if (g->tensor[i].weights == id && &g->tensor[i] != t) return false;
+    return true;
+}
+
 void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
 {
     graph_tensor *t = input_of(g, labels.id);

@@ -317,6 +317,8 @@ void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
 /* The same for labels of `classes` classes; weights: of their rows, or 0 */
 void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
+/* Whether rows of an ignored label can be left out by these weights: they are an input, of these labels alone. */
+bool mega_graph_leaves_out(const mega_graph *g, mega_tensor labels, mega_tensor weights);
 void mega_graph_note_table(mega_graph *g, mega_tensor table); /* if it is a parameter, sets mega_param.is_table */
 
 /* shape.c */

@@ -141,7 +141,8 @@ static bool has_saved(launch_plan *p)
 
 static bool is_truth_value(const char *word)
 {
-    return word != NULL && (strcasecmp(word, "true") == 0 || strcasecmp(word, "false") == 0);
+    return word != NULL && (strcasecmp(word, "true") == 0 || strcasecmp(word, "false") == 0 || strcmp(word, "1") == 0 ||
+                            strcmp(word, "0") == 0);
 }
 
 /* If this run has saved a checkpoint by now, it goes on from there, whatever it began with. Returns that folder, or NULL. */

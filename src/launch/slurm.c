@@ -105,6 +105,12 @@ static void contradiction(launch_plan *p, const allocation *a)
                        "the Slurm allocation contradicts itself: SLURM_NTASKS=%lld, but %lld nodes with "
                        "SLURM_NTASKS_PER_NODE=%lld; give --nproc_per_node N",
                        (long long)a->tasks, (long long)a->nodes, (long long)a->per_node);
+    else if (a->tasks > 0 && a->tasks < a->nodes)
+        launch_mistake(
+            p,
+            "Slurm gives SLURM_NTASKS=%lld, and %lld nodes (as within srun): how many ranks are wanted is not "
+            "known; give --nproc_per_node N",
+            (long long)a->tasks, (long long)a->nodes);
     else if (a->tasks == 0 && a->per_node == 0 && a->listed_nodes > 0 && a->listed_nodes != a->nodes)
         launch_mistake(p,
                        "the Slurm allocation contradicts itself: SLURM_TASKS_PER_NODE=%s is about %lld nodes, but "

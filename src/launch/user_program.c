@@ -156,6 +156,7 @@ void launch_program_words(launch_plan *p, launch_words *c)
         if ((i > 0 && p->kind != LAUNCH_OPENMPI) || !launch_host_is_here(&p->host[i])) continue;
         const bool is_local_name = strcmp(p->host[i].name, "localhost") == 0;
         first = is_local_name && gethostname(own, sizeof own - 1) == 0 ? own : p->host[i].name;
+        break;
     }
     const char *address = p->master_addr != NULL ? p->master_addr : first;
     launch_word(c, a, "launch");

@@ -3,6 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
 #include "megalith/json.h"
+#include "tokenizer_impl.h"
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -152,15 +153,21 @@ static mega_status has_byte_level(const char *folder, bool *out)
 }
 
 static mega_status find_class(mega_folder_rules *r, const char *folder, const json_t *config, const json_t *model,
-                              bool *is_known)
+                              const json_t *kept, bool *is_known)
 {
     const char *named = text_of(config, "tokenizer_class"), *model_type = text_of(model, "model_type");
     r->class_source = named[0] != '\0' ? "tokenizer_config.json: tokenizer_class" : "config.json: tokenizer_class";
     bool byte_level = false;
     /* a folder that megalith wrote says all of it itself: a model of any type may have any of our tokenizers */
-    if (json_object_get(config, "megalith_tokenizer_type") != NULL) model_type = "";
-    else if (named[0] == '\0')
+    r->is_ours = json_object_get(config, "megalith_tokenizer_type") != NULL;
+    if (r->is_ours) model_type = "";
+    else if (kept != NULL) {
+        named = text_of(kept, "tokenizer_class");
+        model_type = text_of(kept, "model_type");
+    } else if (named[0] == '\0')
         named = text_of(model, "tokenizer_class");
+    snprintf(r->named, sizeof r->named, "%s", named);
+    snprintf(r->model_type, sizeof r->model_type, "%s", model_type);
     if (strncmp(named, "LlamaTokenizer", 14) == 0) MEGA_TRY(has_byte_level(folder, &byte_level));
     snprintf(r->class_name, sizeof r->class_name, "%s", named[0] != '\0' ? named : model_type);
     r->names_class = named[0] != '\0';
@@ -173,15 +180,23 @@ static mega_status find_class(mega_folder_rules *r, const char *folder, const js
                      r->class_source, named);
 }
 
-static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class plain, json_t *root[4])
+static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class plain, json_t *root[5])
 {
     static const char *const names[] = {"tokenizer_config.json", "config.json", "special_tokens_map.json",
-                                        "added_tokens.json"};
+                                        "added_tokens.json", MEGA_RULES_FILE};
     bool is_known = false;
-    for (int i = 0; i < 4; i++) MEGA_TRY(load(folder, names[i], &root[i]));
+    for (int i = 0; i < 5; i++) {
+        const mega_status st = load(folder, names[i], &root[i]);
+        if (i != 1 || st != MEGA_ERR_FORMAT) MEGA_TRY(st);
+        else { /* it is about a model, or a file of another program: the tokenizer does not depend on it */
+            json_decref(root[i]);
+            root[i] = NULL;
+            mega_error_clear();
+        }
+    }
     r->has_json = plain == MEGA_CLASS_FILE;
     r->has_config = root[0] != NULL || root[2] != NULL;
-    MEGA_TRY(find_class(r, folder, root[0], root[1], &is_known));
+    MEGA_TRY(find_class(r, folder, root[0], root[1], root[4], &is_known));
     const bool is_mt5 = plain == MEGA_CLASS_T5 && strncmp(r->class_name, "MT5Tokenizer", 12) == 0;
     if (r->class == MEGA_CLASS_FILE && (!r->names_class || is_mt5)) r->class = plain;
     MEGA_TRY(read_keys(r, root[0], is_known));
@@ -192,7 +207,7 @@ static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class
 
 mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rules *out)
 {
-    json_t *root[4] = {NULL};
+    json_t *root[5] = {NULL};
     char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path);
     *out = (mega_folder_rules){.prefix_blank = -1,
                                .lower = -1,
@@ -207,7 +222,7 @@ mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rule
     mega_status st = out->config != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
     if (st == MEGA_OK && (st = read_all(out, folder, plain, root)) != MEGA_OK)
         MEGA_CONTEXT("tokenizer folder %s", folder);
-    for (int i = 0; i < 4; i++) json_decref(root[i]);
+    for (int i = 0; i < 5; i++) json_decref(root[i]);
     mega_free(folder);
     if (st != MEGA_OK) mega_rules_fini(out);
     return st;
@@ -254,4 +269,21 @@ mega_status mega_rules_need(const mega_folder_rules *r, mega_role role)
     if (role == MEGA_ROLES || r->role[role].token.content != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: %s: null is not supported with %s, which puts it around a text",
                      r->role[role].source, mega_role_key(role), r->class_name);
+}
+
+mega_status mega_rules_keep(const mega_folder_rules *r, mega_tokenizer *t)
+{
+    if (r->is_ours || t->num_files == 0) return MEGA_OK;
+    mega_buffer text = {0};
+    json_t *root = json_pack("{s:s, s:s}", "tokenizer_class", r->named, "model_type", r->model_type);
+    char *dumped = root != NULL ? mega_json_dump(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    if (dumped != NULL) mega_buffer_printf(&text, "%s\n", dumped);
+    const mega_status st = dumped != NULL ? mega_buffer_check(&text, MEGA_RULES_FILE)
+                                          : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", MEGA_RULES_FILE);
+    mega_free(dumped);
+    if (st == MEGA_OK) mega_tokenizer_keep(t, MEGA_RULES_FILE, text.data, text.size);
+    else
+        mega_buffer_fini(&text);
+    return st;
 }

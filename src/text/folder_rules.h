@@ -50,11 +50,13 @@ typedef struct mega_folder_rules {
     char *config; /* path of tokenizer_config.json, for messages */
     mega_class class;
     char class_name[64];
-    bool names_class;         /* by a tokenizer_class, and not by the type of model alone */
-    const char *class_source; /* the file and key that named it */
-    bool has_json;            /* the folder has a tokenizer.json */
-    bool has_config;          /* and a tokenizer_config.json */
-    bool has_extra;           /* a file lists tokens without a role */
+    char named[64], model_type[64]; /* what the class was found from */
+    bool is_ours;                   /* a tokenizer of our own kinds, whose files say all */
+    bool names_class;               /* by a tokenizer_class, and not by the type of model alone */
+    const char *class_source;       /* the file and key that named it */
+    bool has_json;                  /* the folder has a tokenizer.json */
+    bool has_config;                /* and a tokenizer_config.json */
+    bool has_extra;                 /* a file lists tokens without a role */
     mega_rule_role role[MEGA_ROLES];
     mega_rule_tokens more;    /* tokens with a role of the model's own, then those without a role */
     mega_rule_tokens decoder; /* added_tokens_decoder, or added_tokens.json; by id */
@@ -68,6 +70,10 @@ typedef struct mega_folder_rules {
 /* Reads the files beside `path`, which is one of the folder or the folder itself. Refuses what is not built, by file and key.
  * `plain`: the class of a vocabulary without a tokenizer.json, where the folder names none; MEGA_CLASS_FILE: it has one. */
 mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rules *out);
+/* Keeps with the tokenizer what its class was found from (MEGA_RULES_FILE): a checkpoint has a config.json of its own, whose
+ * type of model says nothing about the tokenizer. */
+#define MEGA_RULES_FILE "megalith_tokenizer.json"
+mega_status mega_rules_keep(const mega_folder_rules *r, mega_tokenizer *t);
 void mega_rules_fini(mega_folder_rules *r);
 /* Refuses a class that does not read the vocabulary at `path`, which is one of `class`. */
 mega_status mega_rules_check_class(const mega_folder_rules *r, mega_class class, const char *path);

@@ -84,8 +84,8 @@ static mega_status put_part(json_reader *r, size_t own, const mega_buffer *part,
         if (class != NULL && file != NULL && agrees(class, file)) *out = own;
         json_decref(class);
         json_decref(file);
-        /* the file is known to be valid, and the class's step is ours: only memory can be missing */
-        if (class == NULL || file == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its steps", r->c->name);
+        const bool no_memory = class == NULL || (file == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY);
+        if (no_memory) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its steps", r->c->name);
     }
     if (part->size == 0 || *out != 0) return MEGA_OK;
     mega_buffer_append(whole, part->data, part->size);

@@ -360,7 +360,11 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
         return mega_tokenizer_read_json(path[HAS_JSON], out);
     MEGA_TRY(mega_rules_read(folder, plain_class(path), &rules));
     rules.has_json = false;
-    const mega_status st = load_plain(folder, path, &config, &rules, out);
+    mega_status st = load_plain(folder, path, &config, &rules, out);
+    if (st == MEGA_OK && (st = mega_rules_keep(&rules, *out)) != MEGA_OK) {
+        mega_tokenizer_destroy(*out);
+        *out = NULL;
+    }
     mega_rules_fini(&rules);
     return st;
 }

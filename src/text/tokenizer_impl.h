@@ -45,7 +45,7 @@ typedef struct mega_kept_file {
     size_t size;
 } mega_kept_file;
 
-enum { MEGA_KEPT_FILES = 12 };
+enum { MEGA_KEPT_FILES = 13 };
 
 struct mega_tokenizer {
     mega_tokenizer_kind kind;

@@ -555,6 +555,10 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
         st = mega_tokenizer_read_json_text(path, &rules, &text, size, out);
         mega_free(text);
     }
+    if (st == MEGA_OK && (st = mega_rules_keep(&rules, *out)) != MEGA_OK) {
+        mega_tokenizer_destroy(*out);
+        *out = NULL;
+    }
     mega_rules_fini(&rules);
     return st;
 }

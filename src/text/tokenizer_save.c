@@ -1,5 +1,6 @@
 /* Writes the files of a tokenizer, each atomically, and all together such that a process that dies leaves the old ones,
  * the new ones, or no vocab.json, but never a vocab.json with the merges.txt of another tokenizer. */
+#include "folder_rules.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
 #include "symbols.h"
@@ -166,7 +167,8 @@ mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, co
                                                        "vocab.json",
                                                        "vocab.txt",
                                                        "spiece.model",
-                                                       "sentencepiece.bpe.model"};
+                                                       "sentencepiece.bpe.model",
+                                                       MEGA_RULES_FILE};
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < MEGA_KEPT_FILES && st == MEGA_OK; i++) {
         char *bytes = NULL, *path = mega_path_join(folder, names[i]);

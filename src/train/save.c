@@ -169,7 +169,8 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
                                             .no_rng = cfg->no_save_rng,
                                             .extra_json = extra,
                                             .model_card = card.data,
-                                            .keep = (int)cfg->engine.ckpt.keep_checkpoints,
+                                            /* with --restart only a healthy run removes older ones */
+                                            .keep = t->is_alone ? 0 : (int)cfg->engine.ckpt.keep_checkpoints,
                                             .lock = t->lock};
         st = mega_engine_save(t->engine, &o);
     }

@@ -117,6 +117,9 @@ folder '{"tokenizer_class": "GPT2Tokenizer", "add_bos_token": true}'
 beside "add_bos_token beside a tokenizer.json" "65" "b"
 cp again/vocab.json again/merges.txt beside/ && rm beside/tokenizer.json
 beside "add_bos_token beside a vocab.json" "$n 65" "b"
+# A checkpoint's config.json is about its network: what the tokenizer was read with counts.
+folder "{$fast, \"eos_token\": \"a\"}" config.json '{"model_type": "qwen2"}'
+echo '{"tokenizer_class": "PreTrainedTokenizerFast", "model_type": ""}' >beside/megalith_tokenizer.json && ends "the class that a checkpoint keeps" 64
 folder '{"tokenizer_class": "CohereTokenizer"}'
 refuses "a class that is not built" "tokenizer_config.json: tokenizer_class: CohereTokenizer" tokenize --tokenizer-type HuggingFaceTokenizer --tokenizer-model beside --text a
 folder '{"tokenizer_class": "BertTokenizer"}'

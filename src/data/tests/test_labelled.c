@@ -226,7 +226,7 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
     assert_memory_equal(mega_sample_i32(mega_batch_sample(b, 0), "token_types", LENGTH), types, sizeof types);
     assert_int_equal(mega_sample_i32(mega_batch_sample(b, 0), "key_end", LENGTH)[LENGTH - 1], 6);
     assert_int_equal(mega_sample_i32(mega_batch_sample(b, 0), "label", 1)[0], 2);
-    assert_int_equal(mega_sample_i32(mega_batch_sample(b, 1), "label", 1)[0], -1);
+    assert_int_equal(mega_sample_i32(mega_batch_sample(b, 1), "label", 1)[0], -100);
     mega_batch_destroy(b);
     mega_labelled_close(l);
 }

@@ -340,11 +340,13 @@ static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
     return mega_graph_emit(g, &op);
 }
 
-/* Labels are rows of the whole table without padding. */
+/* Labels are rows of the whole table without padding. The kernels look at the mask alone: where it cannot leave a row out,
+ * a label outside the table is a mistake, the ignored one too. */
 static void label_rows(mega_graph *g, mega_tensor labels, mega_tensor loss_mask, mega_tensor table)
 {
     const graph_tensor *t = &g->tensor[table.id];
-    if (t->role == ROLE_WEIGHT)
+    if (!mega_graph_leaves_out(g, labels, loss_mask)) mega_graph_limit_rows(g, labels, table);
+    else if (t->role == ROLE_WEIGHT)
         mega_graph_label(g, labels, loss_mask, mega_params_get(g->params, t->param)->true_shape[0]);
     mega_graph_note_table(g, table);
 }
