@@ -85,7 +85,7 @@ static int terminal_columns(void)
 mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
 {
     /* A launcher gives each rank its own terminal, even if the launcher's output goes elsewhere. */
-    const bool alone = mega_world_size(world) == 1 && getenv("MEGA_LAUNCH") == NULL;
+    const bool alone = mega_world_size(world) == 1 && mega_launch_rank_number() < 0;
     const bool is_silent = cfg->log_level == MEGA_LOG_ERROR;
     const int sent = mega_world_rank(world) == 0 && !is_silent ? mega_launch_columns() : 0;
     const bool is_terminal = sent > 0 || (alone && !is_silent && mega_cli_is_terminal(stdout));

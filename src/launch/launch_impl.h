@@ -223,8 +223,10 @@ const char *mega_signal_name(int number);
 /* Returns whether each further signal of this kind counts; the others count once, because several often arrive
  * together. */
 bool mega_signal_is_urgent(int number);
-/* Returns the signal by which megalith launch passes on the one that it received, to be sent to an MPI launcher. */
-int mega_signal_passed_on(int number);
+/* Returns the signal by which megalith launch passes on the one that it received, to be sent to an MPI launcher of this
+ * kind, which hands it to the ranks of all hosts: SIGUSR1, and another one for Ctrl-C, so that a rank can name it. Hydra
+ * hands on SIGUSR1 and SIGALRM and dies of SIGUSR2; Open MPI hands on SIGUSR1 and SIGUSR2. */
+int mega_signal_passed_on(launch_kind kind, int number);
 /* Async-signal-safe: prints "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless that would block. */
 void mega_signal_answer(const char *prefix, int number, const char *effect);
 /* Installs the handler for the signals above. */

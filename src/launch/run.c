@@ -178,9 +178,7 @@ static void hand_on_to_own(life *l, const launch_plan *p)
 }
 
 /* The first signal asks the ranks to stop, which may save first. SIGTERM would make mpirun kill them two seconds later,
- * so SIGUSR1 is sent, for Ctrl-C SIGUSR2: every MPI launcher passes them on, to all hosts, and the ranks name what they
- * stand for. The second
- * signal ends the ranks. Before the ranks are ready, a launcher passes a signal to nobody, or to a process that dies of
+ * so one is sent that it passes on, and the ranks name what it stands for. The second signal ends the ranks. Before the ranks are ready, a launcher passes a signal to nobody, or to a process that dies of
  * it, which not every launcher survives: it is asked to end itself, and nothing is lost, because nothing was
  * trained. */
 static void hand_on(life *l, const launch_plan *p)
@@ -197,7 +195,7 @@ static void hand_on(life *l, const launch_plan *p)
     } else if (kind == LAUNCH_NONE) {
         kill(l->mpirun, asked);
     } else if (launch_relay_is_ready(l->relay)) {
-        kill(l->mpirun, mega_signal_passed_on(asked));
+        kill(l->mpirun, mega_signal_passed_on(kind, asked));
     } else {
         l->is_dropped = true;
         ask_to_end(l);

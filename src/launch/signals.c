@@ -24,11 +24,10 @@ static const struct {
     int number;
     const char *name;
     bool is_urgent;
-} watched[] = {{SIGTERM, "SIGTERM", true},
-               {SIGINT, "Ctrl-C (SIGINT)", true},
-               {SIGHUP, "SIGHUP", false},
-               {SIGUSR1, "SIGUSR1", false},
-               {SIGUSR2, "SIGUSR2", false}};
+} watched[] = {
+    {SIGTERM, "SIGTERM", true},  {SIGINT, "Ctrl-C (SIGINT)", true},
+    {SIGHUP, "SIGHUP", false},   {SIGUSR1, "SIGUSR1", false},
+    {SIGUSR2, "SIGUSR2", false}, {SIGALRM, "SIGALRM", false}}; /* only where megalith launch started the rank */
 enum { WATCHED = sizeof watched / sizeof watched[0] };
 
 const char *mega_signal_name(int number)
@@ -69,15 +68,16 @@ void mega_signal_answer(const char *prefix, int number, const char *effect)
     errno = saved;
 }
 
-int mega_signal_passed_on(int number)
+int mega_signal_passed_on(launch_kind kind, int number)
 {
-    return number == SIGINT ? SIGUSR2 : SIGUSR1;
+    return number != SIGINT ? SIGUSR1 : kind == LAUNCH_MPICH ? SIGALRM : SIGUSR2;
 }
 
 /* megalith launch passes signals on as those that MPI launchers let through. A rank calls them what the user sent. */
 static int signals_meant(int number)
 {
-    return !state.is_marked ? number : number == SIGUSR2 ? SIGINT : number == SIGUSR1 ? SIGTERM : number;
+    if (!state.is_marked) return number;
+    return number == SIGUSR2 || number == SIGALRM ? SIGINT : number == SIGUSR1 ? SIGTERM : number;
 }
 
 /* A launcher sends a signal to all ranks, and rank 0 prints the line; a signal to one rank is printed by that rank. */
@@ -106,6 +106,7 @@ void mega_signals_install(void (*handler)(int number, siginfo_t *info, void *con
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < WATCHED; i++) {
         const int number = watched[i].number;
+        if (number == SIGALRM && !state.is_marked) continue;
         const bool is_ignored = sigaction(number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0 &&
                                 before.sa_handler == SIG_IGN;
         if (number != SIGHUP || !is_ignored) sigaction(number, &action, NULL);

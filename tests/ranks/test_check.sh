@@ -14,7 +14,10 @@ healthy() {
     local name=$1 n=$2 check
     shift 2
     for check in 0 1; do
-        MEGA_CHECK=$check ranks "$n" "$MEGALITH" "${run[@]}" "$@" >log 2>&1 </dev/null || note "$name, MEGA_CHECK=$check"
+        # Two files: mpirun passes on output and errors by pieces, and may put a warning into the middle of a line.
+        MEGA_CHECK=$check ranks "$n" "$MEGALITH" "${run[@]}" "$@" >log 2>errors </dev/null ||
+            note "$name, MEGA_CHECK=$check: $(cat errors)"
+        ! grep -q $'\r' log || note "$name: a status line, though mpirun is the reader: $(grep -c $'\r' log) of them"
         numbers log >numbers$check
     done
     cmp -s numbers0 numbers1 && [ -s numbers1 ] || note "$name: MEGA_CHECK changes numbers: $(diff numbers0 numbers1 | head -4)"
