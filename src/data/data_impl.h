@@ -217,7 +217,8 @@ struct mega_gpt_data {
     mega_gpt_rows *rows; /* NULL in members of a blend, and with check_only */
     /* either one split of one prefix … */
     mega_indexed *data;
-    int64_t begin, end; /* the sequences of the split */
+    int64_t begin, end;           /* the sequences of the split */
+    int64_t told_begin, told_end; /* the same, counted as --split counts them: documents where there are sentences */
     mega_gpt_index index;
     mega_sentence_options sentences;
     uint32_t seed;

@@ -1,4 +1,5 @@
-/* Builds GPT data sets from --data-path and --split (or one path per split): from a single prefix or a weighted blend. */
+/* Builds data sets from --data-path and --split (or one path per split): from a single prefix or a blend, whose weights
+ * are given or are the sizes of its members. */
 #include "data_impl.h"
 #include "megalith/hash.h"
 #include "megalith/log.h"
@@ -38,17 +39,22 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
     const mega_status st = mega_gpt_index_get(spec, folder, o->share, split_name[split], &d->index);
     mega_free(folder);
     if (st != MEGA_OK) return st;
-    const mega_gpt_index_plan *p = &d->index.plan;
-    d->samples = p->samples;
+    d->samples = d->index.plan.samples;
     if (o->sentences != NULL) d->sentences = *o->sentences;
-    const bool documents =
-        o->sentences != NULL || mega_indexed_sequences(spec->data) == mega_indexed_documents(spec->data);
-    mega_log(o->is_quiet ? MEGA_LOG_DEBUG : MEGA_LOG_INFO,
-             " > %s: %s, %s %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split], prefix,
-             documents ? "documents" : "sequences", (long long)spec->begin, (long long)spec->end, (long long)p->tokens,
-             (long long)p->epochs, p->epochs == 1 ? "" : "s",
-             p->separate_last_epoch ? " (the last one shuffled separately)" : "", (long long)p->samples);
     return MEGA_OK;
+}
+
+/* Says what a split of a prefix has. */
+static void tell(const mega_gpt_data_options *o, const mega_gpt_data *d, int split, bool is_quiet)
+{
+    const mega_gpt_index_plan *p = &d->index.plan;
+    const bool documents = d->has_sentences || mega_indexed_sequences(d->data) == mega_indexed_documents(d->data);
+    if (o->check_only) return;
+    mega_log(is_quiet || o->is_quiet ? MEGA_LOG_DEBUG : MEGA_LOG_INFO,
+             " > %s: %s, %s %lld to %lld, %lld tokens, %lld epoch%s%s, %lld samples", split_name[split],
+             mega_indexed_prefix(d->data), documents ? "documents" : "sequences", (long long)d->told_begin,
+             (long long)d->told_end, (long long)p->tokens, (long long)p->epochs, p->epochs == 1 ? "" : "s",
+             p->separate_last_epoch ? " (the last one shuffled separately)" : "", (long long)p->samples);
 }
 
 /* Creates one split of an open prefix. *out is NULL if it has no documents or no sample is requested. */
@@ -73,6 +79,8 @@ static mega_status single_create(const mega_gpt_data_options *o, mega_indexed *d
     d->data = data;
     d->begin = d->has_sentences ? mega_indexed_document(data, spec.begin) : spec.begin;
     d->end = d->has_sentences ? mega_indexed_document(data, spec.end) : spec.end;
+    d->told_begin = spec.begin;
+    d->told_end = spec.end;
     mega_indexed_retain(data);
     const mega_status st = single_load(d, o, &spec, split);
     if (st != MEGA_OK) {
@@ -110,7 +118,8 @@ static mega_status prefix_build(const mega_gpt_data_options *o, const char *pref
 
 enum { TOLD = 1 }; /* members of a blend that the log describes */
 
-/* The value of one option: members with normalised weights. is_by_size: prefixes alone, whose weights follow from their sizes. */
+/* The value of one option: members with normalised weights. is_by_size: prefixes alone, whose weights follow from their
+ * sizes. */
 typedef struct blend_list {
     int count;
     bool is_by_size;
@@ -249,6 +258,14 @@ static mega_status blend_split(const mega_gpt_data_options *o, const blend_list 
     return blend_create(o, b, member, split, samples, out);
 }
 
+/* Says what the first members have; what the others have only at the level of debugging. */
+static void tell_members(const mega_gpt_data_options *o, const blend_list *b, const blend_member *member)
+{
+    for (int i = 0; i < b->count; i++)
+        for (int k = 0; k < MEGA_SPLIT_COUNT; k++)
+            if (member[i].split[k] != NULL) tell(o, member[i].split[k], k, i >= TOLD);
+}
+
 static mega_status blend_build(const mega_gpt_data_options *o, const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT],
                                bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
@@ -265,12 +282,9 @@ static mega_status blend_build(const mega_gpt_data_options *o, const blend_list 
             const int64_t n = wanted[k] ? o->num_samples[k] : 0;
             ask[k] = b->count == 1 ? n : mega_blend_request(n, b->weight[i]);
         }
-        mega_gpt_data_options of_member = *o;
-        of_member.is_quiet = o->is_quiet || i >= TOLD;
-        st = prefix_build(&of_member, b->prefix[i], whole, ask, member[i].split);
+        st = prefix_build(o, b->prefix[i], whole, ask, member[i].split);
     }
-    if (st == MEGA_OK && !o->check_only && !o->is_quiet && b->count > TOLD)
-        mega_info(" > and %d more data sets (--log-level debug lists them)", b->count - TOLD);
+    if (st == MEGA_OK) tell_members(o, b, member);
     for (int k = 0; st == MEGA_OK && k < MEGA_SPLIT_COUNT; k++) {
         if (b->count > 1) {
             st = blend_split(o, b, member, k, &out[k]);
@@ -286,7 +300,8 @@ static mega_status blend_build(const mega_gpt_data_options *o, const blend_list 
     return st;
 }
 
-/* Opens one epoch of each member, whose samples are its weight: that is how Megatron weighs prefixes without numbers. */
+/* Opens one epoch of each member, whose samples are its weight: that is how Megatron weighs prefixes without numbers,
+ * those of BERT and T5 as those of GPT. */
 static mega_status open_by_size(const mega_gpt_data_options *o, const blend_list *b, int split, bool whole,
                                 blend_member *member, int64_t *out_sum)
 {
@@ -314,6 +329,7 @@ static mega_status blend_by_size(const mega_gpt_data_options *o, const blend_lis
     if (member == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", b->count);
     mega_status st = open_by_size(o, b, split, whole, member, &sum);
     const bool is_enough = st == MEGA_OK && o->num_samples[split] <= sum;
+    if (is_enough) tell_members(o, b, member); /* otherwise they are opened again, for more epochs */
     if (is_enough) st = blend_create(o, b, member, split, o->num_samples[split], &out[split]);
     for (int i = 0; i < b->count; i++) mega_gpt_data_destroy(member[i].split[split]);
     mega_free(member);
@@ -322,14 +338,9 @@ static mega_status blend_by_size(const mega_gpt_data_options *o, const blend_lis
     return blend_build(o, b, wanted, whole, out);
 }
 
-static mega_status build_by_size(const mega_gpt_data_options *o, const blend_list *b, const char *option,
+static mega_status build_by_size(const mega_gpt_data_options *o, const blend_list *b,
                                  const bool wanted[MEGA_SPLIT_COUNT], bool whole, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
-    if (o->sentences != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: %d prefixes without weights; samples of sentences are mixed by weights alone, as in 0.7 "
-                         "%s 0.3 %s",
-                         option, b->count, b->prefix[0], b->prefix[1]);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++)
         if (wanted[k] && o->num_samples[k] > 0) MEGA_TRY(blend_by_size(o, b, k, whole, out));
     return MEGA_OK;
@@ -341,12 +352,15 @@ static mega_status build_from(const mega_gpt_data_options *o, const char *const 
     blend_list b;
     MEGA_TRY(blend_list_init(&b, args, n, option));
     const mega_status st =
-        b.is_by_size ? build_by_size(o, &b, option, wanted, whole, out) : blend_build(o, &b, wanted, whole, out);
+        b.is_by_size ? build_by_size(o, &b, wanted, whole, out) : blend_build(o, &b, wanted, whole, out);
+    if (st == MEGA_OK && !o->check_only && !o->is_quiet && b.count > TOLD)
+        mega_info(" > and %d more data sets (--log-level debug lists them)", b.count - TOLD);
     blend_list_fini(&b);
     return st;
 }
 
-/* Builds the parts of --data-path, of which --data-path2 may replace the validation, as in Megatron's finetune_gpt.py. */
+/* Builds the parts of --data-path, of which --data-path2 may replace the validation, as in Megatron's
+ * finetune_gpt.py. */
 static mega_status build_split(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT])
 {
     const bool has_second = o->num_data_path2 > 0;

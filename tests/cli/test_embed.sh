@@ -8,6 +8,12 @@ for i in $(seq 1 30); do echo "The fox runs. A dog sleeps. The owl runs."; echo;
     --output-prefix t >log 2>&1 || fail "preprocessing"
 "$MEGALITH" pretrain_bert --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 4 --train-iters 4 --lr 1e-2 --eval-iters 0 \
     --init-method-std 0.2 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 || fail "pretrain_bert"
+# two data sets without weights, by size (order and weights: test_sentence_data.c)
+cp t_text_sentence.bin u.bin && cp t_text_sentence.idx u.idx
+for command in "pretrain_bert" "pretrain_t5 --decoder-seq-length 16 --vocab-extra-ids 10"; do
+    "$MEGALITH" $command --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 4 --train-iters 2 --lr 1e-3 \
+        --eval-iters 0 --data-path t_text_sentence u --split 100,0,0 --vocab-file vocab.txt >log 2>&1 || note "$command by size: $(tail -n 2 log)"
+done
 printf '%s\n' "the fox" "a dog runs ." "" "the cat sleeps . the owl runs . the fox sleeps . a cat runs . a dog sleeps . the owl runs . the fox" >lines.txt
 "$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 >out 2>log || fail "embed"
 grep -q '^4 texts, hidden size 32: one.npy$' out || note "embed says: $(cat out)"

@@ -36,6 +36,16 @@ run wide "${shape[@]}" --tokenizer-type ByteTokenizer --data-path $(for i in $(s
 brief wide
 has wide 'and 29 more data sets \(--log-level debug lists them\)$'
 lacks wide '^ > train: t9,'
+# prefixes without weights are mixed by size, for one epoch and for more, and told as briefly
+run sized "${shape[@]}" --tokenizer-type ByteTokenizer --data-path $(for i in $(seq 1 30); do echo "t$i"; done)
+run sized_longer "${shape[@]}" --tokenizer-type ByteTokenizer --data-path t1 t2 t3 --train-iters 2000 --exit-interval 1
+for name in sized sized_longer; do
+    for part in 'train: t1' 'validation: t1' 'test: t1' 'and [0-9]+ more data sets'; do
+        [ "$(grep -cE "^ > $part" $name.log)" = 1 ] || note "$name: \"$part\" $(grep -cE "^ > $part" $name.log) times"
+    done
+    lacks $name '^ > train: t2,'
+done
+has sized_longer '^ > train: t1, .* [0-9]+ epochs'
 # a folder: what it holds is said, not the defaults
 mkdir hf && cp wide/iter_0000004/{*.json,*.safetensors} hf
 loaded=(--load hf --seq-length 16 --data-path t_text_document)
