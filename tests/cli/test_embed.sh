@@ -8,7 +8,7 @@ for i in $(seq 1 30); do echo "The fox runs. A dog sleeps. The owl runs."; echo;
     --output-prefix t >log 2>&1 || fail "preprocessing"
 "$MEGALITH" pretrain_bert --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 4 --train-iters 4 --lr 1e-2 --eval-iters 0 \
     --init-method-std 0.2 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 || fail "pretrain_bert"
-# two data sets without weights, by size (order and weights: test_sentence_data.c)
+# two data sets without weights, by size (order and weights: test_sentence_blends.c)
 cp t_text_sentence.bin u.bin && cp t_text_sentence.idx u.idx
 for command in "pretrain_bert" "pretrain_t5 --decoder-seq-length 16 --vocab-extra-ids 10"; do
     "$MEGALITH" $command --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 4 --train-iters 2 --lr 1e-3 \

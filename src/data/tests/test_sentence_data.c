@@ -1,85 +1,13 @@
 /* Compares maps and samples of BERT and T5 with the golden file that tools/make_sentence_golden.py writes with NumPy, and
- * with the reference vectors; tests batches, blends, cached maps and mistakes. */
-#include "data_impl.h"
-#include "kit.h"
+ * with the reference vectors; tests batches and mistakes. */
 #include "megalith/batch.h"
 #include "megalith/memory.h"
+#include "sentence_kit.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The numbers of tools/make_sentence_golden.py. */
-enum { VOCABULARY = 400, SENTINELS = 100, FIRST_WORD = 10, SHOWN = 2, FIELDS = 13, LINE = 600 };
-
-static bool continues[VOCABULARY];
-static int32_t sentinel[SENTINELS];
-static mega_sentence_vocabulary vocabulary = {.cls = 2,
-                                              .sep = 3,
-                                              .mask = 4,
-                                              .bos = 5,
-                                              .eos = 6,
-                                              .sentinel = sentinel,
-                                              .sentinels = SENTINELS,
-                                              .size = VOCABULARY,
-                                              .continues = continues};
-
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
-static void prepare(void)
-{
-    for (int i = 0; i < VOCABULARY; i++) continues[i] = i >= FIRST_WORD && i % 5 == 0;
-    for (int i = 0; i < SENTINELS; i++) sentinel[i] = VOCABULARY - SENTINELS + i;
-}
-
-static uint32_t draw_state;
-static int32_t below(uint32_t n)
-{
-    draw_state = (draw_state * 1103515245u + 12345u) & 0x7fffffffu;
-    return (int32_t)((draw_state >> 8) % n);
-}
-
-static const char *write_documents(const char *name, const int64_t rule[4])
-{
-    const char *prefix = mega_kit_path(mega_kit_temp_folder(), name);
-    mega_indexed_writer *w;
-    must(mega_indexed_writer_create(prefix, MEGA_I32, &w));
-    draw_state = (uint32_t)rule[0];
-    for (int64_t d = 0; d < rule[1]; d++) {
-        static int32_t tokens[20000];
-        int32_t sizes[32];
-        int64_t at = 0;
-        const int32_t count = below((uint32_t)rule[2] + 1);
-        for (int32_t s = 0; s < count; s++) {
-            const bool is_long = below(60) == 0;
-            sizes[s] = is_long ? 513 + below(40) : 1 + below((uint32_t)rule[3]);
-            for (int32_t i = 0; i < sizes[s]; i++)
-                tokens[at++] = FIRST_WORD + below(VOCABULARY - SENTINELS - FIRST_WORD);
-        }
-        if (count == 0) must(mega_indexed_writer_add(w, NULL, 0));
-        else
-            must(mega_indexed_writer_add_document(w, tokens, sizes, count));
-    }
-    must(mega_indexed_writer_finish(w));
-    return prefix;
-}
-
-static mega_gpt_data *open_data(const char *prefix, const mega_sentence_options *o, int64_t seq, uint32_t seed,
-                                int64_t wanted)
-{
-    mega_gpt_data *d[MEGA_SPLIT_COUNT] = {NULL};
-    const mega_gpt_data_options g = {.separate = {&prefix},
-                                     .num_separate = {1},
-                                     .seq_length = seq,
-                                     .seed = seed,
-                                     .num_samples = {wanted},
-                                     .sentences = o,
-                                     .in_memory = true};
-    must(mega_gpt_data_build(&g, d));
-    return d[MEGA_SPLIT_TRAIN];
-}
+enum { SHOWN = 2, FIELDS = 13, LINE = 600 };
 
 /* ---- the golden file ---- */
 
@@ -350,9 +278,6 @@ static void generator_64(void **state)
 
 /* ---- as a data set ---- */
 
-static const int64_t rule[4] = {7, 60, 14, 30};
-
-enum { S = 64, D = 40 };
 static const mega_batch_input input[2][7] = {
     {{.name = "tokens", .dtype = MEGA_I32, .per_sample = S, .below = VOCABULARY},
      {.name = "labels", .dtype = MEGA_I32, .per_sample = S, .below = VOCABULARY},
@@ -419,122 +344,6 @@ static void batches(void **state)
         mega_batch_destroy(b);
         mega_gpt_data_destroy(d);
     }
-}
-
-/* Blends and joined parts give the samples of their members; cached maps are those that were built. */
-static void blends_and_caches(void **state)
-{
-    (void)state;
-    const mega_sentence_options o = {
-        .vocabulary = &vocabulary, .mask_prob = 0.15, .short_seq_prob = 0.1, .binary_head = true};
-    const char *one = write_documents("one", rule), *two = write_documents("two", (const int64_t[4]){11, 80, 9, 12});
-    const char *path[] = {"0.3", one, "0.7", two};
-    mega_gpt_data *d[MEGA_SPLIT_COUNT], *again[MEGA_SPLIT_COUNT];
-    const mega_gpt_data_options g = {.data_path = path,
-                                     .num_data_path = 4,
-                                     .split = "80,10,10",
-                                     .seq_length = 64,
-                                     .seed = 5,
-                                     .num_samples = {100, 20, 20},
-                                     .sentences = &o};
-    must(mega_gpt_data_build(&g, d));
-    must(mega_gpt_data_build(&g, again));
-    mega_sentence_row x, y;
-    must(mega_sentence_row_create(&o, 64, &x));
-    must(mega_sentence_row_create(&o, 64, &y));
-    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
-        assert_int_equal(mega_gpt_data_order_hash(d[k], 20), mega_gpt_data_order_hash(again[k], 20));
-        for (int64_t i = 0; i < 20; i++) {
-            must(mega_sentence_sample(d[k], i, &x));
-            must(mega_sentence_sample(again[k], i, &y));
-            assert_memory_equal(x.tokens, y.tokens, 64 * 4);
-            assert_memory_equal(x.labels, y.labels, 64 * 4);
-        }
-    }
-    assert_true(mega_gpt_data_order_hash(d[0], 20) != mega_gpt_data_order_hash(d[1], 20));
-    mega_gpt_data *joined, *part[] = {d[1], d[2]};
-    const int64_t first = mega_gpt_data_samples(d[1]);
-    must(mega_gpt_data_join(part, 2, &joined));
-    must(mega_sentence_sample(joined, first + 3, &x));
-    must(mega_sentence_sample(again[2], 3, &y));
-    assert_memory_equal(x.tokens, y.tokens, 64 * 4);
-    int32_t tokens[65];
-    assert_int_equal(mega_gpt_data_sample(joined, 0, tokens), MEGA_ERR_USAGE);
-    mega_sentence_row_destroy(&x);
-    mega_sentence_row_destroy(&y);
-    mega_gpt_data_destroy(joined);
-    mega_gpt_data_destroy(d[0]);
-    for (int k = 0; k < MEGA_SPLIT_COUNT; k++) mega_gpt_data_destroy(again[k]);
-}
-
-/* Prefixes alone, by Megatron's rule (get_blend_from_list, then BlendedMegatronDatasetBuilder): without weights each
- * member is built for one epoch, weighs its number of samples, and the blend has as many samples as the run asks for,
- * at most their sum; at the sum every sample of every member is used once. Where Megatron would end, a longer run goes
- * on with the same weights. */
-static void expect_samples_by_size(const mega_sentence_options *o, const char *const path[3])
-{
-    mega_gpt_data *member[3], *d[MEGA_SPLIT_COUNT] = {NULL};
-    double weight[3];
-    int64_t sum = 0, used[3] = {0};
-    for (int m = 0; m < 3; m++) {
-        member[m] = open_data(path[m], o, S, 5, 1);
-        weight[m] = (double)mega_gpt_data_samples(member[m]);
-        sum += mega_gpt_data_samples(member[m]);
-    }
-    mega_gpt_data_options g = {.data_path = path,
-                               .num_data_path = 3,
-                               .split = "1",
-                               .seq_length = S,
-                               .seed = 5,
-                               .sentences = o,
-                               .in_memory = true,
-                               .num_samples = {sum}};
-    must(mega_gpt_data_build(&g, d));
-    assert_int_equal(mega_gpt_data_samples(d[0]), sum);
-    mega_sentence_row x, y;
-    must(mega_sentence_row_create(o, S, &x));
-    must(mega_sentence_row_create(o, S, &y));
-    for (int64_t i = 0; i < sum; i++) {
-        double most = -1;
-        int best = 0;
-        for (int m = 0; m < 3; m++) {
-            const double behind = weight[m] / (double)sum * (double)(i > 1 ? i : 1) - (double)used[m];
-            if (behind > most) most = behind, best = m;
-        }
-        must(mega_sentence_sample(d[0], i, &x));
-        must(mega_sentence_sample(member[best], used[best]++, &y));
-        assert_memory_equal(x.tokens, y.tokens, S * sizeof *x.tokens);
-    }
-    for (int m = 0; m < 3; m++) assert_int_equal(used[m], weight[m]);
-    mega_gpt_data_destroy(d[0]);
-    g.num_samples[0] = sum / 2;
-    must(mega_gpt_data_build(&g, d));
-    assert_int_equal(mega_gpt_data_samples(d[0]), sum / 2);
-    mega_gpt_data_destroy(d[0]);
-    g.num_samples[0] = 2 * sum;
-    must(mega_gpt_data_build(&g, d));
-    assert_true(mega_gpt_data_samples(d[0]) >= 2 * sum);
-    mega_gpt_data_destroy(d[0]);
-    for (int m = 0; m < 3; m++) mega_gpt_data_destroy(member[m]);
-    mega_sentence_row_destroy(&x);
-    mega_sentence_row_destroy(&y);
-}
-
-static void blends_by_size(void **state)
-{
-    (void)state;
-    const mega_sentence_options bert = {
-        .vocabulary = &vocabulary, .mask_prob = 0.15, .short_seq_prob = 0.1, .binary_head = true};
-    const mega_sentence_options t5 = {.kind = MEGA_SENTENCES_T5,
-                                      .vocabulary = &vocabulary,
-                                      .mask_prob = 0.15,
-                                      .short_seq_prob = 0.1,
-                                      .decoder_seq_length = D};
-    const char *path[3] = {write_documents("by_size_a", rule),
-                           write_documents("by_size_b", (const int64_t[4]){11, 180, 9, 12}),
-                           write_documents("by_size_c", (const int64_t[4]){13, 9, 9, 12})};
-    expect_samples_by_size(&bert, path);
-    expect_samples_by_size(&t5, path);
 }
 
 /* ---- mistakes ---- */
@@ -608,9 +417,9 @@ int main(void)
 {
     prepare();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generator_64),   cmocka_unit_test(reference_maps),  cmocka_unit_test(reference_samples),
-        cmocka_unit_test(golden_file),    cmocka_unit_test(batches),         cmocka_unit_test(blends_and_caches),
-        cmocka_unit_test(blends_by_size), cmocka_unit_test(options_refused), cmocka_unit_test(data_refused),
+        cmocka_unit_test(generator_64), cmocka_unit_test(reference_maps), cmocka_unit_test(reference_samples),
+        cmocka_unit_test(golden_file),  cmocka_unit_test(batches),        cmocka_unit_test(options_refused),
+        cmocka_unit_test(data_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
