@@ -2,6 +2,7 @@
 #include "config_impl.h"
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,9 @@ const char *mega_value_check(mega_options *o, const mega_option_row *row, const 
     case MEGA_OPTION_LIST:
     case MEGA_OPTION_APPEND: return text_problem(o, row, text);
     }
+    if (row->kind == MEGA_OPTION_FLOAT && fabs(x) > FLT_MAX)
+        return mega_options_text(o, "%s is more than a 32-bit float holds (%g), in which the training computes", text,
+                                 (double)FLT_MAX);
     const char *range = range_problem(row->range, x);
     if (range != NULL) return mega_options_text(o, "%s %s", text, range);
     if (row->most > 0 && n > row->most)

@@ -1,5 +1,6 @@
 /* Rules for DeepSpeed's schedules: which parameters each takes, needs and allows. */
 #include "megalith/engine_settings.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +94,17 @@ static void warn_of_replaced(mega_engine_settings *s)
                               mega_options_origin(s->options, replaced[i]));
 }
 
+/* The rate of a range test has no end. */
+static void check_range_test(mega_engine_settings *s, const mega_step_schedule *c)
+{
+    const int64_t last = s->optim.train_iters - 1;
+    if (last < 0 || c->lr_range_test_step_size <= 0 || mega_step_schedule_lr(c, last) <= FLT_MAX) return;
+    mega_options_problem(s->options, MEGA_ERR_USAGE,
+                         "%s: the rate grows to %g at the last step; expected at most %g, which a 32-bit float holds",
+                         mega_options_origin(s->options, "lr_range_test_step_rate"), mega_step_schedule_lr(c, last),
+                         (double)FLT_MAX);
+}
+
 void mega_engine_rule_scheduler(mega_engine_settings *s)
 {
     const mega_step_schedule *c = &s->optim.scheduler;
@@ -100,5 +112,6 @@ void mega_engine_rule_scheduler(mega_engine_settings *s)
     if (c->kind == MEGA_SCHEDULER_NONE) return;
     warn_of_replaced(s);
     if (c->kind == MEGA_SCHEDULER_ONE_CYCLE) check_one_cycle(s, c);
+    if (c->kind == MEGA_SCHEDULER_RANGE_TEST) check_range_test(s, c);
     if (c->kind == MEGA_SCHEDULER_WARMUP_DECAY || c->kind == MEGA_SCHEDULER_WARMUP_COSINE) check_total(s, c);
 }

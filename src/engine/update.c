@@ -6,7 +6,8 @@
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <assert.h>
-
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* Returns whether this stage and another one hold parameter `index` of the whole model. */
@@ -130,6 +131,20 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     return MEGA_OK;
 }
 
+/* The numbers of a schedule, which a function of the caller may compute. That function is called on every rank, so one
+ * rank alone may have a wrong number; the others would then wait in an exchange for it. */
+static mega_status check_schedule(const mega_engine *e, double lr, double weight_decay)
+{
+    mega_status st = MEGA_OK;
+    if (!(lr >= 0 && lr <= FLT_MAX && fabs(weight_decay) <= FLT_MAX))
+        st = MEGA_FAIL(MEGA_ERR_USAGE,
+                       "iteration %lld: the schedule%s%s gives the learning rate %g and the weight decay %g; expected "
+                       "finite numbers that a float holds, and a rate of at least 0. No update was made",
+                       (long long)e->progress.iteration + 1, e->lr_scheduler.name != NULL ? " " : "",
+                       e->lr_scheduler.name != NULL ? e->lr_scheduler.name : "", lr, weight_decay);
+    return e->lr_scheduler.lr != NULL ? mega_comm_agree(e->layout->world.comm, st) : st;
+}
+
 /* Runs the second part of the update program: norm, check, update, publication of the weights. */
 static mega_status run_update(mega_engine *e, mega_step_result *r)
 {
@@ -139,6 +154,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     if (mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2))
         MEGA_TRY(mega_optimizer_set_betas(e->optimizer, beta1, beta2));
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
+    MEGA_TRY(check_schedule(e, r->lr, r->weight_decay));
     r->loss_scale = engine_scale(e);
     u->loss = r->loss;
     u->correction = e->gradients.correction;

@@ -2,6 +2,7 @@
  * matters: past the end of the decay even the inverse square root is at its floor. */
 #include "megalith/optim_options.h"
 #include "megalith/schedule.h"
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -63,9 +64,10 @@ mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
                   {"end_weight_decay", s->end_weight_decay}};
     MEGA_TRY(check_styles(s));
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        if (!(number[i].value >= 0 && isfinite(number[i].value)))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.%s %g; expected a finite number of at least 0", number[i].name,
-                             number[i].value);
+        if (!(number[i].value >= 0 && number[i].value <= FLT_MAX))
+            return MEGA_FAIL(MEGA_ERR_USAGE,
+                             "schedule.%s %g; expected a finite number of at least 0 that a float holds",
+                             number[i].name, number[i].value);
     if (s->style != MEGA_LR_CONSTANT && !(s->warmup < s->decay))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "schedule.warmup %g, schedule.decay %g samples: a rate that decays needs samples to do so; "

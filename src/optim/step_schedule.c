@@ -2,6 +2,7 @@
  * rate that the schedule sets when it is created, every later one that of a step of the schedule after the update
  * before. In the formulas t is DeepSpeed's last_batch_iteration: -1 at the first update. */
 #include "megalith/schedule.h"
+#include <float.h>
 #include <math.h>
 
 #define PI         3.14159265358979323846
@@ -108,9 +109,9 @@ mega_status mega_step_schedule_check(const mega_step_schedule *s)
                          (int)s->warmup_type);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         const double value = mega_scheduler_param_get(s, &params[i]), least = least_of(s, &params[i]);
-        if ((params[i].read_by & 1U << s->kind) == 0 || (value >= least && isfinite(value))) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.%s %g; %s expects a finite number of at least %g", params[i].name,
-                         value, mega_scheduler_name(s->kind), least);
+        if ((params[i].read_by & 1U << s->kind) == 0 || (value >= least && value <= FLT_MAX)) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.%s %g; %s expects a finite number of at least %g that a float holds",
+                         params[i].name, value, mega_scheduler_name(s->kind), least);
     }
     if (s->kind == MEGA_SCHEDULER_ONE_CYCLE && s->cycle_momentum && !(s->cycle_min_mom < 1 && s->cycle_max_mom < 1))
         return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.cycle_min_mom %g, cycle_max_mom %g; expected momenta below 1",

@@ -21,6 +21,14 @@ mistake "ends of documents that nothing marks" '--eod-mask-loss, --reset-positio
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix endless >log 2>&1 || note "without ends"
 mistake "data without ends of documents" '--eod-mask-loss, --reset-position-ids: none of |tokens of endless_text_document is the end of a document (id 256)|preprocess_data --append-eod' \
     "${small[@]}" --data-path endless_text_document --split 100,0,0 --eod-mask-loss --reset-position-ids
+# numbers that are infinite in the 32 bits of an update would make every weight so
+for option in lr weight-decay adam-eps; do
+    mistake "--$option 1e39" "--$option: 1e39 is more than a 32-bit float holds" "${small[@]}" "${data[@]}" --$option 1e39
+done
+mistake "a rate without end" '--lr-range-test-step-rate 1e+38|the rate grows to 3e+39 at the last step' "${small[@]}" "${data[@]}" \
+    --deepspeed-schedule LRRangeTest --lr-range-test-step-rate 1e38 --lr-range-test-min-lr 10 --lr-range-test-step-size 1
+echo '{"optimizer": {"type": "Adam", "params": {"lr": 1e-3}}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e39}}}' >wide.json
+mistake "a JSON's rate" '"scheduler.params.warmup_max_lr"|1e+39 is more than a 32-bit float holds' "${small[@]}" "${data[@]}" --deepspeed_config wide.json --deepspeed
 mistake "too little memory" 'this run needs|may use|--memory-limit|it would fit with|--micro-batch-size|% time|gradients|optimizer' \
     "${small[@]}" "${data[@]}" --micro-batch-size 64 --memory-limit 16M
 mistake "far too little memory" 'no micro-batch, recomputation or precision makes it fit|--hidden-size' "${small[@]}" "${data[@]}" --memory-limit 64K

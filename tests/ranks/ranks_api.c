@@ -307,6 +307,43 @@ static void train_ahead(mega_world *world, const layout *l, const outcome *alone
     mega_engine_destroy(e);
 }
 
+/* ---- the schedule of the caller ---- */
+
+static double lr_of_rank(const void *user, int64_t step, int64_t samples)
+{
+    (void)samples;
+    return step == 1 ? *(const double *)user : 0.01;
+}
+
+/* In the second step the caller's schedule gives rank 1 no number: both ranks say so, and no weight changes. */
+static void wrong_rates(mega_world *world, const layout *l)
+{
+    static const double wrong[] = {NAN, INFINITY, 1e39, -1};
+    static float before[TABLE], after[TABLE];
+    char *argv[] = {API_ARGV, "--gradient-accumulation-steps", l->dp == 2 ? "2" : "4", l->option, l->value};
+    const int argc = (int)(sizeof argv / sizeof *argv) - (l->option == NULL ? 2 : 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const double rate = mega_world_rank(world) == 1 ? wrong[i] : 0.01;
+        const mega_lr_scheduler own = {.name = "own", .lr = lr_of_rank, .user = &rate};
+        mega_engine *e = NULL;
+        mega_step_result r;
+        need(mega_initialize(&(mega_setup){.model = &api_model,
+                                           .training_data = &data,
+                                           .lr_scheduler = &own,
+                                           .argc = argc,
+                                           .argv = argv,
+                                           .world = world},
+                             &e));
+        need(mega_engine_train_batch(e, &r));
+        need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, before));
+        expect(e, "no rate", mega_engine_train_batch(e, &r), MEGA_ERR_USAGE,
+               "the schedule own gives the learning rate");
+        need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, after));
+        if (memcmp(before, after, sizeof before) != 0 || mega_engine_global_steps(e) != 1) failures++;
+        mega_engine_destroy(e);
+    }
+}
+
 /* ---- the layouts ---- */
 
 static void run_layout(mega_world *world, const layout *l, const outcome *alone, const char *folder)
@@ -323,6 +360,7 @@ static void run_layout(mega_world *world, const layout *l, const outcome *alone,
     train_ahead(world, l, alone);
     evaluate_tails(world, l);
     wrong_calls(e, folder);
+    wrong_rates(world, l);
     snprintf(path, sizeof path, "%s/%s", folder, l->name);
     need(mega_engine_save_checkpoint(e, path, "best", &client));
     need(mega_engine_train_batch(e, &r));

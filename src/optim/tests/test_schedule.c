@@ -238,6 +238,14 @@ static void schedules_are_checked(void **state)
     assert_int_equal(mega_lr_schedule_check(&s), MEGA_OK);
     s.max_lr = NAN, refuse(s, "schedule.max_lr nan");
     s = base, s.max_lr = INFINITY, refuse(s, "schedule.max_lr inf");
+    s = base, s.max_lr = 1e39, refuse(s, "schedule.max_lr 1e+39"); /* infinite where weights are updated */
+    s = base, s.end_weight_decay = 1e39, refuse(s, "schedule.end_weight_decay 1e+39");
+    mega_step_schedule t = {
+        .kind = MEGA_SCHEDULER_WARMUP, .warmup_max_lr = 1e39, .warmup_num_steps = 2, .total_num_steps = 4};
+    assert_int_equal(mega_step_schedule_check(&t), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "schedule.warmup_max_lr 1e+39"));
+    t.warmup_max_lr = 1;
+    assert_int_equal(mega_step_schedule_check(&t), MEGA_OK);
     s = base, s.min_lr = -1, refuse(s, "schedule.min_lr -1");
     s = base, s.end_weight_decay = NAN, refuse(s, "schedule.end_weight_decay nan");
     s = base, s.style = (mega_lr_style)99, refuse(s, "schedule.style 99");

@@ -59,8 +59,9 @@ typedef struct mega_engine_options mega_engine_options;
 
 /* ---- a custom learning-rate schedule ---- */
 
-/* lr returns the learning rate of the next update and must be a pure function; mega_engine_lr calls it too. step is the number of completed updates,
- * samples the number of training samples that they used. */
+/* lr returns the learning rate of the next update and must be a pure function; mega_engine_lr calls it too. step is the
+ * number of completed updates, samples the number of training samples that they used. A step whose rate is on any rank no
+ * finite number of at least 0 that a float holds makes no update: it is MEGA_ERR_USAGE on all ranks. */
 typedef struct mega_lr_scheduler {
     const char *name;
     double (*lr)(const void *user, int64_t step, int64_t samples);
