@@ -23,13 +23,14 @@ int mega_cli_fail_on(mega_world *world, const char *command, mega_status st)
 }
 
 /* Prints a warning from the first rank that notices a stall. Ranks other than 0 print nothing else, except the error
- * that ends them. */
-static void tell_stall(void *user, const char *text)
+ * that ends them. What a signal is promised needs the rank that is waited for, until the wait is over. */
+static void tell_stall(void *user, bool is_over, const char *text)
 {
     (void)user;
-    /* What a signal was promised until now needs the rank that is waited for. */
-    mega_signals_promise("a rank is waited for, as reported: unless it goes on, the run cannot save or leave; a second "
-                         "SIGTERM or Ctrl-C ends it");
+    mega_signals_hold(is_over ? NULL
+                              : "a rank is waited for, as reported: unless it goes on, the run cannot save or leave; "
+                                "a second SIGTERM or Ctrl-C ends it");
+    if (text == NULL) return;
     fflush(stdout);
     fprintf(stderr, "warning: no progress: %s\n", text);
 }

@@ -217,6 +217,7 @@ int comm_missing(const comm_op *op, int *ranks, int most);
  * end: its limit has passed, or a rank is dead. */
 void stall_begin(mega_world *world, double now);
 mega_status stall_look(const comm_op *op, double now);
+void stall_over(mega_world *world); /* the wait has ended well */
 /* If another process keeps a rank that op waits for from running, lends it this rank's core (base/core_lending.h). */
 void stall_lend(const comm_op *op);
 /* Call before returning a failure that other ranks do not know of. The first rank of a host that calls it returns at

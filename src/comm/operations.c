@@ -236,8 +236,10 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     stall_begin(world, began);
     const mega_status st = poll_until_done(world, op, began);
     record_take_back_core(world);
-    if (st == MEGA_OK) record_wait_end(world);
-    return st;
+    if (st != MEGA_OK) return st;
+    record_wait_end(world);
+    stall_over(world);
+    return MEGA_OK;
 }
 
 mega_status mega_comm_wait(mega_request *request)

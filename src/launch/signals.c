@@ -17,7 +17,7 @@ static struct {
     volatile sig_atomic_t rank;     /* -1: no launcher */
     char prefix[72];                /* begins with a mark (MEGA_MARK_SIGNAL + number) in a rank of megalith launch */
     bool is_marked;
-    _Atomic(const char *) effect;
+    _Atomic(const char *) effect, hold; /* the promise; what is said instead of it */
 } state = {.rank = -1};
 
 static const struct {
@@ -90,7 +90,10 @@ static void signals_on_signal(int number, siginfo_t *info, void *context)
     if (state.received == 0) state.received = number;
     state.stop = is_passed_on && !mega_signal_is_urgent(number) ? SIGTERM : number;
     const bool ends = state.rank < 0 && state.urgent > 1;
-    const char *effect = ends ? "the second one, so the program ends at once" : atomic_load(&state.effect);
+    const char *hold = atomic_load(&state.hold), *effect = atomic_load(&state.effect);
+    if (ends) effect = "the second one, so the program ends at once";
+    else if (effect != NULL && hold != NULL)
+        effect = hold;
     if (state.is_marked) state.prefix[1] = (char)(MEGA_MARK_SIGNAL + number);
     if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_signal_answer(state.prefix, number, effect);
     if (!ends) return;
@@ -142,6 +145,11 @@ void mega_signals_break(bool reads)
 void mega_signals_promise(const char *effect)
 {
     atomic_store(&state.effect, effect);
+}
+
+void mega_signals_hold(const char *effect)
+{
+    atomic_store(&state.hold, effect);
 }
 
 const volatile sig_atomic_t *mega_signals_stop(void)

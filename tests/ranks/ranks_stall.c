@@ -1,6 +1,7 @@
 /* Ranks that do not reach a collective, for different reasons; a shell test checks what the other ranks print. Usage:
  * ranks_stall HOW [LIMIT_S]
  * loop: endless collectives (the test kills or stops one rank); busy: the same, but the last rank stops calling them
+ * pass: the last rank comes once all others have been told that they wait for it
  * cycle: each rank waits for a message that no rank sends
  * program: rank 1 has a different program; buckets: different buckets; schedule: a different schedule
  * fail: rank 2 fails while the others wait elsewhere; count, kind, number: rank 1 makes different calls
@@ -84,6 +85,23 @@ static mega_status compare_engines(mega_world *world, bool is_pipeline)
     return st;
 }
 
+static void told_path(char *path, size_t size, int rank)
+{
+    snprintf(path, size, "told.%d", rank);
+}
+
+/* Returns when ranks 0 … count-1 have been told of a stall. */
+static void await_told(int count)
+{
+    char path[32];
+    for (int rank = 0; rank < count;) {
+        told_path(path, sizeof path, rank);
+        if (access(path, F_OK) == 0) rank++;
+        else
+            usleep(10000);
+    }
+}
+
 static mega_status run(mega_world *world, mega_layout *l, const char *how)
 {
     static float x[NUMBERS], out[8 * NUMBERS];
@@ -113,8 +131,9 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
         return mega_comm_all_reduce(l->dp.comm, "gradients", x, NUMBERS, MEGA_F32, MEGA_REDUCE_SUM);
     }
     const bool is_busy = strcmp(how, "busy") == 0;
-    if (strcmp(how, "loop") != 0 && !is_busy) return check_call(l, how, x, out);
-    for (int64_t step = 1;; step++) {
+    const bool passes = strcmp(how, "pass") == 0;
+    if (strcmp(how, "loop") != 0 && !is_busy && !passes) return check_call(l, how, x, out);
+    for (int64_t step = 1; !passes || step <= 40; step++) {
         mega_record_step(mega_world_record(world), step);
         mega_record_phase(mega_world_record(world), "backward", 3);
         mega_record_scope(mega_world_record(world), "h.7.attn");
@@ -124,13 +143,20 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
             fflush(stdout);
         }
         if (step == 20 && is_busy && me == size - 1) sleep(60);
+        if (step == 20 && passes && me == size - 1) await_told(size - 1);
     }
+    return MEGA_OK;
 }
 
-static void tell(void *user, const char *text)
+static void tell(void *user, bool is_over, const char *text)
 {
-    (void)user;
-    fprintf(stderr, "told: %s\n", text);
+    const int rank = mega_world_rank(user);
+    char path[32];
+    if (text != NULL) fprintf(stderr, "told: %s\n", text);
+    if (is_over) fprintf(stderr, "over: rank %d\n", rank);
+    told_path(path, sizeof path, rank);
+    FILE *mark = is_over ? NULL : fopen(path, "w");
+    if (mark != NULL) fclose(mark);
 }
 
 int main(int argc, char **argv)
@@ -148,7 +174,7 @@ int main(int argc, char **argv)
         return 1;
     }
     mega_world_set_timeout(world, argc > 2 ? atof(argv[2]) : 4);
-    mega_world_set_stall_report(world, tell, NULL);
+    mega_world_set_stall_report(world, tell, world);
     st = mega_comm_agree(mega_world_comm(world), run(world, l, argv[1]));
     if (st != MEGA_OK) {
         if (!mega_world_failed(world) || mega_world_rank(world) == 0)

@@ -184,6 +184,23 @@ for signal in TERM:143 INT:130; do
     done
 done
 
+# After a stall that has passed, a signal is promised again what happens: the run saves and leaves.
+mark=$((mark + 1))
+rm -f out err
+"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+run=$!
+begun
+kill -STOP "$(a_rank 2)"
+until_true grep -q 'warning: no progress: ' err || fail "a stall is not reported"
+at=$(grep -c '' out)
+kill -CONT "$(a_rank 2)"
+goes_on() { [ "$(grep -c '' out)" -gt $((at + 2)) ]; }
+until_true goes_on || fail "the run does not go on after a stall"
+kill -TERM $run
+until_true grep -q 'megalith pretrain_gpt: received SIGTERM: ' err
+grep -q 'received SIGTERM: the run saves and leaves after the step under way' err || note "after a stall that has passed: $(cat err)"
+saved "SIGTERM after a stall that has passed"
+
 # One rank is stopped, so the ranks cannot agree to end.
 mark=$((mark + 1))
 rm -f out err

@@ -12,10 +12,10 @@ fail() {
     cat ./*.log
     exit 1
 }
-# start HOW: starts the program in the background; $launcher is the process id of its launcher
+# start HOW [LIMIT]: starts the program in the background; $launcher is the process id of its launcher
 start() {
     rm -f run.log
-    ranks 4 "$MEGA_BUILD/tests/ranks_stall" "$1" "$limit" >run.log 2>&1 </dev/null &
+    ranks 4 "$MEGA_BUILD/tests/ranks_stall" "$1" "${2:-$limit}" >run.log 2>&1 </dev/null &
     launcher=$!
 }
 # ended SECONDS: the run ended in time, and with an error
@@ -62,6 +62,12 @@ for signal in KILL STOP; do
     fi
     echo "ok: $signal"
 done
+start pass 8 # limit: rank 3 waits with the others for those that are told after 4 s
+for _ in $(seq 1 300); do kill -0 "$launcher" 2>/dev/null && sleep 0.1; done
+wait "$launcher" || fail "a stall that passes ends the run"
+[ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
+for r in 0 1 2; do [ "$(grep -c "^over: rank $r" run.log)" -eq 1 ] || fail "rank $r does not hear that its wait is over"; done
+echo "ok: a stall that passes"
 # Ranks 0, 1 and ranks 2, 3 behave as two hosts, which exchange the records of their ranks over TCP.
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n'; }
 # Ports on which a process listens; ranks inherit one from MPICH's launcher.

@@ -66,11 +66,14 @@ static void stall_tell(const comm_op *op, double now)
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
     w->watch.told = true;
-    if (!may_tell(w, now)) return;
+    if (!may_tell(w, now)) {
+        if (w->report != NULL) w->report(w->report_user, false, NULL);
+        return;
+    }
     stall_put_report(&text, op);
     mega_buffer_printf(&text, "\n  the run keeps waiting; --distributed-timeout-minutes (%.4g) is the limit",
                        w->timeout_s / 60);
-    if (!text.failed && w->report != NULL) w->report(w->report_user, text.data);
+    if (w->report != NULL) w->report(w->report_user, false, text.failed ? NULL : text.data);
     else if (!text.failed)
         mega_warn("%s", text.data);
     mega_buffer_fini(&text);
@@ -149,6 +152,12 @@ void stall_lend(const comm_op *op)
 void stall_begin(mega_world *w, double now)
 {
     w->watch = (comm_watch){.looked = now};
+}
+
+void stall_over(mega_world *w)
+{
+    if (w->watch.told && w->report != NULL) w->report(w->report_user, true, NULL);
+    w->watch.told = false;
 }
 
 /* Sums the time between checks, so that time during which this process itself was stopped does not count. */

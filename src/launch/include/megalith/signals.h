@@ -19,6 +19,9 @@ void mega_signals_watch(const char *command, int rank, const char *effect);
 void mega_signals_break(bool reads);
 /* Sets the effect that the handler's line announces; NULL: the handler prints nothing from now on. */
 void mega_signals_promise(const char *effect);
+/* Sets an effect that the line announces in place of the promise for as long as something stands in its way; NULL:
+ * nothing does any more. */
+void mega_signals_hold(const char *effect);
 /* Returns 0, or the last signal that asked to stop; SIGTERM if a launcher passed it on as another. Borrowed for the
  * life of the process. */
 const volatile sig_atomic_t *mega_signals_stop(void);
