@@ -112,6 +112,25 @@ static int keep_own(const mega_optimizer *o, optimizer_run *runs, int count)
     return n;
 }
 
+/* Where tp does not divide the heads of keys and values, every rank has all of these and a slice of Q, as parameters of
+ * their own. Taken for one matrix they would be two there, and the update another one than in other layouts. */
+static mega_status check_together(const mega_optimizer *o)
+{
+    for (int i = 0; i < o->num_tensors; i++) {
+        const whole_tensor *t = &o->tensor[i], *first = &o->tensor[t->stored];
+        if (t->stored == i || !t->is_matrix || first->rows == first->whole[0]) continue;
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "mega_optimizer_create: Muon with Q, K and V as one matrix (--muon-no-split-qkv; so it is "
+                         "where a DeepSpeed "
+                         "JSON chooses Muon): %d ranks of tp each hold a slice of the rows of Q and all of K and V of "
+                         "%s, because they "
+                         "do not divide its heads of keys and values; give --muon-no-split-qkv False, or a "
+                         "--tensor-model-parallel-size that divides these heads",
+                         o->layout->tp.size, whole_tensors_name(o->params, t));
+    }
+    return MEGA_OK;
+}
+
 /* Lists the tensors, and deals the matrices to the ranks of dp. */
 static mega_status list_tensors(mega_optimizer *o)
 {
@@ -121,6 +140,7 @@ static mega_status list_tensors(mega_optimizer *o)
     o->tensor = mega_calloc((size_t)o->num_tensors + 1, sizeof *o->tensor);
     if (o->tensor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d tensors", o->num_tensors);
     whole_tensors_list(o->params, splits, o->tensor);
+    if (optimizer_reach_of(o) == REACH_MATRIX && !splits) MEGA_TRY(check_together(o));
     return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
 }
 

@@ -104,4 +104,23 @@ while read -r way; do
     # shellcheck disable=SC2086
     "$MEGALITH" plan $divided $way >way.log 2>&1 || fail "$way does not fit: $(tail -n 2 way.log)"
 done <ways
+
+# Muon with Q, K and V as one matrix: refused where the ranks hold Q apart from K and V, whose update would be that of two matrices
+muon() { # TP KV-HEADS ARGS…
+    "$MEGALITH" plan --num-layers 1 --hidden-size 16 --num-attention-heads 4 --seq-length 16 --micro-batch-size 1 --global-batch-size 4 --lr 1e-3 \
+        --world-size 4 --group-query-attention --num-query-groups "$2" --tensor-model-parallel-size "$1" "${@:3}" >muon.log 2>&1 </dev/null
+}
+echo '{"optimizer": {"type": "Muon", "params": {"lr": 1e-3}}}' >muon.json
+apart='2 ranks of tp each hold a slice of the rows of Q and all of K and V of transformer.h.0.attn.c_attn.weight.*give --muon-no-split-qkv False'
+for options in "--optimizer muon --muon-no-split-qkv" "--deepspeed --deepspeed_config muon.json"; do
+    # shellcheck disable=SC2086
+    muon 2 1 $options && fail "one matrix that is held as two: $options"
+    grep -q -- "$apart" muon.log || fail "$options: $(cat muon.log)"
+    for cut in "1 1" "2 2"; do
+        # shellcheck disable=SC2086
+        muon $cut $options || fail "$options, $cut: $(tail -n 2 muon.log)"
+    done
+    # shellcheck disable=SC2086
+    muon 2 1 $options --muon-no-split-qkv False || fail "$options, apart: $(tail -n 2 muon.log)"
+done
 exit 0
