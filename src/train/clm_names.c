@@ -1,11 +1,9 @@
-/* Finds the folders and files that the names of run_clm lead to. The original downloads what is called so; here a name leads to a
- * folder beside the run. */
+/* Finds the folders and files that the names of run_clm lead to. The original downloads what is called so; here a name
+ * leads to a folder beside the run. */
 #include "megalith/file.h"
-#include "megalith/json.h"
 #include "megalith/log.h"
 #include "train_clm.h"
 #include <ctype.h>
-#include <jansson.h>
 #include <string.h>
 #include <strings.h>
 
@@ -41,65 +39,23 @@ bool train_clm_has(mega_train_options *cfg, const char *folder, const char *file
 
 /* ---- the state of a run ---- */
 
-/* Returns the iteration of a folder of states; -1: it is none. */
-static int64_t iteration_in(mega_train_options *cfg, const char *folder)
-{
-    char *text = NULL;
-    size_t size = 0;
-    json_error_t error;
-    int64_t iteration = -1;
-    if (!train_clm_has(cfg, folder, "state/exp_avg.safetensors") && !train_clm_has(cfg, folder, "state/run.json"))
-        return -1;
-    if (mega_file_read(mega_options_text(cfg->engine.options, "%s/state/run.json", folder), &text, &size) == MEGA_OK) {
-        json_t *root = mega_json_load(text, size, 0, &error);
-        const json_t *stored = json_object_get(root, "iteration");
-        if (json_is_integer(stored)) iteration = (int64_t)json_integer_value(stored);
-        json_decref(root);
-    }
-    mega_free(text);
-    mega_error_clear();
-    return iteration;
-}
-
-static bool is_final(mega_train_options *cfg, const char *folder)
-{
-    char *text = NULL;
-    const char *path = mega_options_text(cfg->engine.options, "%s/latest_checkpointed_iteration.txt", folder);
-    const bool found = mega_file_exists(path) && mega_file_read(path, &text, NULL) == MEGA_OK &&
-                       strncmp(text, "final", 5) == 0 && strspn(text + 5, "\n") == strlen(text + 5);
-    mega_free(text);
-    mega_error_clear();
-    return found;
-}
-
 void train_clm_find_state(mega_train_options *cfg)
 {
-    const char *folder = cfg->load, *newest = NULL;
-    mega_names names = {0};
-    int64_t latest = -1;
-    if (folder == NULL || cfg->finetune || !is_final(cfg, folder)) return;
-    const mega_status st = mega_folder_list(folder, &names);
-    for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
-        if (strncmp(names.name[i], "step_", 5) != 0 && strncmp(names.name[i], "epoch_", 6) != 0) continue;
-        const char *path = mega_options_text(cfg->engine.options, "%s/%s", folder, names.name[i]);
-        const int64_t iteration = iteration_in(cfg, path);
-        if (iteration <= latest) continue;
-        latest = iteration;
-        newest = path;
-    }
-    mega_names_fini(&names);
-    if (st != MEGA_OK) mega_options_add_mistake(cfg->engine.options, st);
-    else if (newest == NULL)
+    const char *folder = cfg->load;
+    if (folder == NULL || cfg->finetune || cfg->ckpt_step > 0 || !train_is_ended_clm(folder)) return;
+    char *newest = train_find_state(folder, -1);
+    if (newest == NULL) {
         mega_options_problem(
             cfg->engine.options, MEGA_ERR_USAGE,
             "--resume_from_checkpoint %s: that run has ended, and kept its model alone, without the state "
             "of the training (--checkpointing_steps keeps it); --model_name_or_path %s trains these "
             "weights further",
             folder, folder);
-    else {
-        mega_info("--resume_from_checkpoint %s: its newest state is %s", folder, newest);
-        cfg->load = newest;
+        return;
     }
+    mega_info("--resume_from_checkpoint %s: its newest state is %s", folder, newest);
+    cfg->load = mega_options_text(cfg->engine.options, "%s", newest);
+    mega_free(newest);
 }
 
 /* ---- the files of a data set ---- */

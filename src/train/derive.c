@@ -1,6 +1,7 @@
 /* Derives options of a training from other options. Runs again after a checkpoint has set the shape, so that each
  * value follows from the current ones; never changes a value that was given. */
 #include "megalith/file.h"
+#include "megalith/memory.h"
 #include "train_rules.h"
 
 #include <stdio.h>
@@ -128,10 +129,20 @@ static void derive_auto(mega_train_options *cfg)
 /* --ckpt-step: the folder of that iteration in --load, as if it had been named there. */
 static void derive_checkpoint(mega_train_options *cfg)
 {
+    mega_options *o = cfg->engine.options;
     char name[40];
+    int n = cfg->load != NULL ? (int)strlen(cfg->load) : 0;
+    if (n == 0 || cfg->ckpt_step <= 0) return;
+    while (n > 1 && cfg->load[n - 1] == '/') n--;
+    const char *folder = mega_options_text(o, "%.*s", n, cfg->load);
     snprintf(name, sizeof name, "iter_%07lld", (long long)cfg->ckpt_step);
-    if (cfg->load == NULL || cfg->ckpt_step <= 0 || strcmp(mega_path_base(cfg->load), name) == 0) return;
-    cfg->load = mega_options_text(cfg->engine.options, "%s/%s", cfg->load, name);
+    if (strcmp(mega_path_base(folder), name) == 0 || train_iteration_in(folder) == cfg->ckpt_step) return;
+    const char *path = mega_options_text(o, "%s/%s", folder, name);
+    char *of_clm = mega_folder_exists(path) ? NULL : train_find_state(folder, cfg->ckpt_step);
+    if (of_clm == NULL && train_is(cfg, "run_clm") && !mega_folder_exists(path))
+        path = mega_options_text(o, "%s/step_%lld", folder, (long long)cfg->ckpt_step);
+    cfg->load = of_clm != NULL ? mega_options_text(o, "%s", of_clm) : path;
+    mega_free(of_clm);
 }
 
 void mega_train_derive_options(mega_train_options *cfg)

@@ -35,6 +35,12 @@ void mega_train_rule_loading(mega_train_options *cfg)
             mega_options_warn(cfg->engine.options, "%s has no effect without --load",
                               mega_options_origin(cfg->engine.options, idle_without[i]));
     }
+    if (cfg->skip_train && cfg->load == NULL && train_is_pretraining(cfg))
+        mega_options_warn(cfg->engine.options,
+                          "%s without --load: random weights are evaluated, which nothing has trained%s%s; "
+                          "--load FOLDER evaluates those of a checkpoint",
+                          mega_options_origin(cfg->engine.options, "skip_train"),
+                          cfg->save != NULL ? ", not those in --save " : "", cfg->save != NULL ? cfg->save : "");
     if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s contradict each other; give one",
                              mega_options_origin(cfg->engine.options, "override_opt_param_scheduler"),

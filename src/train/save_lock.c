@@ -66,6 +66,16 @@ static mega_status check_is_no_checkpoint(const trainer *t)
                      t->task->course->save, t->cfg->save);
 }
 
+/* run_clm may have kept its model alone, which no run goes on from. */
+static bool can_go_on(const trainer *t)
+{
+    const char *save = t->cfg->save;
+    if (t->task->course->is_megatrons || !train_is_ended_clm(save)) return true;
+    char *state = train_find_state(save, -1);
+    mega_free(state);
+    return state != NULL;
+}
+
 mega_status train_check_used(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -77,6 +87,16 @@ mega_status train_check_used(const trainer *t)
     if (!saves(t) || train_goes_on(cfg)) return MEGA_OK;
     MEGA_TRY(mega_checkpoint_used(cfg->save, &found));
     if (found == NULL) return MEGA_OK;
+    if (!can_go_on(t)) {
+        const mega_status st = MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "%s %s: it holds the model of a run that has ended (%s), without the state of its training: two runs would "
+            "be mixed, and checkpoints replaced; give another folder, to which %s %s trains these weights further, or "
+            "%s to begin anew, which removes them after this run's first save",
+            c->save, cfg->save, mega_path_base(found), c->weights, cfg->save, c->begin_anew);
+        mega_free(found);
+        return st;
+    }
     const mega_status st = MEGA_FAIL(
         MEGA_ERR_USAGE,
         "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be mixed, and "

@@ -17,6 +17,13 @@ static inline bool train_is_pretraining(const mega_train_options *cfg)
 }
 /* run_files.c: whether --load and --save name the same folder; whether the run goes on from a checkpoint of --save, which may
  * also be one that --load names (SAVE/iter_N) */
+/* find_state.c: the checkpoints in the folder of a run. */
+int64_t train_iteration_in(const char *folder); /* of the state in a checkpoint's folder; -1: it has none */
+/* Returns the folder among run_clm's step_N and epoch_E in `folder` that holds the state of iteration `wanted`, of the
+ * newest if that is below 0; NULL: there is none. The caller frees it. */
+char *train_find_state(const char *folder, int64_t wanted);
+bool train_is_ended_clm(const char *folder); /* a run_clm has ended in it */
+
 bool train_loads_what_it_saves(const mega_train_options *cfg);
 bool train_goes_on(const mega_train_options *cfg);
 /* rules.c: returns advice on how to run with a different number of ranks */

@@ -31,6 +31,13 @@ refuses "--overwrite" "--save A: it holds checkpoints" "${base[@]}" --train-iter
 whole A | diff before - || note "a refused run changed A"
 run --train-iters 4 --save A --load B --skip-train
 whole A | diff before - || note "--skip-train changed A"
+grep -q 'random weights are evaluated' log && note "--skip-train with --load: $(grep random log)"
+run --train-iters 4 --save A --skip-train
+grep -q 'warning: --skip-train .*without --load: random weights are evaluated, which nothing has trained, not those in --save A; --load' log ||
+    note "--skip-train without --load: $(cat log)"
+run --train-iters 4 --load A/ --ckpt-step 2 --save "unused 2"
+grep -q 'A/iter_0000002' log && [ -d "unused 2/iter_0000004" ] || note "--ckpt-step with a slash: $(cat log)"
+run --train-iters 4 --load A/iter_0000002/ --ckpt-step 2 --finetune --save "unused 3"
 
 # --- what goes on: a relaunch, a rollback (with a warning), a name by a link
 run --train-iters 6 --load A --save A
@@ -109,6 +116,29 @@ refuses "other weights" "--output_dir C: it holds checkpoints" "${clm[@]}" --mod
 "$MEGALITH" "${clm[@]}" --output_dir C --overwrite_output_dir >log 2>&1 || fail "--overwrite_output_dir: $(tail -n 3 log)"
 [ "$(cd C && echo */)" = final/ ] || note "--overwrite_output_dir leaves $(cd C && echo */)"
 cmp -s C/model.safetensors C/final/model.safetensors || note "the model in the folder is not the new one"
+
+# --ckpt-step: a checkpoint of run_clm by its iteration, of steps and of epochs
+for options in "--checkpointing_steps 1" "--checkpointing_steps epoch --num_train_epochs 2 --max_train_steps 400"; do
+    # shellcheck disable=SC2086
+    "$MEGALITH" "${clm[@]}" $options --output_dir D --overwrite_output_dir >log 2>&1 || fail "run_clm $options: $(tail -n 3 log)"
+    [ -d D/step_1 ] || [ -d D/epoch_0 ] || note "$options: $(ls D)"
+    for folder in D/step_1 D/epoch_0; do
+        [ -d $folder ] || continue
+        step=$(grep -o '"iteration": *[0-9]*' $folder/state/run.json | grep -o '[0-9]*$')
+        # shellcheck disable=SC2086
+        "$MEGALITH" "${clm[@]}" $options --resume_from_checkpoint D/ --ckpt-step "$step" --output_dir E --overwrite_output_dir >log 2>&1 ||
+            note "--ckpt-step $step: $(tail -n 3 log)"
+        grep -q "$folder" log || note "--ckpt-step $step is not $folder: $(grep -i load log)"
+        cmp -s D/model.safetensors E/model.safetensors || note "going on from $folder ends with other weights"
+    done
+done
+refuses "no such step" "D/step_77: there is no such folder" "${clm[@]}" --resume_from_checkpoint D --ckpt-step 77 --output_dir F
+# what is offered works: a run that kept its model alone cannot be gone on with
+"$MEGALITH" "${clm[@]}" --output_dir G >log 2>&1 || fail "run_clm: $(tail -n 3 log)"
+refuses "run_clm twice, without states" "--output_dir G: it holds the model of a run that has ended (final), without the state|give another folder, to which --model_name_or_path G trains|--overwrite_output_dir to begin anew" \
+    "${clm[@]}" --output_dir G
+grep -q -- --resume_from_checkpoint <<<"$refused" && note "--resume_from_checkpoint is offered: $refused"
+"$MEGALITH" "${clm[@]}" --model_name_or_path G --output_dir H >log 2>&1 || note "what was offered: $(tail -n 3 log)"
 
 # --- BERT, T5 and tasks are trainings like the others
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c >vocab.txt
