@@ -9,6 +9,7 @@
 #include "megalith/step_monitor.h"
 #include "megalith/update.h"
 #include "stage.h"
+#include "step_clock.h"
 #include <jansson.h>
 #include <stdatomic.h>
 
@@ -79,6 +80,7 @@ typedef struct engine_micro {
     bool was_applied; /* the last step updated the weights */
     engine_sums sums;
     mega_step_result result; /* seconds of the passes so far */
+    step_clock clock;        /* of the step */
 } engine_micro;
 
 /* State of the gradients that mega_engine_get_param reads. */
@@ -192,14 +194,11 @@ mega_status engine_compare_inputs(const mega_engine *e);
 int64_t engine_micro_batches(const mega_engine *e); /* returns how many the batch has */
 /* step.c. A step consists of engine_step_begin, forwards and backwards, sums of gradients over the ranks, and the
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
- * engine_run_schedule writes only the times and micro_batches of *r. */
+ * engine_run_schedule writes only the times and micro_batches of the clock's result. */
 void engine_step_begin(mega_engine *e, int64_t expected);
-/* By how much gradients are divided before they are summed over dp. */
-double engine_divided_before(const mega_engine *e);
-mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r);
-/* step.c: the times of the pass that has just run in `seconds`. Sums of gradients within it (ZeRO 2 and 3, sums that
- * overlap the backward) are not counted as backward. */
-mega_step_times engine_pass_times(const mega_engine *e, const mega_schedule_step *s, double seconds);
+/* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see train_batch). */
+double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
+mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
                             engine_sums *sums);
 /* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.

@@ -2,7 +2,6 @@
  * Both ways use the same sums of gradients and the same update (step.c). */
 #include "engine_impl.h"
 #include "megalith/record.h"
-#include "megalith/threads.h"
 #include <math.h>
 
 static const char *call_after(engine_phase phase)
@@ -81,19 +80,16 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
         m->result = (mega_step_result){0};
         mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
         engine_step_begin(e, mega_engine_gradient_accumulation_steps(e));
-        engine_monitor_begin(e, mega_engine_gradient_accumulation_steps(e));
+        m->clock = clock_start(e, &m->result);
+        clock_passes(&m->clock, mega_engine_gradient_accumulation_steps(e), NULL);
     }
-    engine_monitor_memory(e, "Engine before forward");
+    clock_resume(&m->clock, CLOCK_BEFORE_FORWARD);
     const mega_schedule_step pass = {.forward = true};
-    const double began = mega_time_now();
     engine_note(e, "forward", m->done);
     const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e), &now);
-    const double seconds = mega_time_now() - began;
-    m->result.forward_s += seconds;
+    clock_ran(&m->clock, &pass, false);
     MEGA_TRY(finish_pass(e, st));
-    const mega_step_times times = engine_pass_times(e, &pass, seconds);
-    engine_monitor_pass(e, true, false, &times);
-    engine_monitor_memory(e, "Engine after forward");
+    clock_resume(&m->clock, CLOCK_AFTER_FORWARD);
     for (int i = 0; i < e->num_losses; i++)
         for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
     m->phase = ENGINE_FORWARDED;
@@ -150,21 +146,20 @@ static mega_status run_backward(mega_engine *e)
     engine_micro *m = &e->micro;
     const mega_schedule_step pass = {.forward = false};
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
-    const double began = mega_time_now();
+    clock_resume(&m->clock, NULL);
     engine_note(e, "backward", m->done);
     mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary, &m->sums);
-    const double passed = mega_time_now();
+    clock_passed(&m->clock);
     if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
     MEGA_TRY(finish_pass(e, st));
-    mega_step_times times = engine_pass_times(e, &pass, passed - began);
-    times.reduce_s += mega_time_now() - passed; /* the sums begin when the last rank is there */
-    m->result.backward_s += times.backward_s;
-    m->result.reduce_s += times.reduce_s;
-    engine_monitor_pass(e, false, is_boundary, &times);
-    engine_monitor_memory(e, "Engine after backward");
+    clock_ran(&m->clock, &pass, is_boundary); /* the sums begin when the last rank is there */
+    clock_resume(&m->clock, CLOCK_AFTER_BACKWARD);
     m->phase = ENGINE_BACKWARDED;
     m->result.micro_batches = m->done + 1;
-    return is_boundary ? finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)) : MEGA_OK;
+    if (!is_boundary) return MEGA_OK;
+    MEGA_TRY(finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)));
+    clock_summed(&m->clock);
+    return MEGA_OK;
 }
 
 static mega_status micro_backward(mega_engine *e)
@@ -238,17 +233,20 @@ static mega_status micro_step(mega_engine *e, mega_step_result *out)
     engine_micro *m = &e->micro;
     MEGA_TRY(engine_begin_call(e, micro_check_training_call(e, call, ENGINE_BACKWARDED)));
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
-    if (is_boundary) {
+    if (!is_boundary) {
+        clock_resume(&m->clock, CLOCK_AFTER_STEP);
+    } else {
+        clock_resume(&m->clock, NULL);
         const mega_status st = engine_update(e, &m->result);
         if (st != MEGA_OK) {
             engine_micro_discard(e);
             return st;
         }
+        clock_updated(&m->clock);
         const mega_step_result *r = &m->result;
-        engine_monitor_step(e, r, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
+        clock_end(&m->clock, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
         if (out != NULL) *out = *r;
     }
-    engine_monitor_memory(e, "Engine after step");
     e->batch_of = ENGINE_BATCH_NONE;
     micro_complete(m, is_boundary);
     return MEGA_OK;

@@ -80,7 +80,8 @@ static mega_status run_step_again(mega_engine *e)
 {
     engine_sums sums = {.stops = 0};
     mega_step_result r = {0};
-    return engine_run_schedule(e, &sums, &r);
+    step_clock clock = clock_start(e, &r);
+    return engine_run_schedule(e, &sums, &clock);
 }
 
 static mega_status run_again(mega_engine *e, engine_search *s)

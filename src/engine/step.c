@@ -30,20 +30,48 @@ static mega_status step_fill_inputs(const mega_engine *e, mega_program *p, int s
     return mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-double engine_divided_before(const mega_engine *e)
+/* ---- what scales a gradient: see train_batch ---- */
+
+/* By how much gradients are divided before they are summed over dp. */
+static double divided_before(const mega_engine *e)
 {
     return e->options.sums.predivide > 0 ? e->options.sums.predivide : (double)e->layout->dp.size;
 }
 
-/* Returns the factor of the loss gradient, which includes the loss scale. Gradients are summed over dp, so the factor divides by the size of dp, or by the part of it that is to be divided before the sum. A
- * loss per token is divided by the weight of the step, which is known only after its last forward: the factor divides
- * by the number of positions of the step instead, and gradients_check applies the ratio of the two. */
+/* Positions of a step of the expected micro-batches, on all ranks of dp. */
+static int64_t expected_positions(const mega_engine *e)
+{
+    return e->expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
+}
+
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)e->expected * engine_divided_before(e) / engine_scale(e);
+    const double micro_batches = (double)e->expected * divided_before(e) / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.now);
 }
+
+/* Returns by how much the number that loss_factor divided by differs from the one that the step had. */
+static double expected_over_found(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
+{
+    if (!e->options.per_token_loss)
+        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
+    for (int i = 0; i < e->num_losses; i++) {
+        const double weight = sums->of[i][LOSS_WEIGHT];
+        if (e->loss[i].is_trained && e->loss[i].coefficient != 0)
+            return weight > 0 ? (double)expected_positions(e) / weight : 0;
+    }
+    return 1.0;
+}
+
+double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
+{
+    double correction = expected_over_found(e, sums, r) / engine_scale(e);
+    if (e->options.sums.predivide > 0) correction *= divided_before(e) / e->layout->dp.size;
+    return correction;
+}
+
+/* ---- passes ---- */
 
 static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
@@ -78,13 +106,6 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     return st;
 }
 
-mega_step_times engine_pass_times(const mega_engine *e, const mega_schedule_step *s, double seconds)
-{
-    const double summed = mega_program_reduce_seconds(e->chunk[s->chunk].train);
-    if (s->forward) return (mega_step_times){.forward_s = seconds};
-    return (mega_step_times){.backward_s = seconds - summed, .reduce_s = summed};
-}
-
 /* Stores the first failure of this rank and returns MEGA_OK, so that the rank continues: its results are no longer
  * valid, but other ranks wait for its messages and collectives. All ranks then return its error. */
 static mega_status step_keep_failure(engine_sums *sums, mega_status st)
@@ -117,43 +138,27 @@ void engine_step_begin(mega_engine *e, int64_t expected)
     mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
 }
 
-/* Records in the trace how long this stage waited for others. */
-static void profile_wait(const mega_engine *e, double asked, double came)
-{
-    if (e->profile != NULL && stage_has_neighbours(&e->stage))
-        mega_profile_idle(e->profile, "pipeline wait", asked, came);
-}
-
-mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, mega_step_result *r)
+mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock)
 {
     const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
     const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
     engine_step_begin(e, engine_micro_batches(e));
     MEGA_TRY(stage_begin(&e->stage, e->schedule, steps));
-    double now = mega_time_now();
+    clock_resume(clock, NULL);
     for (int64_t i = 0; i < steps; i++) {
         const mega_schedule_step *s = &e->schedule[i];
-        const double asked = now;
         engine_note(e, s->forward ? "forward" : "backward", s->micro_batch);
         MEGA_TRY(stage_before(&e->stage, s));
-        const double began = mega_time_now();
+        clock_waited(clock);
         MEGA_TRY(run_step(e, s, sums));
         MEGA_TRY(stage_after(&e->stage, s));
-        now = mega_time_now();
-        r->waiting_s += began - asked;
-        profile_wait(e, asked, began);
-        const mega_step_times pass = engine_pass_times(e, s, now - began);
-        r->forward_s += pass.forward_s;
-        r->backward_s += pass.backward_s;
-        r->reduce_s += pass.reduce_s;
-        engine_monitor_pass(e, s->forward, s->micro_batch == pipeline.micro_batches - 1, &pass);
+        clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
     MEGA_TRY(stage_end(&e->stage));
-    const double ended = mega_time_now();
-    r->waiting_s += ended - now;
-    r->micro_batches = pipeline.micro_batches;
+    clock_waited(clock);
+    clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
-    r->reduce_s += mega_time_now() - ended;
+    clock_summed(clock);
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -177,32 +182,45 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
     for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
 }
 
+static mega_status read_batch(mega_engine *e, const mega_step_result *out)
+{
+    MEGA_TRY(engine_check_step(e, out));
+    if (e->has_training_data) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_STEP));
+    return mega_batch_check(e->batch);
+}
+
+/* A step: the passes of all micro-batches, the sum of their gradients over dp, the update. Three numbers scale a gradient:
+ *
+ *   loss_factor   what a loss's gradient begins with in each backward: loss scale / (M D). M micro-batches of a rank are
+ *                 expected, and D ranks of dp are summed over (or D is the part of them to divide by before the sum,
+ *                 prescale_gradients). A loss per token (per_token_loss) is to be divided by the weight of the step,
+ *                 known only after its last forward: M counts the positions of these micro-batches.
+ *   correction    after the sum: 1 / loss scale, times M / what M should have been (micro-batches that the step had, or
+ *                 the weight of its loss over D), times what is left to divide by with prescale_gradients.
+ *   clip_factor   min(1, clip / (norm + 1e-6)) of the norm of the corrected gradients (optim/update_check.c).
+ *
+ * So the gradient of the step is sum * correction, and optimizers read sum * correction * clip_factor (grad_factor). */
 static mega_status train_batch(mega_engine *e, mega_step_result *out)
 {
     mega_step_result r = {0};
     engine_sums sums = {.stops = 0};
-    const double began = mega_time_now();
+    step_clock clock = clock_start(e, &r);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
-    mega_status st = engine_check_step(e, out);
-    if (st == MEGA_OK && e->has_training_data) st = engine_read_training_data(e, ENGINE_BATCH_OF_STEP);
-    if (st == MEGA_OK) st = mega_batch_check(e->batch);
-    MEGA_TRY(engine_begin_pass(e, st));
+    MEGA_TRY(engine_begin_pass(e, read_batch(e, out)));
     MEGA_TRY(engine_show_trained(e));
     MEGA_TRY(engine_set_length(e));
-    engine_monitor_begin(e, engine_micro_batches(e));
-    engine_monitor_memory(e, "Engine before forward and backward");
-    /* run forwards and backwards. If one rank fails, all return here, before they wait for each other. */
-    st = engine_run_schedule(e, &sums, &r);
-    const double ended = mega_time_now();
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
-    /* The sums begin when the last rank is there. With a pipeline, most of this wait is for the other stages. */
-    if (e->layout->pp.size == 1) r.reduce_s += mega_time_now() - ended;
-    MEGA_TRY(engine_finish_gradients(e, &sums, &r)); /* sum over dp */
-    engine_monitor_memory(e, "Engine before step");
+    clock_passes(&clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
+    /* If one rank fails in its passes, all return here, before they wait for each other. */
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &clock)));
+    /* The sums begin when the last rank is there; with a pipeline, most of this wait is for the other stages. */
+    if (e->layout->pp.size > 1) clock_resume(&clock, NULL);
+    MEGA_TRY(engine_finish_gradients(e, &sums, &r));
+    clock_summed(&clock);
+    clock_resume(&clock, CLOCK_BEFORE_STEP);
     MEGA_TRY(engine_update(e, &r));
+    clock_updated(&clock);
     e->micro.was_applied = !r.skipped;
-    engine_monitor_step(e, &r, mega_time_now() - began);
-    engine_monitor_memory(e, "Engine after step");
+    clock_end(&clock, mega_time_now() - clock.began);
     *out = r;
     return MEGA_OK;
 }

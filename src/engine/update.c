@@ -96,27 +96,11 @@ mega_status engine_make_update(mega_engine *e)
 
 /* ---- the two parts of the program ---- */
 
-/* Returns the factor that corrects the gradients. They were scaled for the expected number of micro-batches; the factor
- * makes them the mean over the actual number or, with per_token_loss, the sum divided by the weight of the one trained
- * loss. */
-static double weight_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
-{
-    const int64_t expected = e->expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
-    if (!e->options.per_token_loss)
-        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
-    for (int i = 0; i < e->num_losses; i++) {
-        const double weight = sums->of[i][LOSS_WEIGHT];
-        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return weight > 0 ? (double)expected / weight : 0;
-    }
-    return 1.0;
-}
-
 /* Sums gradients and losses over the ranks: the first part of the update program. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
     const size_t bytes = (size_t)e->num_losses * sizeof *sums->of;
-    const double began = mega_time_now();
     engine_note(e, "gradients", -1);
     memcpy(u->sum, sums->of, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
@@ -124,10 +108,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     r->loss = engine_losses_total(e, sums, r->metric);
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
     r->tokens = r->samples * e->lengths.now;
-    e->gradients = (engine_gradients){true, weight_correction(e, sums, r)};
-    e->gradients.correction /= engine_scale(e);
-    if (e->options.sums.predivide > 0) e->gradients.correction *= engine_divided_before(e) / e->layout->dp.size;
-    r->reduce_s += mega_time_now() - began;
+    e->gradients = (engine_gradients){true, engine_correction(e, sums, r)};
     return MEGA_OK;
 }
 
@@ -185,11 +166,9 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
 
 mega_status engine_update(mega_engine *e, mega_step_result *r)
 {
-    const double began = mega_time_now();
     engine_note(e, "norm and update", -1);
     MEGA_TRY(engine_show_trained(e)); /* an evaluation may have come between */
     MEGA_TRY(run_update(e, r));
-    r->optimizer_s = mega_time_now() - began;
     progress_advance(e, r);
     e->grad_norm = r->grad_norm;
     e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */

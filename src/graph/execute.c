@@ -1,13 +1,10 @@
-/* Runs a program: a loop over its calls, without allocation. With MEGA_CHECK=1 every output is tested for values that
- * are not finite, the memory of dead values is filled with 0xFF (NaN in every float type), and the canary after every
- * block is checked. */
-#include "megalith/assert.h"
+/* Runs a program: one loop over its calls, without allocation. What is done beside them in a run that is checked, watched
+ * or profiled is a probe of the loop (probes.c). */
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* Returns whether to skip computation: a program without a backward (evaluation, generation) stops computing once a
  * signal asks for it. It still sends its messages, with whatever they contain, because other ranks wait for them. */
@@ -62,182 +59,39 @@ static mega_status await_all(const mega_program *p)
     return MEGA_OK;
 }
 
-/* ---- runs with MEGA_CHECK ---- */
+/* ---- the loop ---- */
 
-#define CANARY   0xCA
-#define RELEASED 0xFF
-
-static unsigned char *block_memory(const mega_program *p, const plan_block *b, int slot)
-{
-    return (unsigned char *)(b->area == AREA_SAVED ? p->saved[slot] : p->scratch) + b->at;
-}
-
-static void begin_blocks(const mega_program *p, int i, int slot)
-{
-    for (int k = 0; k < p->num_blocks; k++) {
-        const plan_block *b = &p->block[k];
-        if (b->first == i) memset(block_memory(p, b, slot) + b->used, CANARY, b->bytes - b->used);
-    }
-}
-
-static void end_blocks(const mega_program *p, int i, int slot)
-{
-    for (int k = 0; k < p->num_blocks; k++) {
-        const plan_block *b = &p->block[k];
-        if (i < b->first || i > b->last) continue;
-        unsigned char *m = block_memory(p, b, slot);
-        for (size_t n = b->used; n < b->bytes; n++)
-            MEGA_ASSERT(m[n] == CANARY, "program %s, instruction %d (%s in \"%s\") wrote %zu bytes past the end of %s",
-                        p->name, i, mega_op_table[p->g->op[i].kind]->name, p->g->op[i].scope, n - b->used + 1,
-                        b->tensor == 0 ? "its scratch" : p->g->tensor[b->tensor].name);
-        if (b->last == i) memset(m, RELEASED, b->used);
-    }
-}
-
-/* Examines the results of instruction i. */
-typedef mega_status look(mega_program *p, int i, int slot);
-
-/* Waits for the collectives whose results the instruction after i reads, and examines each result if `at` is not
- * NULL. */
-static mega_status execute_wait(mega_program *p, int slot, int i, int end, look *at)
+/* Waits for the collectives whose results the instruction after i reads. */
+static mega_status wait_results(mega_program *p, const program_probe *probe, int slot, int i, int end)
 {
     for (int waited = -1; p->num_waits > 0;) {
         MEGA_TRY(mega_collectives_wait(p, i + 1 < end ? i + 1 : INT_MAX, &waited));
         if (waited < 0) break;
-        if (at != NULL) MEGA_TRY(at(p, waited, slot));
+        if (probe->made != NULL) probe->made(p, waited, slot);
     }
     return MEGA_OK;
 }
 
-/* Returns whether the results of instruction i are complete; those of a collective or bucket op are not, because it
- * only starts them. */
-static bool execute_is_done(const mega_program *p, int i)
+/* Returns whether the results of instruction i are complete when it has run; those of a collective or bucket op are not,
+ * because it only starts them. */
+static bool is_made_at_once(const mega_program *p, int i)
 {
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
 
-/* Keeps the first failure, and the run goes on: other ranks wait for messages and collectives of this one, which would
- * otherwise be said to make different calls. */
-static mega_status keep_failure(mega_program *p, int i, int slot)
+static mega_status run_calls(mega_program *p, int slot, int begin, int end)
 {
-    if (p->failed.code != MEGA_OK) return MEGA_OK;
-    const mega_status st = mega_program_check_finite(p, i, slot, p->g->dtype != MEGA_F16);
-    if (st != MEGA_OK) mega_error_get_of(st, &p->failed);
-    return MEGA_OK;
-}
-
-static mega_status run_checked(mega_program *p, int slot, int begin, int end)
-{
-    for (int i = begin; i < end; i++) {
-        MEGA_TRY(await_weights(p, i));
-        if (p->check > 0) begin_blocks(p, i, slot);
-        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (execute_is_done(p, i)) MEGA_TRY(keep_failure(p, i, slot));
-        MEGA_TRY(execute_wait(p, slot, i, end, keep_failure));
-        if (p->check > 0) end_blocks(p, i, slot);
-    }
-    return MEGA_OK;
-}
-
-/* ---- runs that search for non-finite values, or show each result to an observer ---- */
-
-static mega_status keep_nonfinite(mega_program *p, int i, int slot)
-{
-    if (p->found->instruction >= 0 || mega_program_check_finite(p, i, slot, true) == MEGA_OK) return MEGA_OK;
-    p->found->instruction = i;
-    mega_error_get(&p->found->what);
-    return MEGA_OK;
-}
-
-/* Returns whether a collective sums tensor t over ranks. */
-static bool is_partial(const mega_graph *g, int32_t t)
-{
-    for (int i = 0; i < g->num_ops; i++)
-        if (g->op[i].in[0] == t && (g->op[i].kind == OP_ALL_REDUCE || g->op[i].kind == OP_REDUCE_SCATTER)) return true;
-    return false;
-}
-
-static void execute_show(mega_program *p, int i, int slot)
-{
-    const mega_graph *g = p->g;
-    const instruction *op = &g->op[i];
-    for (int k = 0; k < OP_MAX_OUT; k++) {
-        const graph_tensor *t = &g->tensor[op->out[k]];
-        if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are still partial */
-        const int64_t count = mega_shape_count(&t->shape), cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
-        const mega_observed made = {.program = p,
-                                    .instruction = i,
-                                    .backward = op->backward,
-                                    .is_partial = is_partial(g, op->out[k]),
-                                    .op = mega_op_table[op->kind]->name,
-                                    .tensor = t->name,
-                                    .data = mega_program_address(p, op->out[k], slot),
-                                    .dtype = t->shape.dtype,
-                                    .rows = count / cols,
-                                    .cols = cols};
-        p->observer(p->observer_user, &made);
-    }
-}
-
-static mega_status execute_watch(mega_program *p, int i, int slot)
-{
-    if (p->observer != NULL) execute_show(p, i, slot);
-    return p->found != NULL ? keep_nonfinite(p, i, slot) : MEGA_OK;
-}
-
-/* Runs all instructions even after a value that is not finite, because other ranks wait for messages. */
-static mega_status run_watched(mega_program *p, int slot, int begin, int end)
-{
-    for (int i = begin; i < end; i++) {
-        MEGA_TRY(await_weights(p, i));
-        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        if (execute_is_done(p, i)) MEGA_TRY(execute_watch(p, i, slot));
-        MEGA_TRY(execute_wait(p, slot, i, end, execute_watch));
-    }
-    return MEGA_OK;
-}
-
-void mega_program_watch(mega_program *p, mega_nonfinite *found)
-{
-    p->found = found;
-}
-
-void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
-{
-    p->observer = observer;
-    p->observer_user = user;
-}
-
-/* ---- profiled runs ---- */
-
-static mega_status run_profiled(mega_program *p, int slot, int begin, int end)
-{
-    for (int i = begin; i < end; i++) {
-        MEGA_TRY(await_weights(p, i));
-        const mega_profile_moment began = mega_profile_now(p->team);
-        MEGA_TRY(run_call(p, &p->call[slot * p->g->num_ops + i]));
-        mega_profile_instruction(p->profile, p->g, i, began, mega_profile_now(p->team));
-        MEGA_TRY(execute_wait(p, slot, i, end, NULL));
-    }
-    return MEGA_OK;
-}
-
-void mega_program_profile(mega_program *program, mega_profile *profile)
-{
-    program->profile = profile;
-}
-
-static mega_status execute_calls(mega_program *p, int slot, int begin, int end)
-{
-    mega_collectives_forget(p);
-    if (p->found != NULL || p->observer != NULL) return run_watched(p, slot, begin, end);
-    if (p->check > 0) return run_checked(p, slot, begin, end);
-    if (p->profile != NULL) return run_profiled(p, slot, begin, end);
+    const program_probe *probe = mega_program_probe(p);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
+    mega_collectives_forget(p);
     for (int i = begin; i < end; i++) {
-        if (p->step.awaits_weights) MEGA_TRY(await_weights(p, i));
+        MEGA_TRY(await_weights(p, i));
+        if (probe->before != NULL) probe->before(p, i, slot);
         MEGA_TRY(run_call(p, &call[i]));
-        if (p->num_waits > 0) MEGA_TRY(execute_wait(p, slot, i, end, NULL));
+        if (probe->ran != NULL) probe->ran(p, i);
+        if (probe->made != NULL && is_made_at_once(p, i)) probe->made(p, i, slot);
+        MEGA_TRY(wait_results(p, probe, slot, i, end));
+        if (probe->after != NULL) probe->after(p, i, slot);
     }
     return MEGA_OK;
 }
@@ -248,7 +102,7 @@ static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;
     p->reduce_s = 0;
-    MEGA_TRY(execute_calls(p, slot, begin, end));
+    MEGA_TRY(run_calls(p, slot, begin, end));
     return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }
 

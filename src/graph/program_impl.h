@@ -101,14 +101,24 @@ struct mega_program {
     char *call_args;          /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
     mega_arena args;          /* what some of them point to */
     mega_step_block step;
-    double reduce_s;         /* of the last run (mega_program_reduce_seconds) */
-    mega_profile *profile;   /* borrowed; NULL: runs are not timed */
-    mega_nonfinite *found;   /* borrowed; NULL: runs are not watched */
-    mega_observer *observer; /* NULL: results of instructions are not observed */
+    double reduce_s;                /* of the last run (mega_program_reduce_seconds) */
+    mega_profile *profile;          /* borrowed; NULL: runs are not timed */
+    mega_profile_moment call_began; /* of the instruction that a profiled run is at */
+    mega_nonfinite *found;          /* borrowed; NULL: runs are not watched */
+    mega_observer *observer;        /* NULL: results of instructions are not observed */
     void *observer_user;
     mega_weights_wait *weights_wait; /* NULL: the weights are always there */
     void *weights_user;
 };
+
+/* probes.c: what is done beside running instruction i of a slot. NULL: nothing. A failure is kept in p->failed. */
+typedef struct program_probe {
+    void (*before)(mega_program *p, int i, int slot);
+    void (*ran)(mega_program *p, int i);             /* it has run; what it started may be in progress */
+    void (*made)(mega_program *p, int i, int slot);  /* its results are complete */
+    void (*after)(mega_program *p, int i, int slot); /* the results that the next one reads are complete */
+} program_probe;
+const program_probe *mega_program_probe(const mega_program *p); /* of the run that begins; never NULL */
 
 /* finite.c: marks what the loss scale multiplies, in the finished list of instructions. */
 void mega_graph_mark_scaled(mega_graph *g);

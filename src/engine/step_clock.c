@@ -1,0 +1,74 @@
+/* The clock of a step: see step_clock.h. */
+#include "engine_impl.h"
+#include "megalith/threads.h"
+
+step_clock clock_start(mega_engine *e, mega_step_result *result)
+{
+    const double now = mega_time_now();
+    return (step_clock){.e = e, .result = result, .began = now, .mark = now};
+}
+
+void clock_resume(step_clock *c, const char *memory)
+{
+    if (memory != NULL) engine_monitor_memory(c->e, memory);
+    c->mark = mega_time_now();
+}
+
+void clock_passes(step_clock *c, int64_t micro_batches, const char *memory)
+{
+    engine_monitor_begin(c->e, micro_batches);
+    clock_resume(c, memory);
+}
+
+/* Ends the part that runs, and returns its seconds. */
+static double part(step_clock *c)
+{
+    const double began = c->mark;
+    c->mark = mega_time_now();
+    return c->mark - began;
+}
+
+void clock_waited(step_clock *c)
+{
+    const double began = c->mark;
+    c->result->waiting_s += part(c);
+    if (c->e->profile != NULL && stage_has_neighbours(&c->e->stage))
+        mega_profile_idle(c->e->profile, "pipeline wait", began, c->mark);
+}
+
+void clock_passed(step_clock *c)
+{
+    c->ended = mega_time_now();
+}
+
+/* Sums of gradients within a backward (ZeRO 2 and 3, sums that overlap it) are not counted as backward. */
+void clock_ran(step_clock *c, const mega_schedule_step *pass, bool is_last_micro_batch)
+{
+    const double began = c->mark, whole = part(c);
+    const double computed = c->ended > 0 ? c->ended - began : whole;
+    const double within = mega_program_reduce_seconds(c->e->chunk[pass->chunk].train);
+    const mega_step_times t =
+        pass->forward ? (mega_step_times){.forward_s = computed}
+                      : (mega_step_times){.backward_s = computed - within, .reduce_s = within + (whole - computed)};
+    c->ended = 0;
+    c->result->forward_s += t.forward_s;
+    c->result->backward_s += t.backward_s;
+    c->result->reduce_s += t.reduce_s;
+    engine_monitor_pass(c->e, pass->forward, is_last_micro_batch, &t);
+}
+
+void clock_summed(step_clock *c)
+{
+    c->result->reduce_s += part(c);
+}
+
+void clock_updated(step_clock *c)
+{
+    c->result->optimizer_s = part(c);
+}
+
+void clock_end(step_clock *c, double seconds)
+{
+    engine_monitor_step(c->e, c->result, seconds);
+    engine_monitor_memory(c->e, CLOCK_AFTER_STEP);
+}

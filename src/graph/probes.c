@@ -1,0 +1,134 @@
+/* The probes of the loop that runs a program (execute.c): with MEGA_CHECK=1 every output is tested for values that are not
+ * finite, the memory of dead values is filled with 0xFF (NaN in every float type), and the canary after every block is
+ * checked; a search watches for the first value that is not finite; an observer is shown each result; a profile has the
+ * time of each instruction. */
+#include "megalith/assert.h"
+#include "program_impl.h"
+
+#include <string.h>
+
+/* ---- runs with MEGA_CHECK ---- */
+
+#define CANARY   0xCA
+#define RELEASED 0xFF
+
+static unsigned char *block_memory(const mega_program *p, const plan_block *b, int slot)
+{
+    return (unsigned char *)(b->area == AREA_SAVED ? p->saved[slot] : p->scratch) + b->at;
+}
+
+static void begin_blocks(mega_program *p, int i, int slot)
+{
+    for (int k = 0; k < p->num_blocks; k++) {
+        const plan_block *b = &p->block[k];
+        if (b->first == i) memset(block_memory(p, b, slot) + b->used, CANARY, b->bytes - b->used);
+    }
+}
+
+static void end_blocks(mega_program *p, int i, int slot)
+{
+    for (int k = 0; k < p->num_blocks; k++) {
+        const plan_block *b = &p->block[k];
+        if (i < b->first || i > b->last) continue;
+        unsigned char *m = block_memory(p, b, slot);
+        for (size_t n = b->used; n < b->bytes; n++)
+            MEGA_ASSERT(m[n] == CANARY, "program %s, instruction %d (%s in \"%s\") wrote %zu bytes past the end of %s",
+                        p->name, i, mega_op_table[p->g->op[i].kind]->name, p->g->op[i].scope, n - b->used + 1,
+                        b->tensor == 0 ? "its scratch" : p->g->tensor[b->tensor].name);
+        if (b->last == i) memset(m, RELEASED, b->used);
+    }
+}
+
+/* Keeps the first failure, and the run goes on: other ranks wait for messages and collectives of this one, which would
+ * otherwise be said to make different calls. */
+static void keep_failure(mega_program *p, int i, int slot)
+{
+    if (p->failed.code != MEGA_OK) return;
+    const mega_status st = mega_program_check_finite(p, i, slot, p->g->dtype != MEGA_F16);
+    if (st != MEGA_OK) mega_error_get_of(st, &p->failed);
+}
+
+/* ---- runs that search for values that are not finite, or show each result to an observer. All instructions run even
+ * after such a value, because other ranks wait for messages. ---- */
+
+static void keep_nonfinite(mega_program *p, int i, int slot)
+{
+    if (p->found->instruction >= 0 || mega_program_check_finite(p, i, slot, true) == MEGA_OK) return;
+    p->found->instruction = i;
+    mega_error_get(&p->found->what);
+}
+
+/* Returns whether a collective sums tensor t over ranks. */
+static bool is_partial(const mega_graph *g, int32_t t)
+{
+    for (int i = 0; i < g->num_ops; i++)
+        if (g->op[i].in[0] == t && (g->op[i].kind == OP_ALL_REDUCE || g->op[i].kind == OP_REDUCE_SCATTER)) return true;
+    return false;
+}
+
+static void show_results(mega_program *p, int i, int slot)
+{
+    const mega_graph *g = p->g;
+    const instruction *op = &g->op[i];
+    for (int k = 0; k < OP_MAX_OUT; k++) {
+        const graph_tensor *t = &g->tensor[op->out[k]];
+        if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are still partial */
+        const int64_t count = mega_shape_count(&t->shape), cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
+        const mega_observed made = {.program = p,
+                                    .instruction = i,
+                                    .backward = op->backward,
+                                    .is_partial = is_partial(g, op->out[k]),
+                                    .op = mega_op_table[op->kind]->name,
+                                    .tensor = t->name,
+                                    .data = mega_program_address(p, op->out[k], slot),
+                                    .dtype = t->shape.dtype,
+                                    .rows = count / cols,
+                                    .cols = cols};
+        p->observer(p->observer_user, &made);
+    }
+}
+
+static void watch_results(mega_program *p, int i, int slot)
+{
+    if (p->observer != NULL) show_results(p, i, slot);
+    if (p->found != NULL) keep_nonfinite(p, i, slot);
+}
+
+void mega_program_watch(mega_program *p, mega_nonfinite *found)
+{
+    p->found = found;
+}
+
+void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
+{
+    p->observer = observer;
+    p->observer_user = user;
+}
+
+/* ---- profiled runs ---- */
+
+static void note_begin(mega_program *p, int i, int slot)
+{
+    (void)i;
+    (void)slot;
+    p->call_began = mega_profile_now(p->team);
+}
+
+static void note_end(mega_program *p, int i)
+{
+    mega_profile_instruction(p->profile, p->g, i, p->call_began, mega_profile_now(p->team));
+}
+
+void mega_program_profile(mega_program *program, mega_profile *profile)
+{
+    program->profile = profile;
+}
+
+const program_probe *mega_program_probe(const mega_program *p)
+{
+    static const program_probe none = {NULL}, watched = {.made = watch_results};
+    static const program_probe checked = {.before = begin_blocks, .made = keep_failure, .after = end_blocks};
+    static const program_probe profiled = {.before = note_begin, .ran = note_end};
+    if (p->found != NULL || p->observer != NULL) return &watched;
+    return p->check > 0 ? &checked : p->profile != NULL ? &profiled : &none;
+}
