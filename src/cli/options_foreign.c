@@ -59,7 +59,7 @@ static const mega_option_row transformers_rows[] = {
     {BY_VALUE("activation_function", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
     {BY_VALUE("hidden_act", MEGA_OPTION_STRING, "gelu_new:|gelu_pytorch_tanh:", "GELU by its tanh form")},
     {BY_VALUE("model_type", MEGA_OPTION_STRING, "gpt2:|gpt:|GPT:", OTHER_FAMILY), .commands = FOR_MEGATRON & ~FOR_MERGE},
-    {LATER("config_name", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS), .commands = FOR_MEGATRON},
+    {LATER("config_name", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS), .commands = FOR_MEGATRON & ~FOR_PLAN},
     {LATER("config_overrides", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS), .commands = FOR_MEGATRON},
     {LATER("model_config", MEGA_OPTION_STRING, NULL, SHAPE_OPTIONS)},
     {RENAMED("model_name_or_path", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune; nothing is downloaded"), .commands = FOR_PRETRAIN | FOR_PLAN},

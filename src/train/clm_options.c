@@ -20,7 +20,7 @@ static const mega_option_row clm_rows[] = {
     {ROW("max_train_samples", max_train_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "blocks that are trained on, the first ones; 0: all"},
     {ROW("max_eval_samples", max_eval_samples, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .help = "blocks that are evaluated, the first ones; 0: all"},
     {ROW("no_keep_linebreaks", no_keep_linebreaks, MEGA_OPTION_FLAG), .help = "text files: leave the newlines out"},
-    {ROW("config_name", config_name, MEGA_OPTION_STRING), .help = "shape of a new model: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a folder with config.json"},
+    {ROW("config_name", config_name, MEGA_OPTION_STRING), .help = "shape of a new model: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a config.json or its folder"},
     {ROW("model_type", model_type, MEGA_OPTION_STRING), .help = "gpt2: a new model of transformers' GPT2Config, the shape of gpt2"},
     {ROW("config_overrides", config_overrides, MEGA_OPTION_STRING), .help = "changes to it, such as n_embd=1024,n_head=16,n_layer=48", .value = "KEY=VALUE,…"},
     {ROW("tokenizer_name", tokenizer_name, MEGA_OPTION_STRING), .help = "folder with tokenizer.json, or vocab.json and merges.txt; else that of the model"},
@@ -63,25 +63,27 @@ static void take_network(mega_train_options *cfg, const mega_model_shape *s)
     if (s->net.head_dim > 0) give_int(cfg, "kv_channels", s->net.head_dim);
 }
 
-static void take_config(mega_train_options *cfg, const char *folder)
+static void take_config(mega_train_options *cfg, const char *path)
 {
+    enum { MOST = 1024 }; /* of transformers' script, which cuts no longer blocks unasked */
     mega_model_shape s;
-    const mega_status st = mega_hf_config_read(mega_options_text(cfg->engine.options, "%s/config.json", folder), &s);
+    const mega_status st = mega_hf_config_read(path, &s);
     if (st != MEGA_OK || s.num_layers == 0) {
         mega_options_problem(cfg->engine.options, st != MEGA_OK ? st : MEGA_ERR_UNSUPPORTED, "--config_name %s: %s",
                              cfg->clm.config_name,
                              st != MEGA_OK ? mega_error_message() : "its config.json does not say what the model is");
         return;
     }
+    cfg->clm.vocab = s.vocab;
     if (s.net.family != NULL || s.net.activation != MEGA_ACT_GELU_TANH) take_network(cfg, &s);
     give_int(cfg, "num_layers", s.num_layers);
     give_int(cfg, "hidden_size", s.hidden);
     give_int(cfg, "num_attention_heads", s.heads);
     if (s.ffn_hidden != 4 * s.hidden) give_int(cfg, "ffn_hidden_size", s.ffn_hidden);
-    give_int(cfg, "seq_length", s.positions < 1024 ? s.positions : 1024);
+    give_int(cfg, "seq_length", s.positions > MOST && train_is(cfg, "run_clm") ? MOST : s.positions);
     give_int(cfg, "max_position_embeddings", s.positions);
     give_float(cfg, "layernorm_epsilon", s.norm_epsilon);
-    give_float(cfg, "init_method_std", s.init_std);
+    if (s.init_std > 0) give_float(cfg, "init_method_std", s.init_std);
     give_float(cfg, "attention_dropout", s.attention_dropout);
     give_float(cfg, "hidden_dropout", s.hidden_dropout);
 }
@@ -100,16 +102,31 @@ static void find_config(mega_train_options *cfg)
 {
     mega_buffer looked = {0};
     const char *name = cfg->clm.config_name, *folder = train_clm_folder(cfg, name, NULL, &looked);
-    if (folder != NULL && train_clm_has(cfg, folder, "config.json")) take_config(cfg, folder);
+    if (folder != NULL && train_clm_has(cfg, folder, "config.json"))
+        take_config(cfg, mega_options_text(cfg->engine.options, "%s/config.json", folder));
+    else if (folder == NULL && mega_file_exists(name))
+        take_config(cfg, name);
     else if (known_shape(name) != NULL && cfg->model.preset == NULL)
         give(cfg, "preset", known_shape(name));
     else if (known_shape(name) == NULL)
         mega_options_problem(
             cfg->engine.options, MEGA_ERR_NOT_FOUND,
-            "--config_name %s: no such folder with config.json (looked for %s); expected one, or gpt2, "
+            "--config_name %s: no such config.json, and no folder with one (looked for %s); expected one, or gpt2, "
             "gpt2-medium, gpt2-large, gpt2-xl",
             name, looked.data != NULL ? looked.data : folder);
     mega_buffer_fini(&looked);
+}
+
+/* The plan of a shape: a folder of weights says its own. */
+static void plan_config(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    mega_options_name_preset(o, mega_options_text(o, "--config_name %s", cfg->clm.config_name));
+    if (cfg->load != NULL)
+        mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say what is planned; give one of them",
+                             mega_options_origin(o, "config_name"), mega_options_origin(o, "load"));
+    else
+        find_config(cfg);
 }
 
 static bool has_tokenizer(mega_train_options *cfg, const char *folder)
@@ -191,6 +208,7 @@ static void name_options(mega_train_options *cfg)
 void mega_train_apply_clm(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
+    if (train_is(cfg, "plan") && cfg->clm.config_name != NULL) plan_config(cfg);
     if (!train_is(cfg, "run_clm")) return;
     mega_options_name_preset(o, "run_clm's defaults and names");
     name_options(cfg);

@@ -140,6 +140,7 @@ static const mega_option_row t5_samples_rows[] = {
 const mega_option_section mega_train_t5_samples_section = MEGA_SECTION("T5", t5_samples_rows);
 
 static const mega_option_row plan_rows[] = {
+    {ROW("config_name", clm.config_name, MEGA_OPTION_STRING), .help = "plan the model of a config.json: the file or its folder, of which nothing else is read, or gpt2, gpt2-medium, gpt2-large, gpt2-xl; options given with it win"},
     {ROW("world-size", planned_world_size, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "number of ranks to plan for, without starting them; 0: one"},
     {ROW("rank", planned_rank, MEGA_OPTION_INT), .fallback = "0", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1 << 20, .help = "the rank of --world-size whose program and memory are shown"},
     {ROW("instruction-set", instruction_set, MEGA_OPTION_STRING), .choices = "portable|avx2|avx512|avx512_bf16|amx", .help = "instruction set of the processors that will run it, on which scratch and packed weights depend: avx512_bf16 and amx keep bf16 weights packed; this machine's when not given"},

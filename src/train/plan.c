@@ -65,11 +65,12 @@ static bool is_elsewhere(const trainer *t)
     return t->cfg->planned_world_size > 0 && !t->cfg->dry_run && t->cfg->memory_limit == 0;
 }
 
-static void plan_memory(const trainer *t, mega_buffer *out)
+/* most: the stage that needs most, which decides whether the run fits. */
+static void plan_memory(const trainer *t, const train_stage_bytes *most, mega_buffer *out)
 {
     const char *name;
     const size_t limit = train_memory_limit(t, &name);
-    const bool fits = train_memory_total(t) <= limit;
+    const bool fits = train_memory_total(t) <= limit, others_fit = most->bytes <= limit;
     char text[32];
     mega_buffer_printf(out, "\nmemory%s\n", t->cfg->engine.world_size > 1 ? " of the shown rank" : "");
     train_memory_table(t, out);
@@ -77,9 +78,11 @@ static void plan_memory(const trainer *t, mega_buffer *out)
         mega_buffer_puts(out, "  (--memory-limit N asks whether it fits where a rank may use N)\n");
         return;
     }
-    mega_buffer_printf(out, "  %-12s%12s  (%s): %s\n", "may use", train_bytes(text, sizeof text, (double)limit), name,
+    mega_buffer_printf(out, "  %-12s%12s  (%s): %s", "may use", train_bytes(text, sizeof text, (double)limit), name,
                        fits ? "it fits" : "IT DOES NOT FIT");
-    if (fits || t->cfg->no_suggestions) return;
+    if (fits && !others_fit) mega_buffer_printf(out, ", BUT STAGE %d DOES NOT", most->stage);
+    mega_buffer_puts(out, "\n");
+    if ((fits && others_fit) || t->cfg->no_suggestions) return;
     mega_buffer_puts(out, "\n");
     train_suggest(t, limit, out);
 }
@@ -228,10 +231,11 @@ static mega_status check_stages(const trainer *t, const train_stage_bytes *most)
     const size_t limit = train_memory_limit(t, &name);
     char need[32], have[32];
     if (most->bytes <= limit) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_MEMORY,
-                     "a rank of pipeline stage %d needs %s of memory and may use %s (%s); plan with --rank %d shows it",
-                     most->stage, train_bytes(need, sizeof need, (double)most->bytes),
-                     train_bytes(have, sizeof have, (double)limit), name, most->rank);
+    return MEGA_FAIL(
+        MEGA_ERR_MEMORY,
+        "a rank of pipeline stage %d needs %s of memory and may use %s (%s); plan with --rank %d shows it%s",
+        most->stage, train_bytes(need, sizeof need, (double)most->bytes), train_bytes(have, sizeof have, (double)limit),
+        name, most->rank, t->cfg->no_suggestions ? "" : ", and this plan lists what would make it fit");
 }
 
 static mega_status plan(trainer *t, mega_buffer *out)
@@ -246,7 +250,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     train_plan_layout(t, out);
     MEGA_TRY(plan_parameters(t, out));
     MEGA_TRY(train_plan_ranks(t, out, &most));
-    plan_memory(t, out);
+    plan_memory(t, &most, out);
     plan_cost(t, out);
     if (t->cfg->print_program) MEGA_TRY(plan_programs(t, out));
     MEGA_TRY(train_plan_schedule(t, out));

@@ -1,15 +1,10 @@
 /* Finds the cheapest changes that make a run fit in memory; plans the changed run to test each. */
-#include "megalith/threads.h"
 #include "train_impl.h"
 #include "train_rules.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_VARIANTS = 16, MOST_BATCHES = 64, SHOWN = 3 };
-
-/* Operations that take as long as one byte from memory, the same estimate for every machine: desktops and servers are
- * between 5 and 20. */
-#define FLOPS_PER_BYTE 8.0
 
 typedef struct variant {
     int64_t micro, layers; /* layers: number of layers with block recomputation */
@@ -19,7 +14,7 @@ typedef struct variant {
     bool anew;   /* packed weights are not kept, but packed again each time */
     int changes; /* number of changes among micro-batch, recomputation, precision, packing */
     size_t total;
-    double cost; /* cost of an iteration, in operations */
+    double cost; /* train_whole_run */
 } variant;
 
 typedef struct search {
@@ -29,69 +24,27 @@ typedef struct search {
     int num_batches;
     variant found[MOST_VARIANTS];
     int num_found;
-    size_t least; /* smallest total bytes of all plans so far; 0: none */
+    size_t least; /* smallest total bytes of all plans so far; SIZE_MAX: none */
+    int stage;    /* that which needed most in the last plan */
 } search;
 
-/* Returns how much faster bf16 GEMMs run than fp32 ones in practice, not at their peak. */
-static double bf16_rate(void)
+/* Plans a variant; returns whether it is valid and fits. */
+static bool fits(search *s, variant *v)
 {
-    const mega_isa isa = mega_cpu_isa();
-    return isa >= MEGA_ISA_AMX ? 4 : isa == MEGA_ISA_AVX512_BF16 ? 2 : 1;
-}
-
-static double cost_of(const mega_engine *e, const mega_train_options *cfg, const mega_engine_memory *m)
-{
-    const mega_program *p = mega_engine_program(e, true);
-    const double micro_batches = (double)(cfg->engine.optim.global_batch_size /
-                                          (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size));
-    const double rate = cfg->engine.backend.params_dtype == MEGA_BF16 ? bf16_rate() : 1;
-    const double update = p == NULL ? 0 : (double)(2 * m->masters + m->gradients + 2 * m->moments + m->weights);
-    /* GEMMs that use bf16 pairs read each weight and write it packed, for forward and for backward. */
-    const double packing = rate > 1 ? 4.0 * (double)m->weights * (m->packed > 0 ? 1 : micro_batches) : 0;
-    mega_program_cost c;
-    if (p == NULL) p = mega_engine_program(e, false);
-    if (p == NULL) return 0;
-    mega_program_cost_get(p, &c);
-    const double flops = c.forward_flops + c.backward_flops + c.recompute_flops;
-    return micro_batches * (flops / rate + FLOPS_PER_BYTE * c.bytes) + FLOPS_PER_BYTE * (update + packing);
-}
-
-/* Plans a variant; returns false if it is invalid. */
-static bool plan_variant(search *s, variant *v)
-{
-    const trainer *t = s->t;
-    mega_train_options cfg = *t->cfg; /* a shallow copy: nothing in it is freed */
-    mega_engine_options o;
-    mega_engine *e = NULL;
-    mega_task_model network = {.self = NULL};
-    mega_engine_memory m = {0};
+    mega_train_options cfg = *s->t->cfg; /* a shallow copy: nothing in it is freed */
+    train_whole_run run = {.stage = s->stage};
     cfg.engine.optim.micro_batch_size = v->micro;
     cfg.engine.graph.recompute_granularity = v->granularity;
     cfg.engine.graph.recompute_method = v->method;
     cfg.engine.graph.recompute_num_layers = v->layers;
     cfg.engine.backend.no_pack_weights = v->anew;
     if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
-    if (mega_train_engine_options(&cfg, &o) != MEGA_OK) return false;
-    o.team = t->team;
-    if (o.layout.planned_ranks == 0) { /* decide per rank: the other ranks may have enough memory */
-        o.layout.planned_ranks = mega_world_size(t->world);
-        o.layout.planned_rank = mega_world_rank(t->world);
-    }
-    mega_status st = train_make_model(t, &cfg, &network);
-    if (st == MEGA_OK) st = train_create_engine(t, &e, &network, &o);
-    t->task->free_model(&network); /* was borrowed during the call */
-    if (st != MEGA_OK) return false;
-    mega_engine_memory_get(e, &m);
-    v->total = m.total + train_held_beside(t);
-    v->cost = cost_of(e, &cfg, &m);
-    mega_engine_destroy(e);
-    if (s->least == 0 || v->total < s->least) s->least = v->total;
-    return true;
-}
-
-static bool fits(search *s, variant *v)
-{
-    return plan_variant(s, v) && v->total <= s->limit;
+    if (!train_plan_whole(s->t, &cfg, s->least > s->limit ? s->least : s->limit, &run)) return false;
+    s->stage = run.stage;
+    v->total = run.bytes;
+    v->cost = run.cost;
+    if (v->total < s->least) s->least = v->total;
+    return v->total <= s->limit;
 }
 
 static bool recomputes_as_now(const search *s, const variant *v)
@@ -225,10 +178,9 @@ static void options_of(const search *s, const variant *v, char *text, size_t siz
 
 static void remedy_show(search *s, mega_buffer *out)
 {
-    mega_engine_memory m;
     char options[160], bytes[32];
-    mega_engine_memory_get(s->t->engine, &m);
-    const double now = cost_of(s->t->engine, s->t->cfg, &m);
+    train_whole_run run = {.stage = 0};
+    const double now = train_plan_whole(s->t, s->t->cfg, SIZE_MAX, &run) ? run.cost : 0;
     qsort(s->found, (size_t)s->num_found, sizeof *s->found, cheaper);
     mega_buffer_printf(out, "it would fit with%s (time is estimated from the operations and bytes of the programs):\n",
                        s->num_found > 1 ? " one of" : "");
@@ -262,7 +214,7 @@ static void try_all(search *s, const mega_engine_memory *m)
 /* If what no change makes smaller is too much, no variant is planned: for a large model that takes long. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
 {
-    search s = {.t = t, .limit = limit};
+    search s = {.t = t, .limit = limit, .least = SIZE_MAX};
     char text[32];
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
@@ -276,7 +228,8 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     if (has_ranks && train_suggest_ranks(t, limit, out) > 0) return;
     mega_buffer_printf(out, "no micro-batch, %srecomputation or precision makes it fit",
                        has_ranks ? "ZeRO stage, tensor or pipeline parallelism of these ranks, " : "");
-    if (s.least > 0) mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
+    if (s.least < SIZE_MAX)
+        mega_buffer_printf(out, " (the least is %s)", train_bytes(text, sizeof text, (double)s.least));
     else if (fixed > limit && states > fixed / 2)
         mega_buffer_printf(out, " (weights, gradients and the optimizer alone take %s)",
                            train_bytes(text, sizeof text, (double)states));

@@ -10,43 +10,22 @@ typedef struct division {
     bool recomputes;
 } division;
 
-/* Returns the bytes of a rank of this way, 0 if it is none that this network and these ranks allow. */
-static size_t bytes_of_rank(const trainer *t, const mega_train_options *cfg, int64_t rank)
-{
-    mega_engine_options o;
-    mega_engine *e = NULL;
-    mega_task_model network = {.self = NULL};
-    mega_engine_memory m = {0};
-    if (mega_train_engine_options(cfg, &o) != MEGA_OK) return 0;
-    o.team = t->team;
-    o.layout.planned_ranks = (int)cfg->engine.world_size;
-    o.layout.planned_rank = (int)rank;
-    mega_status st = train_make_model(t, cfg, &network);
-    if (st == MEGA_OK) st = train_create_engine(t, &e, &network, &o);
-    t->task->free_model(&network);
-    if (st != MEGA_OK) return 0;
-    mega_engine_memory_get(e, &m);
-    mega_engine_destroy(e);
-    return m.total + train_held_beside(t);
-}
-
-/* Returns the most that a rank of the first or of the last stage needs: these hold the embedding and the head. */
-static size_t bytes_of(const trainer *t, const division *d)
+/* Returns the most that a rank needs, 0 if this is no way that this network and these ranks allow. */
+static size_t bytes_of(const trainer *t, const division *d, size_t limit)
 {
     mega_train_options cfg = *t->cfg; /* a shallow copy: nothing in it is freed */
-    const int64_t world = cfg.engine.world_size;
+    train_whole_run run = {.stage = 0};
     cfg.engine.graph.zero_stage = d->zero;
     cfg.engine.comm.tensor_model_parallel_size = d->tp;
     cfg.engine.comm.pipeline_model_parallel_size = d->pp;
-    cfg.engine.data_parallel_size = world / d->tp / d->pp;
+    cfg.engine.data_parallel_size = cfg.engine.world_size / d->tp / d->pp;
     cfg.model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg.make_vocab_size_divisible_by, (int)d->tp);
     if (d->recomputes) {
         cfg.engine.graph.recompute_granularity = MEGA_RECOMPUTE_FULL;
         cfg.engine.graph.recompute_method = MEGA_RECOMPUTE_UNIFORM;
         cfg.engine.graph.recompute_num_layers = 1;
     }
-    const size_t first = bytes_of_rank(t, &cfg, 0), last = d->pp > 1 ? bytes_of_rank(t, &cfg, world - 1) : first;
-    return first == 0 || last == 0 ? 0 : first > last ? first : last;
+    return train_plan_whole(t, &cfg, limit, &run) ? run.bytes : 0;
 }
 
 static bool is_allowed(const trainer *t, const division *d)
@@ -88,7 +67,7 @@ int train_suggest_ranks(const trainer *t, size_t limit, mega_buffer *out)
                 for (int64_t z = cfg->engine.graph.zero_stage; z <= 3 && found < SHOWN; z++) {
                     const division d = {z, k, p, recomputes == 1};
                     const bool is_new = z != cfg->engine.graph.zero_stage || k != tp || p != pp;
-                    const size_t bytes = is_new && is_allowed(t, &d) ? bytes_of(t, &d) : 0;
+                    const size_t bytes = is_new && is_allowed(t, &d) ? bytes_of(t, &d, limit) : 0;
                     if (bytes == 0 || bytes > limit) continue;
                     show(t, &d, bytes, found++ == 0, out);
                     break; /* a higher stage at the same division frees more, and sends more */

@@ -12,6 +12,7 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg)
                   {"--num-attention-heads", "num_attention_heads", cfg->model.num_attention_heads},
                   {"--seq-length", "seq_length", cfg->seq_length}};
     const char *missing = "";
+    if (cfg->clm.config_name != NULL) return; /* it says all, or a mistake says why it could not */
     for (size_t i = 0; i < MEGA_COUNT(needed); i++) {
         if (needed[i].value > 0 || mega_options_is_given(cfg->engine.options, needed[i].dest))
             continue; /* an invalid value is reported elsewhere */

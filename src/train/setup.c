@@ -104,6 +104,7 @@ static int64_t vocabulary_of_plan(trainer *t)
     }
     if (strcmp(type, "GPT2BPETokenizer") != 0) return 0;
     if (cfg->text.vocab_size > 0) return cfg->text.vocab_size;
+    if (cfg->clm.vocab > 0) return cfg->clm.vocab;
     const int64_t own = mega_options_is_given(cfg->engine.options, "tokenizer_type") ? 0 : train_preset_vocabulary(cfg);
     t->assumed_vocab = own == 0;
     return own > 0 ? own : GPT2_VOCABULARY;

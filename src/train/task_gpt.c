@@ -257,14 +257,15 @@ static mega_status check_config(const mega_gpt *g, const char *name)
 static mega_status find_kind(const mega_task_options *o, const mega_network_shape **out)
 {
     const mega_clm_options *clm = &o->cfg->clm;
+    const char *option = o->stored != NULL ? "load" : "config_name";
     *out = o->stored != NULL ? &o->stored->net : clm->has_network ? &clm->network : NULL;
     if (*out != NULL && (*out)->is_encoder)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds an encoder (%s), which pretrain_bert trains",
+        return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: the folder holds an encoder (%s), which pretrain_bert trains", option,
                          mega_family_of(*out)->model_type);
     if (*out != NULL && (*out)->t5 != MEGA_T5_NONE)
         return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--%s: the folder holds an encoder with a decoder (%s), which pretrain_t5 trains",
-                         o->stored != NULL ? "load" : "config_name", mega_family_of(*out)->model_type);
+                         "--%s: the folder holds an encoder with a decoder (%s), which pretrain_t5 trains", option,
+                         mega_family_of(*out)->model_type);
     if (o->stored != NULL) return task_gpt_check_kind(o->cfg, "load", o->stored->heads, *out);
     return clm->has_network ? task_gpt_check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out)
                             : MEGA_OK;

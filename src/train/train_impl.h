@@ -308,6 +308,14 @@ mega_status train_plan_ranks(const trainer *t, mega_buffer *out, train_stage_byt
 /* plan_balance.c: prints how balanced the pipeline stages are, and a better split. */
 void train_plan_balance(const trainer *t, mega_buffer *out);
 
+/* remedy_stages.c. Options of a run, planned for a rank of each pipeline stage. */
+typedef struct train_whole_run {
+    int stage;    /* that which needs most; before the call: the one to begin with */
+    size_t bytes; /* of a rank of that stage */
+    double cost;  /* of an iteration of the slowest stage, in operations */
+} train_whole_run;
+/* Ends early where a stage needs more than `enough`: `run` then says what is known. Returns false if there is no such run. */
+bool train_plan_whole(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run);
 /* remedy.c: lists the cheapest changes that would make the run fit, one line each, or says that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 /* remedy_ranks.c. Writes ways to divide the run among its ranks that fit; returns how many. */

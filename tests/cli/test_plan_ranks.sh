@@ -56,6 +56,22 @@ between=$(totals | awk '{printf "%.0f", ($1 + $2) / 2 * 1000}')
 # shellcheck disable=SC2086
 "$MEGALITH" plan $stages --rank "$(totals | awk '{print $1 < $2 ? 0 : 1}')" --memory-limit "${between}K" >out 2>&1 && fail "a stage that does not fit: $(totals) MB in ${between}K"
 grep -q 'a rank of pipeline stage [01] needs .* of memory and may use' out || fail "$(cat out)"
+# A stage in the middle needs most: advice is about it, whichever rank is shown, and no stage is too large for what is advised.
+middle="--num-layers 10 --hidden-size 128 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4 --global-batch-size 32 --world-size 4
+    --pipeline-model-parallel-size 4 --tokenizer-type NullTokenizer --vocab-size 100 --decoder-first-pipeline-num-layers 1
+    --decoder-last-pipeline-num-layers 1"
+for rank in 0 3; do
+    # shellcheck disable=SC2086
+    "$MEGALITH" plan $middle --rank $rank --memory-limit 60MB >out 2>&1 && fail "the stages in the middle fit"
+    grep -q '(--memory-limit): it fits, BUT STAGE 1 DOES NOT$' out || fail "rank $rank, stage 1: $(cat out)"
+    grep -q 'a rank of pipeline stage 1 needs .*, and this plan lists what would make it fit$' out || fail "$(cat out)"
+    sed -n 's/^  \(--.*\): .* time$/\1/p' out >ways
+    [ -s ways ] || fail "no advice for rank $rank: $(cat out)"
+    while read -r way; do
+        # shellcheck disable=SC2086
+        "$MEGALITH" plan $middle $way --memory-limit 60MB >way.log 2>&1 || fail "$way: $(tail -n 2 way.log)"
+    done <ways
+done
 
 # The vocabulary: a preset's is its model's, a folder's its config.json's, which needs neither weights nor a tokenizer beside it; GPT-2's
 # is called assumed where it is.
@@ -76,6 +92,28 @@ echo '{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":6
 "tie_word_embeddings":false,"rope_theta":10000.0}' >alone/config.json
 plan_says 'vocabulary   32,000 ids, padded to 32000' --load alone
 plan_says 'parameters   4,186,944 (4,186,944 with the padding of the vocabulary)' --load alone
+# --config_name: the same plan; options win; weights and tokenizers beside the file are not looked at.
+cp out loaded.log
+plan_says 'vocabulary   32,000 ids, padded to 32000' --config_name alone
+cmp out loaded.log || fail "--config_name alone is not --load alone: $(diff out loaded.log)"
+plan_says 'vocabulary   32,000 ids, padded to 32000' --config_name alone/config.json
+cmp out loaded.log || fail "a config.json is not its folder: $(diff out loaded.log)"
+cp -r alone beside
+echo no | tee beside/model.safetensors >beside/tokenizer.json
+plan_says 'network      5 layers, hidden 64, 4 heads of 16, ffn 172, positions 64, 2 key/value heads, llama' --config_name beside --num-layers 5
+plan_says 'vocabulary   100 ids, padded to 128' --config_name beside --vocab-size 100
+plan_says 'vocabulary   50,257 ids, padded to 50304' --config_name gpt2
+plan_refuses() { # expected text, options
+    local text=$1
+    shift
+    "$MEGALITH" plan --micro-batch-size 1 --memory-limit 1TB "$@" >out 2>&1 && fail "plan $*: accepted"
+    grep -qF -- "$text" out && ! grep -q ' mistakes:' out || fail "plan $*: expected \"$text\" alone: $(cat out)"
+}
+mkdir t5
+echo '{"model_type":"t5","d_model":64,"d_kv":16,"d_ff":96,"num_layers":2,"num_heads":4,"vocab_size":100}' >t5/config.json
+plan_refuses '--config_name: the folder holds an encoder with a decoder (t5), which pretrain_t5 trains' --config_name t5
+plan_refuses '--config_name nix: no such config.json, and no folder with one (looked for nix, data/nix)' --config_name nix
+plan_refuses '--config_name alone (argument 5) and --load alone (argument 7) both say what is planned' --config_name alone --load alone
 
 # The columns of a stage add up to its total; the target's instruction set decides whether bf16 weights are kept packed.
 for target in avx512 amx; do

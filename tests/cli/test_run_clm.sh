@@ -184,7 +184,7 @@ refuses "another kind" "--swiglu|the folder of --config_name, a gemma2, has anot
 refuses "sizes that do not fit" "its config.json cannot be changed to 2 layers, hidden size 64" run_clm "${new[@]}" --hidden-size 64 --num-attention-heads 3
 refuses "nothing is given" "missing: --train_file FILE|--config_name gpt2|missing: --tokenizer_name FOLDER" run_clm --num_train_epochs 1
 refuses "no such data" "nothing is downloaded|looked for wikitext/raw, data/wikitext/raw, raw, data/raw" run_clm "${small[@]}" --dataset_name wikitext --dataset_config_name raw
-refuses "no such names" "--config_name nix: no such folder|--tokenizer_name nix: nothing is downloaded" run_clm --config_name nix --tokenizer_name nix --train_file train.txt
+refuses "no such names" "2 mistakes|--config_name nix: no such config.json, and no folder with one|--tokenizer_name nix: nothing is downloaded" run_clm --config_name nix --tokenizer_name nix --train_file train.txt
 refuses "options of other commands" "--split 9,1 (argument|give --validation_split_percentage|--train-samples 5|--eval-interval 3" run_clm "${small[@]}" "${files[@]}" \
     --split 9,1 --train-samples 5 --eval-interval 3
 refuses "too long a block" "no block of 30000 tokens|a smaller --block_size" run_clm "${small[@]}" --train_file validation.txt --block_size 30000 --max-position-embeddings 30000

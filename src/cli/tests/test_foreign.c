@@ -124,7 +124,7 @@ static void names_that_are_refused(void **state)
     } cases[] = {
         {"plan", PLAN BATCH "--num_train_epochs 3",
          "--num_train_epochs 3 is not implemented yet: the length is said by"},
-        {"plan", PLAN BATCH "--config_name gpt2", "is not implemented yet: give --preset"},
+        {"plan", PLAN BATCH "--config_overrides n_embd=8", "is not implemented yet: give --preset"},
         {"plan", PLAN BATCH "--tokenizer_name gpt2", "is not implemented yet: give its folder: --tokenizer-type"},
         {"plan", PLAN BATCH "--autotuning run", "is not implemented yet: megalith plan"},
         {"plan", PLAN BATCH "--mixed_precision int4",

@@ -28,7 +28,8 @@ typedef enum mega_report_to {
 
 enum { MEGA_CLM_FILES = 64 }; /* files of a split that a folder may hold */
 
-/* run_clm alone: the options of transformers' script that no other command has, and what they lead to. */
+/* run_clm: the options of transformers' script that no other command has, and what they lead to. A plan has --config_name
+ * too. */
 typedef struct mega_clm_options {
     mega_list train_file, validation_file;
     const char *dataset_name, *dataset_config_name;
@@ -50,6 +51,7 @@ typedef struct mega_clm_options {
     bool saves_epochs;            /* --checkpointing_steps epoch */
     bool has_network;             /* --config_name leads to a model of another kind than GPT-2, `network` */
     mega_network_shape network;
+    int64_t vocab; /* of that config.json; 0: there is none */
 } mega_clm_options;
 
 typedef enum mega_bert_form { MEGA_BERT_OF_MEGATRON, MEGA_BERT_ORIGINAL } mega_bert_form;
