@@ -55,8 +55,8 @@ static bool has_two_lengths(struct MHD_Connection *c)
     return lengths > 1;
 }
 
-static enum MHD_Result send_text(struct MHD_Connection *c, int status, const char *type, const char *text,
-                                 enum MHD_ResponseMemoryMode mode)
+static enum MHD_Result send_text(const server_http *h, struct MHD_Connection *c, int status, const char *type,
+                                 const char *text, enum MHD_ResponseMemoryMode mode)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, mode);
     if (r == NULL) {
@@ -64,7 +64,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, int status, const cha
         return MHD_NO;
     }
     MHD_add_response_header(r, "Content-Type", type);
-    if (has_two_lengths(c)) MHD_add_response_header(r, "Connection", "close");
+    if (has_two_lengths(c) || server_slow_is_short(h->slow)) MHD_add_response_header(r, "Connection", "close");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", "PUT, POST");
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE) MHD_add_response_header(r, "Retry-After", "5");
     const enum MHD_Result sent = MHD_queue_response(c, (unsigned)status, r);
@@ -72,20 +72,20 @@ static enum MHD_Result send_text(struct MHD_Connection *c, int status, const cha
     return sent;
 }
 
-static enum MHD_Result send_json(struct MHD_Connection *c, int status, const char *text)
+static enum MHD_Result send_json(const server_http *h, struct MHD_Connection *c, int status, const char *text)
 {
-    return send_text(c, status, "application/json", text, MHD_RESPMEM_PERSISTENT);
+    return send_text(h, c, status, "application/json", text, MHD_RESPMEM_PERSISTENT);
 }
 
 /* ---- the thread of libmicrohttpd ---- */
 
-static enum MHD_Result answer_other(struct MHD_Connection *c, const char *url, const char *method)
+static enum MHD_Result answer_other(const server_http *h, struct MHD_Connection *c, const char *url, const char *method)
 {
     const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
-    if (strcmp(url, "/api") == 0) return send_json(c, MHD_HTTP_METHOD_NOT_ALLOWED, "\"expected PUT /api\"\n");
+    if (strcmp(url, "/api") == 0) return send_json(h, c, MHD_HTTP_METHOD_NOT_ALLOWED, "\"expected PUT /api\"\n");
     if (strcmp(url, "/") == 0 && reads)
-        return send_text(c, MHD_HTTP_OK, "text/html; charset=utf-8", server_page, MHD_RESPMEM_PERSISTENT);
-    return send_json(c, MHD_HTTP_NOT_FOUND, "\"expected PUT /api, or GET / in a browser\"\n");
+        return send_text(h, c, MHD_HTTP_OK, "text/html; charset=utf-8", server_page, MHD_RESPMEM_PERSISTENT);
+    return send_json(h, c, MHD_HTTP_NOT_FOUND, "\"expected PUT /api, or GET / in a browser\"\n");
 }
 
 static bool is_request(const char *url, const char *method)
@@ -152,9 +152,9 @@ static bool announces_too_much(const server_http *h, struct MHD_Connection *c)
     return length != NULL && strtoull(length, NULL, 10) > h->options.most_bytes;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *c, int status)
+static enum MHD_Result refuse(const server_http *h, struct MHD_Connection *c, int status)
 {
-    return send_json(c, status,
+    return send_json(h, c, status,
                      status == MHD_HTTP_BAD_REQUEST
                          ? "\"the request has more than one length; expected one Content-Length\"\n"
                      : status == MHD_HTTP_CONTENT_TOO_LARGE ? "\"the request is too large (--max-request-bytes)\"\n"
@@ -172,8 +172,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         if (x == NULL) return MHD_NO;
         *own = x;
         x->connection = c;
-        if (has_two_lengths(c)) return refuse(c, MHD_HTTP_BAD_REQUEST);
-        return is_request(url, method) && announces_too_much(h, c) ? refuse(c, MHD_HTTP_CONTENT_TOO_LARGE) : MHD_YES;
+        if (has_two_lengths(c)) return refuse(h, c, MHD_HTTP_BAD_REQUEST);
+        return is_request(url, method) && announces_too_much(h, c) ? refuse(h, c, MHD_HTTP_CONTENT_TOO_LARGE) : MHD_YES;
     }
     if (*size > 0) {
         const bool is_taken = !is_request(url, method) || take_body(h, x, data, *size);
@@ -181,14 +181,14 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         return is_taken ? MHD_YES : MHD_NO;
     }
     server_slow_arrived(h->slow, link_of(c));
-    if (!is_request(url, method)) return answer_other(c, url, method);
+    if (!is_request(url, method)) return answer_other(h, c, url, method);
     if (x->answer != NULL) {
         char *text = x->answer;
         x->answer = NULL;
-        return send_text(c, x->status, "application/json", text, MHD_RESPMEM_MUST_FREE);
+        return send_text(h, c, x->status, "application/json", text, MHD_RESPMEM_MUST_FREE);
     }
     const int refused = enqueue(h, x);
-    return refused != 0 ? refuse(c, refused) : MHD_YES;
+    return refused != 0 ? refuse(h, c, refused) : MHD_YES;
 }
 
 static void on_end(void *user, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode why)
@@ -228,7 +228,7 @@ mega_status server_http_open(const server_http_options *o, server_http **out)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&h->arrived, &attributes);
     pthread_condattr_destroy(&attributes);
-    const mega_status watched = server_slow_open(o->most_seconds, o->least_rate, &h->slow);
+    const mega_status watched = server_slow_open(o->most_seconds, o->least_rate, o->most_connections, &h->slow);
     if (watched != MEGA_OK) {
         server_http_close(h);
         return watched;

@@ -215,6 +215,27 @@ static void read_beams(reading *r, server_request *q)
     read_number(r, "length_penalty", -100, 100, "a number", &q->length_penalty);
 }
 
+/* What draws or ends a text has no effect on beams, nor what directs beams on a text without them: the client would get
+ * another text than it has asked for. A value that says what is done anyway is accepted. */
+static void read_effects(reading *r, const server_request *q)
+{
+    const struct {
+        const char *field;
+        bool is_set;
+    } drawn[] = {{"temperature", q->temperature != 1},
+                 {"top_k", q->top_k > 0},
+                 {"top_p", q->top_p > 0},
+                 {"random_seed", q->random_seed >= 0},
+                 {"logprobs", q->logprobs},
+                 {"stop_on_eol", q->stop_on_eol},
+                 {"stop_on_double_eol", q->stop_on_double_eol}},
+      searched[] = {{"stop_token", q->stop_token >= 0}, {"length_penalty", q->length_penalty != 1}};
+    for (size_t i = 0; q->beam_width > 0 && i < sizeof drawn / sizeof *drawn; i++)
+        if (drawn[i].is_set) wrong(r, drawn[i].field, "no beam_width beside it; it has no effect on beams");
+    for (size_t i = 0; q->beam_width == 0 && i < sizeof searched / sizeof *searched; i++)
+        if (searched[i].is_set) wrong(r, searched[i].field, "beam_width beside it; without beams it has no effect");
+}
+
 const char *server_request_read(const json_t *body, server_request *out, int *http, char *message, size_t bytes)
 {
     reading r = {.body = body, .message = message, .bytes = bytes};
@@ -235,5 +256,8 @@ const char *server_request_read(const json_t *body, server_request *out, int *ht
     read_flag(&r, "prevent_newline_after_colon", &out->prevent_newline_after_colon);
     read_flag(&r, "no_log", &out->no_log);
     read_beams(&r, out);
+    if (r.failed) return message;
+    read_effects(&r, out);
+    if (r.failed) *http = 400;
     return r.failed ? message : NULL;
 }

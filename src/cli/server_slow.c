@@ -1,7 +1,7 @@
 /* Ends connections whose requests arrive too slowly. libmicrohttpd closes one only when nothing comes at all, so that a
  * client which sends a byte now and then would hold its place for ever, and many of them all places. The system counts
  * the bytes that a connection has received, so a request is known from its first byte on, before libmicrohttpd has read
- * the end of its header. */
+ * the end of its header. A connection that is kept open after its answer gives way when places are short. */
 #include "server_slow.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { LOOKS_A_SECOND = 10, GRACE_SECONDS = 5 };
+enum { LOOKS_A_SECOND = 10, GRACE_SECONDS = 5, SPARE_PLACES = 16 };
 
 typedef enum slow_state {
     SLOW_SILENT,  /* answered, and nothing of another request has come */
@@ -25,7 +25,7 @@ struct server_slow_link {
     struct server_slow_link *next, *previous;
     int socket;
     slow_state state;
-    double since;       /* SLOW_ARRIVES: when it began */
+    double since;       /* SLOW_ARRIVES: when it began; SLOW_SILENT: when it was answered */
     int64_t bytes_then; /* received before the request; SLOW_SILENT: so far */
     bool is_ended;
 };
@@ -36,6 +36,7 @@ struct server_slow {
     pthread_mutex_t lock;
     pthread_cond_t ends_now;
     server_slow_link *first;
+    int places, taken; /* by connections that are not ended */
     mega_thread *thread;
     bool ends;
 };
@@ -59,8 +60,16 @@ static bool is_too_slow(const server_slow *s, const server_slow_link *l, int64_t
     return bytes >= 0 && (double)(bytes - l->bytes_then) < due;
 }
 
-/* Called with the lock held. Ends the connection for both sides; libmicrohttpd then sees its end and closes it. */
-static void look(const server_slow *s, server_slow_link *l, double now)
+/* Ends the connection for both sides; libmicrohttpd then sees its end and closes it. This and the functions below are
+ * called with the lock held. */
+static void end_link(server_slow *s, server_slow_link *l)
+{
+    l->is_ended = true;
+    s->taken--;
+    shutdown(l->socket, SHUT_RDWR);
+}
+
+static void look(server_slow *s, server_slow_link *l, double now)
 {
     if (l->state == SLOW_WAITS || l->is_ended) return;
     const int64_t bytes = received(l->socket);
@@ -69,9 +78,27 @@ static void look(const server_slow *s, server_slow_link *l, double now)
         l->since = now;
     }
     if (l->state != SLOW_ARRIVES || !is_too_slow(s, l, bytes, now)) return;
-    l->is_ended = true;
-    shutdown(l->socket, SHUT_RDWR);
+    end_link(s, l);
 }
+
+static bool is_short(const server_slow *s)
+{
+    return s->taken > s->places - SPARE_PLACES;
+}
+
+static void make_place(server_slow *s)
+{
+    const double now = mega_time_now();
+    server_slow_link *longest = NULL;
+    for (server_slow_link *l = s->first; l != NULL; l = l->next) {
+        look(s, l, now); /* its next request may have begun */
+        if (l->state != SLOW_SILENT || l->is_ended) continue;
+        if (longest == NULL || l->since < longest->since) longest = l;
+    }
+    if (longest != NULL) end_link(s, longest);
+}
+
+/* ---- the thread ---- */
 
 static void slow_main(void *user)
 {
@@ -90,13 +117,14 @@ static void slow_main(void *user)
     pthread_mutex_unlock(&s->lock);
 }
 
-mega_status server_slow_open(int seconds, int64_t rate, server_slow **out)
+mega_status server_slow_open(int seconds, int64_t rate, int places, server_slow **out)
 {
     pthread_condattr_t attributes;
     server_slow *s = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory");
     s->seconds = seconds;
     s->rate = rate;
+    s->places = places;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -131,6 +159,8 @@ server_slow_link *server_slow_add(server_slow *s, int socket)
     l->next = s->first;
     if (l->next != NULL) l->next->previous = l;
     s->first = l;
+    s->taken++;
+    if (is_short(s)) make_place(s);
     pthread_mutex_unlock(&s->lock);
     return l;
 }
@@ -143,8 +173,17 @@ void server_slow_remove(server_slow *s, server_slow_link *l)
     else
         s->first = l->next;
     if (l->next != NULL) l->next->previous = l->previous;
+    s->taken -= !l->is_ended;
     pthread_mutex_unlock(&s->lock);
     free(l);
+}
+
+bool server_slow_is_short(server_slow *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool answer = is_short(s);
+    pthread_mutex_unlock(&s->lock);
+    return answer;
 }
 
 void server_slow_arrived(server_slow *s, server_slow_link *l)
@@ -160,6 +199,7 @@ void server_slow_answered(server_slow *s, server_slow_link *l)
     if (l == NULL) return;
     pthread_mutex_lock(&s->lock);
     l->state = SLOW_SILENT;
+    l->since = mega_time_now();
     l->bytes_then = received(l->socket);
     pthread_mutex_unlock(&s->lock);
 }

@@ -59,6 +59,8 @@ client mistakes >a 2>&1 || fail "mistakes: $(cat a)"
 texts --prompt "line 1" --prompt "ab" --prompt "of a" --prompt "7" --greedy >a
 python3 -c 'import json; print(json.dumps(dict(zip(["line 1", "ab", "of a", "7"], map(json.loads, open("a"))))))' >expected.json
 client clients expected.json >a 2>&1 && grep -q '^0 of' a || fail "many clients: $(cat a)"
+# More clients than there are places keep their connections open: the server does not wait for 30 s until they are idle for too long.
+client idle 600 "$(at_most 20)" >a 2>&1 || fail "600 clients that stay connected: $(cat a)"
 stop
 grep -q '^request 1: status 200' err || fail "a line a request: $(head -n 3 err)"
 

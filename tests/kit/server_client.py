@@ -4,6 +4,7 @@ tests/ranks.
 usage: server_client.py PORT ask [field=json ...]      prints the answer of one request, its texts one a line
        server_client.py PORT clients EXPECTED.json     many clients at once: {"prompt": "text", ...}, the texts that are right
        server_client.py PORT slow COUNT SECONDS         so many clients that take longer than the server allows
+       server_client.py PORT idle COUNT SECONDS         so many clients keep their connections after an answer; all get one in time
        server_client.py PORT mistakes                  requests that are refused, and those of clients that are gone
 """
 
@@ -94,6 +95,34 @@ def slow(port, count, seconds):
     print("answered beside %d slow clients" % count)
 
 
+def idle(port, count, seconds):
+    """Clients that keep their connections open: one after the other, then as many at once; and one more that wants a text."""
+    began = time.monotonic()
+    kept = []
+    for _ in range(count):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+        c.request("GET", "/")
+        c.getresponse().read()
+        kept.append(c)
+    sockets = []
+    for _ in range(count):
+        s = socket.socket()
+        s.setblocking(False)
+        s.connect_ex(("127.0.0.1", port))
+        sockets.append(s)
+    for s in sockets:
+        s.settimeout(seconds)
+        s.sendall(b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n")
+    for s in sockets:
+        if not s.recv(65536).startswith(b"HTTP/1.1 404 "):
+            raise SystemExit("one of %d clients at once is not answered" % count)
+    answer_of(port, prompts=["ab"], tokens_to_generate=3, top_k=1)
+    took = time.monotonic() - began
+    if took > seconds:
+        raise SystemExit("%d idle clients hold the others up: %.1f s" % (count, took))
+    print("answered beside %d idle clients" % count)
+
+
 def mistakes(port):
     right = {"prompts": ["ab"], "tokens_to_generate": 3, "top_k": 1}
     for change, status, part in (
@@ -122,9 +151,9 @@ def mistakes(port):
         ({"random_seed": -1}, 200, "random_seed"),
         ({"beam_width": 0}, 200, "beam_width"),
         ({"beam_width": 2, "prompts": ["a", "b"]}, 200, "one prompt"),
-        ({"beam_width": 200}, 200, "--num-beams"),
+        ({"beam_width": 200, "top_k": 0}, 200, "--num-beams"),
         ({"beam_width": 5000}, 200, "1 to 256"),
-        ({"beam_width": 2, "stop_token": 99999}, 200, "stop_token: expected an id below"),
+        ({"beam_width": 2, "top_k": 0, "stop_token": 99999}, 200, "stop_token: expected an id below"),
         ({"prompts": ["ab"], "top_k": 10**400}, 400, "too big integer"),
         ({"beam_width": 2, "length_penalty": "1"}, 200, "length_penalty"),
         ({"max_tokens": 5}, 400, "max_tokens: expected tokens_to_generate instead"),
@@ -135,6 +164,16 @@ def mistakes(port):
         ({"x" * 5000: 1}, 400, "one of prompts"),
         ({"": 1}, 400, "one of prompts"),
         ({"stop_on_double_eol": False, "stop_token": 5, "length_penalty": 1, "top_p_bound": None, "no_log": 3}, 200, "no_log"),
+        # known fields that would have no effect
+        ({"stop_token": 5}, 400, "stop_token: expected beam_width beside it"),
+        ({"length_penalty": 2.5}, 400, "length_penalty: expected beam_width beside it"),
+        ({"beam_width": 2}, 400, "top_k: expected no beam_width beside it"),
+        ({"beam_width": 2, "top_k": 0, "top_p": 0.5}, 400, "top_p: expected no beam_width"),
+        ({"beam_width": 2, "top_k": 0, "temperature": 0.5}, 400, "temperature: expected no beam_width"),
+        ({"beam_width": 2, "top_k": 0, "random_seed": 5}, 400, "random_seed: expected no beam_width"),
+        ({"beam_width": 2, "top_k": 0, "logprobs": True}, 400, "logprobs: expected no beam_width"),
+        ({"beam_width": 2, "top_k": 0, "stop_on_eol": True}, 400, "stop_on_eol: expected no beam_width"),
+        ({"beam_width": 2, "top_k": 0, "stop_on_double_eol": True}, 400, "stop_on_double_eol: expected no beam_width"),
     ):
         got, text = ask(port, json.dumps({**right, **change}))
         if got != status or not isinstance(json.loads(text), str) or part not in text:
@@ -176,6 +215,15 @@ def mistakes(port):
             got = b"".join(iter(lambda: s.recv(65536), b""))
         if not got.startswith(b"HTTP/1.1 400 ") or b"Content-Length" not in got.split(b"\r\n\r\n", 1)[1] or got.count(b"HTTP/1.1 ") != 1:
             raise SystemExit("%s: %s" % (lengths, got))
+    # What a Megatron client sends, and values that say what is done anyway.
+    for fields in (
+        {"tokens_to_generate": 3},
+        {"tokens_to_generate": 3, "top_k": 1, "temperature": 0.5, "random_seed": 5, "length_penalty": 1.0, "stop_token": None},
+        {"tokens_to_generate": 3, "beam_width": 2, "stop_token": 5, "length_penalty": 0.5, "temperature": 1.0, "top_k": 0,
+         "logprobs": False, "stop_on_eol": False, "add_BOS": True, "prevent_newline_after_colon": True, "no_log": True},
+    ):
+        if not isinstance(answer_of(port, prompts=["ab"], **fields), dict):
+            raise SystemExit("refused: %s: %s" % (fields, answer_of(port, prompts=["ab"], **fields)))
     answer = answer_of(port, **right)
     if len(answer["text"]) != 1 or answer["logprobs"] is not None:
         raise SystemExit("after these: %s" % answer)
@@ -197,6 +245,8 @@ def main():
                 print(key, json.dumps(answer[key]), [len(s) for s in answer["segments"]])
     elif what == "clients":
         clients(port, json.load(open(sys.argv[3])))
+    elif what == "idle":
+        idle(port, int(sys.argv[3]), float(sys.argv[4]))
     elif what == "slow":
         slow(port, int(sys.argv[3]), float(sys.argv[4]))
     else:
