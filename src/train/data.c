@@ -1,6 +1,7 @@
 /* The data of a run: the task's datasets, the samplers, and the samples of a batch. */
 #include "megalith/assert.h"
 #include "megalith/file.h"
+#include "megalith/indexed.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 #include <stdio.h>
@@ -186,17 +187,47 @@ static mega_status build(trainer *t)
     return MEGA_OK;
 }
 
+/* Returns the documents of the one data set that the validation is a share of, if it has too few for that share; 0: there
+ * is another reason, or there are several data sets. */
+static int64_t too_few(const mega_list *list, const char *split)
+{
+    enum { MANY = 1 << 30 };
+    int64_t bounds[MEGA_SPLIT_COUNT + 1], documents = 0;
+    mega_indexed *data;
+    if (list->count != 1 || mega_split_bounds(split, MANY, bounds) != MEGA_OK ||
+        bounds[MEGA_SPLIT_VALID] == bounds[MEGA_SPLIT_VALID + 1])
+        return 0;
+    if (mega_indexed_open(list->item[0], &data) == MEGA_OK) {
+        documents = mega_indexed_documents(data);
+        mega_indexed_close(data);
+    }
+    mega_error_clear();
+    return documents;
+}
+
+static void warn_of_no_validation(const mega_train_options *cfg)
+{
+    const bool is_second = cfg->data.data_path2.count > 0;
+    const char *split = is_second ? "98,2,0" : cfg->data.split != NULL ? cfg->data.split : "969, 30, 1";
+    const int64_t documents = too_few(is_second ? &cfg->data.data_path2 : &cfg->data.data_path, split);
+    if (documents > 0)
+        mega_warn(
+            "no validation data: the data set has %lld document%s, which --split %s shares out whole, and leaves the "
+            "validation none; nothing is evaluated during training: make data of more documents (preprocess_data "
+            "--split-on-blank-lines, or JSON lines), give the validation a larger share, or --valid-data-path",
+            (long long)documents, documents == 1 ? "" : "s", split);
+    else
+        mega_warn("no validation data (--split %s%s): nothing is evaluated during training", split,
+                  is_second ? " of --data-path2" : ", or --valid-data-path");
+}
+
 mega_status train_open_data(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     MEGA_TRY(build(t));
     MEGA_TRY(need_training(t));
     if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !t->task->course->in_epochs)
-        mega_warn("no validation data (--split %s%s): nothing is evaluated during training",
-                  cfg->data.data_path2.count > 0 ? "98,2,0"
-                  : cfg->data.split != NULL      ? cfg->data.split
-                                                 : "969, 30, 1",
-                  cfg->data.data_path2.count > 0 ? " of --data-path2" : ", or --valid-data-path");
+        warn_of_no_validation(cfg);
     MEGA_TRY(open_samplers(t));
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order_hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
     MEGA_TRY(train_agree(t, mega_map_check()));

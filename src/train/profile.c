@@ -89,7 +89,7 @@ static mega_status write_profile(trainer *t)
         mega_profile_bound bound = {.flops = t->peak.flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
         mega_profile_table(t->profile, &bound, &text);
-        if (!text.failed) train_lines(t, text.data);
+        if (!text.failed) train_asked(t, text.data);
     }
     if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
     mega_buffer_fini(&text);

@@ -1,6 +1,7 @@
 /* What one rank does for all ranks, and questions that all ranks answer together. */
 #include "megalith/record.h"
 #include "train_impl.h"
+#include <stdio.h>
 
 enum { SHOWN = 4 }; /* ranks whose parameters are counted in the log */
 
@@ -70,9 +71,12 @@ mega_status train_say_parameters(const trainer *t)
     mega_status st = mega_comm_all_gather(tp->comm, "number of parameters", stage, &mine, 1, MEGA_I64);
     if (st == MEGA_OK) st = mega_comm_all_gather(pp->comm, "number of parameters", all, stage, tp->size, MEGA_I64);
     const int count = tp->size * pp->size, shown = t->io->is_detailed || count <= SHOWN ? count : SHOWN;
-    for (int i = 0; i < shown && st == MEGA_OK; i++)
-        train_line(t, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld", i % tp->size,
-                   i / tp->size, (long long)all[i]);
+    for (int i = 0; i < shown && st == MEGA_OK; i++) {
+        char line[160];
+        snprintf(line, sizeof line, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld",
+                 i % tp->size, i / tp->size, (long long)all[i]);
+        (t->cfg->print_options ? train_asked : train_lines)(t, line);
+    }
     if (shown < count && st == MEGA_OK)
         train_line(t, " > and of %d more ranks (--print-options lists them)", count - shown);
     if (st == MEGA_OK) say_frozen(t);

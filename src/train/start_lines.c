@@ -28,7 +28,7 @@ static mega_status say_options(const trainer *t)
         mega_buffer_puts(&text, "options that differ from their defaults (--print-options shows all):\n");
         st = mega_options_differences(t->cfg->engine.options, &text);
     }
-    if (st == MEGA_OK) train_lines(t, text.data);
+    if (st == MEGA_OK) (t->cfg->print_options ? train_asked : train_lines)(t, text.data);
     mega_buffer_fini(&text);
     return st;
 }

@@ -39,6 +39,17 @@ void train_lines(const trainer *t, const char *text)
     }
 }
 
+void train_asked(const trainer *t, const char *text)
+{
+    while (train_is_first(t) && *text != '\0') {
+        char line[2048];
+        const size_t n = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        t->io->line(t->io->user, line);
+        text += n + (text[n] == '\n');
+    }
+}
+
 void train_datetime(const trainer *t, const char *label)
 {
     char text[32];

@@ -178,6 +178,7 @@ double train_perplexity(double loss); /* e^loss; losses above 20 are cut to 20, 
 bool train_is_deepscale(const mega_train_options *cfg); /* whether DeepSpeed is given by its name of 2019 */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void train_lines(const trainer *t, const char *text); /* one call of train_line per line of text */
+void train_asked(const trainer *t, const char *text); /* what an option asks for, whatever --log-level hides */
 void train_datetime(const trainer *t, const char *label);
 const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
 const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */

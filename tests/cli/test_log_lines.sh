@@ -80,11 +80,27 @@ for name in short debug warning; do lines $name | diff - <(lines loaded) || note
 lacks warning '^network|^options|^building|^using'
 has warning '^warning: no --save'
 
+# --- why nothing is evaluated: the share is 0, or there are too few documents for it
+"$MEGALITH" preprocess_data --input t.txt --tokenizer-type ByteTokenizer --append-eod --output-prefix one >log 2>&1 || fail "one document"
+run one "${shape[@]}" --tokenizer-type ByteTokenizer --data-path one_text_document
+has one 'no validation data: the data set has 1 document, which --split 80,10,10 shares out whole, .*--split-on-blank-lines'
+run share "${shape[@]}" --tokenizer-type ByteTokenizer --data-path one_text_document --split 100,0,0
+has share 'no validation data \(--split 100,0,0, or --valid-data-path\)'
+
 # --- at error nothing but errors, in every form of the option
 run none "${loaded[@]}" --log-level error
-run early --log-level=error "${loaded[@]}" --print-options
+run early --log-level=error "${loaded[@]}"
 run megatrons "${loaded[@]}" --logging-level 40
 for name in none early megatrons; do [ -s $name.log ] && note "$name: $(cat $name.log)"; done
+# but what an option asks for: the table, and the parameters of the ranks
+for level in error warning; do
+    run asked "${loaded[@]}" --print-options --log-level $level
+    grep -vE '^(warning: .*|-+ (end of )?arguments -+|-+|  [A-Za-z0-9_]+ \.+ .*| > number of parameters on .*| iteration .*| validation .*)$' asked.log >other
+    [ $level = warning ] || [ ! -s other ] || note "--print-options at $level: $(cat other)"
+    has asked '^  adam_beta2 \.+ 0\.999$'
+    has asked '^ > number of parameters on \(tensor, pipeline\)'
+    lacks asked '^using'
+done
 refuses "an error at error" "--num-layers: 0" "${base[@]}" --log-level error --num-layers 0
 grep -q warning <<<"$refused" && note "warnings at error: $refused"
 finish
