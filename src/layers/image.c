@@ -14,9 +14,8 @@ static bool windows_of(const mega_builder *b, const char *layer, const mega_imag
 {
     if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, layer)) return false;
     if (size == NULL) {
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s\", %s: inout_size is NULL; give the height and width of the images",
-                                       b->path, layer));
+        mega_builder_fail(
+            b, LAYER_FAIL(MEGA_ERR_USAGE, b, layer, "inout_size is NULL; give the height and width of the images"));
         return false;
     }
     *out = (mega_windows){

@@ -31,11 +31,10 @@ bool layer_has_all_rows(const mega_builder *b, const char *layer)
     if (mega_graph_status(b->graph) != MEGA_OK) return false;
     if (!layer_has_slab(b)) return true;
     mega_builder_fail(b,
-                      MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                "layer \"%s\", %s: with sequence parallelism a rank of tp has a part of the rows, and "
-                                "this layer needs all of them, which is not implemented yet; train this model without "
-                                "sequence parallelism",
-                                b->path, layer));
+                      LAYER_FAIL(MEGA_ERR_UNSUPPORTED, b, layer,
+                                 "with sequence parallelism a rank of tp has a part of the rows, and "
+                                 "this layer needs all of them, which is not implemented yet; train this model without "
+                                 "sequence parallelism"));
     return false;
 }
 
@@ -81,11 +80,11 @@ static void copy_parts_to_bias(const mega_builder *b, const char *name, const me
         const size_t length = strlen(of_weight), stem = length - strlen(kind);
         if (length < strlen(kind) || length >= MEGA_PATH || strcmp(of_weight + stem, kind) != 0)
             mega_builder_fail(b,
-                              MEGA_FAIL(MEGA_ERR_USAGE,
-                                        "layer \"%s\", %s: part %d of its weight is in tensor \"%s\"; expected a name "
-                                        "of fewer than %d bytes that ends in \"weight\", from which that of the bias "
-                                        "follows, or no_bias",
-                                        b->path, name == NULL ? "without a name" : name, i, of_weight, MEGA_PATH));
+                              LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                         "part %d of its weight is in tensor \"%s\"; expected a name "
+                                         "of fewer than %d bytes that ends in \"weight\", from which that of the bias "
+                                         "follows, or no_bias",
+                                         i, of_weight, MEGA_PATH));
         else
             snprintf(file[i], MEGA_PATH, "%.*sbias", (int)stem, of_weight);
         bias->part[i].file = file[i];
@@ -104,8 +103,8 @@ layer_linear layer_request_linear(const mega_builder *b, const char *name, int64
     if (weight->shard_columns && bias.num_parts == 1) /* a bias has no columns: keep only the part's name */
         bias.part[0] = (mega_param_part){.file = bias.part[0].file, .rows = out};
     if (out < 1)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", %s: out_channels %lld; expected 1 or more",
-                                       b->path, name == NULL ? "without a name" : name, (long long)out));
+        mega_builder_fail(b,
+                          LAYER_FAIL(MEGA_ERR_USAGE, b, name, "out_channels %lld; expected 1 or more", (long long)out));
     layer_linear p = {.weight = layer_param(b, name, "weight", out, in, weight)};
     if (!no_bias) p.bias = layer_param(b, name, "bias", out, 0, &bias);
     return p;
@@ -174,11 +173,10 @@ static mega_tensor vocab_table(const mega_builder *b, const char *name, int64_t 
     mega_param_options o = options != NULL ? *options : plain_param;
     o.shard_rows = true;
     if (o.blocks > 1 || o.num_parts > 1)
-        mega_builder_fail(
-            b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "layer \"%s\", %s: a table of a vocabulary in %d parts is not implemented yet; each rank "
-                         "of tp holds a range of its rows, leave blocks and part out",
-                         b->path, name == NULL ? "without a name" : name, o.num_parts > 1 ? o.num_parts : o.blocks));
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_UNSUPPORTED, b, name,
+                                        "a table of a vocabulary in %d parts is not implemented yet; each rank "
+                                        "of tp holds a range of its rows, leave blocks and part out",
+                                        o.num_parts > 1 ? o.num_parts : o.blocks));
     return layer_param(b, name, "weight", vocab_size + o.padding_rows, width, &o);
 }
 
@@ -249,9 +247,8 @@ mega_tensor mega_norm_with(const mega_builder *b, const char *name, mega_tensor 
     const int64_t channels = mega_tensor_channels(b, x);
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     if (o->kind != MEGA_LAYER_NORM && o->kind != MEGA_RMS_NORM)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s\", %s: norm of kind %d; expected MEGA_LAYER_NORM or MEGA_RMS_NORM",
-                                       b->path, name == NULL ? "without a name" : name, (int)o->kind));
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                        "norm of kind %d; expected MEGA_LAYER_NORM or MEGA_RMS_NORM", (int)o->kind));
     mega_tensor gain = mega_none(), bias = mega_none();
     if (!o->no_weight) gain = layer_param(b, name, "weight", channels, 0, &start);
     if (!o->no_bias && o->kind == MEGA_LAYER_NORM) bias = layer_param(b, name, "bias", channels, 0, NULL);

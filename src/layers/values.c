@@ -28,10 +28,10 @@ static int64_t positions_of(const mega_builder *b, const char *layer, mega_tenso
     const int64_t rows = mega_tensor_rows(b, x) * (layer_has_slab(b) ? b->layout->tp.size : 1);
     if (mega_graph_status(b->graph) != MEGA_OK) return 0;
     if (b->samples > 0 && rows > 0 && rows % b->samples == 0) return rows / b->samples;
-    mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                   "layer \"%s\", %s: a value of %lld rows; expected as many for each of the %lld "
-                                   "samples",
-                                   b->path, layer, (long long)rows, (long long)b->samples));
+    mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, layer,
+                                    "a value of %lld rows; expected as many for each of the %lld "
+                                    "samples",
+                                    (long long)rows, (long long)b->samples));
     return 0;
 }
 

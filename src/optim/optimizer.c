@@ -336,7 +336,7 @@ static void run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *cal
 void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     run_numbers(o, i, call);
-    (optimizer_reach_of(o) == REACH_NORM ? lamb_prepare : muon_prepare)(o, i);
+    o->builtin->prepare(o, i);
 }
 
 static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
@@ -362,7 +362,7 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
 void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     run_numbers(o, i, call);
-    if (o->update[i].tensor >= 0) (optimizer_reach_of(o) == REACH_NORM ? lamb_update : muon_update)(o, i);
+    if (o->update[i].tensor >= 0) o->builtin->update_whole(o, i);
     else
         optimizer_each_piece(o, i, update_elements);
 }

@@ -40,6 +40,10 @@ typedef struct optimizer_builtin {
     int freeze_step;       /* number of that option */
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_reach reach; /* other than REACH_ELEMENT: the runs of elements end where tensors end */
+    /* With such a reach: what each run computes before the exchange of norms or matrices, and how a run of a whole tensor
+     * is updated after it. */
+    void (*prepare)(struct mega_optimizer *o, int i);
+    void (*update_whole)(struct mega_optimizer *o, int i);
 } optimizer_builtin;
 
 /* Returns the row of the table; NULL: there is no such kind. */

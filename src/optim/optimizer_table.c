@@ -6,6 +6,7 @@
 #include "elementwise.h"
 #include "megalith/kernels.h"
 #include "muon.h"
+#include "optimizer_impl.h"
 #include "optimizer_row.h"
 
 #include <assert.h>
@@ -156,10 +157,14 @@ static const optimizer_builtin builtins[] = {
                                             .advance = elementwise_schedule_free_advance,
                                             .averages = true},
     [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states, .option = lamb_options},
-                             .reach = REACH_NORM},
+                             .reach = REACH_NORM,
+                             .prepare = lamb_prepare,
+                             .update_whole = lamb_update},
     [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states, .option = muon_options},
                              .run = run_adam, /* of what is no matrix */
-                             .reach = REACH_MATRIX},
+                             .reach = REACH_MATRIX,
+                             .prepare = muon_prepare,
+                             .update_whole = muon_update},
     [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam",
                                              .state = one_bit_states,
                                              .option = one_bit_options},
