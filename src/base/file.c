@@ -1,6 +1,7 @@
 /* Reads, renames and removes whole files; reports changes to the observer. */
 #include "megalith/file.h"
 #include "file_impl.h"
+#include "megalith/file_kind.h"
 #include "megalith/memory.h"
 
 #include <errno.h>
@@ -57,6 +58,11 @@ static mega_status status_of(int error)
 mega_status mega_file_refused(const char *path, const char *verb)
 {
     const int error = errno;
+    if (error == ENOENT && mega_file_is_annexed(path))
+        return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
+                         "%s: cannot %s: it is a link of git-annex, and the file itself is not here: "
+                         "git annex get %s",
+                         path, verb, path);
     return MEGA_FAIL(status_of(error), "%s: cannot %s: %s%s", path, verb, strerror(error), errno_remedy(error));
 }
 

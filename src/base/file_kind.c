@@ -1,13 +1,17 @@
 /* The table of kinds of files, and how each is recognised. */
 #include "megalith/file_kind.h"
+#include "file_kind_impl.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include <ctype.h>
-#include <stdint.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { PROBED_BYTES = 512, LEAST_BYTES = 8, TAR_AT = 257, POINTERS = 3 /* the first rows of the table */ };
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 typedef struct kind {
     const char *name;
@@ -32,11 +36,6 @@ static bool has_many_zeros(const uint8_t *b, size_t n)
     if (n > PROBED_BYTES) n = PROBED_BYTES;
     for (size_t i = 0; i < n; i++) zeros += b[i] == 0;
     return zeros > n / 8;
-}
-
-static bool begins_pickle(const uint8_t *b, size_t n)
-{
-    return n > 2 && b[1] >= 2 && b[1] <= 5;
 }
 
 /* A header of JSON behind its size in eight bytes, of which a header has at most four that are not zero. */
@@ -76,35 +75,26 @@ static bool is_frame(const uint8_t *b, size_t n)
     return n > 3 && (b[0] & 0xf0) == 0x50 && memcmp(b + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
-/* Skips white space and the byte order mark. */
-static const char *first_text(const uint8_t *b, size_t *n)
+const char *file_kind_text(const uint8_t *b, size_t *n)
 {
-    size_t at = *n >= 3 && memcmp(b, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at = *n >= 3 && memcmp(b, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
     while (at < *n && isspace(b[at])) at++;
     *n -= at;
     return (const char *)b + at;
 }
 
-static bool begins_with_any(const uint8_t *b, size_t n, const char *const *words)
+/* Where git-annex keeps files: the content that stands for one, and what its links point to. */
+static bool is_annexed(const uint8_t *b, size_t n)
 {
-    const char *text = first_text(b, &n);
-    for (; *words != NULL; words++) {
-        const size_t m = strlen(*words);
-        if (n > m && strncasecmp(text, *words, m) == 0 && strchr(" \t\r\n>/", text[m]) != NULL) return true;
-    }
-    return false;
-}
-
-static bool is_html(const uint8_t *b, size_t n)
-{
-    static const char *const words[] = {"<!doctype html", "<html", "<head", "<body", NULL};
-    return begins_with_any(b, n, words);
-}
-
-static bool is_xml(const uint8_t *b, size_t n)
-{
-    static const char *const words[] = {"<?xml", "<!doctype", "<error", "<svg", NULL};
-    return begins_with_any(b, n, words);
+    static const char place[] = "annex/objects/";
+    const char *text = (const char *)b;
+    while (n > 3 && strncmp(text, "../", 3) == 0) text += 3, n -= 3;
+    if (n > 5 && strncmp(text, ".git/", 5) == 0) text += 5, n -= 5;
+    else if (text != (const char *)b || n == 0 || *text != '/')
+        return false;
+    else
+        text++, n--;
+    return n > sizeof place && strncmp(text, place, sizeof place - 1) == 0;
 }
 
 /* What the Hub sends in place of a file, whole. */
@@ -119,7 +109,7 @@ static bool is_answer_of_hub(const uint8_t *b, size_t n)
                                          "Forbidden",
                                          "Invalid credentials in Authorization header",
                                          "Invalid rev id"};
-    const char *text = first_text(b, &n);
+    const char *text = file_kind_text(b, &n);
     while (n > 0 && isspace((unsigned char)text[n - 1])) n--;
     for (size_t i = 0; i < sizeof answer / sizeof *answer; i++)
         if (n == strlen(answer[i]) && memcmp(text, answer[i], n) == 0) return true;
@@ -129,7 +119,7 @@ static bool is_answer_of_hub(const uint8_t *b, size_t n)
 
 static bool is_json_error(const uint8_t *b, size_t n)
 {
-    const char *text = first_text(b, &n);
+    const char *text = file_kind_text(b, &n);
     return n > 9 && n < PROBED_BYTES && strncmp(text, "{\"error\":", 9) == 0;
 }
 
@@ -173,8 +163,7 @@ static const kind kinds[] = {
      "the file itself is not here: run git lfs install and git lfs pull in the folder of %s"},
     {"the pointer of a file in Git LFS", BYTES("version https://hawser.github.com/spec/"), NULL, 0,
      "the file itself is not here: run git lfs pull in the folder of %s"},
-    {"the pointer of a file in git-annex", BYTES("/annex/objects/"), NULL, 0,
-     "the file itself is not here: git annex get %s"},
+    {"the pointer of a file in git-annex", NULL, 0, 0, is_annexed, 0, "the file itself is not here: git annex get %s"},
     {"a Parquet file", BYTES("PAR1"), has_zero, 0, PANDAS("read_parquet")},
     {"an encrypted Parquet file", BYTES("PARE"), has_zero, 0, PANDAS("read_parquet")},
     {"an Arrow file", BYTES("ARROW1"), has_zero, 0, PANDAS("read_feather")},
@@ -214,7 +203,7 @@ static const kind kinds[] = {
     {"an HDF5 file", BYTES("\x89HDF\r\n\x1a\n"), NULL, 0, "export its data as text or JSON lines; %s is not read"},
     {"an SQLite database", BYTES("SQLite format 3"), has_zero, 0,
      "export a table as JSON: sqlite3 -json %s 'select * from NAME' | jq -c '.[]' > lines.jsonl"},
-    {"a pickle of Python", BYTES("\x80"), begins_pickle, 0,
+    {"a pickle of Python", NULL, 0, 0, file_kind_is_pickle, 0,
      "a pickle can run any code and is not read; save %s as text, JSON lines or safetensors"},
     {"an index of Megatron's data sets (.idx)", BYTES("MMIDIDX"), NULL, 0,
      "it is given to --data-path by its name without .idx; %s is no text"},
@@ -238,9 +227,9 @@ static const kind kinds[] = {
      NULL, 0, ANOTHER},
     {"a program (WebAssembly)", BYTES("\0asm"), NULL, 0, ANOTHER},
     {"a program of Windows", BYTES("MZ"), has_zero, 0, ANOTHER},
-    {"an HTML page", NULL, 0, 0, is_html, MEGA_KIND_MARKUP,
+    {"an HTML page", NULL, 0, 0, file_kind_is_html, MEGA_KIND_MARKUP,
      "if it is the error page of a server, download the file again; the text of a web page is extracted first"},
-    {"an XML document", NULL, 0, 0, is_xml, MEGA_KIND_MARKUP,
+    {"an XML document", NULL, 0, 0, file_kind_is_xml, MEGA_KIND_MARKUP,
      "if it is the error message of a server, download the file again; the text of a document is extracted first"},
     {"the answer of a server in place of a file", NULL, 0, 0, is_answer_of_hub, MEGA_KIND_MARKUP, AGAIN},
     {"the error message of a server in place of a file", NULL, 0, 0, is_json_error, MEGA_KIND_MARKUP, AGAIN},
@@ -255,11 +244,13 @@ static const kind kinds[] = {
 };
 
 /* CSV and TSV are text, so that only the name tells them from prose. The ending of a compression may follow. */
+#define PANDAS_TABS                                                                                                  \
+    "convert it to JSON lines: python3 -c \"import pandas; pandas.read_csv('%s', sep='\\t').to_json('lines.jsonl', " \
+    "orient='records', lines=True)\""
 static const kind tables[] = {
     {"a CSV file", ".csv", 0, 0, NULL, MEGA_KIND_TABLE, PANDAS("read_csv")},
-    {"a TSV file", ".tsv", 0, 0, NULL, MEGA_KIND_TABLE,
-     "convert it to JSON lines: python3 -c \"import pandas; pandas.read_csv('%s', sep='\\t').to_json('lines.jsonl', "
-     "orient='records', lines=True)\""},
+    {"a TSV file", ".tsv", 0, 0, NULL, MEGA_KIND_TABLE, PANDAS_TABS},
+    {"a TSV file", ".tab", 0, 0, NULL, MEGA_KIND_TABLE, PANDAS_TABS},
 };
 
 static size_t without_packing(const char *path)
@@ -273,14 +264,28 @@ static size_t without_packing(const char *path)
     return n;
 }
 
+static bool kind_fits(const kind *k, const uint8_t *b, size_t n)
+{
+    const size_t end = (size_t)(k->at + k->size);
+    if (k->begin != NULL && (n < end || memcmp(b + k->at, k->begin, (size_t)k->size) != 0)) return false;
+    return k->is == NULL || k->is(b, n);
+}
+
+/* A pointer is text, which an editor may have put a byte order mark before. */
+static const kind *pointer_of(const uint8_t *b, size_t n)
+{
+    const size_t mark = n >= 3 && memcmp(b, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    for (const kind *k = kinds; k < kinds + POINTERS; k++)
+        if (kind_fits(k, b + mark, n - mark)) return k;
+    return NULL;
+}
+
 static const kind *kind_of(const char *path, const uint8_t *b, size_t n, int taken)
 {
-    for (const kind *k = kinds; k < kinds + sizeof kinds / sizeof *kinds; k++) {
-        if ((k->taken_as & taken) != 0) continue;
-        const size_t end = (size_t)(k->at + k->size);
-        if (k->begin != NULL && (n < end || memcmp(b + k->at, k->begin, (size_t)k->size) != 0)) continue;
-        if (k->is == NULL || k->is(b, n)) return k;
-    }
+    const kind *pointer = pointer_of(b, n);
+    if (pointer != NULL) return pointer;
+    for (const kind *k = kinds + POINTERS; k < kinds + sizeof kinds / sizeof *kinds; k++)
+        if ((k->taken_as & taken) == 0 && kind_fits(k, b, n)) return k;
     const size_t m = without_packing(path);
     for (const kind *k = tables; k < tables + sizeof tables / sizeof *tables; k++)
         if ((taken & MEGA_KIND_TABLE) == 0 && m > 4 && strncasecmp(path + m - 4, k->begin, 4) == 0) return k;
@@ -303,9 +308,16 @@ mega_status mega_file_kind_check(const char *path, const void *bytes, size_t siz
 
 const char *mega_file_pointer(const void *bytes, size_t size)
 {
-    for (const kind *k = kinds; k < kinds + POINTERS; k++)
-        if (size > (size_t)k->size && memcmp(bytes, k->begin, (size_t)k->size) == 0) return k->name;
-    return NULL;
+    const kind *k = pointer_of(bytes, size);
+    return k != NULL ? k->name : NULL;
+}
+
+bool mega_file_is_annexed(const char *path)
+{
+    char target[PATH_MAX];
+    const ssize_t n = access(path, F_OK) == 0 ? -1 : readlink(path, target, sizeof target - 1);
+    const char *at = n > 0 ? memmem(target, (size_t)n, ".git/annex/objects/", 19) : NULL;
+    return at != NULL && (at == target || at[-1] == '/');
 }
 
 mega_status mega_file_read_kind(const char *path, const char *expected, int taken, char **out, size_t *out_size)

@@ -365,8 +365,10 @@ static bool text_of_record(const char *text, size_t bytes, int64_t line, int num
         strcpy(fault->what, "plain text has one text per document; expected JSON lines for several keys");
         return false;
     }
-    const size_t valid = mega_utf8_valid_bytes(text, bytes);
-    if (valid == bytes) return true;
+    size_t valid = mega_utf8_valid_bytes(text, bytes);
+    const char *zero = valid > 0 ? memchr(text, '\0', valid) : NULL;
+    if (valid == bytes && zero == NULL) return true;
+    if (zero != NULL) valid = (size_t)(zero - text);
     size_t line_begin = 0;
     for (size_t i = 0; i < valid; i++) {
         if (text[i] != '\n') continue;
@@ -374,7 +376,7 @@ static bool text_of_record(const char *text, size_t bytes, int64_t line, int num
         line_begin = i + 1;
     }
     fault->column = mega_utf8_count(text + line_begin, valid - line_begin) + 1;
-    strcpy(fault->what, "bytes that are not UTF-8");
+    strcpy(fault->what, zero != NULL ? "a zero byte, which no text has" : "bytes that are not UTF-8");
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* Rules about input files: they must exist before anything is started. */
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "train_rules.h"
 #include <math.h>
 #include <stdlib.h>
@@ -154,7 +155,11 @@ void mega_train_check_file(mega_train_options *cfg, const char *option, const ch
 {
     if (path == NULL || mega_train_is_hidden(cfg, option, path) || mega_file_exists(path)) return;
     mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND, "%s %s: %s; expected %s", option, path,
-                         mega_folder_exists(path) ? "it is a folder" : "there is no such file", what);
+                         mega_folder_exists(path) ? "it is a folder"
+                         : mega_file_is_annexed(path)
+                             ? "it is a link of git-annex, and the file itself is not here (git annex get)"
+                             : "there is no such file",
+                         what);
 }
 
 static bool ends_with(const char *text, const char *end)

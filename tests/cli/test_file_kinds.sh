@@ -45,14 +45,26 @@ kind utf32 'UTF-32LE (its byte order mark)' '\xff\xfe\0\0T\0\0\0h\0\0\0'
 kind tokens 'binary data (zero bytes near its beginning)' 'T\0\0\0h\0\0\0e\0\0\0 \0\0\0f\0\0\0'
 kind lfs 'the pointer of a file in Git LFS' 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n'
 kind annex 'the pointer of a file in git-annex' '/annex/objects/SHA256E-s12345--4d7a214614ab2935c943.txt\n'
+kind lfs_mark 'the pointer of a file in Git LFS' '\xef\xbb\xbfversion https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n'
+kind annex_link 'the pointer of a file in git-annex' '../../.git/annex/objects/Gx/3f/SHA256E-s12345--4d7a214614/SHA256E-s12345--4d7a214614.txt'
 kind page 'an HTML page' "<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head>$prose"
 kind page2 'an HTML page' "  \n<HTML lang=en><body>Sign in$prose"
+kind page3 'an HTML page' "<!-- saved from a server -->\n<!-- today -->\n<div>The page</div>$prose"
+kind page4 'an HTML page' "<br />\n<b>Warning</b>: no such file$prose"
+kind page5 'an HTML page' "<title>404</title>\n<h1 class=\"big\">Not Found</h1>$prose"
+kind list0 'a pickle of Python' "(lp0\nVThe fox runs.\np1\naVA dog sleeps.\np2\na.\n$prose"
+kind dict0 'a pickle of Python' "(dp1\nS'text'\np2\nS'The fox runs.'\np3\ns."
+kind array0 'a pickle of Python' "cnumpy._core.multiarray\n_reconstruct\np0\n(cnumpy\nndarray\np1\n(I0\ntp2\n"
+kind call0 'a pickle of Python' "cos\nsystem\n(S'ls'\ntR."
+kind tuple0 'a pickle of Python' "(I1\nI2\nI3\ntp0\n."
 kind s3 'an XML document' "<?xml version=\"1.0\"?>\n<Error><Code>NoSuchKey</Code></Error>$prose"
 kind hub 'the answer of a server in place of a file' 'Entry not found'
 kind error 'the error message of a server' '{"error":"Repository not found"}'
 kind rows.csv 'a CSV file' 'label,text\n1,The fox runs.\n0,A dog sleeps.\n'
 kind rows.tsv 'a TSV file' 'label\ttext\n1\tThe fox runs.\n0\tA dog sleeps.\n'
-# Not UTF-8: where it is, is said too
+kind rows.tab 'a TSV file' 'label\ttext\n1\tThe fox runs.\n0\tA dog sleeps.\n'
+# No text, or not UTF-8: where it is, is said too
+kind zero 'a zero byte' 'The fox runs. The owl\0 sleeps.\nA dog runs.\n'
 kind latin1 'not UTF-8' 'The fox runs. The caf\xe9 sleeps.\nA dog runs.\n'
 tar -cf kinds/tar kinds/page && kinds+=(tar) says+=('a tar archive')
 gzip -c kinds/page >kinds/gzip && kinds+=(gzip) says+=('a gzip file')
@@ -100,7 +112,7 @@ gives generate_samples_gpt '' generate_samples_gpt --load gpt --sample-input-fil
 gives embed '' embed --load bert --input FILE --output new.npy
 gives fill_mask '' fill_mask --load bert --input FILE
 gives 'tasks WIKITEXT103' 'gzip zstd' tasks --task WIKITEXT103 --load gpt --valid-data FILE
-gives 'tasks SST-2' 'rows.csv rows.tsv' tasks --task SST-2 "${sizes[@]:0:10}" --vocab-file vocab.txt --epochs 1 --micro-batch-size 2 --lr 1e-3 --train-data FILE --valid-data FILE
+gives 'tasks SST-2' 'rows.csv rows.tsv rows.tab' tasks --task SST-2 "${sizes[@]:0:10}" --vocab-file vocab.txt --epochs 1 --micro-batch-size 2 --lr 1e-3 --train-data FILE --valid-data FILE
 for i in latin1 parquet lfs; do
     gzip -c kinds/$i >kinds/inside.gz
     refuses "$i in gzip" 'kinds/inside.gz' preprocess_data --input kinds/inside.gz "${bytes[@]}"
@@ -115,17 +127,32 @@ for i in rows.csv page s3; do
     rm -f new_text_document.*
 done
 
+# Text that begins with a mark, and is text: prompts, notes, a comment before prose; letters as a pickle has them.
+texts=('<question>Why?</question>\n<answer>' '<s>[INST] Hello [/INST]' '<p>One paragraph</p>\nand prose.' '<!-- A licence -->\n# A title\n' '<b>Fox</b> and owl'
+    '<!-- A comment without an end' '<pad> <unk>' '<user>\n<b>Hello</b>' '<3 you' '(lp0 is no list' 'copy\nthat\n' 'I1\nI2\n' 'V\nthen\n' '(see below)\n'
+    '../.git/annex\n' 'cat\ndog\n(an owl)' '<title>My story</title>\nThe fox')
+for i in "${!texts[@]}"; do
+    # shellcheck disable=SC2059
+    printf "${texts[i]}" >"kinds/text$i"
+    "$MEGALITH" preprocess_data --input kinds/text$i "${bytes[@]}" >out 2>&1 || note "a text that begins with ${texts[i]}: $(tail -n 1 out)"
+    rm -f new_text_document.*
+done
+# A link of git-annex whose file was not fetched.
+ln -s ../.git/annex/objects/Gx/3f/SHA256E-s1--4d/SHA256E-s1--4d kinds/link
+refuses 'a link of git-annex' 'kinds/link: cannot ask for its size: it is a link of git-annex, and the file itself is not here' preprocess_data --input kinds/link "${bytes[@]}"
+refuses 'a vocabulary in git-annex' 'kinds/link: it is a link of git-annex, and the file itself is not here' tokenize --vocab-file kinds/link --text fox
+
 # ---- tokenizers, configurations, hosts ----
 some=4
-names='rows.csv rows.tsv latin1'
-gives 'a vocabulary' "latin1 rows.csv rows.tsv" preprocess_data --input text.txt --tokenizer-type BertWordPieceLowerCase --vocab-file FILE --output-prefix new
+names='rows.csv rows.tsv rows.tab latin1 zero'
+gives 'a vocabulary' "$names" preprocess_data --input text.txt --tokenizer-type BertWordPieceLowerCase --vocab-file FILE --output-prefix new
 gives "GPT-2's vocabulary" "$names" tokenize --vocab-file FILE --merge-file tokenizer/merges.txt --text fox
 gives 'merges' "$names" tokenize --vocab-file tokenizer/vocab.json --merge-file FILE --text fox
 gives 'a model of SentencePiece' "$names utf16be tokens" tokenize --tokenizer-type SentencePieceTokenizer --tokenizer-model FILE --text fox
 gives 'a vocabulary of tiktoken' "$names" tokenize --tokenizer-type TikTokenizer --tokenizer-model FILE --text fox
 gives 'a DeepSpeed JSON' "error $names" plan --preset tiny --micro-batch-size 2 --deepspeed --deepspeed_config FILE
 gives 'a YAML of accelerate' "hub $names" launch --config_file FILE pretrain_gpt
-gives 'a hostfile' 'latin1' launch --hostfile FILE pretrain_gpt
+gives 'a hostfile' 'latin1 zero' launch --hostfile FILE pretrain_gpt
 gives 'metrics' "error $names" plot FILE
 
 # ---- folders: each of their files as a pointer of Git LFS, or another kind ----
@@ -158,7 +185,7 @@ in_folder config.json "error $names" "${generate[@]}"
 in_folder tokenizer.json "error $names" "${generate[@]}"
 # ---- data sets ----
 for i in 0 4 14 15 19 23 24 28 30 33 "$((${#kinds[@]} - 2))"; do
-    case " tokens utf16be latin1 rows.csv rows.tsv " in *" ${kinds[i]} "*) continue ;; esac
+    case " tokens utf16be $names " in *" ${kinds[i]} "*) continue ;; esac
     cp t_text_document.bin o_text_document.bin && cp "kinds/${kinds[i]}" o_text_document.idx
     refuses "an index that is ${kinds[i]}" "${says[i]}" pretrain_gpt "${sizes[@]}" --tokenizer-type ByteTokenizer --data-path o_text_document
 done

@@ -24,6 +24,8 @@ enum {
 mega_status mega_file_kind_check(const char *path, const void *bytes, size_t size, const char *expected, int taken);
 /* Returns what Git LFS or git-annex left in place of a file, "the pointer of …"; NULL: the file itself is there. */
 const char *mega_file_pointer(const void *bytes, size_t size);
+/* Returns whether a path that cannot be opened is a link of git-annex, whose file was not fetched. */
+bool mega_file_is_annexed(const char *path);
 /* Reads a whole file as mega_file_read does, and checks its kind. */
 mega_status mega_file_read_kind(const char *path, const char *expected, int taken, char **out, size_t *out_size);
 
