@@ -57,7 +57,7 @@ static mega_status take_file(mega_punkt *p, parameter_kind kind, const char *pat
     size_t size;
     mega_status st = MEGA_OK;
     if (kind == KIND_NUMERIC && !mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", MEGA_KIND_TABLE, &text, &size));
     for (mega_line l = {.rest = text, .left = size}; st == MEGA_OK && mega_line_next(&l);)
         /* an empty line of abbreviations is the empty word, as some of NLTK's files have it */
         if (l.bytes > 0 || (kind == KIND_ABBREVIATION && l.has_end))
@@ -87,7 +87,7 @@ mega_status mega_punkt_read_abbreviations(mega_punkt *p, const char *path)
     char *text;
     size_t size;
     mega_buffer lower = {0};
-    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", MEGA_KIND_TABLE, &text, &size));
     bool ok = true;
     for (mega_line l = {.rest = text, .left = size}; ok && mega_line_next(&l);) {
         while (l.bytes > 0 && strchr(" \t\r", *l.text) != NULL) l.text++, l.bytes--;
