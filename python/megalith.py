@@ -385,7 +385,7 @@ mega_world_local_size = _function("mega_world_local_size", c_int, POINTER(mega_w
 mega_world_local_rank = _function("mega_world_local_rank", c_int, POINTER(mega_world))
 mega_world_host_first = _function("mega_world_host_first", c_int, POINTER(mega_world))
 mega_world_set_timeout = _function("mega_world_set_timeout", None, POINTER(mega_world), c_double)
-mega_stall_report = _callback(None, c_void_p, c_char_p)
+mega_stall_report = _callback(None, c_void_p, c_bool, c_char_p)
 mega_world_set_stall_report = _function(
     "mega_world_set_stall_report", None, POINTER(mega_world), mega_stall_report, c_void_p)
 mega_world_host_timeout = _function("mega_world_host_timeout", c_double)
@@ -1136,6 +1136,7 @@ mega_buffer_json_float = _function("mega_buffer_json_float", c_bool, POINTER(meg
 mega_buffer_check = _function("mega_buffer_check", _checked, POINTER(mega_buffer), _text)
 mega_buffer_fini = _function("mega_buffer_fini", None, POINTER(mega_buffer))
 mega_memory_resident = _function("mega_memory_resident", c_size_t)
+mega_memory_peak = _function("mega_memory_peak", c_size_t, c_int64)
 mega_memory_available = _function("mega_memory_available", c_size_t, POINTER(c_char_p))
 
 

@@ -23,6 +23,34 @@ size_t mega_memory_resident(void)
     return statm_read(1);
 }
 
+/* Returns the bytes of resident pages that mega_memory_peak leaves out. Code and libraries are mapped privately. */
+static double others_part(int64_t sharers)
+{
+    char line[512], flags[8];
+    unsigned long long kb, inode = 0;
+    double bytes = 0;
+    bool is_shared = false, is_file = false;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (sscanf(line, "%*x-%*x %7s %*x %*s %llu", flags, &inode) == 2) {
+            is_shared = strchr(flags, 's') != NULL && inode != 0;
+            is_file = strstr(line, " /memfd:") == NULL;
+        } else if (is_shared && sscanf(line, "Rss: %llu", &kb) == 1) {
+            bytes += 1024.0 * (double)kb * (is_file ? 1 : 1 - 1 / (double)sharers);
+        }
+    }
+    if (f != NULL) fclose(f);
+    return bytes;
+}
+
+size_t mega_memory_peak(int64_t sharers)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    const double most = 1024.0 * (double)used.ru_maxrss - others_part(sharers);
+    return most > 0 ? (size_t)most : 0;
+}
+
 /* Reads a field of /proc/meminfo, for example "MemTotal:", in bytes. */
 static uint64_t meminfo_read(const char *name)
 {

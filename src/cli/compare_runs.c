@@ -166,8 +166,10 @@ static void read_speed(const char *metrics, outcome *out)
 static void read_plan(const char *description, outcome *out)
 {
     json_t *run = json_load_file(description, 0, NULL);
+    const json_t *memory = json_object_get(run, "memory"), *held = json_object_get(memory, "held_bytes");
     /* as the memory held, that of the process that takes most: of the largest pipeline stage */
-    out->planned = json_number_value(json_object_get(json_object_get(run, "memory"), "largest_rank_bytes"));
+    out->planned = json_number_value(json_object_get(memory, "largest_rank_bytes"));
+    if (held != NULL) out->held = json_number_value(held);
     json_decref(run);
 }
 

@@ -94,6 +94,7 @@ static void put_memory(const trainer *t, mega_buffer *b)
     put_number(b, "limit_bytes", (int64_t)train_memory_limit(t, &limit));
     put_key(b, "limit", limit);
     put_number(b, "largest_rank_bytes", t->most_planned);
+    if (t->most_held > 0) put_number(b, "held_bytes", t->most_held);
     mega_buffer_puts(b, "\"classes\": [");
     for (int i = 0; i < rows; i++) {
         mega_buffer_puts(b, i > 0 ? ", {" : "{");
@@ -127,11 +128,10 @@ static mega_status put_description(const trainer *t, mega_buffer *b)
 {
     const mega_options *o = t->cfg->engine.options;
     char build[MEGA_BUILD_ID_TEXT], began[32], loss[MEGA_LOSS_NAME];
-    const time_t now = time(NULL);
     struct tm utc;
     int64_t padded, logical;
     MEGA_TRY(train_plan_count(t, &padded, &logical));
-    gmtime_r(&now, &utc);
+    gmtime_r(&t->described, &utc);
     strftime(began, sizeof began, "%Y-%m-%d %H:%M:%S UTC", &utc);
     mega_build_id(build);
     mega_buffer_puts(b, MEGA_OUTPUT_ABOUT_MARK);
@@ -154,13 +154,14 @@ static mega_status put_description(const trainer *t, mega_buffer *b)
     return mega_buffer_check(b, "the description of the run");
 }
 
-void train_describe(const trainer *t)
+void train_describe(trainer *t)
 {
     const char *metrics = t->cfg->metrics_file;
     mega_buffer b = {0};
     /* A run that only evaluates adds rows to the metrics of the training that it evaluates. */
     if (metrics == NULL || t->cfg->skip_train || !train_is_first(t)) return;
     if (mega_file_exists(metrics) && !mega_file_is_regular(metrics)) return; /* a pipe has no neighbour */
+    if (t->described == 0) t->described = time(NULL);
     char *path = mega_format("%s" MEGA_METRICS_ABOUT, metrics);
     mega_status st = path != NULL ? put_description(t, &b) : MEGA_NO_MEMORY(metrics, "the description of the run");
     if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);

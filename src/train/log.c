@@ -4,7 +4,6 @@
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 /* Returns whether to print a line. Megatron prints at multiples of --log-interval. We also print the first and the
  * last iteration, and at least one line per minute; these extra lines show the sums so far and reset nothing, so that
@@ -82,11 +81,9 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
  * have not been touched yet are planned but not held; they are still counted as reserved. */
 static void write_memory(const trainer *t, int64_t iteration)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     const double planned = (double)train_memory_total(t) / 1048576;
     const double reserved = fmax(planned, (double)mega_memory_resident() / 1048576);
-    const double most = fmax(reserved, (double)usage.ru_maxrss / 1024);
+    const double most = fmax(reserved, (double)mega_memory_peak(t->cfg->engine.local_world_size) / 1048576);
     train_line(
         t,
         "[Rank 0] (after %lld iterations) memory (MB) | allocated: %.1f | max allocated: %.1f | reserved: %.1f | "

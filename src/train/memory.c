@@ -47,6 +47,13 @@ mega_status train_find_most_planned(trainer *t)
                                 MEGA_REDUCE_MAX);
 }
 
+mega_status train_find_most_held(trainer *t)
+{
+    t->most_held = (int64_t)mega_memory_peak(t->cfg->engine.local_world_size);
+    if (t->world == NULL) return MEGA_OK;
+    return mega_comm_all_reduce(mega_world_comm(t->world), "held memory", &t->most_held, 1, MEGA_I64, MEGA_REDUCE_MAX);
+}
+
 static void table_row(mega_buffer *out, const char *what, size_t bytes, const char *meaning)
 {
     char text[32];

@@ -236,6 +236,8 @@ static mega_status training_run(trainer *t)
     if (!left) MEGA_TRY(t->task->course->end(t));
     if (t->cfg->engine.monitor.comms_logger && t->cfg->engine.monitor.comms_logger_stragglers)
         MEGA_TRY(mega_engine_log_exchanges(t->engine, true));
+    MEGA_TRY(train_find_most_held(t));
+    train_describe(t); /* again, with what is known now */
     if (t->io->status != NULL) t->io->status(t->io->user, "");
     train_curve_draw(t);
     say_result(t);

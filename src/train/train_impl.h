@@ -83,6 +83,7 @@ typedef struct trainer {
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
     size_t order_bytes;
     int64_t most_planned; /* train_memory_total of the rank that has most */
+    int64_t most_held;    /* mega_memory_peak of the rank that has most, when the run ended */
     uint64_t order_hash;  /* train_order_hash of all training samples, when the data were opened */
     int64_t *order;       /* number of samples requested from each part of the training data: sample_order.c */
     int orders;
@@ -107,6 +108,7 @@ typedef struct trainer {
     mega_lock *lock;    /* lock of --save; the first rank holds it for all ranks, NULL in the others */
     bool has_begun;     /* the run has begun to write to --save */
     bool is_loaded;     /* the network is that of a folder */
+    time_t described;   /* when the description of the run was first written */
     bool has_described; /* what comes before the first step is printed */
     bool is_failing;    /* what is saved now is the state before a failure */
     bool is_alone;      /* --restart: the next save removes the checkpoints of other runs */
@@ -296,6 +298,7 @@ train_holds train_holds_get(const trainer *t);
 size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds: the same for every layout */
 size_t train_memory_total(const trainer *t);
 mega_status train_find_most_planned(trainer *t); /* collective: the world */
+mega_status train_find_most_held(trainer *t);    /* likewise, with the data still open */
 
 /* plan_ranks.c: what a plan prints about multiple ranks; nothing if there is only one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* parameters of the whole model */
@@ -381,7 +384,7 @@ void train_monitor_say(const trainer *t); /* where the run of wandb is */
 void train_monitor_close(trainer *t);
 
 /* describe.c: writes what `megalith report` shows about a run beside --metrics-file; a failure is only a warning. */
-void train_describe(const trainer *t);
+void train_describe(trainer *t);
 
 /* profile.c: --profile-trace, --profile-table */
 mega_status train_profile_check(const trainer *t); /* checks that at least one of the coming iterations is profiled */

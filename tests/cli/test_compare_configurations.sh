@@ -36,8 +36,14 @@ for key in '"configuration": "plain.json"' '"ranks": 1' '"samples_per_second": '
     grep -qF "$key" one.json || note "no $key in $(cat one.json)"
 done
 
-# Planned and held differ by 3 % or 1 MB, whichever is more; also where the last pipeline stage takes most.
-for ranks in 1 "2 --tensor-model-parallel-size 2" "4 --pipeline-model-parallel-size 4"; do
+# Planned and held differ by 3 % or 1 MB, whichever is more; also where the last pipeline stage takes most, where data ranks share
+# memory for their exchanges, and where 20 MB of data are mapped.
+printf '7 %.0s' {1..2000} >line.txt
+for _ in {1..5000}; do cat line.txt; echo; done >long.txt
+"$MEGALITH" preprocess_data --input long.txt --output-prefix long --tokenizer-type NullTokenizer --vocab-size 8000 >log 2>&1 || note "$(cat log)"
+[ "$(stat -c %s long_text_document.bin)" -gt 15000000 ] || note "the data are no 20 MB: $(ls -l)"
+for ranks in 1 "1 --data-path long_text_document --tokenizer-type NullTokenizer" "2 --tensor-model-parallel-size 2" \
+    "4 --pipeline-model-parallel-size 4" 4; do
     is_sanitized && break # with memory of its own
     # shellcheck disable=SC2086  # a number and options
     "$MEGALITH" compare_configurations plain.json --steps 1 --json --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 \

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -223,6 +224,35 @@ static void memory_limits_are_read(void **state)
     mega_pages_free(block, bytes);
 }
 
+/* Pages of mapped files are the system's, and those that ranks share are counted in parts. */
+static void the_peak_is_of_this_process(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)16 << 20, slack = (size_t)3 << 20;
+    FILE *file = tmpfile();
+    const int shared = memfd_create("test", 0);
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), (off_t)bytes), 0);
+    assert_int_equal(ftruncate(shared, (off_t)bytes), 0);
+    const size_t resident = mega_memory_resident();
+    char *at[] = {mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0),
+                  mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0)};
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_not_equal(at[i], MAP_FAILED);
+        memset(at[i], 1, bytes);
+    }
+    assert_true(mega_memory_resident() > resident + 2 * bytes - slack);
+    const size_t alone = mega_memory_peak(1), of_four = mega_memory_peak(4);
+    assert_in_range(alone - of_four, bytes * 3 / 4 - slack, bytes * 3 / 4 + slack);
+    munmap(at[1], bytes);
+    const size_t without = mega_memory_peak(4);
+    assert_in_range(without - of_four, bytes * 3 / 4 - slack, bytes * 3 / 4 + slack); /* it was part of the peak */
+    munmap(at[0], bytes);
+    assert_in_range(mega_memory_peak(4) - without, bytes - slack, bytes + slack);
+    close(shared);
+    fclose(file);
+}
+
 static void the_least_limit_is_named(void **state)
 {
     (void)state;
@@ -358,6 +388,7 @@ int main(void)
         cmocka_unit_test(buffer_reports_each_failing_allocation),
         cmocka_unit_test(memory_limits_are_read),
         cmocka_unit_test(a_region_that_is_too_small_says_so),
+        cmocka_unit_test(the_peak_is_of_this_process),
         cmocka_unit_test(the_least_limit_is_named),
         cmocka_unit_test(the_limits_of_the_shell_count),
     };
