@@ -79,6 +79,27 @@ says rest "^Resumed from checkpoint: parts/step_$half\$"
 cmp -s whole/model.safetensors rest/model.safetensors || note "the resumed run has other weights"
 cmp -s whole/all_results.json rest/all_results.json || note "the resumed run has other results: $(cat whole/all_results.json rest/all_results.json)"
 
+# Resumed by its own command, a run is the one that was never cut, whatever its network and its options; it warns of nothing else.
+mkdir llama gemma2
+sizes='"hidden_size":32,"intermediate_size":40,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":8,"vocab_size":300'
+echo "{\"model_type\":\"llama\",$sizes,\"max_position_embeddings\":64}" >llama/config.json
+echo "{\"model_type\":\"gemma2\",$sizes,\"max_position_embeddings\":64,\"sliding_window\":8}" >gemma2/config.json
+resumes() { # options
+    local same=(run_clm "$@" --tokenizer_name tokenizer --block_size 32 --learning_rate 1e-3 "${files[@]}" --max_train_samples 40 --max_train_steps 4
+        --checkpointing_steps 2 --per_device_train_batch_size 4)
+    rm -rf uncut resumed
+    "$MEGALITH" "${same[@]}" --output_dir uncut >uncut.log 2>&1 || { note "run_clm $*: $(tail -n 3 uncut.log)"; return; }
+    "$MEGALITH" "${same[@]}" --resume_from_checkpoint uncut/step_2 --output_dir resumed >resumed.log 2>&1 || note "resumed $*: $(tail -n 3 resumed.log)"
+    for file in model.safetensors config.json all_results.json step_4/state/optimizer.safetensors; do
+        cmp -s uncut/$file resumed/$file || note "$file of the resumed run differs: $*"
+    done
+    grep -i warning resumed.log | grep -vxFf <(grep -i warning uncut.log; echo .) | sed "s/^/new: /" >new.log
+    [ -s new.log ] && note "run_clm $* warns: $(cat new.log)"
+}
+resumes --model_type gpt2 --config_overrides n_embd=16,n_head=2,n_layer=1,n_positions=32,layer_norm_epsilon=1e-3,resid_pdrop=0.3,embd_pdrop=0.3
+resumes --config_name llama --num-layers 1 --bf16 --gradient_accumulation_steps 2 --seed 77
+resumes --config_name gemma2 --attention-dropout 0.2 --optimizer lion --lr_scheduler_type cosine --num_warmup_steps 1 --weight_decay 0.1
+
 # The folder of a run that has ended leads to its newest state, not to the final model, which has weights alone; the run may be longer.
 clm longer "${files[@]}" --num_train_epochs 3 --lr-decay-style constant --override-opt_param-scheduler --per_device_train_batch_size 16 --resume_from_checkpoint whole \
     --output_dir longer

@@ -87,7 +87,12 @@ refuses "other classes" "--load named: its config.json calls the classes ENTAILM
 
 # ---- resumed after the second epoch, it is the run that was not interrupted ----
 mkdir half && cp -r mnli/iter_0000052 half && echo 52 >half/latest_checkpointed_iteration.txt
-task rest "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --load half
+task rest "${mnli[@]}" --pretrained-checkpoint bert --epochs 4 --load half --save rest
+last=iter_0000104
+for file in model.safetensors config.json state/optimizer.safetensors; do
+    cmp -s mnli/$last/$file rest/$last/$file || note "$file of the resumed run differs: $(ls mnli rest)"
+done
+grep -i warning rest.log | grep -vxFf <(grep -i warning mnli.log; echo .) >out && note "the resumed run warns of more"
 # whether the epoch of the checkpoint was evaluated is not known: that is done first
 diff <(grep -E '^ >+ .epoch: [123]|^   (dev|train|overall)' mnli.log | sed 's/, elapsed.*//') \
     <(grep -E '^ >+ .epoch: [0123]|^   (dev|train|overall)' rest.log | sed 's/, elapsed.*//') >out || note "a resumed run has other results"
