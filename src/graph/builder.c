@@ -4,7 +4,7 @@
 #include "graph_impl.h"
 #include "megalith/name.h"
 #include "megalith/philox.h"
-#include "parameter_impl.h"
+#include "megalith/parameter_request.h"
 
 #include <stdarg.h>
 #include <stdio.h>

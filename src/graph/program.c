@@ -1,6 +1,6 @@
 /* Builds a program: runs the passes and the memory plan, then allocates memory and binds calls. */
 #include "megalith/assert.h"
-#include "parameter_impl.h"
+#include "megalith/parameter_request.h"
 #include "program_impl.h"
 
 #include <string.h>

@@ -30,7 +30,7 @@ typedef struct mega_optim_options {
     mega_list curriculum_difficulty, curriculum_max_step;
 
     mega_optimizer_kind optimizer;
-    mega_list parameter_group;   /* graph/parameter_group.h */
+    mega_list parameter_group;   /* params/parameter_group.h */
     bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
     double adam_beta1, adam_beta2, adam_eps, sgd_momentum, sgd_dampening;
     bool sgd_nesterov;

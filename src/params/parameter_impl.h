@@ -4,6 +4,7 @@
 
 #include "megalith/memory.h"
 #include "megalith/parameter.h"
+#include "megalith/parameter_request.h"
 
 /* A buffer with one number per parameter element, bucket after bucket: whole buckets, or only this rank's slices of
  * them. */
@@ -52,13 +53,8 @@ void mega_param_complete_parts(mega_param *r);
 mega_status mega_param_check_parts(const mega_param *r, int64_t ranks);
 bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 
-/* *out_index receives the number of the parameter with this name. The first request declares it. A later one must have
- * the same shape and, if `has_options`, the same sharding, options and position in the file. */
-mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index);
 /* parameter_sums.c: whether gradients of this compute dtype can be held and summed in the types that were set. */
 mega_status mega_params_check_types(const mega_params *p, mega_dtype compute);
-/* Returns MEGA_ERR_USAGE, naming `call`, unless the parameters are placed or there are none. */
-mega_status mega_params_check_placed(const mega_params *p, const char *call);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless this buffer is allocated or there are no parameters. */
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer);
 
