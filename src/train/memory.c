@@ -49,7 +49,9 @@ mega_status train_find_most_planned(trainer *t)
 
 mega_status train_find_most_held(trainer *t)
 {
-    t->most_held = (int64_t)mega_memory_peak(t->cfg->engine.local_world_size);
+    /* only the description of the run says it, and reading the list of mappings takes milliseconds */
+    const bool is_asked = t->cfg->metrics_file != NULL;
+    t->most_held = is_asked ? (int64_t)mega_memory_peak(t->cfg->engine.local_world_size) : 0;
     if (t->world == NULL) return MEGA_OK;
     return mega_comm_all_reduce(mega_world_comm(t->world), "held memory", &t->most_held, 1, MEGA_I64, MEGA_REDUCE_MAX);
 }
