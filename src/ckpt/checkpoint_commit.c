@@ -2,8 +2,13 @@
 #include "ckpt_impl.h"
 #include "megalith/log.h"
 
-#include <limits.h>
 #include <stdio.h>
+
+mega_status mega_checkpoint_keep(const char *final, const char *old, const char *end, char kept[PATH_MAX])
+{
+    for (int i = 1; i == 1 || mega_folder_exists(kept); i++) snprintf(kept, PATH_MAX, "%.3900s.%s-%d", final, end, i);
+    return mega_file_rename(old, kept);
+}
 
 /* Removes what a save has replaced, at `old`, unless it holds something that no save wrote: that keeps another name. */
 static mega_status remove_replaced(const char *final, const char *old)
@@ -14,9 +19,7 @@ static mega_status remove_replaced(const char *final, const char *old)
     const bool is_known = mega_checkpoint_foreign(old, &foreign) == MEGA_OK;
     if (!is_known) mega_error_clear();
     if (is_known && foreign == NULL) return mega_tree_remove(old);
-    for (int i = 1; i == 1 || mega_folder_exists(kept); i++)
-        snprintf(kept, sizeof kept, "%.3900s.replaced-%d", final, i);
-    const mega_status st = mega_file_rename(old, kept);
+    const mega_status st = mega_checkpoint_keep(final, old, "replaced", kept);
     if (st == MEGA_OK)
         mega_warn("%s is replaced; the older one stays as %s, because %s%s", final, kept,
                   is_known ? "no save wrote what it holds: " : "its checksums cannot be read", is_known ? foreign : "");

@@ -4,6 +4,7 @@
 #include "megalith/run_json.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Damaged checksums count too: what they belong to may be all that is left of a run. */
@@ -54,6 +55,30 @@ mega_status mega_checkpoint_used(const char *save, char **out)
     return MEGA_OK;
 }
 
+mega_status mega_checkpoint_count_used(const char *save, mega_buffer *out)
+{
+    enum { SHOWN = 8 };
+    mega_names names = {0};
+    size_t count = 0, shown = 0;
+    MEGA_TRY(mega_folder_list(save, &names));
+    mega_status st = MEGA_OK;
+    for (int round = 0; round < 2 && st == MEGA_OK; round++) {
+        for (size_t i = 0; i < names.count && st == MEGA_OK; i++) {
+            bool ours = false;
+            st = is_ours(save, names.name[i], &ours);
+            if (!ours || (round == 1 && shown == SHOWN)) continue;
+            if (round == 0) count++;
+            else
+                mega_buffer_printf(out, "%s%s", shown++ == 0 ? " (" : ", ", names.name[i]);
+        }
+        if (round == 0) mega_buffer_printf(out, "%zu checkpoint%s", count, count == 1 ? "" : "s");
+    }
+    if (count > shown) mega_buffer_printf(out, " and %zu others", count - shown);
+    if (shown > 0) mega_buffer_puts(out, ")");
+    mega_names_fini(&names);
+    return st != MEGA_OK ? st : mega_buffer_check(out, save);
+}
+
 /* Returns whether a checkpoint was written by another run than that of this id. One that cannot be read may be its own. */
 static bool is_of_another(const char *folder, const char *run_id)
 {
@@ -72,7 +97,34 @@ static bool is_of_another(const char *folder, const char *run_id)
     return differs;
 }
 
-/* Looks below folder/under for a file that the checksums do not list. */
+/* Returns whether a save may write this file of its folder: what stands in the place of checksums that are not written
+ * yet. The copy of a folder may have files of other names, and is then kept, too. */
+static bool is_of_saves(const char *name)
+{
+    static const char *const names[] = {"config.json",
+                                        "generation_config.json",
+                                        "README.md",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "state/run.json",
+                                        "state/optimizer.safetensors",
+                                        "state/masters.safetensors",
+                                        CHECKPOINT_CLIENT_FILE};
+    char stem[256];
+    const char *temporary = strstr(name, ".tmp-");
+    const bool is_written = temporary != NULL && mega_owner_is_known(temporary + 5);
+    const int n = is_written ? (int)(temporary - name) : (int)strlen(name);
+    if ((size_t)n >= sizeof stem) return false;
+    snprintf(stem, sizeof stem, "%.*s", n, name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(stem, names[i]) == 0) return true;
+    int shard, shards, end = 0;
+    const bool is_shard = sscanf(stem, "model-%5d-of-%5d.safetensors%n", &shard, &shards, &end) == 2;
+    return (is_shard && end > 0 && stem[end] == '\0') || strcmp(stem, MEGA_CHECKSUMS_FILE) == 0 ||
+           mega_tokenizer_names(stem);
+}
+
+/* Looks below folder/under for a file that the checksums do not list; sums NULL: that no save can have written. */
 static mega_status find_foreign(const char *folder, const char *under, const mega_checksums *sums, char **out)
 {
     mega_names names = {0};
@@ -85,7 +137,8 @@ static mega_status find_foreign(const char *folder, const char *under, const meg
         if (whole == NULL) st = MEGA_NO_MEMORY(folder, "a path");
         else if (mega_folder_exists(whole))
             st = find_foreign(folder, name, sums, out);
-        else if (strcmp(name, MEGA_CHECKSUMS_FILE) != 0 && mega_checksums_find(sums, name) == NULL) {
+        else if (sums == NULL ? !is_of_saves(name)
+                              : strcmp(name, MEGA_CHECKSUMS_FILE) != 0 && mega_checksums_find(sums, name) == NULL) {
             *out = name;
             name = NULL;
         }
@@ -102,6 +155,17 @@ mega_status mega_checkpoint_foreign(const char *path, char **out)
     *out = NULL;
     mega_status st = mega_checksums_read(path, &sums);
     if (st == MEGA_OK) st = find_foreign(path, "", &sums, out);
+    mega_checksums_fini(&sums);
+    return st;
+}
+
+mega_status mega_leftover_foreign(const char *path, char **out)
+{
+    mega_checksums sums = {0};
+    *out = NULL;
+    const bool is_whole = mega_checksums_read(path, &sums) == MEGA_OK;
+    if (!is_whole) mega_error_clear();
+    const mega_status st = find_foreign(path, "", is_whole ? &sums : NULL, out);
     mega_checksums_fini(&sums);
     return st;
 }

@@ -11,6 +11,7 @@
 #include "megalith/memory.h"
 #include "megalith/safetensors.h"
 #include "megalith/threads.h"
+#include <limits.h>
 
 /* hf_config.c: config.json and generation_config.json of all families, and config.json of a model that is not a Hugging Face
  * family: pass shape NULL to write one. */
@@ -154,6 +155,11 @@ bool mega_leftover_is(const char *name); /* whether a dead or a running save of 
 mega_status mega_checkpoint_remove(const char *save, const char *path);
 /* *out: a file in the checkpoint's folder that its checksums do not list, so somebody else's; NULL: none. To be freed. */
 mega_status mega_checkpoint_foreign(const char *path, char **out);
+
+/* The same in what a dead run left, whose checksums may not have been written. */
+mega_status mega_leftover_foreign(const char *path, char **out);
+/* checkpoint_commit.c: renames `old` to FINAL.END-1, or the next number that is free. */
+mega_status mega_checkpoint_keep(const char *final, const char *old, const char *end, char kept[PATH_MAX]);
 
 /* tracker.c: the file in SAVE that names the checkpoint for --load SAVE, and the names it may contain. */
 #define MEGA_TRACKER "latest_checkpointed_iteration.txt"

@@ -184,6 +184,19 @@ bool mega_leftover_is(const char *name)
     return parse_leftover(name, &length, &owner);
 }
 
+/* What holds a file that no save wrote stays, under a name that no later save looks at. */
+static mega_status discard_leftover(const char *path, const char *final)
+{
+    char kept[PATH_MAX], *foreign = NULL;
+    if (mega_folder_exists(path)) MEGA_TRY(mega_leftover_foreign(path, &foreign));
+    const mega_status st = foreign == NULL ? mega_tree_remove(path) : mega_checkpoint_keep(final, path, "kept", kept);
+    if (st == MEGA_OK && foreign == NULL) mega_info("removed %s, left by an interrupted run", path);
+    else if (st == MEGA_OK)
+        mega_warn("%s, left by an interrupted run, stays as %s: no save wrote what it holds: %s", path, kept, foreign);
+    mega_free(foreign);
+    return st;
+}
+
 /* Checkpoints are folders; a file may belong to any program that writes beside SAVE's own files. */
 static void remove_leftover(const char *save, const char *name, const char *keep, bool is_locked)
 {
@@ -193,10 +206,9 @@ static void remove_leftover(const char *save, const char *name, const char *keep
     char *path = mega_path_join(save, name), *final = mega_format("%s/%.*s", save, (int)length, name);
     const bool is_kept = keep != NULL && strlen(keep) == length && strncmp(keep, name, length) == 0;
     const bool needed = final != NULL && length > 0 && is_kept && !mega_folder_exists(final);
-    const bool is_ours = path != NULL && (length == 0 || mega_folder_exists(path));
+    const bool is_ours = path != NULL && (length == 0 ? mega_file_exists(path) : mega_folder_exists(path));
     if (is_ours && final != NULL && !needed && (is_locked || mega_owner_is_dead(owner, path))) {
-        if (mega_tree_remove(path) == MEGA_OK) mega_info("removed %s, left by an interrupted run", path);
-        else
+        if (discard_leftover(path, final) != MEGA_OK)
             mega_warn("%s", mega_error_message()); /* it only takes up space */
     }
     mega_free(path);

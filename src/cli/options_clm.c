@@ -14,7 +14,7 @@ static const mega_option_row clm_rows[] = {
     {IDLE("use_slow_tokenizer", MEGA_OPTION_FLAG, NULL, "there is one tokenizer, and it is fast")},
     {IDLE("overwrite_cache", MEGA_OPTION_BOOL, NULL, "texts are tokenized at every start; there is no cache")},
     {IDLE("preprocessing_num_workers", MEGA_OPTION_INT, NULL, "the threads of the training tokenize")},
-    {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "restart", "it is --restart: begin anew, and replace what --output_dir holds")},
+    {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "restart", "it is --restart: start from the beginning, and replace what --output_dir holds")},
     {RENAMED("initial_megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
     {RENAMED("megatron_lm_checkpoint", MEGA_OPTION_STRING, "finetune=1;load", "it is --load FOLDER --finetune: its weights alone")},
     {BY_VALUE("keep_linebreaks", MEGA_OPTION_STRING, "True:|true:|1:|False:no_keep_linebreaks=1|false:no_keep_linebreaks=1|0:no_keep_linebreaks=1", "without line ends it is --no_keep_linebreaks")},

@@ -77,7 +77,7 @@ static const mega_option_row transformers_rows[] = {
     {ALIAS("save_dir", MEGA_OPTION_STRING, "save")},
     {ALIAS("out_dir", MEGA_OPTION_STRING, "save"), .commands = FOR_PRETRAIN | FOR_PLAN},
     {ALIAS("out_dir", MEGA_OPTION_STRING, "load"), .commands = FOR_GENERATE | FOR_TASKS},
-    {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "restart", "it is --restart: begin anew, and replace what --save holds"), .commands = FOR_PRETRAIN | FOR_PLAN},
+    {RENAMED("overwrite_output_dir", MEGA_OPTION_BOOL, "restart", "it is --restart: start from the beginning, and replace what --save holds"), .commands = FOR_PRETRAIN | FOR_PLAN},
     {IDLE("overwrite_output_dir", MEGA_OPTION_BOOL, NULL, "this command reads models alone"), .commands = FOR_MEGATRON & ~(FOR_PRETRAIN | FOR_PLAN)},
     {ALIAS("per_device_train_batch_size", MEGA_OPTION_INT, "micro-batch-size")},
     {ALIAS("per_gpu_train_batch_size", MEGA_OPTION_INT, "micro-batch-size")},

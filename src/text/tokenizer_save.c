@@ -154,9 +154,7 @@ void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_
     t->files[i] = (mega_kept_file){.name = name, .bytes = bytes, .size = size};
 }
 
-mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without)
-{
-    static const char *const names[MEGA_KEPT_FILES] = {"tokenizer.json",
+static const char *const kept_name[MEGA_KEPT_FILES] = {"tokenizer.json",
                                                        "tokenizer_config.json",
                                                        "special_tokens_map.json",
                                                        "added_tokens.json",
@@ -169,14 +167,24 @@ mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, co
                                                        "spiece.model",
                                                        "sentencepiece.bpe.model",
                                                        MEGA_RULES_FILE};
+
+bool mega_tokenizer_names(const char *name)
+{
+    for (size_t i = 0; i < MEGA_KEPT_FILES; i++)
+        if (strcmp(kept_name[i], name) == 0) return true;
+    return false;
+}
+
+mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without)
+{
     mega_status st = MEGA_OK;
     for (size_t i = 0; i < MEGA_KEPT_FILES && st == MEGA_OK; i++) {
-        char *bytes = NULL, *path = mega_path_join(folder, names[i]);
+        char *bytes = NULL, *path = mega_path_join(folder, kept_name[i]);
         size_t size;
         if (path == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder);
-        if (mega_file_exists(path) && (without == NULL || strcmp(names[i], without) != 0)) {
+        if (mega_file_exists(path) && (without == NULL || strcmp(kept_name[i], without) != 0)) {
             st = mega_file_read(path, &bytes, &size);
-            if (st == MEGA_OK) mega_tokenizer_keep(t, names[i], bytes, size);
+            if (st == MEGA_OK) mega_tokenizer_keep(t, kept_name[i], bytes, size);
         }
         mega_free(path);
     }

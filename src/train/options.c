@@ -44,7 +44,7 @@ static const mega_option_row checkpoint_rows[] = {
     {ROW("save", save, MEGA_OPTION_STRING), .help = "folder for checkpoints; each is a folder that Hugging Face loads"},
     {ROW("save-interval", save_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "iterations between checkpoints; without it one is saved at the end"},
     {ROW("save-takeover", save_takeover, MEGA_OPTION_FLAG), .help = "take --save over from a run that still writes there; that run stops saving and ends"},
-    {ROW("restart", restart, MEGA_OPTION_FLAG), .help = "begin anew in a --save that holds checkpoints; they are removed once this run has saved one"},
+    {ROW("restart", restart, MEGA_OPTION_FLAG), .help = "start from the beginning in a --save that holds checkpoints; these are removed once this run has saved one"},
     {ROW("no-save-optim", no_save_optim, MEGA_OPTION_FLAG), .help = "leave the optimizer's moments out"},
     {ROW("no-save-rng", no_save_rng, MEGA_OPTION_FLAG), .help = "leave the seed and the data position of random numbers out"},
     {ROW("load", load, MEGA_OPTION_STRING), .help = "folder of checkpoints, one checkpoint, or a Hugging Face folder"},

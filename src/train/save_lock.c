@@ -76,10 +76,33 @@ static bool can_go_on(const trainer *t)
     return state != NULL;
 }
 
-mega_status train_check_used(const trainer *t)
+static mega_status refuse_used(const trainer *t, const char *found)
 {
     const mega_train_options *cfg = t->cfg;
     const train_course *c = t->task->course;
+    mega_buffer all = {0};
+    if (mega_checkpoint_count_used(cfg->save, &all) != MEGA_OK) mega_error_clear();
+    const char *removed = all.data != NULL ? all.data : "them";
+    const mega_status st =
+        !can_go_on(t)
+            ? MEGA_FAIL(MEGA_ERR_USAGE,
+                        "%s %s: it holds the model of a run that has ended (%s), without the state of its training: "
+                        "two runs would be mixed, and checkpoints replaced; give another folder, to which %s %s trains "
+                        "these weights further, or %s to begin anew, which removes %s after this run's first save",
+                        c->save, cfg->save, found, c->weights, cfg->save, c->begin_anew, removed)
+            : MEGA_FAIL(MEGA_ERR_USAGE,
+                        "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be "
+                        "mixed, and checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, "
+                        "which removes %s after this run's first save",
+                        c->save, cfg->save, found, c->go_on, cfg->save,
+                        cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew, removed);
+    mega_buffer_fini(&all);
+    return st;
+}
+
+mega_status train_check_used(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
     char *found = NULL;
     if (!train_is_first(t)) return MEGA_OK;
     if (saves(t)) MEGA_TRY(check_is_no_checkpoint(t));
@@ -87,23 +110,7 @@ mega_status train_check_used(const trainer *t)
     if (!saves(t) || train_goes_on(cfg)) return MEGA_OK;
     MEGA_TRY(mega_checkpoint_used(cfg->save, &found));
     if (found == NULL) return MEGA_OK;
-    if (!can_go_on(t)) {
-        const mega_status st = MEGA_FAIL(
-            MEGA_ERR_USAGE,
-            "%s %s: it holds the model of a run that has ended (%s), without the state of its training: two runs would "
-            "be mixed, and checkpoints replaced; give another folder, to which %s %s trains these weights further, or "
-            "%s to begin anew, which removes them after this run's first save",
-            c->save, cfg->save, mega_path_base(found), c->weights, cfg->save, c->begin_anew);
-        mega_free(found);
-        return st;
-    }
-    const mega_status st = MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be mixed, and "
-        "checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, which removes them after "
-        "this run's first save",
-        c->save, cfg->save, mega_path_base(found), c->go_on, cfg->save,
-        cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew);
+    const mega_status st = refuse_used(t, mega_path_base(found));
     mega_free(found);
     return st;
 }

@@ -15,7 +15,7 @@ whole() { (cd "$1" && find . -type f ! -name run.lock -exec cksum {} + | sort); 
 
 run --train-iters 4 --save A
 whole A >before
-refuses "the same command twice" "--save A: it holds checkpoints (iter_0000004)|give --load A to go on|another folder|--restart to begin anew" \
+refuses "the same command twice" "--save A: it holds checkpoints (iter_0000004)|give --load A to go on|another folder|--restart to begin anew, which removes 2 checkpoints (iter_0000002, iter_0000004) after" \
     "${base[@]}" --train-iters 4 --save A
 refuses "a dry run" "--save A: it holds checkpoints (iter_0000004)" "${base[@]}" --train-iters 4 --save A --dry-run
 refuses "among other mistakes" "--save A: it holds checkpoints (iter_0000004)|--data-path gone|2 mistakes" "${base[@]}" --train-iters 4 --save A --data-path gone

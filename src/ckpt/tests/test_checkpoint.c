@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void save_and_load(mega_dtype acc, mega_dtype save_dtype, bool moments)
@@ -232,50 +231,6 @@ static void name_of(char out[160], const char *stem, const char *mark, pid_t pid
     char *own = mega_owned_path(stem, mark);
     snprintf(out, 160, "%.*s-%ld", (int)(strrchr(own, '-') - own), own, (long)pid);
     mega_free(own);
-}
-
-/* Left-overs of dead runs are removed, but not those of living runs, nor files that others named. */
-static void clears_leftovers(void **state)
-{
-    (void)state;
-    const char *folder = mega_kit_temp_folder();
-    const pid_t child = fork(); /* the process id of a process that has ended */
-    if (child == 0) _exit(0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    char dead[160], alive[160], tracker[160];
-    const char *foreign = "iter_0000003.tmp-other-0123abcd-1";
-    static const char *const others[] = {"iter_0000001.tmpfile", "iter_0000001.tmp-backup",
-                                         "iter_0000001.tmp-2020-01-01", "iter_0000001.exchange-old",
-                                         "iter_0000001.tmp-4194999"};
-    enum { OTHERS = sizeof others / sizeof *others };
-    name_of(dead, "iter_0000001", ".tmp-", child);
-    name_of(alive, "iter_0000002", ".tmp-", getppid());
-    name_of(tracker, "latest_checkpointed_iteration.txt", ".tmp-", child);
-    tiny_ok(mega_folder_create(mega_kit_path(folder, mega_kit_path(dead, "state"))));
-    tiny_ok(mega_folder_create(mega_kit_path(folder, alive)));
-    tiny_ok(mega_folder_create(mega_kit_path(folder, foreign)));
-    mega_kit_write(mega_kit_path(folder, tracker), "1");
-    for (int i = 0; i < OTHERS; i++) tiny_ok(mega_folder_create(mega_kit_path(folder, others[i])));
-    tiny m;
-    tiny_init(&m, MEGA_F32, 6);
-    write_iterations(&m, folder, 3, 3, 0);
-    assert_false(exists(folder, dead));
-    assert_false(exists(folder, tracker));
-    assert_true(exists(folder, alive));
-    assert_true(exists(folder, foreign));
-    const struct timespec long_ago[2] = {{1000000000, 0}, {1000000000, 0}};
-    assert_int_equal(utimensat(AT_FDCWD, mega_kit_path(folder, foreign), long_ago, 0), 0);
-    write_iterations(&m, folder, 4, 4, 0);
-    assert_false(exists(folder, foreign));
-    assert_true(exists(folder, alive));
-    /* with the lock of SAVE, no other process can be writing there */
-    mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
-    tiny_ok(mega_checkpoint_lock(folder, false, &save.lock));
-    tiny_ok(mega_checkpoint_write(&save));
-    mega_lock_release(save.lock);
-    assert_false(exists(folder, alive));
-    for (int i = 0; i < OTHERS; i++) assert_true(exists(folder, others[i]));
-    tiny_fini(&m);
 }
 
 /* A tracker that names another program's folder belongs to that program. */
@@ -571,7 +526,6 @@ int main(void)
         cmocka_unit_test(keeps_the_newest),
         cmocka_unit_test(every_file_has_a_checksum),
         cmocka_unit_test(replaces_an_iteration),
-        cmocka_unit_test(clears_leftovers),
         cmocka_unit_test(keeps_trackers_of_others),
         cmocka_unit_test(keeps_what_was_set_aside),
         cmocka_unit_test(finds_nothing),

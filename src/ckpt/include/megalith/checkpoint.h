@@ -85,6 +85,8 @@ mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64
 /* Returns in a new block the name of the newest checkpoint that this program wrote to SAVE, complete or not; NULL: there
  * is none. */
 mega_status mega_checkpoint_used(const char *save, char **out);
+/* Appends "3 checkpoints (iter_0000002, …)": all that mega_checkpoint_remove_others would look at for a new run. */
+mega_status mega_checkpoint_count_used(const char *save, mega_buffer *out);
 /* Removes the checkpoints in SAVE that this program wrote for other runs than `run_id`: folders with checksums, and
  * nothing else. What cannot be removed stays, and the first reason is returned. */
 mega_status mega_checkpoint_remove_others(const char *save, const char *run_id);

@@ -130,6 +130,7 @@ bool mega_tokenizer_is_special(const mega_tokenizer *t, int32_t id);
  * folder, each file atomically. Hugging Face's tokenizers loads the tokenizer.json of every type and gives the same
  * ids. */
 mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder);
+bool mega_tokenizer_names(const char *name); /* whether it may write a file of this name there */
 /* Writes the single file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path);
 
