@@ -4,40 +4,36 @@
  * on any thread; only queries of numbers are not. */
 #include "engine_impl.h"
 
-static mega_status refuse_while(const char *call, const char *running)
+/* running: the call that is running; NULL: none. The thread that reads ahead also reads while no call is running. */
+static mega_status refuse_busy(const mega_engine *e, const char *call, const char *running)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: the engine is busy with %s; a callback (of a data set, an op, an optimizer or a schedule) or "
-                     "another thread can only query numbers of it: make this call after that one has returned",
+    if (mega_reader_is_this_thread(e->reader))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s: called on the thread that reads the training data ahead; the callbacks of a data set can "
+                         "only query numbers of the engine: make this call on the thread that trains",
+                         call);
+    return running == NULL
+               ? MEGA_OK
+               : MEGA_FAIL(
+                     MEGA_ERR_USAGE,
+                     "%s: the engine is busy with %s; a callback (of a data set, an op, an optimizer or a "
+                     "schedule) or another thread can only query numbers of it: make this call after that one has "
+                     "returned",
                      call, running);
-}
-
-/* The thread that reads ahead also reads while no call is running. */
-static mega_status check_thread(const mega_engine *e, const char *call)
-{
-    if (!mega_reader_is_this_thread(e->reader)) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "%s: called on the thread that reads the training data ahead; the callbacks of a data set can only "
-        "query numbers of the engine: make this call on the thread that trains",
-        call);
 }
 
 mega_status engine_check_free(const mega_engine *e, const char *call)
 {
-    const char *running = e == NULL ? NULL : atomic_load(&e->call);
     MEGA_TRY(engine_check_given(e, call, "e", e));
-    MEGA_TRY(check_thread(e, call));
-    return running == NULL ? MEGA_OK : refuse_while(call, running);
+    return refuse_busy(e, call, atomic_load(&e->call));
 }
 
 mega_status engine_enter(mega_engine *e, const char *call)
 {
     const char *running = NULL;
     MEGA_TRY(engine_check_given(e, call, "e", e));
-    MEGA_TRY(check_thread(e, call));
-    if (atomic_compare_exchange_strong(&e->call, &running, call)) return MEGA_OK;
-    return refuse_while(call, running);
+    MEGA_TRY(refuse_busy(e, call, NULL));
+    return atomic_compare_exchange_strong(&e->call, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
 }
 
 bool mega_engine_is_busy(const mega_engine *e)
