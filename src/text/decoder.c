@@ -245,6 +245,13 @@ static void add_token(mega_decoder *d, int32_t id, const mega_token *token, mega
     }
 }
 
+/* A text without what found no memory on its way would be another text. */
+static mega_status check(const mega_decoder *d, mega_buffer *out)
+{
+    out->failed = out->failed || d->run.failed || d->held.failed || d->scratch[0].failed || d->scratch[1].failed;
+    return mega_buffer_check(out, "decoded text");
+}
+
 mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
 {
     const mega_tokenizer *t = d->tokenizer;
@@ -252,21 +259,18 @@ mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
     MEGA_TRY(get_token(t, id, d->index, &token));
     add_token(d, id, token, t->cleans_up ? &d->held : out);
     d->index++;
-    out->failed = out->failed || d->run.failed || d->held.failed || d->scratch[0].failed || d->scratch[1].failed;
-    MEGA_TRY(mega_buffer_check(out, "decoded text"));
-    if (t->cleans_up) put_held(d, false, out);
-    return mega_buffer_check(out, "decoded text");
+    if (t->cleans_up && !d->held.failed) put_held(d, false, out);
+    return check(d, out);
 }
 
 mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out)
 {
     const bool cleans = d->tokenizer->cleans_up;
     if (d->tokenizer->pipe != NULL) put_run(d, cleans ? &d->held : out);
-    out->failed = out->failed || d->held.failed;
-    MEGA_TRY(mega_buffer_check(out, "decoded text"));
-    if (cleans) put_held(d, true, out);
+    if (cleans && !d->held.failed) put_held(d, true, out);
+    const mega_status st = check(d, out);
     decoder_begin(d, d->tokenizer, d->continues);
-    return mega_buffer_check(out, "decoded text");
+    return st;
 }
 
 mega_status mega_decoder_create(const mega_tokenizer *t, bool continues, mega_decoder **out)

@@ -202,10 +202,11 @@ static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class
     MEGA_TRY(read_keys(r, root[0], is_known));
     MEGA_TRY(mega_rules_read_config(r, root[0]));
     MEGA_TRY(mega_rules_read_older(r, root[2], root[3]));
+    MEGA_TRY(mega_rules_read_named(r, root[0], root[2]));
     return mega_rules_fill(r);
 }
 
-mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rules *out)
+mega_status mega_rules_read(const char *path, mega_class plain, bool has_pieces, mega_folder_rules *out)
 {
     json_t *root[5] = {NULL};
     char *folder = mega_folder_exists(path) ? mega_strdup(path) : mega_path_folder(path);
@@ -218,6 +219,7 @@ mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rule
                                .adds_eos = -1,
                                .keep_accents = -1,
                                .extra_ids = 100,
+                               .has_pieces = has_pieces,
                                .config = folder == NULL ? NULL : mega_path_join(folder, "tokenizer_config.json")};
     mega_status st = out->config != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
     if (st == MEGA_OK && (st = read_all(out, folder, plain, root)) != MEGA_OK)

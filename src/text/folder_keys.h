@@ -7,9 +7,10 @@
 struct json_t;
 
 /* Read the tokens and roles of tokenizer_config.json; of special_tokens_map.json and added_tokens.json (NULL: there is
- * none); and those that the class has. In this order. */
+ * none); the roles of the model's own of both; and those that the class has. In this order. */
 mega_status mega_rules_read_config(mega_folder_rules *r, struct json_t *root);
 mega_status mega_rules_read_older(mega_folder_rules *r, struct json_t *map, struct json_t *added);
+mega_status mega_rules_read_named(mega_folder_rules *r, struct json_t *config, struct json_t *map);
 mega_status mega_rules_fill(mega_folder_rules *r);
 /* Whether it is a whole number from 0 on. */
 bool mega_json_id(const struct json_t *v);

@@ -61,17 +61,38 @@ static mega_rule_token *find(const mega_rule_tokens *list, const mega_rule_token
     return NULL;
 }
 
-mega_status mega_rule_tokens_put(mega_rule_tokens *list, const mega_rule_token *token)
+/* The same, or gives the token of this text these flags: what was special once stays so. */
+static mega_status put(mega_rule_tokens *list, const mega_rule_token *token)
 {
     mega_rule_token *same = find(list, token);
     if (token->size == 0) return MEGA_OK;
-    if (same == NULL) return mega_rule_tokens_append(list, token);
-    same->special = token->special;
+    if (same == NULL) {
+        MEGA_TRY(mega_rule_tokens_append(list, token));
+        list->list[list->count - 1].id = -1;
+        return MEGA_OK;
+    }
+    same->special = same->special || token->special;
     same->normalized = token->normalized;
     same->lstrip = token->lstrip;
     same->rstrip = token->rstrip;
     same->single_word = token->single_word;
     return MEGA_OK;
+}
+
+static bool has_same_flags(const mega_rule_token *a, const mega_rule_token *b)
+{
+    return a->is_string == b->is_string && a->special == b->special && a->normalized == b->normalized &&
+           a->lstrip == b->lstrip && a->rstrip == b->rstrip && a->single_word == b->single_word;
+}
+
+static bool is_text_of_role(const mega_folder_rules *r, const mega_rule_token *token)
+{
+    bool is = false;
+    for (int i = 0; i < MEGA_ROLES; i++) {
+        const mega_rule_token *t = &r->role[i].token;
+        is = is || (t->content != NULL && t->size == token->size && memcmp(t->content, token->content, t->size) == 0);
+    }
+    return is;
 }
 
 static int by_id(const void *a, const void *b)
@@ -92,6 +113,20 @@ static mega_status put_by_id(mega_rule_tokens *list, const mega_rule_token *toke
     return mega_rule_tokens_append(list, token);
 }
 
+/* Adds a token as it is, but with a role it is special; `known`: the tokens of the vocabulary's own file, which keep their flags. */
+static mega_status put_named(mega_rule_tokens *out, const mega_folder_rules *r, const mega_rule_token *token,
+                             const mega_rule_tokens *known)
+{
+    mega_rule_token t = *token;
+    const mega_rule_token *same = known != NULL ? find(known, token) : NULL;
+    if (same != NULL && has_same_flags(same, token)) return MEGA_OK;
+    if (!t.special && (is_text_of_role(r, token) || find(&r->own_roles, token) != NULL)) {
+        t.special = true;
+        if (!t.says_normalized) t.normalized = false;
+    }
+    return put(out, &t);
+}
+
 /* The tokens with an id, in its order, for those of a list whose own ids are what they are. */
 static mega_status put_sorted(mega_rule_tokens *out, const mega_folder_rules *r, const mega_rule_tokens *own)
 {
@@ -102,38 +137,54 @@ static mega_status put_sorted(mega_rule_tokens *out, const mega_folder_rules *r,
     for (int i = 0; i < own->count && st == MEGA_OK && !r->has_decoder; i++)
         st = mixes ? put_by_id(&all, &own->list[i]) : mega_rule_tokens_append(&all, &own->list[i]);
     if (st == MEGA_OK && all.count > 0) qsort(all.list, (size_t)all.count, sizeof *all.list, by_id);
-    for (int i = 0; i < all.count && st == MEGA_OK; i++) {
-        mega_rule_token t = all.list[i];
-        t.id = -1;
-        st = mega_rule_tokens_put(out, &t);
-    }
+    for (int i = 0; i < all.count && st == MEGA_OK; i++)
+        st = put_named(out, r, &all.list[i], r->class == MEGA_CLASS_FILE ? own : NULL);
     mega_rule_tokens_fini(&all);
     return st;
 }
 
-static mega_status put_new(mega_rule_tokens *out, const mega_rule_token *token, bool plain)
+/* Notes a token that is to be added. One that a file gave an id keeps the flags that it has there, and none comes twice;
+ * of two with one text and other flags both are added, and the last counts. */
+static mega_status want(mega_rule_tokens *wanted, const mega_rule_tokens *known, const mega_rule_token *token)
 {
-    mega_rule_token t = *token;
-    if (t.content == NULL || (!plain && find(out, &t) != NULL)) return MEGA_OK;
-    t.id = -1;
-    if (!plain) return mega_rule_tokens_put(out, &t);
-    t.special = true;
-    t.normalized = t.lstrip = t.rstrip = t.single_word = false;
-    return mega_rule_tokens_put(out, &t);
+    bool has = token->content == NULL || find(known, token) != NULL;
+    for (int i = 0; i < wanted->count && !has; i++) {
+        const mega_rule_token *t = &wanted->list[i];
+        has = t->size == token->size && memcmp(t->content, token->content, t->size) == 0 && has_same_flags(t, token);
+    }
+    return has ? MEGA_OK : mega_rule_tokens_append(wanted, token);
+}
+
+static mega_status want_all(mega_rule_tokens *wanted, const mega_rule_tokens *known, const mega_folder_rules *r)
+{
+    for (int i = 0; i < MEGA_ROLES; i++) MEGA_TRY(want(wanted, known, &r->role[i].token));
+    for (int i = 0; i < r->own_roles.count; i++) MEGA_TRY(want(wanted, known, &r->own_roles.list[i]));
+    for (int i = 0; i < r->more.count; i++) MEGA_TRY(want(wanted, known, &r->more.list[i]));
+    return MEGA_OK;
+}
+
+static mega_status put_plain(mega_rule_tokens *out, const mega_rule_token *token)
+{
+    const mega_rule_token t = {.content = token->content, .size = token->size, .id = -1, .special = true};
+    return t.content == NULL ? MEGA_OK : put(out, &t);
 }
 
 /* Those of tokenizer.json first, where the class reads them from there; then those with an id in its order, then each role
  * that no token has yet, then the others. Qwen2's class adds its special tokens once more, without settings. */
 mega_status mega_rules_tokens(const mega_folder_rules *r, const mega_rule_tokens *own, mega_rule_tokens *out)
 {
+    mega_rule_tokens wanted = {0};
     for (int i = 0; i < own->count && r->class == MEGA_CLASS_FILE; i++)
         MEGA_TRY(mega_rule_tokens_append(out, &own->list[i]));
     if (!r->has_config && r->class == MEGA_CLASS_FILE && r->decoder.count + r->more.count == 0) return MEGA_OK;
     MEGA_TRY(put_sorted(out, r, own));
-    for (int again = 0; again < 1 + (r->class == MEGA_CLASS_QWEN2); again++) {
-        for (int i = 0; i < MEGA_ROLES; i++) MEGA_TRY(put_new(out, &r->role[i].token, again > 0));
-        for (int i = 0; i < r->more.count; i++) MEGA_TRY(put_new(out, &r->more.list[i], again > 0));
-    }
+    mega_status st = want_all(&wanted, out, r);
+    for (int i = 0; i < wanted.count && st == MEGA_OK; i++) st = put_named(out, r, &wanted.list[i], NULL);
+    mega_rule_tokens_fini(&wanted);
+    if (st != MEGA_OK || r->class != MEGA_CLASS_QWEN2) return st;
+    for (int i = 0; i < MEGA_ROLES; i++) MEGA_TRY(put_plain(out, &r->role[i].token));
+    for (int i = 0; i < r->own_roles.count; i++) MEGA_TRY(put_plain(out, &r->own_roles.list[i]));
+    for (int i = 0; i < r->more.count; i++) MEGA_TRY(put_plain(out, &r->more.list[i]));
     return MEGA_OK;
 }
 
@@ -150,7 +201,7 @@ static mega_status read_token(const char *file, const char *key, const json_t *v
     static const char *const flags[] = {"special", "normalized", "lstrip", "rstrip", "single_word"};
     const bool whole = json_is_object(v);
     const json_t *content = whole ? json_object_get(v, "content") : v;
-    *out = (mega_rule_token){.id = -1, .special = is_role || !whole};
+    *out = (mega_rule_token){.id = -1, .special = is_role || !whole, .is_string = !whole};
     if (!json_is_string(content)) return wrong(file, key, "a token: a string, or an object with \"content\"");
     bool *const to[] = {&out->special, &out->normalized, &out->lstrip, &out->rstrip, &out->single_word};
     for (size_t i = 0; i < sizeof flags / sizeof *flags && whole; i++) {
@@ -160,6 +211,7 @@ static mega_status read_token(const char *file, const char *key, const json_t *v
         if (!json_is_boolean(flag))
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s: \"%s\" of a token: expected true or false", file, key, flags[i]);
         *to[i] = json_is_true(flag);
+        if (i == 1) out->says_normalized = true;
     }
     out->size = json_string_length(content);
     out->content = mega_calloc(out->size + 1, 1);
@@ -180,15 +232,6 @@ static mega_status read_role(const char *file, const json_t *v, mega_role role, 
     return MEGA_OK;
 }
 
-static mega_status add_more(mega_folder_rules *r, const char *file, const char *key, const json_t *v, bool is_role)
-{
-    mega_rule_token token;
-    MEGA_TRY(read_token(file, key, v, is_role, &token));
-    const mega_status st = find(&r->more, &token) != NULL ? MEGA_OK : mega_rule_tokens_append(&r->more, &token);
-    token_fini(&token);
-    return st;
-}
-
 static bool is_role(const char *key)
 {
     bool is = false;
@@ -196,19 +239,13 @@ static bool is_role(const char *key)
     return is;
 }
 
-/* "image_token": a role of the model's own. */
-static mega_status read_own_roles(mega_folder_rules *r, const char *file, json_t *root)
+static mega_status add_token(mega_rule_tokens *list, const char *file, const char *key, const json_t *v, bool is_role)
 {
-    const char *key;
-    json_t *v;
-    for (int typed = 1; typed >= 0; typed--) json_object_foreach(root, key, v)
-        {
-            const size_t n = strlen(key);
-            if (n < 6 || strcmp(key + n - 6, "_token") != 0 || is_role(key)) continue;
-            if (typed ? json_is_object(v) && json_object_get(v, "__type") != NULL : json_is_string(v))
-                MEGA_TRY(add_more(r, file, key, v, true));
-        }
-    return MEGA_OK;
+    mega_rule_token token;
+    MEGA_TRY(read_token(file, key, v, is_role, &token));
+    const mega_status st = mega_rule_tokens_append(list, &token);
+    token_fini(&token);
+    return st;
 }
 
 static mega_status read_list(mega_folder_rules *r, const char *file, const char *key, const json_t *list)
@@ -217,22 +254,79 @@ static mega_status read_list(mega_folder_rules *r, const char *file, const char 
     json_t *v;
     if (list == NULL || json_is_null(list)) return MEGA_OK;
     if (!json_is_array(list)) return wrong(file, key, "a list of tokens");
-    json_array_foreach(list, i, v) MEGA_TRY(add_more(r, file, key, v, false));
+    json_array_foreach(list, i, v) MEGA_TRY(add_token(&r->more, file, key, v, false));
     r->has_extra = true;
     return MEGA_OK;
 }
 
+static const char specific_key[] = "model_specific_special_tokens", extra_key[] = "extra_special_tokens";
+
 /* "extra_special_tokens": a list, or an object of roles of the model's own. The older name of the list counts where there is
- * none, and not in the older file where tokenizer_config.json has one. */
-static mega_status read_extras(mega_folder_rules *r, const char *file, const json_t *root)
+ * none, and not in the older file where tokenizer_config.json has one. The pieces of a SentencePiece model take its place where it
+ * has not become the newer one. */
+static mega_status read_extras(mega_folder_rules *r, const char *file, const json_t *root, bool is_older)
 {
-    static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens"};
-    json_t *extra = json_object_get(root, keys[0]), *v;
-    const char *name;
-    if (json_is_object(extra)) json_object_foreach(extra, name, v) MEGA_TRY(add_more(r, file, keys[0], v, true));
-    else if (json_array_size(extra) > 0 || (extra != NULL && !json_is_null(extra) && !json_is_array(extra)))
-        return read_list(r, file, keys[0], extra);
-    return r->has_extra ? MEGA_OK : read_list(r, file, keys[1], json_object_get(root, keys[1]));
+    static const char older[] = "additional_special_tokens";
+    const json_t *extra = json_object_get(root, extra_key);
+    const bool is_list = !json_is_object(extra) && extra != NULL && !json_is_null(extra);
+    if (json_array_size(extra) > 0 || (is_list && !json_is_array(extra))) return read_list(r, file, extra_key, extra);
+    if (r->has_extra || (r->has_pieces && (is_older || json_object_size(extra) > 0))) return MEGA_OK;
+    return read_list(r, file, older, json_object_get(root, older));
+}
+
+/* "image_token": a role of the model's own. */
+static bool is_own_role(const char *key)
+{
+    const size_t n = strlen(key);
+    return n >= 6 && strcmp(key + n - 6, "_token") == 0 && !is_role(key);
+}
+
+/* `later` are the strings of tokenizer_config.json, or what it says in model_specific_special_tokens if it has none, and an object
+ * of extra_special_tokens; `first` its objects, and all of special_tokens_map.json. */
+static mega_status gather_named(json_t *first, json_t *later, json_t *config, json_t *map)
+{
+    const char *key;
+    json_t *v, *specific = json_object_get(config, specific_key);
+    int failed = 0;
+    json_object_foreach(config, key, v) if (is_own_role(key) && json_is_string(v)) failed |=
+        json_object_set(later, key, v);
+    v = json_object_get(config, extra_key);
+    if (json_is_object(v)) failed |= json_object_update(later, v);
+    if (json_is_null(specific)) specific = NULL;
+    if (specific != NULL && !json_is_object(specific))
+        return wrong("tokenizer_config.json", specific_key, "an object of names and tokens");
+    if (json_object_get(map, specific_key) != NULL)
+        return wrong("special_tokens_map.json", specific_key,
+                     "no such key in this file; it is one of tokenizer_config.json");
+    if (json_object_size(later) == 0 && specific != NULL) failed |= json_object_update(later, specific);
+    json_object_foreach(config, key, v) if (is_own_role(key) && json_object_get(v, "__type") != NULL) failed |=
+        json_object_set(first, key, v);
+    json_object_foreach(map, key, v) if (is_own_role(key) && (json_is_string(v) || json_is_object(v))) failed |=
+        json_object_set(first, key, v);
+    v = json_object_get(map, extra_key);
+    if (json_is_object(v)) failed |= json_object_update(later, v);
+    if (json_object_size(later) > 0) failed |= json_object_update(first, later);
+    return failed ? MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer_config.json: no memory for its tokens") : MEGA_OK;
+}
+
+mega_status mega_rules_read_named(mega_folder_rules *r, json_t *config, json_t *map)
+{
+    static const char file[] = "tokenizer_config.json: a role of the model's own";
+    json_t *first = json_object(), *later = json_object(), *v;
+    const char *key;
+    mega_status st = first != NULL && later != NULL ? gather_named(first, later, config, r->has_decoder ? NULL : map)
+                                                    : MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory", file);
+    json_object_foreach(first, key, v)
+    {
+        if (st == MEGA_OK && is_role(key))
+            st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                           "tokenizer_config.json: \"%s\" in %s or %s is not supported; say it outside of them", key,
+                           specific_key, extra_key);
+        if (st == MEGA_OK) st = add_token(&r->own_roles, file, key, v, true);
+    }
+    json_decref(first);
+    json_decref(later);
+    return st;
 }
 
 bool mega_json_id(const json_t *v)
@@ -266,17 +360,6 @@ static mega_status read_decoder(mega_folder_rules *r, const char *file, json_t *
     return MEGA_OK;
 }
 
-static bool has_role(const mega_folder_rules *r, const mega_rule_token *token)
-{
-    bool has = find(&r->more, token) != NULL;
-    for (int i = 0; i < MEGA_ROLES; i++) {
-        const mega_rule_token *t = &r->role[i].token;
-        has = has || (r->role[i].source != NULL && t->content != NULL && t->size == token->size &&
-                      memcmp(t->content, token->content, t->size) == 0);
-    }
-    return has;
-}
-
 /* added_tokens.json: token -> id. Those with a role are special. */
 static mega_status read_added(mega_folder_rules *r, const char *file, json_t *root)
 {
@@ -287,8 +370,9 @@ static mega_status read_added(mega_folder_rules *r, const char *file, json_t *ro
         if (!mega_json_id(v)) return wrong(file, key, "its id, 0 or more");
         mega_rule_token token = {
             .content = (char *)(uintptr_t)key, .size = strlen(key), .id = (int64_t)json_number_value(v)};
-        token.special = has_role(r, &token);
+        token.special = is_text_of_role(r, &token) || find(&r->more, &token) != NULL;
         token.normalized = !token.special;
+        token.says_normalized = true;
         token.at = (size_t)r->decoder.count;
         MEGA_TRY(mega_rule_tokens_append(&r->decoder, &token));
     }
@@ -306,8 +390,7 @@ mega_status mega_rules_read_config(mega_folder_rules *r, json_t *root)
 {
     static const char file[] = "tokenizer_config.json";
     MEGA_TRY(read_roles(r, file, root));
-    MEGA_TRY(read_own_roles(r, file, root));
-    MEGA_TRY(read_extras(r, file, root));
+    MEGA_TRY(read_extras(r, file, root, false));
     return read_decoder(r, file, json_object_get(root, "added_tokens_decoder"));
 }
 
@@ -318,8 +401,7 @@ mega_status mega_rules_read_older(mega_folder_rules *r, json_t *map, json_t *add
     if (r->has_decoder) return MEGA_OK;
     if (map != NULL) {
         MEGA_TRY(read_roles(r, file, map));
-        MEGA_TRY(read_own_roles(r, file, map));
-        MEGA_TRY(read_extras(r, file, map));
+        MEGA_TRY(read_extras(r, file, map, true));
     }
     return added == NULL ? MEGA_OK : read_added(r, "added_tokens.json", added);
 }
@@ -334,7 +416,7 @@ mega_status mega_rules_fill(mega_folder_rules *r)
     }
     for (int64_t i = 0; i < r->extra_ids && r->class == MEGA_CLASS_T5 && !r->has_extra; i++) {
         char name[40];
-        mega_rule_token token = {.content = name, .id = -1, .special = true};
+        mega_rule_token token = {.content = name, .id = -1, .special = true, .is_string = true};
         token.size = (size_t)snprintf(name, sizeof name, "<extra_id_%lld>", (long long)i);
         MEGA_TRY(mega_rule_tokens_append(&r->more, &token));
     }
@@ -348,7 +430,8 @@ mega_status mega_rules_add(mega_folder_rules *r, const mega_rule_token *token)
 
 mega_status mega_rules_set_role(mega_folder_rules *r, mega_role role, const char *text, size_t n, const char *source)
 {
-    const mega_rule_token token = {.content = (char *)(uintptr_t)text, .size = n, .id = -1, .special = true};
+    const mega_rule_token token = {
+        .content = (char *)(uintptr_t)text, .size = n, .id = -1, .special = true, .is_string = true};
     if (r->role[role].source != NULL) return MEGA_OK;
     MEGA_TRY(token_copy(&r->role[role].token, &token));
     r->role[role].source = source;
@@ -358,6 +441,7 @@ mega_status mega_rules_set_role(mega_folder_rules *r, mega_role role, const char
 void mega_rules_fini(mega_folder_rules *r)
 {
     for (int i = 0; i < MEGA_ROLES; i++) token_fini(&r->role[i].token);
+    mega_rule_tokens_fini(&r->own_roles);
     mega_rule_tokens_fini(&r->more);
     mega_rule_tokens_fini(&r->decoder);
     mega_free(r->config);

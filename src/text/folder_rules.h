@@ -33,7 +33,9 @@ typedef struct mega_rule_token {
     size_t size;
     int64_t id; /* as its file has it; -1: any */
     bool special, normalized, lstrip, rstrip, single_word;
-    size_t at; /* place in tokenizer.json, for messages */
+    bool is_string;       /* its file has no flags for it */
+    bool says_normalized; /* and not only by being special */
+    size_t at;            /* place in tokenizer.json, for messages */
 } mega_rule_token;
 
 typedef struct mega_rule_tokens {
@@ -47,7 +49,9 @@ typedef struct mega_rule_role {
 } mega_rule_role;
 
 typedef struct mega_folder_rules {
-    char *config; /* path of tokenizer_config.json, for messages */
+    char *config;            /* path of tokenizer_config.json, for messages */
+    const char *merges_file; /* borrowed; whose text is merges_at … merges_end of the one that is read; NULL: none */
+    size_t merges_at, merges_end;
     mega_class class;
     char class_name[64];
     char named[64], model_type[64]; /* what the class was found from */
@@ -55,12 +59,14 @@ typedef struct mega_folder_rules {
     bool names_class;               /* by a tokenizer_class, and not by the type of model alone */
     const char *class_source;       /* the file and key that named it */
     bool has_json;                  /* the folder has a tokenizer.json */
+    bool has_pieces;                /* or a SentencePiece model alone */
     bool has_config;                /* and a tokenizer_config.json */
     bool has_extra;                 /* a file lists tokens without a role */
     mega_rule_role role[MEGA_ROLES];
-    mega_rule_tokens more;    /* tokens with a role of the model's own, then those without a role */
-    mega_rule_tokens decoder; /* added_tokens_decoder, or added_tokens.json; by id */
-    bool has_decoder;         /* it is added_tokens_decoder, in place of the tokens of tokenizer.json */
+    mega_rule_tokens own_roles; /* tokens with a role of the model's own */
+    mega_rule_tokens more;      /* tokens without a role */
+    mega_rule_tokens decoder;   /* added_tokens_decoder, or added_tokens.json; by id */
+    bool has_decoder;           /* it is added_tokens_decoder, in place of the tokens of tokenizer.json */
     /* settings; -1: the class's own */
     int prefix_blank, lower, chinese, strip, legacy, adds_bos, adds_eos, keep_accents;
     bool split_special, clean_up, clean_up_bpe;
@@ -68,8 +74,8 @@ typedef struct mega_folder_rules {
 } mega_folder_rules;
 
 /* Reads the files beside `path`, which is one of the folder or the folder itself. Refuses what is not built, by file and key.
- * `plain`: the class of a vocabulary without a tokenizer.json, where the folder names none; MEGA_CLASS_FILE: it has one. */
-mega_status mega_rules_read(const char *path, mega_class plain, mega_folder_rules *out);
+ * has_pieces: the vocabulary is a SentencePiece model. `plain`: the class of a vocabulary without a tokenizer.json, where the folder names none; MEGA_CLASS_FILE: it has one. */
+mega_status mega_rules_read(const char *path, mega_class plain, bool has_pieces, mega_folder_rules *out);
 /* Keeps with the tokenizer what its class was found from (MEGA_RULES_FILE): a checkpoint has a config.json of its own, whose
  * type of model says nothing about the tokenizer. */
 #define MEGA_RULES_FILE "megalith_tokenizer.json"
@@ -84,8 +90,6 @@ mega_status mega_rules_set_role(mega_folder_rules *r, mega_role role, const char
 /* The tokens that are added, in their order; `own` are those of tokenizer.json. */
 mega_status mega_rules_tokens(const mega_folder_rules *r, const mega_rule_tokens *own, mega_rule_tokens *out);
 mega_status mega_rule_tokens_append(mega_rule_tokens *list, const mega_rule_token *token);
-/* The same, or gives the token of this text these settings. */
-mega_status mega_rule_tokens_put(mega_rule_tokens *list, const mega_rule_token *token);
 void mega_rule_tokens_fini(mega_rule_tokens *list);
 
 /* The steps of a class in place of those of tokenizer.json, as JSON; empty: none. `settings`: of its model. */

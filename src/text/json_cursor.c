@@ -18,8 +18,9 @@ void mega_cursor_fini(mega_cursor *c)
 
 mega_status mega_cursor_fail(const mega_cursor *c, size_t at, const char *fmt, ...)
 {
+    const bool is_part = c->part != NULL && at >= c->part_at && at < c->part_end;
     int64_t line = 1, column = 1;
-    for (size_t i = 0; i < at && i < c->size; i++) {
+    for (size_t i = is_part ? c->part_at : 0; i < at && i < c->size; i++) {
         if (c->text[i] == '\n') {
             line++;
             column = 1;
@@ -32,6 +33,7 @@ mega_status mega_cursor_fail(const mega_cursor *c, size_t at, const char *fmt, .
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
+    if (is_part) return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: %s", c->part, (long long)line, what);
     return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld column %lld: %s", c->name, (long long)line, (long long)column,
                      what);
 }

@@ -15,6 +15,9 @@ typedef struct mega_cursor {
     const char *text; /* borrowed */
     size_t size, at;
     mega_buffer string; /* the last string read */
+    /* another file, whose lines are those of the text from part_at to part_end; NULL: none */
+    const char *part;
+    size_t part_at, part_end;
 } mega_cursor;
 
 void mega_cursor_init(mega_cursor *c, const char *name, const char *text, size_t size);

@@ -188,8 +188,21 @@ mega_status mega_sentencepiece_json(const char *name, const char *model, size_t 
     return st;
 }
 
-mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const mega_folder_rules *rules,
-                                                     mega_tokenizer **out)
+/* Control tokens and pieces of the user are added tokens, unless the folder lists such. */
+static mega_status add_pieces(mega_folder_rules *r, const folder_model *m)
+{
+    for (int64_t i = 0; i < m->pieces && !r->has_extra; i++) {
+        const folder_piece *p = &m->piece[i];
+        const mega_rule_token token = {.content = (char *)(uintptr_t)p->text.bytes,
+                                       .size = p->text.size,
+                                       .id = -1,
+                                       .special = p->type == PIECE_CONTROL};
+        if (p->type == PIECE_CONTROL || p->type == PIECE_USER) MEGA_TRY(mega_rules_add(r, &token));
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, mega_folder_rules *rules, mega_tokenizer **out)
 {
     folder_model m = {.path = model, .xlm_roberta = rules->class == MEGA_CLASS_XLMR, .extra_ids = rules->extra_ids};
     mega_buffer json = {0};
@@ -202,6 +215,7 @@ mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const me
     if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
     if (st == MEGA_OK) st = read_model(&m, text, size);
     if (st == MEGA_OK) st = need_unigram(&m);
+    if (st == MEGA_OK) st = add_pieces(rules, &m);
     if (st == MEGA_OK) st = put_json(&json, &m);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
@@ -286,20 +300,12 @@ static mega_status put_pieces(mega_buffer *out, const folder_model *m, const meg
     return st == MEGA_OK ? mega_buffer_check(out, m->path) : st;
 }
 
-/* Control tokens and pieces of the user are added tokens, unless the folder lists such. */
 static mega_status add_tokens(mega_folder_rules *r, const folder_model *m)
 {
     static const char source[] = "tokenizer.model";
     const int64_t id[] = {m->bos, m->eos, m->unk};
     const mega_role role[] = {MEGA_ROLE_BOS, MEGA_ROLE_EOS, MEGA_ROLE_UNK};
-    for (int64_t i = 0; i < m->pieces && !r->has_extra; i++) {
-        const folder_piece *p = &m->piece[i];
-        const mega_rule_token token = {.content = (char *)(uintptr_t)p->text.bytes,
-                                       .size = p->text.size,
-                                       .id = -1,
-                                       .special = p->type == PIECE_CONTROL};
-        if (p->type == PIECE_CONTROL || p->type == PIECE_USER) MEGA_TRY(mega_rules_add(r, &token));
-    }
+    MEGA_TRY(add_pieces(r, m));
     for (int i = 0; i < 3 && r->class == MEGA_CLASS_FILE; i++)
         if (id[i] >= 0 && id[i] < m->pieces)
             MEGA_TRY(mega_rules_set_role(r, role[i], (const char *)m->piece[id[i]].text.bytes,

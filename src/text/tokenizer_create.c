@@ -358,7 +358,8 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
     const bool has_other = mega_file_exists(path[HAS_MODEL]) || mega_file_exists(path[HAS_BERT]);
     if (mega_file_exists(path[HAS_JSON]) && !(is_made(config.type) && has_other))
         return mega_tokenizer_read_json(path[HAS_JSON], out);
-    MEGA_TRY(mega_rules_read(folder, plain_class(path), &rules));
+    const mega_class plain = plain_class(path);
+    MEGA_TRY(mega_rules_read(folder, plain, plain == MEGA_CLASS_FILE || plain == MEGA_CLASS_T5, &rules));
     rules.has_json = false;
     mega_status st = load_plain(folder, path, &config, &rules, out);
     if (st == MEGA_OK && (st = mega_rules_keep(&rules, *out)) != MEGA_OK) {

@@ -90,24 +90,33 @@ static mega_status files_read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buff
     }
 }
 
+static mega_status check_merge(const char *path, const mega_line *l)
+{
+    const char *blank = memchr(l->text, ' ', l->bytes);
+    const size_t left = blank == NULL ? 0 : (size_t)(blank - l->text), right = blank == NULL ? 0 : l->bytes - left - 1;
+    if (left > 0 && right > 0 && memchr(blank + 1, ' ', right) == NULL) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: '%.*s'; expected two tokens with one blank between them", path,
+                     (long long)l->number, l->bytes > 80 ? 80 : (int)l->bytes, l->text);
+}
+
+static bool is_no_merge(const mega_line *l)
+{
+    return l->bytes == 0 || (l->number == 1 && l->bytes >= 8 && memcmp(l->text, "#version", 8) == 0);
+}
+
 /* One merge per line; the line number is the rank. The header is optional here: the original drops the first line
  * whatever it holds, Hugging Face's `tokenizers` only one that begins with #version; all files known to us have it. */
 static mega_status files_read_merges(mega_tokenizer *t, const char *path, const char *text, size_t size,
                                      mega_buffer *scratch)
 {
     for (mega_line l = {.rest = text, .left = size}; mega_line_next(&l);) {
-        const char *begin = l.text;
-        const size_t n = l.bytes;
-        const long long line = (long long)l.number;
-        if (n == 0 || (line == 1 && n >= 8 && memcmp(begin, "#version", 8) == 0)) continue;
-        const char *blank = memchr(begin, ' ', n);
-        const size_t left = blank == NULL ? 0 : (size_t)(blank - begin), right = blank == NULL ? 0 : n - left - 1;
-        if (left == 0 || right == 0 || memchr(blank + 1, ' ', right) != NULL)
-            return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: '%.*s'; expected two tokens with one blank between them",
-                             path, line, n > 80 ? 80 : (int)n, begin);
-        const mega_status st = mega_tokenizer_add_merge(t, scratch, begin, left, blank + 1, right);
+        if (is_no_merge(&l)) continue;
+        MEGA_TRY(check_merge(path, &l));
+        const size_t left = (size_t)((const char *)memchr(l.text, ' ', l.bytes) - l.text);
+        const mega_status st =
+            mega_tokenizer_add_merge(t, scratch, l.text, left, l.text + left + 1, l.bytes - left - 1);
         if (st != MEGA_OK) {
-            MEGA_CONTEXT("%s line %lld", path, line);
+            MEGA_CONTEXT("%s line %lld", path, (long long)l.number);
             return st;
         }
     }
@@ -158,14 +167,17 @@ mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_fi
     return st;
 }
 
-/* The files as a tokenizer.json without steps. */
+/* The files as a tokenizer.json without steps. Its merges, from *at on, are in the lines that they have in their own file. */
 static mega_status put_bpe_json(const char *vocab, const char *merge_file, const char *merges, size_t size,
-                                mega_buffer *out)
+                                mega_buffer *out, size_t *at)
 {
     const char *between = "";
     mega_buffer_printf(out, "{\"model\":{\"type\":\"BPE\",\"vocab\":%s,\"merges\":[", vocab);
+    *at = out->size;
     for (mega_line l = {.rest = merges, .left = size}; mega_line_next(&l);) {
-        if (l.bytes == 0 || (l.number == 1 && l.bytes >= 8 && memcmp(l.text, "#version", 8) == 0)) continue;
+        if (l.number > 1) mega_buffer_puts(out, "\n");
+        if (is_no_merge(&l)) continue;
+        MEGA_TRY(check_merge(merge_file, &l));
         mega_buffer_puts(out, between);
         if (!mega_json_quote(out, l.text, l.bytes))
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: it is not UTF-8", merge_file, (long long)l.number);
@@ -175,8 +187,8 @@ static mega_status put_bpe_json(const char *vocab, const char *merge_file, const
     return mega_buffer_check(out, vocab);
 }
 
-mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file,
-                                           const mega_folder_rules *rules, mega_tokenizer **out)
+mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file, mega_folder_rules *rules,
+                                           mega_tokenizer **out)
 {
     char *vocab = NULL, *merges = NULL;
     size_t vocab_size, merges_size;
@@ -184,7 +196,9 @@ mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *m
     mega_status st = mega_rules_check_class(rules, MEGA_CLASS_GPT2, vocab_file);
     if (st == MEGA_OK) st = read_text(vocab_file, &vocab, &vocab_size);
     if (st == MEGA_OK) st = read_text(merge_file, &merges, &merges_size);
-    if (st == MEGA_OK) st = put_bpe_json(vocab, merge_file, merges, merges_size, &json);
+    if (st == MEGA_OK) st = put_bpe_json(vocab, merge_file, merges, merges_size, &json, &rules->merges_at);
+    rules->merges_file = merge_file;
+    rules->merges_end = json.size;
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab_file, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     mega_free(merges);

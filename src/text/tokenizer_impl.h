@@ -122,8 +122,8 @@ mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);
 /* Readers. Each creates a finished tokenizer. */
 mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_file, mega_tokenizer **out);
 /* vocab.json and merges.txt of a folder whose class has steps of its own. */
-mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file,
-                                           const mega_folder_rules *rules, mega_tokenizer **out);
+mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *merge_file, mega_folder_rules *rules,
+                                           mega_tokenizer **out);
 mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
 /* The text of one with the rules of its folder. If the rules say that the folder has it, it is kept and taken over (*text is
@@ -140,8 +140,7 @@ mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind 
                                           size_t size, mega_tokenizer **out);
 mega_status mega_bert_json(const char *path, bool lower, const char *text, size_t size, mega_buffer *out);
 /* The same for a SentencePiece model of T5, mT5 or XLM-RoBERTa. */
-mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, const mega_folder_rules *rules,
-                                                     mega_tokenizer **out);
+mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, mega_folder_rules *rules, mega_tokenizer **out);
 /* tokenizer.model, whose pieces `transformers` takes as a BPE; it adds tokens to the rules. */
 mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rules *rules, mega_tokenizer **out);
 /* The tokenizer.json of T5 for the bytes of a model. `name`: for messages. */

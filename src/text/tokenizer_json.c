@@ -508,6 +508,8 @@ static mega_status plan_tokens(json_reader *r)
 {
     mega_rule_tokens own = {0};
     mega_status st = read_added_tokens(r->c, r->layout->added_tokens, r->rules == NULL ? &r->tokens : &own);
+    /* without a file of its own the text is ours: roles and lists say what is added */
+    if (r->rules != NULL && !r->rules->has_json) mega_rule_tokens_fini(&own);
     if (st == MEGA_OK && r->rules != NULL) st = mega_rules_tokens(r->rules, &own, &r->tokens);
     mega_rule_tokens_fini(&own);
     size_t post = r->layout->post_processor;
@@ -525,6 +527,11 @@ mega_status mega_tokenizer_read_json_text(const char *path, const mega_folder_ru
     json_reader r = {.c = &c, .layout = &layout, .rules = rules, .before = MEGA_ROLES, .after = MEGA_ROLES};
     mega_tokenizer_kind kind = MEGA_KIND_BPE;
     mega_cursor_init(&c, path, *text, size);
+    if (rules != NULL) {
+        c.part = rules->merges_file;
+        c.part_at = rules->merges_at;
+        c.part_end = rules->merges_end;
+    }
     mega_status st = mega_encoding_refuse_mark(path, *text, size);
     if (st == MEGA_OK) st = read_layout(&c, &layout);
     if (st == MEGA_OK) st = plan_tokens(&r);
@@ -549,7 +556,7 @@ mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out)
     char *text;
     size_t size;
     mega_folder_rules rules;
-    MEGA_TRY(mega_rules_read(path, MEGA_CLASS_FILE, &rules));
+    MEGA_TRY(mega_rules_read(path, MEGA_CLASS_FILE, false, &rules));
     mega_status st = mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size);
     if (st == MEGA_OK) {
         st = mega_tokenizer_read_json_text(path, &rules, &text, size, out);

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer  # noqa: E402
 PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
 ONLY = os.environ.get("MEGA_ONLY", "")  # a part of names
 ALL = os.environ.get("MEGA_ALL", "")  # not each ninth alone
-TEXTS = ["the files <new> of</s> it", " Two  blanks, and\tone <new>x", "Ünï 日本 don't ., he's <mask> here <s>", "x<|endoftext|>y [MASK] [CLS] <extra_id_3> z", "<pad> 12345 e\u0301"]
+TEXTS = ["the files <new> of</s> it", " Two  blanks, and\tone <new>x", "Ünï 日本 don't ., he's <mask> here <s>", "x<|endoftext|>y [MASK] z[CLS] <extra_id_3> z", "<pad> 12345 e\u0301"]
 count = {"equal": 0, "refused": 0, "FAILED": 0}
 
 
@@ -113,6 +113,11 @@ KINDS = {
     "t5": ("T5Tokenizer", ["add_prefix_space"]),
     "xlmr": ("XLMRobertaTokenizer", ["add_prefix_space"]),
     "albert": ("AlbertTokenizer", ["do_lower_case", "keep_accents", "add_prefix_space"]),
+    "albert-around": ("AlbertTokenizerFast", []),
+    "bert-vocab": ("BertTokenizer", ["do_lower_case", "strip_accents"]),
+    "gpt2-plain": ("GPT2Tokenizer", ["add_prefix_space"]),
+    "sp-llama": ("LlamaTokenizer", ["legacy"]),
+    "t5-plain": ("T5Tokenizer", []),
     "metaspace": ("PreTrainedTokenizerFast", ["add_prefix_space"]),
     "bloom": ("BloomTokenizerFast", ["add_prefix_space"]),
 }
@@ -141,6 +146,8 @@ def keys_of(kind, name, own):
     yield "extra", {"extra_special_tokens": ["<new>"], "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
     yield "extra-object", {"extra_special_tokens": {"a_token": "<new>"}, "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
     yield "own-role", {"image_token": "<new>", "video_token": token("it")}, ["image_token"], {}
+    yield from specific()
+    yield from flags()
     yield "map-additional", {}, ["additional_special_tokens"], {"special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
     yield "map-after", {"additional_special_tokens": ["it"]}, ["additional_special_tokens"], {"special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
     yield "added", {"eos_token": "<new>"}, ["added_tokens.json"], {"added_tokens.json": {"it": 9001, "<new>": 9000}}
@@ -156,6 +163,49 @@ def keys_of(kind, name, own):
     for model_type in ["gpt2", "llama", "mistral", "qwen2", "phi3", "bert", "modernbert", "gpt_bigcode", "t5"]:
         yield "of-" + model_type, {}, ["tokenizer_class"], {"config.json": {"model_type": model_type}}
         yield "only-" + model_type, {"tokenizer_class": None}, ["tokenizer_class", "model_type"], {"config.json": {"model_type": model_type}}
+
+
+def specific():
+    """Roles of the model's own, and what else names them."""
+    key, value = "model_specific_special_tokens", {"a": "<new>", "b": token("it", single_word=True)}
+    keys = [key]
+    yield "specific", {key: value}, keys, {}
+    yield "specific-null", {key: None}, keys, {}
+    yield "specific-empty", {key: {}, "image_token": "<new>"}, keys, {}
+    yield "specific-list", {key: ["<new>"]}, keys, {}
+    yield "specific-untyped", {key: {"a": {"content": "<new>"}}}, keys, {}
+    yield "specific-number", {key: {"a": 3}}, keys, {}
+    yield "specific-string", {key: value, "image_token": "of"}, keys, {}
+    yield "specific-object", {key: value, "image_token": token("of"), "a": token("x")}, keys, {}
+    yield "specific-same", {key: {"image_token": "<new>"}, "image_token": token("it", rstrip=True), "z_token": token("of")}, keys, {}
+    yield "specific-extra", {key: value, "extra_special_tokens": {"c": "of"}}, keys, {}
+    yield "specific-role", {key: {"eos_token": "<new>", "cls_token": token("it", lstrip=True)}, "eos_token": "</s>"}, keys, {}
+    yield "specific-map", {}, keys, {"special_tokens_map.json": {key: value}}
+    yield "specific-map-extra", {key: value}, keys, {"special_tokens_map.json": {"extra_special_tokens": {"c": "of"}}}
+    yield "specific-map-own", {key: value}, keys, {"special_tokens_map.json": {"image_token": "of", "c_token": {"content": "file", "lstrip": True}}}
+    yield "specific-added", {key: value}, keys, {"added_tokens.json": {"it": 9001, "<new>": 9000}}
+    yield "extra-role", {"extra_special_tokens": {"eos_token": "<new>"}}, ["extra_special_tokens"], {}
+
+
+def flags():
+    """One token under two names, with the flags of each; and which of them is special."""
+    split = {"split_special_tokens": True}
+    plain = {k: v for k, v in token("<new>", special=False).items() if k != "__type"}
+    yield "two-roles", {"bos_token": token("<new>", rstrip=True), "eos_token": "<new>"}, [], {}
+    yield "two-roles-after", {"bos_token": "<new>", "eos_token": token("<new>", lstrip=True)}, [], {}
+    yield "two-roles-objects", {"sep_token": token("<new>", rstrip=True), "pad_token": token("<new>", lstrip=True), "image_token": token("<new>", single_word=True)}, ["sep_token"], {}
+    yield "two-roles-extra", {"eos_token": token("<new>", rstrip=True), "extra_special_tokens": ["<new>", token("it", lstrip=True), "it"]}, [], {}
+    yield "two-roles-object", {"eos_token": "<new>", "extra_special_tokens": {"a": token("<new>", rstrip=True), "b": "<new>"}}, [], {}
+    yield "split-decoder", {**split, "eos_token": "<new>", "added_tokens_decoder": {"9000": plain}}, [], {}
+    yield "split-decoder-normal", {**split, "eos_token": "<new>", "added_tokens_decoder": {"9000": {**plain, "normalized": True}}}, [], {}
+    yield "split-decoder-own", {**split, "image_token": "<new>", "added_tokens_decoder": {"9000": plain}}, [], {}
+    yield "split-decoder-extra", {**split, "extra_special_tokens": ["<new>", "it"], "added_tokens_decoder": {"9000": plain}}, [], {}
+    yield "split-decoder-known", {**split, "added_tokens_decoder": {str(i): {**plain, "content": t} for i, t in enumerate(["<unk>", "<s>", "</s>", "<pad>", "[MASK]"])}}, ["added_tokens_decoder"], {}
+    yield "split-roles", {**split, "sep_token": "<new>", "cls_token": token("it", normalized=True)}, ["sep_token"], {}
+    yield "split-added", {**split, "eos_token": "<new>"}, ["added_tokens.json"], {"added_tokens.json": {"it": 9001, "<new>": 9000}}
+    yield "split-extra-object", {**split, "extra_special_tokens": [token("<new>"), token("it", special=True), "of"]}, [], {}
+    yield "words", {k: token(t, single_word=True) for k, t in zip(ROLES, ["<s>", "</s>", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"])}, ["unk_token"], {}
+    yield "words-new", {k: token("<new>", single_word=True, lstrip=True) for k in ROLES}, ["unk_token"], {}
 
 
 def kinds():
@@ -184,7 +234,25 @@ def more_kinds():
     """GPT-2's own, and those with the vocabulary of another kind."""
     subprocess.run([PROGRAM, "train_tokenizer", "--input", SOURCE + "/docs/tokenizer.md", "--vocab-size", "600", "--output", "kinds/gpt2"], check=True, capture_output=True)
     shutil.copytree("kinds/gpt2", "kinds/codegen", dirs_exist_ok=True)
+    os.makedirs("kinds/gpt2-plain", exist_ok=True)
+    for file in ["vocab.json", "merges.txt"]:
+        shutil.copy(f"kinds/gpt2/{file}", "kinds/gpt2-plain")
     shutil.copytree("kinds/qwen2", "kinds/qwen35", dirs_exist_ok=True)
+    os.makedirs("kinds/t5-plain", exist_ok=True)
+    shutil.copy("kinds/sp-t5/tokenizer.model", "kinds/t5-plain/spiece.model")
+    albert = json.load(open("kinds/albert/tokenizer.json", encoding="utf-8"))
+    own = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]  # without [CLS] and [SEP] the class reads none
+    albert["model"]["vocab"][:1] = [[t, 0.0] for t in own]
+    albert["model"]["unk_id"] = 1
+    plain = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": True}
+    albert["added_tokens"] = [{"id": i, "content": t, **plain, "lstrip": t == "[MASK]"} for i, t in enumerate(own)]
+    json.dump(albert, open("kinds/albert/tokenizer.json", "w", encoding="utf-8"))
+    around = {t: {"id": t, "ids": [own.index(t)], "tokens": [t]} for t in ["[CLS]", "[SEP]"]}
+    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}, {"SpecialToken": {"id": "[SEP]", "type_id": 1}}]
+    albert["post_processor"] = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": around}
+    os.makedirs("kinds/albert-around", exist_ok=True)
+    json.dump(albert, open("kinds/albert-around/tokenizer.json", "w", encoding="utf-8"))
 
 
 def published():
@@ -228,6 +296,7 @@ def published():
     plain = [("gpt2-plain", "gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<|endoftext|>"}, ["tokenizer.json"]),
              ("roberta-plain", "gpt2", {"tokenizer_class": "RobertaTokenizer"}, ["tokenizer.json"]),
              ("bert-plain", "bert-vocab", {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": True}, []),
+             ("bert-words", "bert-vocab", {"tokenizer_class": "BertTokenizer", **{f"{k}_token": token(f"[{k.upper()}]", single_word=True, rstrip=k == "mask") for k in ["unk", "sep", "pad", "cls", "mask"]}}, []),
              ("llama-plain", "sp-llama", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": True}, []),
              ("llama-legacy", "sp-llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, []),
              ("llama-user", "sp-user", {"tokenizer_class": "LlamaTokenizer", "additional_special_tokens": ["<new>"]}, []),

@@ -273,6 +273,64 @@ static void vocab_size_is_checked(void **state)
     mega_log_set_sink(NULL, NULL);
 }
 
+/* Of two files that are read as one the message names the one with the mistake. */
+static void names_the_file_of_a_folder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vocab, *merges, *message;
+    } rows[] = {
+        {"{\"a\":0,\n\"b\":1,\"ab\":2}", "#version: 0.2\n\na b\nb a\n",
+         "merges.txt line 4: merge 'b a': the vocabulary has no"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "a b\nb a\n", "merges.txt line 2: merge 'b a'"},
+        {"{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\na b c\n", "merges.txt line 2: 'a b c'; expected two tokens"},
+        {"{\"a\":0,\n\"b\":1.5}", "#version: 0.2\n", "vocab.json line 2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *folder = mega_kit_temp_folder();
+        mega_tokenizer *t = NULL;
+        mega_kit_write(mega_kit_path(folder, "vocab.json"), rows[i].vocab);
+        mega_kit_write(mega_kit_path(folder, "merges.txt"), rows[i].merges);
+        mega_kit_write(mega_kit_path(folder, "tokenizer_config.json"), "{\"tokenizer_class\":\"GPT2Tokenizer\"}");
+        assert_int_equal(mega_tokenizer_load(folder, &t), MEGA_ERR_FORMAT);
+        if (strstr(mega_error_message(), rows[i].message) == NULL)
+            fail_msg("row %zu: found '%s', wanted '%s'", i, mega_error_message(), rows[i].message);
+    }
+}
+
+static int decode_cleaned(void *user)
+{
+    static const int32_t ids[] = {0, 4}; /* all that is to be cleaned up is left to the end */
+    mega_decoder *d = NULL;
+    mega_buffer text = {0};
+    mega_status st = mega_decoder_create(user, false, &d);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && st == MEGA_OK; i++) st = mega_decoder_add(d, ids[i], &text);
+    if (st == MEGA_OK) st = mega_decoder_finish(d, &text);
+    if (st == MEGA_OK) mega_buffer_append(&text, "", 1);
+    if (st == MEGA_OK) st = mega_buffer_check(&text, "text");
+    if (st == MEGA_OK) assert_string_equal(text.data, "do's");
+    mega_buffer_fini(&text);
+    mega_decoder_destroy(d);
+    return (int)st;
+}
+
+/* A text of which a part found no memory is an error, and no shorter text. */
+static void decoding_without_memory(void **state)
+{
+    (void)state;
+    const char *folder = mega_kit_temp_folder();
+    mega_tokenizer *t = NULL;
+    mega_kit_write(mega_kit_path(folder, "vocab.json"),
+                   "{\"do\":0,\"\u0120\":1,\".\":2,\"he\":3,\"\u0120's\":4,\"<|endoftext|>\":5}");
+    mega_kit_write(mega_kit_path(folder, "merges.txt"), "#version: 0.2\n");
+    mega_kit_write(mega_kit_path(folder, "tokenizer_config.json"),
+                   "{\"tokenizer_class\":\"GPT2Tokenizer\",\"clean_up_tokenization_spaces\":true,"
+                   "\"clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output\":true}");
+    if (mega_tokenizer_load(folder, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
+    assert_true(mega_kit_fail_each_allocation(decode_cleaned, t) > 3);
+    mega_tokenizer_destroy(t);
+}
+
 static void refused_files(void **state)
 {
     (void)state;
@@ -424,7 +482,8 @@ static void special_tokens_of_a_folder(void **state)
     mega_kit_write(mega_kit_path(folder, "roles/tokenizer_config.json"),
                    "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"s\",\"pad_token\":\"<p>\"}");
     if (mega_tokenizer_load(mega_kit_path(folder, "roles"), &t) != MEGA_OK) fail_msg("%s", mega_error_message());
-    assert_true(mega_tokenizer_named(t, MEGA_ROLE_BOS) == 0 && mega_tokenizer_eod(t) == 5 && mega_tokenizer_named(t, MEGA_ROLE_PAD) == 1);
+    assert_true(mega_tokenizer_named(t, MEGA_ROLE_BOS) == 0 && mega_tokenizer_eod(t) == 5 &&
+                mega_tokenizer_named(t, MEGA_ROLE_PAD) == 1);
     mega_tokenizer_destroy(t);
     const mega_tokenizer_options o = {.type = "GPT2BPETokenizer", .vocab_file = file};
     if (mega_tokenizer_create(&o, &t) != MEGA_OK) fail_msg("%s", mega_error_message());
@@ -459,6 +518,8 @@ int main(void)
         cmocka_unit_test(bytes_are_those_held),
         cmocka_unit_test(special_tokens_of_a_folder),
         cmocka_unit_test(refused_files),
+        cmocka_unit_test(names_the_file_of_a_folder),
+        cmocka_unit_test(decoding_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
