@@ -207,6 +207,7 @@ def unigrams(folder):
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), precompiled])
     t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    t.add_special_tokens(["<unk>"])
     yield "albert", t, "<unk>"
 
 

@@ -298,6 +298,31 @@ static void names_the_file_of_a_folder(void **state)
     }
 }
 
+/* Its ids come after those of the roles; strings of the same kind take the key's place. */
+static void tokens_of_the_models_own_roles(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"tokenizer_class\":\"GPT2Tokenizer\",\"pad_token\":\"<p>\",";
+    static const struct {
+        const char *more;
+        int32_t id; /* of <i> */
+    } rows[] = {{"\"model_specific_special_tokens\":{\"a\":\"<i>\"}}", 4},
+                {"\"model_specific_special_tokens\":{\"a\":\"<o>\"},\"image_token\":\"<i>\"}", 4},
+                {"\"extra_special_tokens\":[\"<i>\"],\"model_specific_special_tokens\":{\"a\":\"<o>\"}}", 5}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *folder = mega_kit_temp_folder();
+        mega_tokenizer *t = NULL;
+        char config[256];
+        snprintf(config, sizeof config, "%s%s", begin, rows[i].more);
+        mega_kit_write(mega_kit_path(folder, "vocab.json"), "{\"a\":0,\"b\":1,\"<|endoftext|>\":2}");
+        mega_kit_write(mega_kit_path(folder, "merges.txt"), "#version: 0.2\n");
+        mega_kit_write(mega_kit_path(folder, "tokenizer_config.json"), config);
+        if (mega_tokenizer_load(folder, &t) != MEGA_OK) fail_msg("row %zu: %s", i, mega_error_message());
+        expect_ids(t, "a<i>b", true, (const int32_t[]){0, rows[i].id, 1}, 3);
+        mega_tokenizer_destroy(t);
+    }
+}
+
 static int decode_cleaned(void *user)
 {
     static const int32_t ids[] = {0, 4}; /* all that is to be cleaned up is left to the end */
@@ -519,6 +544,7 @@ int main(void)
         cmocka_unit_test(special_tokens_of_a_folder),
         cmocka_unit_test(refused_files),
         cmocka_unit_test(names_the_file_of_a_folder),
+        cmocka_unit_test(tokens_of_the_models_own_roles),
         cmocka_unit_test(decoding_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
