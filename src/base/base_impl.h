@@ -38,7 +38,8 @@ mega_status mega_cpu_meter_create_at(const char *proc, const char *sys, const in
 bool mega_cpu_meter_read_at(mega_cpu_meter *meter, double now, double least_s, mega_cpu_load *out);
 const char *mega_cpu_kinds_at(char *out, int size, const char *devices, const int *core, int count);
 
-/* Like mega_cpu_isa, but MEGA_ISA does not lower it, so that it is fast: for loops whose numbers do not depend on it. */
+/* Like mega_cpu_isa, but MEGA_ISA does not lower it, so that it is fast: for loops whose numbers do not depend on
+ * it. */
 mega_isa mega_cpu_isa_of_processor(void);
 
 /* For a test that must meet a sleeping team: the number of workers that sleep until the next run, and whether the

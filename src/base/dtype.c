@@ -57,7 +57,8 @@ uint16_t mega_f32_to_f16(float f)
 }
 
 #if defined(__x86_64__)
-/* These convert as many F16 numbers as whole vectors hold, and return how many. Every processor of MEGA_ISA_AVX2 has them. */
+/* These convert as many F16 numbers as whole vectors hold, and return how many. Every processor of MEGA_ISA_AVX2 has
+ * them. */
 __attribute__((target("avx2,f16c"))) static int64_t widen_vectors(float *out, const uint16_t *x, int64_t n)
 {
     int64_t i = 0;

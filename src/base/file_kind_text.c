@@ -59,7 +59,8 @@ static const char *const elements[] = {
     "<ol",     "<li",    "<hr",   "<pre",   "<font", "<center",   "<nav",    "<small", "<tt", "<big",
     "<strong", "<title", "<link", "<style", "<base", "<noscript", "<iframe", NULL};
 
-/* Returns the text behind comments; *has_any: there were some. One without an end within these bytes hides what it is. */
+/* Returns the text behind comments; *has_any: there were some. One without an end within these bytes hides what it
+ * is. */
 static span behind_comments(const uint8_t *b, size_t n, bool *has_any)
 {
     span s = {.size = n};

@@ -6,8 +6,8 @@
  * from run to run, and then pieces of the other unfinished shares. A run ends when every piece is done, without waiting
  * for a worker that has not begun: that worker finds the gate closed when it comes. If the team is larger than the
  * number of cores, only as many threads claim as there are cores: more would only take turns, each with its own data in
- * the caches. A thread that is held up in a piece gets the core of the caller that waits for it (megalith/core_lending.h); a
- * caller that is held up exchanges cores with a worker that has nothing left to do.
+ * the caches. A thread that is held up in a piece gets the core of the caller that waits for it
+ * (megalith/core_lending.h); a caller that is held up exchanges cores with a worker that has nothing left to do.
  *
  * Sleeping and waking uses a pair of flags: a thread that goes to sleep announces it before it checks the condition for
  * the last time; a thread that changes the condition then looks for sleepers. Both orders are sequentially consistent,

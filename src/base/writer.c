@@ -1,7 +1,7 @@
 /* Buffered file writers. A large writer gives the system whole aligned blocks that bypass the page cache, if the file
  * system can do that: half the copying, no memory taken from other processes, and the disk does not idle until fsync.
- * While a background thread writes one block (background_writer.h), the caller fills the other. The end of the file, less than a
- * block, is written through the page cache. */
+ * While a background thread writes one block (background_writer.h), the caller fills the other. The end of the file,
+ * less than a block, is written through the page cache. */
 #include "background_writer.h"
 #include "file_impl.h"
 #include "megalith/file.h"
@@ -151,8 +151,8 @@ static mega_status writer_put(mega_writer *w, const uint8_t *bytes, size_t n)
     return MEGA_OK;
 }
 
-/* Waits for the block that is being written, if there is one. Retries here what the thread could not write, because errors are
- * reported here. */
+/* Waits for the block that is being written, if there is one. Retries here what the thread could not write, because
+ * errors are reported here. */
 static mega_status writer_land(mega_writer *w)
 {
     const uint8_t *bytes = NULL;

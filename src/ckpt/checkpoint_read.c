@@ -13,7 +13,8 @@ typedef struct report {
     int missing, extra, other, copies;
 } report;
 
-/* Where tensors are looked up: weights of a Hugging Face family by its naming rules; other weights and state by exact name. */
+/* Where tensors are looked up: weights of a Hugging Face family by its naming rules; other weights and state by exact
+ * name. */
 typedef struct source {
     const mega_checkpoint *checkpoint;
     const mega_safetensors *file; /* a file of state/; NULL: the weights of the folder */
@@ -27,7 +28,8 @@ static const mega_family *family_of(const source *s)
     return s->file == NULL && shape != NULL ? mega_family_of(&shape->net) : NULL;
 }
 
-/* The family by whose rules weights of the folder, or their exact copy in state/, may differ from those of the model. */
+/* The family by whose rules weights of the folder, or their exact copy in state/, may differ from those of the
+ * model. */
 static const mega_family *beginning_family(const source *s)
 {
     const mega_model_shape *shape = mega_checkpoint_shape(s->checkpoint);

@@ -7,7 +7,8 @@
 
 static const mega_st_pair format = {"format", "pt"}; /* several versions of transformers refuse files without it */
 
-/* The tensors of the file; `first` is the record of each in the list, where those of a shared tensor follow each other. */
+/* The tensors of the file; `first` is the record of each in the list, where those of a shared tensor follow each
+ * other. */
 typedef struct file_entries {
     mega_st_entry *entry;
     int *first, count; /* first[count]: the number of records */

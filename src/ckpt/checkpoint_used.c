@@ -79,7 +79,8 @@ mega_status mega_checkpoint_count_used(const char *save, mega_buffer *out)
     return st != MEGA_OK ? st : mega_buffer_check(out, save);
 }
 
-/* Returns whether a checkpoint was written by another run than that of this id. One that cannot be read may be its own. */
+/* Returns whether a checkpoint was written by another run than that of this id. One that cannot be read may be its
+ * own. */
 static bool is_of_another(const char *folder, const char *run_id)
 {
     json_error_t error;

@@ -13,8 +13,8 @@
 #include "megalith/threads.h"
 #include <limits.h>
 
-/* hf_config.c: config.json and generation_config.json of all families, and config.json of a model that is not a Hugging Face
- * family: pass shape NULL to write one. */
+/* hf_config.c: config.json and generation_config.json of all families, and config.json of a model that is not a Hugging
+ * Face family: pass shape NULL to write one. */
 mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
 mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
 
@@ -26,8 +26,8 @@ typedef struct mega_hf_weights {
 } mega_hf_weights; /* zero-initialised is valid and empty */
 mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out);
 void mega_hf_weights_close(mega_hf_weights *w);
-/* Finds a tensor by its exact name or, failing that, with a prefix such as "transformer." added or removed, under an older
- * name, or a copy of it (hf_copies.c). NULL: none. */
+/* Finds a tensor by its exact name or, failing that, with a prefix such as "transformer." added or removed, under an
+ * older name, or a copy of it (hf_copies.c). NULL: none. */
 const mega_safetensor *mega_hf_weights_find(const mega_hf_weights *w, const mega_model_shape *shape, const char *name);
 /* by the exact name only */
 const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name);
@@ -153,7 +153,8 @@ char *mega_leftover_find(const char *save, const char *name);
 bool mega_leftover_is(const char *name); /* whether a dead or a running save of this program has left it */
 /* checkpoint_used.c: removes the folder of a checkpoint in SAVE. */
 mega_status mega_checkpoint_remove(const char *save, const char *path);
-/* *out: a file in the checkpoint's folder that its checksums do not list, so somebody else's; NULL: none. To be freed. */
+/* *out: a file in the checkpoint's folder that its checksums do not list, so somebody else's; NULL: none. To be
+ * freed. */
 mega_status mega_checkpoint_foreign(const char *path, char **out);
 
 /* The same in what a dead run left, whose checksums may not have been written. */

@@ -1,6 +1,6 @@
-/* Reads and writes config.json of a Hugging Face folder by the table of its family: accepts settings that we can run, and
- * reports all others together. A model that is not a Hugging Face family has model_type "megalith" and nothing else to
- * read: only its program knows its shape. */
+/* Reads and writes config.json of a Hugging Face folder by the table of its family: accepts settings that we can run,
+ * and reports all others together. A model that is not a Hugging Face family has model_type "megalith" and nothing else
+ * to read: only its program knows its shape. */
 #include "ckpt_impl.h"
 #include "hf_impl.h"
 

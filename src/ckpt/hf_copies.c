@@ -1,5 +1,6 @@
-/* Tensors of a folder that stand for another one: which names they have, and whether they agree with it. transformers reads
- * the one that is there, and where both are there and differ it keeps both, whatever config.json says of tying. */
+/* Tensors of a folder that stand for another one: which names they have, and whether they agree with it. transformers
+ * reads the one that is there, and where both are there and differ it keeps both, whatever config.json says of
+ * tying. */
 #include "hf_impl.h"
 #include "state_impl.h"
 

@@ -81,8 +81,8 @@ void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double valu
 void hf_take_labels(hf_reader *r, mega_model_shape *shape);
 void hf_put_labels(const mega_model_shape *shape, void *user, hf_put *put);
 
-/* hf_copies.c: tensors that a folder may have beside or instead of another, with the same values: a head that is the table
- * of tokens, the tables of both stacks of a T5. */
+/* hf_copies.c: tensors that a folder may have beside or instead of another, with the same values: a head that is the
+ * table of tokens, the tables of both stacks of a T5. */
 enum { HF_COPIES = 4 };
 typedef struct hf_copy {
     char name[256], original[256];

@@ -1,5 +1,5 @@
-/* The classes of a classifier in config.json: id2label gives each its name, label2id is its inverse. transformers writes
- * LABEL_0, LABEL_1, … where nobody has named them, and neither key for two such classes. */
+/* The classes of a classifier in config.json: id2label gives each its name, label2id is its inverse. transformers
+ * writes LABEL_0, LABEL_1, … where nobody has named them, and neither key for two such classes. */
 #include "hf_impl.h"
 
 #include "megalith/log.h"

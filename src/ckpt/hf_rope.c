@@ -79,7 +79,8 @@ static void rope_take_factors(hf_reader *r, const char *object, const char *memb
         out->num_factors = (int)n;
 }
 
-/* Families that rotate a part of each head. In all others transformers does not read the key, or cannot compute with it. */
+/* Families that rotate a part of each head. In all others transformers does not read the key, or cannot compute with
+ * it. */
 static bool rotates_part(const mega_family *f)
 {
     return rope_has(f->rope_keys, "partial_rotary_factor") || rope_has(f->rope_keys, "rotary_pct");

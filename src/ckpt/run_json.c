@@ -20,7 +20,8 @@ mega_status mega_run_json(json_t **out, const mega_checkpoint *c)
 
 /* ---- the network ---- */
 
-/* The settings that a network of every family has, and for which some families have no key, under the names of their options. */
+/* The settings that a network of every family has, and for which some families have no key, under the names of their
+ * options. */
 static const struct {
     const char *key;
     size_t at;
@@ -42,8 +43,8 @@ mega_status mega_run_json_put_network(json_t *root, const mega_model_shape *shap
     return whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }
 
-/* Earlier versions stored the options alone. Of these the kind of the gate follows where files have gate and up in tensors of
- * their own; elsewhere the folder says it. */
+/* Earlier versions stored the options alone. Of these the kind of the gate follows where files have gate and up in
+ * tensors of their own; elsewhere the folder says it. */
 static bool gate_of_options(const json_t *options, const mega_network_shape *net)
 {
     const bool by_option =

@@ -1,6 +1,6 @@
 /* megalith compare_configurations: trains one model for a few steps with each of several DeepSpeed JSONs, and prints a
- * table of speed and memory. Every training is a process of its own (compare_runs.c), so that a JSON that fails does not
- * stop the others. */
+ * table of speed and memory. Every training is a process of its own (compare_runs.c), so that a JSON that fails does
+ * not stop the others. */
 #include "cli.h"
 #include "commands.h"
 #include "compare_runs.h"

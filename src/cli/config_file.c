@@ -16,7 +16,8 @@ static void add_mistake(void *o, const char *text)
     mega_options_problem((mega_options *)o, MEGA_ERR_FORMAT, "%s", text);
 }
 
-/* Returns the file as a JSON text that lives as long as the options; "": it cannot be read, and the mistakes say why. */
+/* Returns the file as a JSON text that lives as long as the options; "": it cannot be read, and the mistakes say
+ * why. */
 static const char *read_file(mega_options *o, const char *path)
 {
     char *text = NULL;

@@ -37,8 +37,8 @@ typedef struct generate_ends {
     int32_t stop[1 + MEGA_SHAPE_EOS]; /* the ids that end a text and are not shown; the first may be -1: none */
     int num_stops;
 } generate_ends;
-/* Fills *ends and the members `end` and num_ends of *rules: the id `stop`, or where it is -1 the tokenizer's end of document
- * and those that the folder names; and line ends. */
+/* Fills *ends and the members `end` and num_ends of *rules: the id `stop`, or where it is -1 the tokenizer's end of
+ * document and those that the folder names; and line ends. */
 void generate_ends_make(const mega_loaded *l, int32_t stop, bool on_eol, bool on_double_eol, generate_ends *ends,
                         mega_generation_rules *rules);
 /* Whether an id ends a text and is not shown. */
@@ -129,8 +129,8 @@ typedef struct generate_stream {
     bool on;
     mega_status status;
 } generate_stream;
-/* Appends text as valid UTF-8, which JSON requires: each invalid byte becomes U+FFFD. A text may end inside a character,
- * and an untrained model produces arbitrary bytes. */
+/* Appends text as valid UTF-8, which JSON requires: each invalid byte becomes U+FFFD. A text may end inside a
+ * character, and an untrained model produces arbitrary bytes. */
 mega_status generate_append_utf8(mega_buffer *out, const char *text, size_t bytes);
 bool generate_stream_token(void *user, int row, int32_t token);
 void generate_stream_logits(void *user, int row, const float *logits, int64_t vocab);

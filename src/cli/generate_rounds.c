@@ -192,7 +192,8 @@ static void clear_round(session *s, int64_t count)
     for (int64_t i = 0; i < count; i++) free_sequence(&s->round[i]);
 }
 
-/* The logits from which a text that has been found was chosen, token by token: each is the first after those before it. */
+/* The logits from which a text that has been found was chosen, token by token: each is the first after those before
+ * it. */
 static mega_status read_logits(session *s, const sequence *q, const mega_generation_rules *rules)
 {
     int32_t drawn; /* the most probable token, which need not be that of the text */

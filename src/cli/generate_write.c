@@ -75,8 +75,8 @@ static mega_status put_tokens(mega_buffer *line, const session *s, const sequenc
     return mega_buffer_check(line, "a line of --genfile");
 }
 
-/* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}, the last member at the
- * end (base/output.c looks for it). Without the prompt where an encoder reads it. */
+/* Writes {"text": prompt and continuation, "length": tokens of both, "finished": ended by itself}, the last member at
+ * the end (base/output.c looks for it). Without the prompt where an encoder reads it. */
 static mega_status write_genfile(session *s, const sequence *q, const mega_buffer *text)
 {
     if (s->genfile.writer == NULL) return MEGA_OK;

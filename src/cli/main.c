@@ -272,8 +272,8 @@ static int show_example(const cli_row *row)
 enum { MOST_OWN_RANKS = 1024 };
 
 /* A command of several ranks that is started alone, with a configuration that asks for several: starts them. Its
- * options and the whole file are read first, so that mistakes are reported before any rank runs. Returns false if there is
- * nothing to start. */
+ * options and the whole file are read first, so that mistakes are reported before any rank runs. Returns false if there
+ * is nothing to start. */
 static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_status)
 {
     const char *file = is_of_ranks(row) ? mega_launch_config_of(argc, argv) : NULL;

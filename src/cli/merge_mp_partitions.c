@@ -1,5 +1,5 @@
-/* megalith merge_mp_partitions: Megatron's tool that makes one file of the parts that its ranks save. A checkpoint of this
- * program has no parts, so it is copied; the options say what it must be. */
+/* megalith merge_mp_partitions: Megatron's tool that makes one file of the parts that its ranks save. A checkpoint of
+ * this program has no parts, so it is copied; the options say what it must be. */
 #include "cli.h"
 #include "commands.h"
 #include "loaded.h"

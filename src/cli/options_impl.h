@@ -80,8 +80,8 @@ extern const mega_option_section cli_other_preprocess_section, cli_other_train_t
     cli_other_other_models_section, cli_other_megatron_section, cli_other_transformers_section,
     cli_other_nanogpt_section, cli_other_foreign_data_section, cli_other_foreign_generation_section;
 
-/* options_yaml.c, config_file.c: Accelerate's YAML: keys that are not options, reading, and what follows when all has been
- * read. */
+/* options_yaml.c, config_file.c: Accelerate's YAML: keys that are not options, reading, and what follows when all has
+ * been read. */
 extern const mega_option_section cli_yaml_keys, cli_config_file_section;
 const char *cli_read_yaml(mega_options *o, const char **out_name);
 void cli_complete_yaml(mega_options *o);

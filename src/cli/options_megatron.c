@@ -15,7 +15,8 @@
 #define NO_FP8        "nothing is computed in FP8"
 #define ONE_FORMAT    "there is one format, the Hugging Face folder; leave it out"
 #define OVER_MPI      "ranks communicate over MPI"
-#define REPORTS       "--tensorboard-dir, --wandb-project and --metrics-file control logging; nothing is sent over the network"
+#define REPORTS \
+    "--tensorboard-dir, --wandb-project and --metrics-file control logging; nothing is sent over the network"
 
 // clang-format off
 static const mega_option_row megatron_rows[] = {

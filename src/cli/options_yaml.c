@@ -1,4 +1,5 @@
-/* Keys of Accelerate's YAML that are not options of a command. The keys that are, are in the column yaml of their rows. */
+/* Keys of Accelerate's YAML that are not options of a command. The keys that are, are in the column yaml of their
+ * rows. */
 #include "options_impl.h"
 
 #define KEY(path_, kind_, remark_)                                                         \
@@ -31,9 +32,9 @@
     }
 
 /* Backends of torch.compile, which accelerate compares in upper case. */
-#define DYNAMO                                                                                                      \
+#define DYNAMO                                                                                                     \
     .choices = "NO|EAGER|AOT_EAGER|INDUCTOR|AOT_TS_NVFUSER|NVPRIMS_NVFUSER|CUDAGRAPHS|OFI|FX2TRT|ONNXRT|TENSORRT|" \
-               "AOT_TORCHXLA_TRACE_ONCE|TORCHXLA_TRACE_ONCE|IPEX|TVM|HPU_BACKEND",                                  \
+               "AOT_TORCHXLA_TRACE_ONCE|TORCHXLA_TRACE_ONCE|IPEX|TVM|HPU_BACKEND",                                 \
     .folds_case = true
 
 // clang-format off

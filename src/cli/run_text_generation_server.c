@@ -65,8 +65,8 @@ static mega_status open_http(const server *s, server_http **out)
     return MEGA_OK;
 }
 
-/* What the first rank tells the others: a request, nothing yet, or the end. Without a word now and then, ranks would take
- * a server without clients for one that hangs. */
+/* What the first rank tells the others: a request, nothing yet, or the end. Without a word now and then, ranks would
+ * take a server without clients for one that hangs. */
 enum { STOP = -2, NOTHING = -1 };
 
 typedef struct request_body {

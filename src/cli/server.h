@@ -48,7 +48,8 @@ typedef struct server_request {
 } server_request;
 
 /* Reads a request. Returns NULL, or a message for the client; *http then is the status of the answer (Megatron's: 400
- * for a request that is none, 200 for a value that is refused; 400 too for a field that is none or has no effect). The message has space for `bytes`. */
+ * for a request that is none, 200 for a value that is refused; 400 too for a field that is none or has no effect). The
+ * message has space for `bytes`. */
 struct json_t;
 const char *server_request_read(const struct json_t *body, server_request *out, int *http, char *message, size_t bytes);
 
@@ -68,8 +69,8 @@ typedef struct server {
     int64_t requests, tokens; /* answered so far */
 } server;
 
-/* Collective over the world: every rank has the same body. Returns the answer (malloc) and its HTTP status; only a failure
- * that ends the server is an error. */
+/* Collective over the world: every rank has the same body. Returns the answer (malloc) and its HTTP status; only a
+ * failure that ends the server is an error. */
 mega_status server_answer(server *s, const char *body, size_t bytes, char **json, int *http);
 
 #endif

@@ -47,7 +47,8 @@ static enum MHD_Result count_length(void *user, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-/* Where a request gives its length twice, or a length and chunks, a proxy in front may see another end of it than we do. */
+/* Where a request gives its length twice, or a length and chunks, a proxy in front may see another end of it than we
+ * do. */
 static bool has_two_lengths(struct MHD_Connection *c)
 {
     int lengths = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;

@@ -1,5 +1,6 @@
-/* The fields of a request, with the names, defaults and checks of Megatron-LM's server. As there, a request that is none
- * is answered with status 400, and a value that is refused with status 200 and the reason in place of an answer. */
+/* The fields of a request, with the names, defaults and checks of Megatron-LM's server. As there, a request that is
+ * none is answered with status 400, and a value that is refused with status 200 and the reason in place of an
+ * answer. */
 #include "server.h"
 
 #include <ctype.h>

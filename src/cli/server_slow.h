@@ -14,8 +14,8 @@ typedef struct server_slow_link server_slow_link; /* one connection */
  * thread. */
 mega_status server_slow_open(int seconds, int64_t rate, int places, server_slow **out);
 void server_slow_close(server_slow *s); /* when all connections have been removed; NULL is allowed */
-/* The connection of a socket, which stays open until it is removed. NULL, if memory is short, is not watched. If few places
- * are left, the connection that has been idle for longest is ended. */
+/* The connection of a socket, which stays open until it is removed. NULL, if memory is short, is not watched. If few
+ * places are left, the connection that has been idle for longest is ended. */
 server_slow_link *server_slow_add(server_slow *s, int socket);
 void server_slow_remove(server_slow *s, server_slow_link *l);
 bool server_slow_is_short(server_slow *s); /* few places are left: a connection should not outlive its answer */

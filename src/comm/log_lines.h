@@ -5,8 +5,8 @@
 #include "comm_impl.h"
 #include "megalith/comm_log.h"
 
-/* The mean leaves out the slowest and fastest tenth of the last COMM_LOG_RECENT exchanges of a line, as DeepSpeed does of
- * all. */
+/* The mean leaves out the slowest and fastest tenth of the last COMM_LOG_RECENT exchanges of a line, as DeepSpeed does
+ * of all. */
 enum { COMM_LOG_LINES = 256, COMM_LOG_RECENT = 256 };
 
 typedef struct comm_log_line {

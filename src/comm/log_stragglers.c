@@ -1,5 +1,6 @@
-/* What exchanges cost, and what waiting for the slowest rank of a group cost: the second table of DeepSpeed's log_summary. The
- * rank that comes last to an exchange needs the least time for it; what another rank needs beyond that is waiting. */
+/* What exchanges cost, and what waiting for the slowest rank of a group cost: the second table of DeepSpeed's
+ * log_summary. The rank that comes last to an exchange needs the least time for it; what another rank needs beyond that
+ * is waiting. */
 #include "log_lines.h"
 #include "megalith/hash.h"
 

@@ -129,8 +129,8 @@ bool mega_value_print_double(double x, mega_buffer *out);
 
 /* json_read.c: sets options from the text of a JSON, or of a YAML that has been converted; `name`: of its file. */
 void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size);
-/* json_tree.c: returns the tree, whose members are in the order of *text; NULL with an error. If a member stands twice, that is
- * a mistake, and *text becomes *out_copy, in which each stands once. */
+/* json_tree.c: returns the tree, whose members are in the order of *text; NULL with an error. If a member stands twice,
+ * that is a mistake, and *text becomes *out_copy, in which each stands once. */
 struct json_t;
 struct json_error_t;
 struct json_t *options_load_tree(mega_options *o, const char *name, const char **text, size_t *size, char **out_copy,
@@ -166,7 +166,8 @@ bool mega_json_key_has_below(const option_table *t, uint32_t command, const char
 /* Returns a text like '; did you mean "a.b"?', or "": it names the nearest key in the same object as `path`, or the
  * same key at another level. */
 const char *mega_key_near(mega_options *o, const json_key_walk *of, const char *path);
-/* json_group.c: the text of an option for a group of parameters that is given as an object; NULL: it has no "params". */
+/* json_group.c: the text of an option for a group of parameters that is given as an object; NULL: it has no
+ * "params". */
 struct json_t;
 const char *json_group_text(mega_options *o, const struct json_t *group);
 #define JSON_OWN "megalith" /* the JSON object whose keys are the options under their own names */

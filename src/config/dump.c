@@ -52,8 +52,8 @@ static char *dump_value(const mega_options *o, size_t index)
     return b.data;
 }
 
-/* Collects the lines of the dump: the command's destinations (those of models that are not implemented only if given), then
- * derived values. */
+/* Collects the lines of the dump: the command's destinations (those of models that are not implemented only if given),
+ * then derived values. */
 static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
 {
     size_t n = 0;

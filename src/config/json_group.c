@@ -1,5 +1,5 @@
-/* A group of parameters that a JSON gives as an object, as programs give groups to DeepSpeed: {"params": "*.bias", "lr": 1e-4,
- * "weight_decay": 0} is "*.bias:lr=1e-4,weight_decay=0". */
+/* A group of parameters that a JSON gives as an object, as programs give groups to DeepSpeed: {"params": "*.bias",
+ * "lr": 1e-4, "weight_decay": 0} is "*.bias:lr=1e-4,weight_decay=0". */
 #include "config_impl.h"
 #include "megalith/json.h"
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* The keys of a DeepSpeed JSON: those of options (column json of their rows), those that are not options here, and the
- * block with the options under their own names. The same for Accelerate's YAML (column yaml), where the options are in the
- * block of Megatron-LM. */
+ * block with the options under their own names. The same for Accelerate's YAML (column yaml), where the options are in
+ * the block of Megatron-LM. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that jansson
- * builds has no line numbers, so the text is scanned in parallel (json_scan.h). */
+/* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that
+ * jansson builds has no line numbers, so the text is scanned in parallel (json_scan.h). */
 #include "config_impl.h"
 #include "json_scan.h"
 #include "json_values.h"

@@ -1,5 +1,5 @@
-/* A position in a valid JSON text. It moves in parallel with the tree of jansson, which has no line numbers: members of an
- * object are in the tree in the order of the text. */
+/* A position in a valid JSON text. It moves in parallel with the tree of jansson, which has no line numbers: members of
+ * an object are in the tree in the order of the text. */
 #ifndef MEGA_JSON_SCAN_H
 #define MEGA_JSON_SCAN_H
 

@@ -1,5 +1,5 @@
-/* Values of a DeepSpeed JSON, or of Accelerate's YAML, as texts: in the form used in argv, for messages, and compared with
- * the words that a key takes. */
+/* Values of a DeepSpeed JSON, or of Accelerate's YAML, as texts: in the form used in argv, for messages, and compared
+ * with the words that a key takes. */
 #include "json_values.h"
 #include "config_impl.h"
 #include "megalith/json.h"

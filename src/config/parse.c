@@ -213,8 +213,8 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     apply_value(p, index, typed, values, count);
 }
 
-/* Returns whether a row does something: what would be refused next, or have no effect, is no help. Names of this program
- * without effect count, since scripts of Megatron have them. */
+/* Returns whether a row does something: what would be refused next, or have no effect, is no help. Names of this
+ * program without effect count, since scripts of Megatron have them. */
 static bool is_useful(const option_walk *w)
 {
     const mega_option_answer answer = w->row->answer;
@@ -368,8 +368,8 @@ static void take_positional(parser *p, const char *word)
     o->positional = (mega_list){items, o->positional.count + 1};
 }
 
-/* Returns the word behind a switch that belongs to it: a truth value, as programs of transformers take one, or a value of the
- * option that the row names; NULL: there is none. */
+/* Returns the word behind a switch that belongs to it: a truth value, as programs of transformers take one, or a value
+ * of the option that the row names; NULL: there is none. */
 static const char *word_of_switch(const parser *p, const mega_option_row *row, const char *equals)
 {
     const char *word = equals != NULL ? equals + 1 : p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;

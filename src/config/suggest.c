@@ -1,5 +1,5 @@
-/* Finds the names that a mistyped or shortened one may have meant, with - and _ equal, ignoring case. Rather none than a
- * wrong one: who reads "did you mean --fp4?" after --fp8 takes it for true. */
+/* Finds the names that a mistyped or shortened one may have meant, with - and _ equal, ignoring case. Rather none than
+ * a wrong one: who reads "did you mean --fp4?" after --fp8 takes it for true. */
 #include "config_impl.h"
 #include "megalith/file.h"
 #include <ctype.h>
@@ -31,12 +31,12 @@ static bool fold(const char *text, folded_word *out)
     return true;
 }
 
-/* What an edit costs: two keys in the wrong order, one too many or too few are slips of the hand; another letter is often
- * another word (--gpu, --tpu). */
+/* What an edit costs: two keys in the wrong order, one too many or too few are slips of the hand; another letter is
+ * often another word (--gpu, --tpu). */
 enum { SLIP = 2, OTHER_LETTER = 3 };
 
-/* Returns what the edits (insert, remove, replace, swap neighbours) from a to b cost. If they cost more than `limit`, it
- * may return any number > `limit`. */
+/* Returns what the edits (insert, remove, replace, swap neighbours) from a to b cost. If they cost more than `limit`,
+ * it may return any number > `limit`. */
 static int distance(const folded_word *a, const folded_word *b, int limit)
 {
     const size_t n = a->size, m = b->size;
@@ -100,8 +100,8 @@ static const char *misspelt(const folded_word *word, const char *const *names, s
     return best;
 }
 
-/* Returns whether the letters of `word` are in the name at this place, and end with no part of a number: fp6 is no short
- * form of fp64. */
+/* Returns whether the letters of `word` are in the name at this place, and end with no part of a number: fp6 is no
+ * short form of fp64. */
 static bool is_at(const folded_word *word, const folded_word *name, size_t at)
 {
     const size_t end = at + word->size;
@@ -115,8 +115,8 @@ static bool ends_word(const folded_word *name, size_t at)
     return at == name->size || name->letter[at] == '-' || name->letter[at] == '.';
 }
 
-/* Returns whether the name has `word` inside, from the beginning of one of its words on; one word as a whole, the last of
- * several also shortened. */
+/* Returns whether the name has `word` inside, from the beginning of one of its words on; one word as a whole, the last
+ * of several also shortened. */
 static bool is_inside(const folded_word *word, const folded_word *name)
 {
     const bool are_several = memchr(word->letter, '-', word->size) != NULL;

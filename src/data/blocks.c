@@ -1,5 +1,6 @@
-/* Divides tokenized texts into training and validation and cuts them into blocks. The ranks of a host hold one copy: the rank
- * that tokenizes stores a head of fixed size and then all arrays in the shared memory, where the others find both. */
+/* Divides tokenized texts into training and validation and cuts them into blocks. The ranks of a host hold one copy:
+ * the rank that tokenizes stores a head of fixed size and then all arrays in the shared memory, where the others find
+ * both. */
 #include "megalith/blocks.h"
 #include "data_impl.h"
 #include "megalith/batch.h"

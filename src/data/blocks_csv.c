@@ -1,6 +1,6 @@
-/* Reads one column of a CSV file (RFC 4180): its first record names the columns. A field in quotation marks may contain commas,
- * line ends and doubled quotation marks. As pandas reads it for the original: empty lines are no records, and a quotation mark
- * inside of a field that begins without one is part of it. */
+/* Reads one column of a CSV file (RFC 4180): its first record names the columns. A field in quotation marks may contain
+ * commas, line ends and doubled quotation marks. As pandas reads it for the original: empty lines are no records, and a
+ * quotation mark inside of a field that begins without one is part of it. */
 #include "blocks_csv.h"
 #include "megalith/encoding.h"
 #include <string.h>

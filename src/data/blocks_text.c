@@ -1,5 +1,6 @@
-/* Reads the texts of files, lines, JSON records or a column of CSV, and tokenizes each by itself. One thread reads; a portion of texts is then
- * tokenized by all threads of the team, and the tokens are joined in the order of the texts. */
+/* Reads the texts of files, lines, JSON records or a column of CSV, and tokenizes each by itself. One thread reads; a
+ * portion of texts is then tokenized by all threads of the team, and the tokens are joined in the order of the
+ * texts. */
 #include "blocks_csv.h"
 #include "data_impl.h"
 #include "megalith/blocks.h"

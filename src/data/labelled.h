@@ -39,9 +39,11 @@ static inline bool labelled_is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Appends the ids of a text to *ids, after white space has become single blanks and blanks before a full stop are gone. */
+/* Appends the ids of a text to *ids, after white space has become single blanks and blanks before a full stop are
+ * gone. */
 mega_status labelled_encode(labelled_reader *r, const char *text, size_t bytes, mega_ids *ids);
-/* Adds a sequence of one text, or of two unless second is NULL; and the label of the sample that its last sequences are. */
+/* Adds a sequence of one text, or of two unless second is NULL; and the label of the sample that its last sequences
+ * are. */
 mega_status labelled_add(labelled_reader *r, const mega_ids *first, const mega_ids *second);
 mega_status labelled_add_label(labelled_reader *r, int32_t label);
 /* Calls take for each line of a file, without white space at its ends, until one fails or the reading is stopped. */

@@ -1,5 +1,5 @@
-/* The inputs of a classifier from labelled samples. In a file of its own: the fuzzer of the readers links no graph, which
- * batches need. */
+/* The inputs of a classifier from labelled samples. In a file of its own: the fuzzer of the readers links no graph,
+ * which batches need. */
 #include "labelled.h"
 #include "megalith/batch.h"
 

@@ -1,5 +1,5 @@
-/* RACE: each line of a .txt file is a JSON object with an article, questions, four answers to each, and which of them is
- * right. A sample is a question, a sequence each of its answers. */
+/* RACE: each line of a .txt file is a JSON object with an article, questions, four answers to each, and which of them
+ * is right. A sample is a question, a sequence each of its answers. */
 #include "labelled.h"
 #include "megalith/file.h"
 #include "megalith/json.h"

@@ -31,8 +31,8 @@ mega_status mega_preprocess_run(const mega_preprocess_job *job, mega_documents *
 
 mega_status mega_preprocess_open(const mega_preprocess_job *job, mega_documents **out);
 typedef mega_status preprocess_learner(void *user, const char *text, size_t size);
-/* Gives all texts of the input to the learner. doing: for the progress bar. why: the error if the input is standard input,
- * which can be read only once. */
+/* Gives all texts of the input to the learner. doing: for the progress bar. why: the error if the input is standard
+ * input, which can be read only once. */
 mega_status mega_preprocess_texts(const mega_preprocess_job *job, const char *doing, const char *why,
                                   preprocess_learner *learner, void *user);
 /* Counts an invalid record and warns, or fails, as the job requests. */

@@ -56,8 +56,8 @@ static mega_status put_size(mega_buffer *sizes, int64_t size)
     return mega_buffer_check(sizes, "the sizes of documents");
 }
 
-/* Sentences without a token are left out. They are parts of samples, which have the tokens of their kind around them, so
- * the tokens of a tokenizer's template, such as [CLS] and [SEP], are not added. */
+/* Sentences without a token are left out. They are parts of samples, which have the tokens of their kind around them,
+ * so the tokens of a tokenizer's template, such as [CLS] and [SEP], are not added. */
 static mega_status encode_sentences(preprocess_item *item, int k, const mega_preprocess_job *job, worker *w)
 {
     const mega_document_text *text = &item->texts[k];

@@ -1,6 +1,6 @@
-/* Whether an engine may be called. Its calls run functions of the caller: a data set's read, custom ops, an optimizer, a
- * schedule. Such a function that calls the engine again would use the batch, the programs and the counters of the call
- * that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
+/* Whether an engine may be called. Its calls run functions of the caller: a data set's read, custom ops, an optimizer,
+ * a schedule. Such a function that calls the engine again would use the batch, the programs and the counters of the
+ * call that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
  * on any thread; only queries of numbers are not. */
 #include "engine_impl.h"
 

@@ -52,8 +52,8 @@ struct engine_chunk {
     mega_program *prefill, *decode; /* the programs of generation; decode uses the caches of prefill */
     int slots;                      /* slots of train: micro-batches in flight */
     program_io *train_io;           /* [slots] */
-    /* The training program of whole samples and its losses. They are the two above, unless a curriculum has put those of
-     * shorter samples in place (lengths.c). */
+    /* The training program of whole samples and its losses. They are the two above, unless a curriculum has put those
+     * of shorter samples in place (lengths.c). */
     mega_program *whole;
     program_io *whole_io;
     program_io evaluate_io;
@@ -175,9 +175,9 @@ struct mega_engine {
     _Atomic(const char *) call;   /* the call that is running (busy.c); NULL: none */
 };
 
-/* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter, which
- * refuses it while another is running, and engine_leave, which returns `st`. engine_check_free is for calls that call
- * nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL. */
+/* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter,
+ * which refuses it while another is running, and engine_leave, which returns `st`. engine_check_free is for calls that
+ * call nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL. */
 mega_status engine_enter(mega_engine *e, const char *call);
 mega_status engine_leave(mega_engine *e, mega_status st);
 mega_status engine_check_free(const mega_engine *e, const char *call);
@@ -196,7 +196,8 @@ int64_t engine_micro_batches(const mega_engine *e); /* returns how many the batc
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
  * engine_run_schedule writes only the times and micro_batches of the clock's result. */
 void engine_step_begin(mega_engine *e, int64_t expected);
-/* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see train_batch). */
+/* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see
+ * train_batch). */
 double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last,
@@ -204,8 +205,8 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
 /* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.
  * engine_check_lengths checks that each length can be cut over tp. engine_try_lengths is local: builds the programs of
  * the first step and destroys them, so that a model which cannot have them is refused before that. engine_set_length is
- * collective over the world: puts the programs in place that the next step needs. engine_drop_lengths puts those of whole
- * samples in place again. */
+ * collective over the world: puts the programs in place that the next step needs. engine_drop_lengths puts those of
+ * whole samples in place again. */
 int64_t engine_length_of(const mega_engine *e, int64_t step);
 mega_status engine_check_lengths(const mega_model *model, const mega_engine_options *o);
 mega_status engine_try_lengths(mega_engine *e);
@@ -213,9 +214,9 @@ mega_status engine_set_length(mega_engine *e);
 void engine_drop_lengths(mega_engine *e);
 /* scale.c. The factor of the loss gradient of this step, 1 without fp16. */
 double engine_scale(const mega_engine *e);
-/* Collective over the world. For a step whose loss or gradients are not finite: with fp16, lowers the scale, marks *r as
- * skipped and returns MEGA_OK; without fp16, or if the scale is at its minimum, returns an error that names the first op
- * whose output was not finite. */
+/* Collective over the world. For a step whose loss or gradients are not finite: with fp16, lowers the scale, marks *r
+ * as skipped and returns MEGA_OK; without fp16, or if the scale is at its minimum, returns an error that names the
+ * first op whose output was not finite. */
 mega_status engine_overflow(mega_engine *e, mega_step_result *r);
 void engine_scale_good_step(mega_engine *e);
 void engine_scale_reset(mega_engine *e); /* the scale of the options */
@@ -243,8 +244,8 @@ void engine_client_free(mega_engine *e);
 void engine_start_again(mega_engine *e);
 /* compare_links.c. Collective over pp. Checks that both ends of each link expect the same messages in these steps. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind);
-/* update.c. engine_find_ties lists the parameters that other stages hold too. engine_make_update makes the update program
- * from them, the optimizer and the losses. */
+/* update.c. engine_find_ties lists the parameters that other stages hold too. engine_make_update makes the update
+ * program from them, the optimizer and the losses. */
 mega_status engine_find_ties(mega_engine *e);
 mega_status engine_make_update(mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* some program sums the bucket over dp (mega_program_reduces) */
@@ -258,8 +259,8 @@ mega_status engine_update(mega_engine *e, mega_step_result *r);
  * these, or those of the training, in place. */
 mega_status engine_show_average(mega_engine *e);
 mega_status engine_show_trained(mega_engine *e);
-/* What the compression of 1-bit Adam has lost, in a checkpoint: on how many ranks of dp (0: it has nothing of this), and
- * whether these are the ranks of this layout, which then goes on with it. Otherwise it starts at 0. */
+/* What the compression of 1-bit Adam has lost, in a checkpoint: on how many ranks of dp (0: it has nothing of this),
+ * and whether these are the ranks of this layout, which then goes on with it. Otherwise it starts at 0. */
 typedef struct engine_errors {
     int ranks;
     bool is_own;
@@ -271,9 +272,9 @@ void engine_errors_clear(mega_engine *e);
 /* The optimizer's numbers in run.json. */
 mega_status engine_numbers_save(const mega_engine *e, json_t *root);
 mega_status engine_numbers_load(mega_engine *e, const json_t *root);
-/* monitor.c: monitors and profilers. begin: before the first pass of a step, with its number of micro-batches. pass: after each
- * pass, is_last: of the last micro-batch. step: after the update; `seconds`: of the whole step. memory: logs the memory.
- * event: gives a value to the monitors. None of them fails. */
+/* monitor.c: monitors and profilers. begin: before the first pass of a step, with its number of micro-batches. pass:
+ * after each pass, is_last: of the last micro-batch. step: after the update; `seconds`: of the whole step. memory: logs
+ * the memory. event: gives a value to the monitors. None of them fails. */
 void engine_monitor_begin(mega_engine *e, int64_t micro_batches);
 void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, const mega_step_times *pass);
 void engine_monitor_step(mega_engine *e, const mega_step_result *r, double seconds);
@@ -346,8 +347,8 @@ mega_status engine_check_ramp(const mega_engine *e); /* called after the layout 
 mega_status engine_check_ranges(const mega_engine_options *o);
 mega_status engine_compare_options(const mega_engine_options *o);
 
-/* recompute.c. engine_override_recompute writes what the options say into the model. engine_choose_regions is collective
- * over the world, if ranks run: it meets a budget. */
+/* recompute.c. engine_override_recompute writes what the options say into the model. engine_choose_regions is
+ * collective over the world, if ranks run: it meets a budget. */
 void engine_override_recompute(const mega_engine_options *o, mega_model *m);
 mega_status engine_choose_regions(mega_engine *e, const mega_model *model);
 /* engine.c. Creates layout, parameters, programs and optimizer from the options; allocates nothing large. */

@@ -1,7 +1,7 @@
-/* Training on the first positions of samples, fewer at first (a curriculum). Each length has programs of its own, which are
- * built when a step first needs them and destroyed when a step needs others: lengths only grow, so that each is built
- * once, and at most one length besides that of whole samples has programs. They use the memory of the programs of whole
- * samples, which is planned. Evaluations always read whole samples. */
+/* Training on the first positions of samples, fewer at first (a curriculum). Each length has programs of its own, which
+ * are built when a step first needs them and destroyed when a step needs others: lengths only grow, so that each is
+ * built once, and at most one length besides that of whole samples has programs. They use the memory of the programs of
+ * whole samples, which is planned. Evaluations always read whole samples. */
 #include "engine_impl.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
@@ -106,7 +106,8 @@ static void free_more(engine_lengths *l)
     l->more_bytes = 0;
 }
 
-/* A plan of shorter samples may be less dense than that of whole ones, and need more although its tensors are smaller. */
+/* A plan of shorter samples may be less dense than that of whole ones, and need more although its tensors are
+ * smaller. */
 static mega_status take_more(mega_engine *e, const mega_program_regions *needs)
 {
     engine_lengths *l = &e->lengths;

@@ -78,8 +78,8 @@ static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
     return MEGA_OK;
 }
 
-/* Sets *out to whether a stage has an output, from which the caller computes what it wants after a forward pass or a run.
- * The model then needs no loss. */
+/* Sets *out to whether a stage has an output, from which the caller computes what it wants after a forward pass or a
+ * run. The model then needs no loss. */
 static mega_status losses_find_output(const mega_engine *e, bool *out)
 {
     int32_t any = 0;

@@ -1,6 +1,6 @@
-/* Which layers of the model are recomputed in the backward: those of the model, those that the options ask for, or as few
- * as a budget of memory leaves. A budget is met by plans: engines of one rank that are built, measured and destroyed
- * before anything is allocated. */
+/* Which layers of the model are recomputed in the backward: those of the model, those that the options ask for, or as
+ * few as a budget of memory leaves. A budget is met by plans: engines of one rank that are built, measured and
+ * destroyed before anything is allocated. */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Rules between options of an engine: batch, precision, ZeRO, recomputation. The ranges of single values are in the option tables. */
+/* Rules between options of an engine: batch, precision, ZeRO, recomputation. The ranges of single values are in the
+ * option tables. */
 #include "megalith/engine_settings.h"
 
 void mega_engine_rule_batch_divides(mega_engine_settings *s)

@@ -22,8 +22,8 @@ static const struct {
     {"curriculum_max_step", STAIRS, 0, ""},
 };
 
-/* DeepSpeed asks for both difficulties in every JSON. With stairs they change nothing while the first is below the second
- * and no stair is above that. */
+/* DeepSpeed asks for both difficulties in every JSON. With stairs they change nothing while the first is below the
+ * second and no stair is above that. */
 static bool is_formality(const mega_engine_settings *s, const mega_curriculum *c, const char *dest)
 {
     const bool is_asked =
@@ -46,7 +46,8 @@ static bool check_counts(mega_engine_settings *s)
     return false;
 }
 
-/* Returns whether the first length of a formula can be read. A number outside of its range was reported as it was read. */
+/* Returns whether the first length of a formula can be read. A number outside of its range was reported as it was
+ * read. */
 static bool check_growth(mega_engine_settings *s, const mega_curriculum *c)
 {
     if (c->least < 1 || c->unit < 1 || c->steps < 1 || c->most < 0) return false;

@@ -1,8 +1,8 @@
-/* Runs one program at a time, forward only, over one or several micro-batches: for evaluation by the caller's own rule, and for generation, whose two
- * programs share a key-value cache. A pipeline stage starts the next run while its outputs of the last run are still
- * being sent, so stages work in parallel if a run does not need the result of the previous one. Therefore a run does
- * not communicate its status: a rank that fails stores its first failure and still sends the messages that others wait
- * for, until mega_engine_wait returns the failure on all ranks. */
+/* Runs one program at a time, forward only, over one or several micro-batches: for evaluation by the caller's own rule,
+ * and for generation, whose two programs share a key-value cache. A pipeline stage starts the next run while its
+ * outputs of the last run are still being sent, so stages work in parallel if a run does not need the result of the
+ * previous one. Therefore a run does not communicate its status: a rank that fails stores its first failure and still
+ * sends the messages that others wait for, until mega_engine_wait returns the failure on all ranks. */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"

@@ -167,8 +167,8 @@ static bool is_fp16_of_accelerate(const mega_engine_settings *s)
 }
 
 /* What --fp16 does not say has Megatron's values. A JSON that enables fp16 follows DeepSpeed's rules and first scale,
- * with or without --fp16 beside it, and so does amp. Accelerate leaves fp16 to DeepSpeed or Megatron where its YAML names them, else to PyTorch's scaler,
- * which halves its scale with the first overflow. */
+ * with or without --fp16 beside it, and so does amp. Accelerate leaves fp16 to DeepSpeed or Megatron where its YAML
+ * names them, else to PyTorch's scaler, which halves its scale with the first overflow. */
 static void derive_loss_scale(mega_engine_settings *s)
 {
     mega_optim_options *o = &s->optim;

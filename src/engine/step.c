@@ -189,9 +189,11 @@ static mega_status read_batch(mega_engine *e, const mega_step_result *out)
     return mega_batch_check(e->batch);
 }
 
-/* A step: the passes of all micro-batches, the sum of their gradients over dp, the update. Three numbers scale a gradient:
+/* A step: the passes of all micro-batches, the sum of their gradients over dp, the update. Three numbers scale a
+ * gradient:
  *
- *   loss_factor   what a loss's gradient begins with in each backward: loss scale / (M D). M micro-batches of a rank are
+ *   loss_factor   what a loss's gradient begins with in each backward: loss scale / (M D). M micro-batches of a rank
+ *   are
  *                 expected, and D ranks of dp are summed over (or D is the part of them to divide by before the sum,
  *                 prescale_gradients). A loss per token (per_token_loss) is to be divided by the weight of the step,
  *                 known only after its last forward: M counts the positions of these micro-batches.

@@ -1,5 +1,5 @@
-/* Measures the parts of a step, fills the times of its result, and tells the monitors and the profile of them, so that the
- * code of a step only marks where a part ends. */
+/* Measures the parts of a step, fills the times of its result, and tells the monitors and the profile of them, so that
+ * the code of a step only marks where a part ends. */
 #ifndef MEGALITH_STEP_CLOCK_H
 #define MEGALITH_STEP_CLOCK_H
 

@@ -1,6 +1,6 @@
-/* The end of a step: runs the update program (megalith/update.h), which sums gradients and losses over the ranks, checks
- * them and updates the weights. Programs sum buckets over dp while the backward pass runs; the update program sums the
- * rest. */
+/* The end of a step: runs the update program (megalith/update.h), which sums gradients and losses over the ranks,
+ * checks them and updates the weights. Programs sum buckets over dp while the backward pass runs; the update program
+ * sums the rest. */
 #include "engine_impl.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"

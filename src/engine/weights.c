@@ -1,5 +1,5 @@
-/* What only some optimizers have: weights of the training and weights of the evaluation, of which one are in place; numbers
- * in run.json; the errors of compression. */
+/* What only some optimizers have: weights of the training and weights of the evaluation, of which one are in place;
+ * numbers in run.json; the errors of compression. */
 #include "engine_impl.h"
 #include "megalith/optimizer_state.h"
 #include <limits.h>

@@ -121,8 +121,9 @@ static void bucket_keep(const mega_program *p, const bucket_args *a, const void 
 
 /* ---- instructions ---- */
 
-/* Returns the memory for this rank's slice of a sum: with ZeRO 0 and 1 a part of the held gradients. With 2 and 3, that of the
- * first micro-batch of a step is the persistent slice, if it is held in the type of the sum; later ones are added to it. */
+/* Returns the memory for this rank's slice of a sum: with ZeRO 0 and 1 a part of the held gradients. With 2 and 3, that
+ * of the first micro-batch of a step is the persistent slice, if it is held in the type of the sum; later ones are
+ * added to it. */
 static void *slice_of_sum(const mega_program *p, const bucket_args *a)
 {
     const mega_dtype acc = p->g->acc;

@@ -3,8 +3,8 @@
 #include "megalith/builder.h"
 #include "graph_impl.h"
 #include "megalith/name.h"
-#include "megalith/philox.h"
 #include "megalith/parameter_request.h"
+#include "megalith/philox.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Runs a program: one loop over its calls, without allocation. What is done beside them in a run that is checked, watched
- * or profiled is a probe of the loop (probes.c). */
+/* Runs a program: one loop over its calls, without allocation. What is done beside them in a run that is checked,
+ * watched or profiled is a probe of the loop (probes.c). */
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
@@ -72,8 +72,8 @@ static mega_status wait_results(mega_program *p, const program_probe *probe, int
     return MEGA_OK;
 }
 
-/* Returns whether the results of instruction i are complete when it has run; those of a collective or bucket op are not,
- * because it only starts them. */
+/* Returns whether the results of instruction i are complete when it has run; those of a collective or bucket op are
+ * not, because it only starts them. */
 static bool is_made_at_once(const mega_program *p, int i)
 {
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
@@ -96,8 +96,8 @@ static mega_status run_calls(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
-/* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of this
- * one. */
+/* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of
+ * this one. */
 static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;

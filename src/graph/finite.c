@@ -1,7 +1,7 @@
 /* Looks for values that are not finite among the results of an instruction. Two kinds are no mistake and are declared
- * where they are made, in the row of their op: what an algorithm makes infinite on purpose (op_row.infinite), and what is
- * multiplied by the loss scale (op_row.scaled), with all that is computed from it: in fp16 such gradients overflow until
- * the scale has come down. */
+ * where they are made, in the row of their op: what an algorithm makes infinite on purpose (op_row.infinite), and what
+ * is multiplied by the loss scale (op_row.scaled), with all that is computed from it: in fp16 such gradients overflow
+ * until the scale has come down. */
 #include "program_impl.h"
 
 #include <math.h>

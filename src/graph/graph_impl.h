@@ -359,11 +359,11 @@ uint64_t mega_op_hash(uint64_t hash, const mega_graph *g, const instruction *op)
 /* cost.c: mega_op_traffic returns 0 FLOPs and the bytes of every operand once (twice if it is accumulated). */
 op_cost mega_op_traffic(const mega_graph *g, const instruction *op);
 op_cost mega_op_cost(const mega_graph *g, const instruction *op);
-/* ops_attention.c: returns the share of all pairs of a query and a key that causal mask and window leave; of a causal mask
- * alone 1/2. */
+/* ops_attention.c: returns the share of all pairs of a query and a key that causal mask and window leave; of a causal
+ * mask alone 1/2. */
 double mega_attention_seen(const mega_attention_shape *s);
-/* Returns the FLOPs that a mask skips, which mega_op_cost does not count: for causal attention without a window, as many
- * as it counts. */
+/* Returns the FLOPs that a mask skips, which mega_op_cost does not count: for causal attention without a window, as
+ * many as it counts. */
 double mega_op_masked_flops(const mega_graph *g, const instruction *op);
 
 /* The passes, in the order in which they run. Each leaves a graph that mega_graph_verify accepts. */

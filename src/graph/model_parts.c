@@ -1,7 +1,7 @@
 /* One part of a model: its parameters, and its layers as a program whose inputs and outputs are the values at its
  * borders. */
-#include "model_impl.h"
 #include "megalith/parameter_request.h"
+#include "model_impl.h"
 
 #include <stdio.h>
 

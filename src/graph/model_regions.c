@@ -1,6 +1,6 @@
-/* Which layers of a model are recomputed, and in which groups. A region is a group of consecutive layers of one part: only
- * the values that enter it are saved. The model says how many layers a region has, or a caller chooses a level: how much
- * the stage of this rank recomputes, from nothing to everything in one region. */
+/* Which layers of a model are recomputed, and in which groups. A region is a group of consecutive layers of one part:
+ * only the values that enter it are saved. The model says how many layers a region has, or a caller chooses a level:
+ * how much the stage of this rank recomputes, from nothing to everything in one region. */
 #include "megalith/memory.h"
 #include "model_impl.h"
 

@@ -20,7 +20,8 @@ static uint64_t hash_custom(uint64_t hash, const mega_custom_op *c)
 }
 
 /* Hashes each member separately, because padding bytes are undefined. Members that depend on the rank are left out:
- * begin and valid (of a slice of a vocabulary), attention.head_begin and .rules.group_begin, axis.rank and axis.comm. */
+ * begin and valid (of a slice of a vocabulary), attention.head_begin and .rules.group_begin, axis.rank and
+ * axis.comm. */
 static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
 {
     const mega_windows *w = &a->windows;

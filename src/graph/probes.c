@@ -1,7 +1,7 @@
-/* The probes of the loop that runs a program (execute.c): with MEGA_CHECK=1 every output is tested for values that are not
- * finite, the memory of dead values is filled with 0xFF (NaN in every float type), and the canary after every block is
- * checked; a search watches for the first value that is not finite; an observer is shown each result; a profile has the
- * time of each instruction. */
+/* The probes of the loop that runs a program (execute.c): with MEGA_CHECK=1 every output is tested for values that are
+ * not finite, the memory of dead values is filled with 0xFF (NaN in every float type), and the canary after every block
+ * is checked; a search watches for the first value that is not finite; an observer is shown each result; a profile has
+ * the time of each instruction. */
 #include "megalith/assert.h"
 #include "program_impl.h"
 

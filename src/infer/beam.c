@@ -190,8 +190,8 @@ static bool step_megatron(beams *b, int n)
     return is_no_better(b, b->best[0].score, b->made + 1);
 }
 
-/* transformers: a text that reaches the greatest length has ended as well. Once the search is full, early stopping ends it
- * in the step that filled it. */
+/* transformers: a text that reaches the greatest length has ended as well. Once the search is full, early stopping ends
+ * it in the step that filled it. */
 static bool step_transformers(beams *b, int n)
 {
     const bool is_last = b->made + 1 == b->max_new;

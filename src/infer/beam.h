@@ -1,4 +1,5 @@
-/* The rules of a beam search, without the model: which candidates continue, which texts have ended, and when to stop. */
+/* The rules of a beam search, without the model: which candidates continue, which texts have ended, and when to
+ * stop. */
 #ifndef MEGALITH_BEAM_H
 #define MEGALITH_BEAM_H
 

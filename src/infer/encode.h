@@ -7,7 +7,8 @@
 #include "megalith/engine_commands.h"
 
 /* `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after
- * each run, with the number of its first sample. Both in the order of the samples, those of other ranks of dp left out. */
+ * each run, with the number of its first sample. Both in the order of the samples, those of other ranks of dp left
+ * out. */
 typedef struct encode_work {
     int64_t samples;
     void (*fill)(void *user, int64_t number, int64_t row, mega_sample *sample); /* row: of the batch */

@@ -1,4 +1,5 @@
-/* The most probable tokens of masks. A sample of a run is a text with some of its masks, as many as the program shows. */
+/* The most probable tokens of masks. A sample of a run is a text with some of its masks, as many as the program
+ * shows. */
 #include "encode.h"
 #include "filler.h"
 #include "megalith/generate.h"

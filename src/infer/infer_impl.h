@@ -45,10 +45,11 @@ int64_t generator_most_pending(const mega_generator *g);
 /* The tokens of a text before the new ones: its prompt or, where an encoder reads that, the id with which a decoder
  * begins. */
 int64_t generator_begin_text(mega_generator *g, int64_t b, const mega_generation *text);
-/* Where the model has an encoder: it reads the prompts of `count` texts or, if is_same, one prompt for all sequences. */
+/* Where the model has an encoder: it reads the prompts of `count` texts or, if is_same, one prompt for all
+ * sequences. */
 mega_status generator_read_sources(mega_generator *g, const mega_generation *text, int count, bool is_same);
-/* Runs all layers on the pending tokens of each active sequence, as many as fit, and fills `taken`. *out: the program that
- * ran. */
+/* Runs all layers on the pending tokens of each active sequence, as many as fit, and fills `taken`. *out: the program
+ * that ran. */
 mega_status generator_run_rows(mega_generator *g, mega_run *out);
 /* Logits of sequence b after a run of the program, in float; NULL: another stage has them. Each rank of tp has computed
  * those of a part of the vocabulary. Valid until the next call. */

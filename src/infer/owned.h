@@ -1,4 +1,5 @@
-/* What a generator or a filler owns that a C program opened from a folder: model, tokenizer's encoder, threads, world. */
+/* What a generator or a filler owns that a C program opened from a folder: model, tokenizer's encoder, threads,
+ * world. */
 #ifndef MEGALITH_INFER_OWNED_H
 #define MEGALITH_INFER_OWNED_H
 

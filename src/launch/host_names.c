@@ -84,8 +84,8 @@ bool launch_host_is_own_user(const launch_host *h)
     return own != NULL && strcmp(own->pw_name, h->user) == 0;
 }
 
-/* An alias of ~/.ssh/config resolves to no address: it counts as another host and is reached over ssh, which is right even
- * where it leads back to this one. */
+/* An alias of ~/.ssh/config resolves to no address: it counts as another host and is reached over ssh, which is right
+ * even where it leads back to this one. */
 static bool is_name_of_this(const char *name)
 {
     char own[256] = "";
@@ -109,8 +109,8 @@ bool launch_hosts_are_here(const launch_plan *p)
 
 /* ---- what the MPI launchers take ---- */
 
-/* Users are passed to ssh once for all hosts, which every MPI launcher can be told: of mpirun only a hostfile takes a user,
- * and the names of its hosts must be plain. */
+/* Users are passed to ssh once for all hosts, which every MPI launcher can be told: of mpirun only a hostfile takes a
+ * user, and the names of its hosts must be plain. */
 const char *launch_hosts_user(const launch_plan *p)
 {
     for (int i = 0; i < p->hosts; i++)

@@ -95,8 +95,8 @@ static bool choose_slots(launch_plan *p, const char *option, const launch_host *
     return true;
 }
 
-/* Returns the host that the text begins with, as the hostfile has it or without its user; the longest counts, because '@'
- * also stands between two hosts. */
+/* Returns the host that the text begins with, as the hostfile has it or without its user; the longest counts, because
+ * '@' also stands between two hosts. */
 static const launch_host *host_at(const launch_plan *p, const char *text, size_t *out_length)
 {
     const launch_host *found = NULL;

@@ -70,8 +70,8 @@ static void print_command(const launch_words *command, const launch_words *envir
 
 /* ---- restarting ---- */
 
-/* What commands call --save and --load, those of a training on indexed data by more names than others; and what begins anew.
- * The lists end with NULL. */
+/* What commands call --save and --load, those of a training on indexed data by more names than others; and what begins
+ * anew. The lists end with NULL. */
 static const char *const save_names[] = {"out_dir", "checkpoint_dir", "save", "output_dir", "save_dir", NULL};
 static const char *const load_names[] = {"model_name_or_path",
                                          "pretrained_checkpoint",
@@ -145,7 +145,8 @@ static bool is_truth_value(const char *word)
                             strcmp(word, "0") == 0);
 }
 
-/* If this run has saved a checkpoint by now, it goes on from there, whatever it began with. Returns that folder, or NULL. */
+/* If this run has saved a checkpoint by now, it goes on from there, whatever it began with. Returns that folder, or
+ * NULL. */
 static const char *go_on_from(launch_plan *p)
 {
     const char *save = p->own == NULL ? option_value(p, names_of(p, save_names)) : NULL, *value;

@@ -87,8 +87,8 @@ void launch_options_read(launch_plan *p, int argc, char **argv);
 /* Passes --NAME VALUE on as that option of launch does, unless it has been passed already. */
 void launch_option_pass(launch_plan *p, const char *name, const char *value);
 
-/* config_file.c: takes ranks and hosts from Accelerate's YAML, where no option gives them; passes its other settings on to
- * a program of the user's own. */
+/* config_file.c: takes ranks and hosts from Accelerate's YAML, where no option gives them; passes its other settings on
+ * to a program of the user's own. */
 void launch_config_read(launch_plan *p);
 void launch_config_pass(launch_plan *p);
 
@@ -112,10 +112,12 @@ int launch_start_rank(char **words);
 /* rank.c: the index of this rank on its host, from the MPI launcher's environment; -1: no launcher. */
 int launch_rank_local(void);
 
-/* host_names.c: reads NAME or USER@NAME, or adds a mistake about `where` and returns false. `typed` lives as long as the plan. */
+/* host_names.c: reads NAME or USER@NAME, or adds a mistake about `where` and returns false. `typed` lives as long as
+ * the plan. */
 bool launch_host_read(launch_plan *p, const char *where, char *typed, launch_host *out);
 bool launch_host_is_own_user(const launch_host *h); /* no user is given, or the one that runs this program */
-/* Looks the name up; every shortcut for ranks of this machine asks it, because a hostfile of one host may name another. */
+/* Looks the name up; every shortcut for ranks of this machine asks it, because a hostfile of one host may name
+ * another. */
 bool launch_host_is_here(launch_host *h);
 bool launch_hosts_are_here(const launch_plan *p); /* whether all ranks run on this machine */
 /* The variables by which an MPI launcher is told how to call ssh. */
@@ -127,8 +129,8 @@ const char *launch_hosts_user(const launch_plan *p);
 /* Adds mistakes about names and users that this kind of MPI launcher does not take. */
 void launch_hosts_check(launch_plan *p, launch_kind kind);
 
-/* slurm.c: whether there is a Slurm allocation; takes hosts and ranks from it; in a rank, the number of ranks on its host,
- * 0: not known. */
+/* slurm.c: whether there is a Slurm allocation; takes hosts and ranks from it; in a rank, the number of ranks on its
+ * host, 0: not known. */
 bool launch_slurm_is_here(void);
 void launch_slurm_use(launch_plan *p);
 int launch_slurm_local_size(void);
@@ -175,7 +177,8 @@ bool launch_relay_has_lost_host(const launch_relay *r); /* that cause: a lost ho
 bool launch_relay_cause_is_last(const launch_relay *r); /* the cause is the last line on the terminal */
 /* Returns what the MPI launcher said about a rank that died without a message; "" if nothing. */
 const char *launch_relay_death(const launch_relay *r);
-/* Returns what the MPI launcher called an error of its own, which is shown only where nothing else is known; "": nothing. */
+/* Returns what the MPI launcher called an error of its own, which is shown only where nothing else is known; "":
+ * nothing. */
 const char *launch_relay_internal(const launch_relay *r);
 int launch_relay_death_signal(const launch_relay *r); /* the signal that ended that rank; 0: none, or unknown */
 
@@ -224,8 +227,8 @@ const char *mega_signal_name(int number);
  * together. */
 bool mega_signal_is_urgent(int number);
 /* Returns the signal by which megalith launch passes on the one that it received, to be sent to an MPI launcher of this
- * kind, which hands it to the ranks of all hosts: SIGUSR1, and another one for Ctrl-C, so that a rank can name it. Hydra
- * hands on SIGUSR1 and SIGALRM and dies of SIGUSR2; Open MPI hands on SIGUSR1 and SIGUSR2. */
+ * kind, which hands it to the ranks of all hosts: SIGUSR1, and another one for Ctrl-C, so that a rank can name it.
+ * Hydra hands on SIGUSR1 and SIGALRM and dies of SIGUSR2; Open MPI hands on SIGUSR1 and SIGUSR2. */
 int mega_signal_passed_on(launch_kind kind, int number);
 /* Async-signal-safe: prints "megalith COMMAND: received SIGTERM: EFFECT" on standard error, unless that would block. */
 void mega_signal_answer(const char *prefix, int number, const char *effect);

@@ -1,4 +1,5 @@
-/* Binds a rank to cores. Open MPI and srun are told not to bind ranks, because they do not know how many threads a rank starts. */
+/* Binds a rank to cores. Open MPI and srun are told not to bind ranks, because they do not know how many threads a rank
+ * starts. */
 #include "launch_impl.h"
 #include "megalith/record.h"
 #include <sched.h>

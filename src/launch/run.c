@@ -178,9 +178,9 @@ static void hand_on_to_own(life *l, const launch_plan *p)
 }
 
 /* The first signal asks the ranks to stop, which may save first. SIGTERM would make mpirun kill them two seconds later,
- * so one is sent that it passes on, and the ranks name what it stands for. The second signal ends the ranks. Before the ranks are ready, a launcher passes a signal to nobody, or to a process that dies of
- * it, which not every launcher survives: it is asked to end itself, and nothing is lost, because nothing was
- * trained. */
+ * so one is sent that it passes on, and the ranks name what it stands for. The second signal ends the ranks. Before the
+ * ranks are ready, a launcher passes a signal to nobody, or to a process that dies of it, which not every launcher
+ * survives: it is asked to end itself, and nothing is lost, because nothing was trained. */
 static void hand_on(life *l, const launch_plan *p)
 {
     const launch_kind kind = p->kind;

@@ -1,5 +1,5 @@
-/* Hosts and ranks of a Slurm allocation, from the variables that sbatch and salloc set. What they do not say is a mistake:
- * a guess would start a run with fewer ranks than were allocated. */
+/* Hosts and ranks of a Slurm allocation, from the variables that sbatch and salloc set. What they do not say is a
+ * mistake: a guess would start a run with fewer ranks than were allocated. */
 #include "launch_impl.h"
 #include <ctype.h>
 #include <stdlib.h>

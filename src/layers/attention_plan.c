@@ -174,7 +174,8 @@ mega_attention_shape attention_plan_shape(const mega_builder *b, const attention
                                   .rules = rules_of(b, p)};
 }
 
-/* Names the tensor in which the file has Q, K and V one after the other, for the three parameters that hold its rows. */
+/* Names the tensor in which the file has Q, K and V one after the other, for the three parameters that hold its
+ * rows. */
 static void share_tensor(attention_plan *p)
 {
     mega_param_options *w = &p->qkv.weight;

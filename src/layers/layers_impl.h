@@ -5,7 +5,8 @@
 #include "megalith/graph.h"
 #include "megalith/layers.h"
 
-/* A failure of the layer `name` of builder b, whose message begins with the layer's path and name; NULL: it has none. */
+/* A failure of the layer `name` of builder b, whose message begins with the layer's path and name; NULL: it has
+ * none. */
 #define LAYER_FAIL(code, b, name, ...) \
     LAYER_FAIL_AT(code, (b)->path, (name) != NULL ? (name) : "without a name", __VA_ARGS__, "")
 #define LAYER_FAIL_AT(code, path, name, format, ...) \

@@ -1,5 +1,5 @@
-/* The heads of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together; or a classifier of
- * samples. */
+/* The heads of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together; or a
+ * classifier of samples. */
 #include "decoder.h"
 
 /* The pooler and the two classes. */

@@ -1,6 +1,6 @@
-/* T5 (Raffel et al. 2020): an encoder reads a text, and a decoder that attends to its output predicts another. Two kinds:
- * that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The flow is x in
- * the encoder; in the decoder it is x and, up to the last block, as more[0] the output of the encoder. */
+/* T5 (Raffel et al. 2020): an encoder reads a text, and a decoder that attends to its output predicts another. Two
+ * kinds: that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The
+ * flow is x in the encoder; in the decoder it is x and, up to the last block, as more[0] the output of the encoder. */
 #include "decoder.h"
 #include "megalith/memory.h"
 #include "megalith/t5_blocks.h"
@@ -21,9 +21,9 @@ static mega_builder of_decoder(const mega_builder *b, const mega_gpt *m)
     return d;
 }
 
-/* Generation has two programs: one encodes the texts of all samples and keeps the keys and values that the decoder reads of
- * them, and one decodes a token of each. Both have x alone in the flow: in the first it is that of the encoder, through
- * all layers of the decoder too; in the second that of the decoder, from the first layer on. */
+/* Generation has two programs: one encodes the texts of all samples and keeps the keys and values that the decoder
+ * reads of them, and one decodes a token of each. Both have x alone in the flow: in the first it is that of the
+ * encoder, through all layers of the decoder too; in the second that of the decoder, from the first layer on. */
 static bool encodes(const mega_builder *b)
 {
     return b->mode == MEGA_GENERATE && b->positions > 1;
@@ -326,7 +326,8 @@ static int part_of(const cutting *c, const int *first, int layer)
 }
 
 /* Whether no two programs of one stage request the same table, which the graph cannot do: that of tokens is in both
- * embeddings and in a tied head, and the blocks of a stack of transformers share one of biases, unless each has its own. */
+ * embeddings and in a tied head, and the blocks of a stack of transformers share one of biases, unless each has its
+ * own. */
 static bool tables_are_apart(const cutting *c, const int *first)
 {
     const int embeds = part_of(c, first, c->begin - 1), last = c->parts - 1;
@@ -363,7 +364,8 @@ static mega_status cut_at(const cutting *c, int split, int part, bool head_alone
     return MEGA_OK;
 }
 
-/* Stages of several programs: a part begins with the embedding of the decoder or behind it, such that tables are apart. */
+/* Stages of several programs: a part begins with the embedding of the decoder or behind it, such that tables are
+ * apart. */
 static mega_status cut_apart(const cutting *c, int *first, int *tried)
 {
     double best = INFINITY;

@@ -184,8 +184,8 @@ double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples)
     return s->min_lr + left * (s->max_lr - s->min_lr);
 }
 
-/* Megatron-DeepSpeed's rules: warm-up and decay are each counted in tokens if an option counts them so. A decay in tokens
- * after a warm-up in samples begins with the tokens that these had. */
+/* Megatron-DeepSpeed's rules: warm-up and decay are each counted in tokens if an option counts them so. A decay in
+ * tokens after a warm-up in samples begins with the tokens that these had. */
 double mega_lr_schedule_lr_at(const mega_lr_schedule *s, int64_t samples, int64_t tokens)
 {
     mega_lr_schedule of_tokens = *s;

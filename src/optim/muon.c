@@ -1,5 +1,6 @@
 /* Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) as Megatron-LM and torch.optim.Muon compute it.
- * With g the clipped gradient of a matrix [out, in], m a state that starts at 0, mu the momentum and d the weight decay:
+ * With g the clipped gradient of a matrix [out, in], m a state that starts at 0, mu the momentum and d the weight
+ * decay:
  *
  *   m = mu m + (1 - mu) g;  x = m, or mu m + (1 - mu) g with Nesterov's momentum
  *   p = (1 - lr d) p - lr scale(out, in) extra_scale orthogonalized(x)

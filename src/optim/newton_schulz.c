@@ -5,9 +5,9 @@
  * For a matrix that is much longer than wide most of the time would go into products with X. A short run of steps then
  * works on A alone (Gram Newton-Schulz): with S = a I + b A + c A^2, the next A is S A S and the product of all S is Q,
  * all of them of the size of A, and only the last step of the run computes Q X. All of these matrices commute and are
- * symmetric. A rounding error of A grows up to a^2 times in a step. A run therefore ends before the errors grow more than
- * MOST_GROWTH times, which leaves 2^-8 of the smallest singular values in fp32; the next run begins with an A computed
- * from X. In bf16, as others compute it, these lose more.
+ * symmetric. A rounding error of A grows up to a^2 times in a step. A run therefore ends before the errors grow more
+ * than MOST_GROWTH times, which leaves 2^-8 of the smallest singular values in fp32; the next run begins with an A
+ * computed from X. In bf16, as others compute it, these lose more.
  *
  * Products that are symmetric compute the lower half. Under tp each rank has some rows or columns of X, A is the sum of
  * the A of all ranks, and nothing else is exchanged but one number for the norm. */
@@ -266,7 +266,8 @@ static void swap(schulz_job *job, int i, int j)
     job->gram[j] = kept;
 }
 
-/* Makes S of step number i from A, multiplies Q by it, and replaces A by S A S unless this is the last step of a run. */
+/* Makes S of step number i from A, multiplies Q by it, and replaces A by S A S unless this is the last step of a
+ * run. */
 static void step_of_run(schulz_job *job, int64_t i, bool is_first, bool is_last)
 {
     void **g = job->gram;

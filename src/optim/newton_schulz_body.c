@@ -1,6 +1,7 @@
 /* Loops of newton_schulz.c for one number type. REAL and NAME are defined by the file that includes this. */
 
-/* chunk[k] = sum of the squares of elements NORM_CHUNK k …; each is summed in 8 parts, which the compiler vectorizes. */
+/* chunk[k] = sum of the squares of elements NORM_CHUNK k …; each is summed in 8 parts, which the compiler
+ * vectorizes. */
 static void NAME(squares)(void *user, int thread, int64_t begin, int64_t end)
 {
     const schulz_job *job = user;

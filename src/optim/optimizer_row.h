@@ -33,15 +33,15 @@ typedef struct optimizer_builtin {
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
-    /* The states from errors on belong to one rank of dp each: those of a compressed exchange (update_compressed.c), which
-     * begins after the updates of option freeze_step. momentum computes state 0 before it. NULL: no exchange. */
+    /* The states from errors on belong to one rank of dp each: those of a compressed exchange (update_compressed.c),
+     * which begins after the updates of option freeze_step. momentum computes state 0 before it. NULL: no exchange. */
     void (*momentum)(mega_team *team, const optimizer_work *w);
     int errors;
     int freeze_step;       /* number of that option */
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_reach reach; /* other than REACH_ELEMENT: the runs of elements end where tensors end */
-    /* With such a reach: what each run computes before the exchange of norms or matrices, and how a run of a whole tensor
-     * is updated after it. */
+    /* With such a reach: what each run computes before the exchange of norms or matrices, and how a run of a whole
+     * tensor is updated after it. */
     void (*prepare)(struct mega_optimizer *o, int i);
     void (*update_whole)(struct mega_optimizer *o, int i);
 } optimizer_builtin;

@@ -1,4 +1,5 @@
-/* What each instruction of the update program costs this rank: bytes read and written, and bytes sent to other ranks. */
+/* What each instruction of the update program costs this rank: bytes read and written, and bytes sent to other
+ * ranks. */
 #include "megalith/optimizer_state.h"
 #include "muon.h"
 #include "update_impl.h"
@@ -66,7 +67,8 @@ static mega_update_cost orthogonalize_cost(const mega_update *u, const update_in
                               .flops = c.flops};
 }
 
-/* With ZeRO each rank needs only the sum of its slices. A sum in another type than the gradients rounds and widens them. */
+/* With ZeRO each rank needs only the sum of its slices. A sum in another type than the gradients rounds and widens
+ * them. */
 static mega_update_cost reduce_cost(const mega_update *u, const update_instruction *x)
 {
     const mega_dtype dtype = mega_params_sum_dtype(u->params, x->bucket);

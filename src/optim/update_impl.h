@@ -93,8 +93,8 @@ size_t update_compressed_scratch(const mega_update *u, int bucket);
 double update_compressed_sent(const mega_update *u, int bucket);
 mega_status update_run_momentum(mega_update *u, const update_instruction *x);
 mega_status update_run_compressed(mega_update *u, const update_instruction *x);
-/* The sums of the norm are over the gradients that ranks keep for themselves: makes them those of the root mean square of
- * the ranks' norms. */
+/* The sums of the norm are over the gradients that ranks keep for themselves: makes them those of the root mean square
+ * of the ranks' norms. */
 void update_norm_of_ranks(const mega_update *u, double sum[3]);
 
 /* update_cost.c, update_print.c */

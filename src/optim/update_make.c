@@ -176,7 +176,8 @@ static void make_tensor(maker *m, update_kind kind, const mega_axis *axis, int t
                                  .count = t->rows * t->cols});
 }
 
-/* The matrices that were dealt to this rank of dp, of one round or (-1) of all. Under tp their Gram matrices are summed. */
+/* The matrices that were dealt to this rank of dp, of one round or (-1) of all. Under tp their Gram matrices are
+ * summed. */
 static void make_own_matrices(maker *m, int round)
 {
     const mega_optimizer *o = m->u->optimizer;

@@ -21,12 +21,13 @@ typedef struct whole_tensor {
 } whole_tensor;
 
 /* Writes the tensors of the trained parameters, in the order of parameters and of memory, to list (NULL: only counts).
- * Parts of a parameter that are separate in the checkpoint are separate tensors; with `splits` all parts of a matrix are.
- * Parts along the columns stay together. */
+ * Parts of a parameter that are separate in the checkpoint are separate tensors; with `splits` all parts of a matrix
+ * are. Parts along the columns stay together. */
 int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list);
 /* Returns the name under which a checkpoint stores it. */
 const char *whole_tensors_name(const mega_params *params, const whole_tensor *t);
-/* Whether Muon orthogonalizes the parameter: a matrix, but no table of an embedding or a head. Reads only the record. */
+/* Whether Muon orthogonalizes the parameter: a matrix, but no table of an embedding or a head. Reads only the
+ * record. */
 bool whole_tensors_is_matrix(const mega_param *p);
 /* Deals the matrices to `ranks` ranks so that each has about the same work: the most expensive first, each to the rank
  * that has the least work. *out_rounds receives the number of rounds: in each, every rank has one matrix or none. */

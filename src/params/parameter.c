@@ -215,7 +215,8 @@ static mega_status keep_names(mega_params *p, mega_param *r)
     return MEGA_OK;
 }
 
-/* Whether an entry of the table is a checkpoint tensor with `rows` rows (0: there is none) that other parameters share. */
+/* Whether an entry of the table is a checkpoint tensor with `rows` rows (0: there is none) that other parameters
+ * share. */
 static bool shares_tensor(const mega_params *p, int32_t slot, int64_t rows)
 {
     const int which = (slot - 1) % NAMES;

@@ -97,7 +97,8 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->kept_elements += b->count;
 }
 
-/* Places all frozen parameters, which have no gradients, or all others. The parameters of a bucket have consecutive numbers. */
+/* Places all frozen parameters, which have no gradients, or all others. The parameters of a bucket have consecutive
+ * numbers. */
 static void params_place_all(mega_params *p, bool frozen, int64_t bucket_elements)
 {
     mega_bucket *b = NULL;

@@ -1,9 +1,9 @@
 /* The types of gradients: that in which they are held, and that of their sums over dp.
  *
  * A sum in a 16-bit type of gradients in acc: the numbers are rounded in place, into the first half of the bucket's
- * memory, and widened from there when the sum has arrived: no other memory is needed. Gradients that are held in 16 bits
- * and are whole (ZeRO 0, 1) are summed where they are, in their type. With ZeRO 2 and 3 the whole bucket is a value of
- * the program, in acc, and only the slice of the sum is held. */
+ * memory, and widened from there when the sum has arrived: no other memory is needed. Gradients that are held in 16
+ * bits and are whole (ZeRO 0, 1) are summed where they are, in their type. With ZeRO 2 and 3 the whole bucket is a
+ * value of the program, in acc, and only the slice of the sum is held. */
 #include "parameter_impl.h"
 
 #include <string.h>
@@ -111,7 +111,8 @@ static void store_piece(void *to, const float *from, int64_t at, int64_t count, 
     memcpy((char *)to + (size_t)at * sizeof *wide, wide, (size_t)count * sizeof *wide);
 }
 
-/* Rounds `count` numbers in place: number i is then the 16-bit number i of the same memory, which is at no later place. */
+/* Rounds `count` numbers in place: number i is then the 16-bit number i of the same memory, which is at no later
+ * place. */
 static void round_in_place(void *numbers, int64_t count, mega_dtype acc, mega_dtype half)
 {
     float value[PIECE];
@@ -160,9 +161,9 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, dtype, out);
 }
 
-/* Whole gradients (ZeRO 1) hold no pairs of 16-bit numbers after a sum: what is not this rank's slice is zero where they
- * were. Instructions overwrite the gradients there in the next step, but nothing else does so with the gaps between
- * them, which norms count. */
+/* Whole gradients (ZeRO 1) hold no pairs of 16-bit numbers after a sum: what is not this rank's slice is zero where
+ * they were. Instructions overwrite the gradients there in the next step, but nothing else does so with the gaps
+ * between them, which norms count. */
 static void clear_rounded(const mega_params *p, int bucket, void *whole)
 {
     const mega_range slice = mega_params_slice(p, bucket);

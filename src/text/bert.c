@@ -18,8 +18,8 @@ static void set_kind(mega_bert *b, uint32_t first, uint32_t last, int kind)
     for (uint32_t c = first; c <= last; c++) b->kind[c] |= (uint8_t)kind;
 }
 
-/* The kinds that a general category decides. `tokenizers` counts private use among the control characters, and has white
- * space where Megatron has separators of category Zs. */
+/* The kinds that a general category decides. `tokenizers` counts private use among the control characters, and has
+ * white space where Megatron has separators of category Zs. */
 static int kind_of_category(const mega_bert_rules *r, const char *name)
 {
     int kind = 0;
@@ -192,8 +192,8 @@ static bool is_cased(uint32_t cp)
            in_list(cp, others, sizeof others / sizeof others[0]);
 }
 
-/* Whether the sigma at text[at..at + 2) ends a word: a cased letter is before it, and none after it. What the cleaning drops
- * is not there. */
+/* Whether the sigma at text[at..at + 2) ends a word: a cased letter is before it, and none after it. What the cleaning
+ * drops is not there. */
 static bool is_final_sigma(const mega_bert *b, const uint8_t *text, size_t at, size_t n)
 {
     uint32_t cp = 0;

@@ -1,5 +1,5 @@
-/* BERT's normalizer and how it splits text, as `tokenizers` does it (BertNormalizer, BertPreTokenizer) and as Megatron does
- * (BertWordPiece*). */
+/* BERT's normalizer and how it splits text, as `tokenizers` does it (BertNormalizer, BertPreTokenizer) and as Megatron
+ * does (BertWordPiece*). */
 #ifndef MEGALITH_TEXT_BERT_H
 #define MEGALITH_TEXT_BERT_H
 

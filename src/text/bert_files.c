@@ -1,5 +1,5 @@
-/* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers` that
- * have nothing else. */
+/* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers`
+ * that have nothing else. */
 #include "json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
@@ -58,8 +58,8 @@ static mega_status check_utf8(const char *path, const char *text, size_t size)
                      path, (long long)line);
 }
 
-/* Adds the tokens of the lines from the last to the first: of equal ones the last counts, as in both originals, and the numbers
- * of the others are gaps. */
+/* Adds the tokens of the lines from the last to the first: of equal ones the last counts, as in both originals, and the
+ * numbers of the others are gaps. */
 static mega_status add_lines(mega_vocabulary *v, const char *path, const mega_span *line, int64_t count)
 {
     for (int64_t id = count - 1; id >= 0; id--) {

@@ -1,4 +1,5 @@
-/* Classes of the bytes of a text, many at once: for pieces of SentencePiece, in which U+2581 (the mark) stands for a blank. */
+/* Classes of the bytes of a text, many at once: for pieces of SentencePiece, in which U+2581 (the mark) stands for a
+ * blank. */
 #ifndef MEGALITH_TEXT_BLOCK_SCAN_H
 #define MEGALITH_TEXT_BLOCK_SCAN_H
 
@@ -12,8 +13,8 @@
 
 enum { SCAN_BLOCK = 64, SCAN_READ = SCAN_BLOCK + 2, SCAN_SHORT = 16 };
 
-/* A bit for each of 64 bytes: a mark begins there; a byte of ASCII that is neither a letter nor a mark; one of another character;
- * the first of such a character. */
+/* A bit for each of 64 bytes: a mark begins there; a byte of ASCII that is neither a letter nor a mark; one of another
+ * character; the first of such a character. */
 typedef struct scanned_block {
     uint64_t marks, signs, high, leads;
 } scanned_block;

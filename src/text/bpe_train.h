@@ -12,9 +12,9 @@
  * MEGA_ERR_MEMORY. */
 mega_status mega_bpe_train(mega_vocabulary *vocabulary, mega_merges *merges, const mega_word_counts *words,
                            int64_t vocab_size, int64_t min_frequency, mega_trainer_report *report, void *user);
-/* The same on characters, for the tokens alone: a word begins with a character, and the others follow it with `inner` in
- * front. The vocabulary must hold these; a character that it lacks is left out of its word. A token that is made of two
- * others has the `inner` of its first part only. */
+/* The same on characters, for the tokens alone: a word begins with a character, and the others follow it with `inner`
+ * in front. The vocabulary must hold these; a character that it lacks is left out of its word. A token that is made of
+ * two others has the `inner` of its first part only. */
 mega_status mega_bpe_train_characters(mega_vocabulary *vocabulary, const char *inner, const mega_word_counts *words,
                                       int64_t vocab_size, int64_t min_frequency, mega_trainer_report *report,
                                       void *user);

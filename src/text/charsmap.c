@@ -2,7 +2,8 @@
 #include "megalith/memory.h"
 #include <string.h>
 
-/* A unit: bit 31 marks a value; bit 8 that a value follows; bits 0 to 7 its label; the others where its children are. */
+/* A unit: bit 31 marks a value; bit 8 that a value follows; bits 0 to 7 its label; the others where its children
+ * are. */
 static size_t children(uint32_t unit)
 {
     return (size_t)(unit >> 10) << ((unit & 512) >> 6);
@@ -34,7 +35,8 @@ static void find_plain(mega_charsmap *m)
     }
 }
 
-/* Steps from a place to the child by a byte, and says whether a sequence that is replaced ends there. Returns SIZE_MAX for none. */
+/* Steps from a place to the child by a byte, and says whether a sequence that is replaced ends there. Returns SIZE_MAX
+ * for none. */
 static size_t step(const mega_charsmap *m, size_t at, uint8_t byte, bool *ends)
 {
     at ^= byte;
@@ -53,8 +55,8 @@ static bool has_children(const mega_charsmap *m, size_t at)
 
 static void note_characters(mega_charsmap *m, size_t at, bool first);
 
-/* Notes the characters of which `bits` have been read at a place and `left` bytes are missing. A sequence that ends within a
- * character counts for all that begin like it. */
+/* Notes the characters of which `bits` have been read at a place and `left` bytes are missing. A sequence that ends
+ * within a character counts for all that begin like it. */
 static void note_from(mega_charsmap *m, size_t at, uint32_t bits, int left, bool ends, bool first)
 {
     for (uint8_t b = 0x80; b < 0xC0 && left > 0 && !ends; b++) {

@@ -1,4 +1,5 @@
-/* The table of replacements in a SentencePiece model: a double-array trie of character sequences, and their normal forms. */
+/* The table of replacements in a SentencePiece model: a double-array trie of character sequences, and their normal
+ * forms. */
 #ifndef MEGALITH_TEXT_CHARSMAP_H
 #define MEGALITH_TEXT_CHARSMAP_H
 
@@ -28,7 +29,8 @@ mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n);
 void mega_charsmap_fini(mega_charsmap *m);
 /* Makes `kind`, also without replacements. Surrogates count as replaced. */
 mega_status mega_charsmap_note_kinds(mega_charsmap *m);
-/* Finds the longest sequence at the begin of a text that is replaced, or the shortest one. Returns its length, 0: none. */
+/* Finds the longest sequence at the begin of a text that is replaced, or the shortest one. Returns its length, 0:
+ * none. */
 size_t mega_charsmap_find(const mega_charsmap *m, const uint8_t *text, size_t n, bool shortest,
                           const char **replacement);
 

@@ -19,8 +19,8 @@ static inline uint64_t bit_of(int place)
     return (uint64_t)1 << place;
 }
 
-/* Adds the bytes of one character. `classes` is indexed by MEGA_CLASS_*. An invalid code point has no class, and its bytes
- * are characters of their own, which are not inside of another. */
+/* Adds the bytes of one character. `classes` is indexed by MEGA_CLASS_*. An invalid code point has no class, and its
+ * bytes are characters of their own, which are not inside of another. */
 static inline void add_character(uint64_t classes[4], uint64_t *inside, uint32_t cp, uint32_t least, int at, int length)
 {
     const int class = cp < least ? MEGA_CLASS_OTHER : unicode_class(cp);
@@ -146,8 +146,8 @@ static inline uint64_t number_starts(uint64_t number, uint64_t inside)
     return starts;
 }
 
-/* White space other than line ends that follows the last line end of its run begins a word. `whole`: the text ends here,
- * so that a run that reaches the end of the mask has ended. */
+/* White space other than line ends that follows the last line end of its run begins a word. `whole`: the text ends
+ * here, so that a run that reaches the end of the mask has ended. */
 static inline uint64_t after_last_line(uint64_t white, uint64_t line, bool whole)
 {
     uint64_t starts = 0;

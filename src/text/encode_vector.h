@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A bit for each of 64 bytes. `space` is ASCII white space, `blank` is ' ', `line` is CR or LF, `wide` is everything that
- * is not ASCII. */
+/* A bit for each of 64 bytes. `space` is ASCII white space, `blank` is ' ', `line` is CR or LF, `wide` is everything
+ * that is not ASCII. */
 typedef struct byte_classes {
     uint64_t letter, number, space, blank, line, quote, wide;
 } byte_classes;

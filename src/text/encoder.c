@@ -68,9 +68,9 @@ static mega_status encode_plain(mega_encoder *e, const uint8_t *text, size_t n, 
     }
 }
 
-/* Pass 0 looks for tokens that are not `normalized`, pass 1 for the others in the remaining text, after it is normalized,
- * as Hugging Face's `tokenizers` does. A special token that is not requested stays text, and still hides tokens that
- * overlap it. */
+/* Pass 0 looks for tokens that are not `normalized`, pass 1 for the others in the remaining text, after it is
+ * normalized, as Hugging Face's `tokenizers` does. A special token that is not requested stays text, and still hides
+ * tokens that overlap it. */
 static mega_status encode_pass(mega_encoder *e, const uint8_t *text, size_t n, size_t begin, int pass, bool special,
                                mega_ids *out)
 {

@@ -3,8 +3,8 @@
 #include "megalith/utf8.h"
 #include <string.h>
 
-/* Unknown characters become their bytes, if all of them have tokens; else the unknown token, one for a row of them if they
- * are fused; else nothing. A byte that is not UTF-8 counts as a character. */
+/* Unknown characters become their bytes, if all of them have tokens; else the unknown token, one for a row of them if
+ * they are fused; else nothing. A byte that is not UTF-8 counts as a character. */
 int64_t mega_encoder_symbols(mega_encoder *e, const uint8_t *word, size_t n)
 {
     const mega_tokenizer *t = e->tokenizer;

@@ -25,8 +25,8 @@ typedef enum key_kind {
     KEY_CODE,    /* code of the folder's own, unless the class is known */
 } key_kind;
 
-/* Roles and lists of tokens: folder_rules.c. Keys that are not here change no ids: of padding, truncation, offsets, chats, and
- * those of Python's own tokenizers (do_basic_tokenize, never_split, errors, sp_model_kwargs, …). */
+/* Roles and lists of tokens: folder_rules.c. Keys that are not here change no ids: of padding, truncation, offsets,
+ * chats, and those of Python's own tokenizers (do_basic_tokenize, never_split, errors, sp_model_kwargs, …). */
 static const struct {
     const char *key;
     key_kind kind;

@@ -1,4 +1,5 @@
-/* Reads what the files of a folder say of its tokens and roles, and orders the tokens that are added to a vocabulary. */
+/* Reads what the files of a folder say of its tokens and roles, and orders the tokens that are added to a
+ * vocabulary. */
 #include "folder_keys.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
@@ -113,7 +114,8 @@ static mega_status put_by_id(mega_rule_tokens *list, const mega_rule_token *toke
     return mega_rule_tokens_append(list, token);
 }
 
-/* Adds a token as it is, but with a role it is special; `known`: the tokens of the vocabulary's own file, which keep their flags. */
+/* Adds a token as it is, but with a role it is special; `known`: the tokens of the vocabulary's own file, which keep
+ * their flags. */
 static mega_status put_named(mega_rule_tokens *out, const mega_folder_rules *r, const mega_rule_token *token,
                              const mega_rule_tokens *known)
 {
@@ -143,8 +145,8 @@ static mega_status put_sorted(mega_rule_tokens *out, const mega_folder_rules *r,
     return st;
 }
 
-/* Notes a token that is to be added. One that a file gave an id keeps the flags that it has there, and none comes twice;
- * of two with one text and other flags both are added, and the last counts. */
+/* Notes a token that is to be added. One that a file gave an id keeps the flags that it has there, and none comes
+ * twice; of two with one text and other flags both are added, and the last counts. */
 static mega_status want(mega_rule_tokens *wanted, const mega_rule_tokens *known, const mega_rule_token *token)
 {
     bool has = token->content == NULL || find(known, token) != NULL;
@@ -169,8 +171,8 @@ static mega_status put_plain(mega_rule_tokens *out, const mega_rule_token *token
     return t.content == NULL ? MEGA_OK : put(out, &t);
 }
 
-/* Those of tokenizer.json first, where the class reads them from there; then those with an id in its order, then each role
- * that no token has yet, then the others. Qwen2's class adds its special tokens once more, without settings. */
+/* Those of tokenizer.json first, where the class reads them from there; then those with an id in its order, then each
+ * role that no token has yet, then the others. Qwen2's class adds its special tokens once more, without settings. */
 mega_status mega_rules_tokens(const mega_folder_rules *r, const mega_rule_tokens *own, mega_rule_tokens *out)
 {
     mega_rule_tokens wanted = {0};
@@ -261,9 +263,9 @@ static mega_status read_list(mega_folder_rules *r, const char *file, const char 
 
 static const char specific_key[] = "model_specific_special_tokens", extra_key[] = "extra_special_tokens";
 
-/* "extra_special_tokens": a list, or an object of roles of the model's own. The older name of the list counts where there is
- * none, and not in the older file where tokenizer_config.json has one. The pieces of a SentencePiece model take its place where it
- * has not become the newer one. */
+/* "extra_special_tokens": a list, or an object of roles of the model's own. The older name of the list counts where
+ * there is none, and not in the older file where tokenizer_config.json has one. The pieces of a SentencePiece model
+ * take its place where it has not become the newer one. */
 static mega_status read_extras(mega_folder_rules *r, const char *file, const json_t *root, bool is_older)
 {
     static const char older[] = "additional_special_tokens";
@@ -281,8 +283,8 @@ static bool is_own_role(const char *key)
     return n >= 6 && strcmp(key + n - 6, "_token") == 0 && !is_role(key);
 }
 
-/* `later` are the strings of tokenizer_config.json, or what it says in model_specific_special_tokens if it has none, and an object
- * of extra_special_tokens; `first` its objects, and all of special_tokens_map.json. */
+/* `later` are the strings of tokenizer_config.json, or what it says in model_specific_special_tokens if it has none,
+ * and an object of extra_special_tokens; `first` its objects, and all of special_tokens_map.json. */
 static mega_status gather_named(json_t *first, json_t *later, json_t *config, json_t *map)
 {
     const char *key;

@@ -1,6 +1,7 @@
 /* What the files of a tokenizer's folder say besides its vocabulary: tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json and config.json. `transformers` gives each of them a say in the ids: the class rebuilds the steps of
- * tokenizer.json by its own rules, and tokens are added after those of the file. All of it is read here, and nowhere else. */
+ * added_tokens.json and config.json. `transformers` gives each of them a say in the ids: the class rebuilds the steps
+ * of tokenizer.json by its own rules, and tokens are added after those of the file. All of it is read here, and nowhere
+ * else. */
 #ifndef MEGALITH_TEXT_FOLDER_RULES_H
 #define MEGALITH_TEXT_FOLDER_RULES_H
 
@@ -73,11 +74,12 @@ typedef struct mega_folder_rules {
     int64_t extra_ids;
 } mega_folder_rules;
 
-/* Reads the files beside `path`, which is one of the folder or the folder itself. Refuses what is not built, by file and key.
- * has_pieces: the vocabulary is a SentencePiece model. `plain`: the class of a vocabulary without a tokenizer.json, where the folder names none; MEGA_CLASS_FILE: it has one. */
+/* Reads the files beside `path`, which is one of the folder or the folder itself. Refuses what is not built, by file
+ * and key. has_pieces: the vocabulary is a SentencePiece model. `plain`: the class of a vocabulary without a
+ * tokenizer.json, where the folder names none; MEGA_CLASS_FILE: it has one. */
 mega_status mega_rules_read(const char *path, mega_class plain, bool has_pieces, mega_folder_rules *out);
-/* Keeps with the tokenizer what its class was found from (MEGA_RULES_FILE): a checkpoint has a config.json of its own, whose
- * type of model says nothing about the tokenizer. */
+/* Keeps with the tokenizer what its class was found from (MEGA_RULES_FILE): a checkpoint has a config.json of its own,
+ * whose type of model says nothing about the tokenizer. */
 #define MEGA_RULES_FILE "megalith_tokenizer.json"
 mega_status mega_rules_keep(const mega_folder_rules *r, mega_tokenizer *t);
 void mega_rules_fini(mega_folder_rules *r);
@@ -105,10 +107,11 @@ const char *mega_class_model(mega_class class);
 /* The token that a class has for a role if no file names one; NULL: none. */
 const char *mega_class_role(mega_class class, mega_role role);
 /* Finds the class as AutoTokenizer does. `named`: tokenizer_class of tokenizer_config.json or config.json, "": none;
- * byte_level: tokenizer.json mentions ByteLevel. Returns false if `transformers` has rules for it that are not built. */
+ * byte_level: tokenizer.json mentions ByteLevel. Returns false if `transformers` has rules for it that are not
+ * built. */
 bool mega_class_find(const char *named, const char *model_type, bool byte_level, mega_class *out);
-/* The roles of the tokens around a text, where class and settings say so in place of tokenizer.json: *before and *after;
- * MEGA_ROLES: none. Returns false if the file says so. has_post: it has a post_processor. */
+/* The roles of the tokens around a text, where class and settings say so in place of tokenizer.json: *before and
+ * *after; MEGA_ROLES: none. Returns false if the file says so. has_post: it has a post_processor. */
 bool mega_rules_around(const mega_folder_rules *r, bool has_post, mega_role *before, mega_role *after);
 /* Refuses a role around a text that the folder says is none; MEGA_ROLES: fine. */
 mega_status mega_rules_need(const mega_folder_rules *r, mega_role role);

@@ -1,5 +1,5 @@
-/* Puts the steps of a folder's class in place of those of its tokenizer.json: `transformers` takes the vocabulary, the merges and
- * the tokens around a text from the file, and makes the rest anew. */
+/* Puts the steps of a folder's class in place of those of its tokenizer.json: `transformers` takes the vocabulary, the
+ * merges and the tokens around a text from the file, and makes the rest anew. */
 #include "megalith/json.h"
 #include "tokenizer_json.h"
 #include <jansson.h>
@@ -65,7 +65,8 @@ static bool agrees(const json_t *class, const json_t *file)
     return same;
 }
 
-/* Keeps the file's own step where it is the class's: the tokenizer is then the one that it was before classes counted. */
+/* Keeps the file's own step where it is the class's: the tokenizer is then the one that it was before classes
+ * counted. */
 static mega_status put_part(json_reader *r, size_t own, const mega_buffer *part, size_t *out)
 {
     mega_buffer *whole = &r->whole;

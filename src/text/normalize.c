@@ -109,8 +109,8 @@ static size_t cluster_end(const uint8_t *text, size_t at, size_t n)
     return end;
 }
 
-/* `tokenizers` replaces a cluster of less than six bytes as a whole, if a sequence at its begin has a replacement, and takes
- * the shortest; otherwise each character by itself. */
+/* `tokenizers` replaces a cluster of less than six bytes as a whole, if a sequence at its begin has a replacement, and
+ * takes the shortest; otherwise each character by itself. */
 static void precompiled(const mega_pipeline *p, const mega_charsmap *m, mega_span in, mega_buffer *out)
 {
     enum { WHOLE = 6 };

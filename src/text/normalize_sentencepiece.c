@@ -1,5 +1,6 @@
-/* What a SentencePiece model does with a text before its segmentation. Most characters stay as they are; take_prefix defines what
- * becomes of the others. A blank is marked by U+2581 or, if the pipeline has blank marks, U+2581 by a blank. */
+/* What a SentencePiece model does with a text before its segmentation. Most characters stay as they are; take_prefix
+ * defines what becomes of the others. A blank is marked by U+2581 or, if the pipeline has blank marks, U+2581 by a
+ * blank. */
 #include "block_scan.h"
 #include "megalith/utf8.h"
 #include "pipeline.h"
@@ -77,8 +78,8 @@ static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
     }
 }
 
-/* A text being copied. The last character may begin a sequence that is replaced; then it is taken back if what follows can be its
- * second one. */
+/* A text being copied. The last character may begin a sequence that is replaced; then it is taken back if what follows
+ * can be its second one. */
 typedef struct same_copy {
     size_t at;
     char *to;
@@ -131,8 +132,8 @@ static inline int kind_of(const mega_pipeline *p, const uint8_t *text, size_t n,
     return kind;
 }
 
-/* Appends the characters from the begin that stay as they are, with marks for blanks; *blank: further blanks are left out. Returns how
- * many bytes it has taken, not all that it could of a long text. */
+/* Appends the characters from the begin that stay as they are, with marks for blanks; *blank: further blanks are left
+ * out. Returns how many bytes it has taken, not all that it could of a long text. */
 static size_t put_same(const mega_pipeline *p, mega_span in, bool *blank, mega_buffer *out)
 {
     enum { MOST = 1 << 16 };

@@ -1,5 +1,6 @@
-/* What a tokenizer.json or a SentencePiece model does besides byte-pair encoding: text is normalized, split into pieces, its
- * pieces are encoded, and the tokens of a template are put around the ids. GPT-2's own kind has none of it. */
+/* What a tokenizer.json or a SentencePiece model does besides byte-pair encoding: text is normalized, split into
+ * pieces, its pieces are encoded, and the tokens of a template are put around the ids. GPT-2's own kind has none of
+ * it. */
 #ifndef MEGALITH_TEXT_PIPELINE_H
 #define MEGALITH_TEXT_PIPELINE_H
 
@@ -97,14 +98,16 @@ typedef struct mega_decoder_steps {
     mega_text prefix;        /* WordPiece */
 } mega_decoder_steps;
 
-/* A node of the trie of a Unigram model: as in mega_trie, and the score of the token that ends there; -INFINITY: none does. */
+/* A node of the trie of a Unigram model: as in mega_trie, and the score of the token that ends there; -INFINITY: none
+ * does. */
 typedef struct mega_unigram_node {
     uint32_t base, parent;
     double score;
 } mega_unigram_node;
 enum {
     MEGA_UNIGRAM_UNKNOWN = INT32_MAX, /* in place of an id: a character that is no token */
-    /* of a character: a token has another one before it, or after it, or is that character. None: it is always unknown */
+    /* of a character: a token has another one before it, or after it, or is that character. None: it is always
+     * unknown */
     MEGA_JOINS_BEFORE = 1,
     MEGA_JOINS_AFTER = 2,
     MEGA_IS_TOKEN = 4,
@@ -197,8 +200,8 @@ mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *ma
 /* All that a SentencePiece model does before its segmentation. */
 void mega_sentencepiece_normalize(const mega_pipeline *p, mega_span in, mega_buffer *out);
 
-/* *drops: whether the normalizer removes the first character of a text, and Metaspace marks only the begin of a text: for
- * `tokenizers` what follows is not its begin then. Uses the buffers. */
+/* *drops: whether the normalizer removes the first character of a text, and Metaspace marks only the begin of a text:
+ * for `tokenizers` what follows is not its begin then. Uses the buffers. */
 mega_status mega_pipeline_drops_first(const mega_pipeline *p, mega_regex_match *match, mega_span text,
                                       mega_buffer buffers[2], bool *drops);
 

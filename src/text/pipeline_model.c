@@ -299,7 +299,8 @@ static uint32_t put_blanks(const char *token, size_t n, char *to)
     return size;
 }
 
-/* The keys of the trie. With blanks for marks they are in `blanks`; a token that has a blank already is in no text then. */
+/* The keys of the trie. With blanks for marks they are in `blanks`; a token that has a blank already is in no text
+ * then. */
 static int64_t find_keys(mega_pipeline *p, const mega_vocabulary *v, mega_trie_key *key, char *blanks)
 {
     int64_t count = 0;

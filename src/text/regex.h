@@ -1,7 +1,7 @@
-/* Regular expressions of tokenizer.json, in the dialect of Oniguruma as far as tokenizers use it, with PCRE2. Classes of
- * characters are expanded from our own table, so that they do not depend on the version of a library. What is not built
- * (look-behind and look-ahead are; properties other than general categories, && in classes, \b and back references are
- * not) is refused by name. */
+/* Regular expressions of tokenizer.json, in the dialect of Oniguruma as far as tokenizers use it, with PCRE2. Classes
+ * of characters are expanded from our own table, so that they do not depend on the version of a library. What is not
+ * built (look-behind and look-ahead are; properties other than general categories, && in classes, \b and back
+ * references are not) is refused by name. */
 #ifndef MEGALITH_TEXT_REGEX_H
 #define MEGALITH_TEXT_REGEX_H
 

@@ -1,5 +1,5 @@
-/* Translates a regular expression of a tokenizer.json for PCRE2: every class of characters, with its properties and nested
- * classes, becomes a list of code points from our own table. */
+/* Translates a regular expression of a tokenizer.json for PCRE2: every class of characters, with its properties and
+ * nested classes, becomes a list of code points from our own table. */
 #include "char_set.h"
 #include "megalith/utf8.h"
 #include "regex.h"
@@ -99,7 +99,8 @@ static void add_named(mega_char_set *set, char letter)
     mega_char_set_fini(&own);
 }
 
-/* Reads an escape that stands for characters, after its backslash. *single: whether it is one, which may begin a range. */
+/* Reads an escape that stands for characters, after its backslash. *single: whether it is one, which may begin a
+ * range. */
 static mega_status read_escape_set(translation *t, size_t from, mega_char_set *set, bool *single, uint32_t *cp)
 {
     static const char letters[] = "rntfvae", codes[] = "\r\n\t\f\v\a\x1b";

@@ -1,5 +1,6 @@
-/* Reads a SentencePiece model of Unigram or byte-pair encoding. Of the latter, a pair of pieces is merged if what they spell is a piece, and the
- * piece of the highest score first; so the merges are all divisions of each piece into two others, ranked by score. */
+/* Reads a SentencePiece model of Unigram or byte-pair encoding. Of the latter, a pair of pieces is merged if what they
+ * spell is a piece, and the piece of the highest score first; so the merges are all divisions of each piece into two
+ * others, ranked by score. */
 #include "megalith/file.h"
 #include "megalith/hash.h"
 #include "megalith/utf8.h"
@@ -218,8 +219,8 @@ static mega_status add_scores(sp_model *m)
     return mega_pipeline_build_trie(p, &m->t->vocabulary);
 }
 
-/* Pieces of type USER_DEFINED are protected from the replacements of the normalizer. BPE finds them in normalized text, as
- * added tokens. */
+/* Pieces of type USER_DEFINED are protected from the replacements of the normalizer. BPE finds them in normalized text,
+ * as added tokens. */
 static mega_status protect_user_pieces(const sp_model *m)
 {
     mega_pipeline *p = m->pipe;

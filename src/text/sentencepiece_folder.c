@@ -1,5 +1,5 @@
-/* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5, XLM-RoBERTa, Llama and Gemma. They are read as
- * `transformers` reads them, which makes a tokenizer.json of the model's pieces. */
+/* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5, XLM-RoBERTa, Llama and Gemma.
+ * They are read as `transformers` reads them, which makes a tokenizer.json of the model's pieces. */
 #include "base64.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
@@ -143,7 +143,8 @@ static void put_tokens(mega_buffer *out, const folder_model *m)
 #define PAIR            "],\"pair\":["
 #define TOKENS          "],\"special_tokens\":{"
 
-/* The tokens around a text, and around two: all that `tokenizers` wants to read, although one text is all that we encode. */
+/* The tokens around a text, and around two: all that `tokenizers` wants to read, although one text is all that we
+ * encode. */
 static void put_template(mega_buffer *out, bool xlm_roberta)
 {
     static const char t5[] = FIRST END PAIR FIRST END "," SECOND END TOKENS ENTRY("</s>", "1"),

@@ -1,6 +1,6 @@
-/* Reads the vocabulary of Megatron-core's TikTokenizer: a JSON list of {"rank", "token_bytes", "token_str"}, the bytes in
- * base64. Ids are ranks after a number of special ids. Two tokens are merged if what they spell is a token, the one of the
- * lowest rank first; a word that is a token is that token. */
+/* Reads the vocabulary of Megatron-core's TikTokenizer: a JSON list of {"rank", "token_bytes", "token_str"}, the bytes
+ * in base64. Ids are ranks after a number of special ids. Two tokens are merged if what they spell is a token, the one
+ * of the lowest rank first; a word that is a token is that token. */
 #include "base64.h"
 #include "json_cursor.h"
 #include "megalith/file.h"

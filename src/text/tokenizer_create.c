@@ -370,7 +370,8 @@ static mega_status load_folder(const char *folder, char *const path[FOLDER_FILES
     return st;
 }
 
-/* Whatever its kind, the tokenizer of another's folder finds special tokens in data. One without a pipeline may be ours. */
+/* Whatever its kind, the tokenizer of another's folder finds special tokens in data. One without a pipeline may be
+ * ours. */
 static mega_status find_settings(mega_tokenizer *t, const char *path)
 {
     folder_config config = {.type = ""};

@@ -167,7 +167,8 @@ mega_status mega_tokenizer_read_bpe(const char *vocab_file, const char *merge_fi
     return st;
 }
 
-/* The files as a tokenizer.json without steps. Its merges, from *at on, are in the lines that they have in their own file. */
+/* The files as a tokenizer.json without steps. Its merges, from *at on, are in the lines that they have in their own
+ * file. */
 static mega_status put_bpe_json(const char *vocab, const char *merge_file, const char *merges, size_t size,
                                 mega_buffer *out, size_t *at)
 {

@@ -79,8 +79,8 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
 /* Appends to the list of added tokens; its id must be in the vocabulary. */
 mega_status mega_tokenizer_add_token(mega_tokenizer *t, const char *content, size_t n, int32_t id, bool special,
                                      bool normalized);
-/* Returns where the next added token of a pass is: the index of it in the list, or -1. It is at text[*begin..*end), with
- * the white space that it takes, and the search goes on at *next. `special`: special tokens count. */
+/* Returns where the next added token of a pass is: the index of it in the list, or -1. It is at text[*begin..*end),
+ * with the white space that it takes, and the search goes on at *next. `special`: special tokens count. */
 int mega_added_find(const mega_tokenizer *t, const uint8_t *text, size_t n, size_t from, size_t done, int pass,
                     bool special, size_t *begin, size_t *end, size_t *next);
 /* If the vocabulary has the token <|endoftext|>, makes it special and the end of a document. */
@@ -93,8 +93,8 @@ void mega_tokenizer_keep(mega_tokenizer *t, const char *name, char *bytes, size_
 /* Keeps all files of a tokenizer that the folder holds, but `without` (NULL: all). */
 mega_status mega_tokenizer_keep_folder(mega_tokenizer *t, const char *folder, const char *without);
 
-/* tokenizer_made.c. Keeps a tokenizer.json and a tokenizer_config.json for a file of another library to which tokens were
- * appended, when all of them are in the vocabulary. */
+/* tokenizer_made.c. Keeps a tokenizer.json and a tokenizer_config.json for a file of another library to which tokens
+ * were appended, when all of them are in the vocabulary. */
 enum {
     MEGA_MADE_UNK,
     MEGA_MADE_CLS,
@@ -115,8 +115,8 @@ typedef struct mega_made {
 } mega_made;
 mega_status mega_tokenizer_keep_made(mega_tokenizer *t, const mega_made *m);
 
-/* With `ignore_merges`: finds the tokens that merges do not make of their own bytes, and notes them in p->whole. Without any,
- * the setting has no effect. */
+/* With `ignore_merges`: finds the tokens that merges do not make of their own bytes, and notes them in p->whole.
+ * Without any, the setting has no effect. */
 mega_status mega_pipeline_find_whole(const mega_tokenizer *t, mega_pipeline *p);
 
 /* Readers. Each creates a finished tokenizer. */
@@ -126,15 +126,15 @@ mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *m
                                            mega_tokenizer **out);
 mega_status mega_tokenizer_read_char(const char *vocab_file, mega_tokenizer **out);
 mega_status mega_tokenizer_read_json(const char *path, mega_tokenizer **out);
-/* The text of one with the rules of its folder. If the rules say that the folder has it, it is kept and taken over (*text is
- * NULL then). `path`: for messages, and the files beside it are kept. */
+/* The text of one with the rules of its folder. If the rules say that the folder has it, it is kept and taken over
+ * (*text is NULL then). `path`: for messages, and the files beside it are kept. */
 mega_status mega_tokenizer_read_json_text(const char *path, const mega_folder_rules *rules, char **text, size_t size,
                                           mega_tokenizer **out);
 /* Notes the ids of the roles that the rules name. */
 void mega_tokenizer_set_roles(mega_tokenizer *t, const mega_folder_rules *rules);
-/* The vocabulary of BERT: a folder with no tokenizer.json, as `transformers` reads it with its tokenizer_config.json; one of
- * Megatron's two kinds from the text of the file, which is taken over (*text is NULL then); and the tokenizer.json that
- * belongs to that. */
+/* The vocabulary of BERT: a folder with no tokenizer.json, as `transformers` reads it with its tokenizer_config.json;
+ * one of Megatron's two kinds from the text of the file, which is taken over (*text is NULL then); and the
+ * tokenizer.json that belongs to that. */
 mega_status mega_tokenizer_read_bert_folder(const char *vocab, const mega_folder_rules *rules, mega_tokenizer **out);
 mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids, char **text,
                                           size_t size, mega_tokenizer **out);
@@ -147,8 +147,8 @@ mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rule
 mega_status mega_sentencepiece_json(const char *name, const char *model, size_t size, int64_t extra_ids,
                                     mega_buffer *out);
 mega_status mega_tokenizer_make_bytes(mega_tokenizer **out);
-/* A SentencePiece model, as one of its three kinds, from its bytes, which are taken over (*text is NULL then). extra_ids:
- * <extra_id_N> at the end. */
+/* A SentencePiece model, as one of its three kinds, from its bytes, which are taken over (*text is NULL then).
+ * extra_ids: <extra_id_N> at the end. */
 mega_status mega_tokenizer_read_sentencepiece_text(const char *path, mega_tokenizer_kind kind, int64_t extra_ids,
                                                    char **text, size_t size, mega_tokenizer **out);
 mega_status mega_tokenizer_read_tiktoken(const mega_tokenizer_options *options, mega_tokenizer **out);

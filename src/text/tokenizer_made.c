@@ -1,5 +1,6 @@
-/* Writes tokenizer.json and tokenizer_config.json for a plain file of another library (vocab.txt, a SentencePiece model) and the
- * tokens that Megatron's classes append to it: `transformers` would take the file alone, without these tokens and their roles. */
+/* Writes tokenizer.json and tokenizer_config.json for a plain file of another library (vocab.txt, a SentencePiece
+ * model) and the tokens that Megatron's classes append to it: `transformers` would take the file alone, without these
+ * tokens and their roles. */
 #include "base64.h"
 #include "json_cursor.h"
 #include "tokenizer_impl.h"

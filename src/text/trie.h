@@ -1,5 +1,5 @@
-/* A set of strings with ids as a double-array trie: one unit for each node; the child of a node by a byte is the unit at
- * base ^ byte, if that unit has the node as its parent. */
+/* A set of strings with ids as a double-array trie: one unit for each node; the child of a node by a byte is the unit
+ * at base ^ byte, if that unit has the node as its parent. */
 #ifndef MEGALITH_TEXT_TRIE_H
 #define MEGALITH_TEXT_TRIE_H
 

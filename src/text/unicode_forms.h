@@ -9,8 +9,8 @@ typedef enum mega_form { MEGA_FORM_NFC, MEGA_FORM_NFD, MEGA_FORM_NFKC, MEGA_FORM
 
 /* Appends the normal form of a text. */
 mega_status mega_unicode_form(mega_form form, const uint8_t *text, size_t n, mega_buffer *out);
-/* The same for NFC, of which a table says where to look: appends the text in NFC and returns true, or appends nothing and
- * returns false if the text is in NFC. */
+/* The same for NFC, of which a table says where to look: appends the text in NFC and returns true, or appends nothing
+ * and returns false if the text is in NFC. */
 typedef struct mega_nfc mega_nfc;
 mega_status mega_nfc_create(mega_nfc **out);
 void mega_nfc_destroy(mega_nfc *nfc);

@@ -1,11 +1,11 @@
 /* Unigram: of all ways to write a text in tokens, the one with the greatest sum of scores.
  *
  * SentencePiece adds the scores of a whole text in float, so that two ways of nearly the same sum are told apart by the
- * rounding of all that is before them. To give the same ids with a cache of words, each word is cached with a limit, which follows
- * from the distance of its best way from the next best: while sums are below it, rounding cannot choose another way. Elsewhere
- * the word is searched again, with the sum that it begins with. Few words are, so the sum is kept as a bound alone, and computed
- * when it is needed. No token crosses from one word to the next: words begin at marks, and beside a sign of ASCII that no token
- * has next to its neighbour. */
+ * rounding of all that is before them. To give the same ids with a cache of words, each word is cached with a limit,
+ * which follows from the distance of its best way from the next best: while sums are below it, rounding cannot choose
+ * another way. Elsewhere the word is searched again, with the sum that it begins with. Few words are, so the sum is
+ * kept as a bound alone, and computed when it is needed. No token crosses from one word to the next: words begin at
+ * marks, and beside a sign of ASCII that no token has next to its neighbour. */
 #include "encoder.h"
 #include "megalith/utf8.h"
 #include "unigram_scan.h"
@@ -32,8 +32,8 @@ static inline double rounded(double x, bool narrow)
     return narrow ? (double)(float)x : x;
 }
 
-/* A later way counts only if it is better: of equal ones, that whose last token is longest. Without branches, as nothing foretells
- * which is better. */
+/* A later way counts only if it is better: of equal ones, that whose last token is longest. Without branches, as
+ * nothing foretells which is better. */
 static inline void offer(mega_best_path *to, double score, uint64_t last, bool narrow)
 {
     score = rounded(score, narrow);
@@ -52,9 +52,9 @@ static void begin_anew(mega_best_path *path, size_t at, size_t far)
     for (size_t i = at; i <= far; i++) path[i].score = rounded(path[i].score - sum, true);
 }
 
-/* Finds the best way to every character of a word that begins with the sum `from`; narrow: without the second best. Returns n, or
- * where a character is that is no token, if there is no unknown token: `tokenizers` refuses such a text, even if a longer token has
- * the character. */
+/* Finds the best way to every character of a word that begins with the sum `from`; narrow: without the second best.
+ * Returns n, or where a character is that is no token, if there is no unknown token: `tokenizers` refuses such a text,
+ * even if a longer token has the character. */
 static inline __attribute__((always_inline)) size_t search(const mega_pipeline *p, mega_best_path *path,
                                                            const uint8_t *word, size_t n, double from, bool narrow)
 {
@@ -104,7 +104,8 @@ static inline int32_t *trace(const mega_pipeline *p, const mega_best_path *path,
 
 /* ---- what is cached of a word, in front of its ids ---- */
 
-/* Two numbers of 16 bits, the upper half of a float: the limit, rounded down, and the sum of the sizes of its scores, rounded up. */
+/* Two numbers of 16 bits, the upper half of a float: the limit, rounded down, and the sum of the sizes of its scores,
+ * rounded up. */
 typedef struct word_head {
     uint16_t limit, size;
 } word_head;
@@ -131,8 +132,8 @@ static inline double of_upper_half(uint16_t half)
 
 /* Writes a word's ids and in front of them its head before `end`; returns its place.
  *
- * Rounding cannot have chosen another way while the distance to the next best is more than it can change: both ways have at most a
- * token for each byte, and each addition errs by half a unit of the last place of a sum. */
+ * Rounding cannot have chosen another way while the distance to the next best is more than it can change: both ways
+ * have at most a token for each byte, and each addition errs by half a unit of the last place of a sum. */
 static int32_t *trace_with_head(const mega_pipeline *p, const mega_best_path *path, size_t n, int32_t *end)
 {
     const double unit = p->narrow ? 0x1p-24 : 0x1p-53;
@@ -460,7 +461,8 @@ static size_t add_strange(const mega_pipeline *p, found_words *f, const uint8_t 
     return u->size;
 }
 
-/* Adds the words that begin in a block and the one that is open; *open: where it begins, *strange: it has strange characters. */
+/* Adds the words that begin in a block and the one that is open; *open: where it begins, *strange: it has strange
+ * characters. */
 static inline void add_words(unigram_run *r, found_words *f, piece_scan *s, size_t at, size_t *open, bool *strange)
 {
     for (; s->starts != 0; s->starts &= s->starts - 1) {

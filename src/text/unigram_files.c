@@ -42,8 +42,8 @@ static void put_piece(mega_buffer *out, mega_buffer *scratch, const char *text, 
     out->failed = out->failed || scratch->failed;
 }
 
-/* A table of replacements that makes a blank of a tab and of an end of line: a double-array trie with three keys of one byte, and
- * the string " ". Its parts are as in charsmap.c. */
+/* A table of replacements that makes a blank of a tab and of an end of line: a double-array trie with three keys of one
+ * byte, and the string " ". Its parts are as in charsmap.c. */
 static void put_charsmap(mega_buffer *out, mega_buffer *scratch)
 {
     enum { UNITS = 512, CHILDREN = 256, VALUES = 16, HAS_VALUE = 256 };

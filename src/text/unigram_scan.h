@@ -1,5 +1,5 @@
-/* Where the words of a text begin for a Unigram model: no token has the characters on both sides of such a place. A character that no
- * token has is strange. */
+/* Where the words of a text begin for a Unigram model: no token has the characters on both sides of such a place. A
+ * character that no token has is strange. */
 #ifndef MEGALITH_TEXT_UNIGRAM_SCAN_H
 #define MEGALITH_TEXT_UNIGRAM_SCAN_H
 
@@ -76,8 +76,8 @@ static inline void find_at_characters(const mega_pipeline *p, piece_scan *s, siz
     }
 }
 
-/* Finds where words begin in the block at `at`: at a mark that follows another character, before and after a sign of ASCII where
- * no token contains both bytes in a row, and at other characters. */
+/* Finds where words begin in the block at `at`: at a mark that follows another character, before and after a sign of
+ * ASCII where no token contains both bytes in a row, and at other characters. */
 static inline void find_starts(const mega_pipeline *p, piece_scan *s, size_t at)
 {
     const size_t n = s->size - at;

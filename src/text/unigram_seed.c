@@ -1,5 +1,5 @@
-/* The seeds of a Unigram model: which strings repeat in the words, from an array of all suffixes in order. Only the first
- * characters of a suffix count, because no piece is longer. */
+/* The seeds of a Unigram model: which strings repeat in the words, from an array of all suffixes in order. Only the
+ * first characters of a suffix count, because no piece is longer. */
 #include "megalith/utf8.h"
 #include "unicode.h"
 #include "unigram_train.h"
@@ -39,7 +39,8 @@ static mega_status seed_no_memory(const char *what)
     return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
 }
 
-/* Takes the next character of a word; UNCOVERED for a byte that is not UTF-8, and for what stands for something else here. */
+/* Takes the next character of a word; UNCOVERED for a byte that is not UTF-8, and for what stands for something else
+ * here. */
 static uint32_t next_character(const mega_unigram_word *w, uint32_t *at)
 {
     uint32_t cp = 0;
@@ -249,8 +250,8 @@ static mega_status note_seed(seeder *s, int64_t begin, int64_t end, int length)
     return MEGA_OK;
 }
 
-/* Finds every string that is followed by two different characters, or ends a word: the inner nodes of the tree of suffixes,
- * from the lengths that neighbours share; and the ends of words that only one word has. */
+/* Finds every string that is followed by two different characters, or ends a word: the inner nodes of the tree of
+ * suffixes, from the lengths that neighbours share; and the ends of words that only one word has. */
 static mega_status find_seeds(seeder *s)
 {
     struct {

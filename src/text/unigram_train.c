@@ -1,8 +1,9 @@
-/* Rounds of EM over the counted words, and the choice of pieces. Sums over the words are made in a fixed number of parts, each in
- * the order of the words, and added in order of the parts: so they do not depend on the number of threads.
+/* Rounds of EM over the counted words, and the choice of pieces. Sums over the words are made in a fixed number of
+ * parts, each in the order of the words, and added in order of the parts: so they do not depend on the number of
+ * threads.
  *
- * Probabilities of the ways to write a word are sums of products and not of logarithms. So that those of long words stay within
- * a double, each piece has a factor for its bytes, which is the same for all ways and cancels. */
+ * Probabilities of the ways to write a word are sums of products and not of logarithms. So that those of long words
+ * stay within a double, each piece has a factor for its bytes, which is the same for all ways and cancels. */
 #include "unigram_train.h"
 #include "megalith/utf8.h"
 #include "trie.h"
@@ -223,8 +224,8 @@ static void expect_word(const em *e, word_scratch *s, const mega_unigram_word *w
     }
 }
 
-/* Finds the best way to write a text; returns its score. best[n] is its last piece, and best of that one's begin the piece
- * before. Of equal ways, the one whose last piece is longest. */
+/* Finds the best way to write a text; returns its score. best[n] is its last piece, and best of that one's begin the
+ * piece before. Of equal ways, the one whose last piece is longest. */
 static double best_way(const em *e, word_scratch *s, const char *text, int n, int32_t without)
 {
     const int count = find_ways(e, text, n, without, s->ways);
@@ -281,7 +282,8 @@ static void sum_words(em *e, word_work *work)
         for (int64_t i = 0; i < n; i++) e->expected[i] += e->expected[part * n + i];
 }
 
-/* The derivative of the logarithm of the gamma function: its series for large numbers, to which small ones are raised. */
+/* The derivative of the logarithm of the gamma function: its series for large numbers, to which small ones are
+ * raised. */
 static double digamma(double x)
 {
     double sum = 0;
@@ -425,8 +427,8 @@ static int compare_final(const void *a, const void *b)
     return order != 0 ? order : (x->size > y->size) - (x->size < y->size);
 }
 
-/* Finds the pieces of the covered characters, and adds those that are none any more, each a little better than the one before.
- * Marks them in `needed`. */
+/* Finds the pieces of the covered characters, and adds those that are none any more, each a little better than the one
+ * before. Marks them in `needed`. */
 static mega_status keep_covered(em *e, bool *needed)
 {
     mega_unigram *u = e->u;

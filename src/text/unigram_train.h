@@ -1,5 +1,5 @@
-/* Learns the pieces of a Unigram model (Kudo 2018), as the trainer of SentencePiece does: seeds from a suffix array, rounds of
- * EM, after each of which the pieces go that are missed least, and the final choice. */
+/* Learns the pieces of a Unigram model (Kudo 2018), as the trainer of SentencePiece does: seeds from a suffix array,
+ * rounds of EM, after each of which the pieces go that are missed least, and the final choice. */
 #ifndef MEGALITH_TEXT_UNIGRAM_TRAIN_H
 #define MEGALITH_TEXT_UNIGRAM_TRAIN_H
 
@@ -31,8 +31,8 @@ typedef struct mega_unigram {
     mega_team *team;
 } mega_unigram;
 
-/* Counts the words of a text: what white space (blank, tab, end of line) divides, with U+2581 in front. Long ones are cut.
- * `scratch` is the caller's. */
+/* Counts the words of a text: what white space (blank, tab, end of line) divides, with U+2581 in front. Long ones are
+ * cut. `scratch` is the caller's. */
 mega_status mega_unigram_count(const char *text, size_t n, mega_buffer *scratch, mega_word_counts *out);
 
 /* Learns at most `wanted` pieces, the best first; the characters that make up `coverage` of the text are among them.

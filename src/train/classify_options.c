@@ -30,7 +30,8 @@ static void give(mega_train_options *cfg, const char *dest, const char *text)
     if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
 }
 
-/* A run that was cut off goes on from --load; before its first checkpoint it begins again from the pretrained weights. */
+/* A run that was cut off goes on from --load; before its first checkpoint it begins again from the pretrained
+ * weights. */
 static void take_pretrained(mega_train_options *cfg)
 {
     const char *from = cfg->classify.pretrained_checkpoint;

@@ -1,4 +1,5 @@
-/* The options of run_clm, transformers' script: its defaults, the shape and the tokenizer that its names lead to, its rules. */
+/* The options of run_clm, transformers' script: its defaults, the shape and the tokenizer that its names lead to, its
+ * rules. */
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/hf_config.h"
@@ -153,7 +154,8 @@ static void find_tokenizer(mega_train_options *cfg)
     mega_buffer_fini(&looked);
 }
 
-/* Weights to begin with: --resume_from_checkpoint (--load), which goes on with a run, comes before --model_name_or_path. */
+/* Weights to begin with: --resume_from_checkpoint (--load), which goes on with a run, comes before
+ * --model_name_or_path. */
 static void find_model(mega_train_options *cfg)
 {
     mega_buffer looked = {0};
@@ -293,8 +295,8 @@ void mega_train_rule_clm_files(mega_train_options *cfg)
     }
 }
 
-/* The final model stands in --output_dir itself: its files must not replace those of another program unasked. One of this
- * program has a checkpoint beside it, and save_lock.c asks. */
+/* The final model stands in --output_dir itself: its files must not replace those of another program unasked. One of
+ * this program has a checkpoint beside it, and save_lock.c asks. */
 void mega_train_rule_clm_writes(mega_train_options *cfg)
 {
     const char *save = cfg->save;

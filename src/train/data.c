@@ -187,8 +187,8 @@ static mega_status build(trainer *t)
     return MEGA_OK;
 }
 
-/* Returns the documents of the one data set that the validation is a share of, if it has too few for that share; 0: there
- * is another reason, or there are several data sets. */
+/* Returns the documents of the one data set that the validation is a share of, if it has too few for that share; 0:
+ * there is another reason, or there are several data sets. */
 static int64_t too_few(const mega_list *list, const char *split)
 {
     enum { MANY = 1 << 30 };

@@ -1,5 +1,5 @@
-/* A run whose length is said in epochs: how many steps that is; and of run_clm what transformers' script prints, evaluates
- * and writes at the start, after each epoch and at the end (of tasks with labels: sets.c). */
+/* A run whose length is said in epochs: how many steps that is; and of run_clm what transformers' script prints,
+ * evaluates and writes at the start, after each epoch and at the end (of tasks with labels: sets.c). */
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/run_json.h"
@@ -196,8 +196,8 @@ static mega_status epochs_after(trainer *t)
 
 /* ---- the end ---- */
 
-/* Gives the files of OUTPUT/final, except what is in its folders, a second name in OUTPUT. config.json comes last: a folder without it
- * is no model. */
+/* Gives the files of OUTPUT/final, except what is in its folders, a second name in OUTPUT. config.json comes last: a
+ * folder without it is no model. */
 static mega_status publish(const char *output)
 {
     mega_names names = {0};

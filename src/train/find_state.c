@@ -1,5 +1,5 @@
-/* Finds the checkpoints in the folder of a run by their iteration: iter_N of pretrain_gpt and its kin, step_N and epoch_E of
- * run_clm. */
+/* Finds the checkpoints in the folder of a run by their iteration: iter_N of pretrain_gpt and its kin, step_N and
+ * epoch_E of run_clm. */
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/memory.h"

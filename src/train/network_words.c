@@ -1,5 +1,5 @@
-/* The kind of a network in words, from what was built: a model that is loaded may be of another kind than options say. And
- * what the table of options says of it. */
+/* The kind of a network in words, from what was built: a model that is loaded may be of another kind than options say.
+ * And what the table of options says of it. */
 
 #include "task_gpt.h"
 #include "train_impl.h"

@@ -99,8 +99,8 @@ void mega_train_check_pair(mega_train_options *cfg, const char *prefix, const ch
                             MEGA_OUTPUT_INDEX);
 }
 
-/* Checks the description beside --metrics-file, unless --metrics-file itself has a problem, of which there were `before`
- * before it was checked. */
+/* Checks the description beside --metrics-file, unless --metrics-file itself has a problem, of which there were
+ * `before` before it was checked. */
 static void check_description(mega_train_options *cfg, size_t before)
 {
     if (cfg->metrics_file == NULL || cfg->skip_train || mega_options_problems(cfg->engine.options) > before) return;

@@ -225,8 +225,8 @@ mega_status train_save(trainer *t)
     return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
 }
 
-/* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. A run that
- * somebody stops, or that fails, may have been begun by mistake: what it saves then removes nothing. */
+/* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. A run
+ * that somebody stops, or that fails, may have been begun by mistake: what it saves then removes nothing. */
 static void remove_others(trainer *t)
 {
     mega_status st;

@@ -92,7 +92,8 @@ mega_status train_open_checkpoint(trainer *t)
 }
 
 /* Returns the size of the vocabulary of a plan that names no tokenizer, 0 where one must be opened. That of a folder is
- * its config.json's, and that of a preset its model's; GPT-2's is assumed, which the plan says, where neither is given. */
+ * its config.json's, and that of a preset its model's; GPT-2's is assumed, which the plan says, where neither is
+ * given. */
 static int64_t vocabulary_of_plan(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -269,8 +270,8 @@ static mega_status check_head(const trainer *t)
         mega_options_origin(cfg->engine.options, "bert_binary_head"), cfg->load);
 }
 
-/* differences: those of the network, a line each. The vocabulary is that of the tokenizer, so that no number of the network is
- * its remedy. */
+/* differences: those of the network, a line each. The vocabulary is that of the tokenizer, so that no number of the
+ * network is its remedy. */
 static mega_status refuse_shape(const trainer *t, const char *differences)
 {
     static const char vocabulary[] = "\n  the vocabulary";

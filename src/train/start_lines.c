@@ -1,5 +1,5 @@
-/* What a run prints before its first step: options, layout, network, memory. In full with --print-options; otherwise what
- * differs from defaults, in at most 40 lines with those of the checkpoint and the data. */
+/* What a run prints before its first step: options, layout, network, memory. In full with --print-options; otherwise
+ * what differs from defaults, in at most 40 lines with those of the checkpoint and the data. */
 #include "train_impl.h"
 
 static void say_batches(const trainer *t)

@@ -28,7 +28,8 @@ typedef struct mega_task_model {
     void *self;            /* private data of the task */
 } mega_task_model;         /* a zero-initialised one is valid and empty */
 
-/* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is checked. */
+/* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is
+ * checked. */
 typedef struct mega_task_texts {
     void *self;                        /* private data of the task; NULL: they are not read */
     int64_t samples[MEGA_SPLIT_COUNT]; /* of one epoch */
@@ -100,11 +101,12 @@ typedef struct mega_task {
     void (*card)(const mega_task_model *m, const mega_train_options *cfg,
                  mega_buffer *out); /* writes the head of a model card */
 
-    /* Unless the length is said in iterations, these read and free the data that the samples of every epoch are made of. */
+    /* Unless the length is said in iterations, these read and free the data that the samples of every epoch are made
+     * of. */
     mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
     void (*free_texts)(mega_task_texts *texts);
-    /* train_by_sets: the accuracy on each of these sets is measured after each epoch. Returns false if there are no more
-     * than i sets; *out borrows texts. */
+    /* train_by_sets: the accuracy on each of these sets is measured after each epoch. Returns false if there are no
+     * more than i sets; *out borrows texts. */
     bool (*evaluation_set)(const mega_task_texts *texts, size_t i, mega_task_set *out);
     /* Sets *out to what samples need to know of the tokenizer, one block of memory; NULL: nothing. Refuses a tokenizer
      * that the task cannot use. */

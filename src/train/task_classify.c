@@ -1,6 +1,6 @@
 /* tasks with labels: the row of classifiers, encoders with a head for samples, and their data, which are in
- * memory (data/labelled.h). An epoch reads all training samples, shuffled anew, in whole global batches: what does not fill
- * the last one is left out or, with --keep-last, filled up with samples without a label. */
+ * memory (data/labelled.h). An epoch reads all training samples, shuffled anew, in whole global batches: what does not
+ * fill the last one is left out or, with --keep-last, filled up with samples without a label. */
 #include "megalith/family.h"
 #include "megalith/hash.h"
 #include "megalith/labelled.h"
@@ -101,7 +101,8 @@ static mega_status refuse_names(const mega_task_options *o, const mega_labelled_
     return st;
 }
 
-/* Sets order[label] to the class of a folder that is called so. Returns false if its names are not those of the task. */
+/* Sets order[label] to the class of a folder that is called so. Returns false if its names are not those of the
+ * task. */
 static bool find_order(const mega_network_shape *n, const mega_labelled_task *task,
                        int32_t order[MEGA_LABELLED_CLASSES])
 {
@@ -318,8 +319,8 @@ static mega_status look_at_data(const mega_task_data *d, uint64_t *content)
     return MEGA_OK;
 }
 
-/* Returns the sample that is number n of the run; *left_out: it fills up a batch. Evaluation begins again after the last
- * sample. */
+/* Returns the sample that is number n of the run; *left_out: it fills up a batch. Evaluation begins again after the
+ * last sample. */
 static int64_t sample_of(const classify_split *s, int64_t n, bool *left_out)
 {
     const mega_dataset samples = {.count = s->count};

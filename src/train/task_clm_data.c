@@ -1,5 +1,5 @@
-/* The data of run_clm: blocks of text (data/blocks.c). Every epoch reads all blocks, shuffled anew, in whole global batches:
- * its last batch is filled up with the epoch's first blocks, as Accelerate fills it. */
+/* The data of run_clm: blocks of text (data/blocks.c). Every epoch reads all blocks, shuffled anew, in whole global
+ * batches: its last batch is filled up with the epoch's first blocks, as Accelerate fills it. */
 #include "megalith/blocks.h"
 #include "megalith/hash.h"
 #include "task_gpt.h"

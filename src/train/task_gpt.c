@@ -63,8 +63,8 @@ static void take_numbers(mega_train_options *cfg, const mega_model_shape *stored
         if (!mega_options_was_set(cfg->engine.options, of[i].dest)) *of[i].to = of[i].value;
 }
 
-/* Whether more positions than a folder says are the same model: it has no table of them, and its frequencies do not follow
- * from their number, as those of other kinds of scaling do in transformers. */
+/* Whether more positions than a folder says are the same model: it has no table of them, and its frequencies do not
+ * follow from their number, as those of other kinds of scaling do in transformers. */
 static bool reaches_further(const mega_network_shape *n)
 {
     const mega_rope_change change = n->rope.change;
@@ -210,7 +210,8 @@ void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shap
                                mega_options_origin(cfg->engine.options, options[i].dest));
 }
 
-/* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with it. */
+/* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with
+ * it. */
 mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
                                 const mega_network_shape *is)
 {

@@ -19,7 +19,8 @@ void task_gpt_describe(const mega_task_model *m, mega_buffer *out);
 void train_network_words(const mega_network_shape *n, mega_buffer *out);
 const mega_gpt *task_gpt_of(const mega_task_model *m);
 mega_model_shape task_gpt_shape_of_encoder(const mega_task_model *m, int64_t eos);
-/* Makes the model of this kind of network; NULL: the one that the options describe. is_new: its family is to be found. */
+/* Makes the model of this kind of network; NULL: the one that the options describe. is_new: its family is to be
+ * found. */
 mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *net, bool is_new, mega_task_model *out);
 /* Refuses options of the kind of network that contradict that of the folder which the option `of` names. */
 mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,

@@ -142,7 +142,8 @@ static mega_status check_family(const mega_train_options *cfg, const mega_task_m
     return mega_family_can_hold(f, &shape) ? MEGA_OK : name_options(cfg, &shape.net, f->is_own);
 }
 
-/* mega_train_rule_t5 checks the options where nothing is loaded; this is also about a run that finds nothing to load. */
+/* mega_train_rule_t5 checks the options where nothing is loaded; this is also about a run that finds nothing to
+ * load. */
 static mega_status check_made(const mega_gpt *g)
 {
     if (g->net.t5 == MEGA_T5_ORIGINAL && g->attention_dropout != g->hidden_dropout)

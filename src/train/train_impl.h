@@ -227,8 +227,8 @@ mega_status train_check_tokenizer(const trainer *t); /* checks that the tokenize
 mega_status train_read_stored(trainer *t);
 void train_warn_of_other_data(const trainer *t); /* warns if the data differ; call it once the data are open */
 
-/* sample_order.c: builds the training data in the order of the checkpoint, if there is one, and the data of the other splits.
- * o->num_samples is what the whole run reads. */
+/* sample_order.c: builds the training data in the order of the checkpoint, if there is one, and the data of the other
+ * splits. o->num_samples is what the whole run reads. */
 mega_status train_build_data(trainer *t, const mega_task_data_options *o);
 /* Returns a hash of the order and content of some of the first `samples` training samples. There must be that many. */
 uint64_t train_order_hash(const trainer *t, int64_t samples);
@@ -318,7 +318,8 @@ typedef struct train_whole_run {
     size_t bytes; /* of a rank of that stage */
     double cost;  /* of an iteration of the slowest stage, in operations */
 } train_whole_run;
-/* Ends early where a stage needs more than `enough`: `run` then says what is known. Returns false if there is no such run. */
+/* Ends early where a stage needs more than `enough`: `run` then says what is known. Returns false if there is no such
+ * run. */
 bool train_plan_whole(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run);
 /* remedy.c: lists the cheapest changes that would make the run fit, one line each, or says that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);

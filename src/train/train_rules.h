@@ -15,8 +15,8 @@ static inline bool train_is_pretraining(const mega_train_options *cfg)
 {
     return train_is(cfg, "pretrain_gpt") || train_is(cfg, "pretrain_bert") || train_is(cfg, "pretrain_t5");
 }
-/* run_files.c: whether --load and --save name the same folder; whether the run goes on from a checkpoint of --save, which may
- * also be one that --load names (SAVE/iter_N) */
+/* run_files.c: whether --load and --save name the same folder; whether the run goes on from a checkpoint of --save,
+ * which may also be one that --load names (SAVE/iter_N) */
 /* find_state.c: the checkpoints in the folder of a run. */
 int64_t train_iteration_in(const char *folder); /* of the state in a checkpoint's folder; -1: it has none */
 /* Returns the folder among run_clm's step_N and epoch_E in `folder` that holds the state of iteration `wanted`, of the

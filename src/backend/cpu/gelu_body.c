@@ -22,8 +22,8 @@ ALWAYS void gelu_lanes(mega_dtype type, bool tanh_form, const mega_gelu_args *a,
         vput_n(type, a->y, at, n, y);
 }
 
-/* Four rows share a vector of the bias; what is left of columns and rows takes one loop for any number of them, which is
- * compiled once. */
+/* Four rows share a vector of the bias; what is left of columns and rows takes one loop for any number of them, which
+ * is compiled once. */
 ALWAYS void gelu_typed(mega_dtype type, bool tanh_form, const mega_gelu_args *args, int64_t begin, int64_t end)
 {
     const mega_gelu_args a = *args; /* local copy, so that the compiler knows that stores do not change it */

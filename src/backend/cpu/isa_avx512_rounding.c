@@ -1,6 +1,6 @@
-/* The bodies for AVX-512 with the instruction that rounds to bf16 (Zen 4, Sapphire Rapids and later). Only those that use
- * it (vround) are compiled here, for this type alone. All other calls go to the bodies of isa_avx512.c, which are the same
- * code. Products of bf16 with more than a few rows do not come here (gemm_pairs.c, attention_pairs_get). */
+/* The bodies for AVX-512 with the instruction that rounds to bf16 (Zen 4, Sapphire Rapids and later). Only those that
+ * use it (vround) are compiled here, for this type alone. All other calls go to the bodies of isa_avx512.c, which are
+ * the same code. Products of bf16 with more than a few rows do not come here (gemm_pairs.c, attention_pairs_get). */
 #if defined(__x86_64__)
 #define VECTOR_BYTES 64
 #define ONLY_BF16    1

@@ -1,5 +1,6 @@
-/* Layer norm and RMS norm, and their gradients. Memory is read once; later passes over a row read it as floats from the first-level
- * cache. If the number of columns is not a multiple of the vector length, the last vector has fewer lanes. */
+/* Layer norm and RMS norm, and their gradients. Memory is read once; later passes over a row read it as floats from the
+ * first-level cache. If the number of columns is not a multiple of the vector length, the last vector has fewer
+ * lanes. */
 
 /* Maximum number of columns for which a row is kept as floats on the stack; wider rows are read and widened again. */
 #define NORM_COLS 4096

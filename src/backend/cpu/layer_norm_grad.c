@@ -1,5 +1,5 @@
-/* Gradient of layer norm and RMS norm; the threads share chunks of rows, and compute the column sums for gain and bias in the same
- * pass. */
+/* Gradient of layer norm and RMS norm; the threads share chunks of rows, and compute the column sums for gain and bias
+ * in the same pass. */
 #include "cpu/share.h"
 
 static void cpu_layer_norm_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)

@@ -1,4 +1,5 @@
-/* Sums of the squares of rows, and their gradient. The threads share the rows and compute each like the plain kernel. */
+/* Sums of the squares of rows, and their gradient. The threads share the rows and compute each like the plain
+ * kernel. */
 #include "cpu/share.h"
 
 static void square_sum_work(void *user, int thread, int64_t begin, int64_t end)

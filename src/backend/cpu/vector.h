@@ -121,8 +121,8 @@ ALWAYS int64_t vsize(mega_dtype type)
     return type == MEGA_F32 ? 4 : 2;
 }
 
-/* Converts VL numbers of F16 to floats, and a signaling NaN to a quiet one, like mega_f16_to_f32. The generic form makes
- * no denormal floats: a denormal number is the difference of two normal ones. */
+/* Converts VL numbers of F16 to floats, and a signaling NaN to a quiet one, like mega_f16_to_f32. The generic form
+ * makes no denormal floats: a denormal number is the difference of two normal ones. */
 LONG_IF_PORTABLE vf vwiden_f16(vh h)
 {
 #if defined(__AVX512F__) && VECTOR_BYTES == 64
@@ -208,8 +208,8 @@ ALWAYS vh vnarrow(mega_dtype type, vf x)
 }
 
 /* Like vnarrow, for activations and their gradients: uses the processor's own instruction for BF16 if there is one. The
- * only difference from vnarrow is that a number below 2^-126 becomes zero. The results of the optimizer and of `convert`
- * always go through vnarrow, so that the weights in a checkpoint are exactly those of the run. */
+ * only difference from vnarrow is that a number below 2^-126 becomes zero. The results of the optimizer and of
+ * `convert` always go through vnarrow, so that the weights in a checkpoint are exactly those of the run. */
 ALWAYS vh vround(mega_dtype type, vf x)
 {
 #if defined(__AVX512BF16__) && VECTOR_BYTES == 64

@@ -7,9 +7,9 @@ typedef struct strides { /* between consecutive elements along each index */
     int64_t a_m, a_k, b_k, b_n;
 } strides;
 
-/* Adds to sum[…] the products of a row of A with columns n … n + COLUMNS - 1 of B, each in the order of k. Several columns
- * at a time, since an addition of one need not wait for that of another; in double without looking at the type of each
- * element, since every test of layouts computes in double. */
+/* Adds to sum[…] the products of a row of A with columns n … n + COLUMNS - 1 of B, each in the order of k. Several
+ * columns at a time, since an addition of one need not wait for that of another; in double without looking at the type
+ * of each element, since every test of layouts computes in double. */
 static void add_products(const mega_gemm_args *a, const strides *s, int64_t m, int64_t n, double sum[COLUMNS])
 {
     const mega_dtype t = a->head.dtype;

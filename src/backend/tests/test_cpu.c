@@ -85,7 +85,8 @@ static void test_gemm_moves(void **state)
 
 enum { KEPT_M = 40, KEPT_N = 130, KEPT_K = 1100 };
 
-/* Runs a GEMM as micro-batch `number` of a step; if packed is NULL, no packed weights are kept between micro-batches. */
+/* Runs a GEMM as micro-batch `number` of a step; if packed is NULL, no packed weights are kept between
+ * micro-batches. */
 static void kept_product(uint16_t *c, const uint16_t *a, const uint16_t *b, bool turned, void *packed, int number)
 {
     const mega_step_block step = {.first_micro_batch = number == 0, .keeps_packed = true};

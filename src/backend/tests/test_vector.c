@@ -1,5 +1,6 @@
-/* Checks the functions of cpu/vector_math.h against the C library in double, and their rounding against the scalar rounding.
- * This file is compiled for the base instruction set with the widest vectors, so that the code runs on any machine. */
+/* Checks the functions of cpu/vector_math.h against the C library in double, and their rounding against the scalar
+ * rounding. This file is compiled for the base instruction set with the widest vectors, so that the code runs on any
+ * machine. */
 #define VECTOR_BYTES 64
 #include "kit.h"
 

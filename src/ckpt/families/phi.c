@@ -1,4 +1,5 @@
-/* Phi 1, 1.5 and 2 (Gunasekar et al. 2023): rotation of a part of each head, both branches after one norm, a bias of the head. */
+/* Phi 1, 1.5 and 2 (Gunasekar et al. 2023): rotation of a part of each head, both branches after one norm, a bias of
+ * the head. */
 #include "hf_impl.h"
 
 static const mega_family_key rows[] = {

@@ -127,8 +127,8 @@ void hf_t5_write(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_decoder_start(s, user, put);
 }
 
-/* Version 5 of transformers writes tie_word_embeddings true in any case, and says by scale_decoder_outputs which version
- * it is; a head of its own is then in the file. */
+/* Version 5 of transformers writes tie_word_embeddings true in any case, and says by scale_decoder_outputs which
+ * version it is; a head of its own is then in the file. */
 static void finish(hf_reader *r, mega_model_shape *s)
 {
     hf_t5_finish(r, s);

@@ -1,5 +1,5 @@
-/* config.json of published folders: their keys and values, with ' for ". A folder that is not here because it differs only
- * in its sizes is read as well. */
+/* config.json of published folders: their keys and values, with ' for ". A folder that is not here because it differs
+ * only in its sizes is read as well. */
 #ifndef MEGALITH_CKPT_PUBLISHED_H
 #define MEGALITH_CKPT_PUBLISHED_H
 

@@ -1,5 +1,5 @@
-/* The tables of families: the class defaults of transformers, every key changed in turn, keys that are refused, and which
- * family holds a model that options describe. */
+/* The tables of families: the class defaults of transformers, every key changed in turn, keys that are refused, and
+ * which family holds a model that options describe. */
 #include "ckpt_impl.h"
 #include "hf_impl.h"
 #include "published.h"

@@ -75,7 +75,8 @@ static void clears_leftovers(void **state)
     tiny_fini(&m);
 }
 
-/* A left-over that holds a file which no save wrote stays under another name, whether its checksums were written or not. */
+/* A left-over that holds a file which no save wrote stays under another name, whether its checksums were written or
+ * not. */
 static void keeps_foreign_leftovers(void **state)
 {
     (void)state;

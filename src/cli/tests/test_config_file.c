@@ -1,4 +1,5 @@
-/* Tests Accelerate's YAML as a source of options: which keys set what, which source wins, and which files are refused. */
+/* Tests Accelerate's YAML as a source of options: which keys set what, which source wins, and which files are
+ * refused. */
 #include "megalith/file.h"
 #include "options_kit.h"
 #include <unistd.h>

@@ -1,4 +1,5 @@
-/* Tests the rules between options of the kind of network: contradictions, what no network can have, what changes nothing. */
+/* Tests the rules between options of the kind of network: contradictions, what no network can have, what changes
+ * nothing. */
 #include "options_kit.h"
 
 #define TURNED SHAPE "--position-embedding-type rope "

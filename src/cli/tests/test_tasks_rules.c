@@ -28,7 +28,8 @@ static void tasks(void **state)
                "only tasks with labels have something to learn");
 }
 
-/* Without epochs nothing is trained, and no learning rate is needed; the weights of another folder are the start of a run. */
+/* Without epochs nothing is trained, and no learning rate is needed; the weights of another folder are the start of a
+ * run. */
 static void epochs(void **state)
 {
     (void)state;

@@ -281,8 +281,8 @@ static void strangers_are_not_answered(void **state)
     for (int i = 0; i < 2 * CROWD; i++) close(crowd[i]);
 }
 
-/* All at the same time, as when the thread finds a crowd in its queue: the last to arrive must stay, since its query may
- * not have been read yet. */
+/* All at the same time, as when the thread finds a crowd in its queue: the last to arrive must stay, since its query
+ * may not have been read yet. */
 static void the_last_of_a_crowd_stays(void **state)
 {
     uint16_t port;

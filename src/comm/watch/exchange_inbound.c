@@ -13,8 +13,9 @@ void exchange_inbound_close(exchange_inbound *g)
     g->fd = -1;
 }
 
-/* If all slots are taken, closes the connection that has been quiet for longest. Those that are accepted in one go arrive
- * at one time: their turns tell which was first, so that none takes the place of a query that is about to be read. */
+/* If all slots are taken, closes the connection that has been quiet for longest. Those that are accepted in one go
+ * arrive at one time: their turns tell which was first, so that none takes the place of a query that is about to be
+ * read. */
 void exchange_inbound_accept(record_exchange *x, int fd, double now)
 {
     exchange_inbound *place = &x->inbound[0];

@@ -1,4 +1,5 @@
-/* Tests blocks of text: which tokens they hold and which are dropped, the share for validation, the memory of a host's ranks. */
+/* Tests blocks of text: which tokens they hold and which are dropped, the share for validation, the memory of a host's
+ * ranks. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/blocks.h"
@@ -103,8 +104,8 @@ static void count_warnings(void *user, mega_log_level level, const char *line)
     *(int *)user += level == MEGA_LOG_WARN;
 }
 
-/* A table as RFC 4180 has it: quotation marks around commas, line ends and quotation marks, CR LF, an empty line, a byte order
- * mark, no end of the last line. */
+/* A table as RFC 4180 has it: quotation marks around commas, line ends and quotation marks, CR LF, an empty line, a
+ * byte order mark, no end of the last line. */
 static void a_column_of_a_table_is_read(void **state)
 {
     (void)state;
@@ -189,7 +190,8 @@ static void write_lines(source *s, int count)
     mega_buffer_fini(&text);
 }
 
-/* As the original, which cuts 1,000 texts at a time: 2,000 tokens are 666 blocks of three, and two tokens are dropped. */
+/* As the original, which cuts 1,000 texts at a time: 2,000 tokens are 666 blocks of three, and two tokens are
+ * dropped. */
 static void a_thousand_texts_are_cut_by_themselves(void **state)
 {
     (void)state;

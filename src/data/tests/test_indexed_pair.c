@@ -1,5 +1,6 @@
 /* A reader finds either the old pair of files or the new one, never a mixture, even if the writer dies at any moment or
- * another process writes the same pair. All .bin files of these tests have the same size, so that only their tokens reveal a mixture of two pairs. */
+ * another process writes the same pair. All .bin files of these tests have the same size, so that only their tokens
+ * reveal a mixture of two pairs. */
 #include "data_impl.h"
 #include "kit.h"
 #include "megalith/memory.h"

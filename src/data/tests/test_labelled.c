@@ -1,4 +1,5 @@
-/* Tests the samples of tasks: columns of the tasks of GLUE, questions of RACE, cleaning, cutting, types, names of sets. */
+/* Tests the samples of tasks: columns of the tasks of GLUE, questions of RACE, cleaning, cutting, types, names of
+ * sets. */
 #include "kit.h"
 #include "megalith/batch.h"
 #include "megalith/labelled.h"

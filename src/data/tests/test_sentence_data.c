@@ -1,5 +1,5 @@
-/* Compares maps and samples of BERT and T5 with the golden file that tools/make_sentence_golden.py writes with NumPy, and
- * with the reference vectors; tests batches and mistakes. */
+/* Compares maps and samples of BERT and T5 with the golden file that tools/make_sentence_golden.py writes with NumPy,
+ * and with the reference vectors; tests batches and mistakes. */
 #include "megalith/batch.h"
 #include "megalith/memory.h"
 #include "sentence_kit.h"

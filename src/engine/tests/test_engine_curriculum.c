@@ -1,5 +1,6 @@
-/* Tests training under a curriculum of sequence length: a step is that of a model with shorter samples, bit for bit; runs
- * that are cut, and runs by micro-batches, have the same bits; evaluations read whole samples and disturb nothing. */
+/* Tests training under a curriculum of sequence length: a step is that of a model with shorter samples, bit for bit;
+ * runs that are cut, and runs by micro-batches, have the same bits; evaluations read whole samples and disturb
+ * nothing. */
 #include "api_model.h"
 #include "kit.h"
 #include "megalith/checkpoint.h"
@@ -199,8 +200,8 @@ static void load(mega_engine *e, const char *folder)
     mega_checkpoint_close(c);
 }
 
-/* A run without a curriculum continues one with it, and its own checkpoint still has the tokens: of the progress, and of
- * the schedule, which it took from the checkpoint. */
+/* A run without a curriculum continues one with it, and its own checkpoint still has the tokens: of the progress, and
+ * of the schedule, which it took from the checkpoint. */
 static void tokens_outlive_the_curriculum(void **state)
 {
     (void)state;

@@ -143,8 +143,8 @@ static mega_status open_dropping(mega_engine **out, const mega_dataset *data, co
         out);
 }
 
-/* 11 samples in batches of 4: two batches an epoch, each of samples of one permutation; and a run that is resumed in the
- * middle reads and computes the same. */
+/* 11 samples in batches of 4: two batches an epoch, each of samples of one permutation; and a run that is resumed in
+ * the middle reads and computes the same. */
 static void batches_that_an_epoch_does_not_fill_are_dropped(void **state)
 {
     (void)state;

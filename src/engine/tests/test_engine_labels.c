@@ -1,4 +1,5 @@
-/* Tests labels of samples: a class, the ignored label, or a mistake that names the sample, except in rows of weight 0. */
+/* Tests labels of samples: a class, the ignored label, or a mistake that names the sample, except in rows of weight
+ * 0. */
 #include "api_model.h"
 #include "kit.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Tests the built-in optimizers in an engine: chosen by JSON and argv, saved and resumed. optim/tests and tests/golden test
- * their numbers. */
+/* Tests the built-in optimizers in an engine: chosen by JSON and argv, saved and resumed. optim/tests and tests/golden
+ * test their numbers. */
 #include "api_model.h"
 #include "kit.h"
 #include "megalith/engine_commands.h"

@@ -1,5 +1,5 @@
-/* Tests fp16 and its loss scale: the losses of fp32 within rounding, steps that are skipped without a trace, the scale in
- * checkpoints, and the error where the scale is at its minimum. */
+/* Tests fp16 and its loss scale: the losses of fp32 within rounding, steps that are skipped without a trace, the scale
+ * in checkpoints, and the error where the scale is at its minimum. */
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -22,7 +22,8 @@ static void note(void *user, mega_log_level level, const char *line)
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
 }
 
-/* valgrind looks for reads of memory that nobody wrote: two steps, and fewer searches from a large scale, read all of it. */
+/* valgrind looks for reads of memory that nobody wrote: two steps, and fewer searches from a large scale, read all of
+ * it. */
 static bool is_slow(void)
 {
     return getenv("MEGA_UNDER_VALGRIND") != NULL;

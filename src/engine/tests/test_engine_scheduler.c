@@ -177,7 +177,8 @@ static void longer_trainings(void **state)
     }
 }
 
-/* "auto" follows Megatron's options, as the values of transformers' Trainer fill a JSON; DeepSpeed's defaults do not. */
+/* "auto" follows Megatron's options, as the values of transformers' Trainer fill a JSON; DeepSpeed's defaults do
+ * not. */
 static void automatic_parameters(void **state)
 {
 #define AUTO                                                                                                       \

@@ -120,8 +120,8 @@ static void costs_are_those_of_the_formulas(void **state)
     /* gradients are scattered in fp32, weights gathered in bf16; a few small sums */
     const double elements = (double)mega_params_elements(p), exchanged = elements * 3 / 4 * (4 + 2);
     assert_true(cost.sent > exchanged && cost.sent < exchanged + 200);
-    /* of a quarter of the elements: the norm reads gradients; Adam reads four numbers, writes three and a weight. Padding
-     * between parameters and at the end of buckets is no work. */
+    /* of a quarter of the elements: the norm reads gradients; Adam reads four numbers, writes three and a weight.
+     * Padding between parameters and at the end of buckets is no work. */
     const double worked = elements / 4 * (4 + 7 * 4 + 2);
     assert_true(cost.bytes > 0.5 * worked && cost.bytes <= worked);
     mega_engine_destroy(e);

@@ -340,8 +340,8 @@ static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
     return mega_graph_emit(g, &op);
 }
 
-/* Labels are rows of the whole table without padding. The kernels look at the mask alone: where it cannot leave a row out,
- * a label outside the table is a mistake, the ignored one too. */
+/* Labels are rows of the whole table without padding. The kernels look at the mask alone: where it cannot leave a row
+ * out, a label outside the table is a mistake, the ignored one too. */
 static void label_rows(mega_graph *g, mega_tensor labels, mega_tensor loss_mask, mega_tensor table)
 {
     const graph_tensor *t = &g->tensor[table.id];

@@ -155,8 +155,8 @@ static bool is_for_frozen(const mega_graph *g, const instruction *op)
 }
 
 /* Gradient rules do not check whether a parameter is trained, so remove these instructions afterwards; also those of
- * heads, which are in the forward. (The place pass finds memory for a gradient that an instruction computes beside other
- * results.) */
+ * heads, which are in the forward. (The place pass finds memory for a gradient that an instruction computes beside
+ * other results.) */
 static void drop_gradients_of_frozen(mega_graph *g)
 {
     for (int i = 0; i < g->num_ops; i++)

@@ -1,8 +1,8 @@
 /* place: inserts the exchanges of whole parameter buckets over dp. The gradients of a bucket are summed after the last
  * instruction that adds to one of them. With ZeRO 2 and 3 the bucket is alive from its first gradient until then, and
  * only this rank's slice of the sum is kept. Weights that ZeRO 3 shards are gathered (pass_place_weights.c). The memory
- * plan of the program covers these buckets. Whole gradients that are held in 16 bits, and those of frozen parameters, are
- * values of the program, one by one (pass_place_held.c). The pass runs after all passes that move instructions. */
+ * plan of the program covers these buckets. Whole gradients that are held in 16 bits, and those of frozen parameters,
+ * are values of the program, one by one (pass_place_held.c). The pass runs after all passes that move instructions. */
 #include "place_impl.h"
 #include "uses_impl.h"
 

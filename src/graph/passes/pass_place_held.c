@@ -7,13 +7,13 @@
  * the memory plan covers it. With ZeRO 2 and 3 nothing of this is needed: whole buckets are such values already
  * (pass_place.c), and grads_reduced rounds the slice of their sum.
  *
- * A frozen parameter has no memory for a gradient. Instructions that compute it alone are gone (pass_differentiate.c); what
- * is computed beside other results, as that of a norm beside dx, is such a value too, and nothing keeps it. */
+ * A frozen parameter has no memory for a gradient. Instructions that compute it alone are gone (pass_differentiate.c);
+ * what is computed beside other results, as that of a norm beside dx, is such a value too, and nothing keeps it. */
 #include "place_impl.h"
 #include "uses_impl.h"
 
-/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it, unless it is of a frozen
- * parameter. */
+/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it, unless it is of a
+ * frozen parameter. */
 static mega_status hold_gradient(place *p, int32_t t, int last)
 {
     mega_graph *g = p->g;

@@ -1,6 +1,6 @@
 /* Attention to another source against a computation from the definition, and attention with biases by relative
- * position, both cut over tp as in test_layers.c; and a window whose cache is a ring, with biases, filled by chunks that
- * end in padding, against attention over the whole sequence. */
+ * position, both cut over tp as in test_layers.c; and a window whose cache is a ring, with biases, filled by chunks
+ * that end in padding, against attention over the whole sequence. */
 #include "kit.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"

@@ -135,8 +135,8 @@ static void stages_declare_the_whole_model(void **state)
     mega_layout_destroy(layout);
 }
 
-/* 12 blocks of an encoder, layers 1 to 12, and 4 of a decoder, layers 15 to 18; the norm of the encoder and the embedding
- * of the decoder are between them, and the head is layer 19. */
+/* 12 blocks of an encoder, layers 1 to 12, and 4 of a decoder, layers 15 to 18; the norm of the encoder and the
+ * embedding of the decoder are between them, and the head is layer 19. */
 static mega_gpt two_stacks(void)
 {
     mega_gpt m = twelve_layers();
@@ -199,7 +199,8 @@ static void two_stacks_that_do_not_divide_are_refused(void **state)
     }
 }
 
-/* A large vocabulary leaves the last stage the head alone, which reads nothing of the encoder: it receives one value. */
+/* A large vocabulary leaves the last stage the head alone, which reads nothing of the encoder: it receives one
+ * value. */
 static void head_alone_receives_one_value(void **state)
 {
     (void)state;
@@ -232,8 +233,8 @@ static void head_alone_receives_one_value(void **state)
     }
 }
 
-/* Two programs of one stage share no table: with two stages of two programs each, the decoder begins in the first part or
- * the last one, if the head has the table of tokens. */
+/* Two programs of one stage share no table: with two stages of two programs each, the decoder begins in the first part
+ * or the last one, if the head has the table of tokens. */
 static void tables_of_interleaved_stages(void **state)
 {
     (void)state;
@@ -266,7 +267,8 @@ static void tables_of_interleaved_stages(void **state)
     assert_null(first);
 }
 
-/* The table of tokens is in the stages of both embeddings and of the head, that of positions in those of the embeddings. */
+/* The table of tokens is in the stages of both embeddings and of the head, that of positions in those of the
+ * embeddings. */
 static void three_stages_share_a_table(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Monitors of values: CSV files, the records of a wandb run with an independent reader, and several monitors at once. */
+/* Monitors of values: CSV files, the records of a wandb run with an independent reader, and several monitors at
+ * once. */
 #include "../proto.h"
 #include "../wandb_log.h"
 #include "kit.h"

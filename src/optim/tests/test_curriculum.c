@@ -1,5 +1,5 @@
-/* Compares the lengths of a curriculum with the golden rows of the reference (deepspeed.md 10.1); what a training consumes
- * under it, and learning rates that are counted in tokens. */
+/* Compares the lengths of a curriculum with the golden rows of the reference (deepspeed.md 10.1); what a training
+ * consumes under it, and learning rates that are counted in tokens. */
 #include "kit.h"
 #include "megalith/optim_options.h"
 #include "megalith/schedule.h"

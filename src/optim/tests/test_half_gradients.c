@@ -1,5 +1,5 @@
-/* Updates whose gradients are held in 16 bits: every optimizer computes what it computes from the same numbers in float,
- * also where a parameter has several pieces; the norm is that of the numbers; what is not finite is found; Muon
+/* Updates whose gradients are held in 16 bits: every optimizer computes what it computes from the same numbers in
+ * float, also where a parameter has several pieces; the norm is that of the numbers; what is not finite is found; Muon
  * refuses. */
 #include "kit.h"
 #include "megalith/optimizer_state.h"

@@ -1,5 +1,5 @@
-/* Sentences of our own texts: what ends one, with parameters that are read, listed by a user, or learnt. The peer's cuts in
- * every language are compared by golden_test_punkt. */
+/* Sentences of our own texts: what ends one, with parameters that are read, listed by a user, or learnt. The peer's
+ * cuts in every language are compared by golden_test_punkt. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"

@@ -1,5 +1,6 @@
-/* Tokenizers with a pipeline, made here: a tokenizer.json of characters and one of bytes, a SentencePiece model, the JSON of
- * TikTokenizer. The expected ids are those of tokenizers, sentencepiece and tiktoken; tests/golden compares more of them. */
+/* Tokenizers with a pipeline, made here: a tokenizer.json of characters and one of bytes, a SentencePiece model, the
+ * JSON of TikTokenizer. The expected ids are those of tokenizers, sentencepiece and tiktoken; tests/golden compares
+ * more of them. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"

@@ -252,8 +252,8 @@ static void unigram_json(void **state)
     assert_non_null(strstr(mega_error_message(), "unk_id 9 is not in the vocabulary"));
 }
 
-/* Without an unknown token `tokenizers` refuses a text with a character that is no token, also where a longer token has it, unless
- * the way to what follows it is better. */
+/* Without an unknown token `tokenizers` refuses a text with a character that is no token, also where a longer token has
+ * it, unless the way to what follows it is better. */
 static void unigram_without_unknown(void **state)
 {
     (void)state;

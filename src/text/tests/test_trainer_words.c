@@ -1,5 +1,5 @@
-/* Training of WordPiece and Unigram: a vocabulary worked out by hand, the same result for any order and number of workers,
- * files that come back, and each failing allocation. tests/golden compares with the trainers of others. */
+/* Training of WordPiece and Unigram: a vocabulary worked out by hand, the same result for any order and number of
+ * workers, files that come back, and each failing allocation. tests/golden compares with the trainers of others. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer_train.h"
@@ -27,7 +27,8 @@ static const char *kept(const mega_tokenizer *t, const char *name)
     return NULL;
 }
 
-/* Pairs: a ##a 3, ##a ##b 3, a ##b 2. Of the equal ones that of the lower ids is merged first, then aa ##b, then a ##b. */
+/* Pairs: a ##a 3, ##a ##b 3, a ##b 2. Of the equal ones that of the lower ids is merged first, then aa ##b, then a
+ * ##b. */
 static void wordpiece_by_hand(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* Compares the table with the Unicode files of this machine. Characters of a version that is newer than theirs are not in
- * them; the others keep their category, with exceptions that are counted. */
+/* Compares the table with the Unicode files of this machine. Characters of a version that is newer than theirs are not
+ * in them; the others keep their category, with exceptions that are counted. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"

@@ -201,7 +201,8 @@ static void classifiers_begin_from_encoders(void **state)
     mega_command_options_fini(&cfg);
 }
 
-/* The form of a new BERT follows the options, that of a loaded one its folder; decoders and encoders are not mixed up. */
+/* The form of a new BERT follows the options, that of a loaded one its folder; decoders and encoders are not mixed
+ * up. */
 static void encoders_have_a_row_of_their_own(void **state)
 {
     (void)state;

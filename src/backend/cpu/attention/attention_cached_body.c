@@ -22,8 +22,8 @@ LONG void bend_scores(const mega_attention_cached_args *a, float *p, int64_t h, 
     }
 }
 
-/* The keys that a query sees: `keys` of them. The first `straight` are in the rows of the cache from `at` on, the others
- * from `again` on, where a ring continues after its end. */
+/* The keys that a query sees: `keys` of them. The first `straight` are in the rows of the cache from `at` on, the
+ * others from `again` on, where a ring continues after its end. */
 typedef struct cached_keys {
     int64_t at, again, straight, keys;
 } cached_keys;

@@ -17,9 +17,9 @@ static inline int64_t attention_round(int64_t n, int64_t grain)
     return (n + grain - 1) / grain * grain;
 }
 
-/* The keys that each query of a block sees, [begin, end); those beyond the sequence see all. first: the first position of
- * the block of keys with the first that is seen; of causal attention it is not after the diagonal, with which the sums of
- * dk and dv start. last: one past the last that is seen. */
+/* The keys that each query of a block sees, [begin, end); those beyond the sequence see all. first: the first position
+ * of the block of keys with the first that is seen; of causal attention it is not after the diagonal, with which the
+ * sums of dk and dv start. last: one past the last that is seen. */
 typedef struct attention_limits {
     int32_t begin[MEGA_ATTENTION_BLOCK], end[MEGA_ATTENTION_BLOCK];
     int64_t first, last;
@@ -155,8 +155,8 @@ typedef struct head_rows {
     mega_dtype type;
 } head_rows;
 
-/* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. pack_turned and pack_along transpose operands of
- * products (attention_tile_body.c); both layouts are the same for all that multiply pairs. */
+/* Bodies that multiply bf16 in pairs; their arguments are those in cpu_bodies. pack_turned and pack_along transpose
+ * operands of products (attention_tile_body.c); both layouts are the same for all that multiply pairs. */
 typedef struct attention_pairs {
     void (*attention)(const mega_attention_args *a, int64_t item, int64_t begin, int64_t end, float *scratch);
     void (*attention_grad)(const mega_attention_grad_args *a, int64_t item, const attention_part *part, float *scratch);

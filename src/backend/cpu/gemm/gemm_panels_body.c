@@ -1,7 +1,7 @@
 /* GEMM on packed panels (Goto, van de Geijn 2008). b is packed in panels of GEMM_NR columns, [k][GEMM_NR]. Blocks of a
  * are packed by the thread that uses them, in panels of GEMM_MR rows, [k][GEMM_MR], or read in place. A tile of c stays
- * in registers over one block of k. Packing widens 16-bit numbers to float, so all types run the same loops. Every element is
- * summed in the same order for any division of the work: over each block of k from zero, blocks in order. */
+ * in registers over one block of k. Packing widens 16-bit numbers to float, so all types run the same loops. Every
+ * element is summed in the same order for any division of the work: over each block of k from zero, blocks in order. */
 
 #if VECTOR_BYTES >= 64
 #define GEMM_MR 12 /* 24 sums, 2 vectors of b, 1 of a: of 32 registers */
@@ -108,8 +108,8 @@ ALWAYS void pack_lines(mega_dtype type, const int width, float *restrict dst, co
         for (int i = 0; i < width; i++) dst[k * width + i] = i < lines ? get1(type, x, at + i * ld + k) : 0.0f;
 }
 
-/* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. If the width is no multiple
- * of 8, the vectors reach into the next row, on both sides; the last row is copied one by one. */
+/* Like pack_lines from rows across k: row k is at x + k*ld, and only `columns` of width exist. If the width is no
+ * multiple of 8, the vectors reach into the next row, on both sides; the last row is copied one by one. */
 ALWAYS void pack_across(mega_dtype type, const int width, float *restrict dst, const void *x, int64_t at, int64_t ld,
                         int64_t columns, int64_t depth)
 {
@@ -327,8 +327,8 @@ static void gemm_tile_finish(const gemm_tile *t, const gemm_block *b, int64_t ro
         }
 }
 
-/* Stores a whole tile if c has 16-bit numbers, in the last block of k; `sums` has the partial sums of earlier blocks, or
- * is NULL. */
+/* Stores a whole tile if c has 16-bit numbers, in the last block of k; `sums` has the partial sums of earlier blocks,
+ * or is NULL. */
 ALWAYS void gemm_tile_narrow(mega_dtype type, const gemm_tile *t, const gemm_block *b, const float *sums, int64_t at,
                              int64_t n)
 {
@@ -410,8 +410,8 @@ ALWAYS bool gemm_reads_in_place(const mega_gemm_args *a, int64_t columns)
     return a->head.dtype == MEGA_F32 && !a->trans_a && columns <= GEMM_IN_PLACE_COLUMNS && a->lda % 1024 != 0;
 }
 
-/* Returns the first tile below `row` that reaches the diagonal in this column or to its right: those above are not wanted
- * of a symmetric product. */
+/* Returns the first tile below `row` that reaches the diagonal in this column or to its right: those above are not
+ * wanted of a symmetric product. */
 ALWAYS int64_t gemm_first_lower(int64_t row, int64_t column)
 {
     return column <= row ? 0 : (column - row) / GEMM_MR * GEMM_MR;

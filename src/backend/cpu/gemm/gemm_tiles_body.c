@@ -1,6 +1,6 @@
 /* Sums of tiles by AMX: four tiles of 16 x 16 sums, with two tiles of a and two of b as operands (Intel's optimization
- * manual, chapter on AMX). Packed a is laid out as [k/32][2][16 rows][32]. The instruction sums 32 products by itself, in
- * two chains of 16, and adds one number to the tile: sums that go on from block to block are rounded k/32 times. */
+ * manual, chapter on AMX). Packed a is laid out as [k/32][2][16 rows][32]. The instruction sums 32 products by itself,
+ * in two chains of 16, and adds one number to the tile: sums that go on from block to block are rounded k/32 times. */
 
 #define PAIRS_ROWS 32
 

@@ -11,10 +11,10 @@
  * loop per index, sums in double, one thread) and as mega_cpu_NAME (fast). Both take the same argument struct.
  *
  * The dtype of a call (head.dtype) is the type of activations and weights: MEGA_F32, MEGA_BF16, MEGA_F16, or MEGA_F64
- * (plain only). "acc" is the accumulation type for it: f64 for F64, else f32. Statistics, logits and weight gradients are acc.
- * Gradients of weights accumulate (+=); all other outputs are overwritten (=) unless a comment says otherwise. Outputs
- * do not overlap inputs unless a comment says so. A pointer marked "or NULL" is optional. Rows are dense unless a
- * leading dimension (ld_*) is given. */
+ * (plain only). "acc" is the accumulation type for it: f64 for F64, else f32. Statistics, logits and weight gradients
+ * are acc. Gradients of weights accumulate (+=); all other outputs are overwritten (=) unless a comment says otherwise.
+ * Outputs do not overlap inputs unless a comment says so. A pointer marked "or NULL" is optional. Rows are dense unless
+ * a leading dimension (ld_*) is given. */
 #ifndef MEGALITH_OPS_H
 #define MEGALITH_OPS_H
 

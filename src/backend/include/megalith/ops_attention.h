@@ -33,8 +33,9 @@ typedef struct mega_attention_rules {
                                    group_begin 0 */
 } mega_attention_rules;
 
-/* Returns the slope of head `head` of a model of `heads` heads, 2^(-8 (head + 1) / heads) if heads is a power of 2 (Press
- * et al. 2022); otherwise the slopes of the next lower power of 2, then every second slope of the next higher. */
+/* Returns the slope of head `head` of a model of `heads` heads, 2^(-8 (head + 1) / heads) if heads is a power of 2
+ * (Press et al. 2022); otherwise the slopes of the next lower power of 2, then every second slope of the next
+ * higher. */
 double mega_alibi_slope(int64_t head, int64_t heads);
 
 /* The most rows that a table of biases has. */

@@ -27,8 +27,8 @@ extern "C" {
     X(BATCH_NORM_UPDATE, batch_norm_update)
 
 /* y = (x - mean) * rstd * gain + bias per row (Ba, Kiros, Hinton 2016), rstd = 1/sqrt(var + eps), biased variance. With
- * rms the mean is taken as 0, so that var is the mean of the squares (Zhang, Sennrich 2019). With plus_one the factor is
- * 1 + gain.
+ * rms the mean is taken as 0, so that var is the mean of the squares (Zhang, Sennrich 2019). With plus_one the factor
+ * is 1 + gain.
  *   x, y [T, C]; gain, bias [C]; mean, rstd [T] acc, saved for the gradient */
 typedef struct mega_layer_norm_args {
     mega_kernel_head head;

@@ -48,8 +48,8 @@ typedef struct mega_rms_scale_args {
     bool plus_one;
 } mega_rms_scale_args;
 
-/* dx = dy * r * gain; dsum[t] = -r^3 / (2 total) * sum of dy * gain * x over the channels; dgain += sum of dy * x * r over
- * the rows. dx may be dy.  dsum [T] acc; dgain [C] acc */
+/* dx = dy * r * gain; dsum[t] = -r^3 / (2 total) * sum of dy * gain * x over the channels; dgain += sum of dy * x * r
+ * over the rows. dx may be dy.  dsum [T] acc; dgain [C] acc */
 typedef struct mega_rms_scale_grad_args {
     mega_kernel_head head;
     void *dx, *dsum, *dgain /* or NULL */;

@@ -103,8 +103,8 @@ MEGA_CHECK_RESULT mega_status mega_patch_close(mega_patch *p, bool sync);
  * replaced and the link stays; pipes and devices are written directly. */
 MEGA_CHECK_RESULT mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n);
 
-/* Gives a file a second name `to`, replacing by one rename what had that name; where the file system has no second names,
- * copies it. */
+/* Gives a file a second name `to`, replacing by one rename what had that name; where the file system has no second
+ * names, copies it. */
 MEGA_CHECK_RESULT mega_status mega_file_link(const char *from, const char *to);
 
 /* Temporary files are named after their owner, so that other processes can see when it is dead. Returns
@@ -125,8 +125,8 @@ bool mega_owner_is_dead(const char *owner, const char *path);
 void mega_temporaries_remove(const char *folder, const char *begin, const char *end, bool is_locked);
 
 /* For tests: called after each operation of this thread that changed the file system. `op` is "create", "write",
- * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "link" or "syncdir"; b, bytes and size are set as they apply
- * (write: the bytes appended; rename, exchange: b is the other path). NULL removes the observer. */
+ * "fsync", "rename", "exchange", "mkdir", "unlink", "rmdir", "link" or "syncdir"; b, bytes and size are set as they
+ * apply (write: the bytes appended; rename, exchange: b is the other path). NULL removes the observer. */
 typedef void mega_file_observer(void *user, const char *op, const char *a, const char *b, const void *bytes,
                                 size_t size);
 void mega_file_observe(mega_file_observer *observer, void *user);

@@ -1,5 +1,5 @@
-/* Recognises what kind of file an input is, by its first bytes, so that a Parquet file, the pointer that Git LFS leaves in
- * place of a file, or the error page of a web server is refused by its name and never read as text. */
+/* Recognises what kind of file an input is, by its first bytes, so that a Parquet file, the pointer that Git LFS leaves
+ * in place of a file, or the error page of a web server is refused by its name and never read as text. */
 #ifndef MEGALITH_FILE_KIND_H
 #define MEGALITH_FILE_KIND_H
 
@@ -19,8 +19,8 @@ enum {
     MEGA_KIND_BINARY = 4   /* a format with zero bytes: only what the table names is refused */
 };
 
-/* Returns MEGA_ERR_FORMAT if the file, of which these are the first bytes (512 or more, or all), is of a kind that `taken`
- * does not allow: "PATH: found a Parquet file, expected EXPECTED; …", with what to do. */
+/* Returns MEGA_ERR_FORMAT if the file, of which these are the first bytes (512 or more, or all), is of a kind that
+ * `taken` does not allow: "PATH: found a Parquet file, expected EXPECTED; …", with what to do. */
 mega_status mega_file_kind_check(const char *path, const void *bytes, size_t size, const char *expected, int taken);
 /* Returns what Git LFS or git-annex left in place of a file, "the pointer of …"; NULL: the file itself is there. */
 const char *mega_file_pointer(const void *bytes, size_t size);

@@ -87,7 +87,7 @@ typedef struct mega_option_row {
     bool is_of_argv; /* not a JSON key: it is only meaningful on the command line of one start */
     /* "" is a valid value; other options reject it, since it is what an unset shell variable expands to */
     bool takes_empty;
-    bool folds_case; /* words of choices, cases and neutral, also in upper or lower case */
+    bool folds_case;             /* words of choices, cases and neutral, also in upper or lower case */
     const char *fallback;        /* default as typed; NULL: none */
     const char *choices;         /* "constant|linear|cosine" */
     const char *not_implemented; /* choices that are known but not implemented yet, same form */
@@ -104,8 +104,8 @@ typedef struct mega_option_row {
     const char
         *json; /* path in a DeepSpeed JSON; of an array element, "betas[0]"; several: "bf16.enabled|bfloat16.enabled" */
     const char *yaml; /* its path in the YAML of Accelerate, in the same form */
-    /* why it has no effect; what to use instead of an option that is not implemented; how its name changed; with `alone`,
-     * what to do if there is more than 1 rank */
+    /* why it has no effect; what to use instead of an option that is not implemented; how its name changed; with
+     * `alone`, what to do if there is more than 1 rank */
     const char *remark;
 } mega_option_row;
 

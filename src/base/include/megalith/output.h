@@ -36,7 +36,8 @@ typedef enum mega_output_kind {
 #define MEGA_OUTPUT_LOGITS_KEY "megalith_logits" /* in the metadata of a safetensors file */
 #define MEGA_OUTPUT_TRACE_MARK "\"otherData\":{\"writer\":\"megalith\"}"
 
-/* embed pads the header of its array with this many extra spaces. No other writer does, so embed knows its own files. */
+/* embed pads the header of its array with this many extra spaces. No other writer does, so embed knows its own
+ * files. */
 #define MEGA_OUTPUT_EMBEDDINGS_PADDING 64
 
 /* Returns whether writing to this path destroys nothing but an earlier output of this kind: the path is missing, an

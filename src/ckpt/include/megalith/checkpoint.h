@@ -82,8 +82,8 @@ mega_status mega_checkpoint_lock_probe(const char *save, bool takeover);
 /* Refuses a SAVE that contains an iteration folder of another program, above `after` and up to `until`, which
  * mega_checkpoint_write would refuse to replace; also one whose tracker names such a folder. Returns MEGA_ERR_USAGE. */
 mega_status mega_checkpoint_check_foreign(const char *save, int64_t after, int64_t until);
-/* Returns in a new block the name of the newest checkpoint that this program wrote to SAVE, complete or not; NULL: there
- * is none. */
+/* Returns in a new block the name of the newest checkpoint that this program wrote to SAVE, complete or not; NULL:
+ * there is none. */
 mega_status mega_checkpoint_used(const char *save, char **out);
 /* Appends "3 checkpoints (iter_0000002, …)": all that mega_checkpoint_remove_others would look at for a new run. */
 mega_status mega_checkpoint_count_used(const char *save, mega_buffer *out);
@@ -114,7 +114,8 @@ mega_status mega_checkpoint_open_team(const char *path, bool any_whole, mega_tea
  * with its own copy checksums that), and all ranks get the same verdict. NULL or one rank: as above. */
 mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_team *team, mega_comm *ranks,
                                        mega_checkpoint **out);
-/* Returns whether a folder holds a config.json, but neither weights that can be read nor a checkpoint of this program. */
+/* Returns whether a folder holds a config.json, but neither weights that can be read nor a checkpoint of this
+ * program. */
 bool mega_checkpoint_is_config(const char *folder);
 /* Opens such a folder for a caller that needs the shape alone: no tensor may be asked for. */
 mega_status mega_checkpoint_open_config(const char *folder, mega_checkpoint **out);
@@ -140,8 +141,8 @@ mega_status mega_checkpoint_match_moments(mega_checkpoint *c, const mega_state_t
  * (MEGA_ERR_FORMAT). Zero the padding. */
 mega_status mega_checkpoint_read_weights(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
 mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_tensor *t, int count, mega_dtype acc);
-/* From here on the weights may lack a classifier of samples and its pooler, whose parameters then keep the values that they
- * have, and may have other heads, which are not read; nor is a classifier that the folder has. */
+/* From here on the weights may lack a classifier of samples and its pooler, whose parameters then keep the values that
+ * they have, and may have other heads, which are not read; nor is a classifier that the folder has. */
 void mega_checkpoint_begin_classifier(mega_checkpoint *c);
 /* For the weights of a model's parameters, of which this rank holds those of `held`: check that they exist, and read
  * them into the masters. */
@@ -156,7 +157,8 @@ int64_t mega_checkpoint_latest(const char *save);
 /* Returns the iteration that --load SAVE uses: the tracker's, complete or not, or without a tracker the newest. -1:
  * none, or a folder that does not say its iteration. */
 int64_t mega_checkpoint_tracked(const char *save);
-/* Whether mega_checkpoint_open takes the folder for a checkpoint: a SAVE, an iteration of one, or one of transformers. */
+/* Whether mega_checkpoint_open takes the folder for a checkpoint: a SAVE, an iteration of one, or one of
+ * transformers. */
 bool mega_checkpoint_is_in(const char *path);
 
 #ifdef __cplusplus

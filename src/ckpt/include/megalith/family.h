@@ -92,7 +92,8 @@ extern const mega_family *const mega_families[];
 const mega_family *mega_family_find(const char *model_type);
 /* That of the shape; gpt2 if it names none. */
 const mega_family *mega_family_of(const mega_network_shape *net);
-/* Returns the first family whose config.json can say all of the shape, or NULL. shape->net.family counts for nothing. */
+/* Returns the first family whose config.json can say all of the shape, or NULL. shape->net.family counts for
+ * nothing. */
 const mega_family *mega_family_for(const mega_model_shape *shape);
 /* Whether config.json of this family can say all of the shape. */
 bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape);

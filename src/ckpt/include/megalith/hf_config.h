@@ -8,11 +8,12 @@
 extern "C" {
 #endif
 
-/* Reads the shape of a model of one of the families (family.h). Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, or MEGA_ERR_UNSUPPORTED with everything that
- * cannot be used. A file of a model that is not a Hugging Face family gives num_layers 0. */
+/* Reads the shape of a model of one of the families (family.h). Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, or
+ * MEGA_ERR_UNSUPPORTED with everything that cannot be used. A file of a model that is not a Hugging Face family gives
+ * num_layers 0. */
 mega_status mega_hf_config_read(const char *path, mega_model_shape *out);
-/* The ids that end a text of the model in this folder: those of generation_config.json, else of its shape. Ids outside of
- * the vocabulary are left out. Returns MEGA_ERR_FORMAT if the file is none. */
+/* The ids that end a text of the model in this folder: those of generation_config.json, else of its shape. Ids outside
+ * of the vocabulary are left out. Returns MEGA_ERR_FORMAT if the file is none. */
 mega_status mega_hf_ends_read(const char *folder, const mega_model_shape *shape, int32_t out[MEGA_SHAPE_EOS],
                               int *count);
 

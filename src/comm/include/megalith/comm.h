@@ -123,8 +123,8 @@ MEGA_CHECK_RESULT mega_status mega_comm_agree(mega_comm *comm, mega_status st);
  * calls, which start and wait, and may be mixed with these. In a group of one everything completes at once.
  *
  * A start returns MEGA_ERR_USAGE if MEGA_COMM_REQUESTS are in progress in this process, MEGA_ERR_UNSUPPORTED for a type
- * that cannot be summed, MEGA_ERR_MEMORY, or MEGA_ERR_COMM if an earlier call has failed. Nothing is allocated once each slot
- * of that table has held its longest message list: after the first step, if steps are alike. */
+ * that cannot be summed, MEGA_ERR_MEMORY, or MEGA_ERR_COMM if an earlier call has failed. Nothing is allocated once
+ * each slot of that table has held its longest message list: after the first step, if steps are alike. */
 enum { MEGA_COMM_REQUESTS = 2048 };
 
 /* All zero: no operation. Wait through only one copy of it. */
@@ -160,8 +160,8 @@ typedef struct mega_members {
     int count, own;
 } mega_members;
 /* Collective over the members: each receives the sum of their numbers, taken in the order of members. Uses messages,
- * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64. Returns the
- * errors of mega_comm_all_reduce. */
+ * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64.
+ * Returns the errors of mega_comm_all_reduce. */
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
                                                     mega_dtype dtype, void *scratch);

@@ -1,13 +1,15 @@
-/* The mean of tensors over ranks, compressed to one bit an element with error feedback: the exchange of 1-bit Adam (Tang et
- * al. 2021, arXiv 2102.02888), as DeepSpeed makes it. For each tensor, with D ranks:
+/* The mean of tensors over ranks, compressed to one bit an element with error feedback: the exchange of 1-bit Adam
+ * (Tang et al. 2021, arXiv 2102.02888), as DeepSpeed makes it. For each tensor, with D ranks:
  *
- *   each rank:  e += x;  s = |e|_2 / sqrt(number of elements);  sends the signs of e (that of 0 is +) and s;  e -= s sign(e)
- *   rank r, for chunk r of the tensor:  f += mean of s sign(e) over the ranks;  t = |f|_2 / sqrt(elements of the chunk);
+ *   each rank:  e += x;  s = |e|_2 / sqrt(number of elements);  sends the signs of e (that of 0 is +) and s;  e -= s
+ *   sign(e) rank r, for chunk r of the tensor:  f += mean of s sign(e) over the ranks;  t = |f|_2 / sqrt(elements of
+ *   the chunk);
  *               sends the signs of f and t to all;  f -= t sign(f)
  *   x becomes t sign(f), the same on all ranks
  *
- * e and f are what compression has lost so far. Chunks have mega_compressed_chunk elements, the last ones fewer; padding
- * has no part in any number. A rank sends about 1/32 of the bytes of a sum of F32 in each of the two exchanges. */
+ * e and f are what compression has lost so far. Chunks have mega_compressed_chunk elements, the last ones fewer;
+ * padding has no part in any number. A rank sends about 1/32 of the bytes of a sum of F32 in each of the two
+ * exchanges. */
 #ifndef MEGALITH_COMPRESSED_H
 #define MEGALITH_COMPRESSED_H
 

@@ -67,9 +67,9 @@ typedef struct mega_composition {
     size_t keys;
     const char *reader;  /* if there are no commands: what reads these options, for messages ("an engine") */
     const char *instead; /* if there are no commands: what the user can call to list the options */
-    /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called after
-     * the command line has been read, and returns the file as a JSON text with the same lines, and its name; NULL: none;
-     * "": it cannot be read, which has been reported.
+    /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called
+     * after the command line has been read, and returns the file as a JSON text with the same lines, and its name;
+     * NULL: none; "": it cannot be read, which has been reported.
      * NULL: the composition reads no YAML. */
     const mega_option_section *yaml_key;
     const char *(*yaml)(mega_options *o, const char **out_name);
@@ -77,8 +77,8 @@ typedef struct mega_composition {
      * name; NULL: none. json_name is the name of such a text in messages. */
     const char *(*json)(mega_options *o);
     const char *json_name;
-    /* Returns whether unknown keys at the top of a JSON are passed over with a warning, as DeepSpeed does silently. NULL:
-     * they are mistakes. */
+    /* Returns whether unknown keys at the top of a JSON are passed over with a warning, as DeepSpeed does silently.
+     * NULL: they are mistakes. */
     bool (*passes_unknown)(const mega_options *o);
     const char *derived_by; /* for messages: what set the MEGA_SET_BY_DERIVATION values before reading */
     /* called next: applies a preset and comments on what the user typed; may be NULL */
@@ -103,9 +103,9 @@ mega_status mega_options_create(const mega_composition *of, void *values, mega_o
 void mega_options_destroy(mega_options *o); /* NULL is valid */
 
 /* Reads argv[1…argc-1] as options of `command` (its name or any alias: "tools/preprocess_data.py"; NULL where the
- * composition has no commands), then the YAML and the JSON, sets the values that follow from them, and checks every rule.
- * argv overrides the JSON, and both override the YAML; where two differ, a warning names both. Notes (repeated options, options without effect) are
- * logged as warnings. Call it once.
+ * composition has no commands), then the YAML and the JSON, sets the values that follow from them, and checks every
+ * rule. argv overrides the JSON, and both override the YAML; where two differ, a warning names both. Notes (repeated
+ * options, options without effect) are logged as warnings. Call it once.
  * read fails only if memory runs out or the command is unknown; it keeps the mistakes, so that a command can add the
  * ones it finds when it opens its files. add_mistake adds this thread's error, unless st is MEGA_OK or the list
  * already has that text. report returns all mistakes as one error, one line each. parse calls read, then report. */
@@ -151,7 +151,8 @@ bool mega_options_is_given(const mega_options *o, const char *dest);
 bool mega_options_is_wrong(const mega_options *o, const char *dest);
 /* Whether the JSON gives "auto" as its value, and no other source has set it. */
 bool mega_options_is_auto(const mega_options *o, const char *dest);
-/* Returns the text of the value that the JSON gives for a key ("optimizer.type"), without quotation marks; NULL: none. */
+/* Returns the text of the value that the JSON gives for a key ("optimizer.type"), without quotation marks; NULL:
+ * none. */
 const char *mega_options_json_value(const mega_options *o, const char *path);
 /* Whether a JSON was read. */
 bool mega_options_has_json(const mega_options *o);
@@ -179,8 +180,8 @@ bool mega_value_float(const char *text, double *out);
  * from a checkpoint. */
 bool mega_options_was_set(const mega_options *o, const char *dest);
 mega_option_source mega_options_set_by(const mega_options *o, const char *dest);
-/* Returns whether `source` gives the value that the option has, also where a stronger source gives the same value; for a
- * JSON also whether it leaves the value to others ("auto"). What a file implies besides the value (the defaults of
+/* Returns whether `source` gives the value that the option has, also where a stronger source gives the same value; for
+ * a JSON also whether it leaves the value to others ("auto"). What a file implies besides the value (the defaults of
  * DeepSpeed) depends on this and not on set_by: repeating a key of the file on the command line changes nothing. */
 bool mega_options_says(const mega_options *o, const char *dest, mega_option_source source);
 /* Returns the option as the user gave it, for messages: "--num-layers 3 (argument 5)" when on the command line,
@@ -198,15 +199,15 @@ void mega_options_call(mega_options *o, const char *dest, const char *name);
 mega_status mega_options_set(mega_options *o, const char *dest, const char *text, mega_option_source source);
 mega_status mega_options_set_int(mega_options *o, const char *dest, int64_t value, mega_option_source source);
 
-/* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules; then, if
- * a JSON was read, the options that it has set, with their keys and lines. */
+/* Writes the argument dump that Megatron prints at startup: sorted lines "  name .... value" between two rules; then,
+ * if a JSON was read, the options that it has set, with their keys and lines. */
 mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out);
-/* Writes the options that differ from their defaults as they would be typed, several in a line, by what has set them; those
- * that follow from others are left out. At most 7 lines. */
+/* Writes the options that differ from their defaults as they would be typed, several in a line, by what has set them;
+ * those that follow from others are left out. At most 7 lines. */
 mega_status mega_options_differences(const mega_options *o, mega_buffer *out);
 /* Writes a JSON array with one object for each option of the command that works, in the order of --help:
- * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by is
- * "default", "preset", "checkpoint", "derived", "DeepSpeed's default", "YAML", "JSON" or "command line". */
+ * {"option": "num_layers", "value": "12", "set_by": "command line", "origin": "--num-layers 12 (argument 3)"}. set_by
+ * is "default", "preset", "checkpoint", "derived", "DeepSpeed's default", "YAML", "JSON" or "command line". */
 mega_status mega_options_origins(mega_options *o, mega_buffer *out);
 /* Writes {"num_layers": 12, …}: every option of the command that has a field. Lossless: floats have all digits. */
 mega_status mega_options_to_json(const mega_options *o, mega_buffer *out);
@@ -248,15 +249,16 @@ const char *mega_command_name(const mega_composition *of, const char *typed); /*
 /* Returns the command that does the same as a script of another program ("run_clm.py": pretrain_gpt); NULL: none
  * known. */
 const char *mega_command_of_script(const mega_composition *of, const char *typed);
-/* Whether a command takes the place of this Python script of Megatron-LM or transformers ("tools/preprocess_data.py"). */
+/* Whether a command takes the place of this Python script of Megatron-LM or transformers
+ * ("tools/preprocess_data.py"). */
 bool mega_command_replaces(const mega_composition *of, const char *typed);
 
 /* Appends a hint for a folder that does not exist: " (did you mean good?)", " (ck holds iterations 10, 20)", or
  * nothing. */
 void mega_options_put_near(mega_buffer *out, const char *folder);
 
-/* Returns the one of n names that was probably meant, or NULL: one that few edits lead to (few for the length of what was
- * typed, and with the same number, where both have one), else the only one of mega_options_longer. */
+/* Returns the one of n names that was probably meant, or NULL: one that few edits lead to (few for the length of what
+ * was typed, and with the same number, where both have one), else the only one of mega_options_longer. */
 const char *mega_options_nearest(const char *typed, const char *const *names, size_t n);
 /* Finds the names that begin with what was typed, or, if none does, those that have it inside as a word or as words.
  * Writes up to `most` to `out` and returns how many there are; 0 for less than three letters. */

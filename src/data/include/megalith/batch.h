@@ -64,13 +64,15 @@ float *mega_sample_f32(mega_sample *sample, const char *input, int64_t count);
  * for an id, label or position out of its range. */
 mega_status mega_batch_check(const mega_batch *batch);
 /* Copies `samples` samples, beginning with sample `first`, into the inputs of one slot. A program whose samples are
- * shorter gets the first numbers of each. Rows with the ignored label get the weight 0. Returns MEGA_ERR_USAGE, with the
- * number of rows, if the engine's own numbers (sample_id, seq_position) are used as labels and some are no classes. */
+ * shorter gets the first numbers of each. Rows with the ignored label get the weight 0. Returns MEGA_ERR_USAGE, with
+ * the number of rows, if the engine's own numbers (sample_id, seq_position) are used as labels and some are no
+ * classes. */
 MEGA_CHECK_RESULT mega_status mega_batch_load(const mega_batch *batch, int64_t first, int64_t samples, mega_program *p,
                                               int slot);
 /* Returns MEGA_ERR_UNSUPPORTED, with the name of the input, unless each input of the program, whose samples have
- * `positions` positions, is the beginning of the batch's input, whose samples have `whole`. An input is, if it holds the
- * same count of numbers for each position, in the order of the positions, or the same numbers for samples of any length. */
+ * `positions` positions, is the beginning of the batch's input, whose samples have `whole`. An input is, if it holds
+ * the same count of numbers for each position, in the order of the positions, or the same numbers for samples of any
+ * length. */
 mega_status mega_batch_check_shorter(const mega_batch *batch, const mega_program *p, int64_t samples, int64_t positions,
                                      int64_t whole);
 

@@ -1,6 +1,6 @@
-/* Blocks of text, as transformers' script run_clm.py makes them: texts are tokenized one by one, 1,000 texts are joined, and
- * what they hold is cut into blocks of equal length; a last block that is not full is dropped. A text is a line of a plain
- * text file, a record of JSON lines, or a record of a CSV file. */
+/* Blocks of text, as transformers' script run_clm.py makes them: texts are tokenized one by one, 1,000 texts are
+ * joined, and what they hold is cut into blocks of equal length; a last block that is not full is dropped. A text is a
+ * line of a plain text file, a record of JSON lines, or a record of a CSV file. */
 #ifndef MEGALITH_BLOCKS_H
 #define MEGALITH_BLOCKS_H
 
@@ -28,8 +28,8 @@ typedef struct mega_blocks_options {
     int64_t length;                      /* tokens of a block, 2 or more */
     const mega_tokenizer *tokenizer;
     mega_team *team; /* threads that tokenize; NULL: only the caller */
-    /* borrowed; the rank that created it stores the blocks in it, and one that opened it from an offer finds them there and
-     * reads no file. NULL: the blocks are private */
+    /* borrowed; the rank that created it stores the blocks in it, and one that opened it from an offer finds them there
+     * and reads no file. NULL: the blocks are private */
     mega_gpt_share *share;
     const volatile sig_atomic_t *stop; /* if not NULL: ends with MEGA_ERR_INTERRUPTED once *stop is not 0 */
 } mega_blocks_options;

@@ -61,8 +61,8 @@ typedef struct mega_dataset {
 } mega_dataset;
 
 /* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch
- * is a permutation of its own, a function of the seed and of the epoch, of which the first `epoch` samples are read (0: all); epochs follow without a gap. Computed in place:
- * nothing is stored, any n costs the same. */
+ * is a permutation of its own, a function of the seed and of the epoch, of which the first `epoch` samples are read (0:
+ * all); epochs follow without a gap. Computed in place: nothing is stored, any n costs the same. */
 int64_t mega_dataset_index(const mega_dataset *dataset, uint32_t seed, int64_t n);
 
 /* Reads all samples of the batch, each at the index of its position in the run, then collates them.

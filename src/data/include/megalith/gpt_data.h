@@ -143,8 +143,8 @@ typedef struct mega_sampler mega_sampler;
 typedef enum mega_sampler_type { MEGA_SAMPLER_SINGLE = 0, MEGA_SAMPLER_CYCLIC } mega_sampler_type;
 MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t micro_batch,
                                                   int64_t data_parallel, mega_sampler **out);
-/* The same, except that each cyclic epoch is a permutation of all samples, of which only whole batches of `batch` samples
- * are read (--dataloader-drop-last): the samples that are dropped differ from epoch to epoch. */
+/* The same, except that each cyclic epoch is a permutation of all samples, of which only whole batches of `batch`
+ * samples are read (--dataloader-drop-last): the samples that are dropped differ from epoch to epoch. */
 MEGA_CHECK_RESULT mega_status mega_sampler_create_drop_last(mega_sampler_type type, int64_t total, int64_t batch,
                                                             mega_sampler **out);
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* upper limit of the memory of such a sampler */

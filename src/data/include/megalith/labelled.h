@@ -1,5 +1,5 @@
-/* Labelled samples for a classifier: texts and pairs of texts from the TSV files of GLUE, and questions with four answers
- * from the folders of RACE, as Megatron-LM's tasks read them. All is tokenized when it is opened. */
+/* Labelled samples for a classifier: texts and pairs of texts from the TSV files of GLUE, and questions with four
+ * answers from the folders of RACE, as Megatron-LM's tasks read them. All is tokenized when it is opened. */
 #ifndef MEGALITH_LABELLED_H
 #define MEGALITH_LABELLED_H
 
@@ -57,8 +57,8 @@ typedef struct mega_labelled_task {
 #define MEGA_LABELLED_LISTED(name, ...) ", " name /* in a message */
 
 const mega_labelled_task *mega_labelled_find(const char *name); /* NULL: there is none */
-/* Returns the number of the label that a folder of a model calls so, in any case and with any of "_", "-" and " " between
- * words, or that files do; -1: none. */
+/* Returns the number of the label that a folder of a model calls so, in any case and with any of "_", "-" and " "
+ * between words, or that files do; -1: none. */
 int32_t mega_labelled_label_of(const mega_labelled_task *task, const char *name);
 const mega_labelled_task *mega_labelled_task_get(size_t i); /* NULL: there are no more */
 
@@ -94,7 +94,8 @@ int64_t mega_labelled_count(const mega_labelled *l);
 size_t mega_labelled_sets(const mega_labelled *l);
 const mega_labelled_set *mega_labelled_set_get(const mega_labelled *l, size_t set);
 uint64_t mega_labelled_hash(const mega_labelled *l); /* of the tokens and labels */
-/* The tokens of sequence `choice` of a sample, its length, the number of tokens of type 0, and the label of the sample. */
+/* The tokens of sequence `choice` of a sample, its length, the number of tokens of type 0, and the label of the
+ * sample. */
 const int32_t *mega_labelled_sequence(const mega_labelled *l, int64_t sample, int64_t choice, int64_t *out_length,
                                       int64_t *out_first);
 int32_t mega_labelled_label(const mega_labelled *l, int64_t sample);

@@ -2,8 +2,8 @@
  * for the same data, split, seed and number of samples. The data come from preprocess_data --split-sentences: each
  * sequence of the .idx is a sentence.
  *
- * They are mega_gpt_data (gpt_data.h) built with `sentences`: parts of --split (of documents here), blends, cache files,
- * shared memory and hashes work as they do there. A sample is a function of the seed and its number alone. */
+ * They are mega_gpt_data (gpt_data.h) built with `sentences`: parts of --split (of documents here), blends, cache
+ * files, shared memory and hashes work as they do there. A sample is a function of the seed and its number alone. */
 #ifndef MEGALITH_SENTENCE_DATA_H
 #define MEGALITH_SENTENCE_DATA_H
 

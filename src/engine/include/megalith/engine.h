@@ -60,8 +60,8 @@ typedef struct mega_engine_options mega_engine_options;
 /* ---- a custom learning-rate schedule ---- */
 
 /* lr returns the learning rate of the next update and must be a pure function; mega_engine_lr calls it too. step is the
- * number of completed updates, samples the number of training samples that they used. A step whose rate is on any rank no
- * finite number of at least 0 that a float holds makes no update: it is MEGA_ERR_USAGE on all ranks. */
+ * number of completed updates, samples the number of training samples that they used. A step whose rate is on any rank
+ * no finite number of at least 0 that a float holds makes no update: it is MEGA_ERR_USAGE on all ranks. */
 typedef struct mega_lr_scheduler {
     const char *name;
     double (*lr)(const void *user, int64_t step, int64_t samples);
@@ -195,10 +195,10 @@ typedef struct mega_step_result {
  * pipeline schedule, then the update.
  *
  * With fp16 a step whose loss or gradients are not finite is skipped, and the loss scale falls. Returns
- * MEGA_ERR_NUMERIC if the loss or a gradient is not finite, with fp16 only at the smallest loss scale: the message names the step, the samples and the
- * first op whose output was not. Returns MEGA_ERR_USAGE if the engine does not train, if an input of the batch is not
- * filled, or if an id, label or position is out of its range: the message names the input and the sample. Also returns
- * any status that a callback of the data set returns. */
+ * MEGA_ERR_NUMERIC if the loss or a gradient is not finite, with fp16 only at the smallest loss scale: the message
+ * names the step, the samples and the first op whose output was not. Returns MEGA_ERR_USAGE if the engine does not
+ * train, if an input of the batch is not filled, or if an id, label or position is out of its range: the message names
+ * the input and the sample. Also returns any status that a callback of the data set returns. */
 MEGA_CHECK_RESULT mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
 
 /* ---- one micro-batch at a time ----
@@ -310,8 +310,8 @@ MEGA_CHECK_RESULT mega_status mega_engine_evaluate(mega_engine *e, const mega_da
 MEGA_CHECK_RESULT mega_status mega_engine_write_event(mega_engine *e, const char *name, double value);
 
 /* Collective over the world; all ranks give the same `stragglers`. Logs the table of exchanges so far of the option
- * comms_logger, which the engine otherwise logs when it is destroyed: DeepSpeed's log_summary. stragglers: also which part of
- * the time the first rank spent waiting for slower ranks. Returns MEGA_ERR_USAGE without comms_logger. */
+ * comms_logger, which the engine otherwise logs when it is destroyed: DeepSpeed's log_summary. stragglers: also which
+ * part of the time the first rank spent waiting for slower ranks. Returns MEGA_ERR_USAGE without comms_logger. */
 MEGA_CHECK_RESULT mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers);
 
 /* ---- one program at a time, forward only: generation, and evaluation by a rule of the caller's ----

@@ -157,7 +157,8 @@ typedef struct mega_engine_progress {
     int64_t schedule_steps;         /* the same in updates, for DeepSpeed's schedules */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
-/* How many positions of each sample the next training step reads: mega_engine_positions, or fewer under a curriculum. */
+/* How many positions of each sample the next training step reads: mega_engine_positions, or fewer under a
+ * curriculum. */
 int64_t mega_engine_step_positions(const mega_engine *e);
 /* Returns the schedule that the engine was created with, or that a load has read from a checkpoint. */
 const mega_lr_schedule *mega_engine_schedule(const mega_engine *e);
@@ -165,8 +166,8 @@ const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e); /* ki
 
 /* ---- observing steps ---- */
 
-/* The following steps record their instructions and their update in the profile (borrowed). NULL stops recording. Under a
- * curriculum it must be written before a step of another length, whose programs replace those that its rows name. */
+/* The following steps record their instructions and their update in the profile (borrowed). NULL stops recording. Under
+ * a curriculum it must be written before a step of another length, whose programs replace those that its rows name. */
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
 /* The following steps call the observer with the output of each instruction (mega_program_observe). NULL stops that. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);

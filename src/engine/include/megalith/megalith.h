@@ -1,5 +1,5 @@
-/* Everything that a C program needs to train a model of its own (the list of layers, the data, the engine), and to generate
- * text or fill masks with a model folder (generator.h, fill_mask.h). */
+/* Everything that a C program needs to train a model of its own (the list of layers, the data, the engine), and to
+ * generate text or fill masks with a model folder (generator.h, fill_mask.h). */
 #ifndef MEGALITH_MEGALITH_H
 #define MEGALITH_MEGALITH_H
 

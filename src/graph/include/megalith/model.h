@@ -10,8 +10,8 @@ extern "C" {
 
 /* Describes one layer: reads *flow (all mega_none() in the first layer) and replaces it with what the next layer reads.
  * `self` is the pointer of the layer's row. Called several times per engine: once for the whole model, then for each
- * program, and under a curriculum by the first step of each length. It must be a pure function of its arguments. Runs on
- * the thread that creates the engine or runs the step. */
+ * program, and under a curriculum by the first step of each length. It must be a pure function of its arguments. Runs
+ * on the thread that creates the engine or runs the step. */
 typedef void mega_layer_describe(const mega_builder *b, const void *self, mega_flow *flow);
 
 /* One row of the list. */

@@ -27,8 +27,8 @@ typedef struct mega_model_sizes {
     mega_param_groups *groups; /* borrowed; NULL: none */
 } mega_model_sizes;
 
-/* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16, F16 or F64. The
- * layout and the rows of m are borrowed until destroy. Returns MEGA_ERR_USAGE for a mistake in the model or a part
+/* Describes all layers of m, with the tp of `layout`, and cuts the list into `parts`. compute is F32, BF16, F16 or F64.
+ * The layout and the rows of m are borrowed until destroy. Returns MEGA_ERR_USAGE for a mistake in the model or a part
  * without layers. */
 mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layout, mega_dtype compute,
                                     mega_model_sizes sizes, int parts, mega_model_parts **out);
@@ -68,9 +68,9 @@ bool mega_model_parts_holds(const mega_model_parts *p, int param, int stage);
 mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g);
 
 /* Recomputation of the layers of this rank's stage, in levels that keep ever less. Level 0 recomputes nothing; with n
- * layers that may be recomputed, level k of 1 … n recomputes the k of them that cost the fewest FLOPs per byte that they
- * compute, each for itself; each further level joins one layer more to each region, up to all. Call set_level before
- * describe: it replaces what the model says. Returns MEGA_ERR_USAGE for a level that does not exist. */
+ * layers that may be recomputed, level k of 1 … n recomputes the k of them that cost the fewest FLOPs per byte that
+ * they compute, each for itself; each further level joins one layer more to each region, up to all. Call set_level
+ * before describe: it replaces what the model says. Returns MEGA_ERR_USAGE for a level that does not exist. */
 int mega_model_parts_levels(const mega_model_parts *p);
 mega_status mega_model_parts_set_level(mega_model_parts *p, int level);
 /* How many layers of this rank's stage are recomputed, and in how many regions. */

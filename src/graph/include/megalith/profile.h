@@ -62,8 +62,9 @@ void mega_profile_each(const mega_profile *p, void (*each)(void *user, const meg
 
 /* Writes a table with one row per op or span: time per step, the part of it in which the first thread waited for
  * others, calls per step, GFLOP/s, GB/s and percent of the bound (arithmetic or memory, whichever binds). Two rows
- * follow: "between" for time that no event covers, and "step" for the sum of all rows. If ranks exchanged data, a second
- * table has the exposed time of each kind of exchange: the time in which this rank only started it or waited for it. */
+ * follow: "between" for time that no event covers, and "step" for the sum of all rows. If ranks exchanged data, a
+ * second table has the exposed time of each kind of exchange: the time in which this rank only started it or waited for
+ * it. */
 void mega_profile_table(const mega_profile *p, const mega_profile_bound *bound, mega_buffer *out);
 /* Writes Chrome's trace format (chrome://tracing, Perfetto): steps and spans in one lane, instructions in another. Each
  * rank is one process of the trace; times count from `start`, a value of mega_time_now. A file is the head, then the

@@ -36,8 +36,8 @@ typedef struct mega_program_options {
     int requests;      /* the most bucket exchanges in progress at one time; 0: MEGA_PROGRAM_REQUESTS */
     mega_place_options place;
     /* Borrowed or NULL. A state (mega_graph_state) that this other program has under the same name and with the same
-     * shape is shared with it, slot by slot, not allocated again. The other program must have as many slots, be allocated
-     * before this one and destroyed after it. Prefill and decode share their caches this way. */
+     * shape is shared with it, slot by slot, not allocated again. The other program must have as many slots, be
+     * allocated before this one and destroyed after it. Prefill and decode share their caches this way. */
     mega_program *states_of;
 } mega_program_options;
 
@@ -114,8 +114,8 @@ mega_step_block *mega_program_step(mega_program *p);
  * meaningless, and the caller asks all ranks whether one was stopped (mega_world_stops). */
 mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
-/* Returns whether the first micro-batch of a step (mega_step_block.first_micro_batch) overwrites the held gradient of this
- * parameter. If not, the program adds to the gradient, and the caller must zero it before the step. */
+/* Returns whether the first micro-batch of a step (mega_step_block.first_micro_batch) overwrites the held gradient of
+ * this parameter. If not, the program adds to the gradient, and the caller must zero it before the step. */
 bool mega_program_begins_gradient(const mega_program *p, int param);
 /* Returns whether the program sums the gradients of this bucket over dp. With ZeRO 2 and 3 it does so in every
  * micro-batch, otherwise only in the last of a step (mega_step_block.last_micro_batch). */
@@ -146,9 +146,9 @@ typedef struct mega_observed {
 typedef void mega_observer(void *user, const mega_observed *made);
 void mega_program_observe(mega_program *p, mega_observer *observer, void *user);
 
-/* With awaits_weights in the step block, a forward calls `wait` for the bucket of each weight that an instruction reads,
- * just before that instruction, and at its end for all weights of the program. The call returns when they have arrived;
- * it may be called again for the same bucket. user is borrowed. */
+/* With awaits_weights in the step block, a forward calls `wait` for the bucket of each weight that an instruction
+ * reads, just before that instruction, and at its end for all weights of the program. The call returns when they have
+ * arrived; it may be called again for the same bucket. user is borrowed. */
 typedef mega_status mega_weights_wait(void *user, int bucket);
 void mega_program_await_weights(mega_program *p, mega_weights_wait *wait, void *user);
 

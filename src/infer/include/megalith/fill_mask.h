@@ -39,7 +39,8 @@ typedef struct mega_filler_setup {
 } mega_filler_setup;
 
 /* Collective over the world. Reads a model with its tokenizer. Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT or
- * MEGA_ERR_UNSUPPORTED for the folder, MEGA_ERR_USAGE for a wrong setup or a tokenizer without a mask, MEGA_ERR_MEMORY. */
+ * MEGA_ERR_UNSUPPORTED for the folder, MEGA_ERR_USAGE for a wrong setup or a tokenizer without a mask,
+ * MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_filler_open(const mega_filler_setup *setup, mega_filler **out);
 void mega_filler_destroy(mega_filler *f);
 /* Writes the ids of a text to ids [capacity], [CLS], [SEP] and masks included, and their number to *count. Returns
@@ -68,10 +69,10 @@ typedef struct mega_masked_texts {
     int64_t num_targets;
 } mega_masked_texts;
 
-/* Collective over the ranks that share the model. Writes for each mask, in the order of the texts, its `top` most probable
- * tokens, the best first: out [masks * top], at most `room`. Probabilities are those among all tokens. Nothing is allocated
- * here. Returns MEGA_ERR_USAGE for wrong texts, MEGA_ERR_NUMERIC if the logits are not finite, MEGA_ERR_INTERRUPTED on all
- * ranks once the team of one is asked to stop. */
+/* Collective over the ranks that share the model. Writes for each mask, in the order of the texts, its `top` most
+ * probable tokens, the best first: out [masks * top], at most `room`. Probabilities are those among all tokens. Nothing
+ * is allocated here. Returns MEGA_ERR_USAGE for wrong texts, MEGA_ERR_NUMERIC if the logits are not finite,
+ * MEGA_ERR_INTERRUPTED on all ranks once the team of one is asked to stop. */
 MEGA_CHECK_RESULT mega_status mega_filler_run(mega_filler *f, const mega_masked_texts *texts, mega_filling *out,
                                               int64_t room);
 

@@ -15,8 +15,8 @@ extern "C" {
 mega_status mega_filler_tokens(const mega_tokenizer *t, mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 /* The id of [MASK] or <mask>; MEGA_ERR_USAGE if there is none. */
 mega_status mega_filler_find_mask(const mega_tokenizer *t, int32_t *out);
-/* m: loaded with sizes.masks > 0, and borrowed until destroy. tokenizer: that of its texts. Ranks of dp divide the texts of
- * a run, and get all its results. */
+/* m: loaded with sizes.masks > 0, and borrowed until destroy. tokenizer: that of its texts. Ranks of dp divide the
+ * texts of a run, and get all its results. */
 mega_status mega_filler_create(const mega_pretrained *m, const mega_tokenizer *tokenizer, mega_filler **out);
 
 #ifdef __cplusplus

@@ -52,8 +52,8 @@ typedef struct mega_generator_options {
  * prompt at a time, and prompt_tokens of all prompts (0: no limit). */
 int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t prompt_tokens);
 
-/* engine: in MEGA_GENERATE, of the language model m; mega_engine_run_samples sequences side by side, of up to seq tokens
- * each, prompt and new ones. Borrowed until destroy; one generator at a time uses it. Local. */
+/* engine: in MEGA_GENERATE, of the language model m; mega_engine_run_samples sequences side by side, of up to seq
+ * tokens each, prompt and new ones. Borrowed until destroy; one generator at a time uses it. Local. */
 mega_status mega_generator_create(mega_engine *engine, const mega_language_model *m,
                                   const mega_generator_options *options, mega_generator **out);
 

@@ -61,12 +61,12 @@ typedef struct mega_generator_setup {
     mega_team *team;    /* borrowed until destroy; NULL: created, of `threads` */
 } mega_generator_setup;
 
-/* Collective over the world. Reads a model with its tokenizer and makes a generator, which mega_generator_destroy frees.
- * Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT or MEGA_ERR_UNSUPPORTED for the folder, MEGA_ERR_USAGE for a wrong setup,
- * MEGA_ERR_MEMORY. */
+/* Collective over the world. Reads a model with its tokenizer and makes a generator, which mega_generator_destroy
+ * frees. Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT or MEGA_ERR_UNSUPPORTED for the folder, MEGA_ERR_USAGE for a wrong
+ * setup, MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_generator_open(const mega_generator_setup *setup, mega_generator **out);
-/* Writes the ids of a text to ids [capacity], special tokens included, and their number to *count. Returns MEGA_ERR_USAGE
- * if they do not fit; *count is set then too. */
+/* Writes the ids of a text to ids [capacity], special tokens included, and their number to *count. Returns
+ * MEGA_ERR_USAGE if they do not fit; *count is set then too. */
 MEGA_CHECK_RESULT mega_status mega_generator_encode(mega_generator *g, const char *text, int32_t *ids, int64_t capacity,
                                                     int64_t *count);
 /* Appends the bytes of ids, which may end inside a character of UTF-8. */
@@ -147,8 +147,8 @@ typedef struct mega_beam_options {
     mega_early_stopping early_stopping;
     bool forbids; /* as in mega_sampling */
     int32_t forbidden, forbidden_after;
-    /* Called on every rank after each step, or NULL. Returning false ends the search as if max_new were reached; ranks that
-     * share a model must return the same. */
+    /* Called on every rank after each step, or NULL. Returning false ends the search as if max_new were reached; ranks
+     * that share a model must return the same. */
     bool (*step)(void *user);
     void *user;
 } mega_beam_options;
@@ -160,9 +160,9 @@ typedef struct mega_beam_text {
     bool finished;   /* filled: ended by `stop` or one of more_stops */
 } mega_beam_text;
 
-/* Collective over the ranks that share a model. Finds texts that continue one prompt, of at most max_new new tokens; max_new is
- * 1 or more. texts [width] are filled best first; *count: how many there are. Nothing is allocated here, and keys and
- * values move in place. Returns what mega_generator_run returns. */
+/* Collective over the ranks that share a model. Finds texts that continue one prompt, of at most max_new new tokens;
+ * max_new is 1 or more. texts [width] are filled best first; *count: how many there are. Nothing is allocated here, and
+ * keys and values move in place. Returns what mega_generator_run returns. */
 MEGA_CHECK_RESULT mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64_t prompt_count,
                                                    int64_t max_new, const mega_beam_options *options,
                                                    mega_beam_text *texts, int *count);

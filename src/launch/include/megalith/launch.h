@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Reads the options before the name of a command of `program` (argv[0] is launch itself), starts its ranks and stays beside them, or
- * becomes the single rank. Prints all messages except the error that it returns. */
+/* Reads the options before the name of a command of `program` (argv[0] is launch itself), starts its ranks and stays
+ * beside them, or becomes the single rank. Prints all messages except the error that it returns. */
 mega_status mega_launch(const mega_composition *program, int argc, char **argv, int *exit_status);
 bool mega_launch_knows(const char *name,
                        size_t length); /* whether launch has this option: the full name, - equal to _ */

@@ -189,9 +189,9 @@ mega_tensor mega_attention_bias(const mega_builder *b, const char *name, int64_t
 /* Multi-head self-attention including both projections, with heads sharded over tp: [T, C] -> [T, C]. The parameters
  * are QKV_NAME and OUT_NAME. Reads the inputs key_begin and key_end (of causal attention, "key_begin" is the position
  * in the sample at which the text of a row begins), "sample_id", and "position_ids" with a rope. A row that sees no
- * position gives zeros to the second projection. In MEGA_GENERATE it reads neither these limits nor "sample_id", and keeps keys
- * and values in the states SCOPE.k_cache and SCOPE.v_cache. With a window these are rings, which hold what the window
- * leaves to the rows of a chunk.
+ * position gives zeros to the second projection. In MEGA_GENERATE it reads neither these limits nor "sample_id", and
+ * keeps keys and values in the states SCOPE.k_cache and SCOPE.v_cache. With a window these are rings, which hold what
+ * the window leaves to the rows of a chunk.
  *
  * tp must divide num_heads. If it does not divide num_kv_heads, every rank holds all key/value heads, and their
  * gradients are summed over tp. In this case, and with qk_norm, Q, K and V are three parameters, QKV_NAME_q, QKV_NAME_k
@@ -205,7 +205,8 @@ mega_tensor mega_self_attention(const mega_builder *b, const char *name, mega_te
  * windows, ALiBi, biases and rope, which compare positions of one sequence.
  *
  * In MEGA_GENERATE the source is read once: a program that is given one keeps its keys and values, ignores x, which may
- * be mega_none() (then give head_dim), and returns mega_none(). A program whose source is mega_none() attends to those kept. */
+ * be mega_none() (then give head_dim), and returns mega_none(). A program whose source is mega_none() attends to those
+ * kept. */
 mega_tensor mega_cross_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
                                  int64_t positions, const mega_attention_options *options);
 
@@ -215,8 +216,8 @@ int64_t mega_vocab_pad(int64_t vocab, int64_t multiple, int tp);
 
 /* ---- convolution, pooling, batch norm ----
  *
- * These layers, and all losses below except mega_vocab_loss and mega_class_loss, need all rows of a sample and therefore record
- * MEGA_ERR_UNSUPPORTED with sequence parallelism. */
+ * These layers, and all losses below except mega_vocab_loss and mega_class_loss, need all rows of a sample and
+ * therefore record MEGA_ERR_UNSUPPORTED with sequence parallelism. */
 
 /* Height and width of an image in pixels. The positions of a sample are its pixels, row by row. */
 typedef struct mega_image_size {
@@ -292,8 +293,8 @@ mega_loss mega_accuracy(const mega_builder *b, mega_tensor logits, mega_tensor l
  *
  * mega_pooler returns a linear layer of the first position of each sample, with the output channels sharded over tp:
  * [T, C] -> [samples, out/tp]. mega_class_loss applies a linear layer to such a value, sharded by channels, and returns
- * the softmax cross-entropy of the logits [samples, classes], which are the same on every rank, against labels [samples]
- * (I32). out_logits may be NULL. */
+ * the softmax cross-entropy of the logits [samples, classes], which are the same on every rank, against labels
+ * [samples] (I32). out_logits may be NULL. */
 mega_tensor mega_pooler(const mega_builder *b, const char *name, mega_tensor x, int64_t out_channels,
                         const mega_linear_options *options);
 mega_loss mega_class_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels, int64_t classes,

@@ -37,9 +37,9 @@ typedef struct mega_t5_options {
 
 /* Every position sees every one within the limits. */
 mega_tensor mega_t5_encoder_block(const mega_builder *b, mega_tensor x, const mega_t5_options *options);
-/* A position sees itself and those before it, and the source [U, C], the output of the encoder: `positions` rows of each
- * sample. In MEGA_GENERATE a program that is given the source keeps its keys and values and returns mega_none(), and one
- * whose source is mega_none() reads them (mega_cross_attention). */
+/* A position sees itself and those before it, and the source [U, C], the output of the encoder: `positions` rows of
+ * each sample. In MEGA_GENERATE a program that is given the source keeps its keys and values and returns mega_none(),
+ * and one whose source is mega_none() reads them (mega_cross_attention). */
 mega_tensor mega_t5_decoder_block(const mega_builder *b, mega_tensor x, mega_tensor source, int64_t positions,
                                   const mega_t5_options *options);
 

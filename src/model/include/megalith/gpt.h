@@ -1,6 +1,6 @@
-/* Language models: decoders, encoders such as BERT, and T5, which is both. The columns of `net` say how one differs from
- * GPT-2 as Megatron trains it (Radford et al. 2019), which has learned positions, pre-norm layers, tanh gelu and tied
- * embeddings. Parameter names and file orientation are those of the family's class in transformers. */
+/* Language models: decoders, encoders such as BERT, and T5, which is both. The columns of `net` say how one differs
+ * from GPT-2 as Megatron trains it (Radford et al. 2019), which has learned positions, pre-norm layers, tanh gelu and
+ * tied embeddings. Parameter names and file orientation are those of the family's class in transformers. */
 #ifndef MEGALITH_GPT_H
 #define MEGALITH_GPT_H
 
@@ -32,27 +32,28 @@ typedef struct mega_gpt {
     bool distribute_saved; /* with FULL, without sequence_parallel: each rank of tp keeps a share of a group's input */
     bool init_xavier;
     bool shows_hidden; /* encoders: the values before the heads are the output "hidden" [T, C] */
-    /* Encoders: in place of the loss of masked tokens, the output "logits" of so many rows of each sample, [tp * samples *
-     * masks, padded_vocab / tp]; the input mask_rows i32 [samples * masks] has the numbers of the rows. 0: no such output */
+    /* Encoders: in place of the loss of masked tokens, the output "logits" of so many rows of each sample, [tp *
+     * samples * masks, padded_vocab / tp]; the input mask_rows i32 [samples * masks] has the numbers of the rows. 0: no
+     * such output */
     int64_t masks;
     mega_network_shape net;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
-    /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and the
-     * stage with which the decoder begins (0: the layers are cut by their weights). */
+    /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and
+     * the stage with which the decoder begins (0: the layers are cut by their weights). */
     int64_t decoder_positions, split_stage;
 } mega_gpt;
 
 /* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
- * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of key_begin,
- * token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output class_logits
- * [samples, 2] and the loss "sop loss"; labels that are no ids do not count. A classifier has neither these losses nor
- * labels and loss_mask, but label i32 [samples], the output class_logits [samples, classes] or [samples * choices, 1], the
- * loss "lm loss" and the metric "accuracy"; the positions of a sample of choices are those of its sequences, one after the
- * other. T5 has tokens, position_ids and key_end of the encoder, and decoder_tokens, decoder_position_ids, cross_key_end
- * (where the text of the encoder ends), labels and loss_mask of the decoder; only Megatron's reads position ids. In
- * MEGA_GENERATE the inputs are
+ * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of
+ * key_begin, token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output
+ * class_logits [samples, 2] and the loss "sop loss"; labels that are no ids do not count. A classifier has neither
+ * these losses nor labels and loss_mask, but label i32 [samples], the output class_logits [samples, classes] or
+ * [samples * choices, 1], the loss "lm loss" and the metric "accuracy"; the positions of a sample of choices are those
+ * of its sequences, one after the other. T5 has tokens, position_ids and key_end of the encoder, and decoder_tokens,
+ * decoder_position_ids, cross_key_end (where the text of the encoder ends), labels and loss_mask of the decoder; only
+ * Megatron's reads position ids. In MEGA_GENERATE the inputs are
  * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. Those of T5 (t5.c) are tokens, position_ids and key_end of the program that reads the texts of the encoder, of
@@ -79,14 +80,14 @@ mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
  * sizes; NULL: the options say it. */
 mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
                                   mega_gpt *out);
-/* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that do
- * not fit. */
+/* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that
+ * do not fit. */
 mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out);
-/* Turns such a network into an encoder with BERT's heads, of Megatron's form or, with original, of BERT's own. pad: the id
- * of padding, which folders name. The activation of the head is that of the network. */
+/* Turns such a network into an encoder with BERT's heads, of Megatron's form or, with original, of BERT's own. pad: the
+ * id of padding, which folders name. The activation of the head is that of the network. */
 void mega_network_make_encoder(mega_network_shape *net, bool original, bool sentence_head, int64_t pad);
-/* Turns such a network into an encoder-decoder of Megatron's kind or, with original, of that of transformers, version 1.1
- * with gated_untied. decoder_layers: of the decoder; hidden: the width. */
+/* Turns such a network into an encoder-decoder of Megatron's kind or, with original, of that of transformers, version
+ * 1.1 with gated_untied. decoder_layers: of the decoder; hidden: the width. */
 void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_untied, int64_t decoder_layers,
                           int64_t hidden);
 /* Replaces the heads of an encoder by a classifier of samples (model_shape.h). */

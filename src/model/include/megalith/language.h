@@ -35,8 +35,8 @@ typedef struct mega_language_options {
  * be split over these ranks. */
 mega_status mega_language_model_create(const mega_model_shape *shape, const mega_language_options *options,
                                        mega_language_model *out);
-/* Gives an encoder the output "logits" of so many rows of each sample in place of "hidden" (gpt.h). To be called before an
- * engine is made of it. Returns MEGA_ERR_UNSUPPORTED if it has no head for masked tokens. */
+/* Gives an encoder the output "logits" of so many rows of each sample in place of "hidden" (gpt.h). To be called before
+ * an engine is made of it. Returns MEGA_ERR_UNSUPPORTED if it has no head for masked tokens. */
 mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks);
 void mega_language_model_fini(mega_language_model *m);
 

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* What was counted under one path of the model ("h.3.mlp.c_fc"), without what is below it. Several may have one path. */
+/* What was counted under one path of the model ("h.3.mlp.c_fc"), without what is below it. Several may have one
+ * path. */
 typedef struct mega_flops_row {
     const char *path;
     double params;  /* elements on this rank */

@@ -61,8 +61,8 @@ typedef struct mega_curve {
  * has no rows or its rows lack a key, or that names file and line if a line is malformed. Skips an incomplete last
  * line, which a run may be writing. */
 mega_status mega_curve_read(const char *path, const char *run, const char *x_key, const char *y_key, mega_curve *out);
-/* Like mega_curve_read, for several keys in one pass: writes `count` curves. A key that no row has gives an empty curve;
- * it is an error if all are empty. Appends the run's id, unless it has none, to *out_run (may be NULL). */
+/* Like mega_curve_read, for several keys in one pass: writes `count` curves. A key that no row has gives an empty
+ * curve; it is an error if all are empty. Appends the run's id, unless it has none, to *out_run (may be NULL). */
 mega_status mega_curves_read(const char *path, const char *run, const char *x_key, const char *const *y_key, int count,
                              mega_curve *out, mega_buffer *out_run);
 /* Appends the runs of a file in the order of their last rows, comma-separated, "none" for rows without one; *count

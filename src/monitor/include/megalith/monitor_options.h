@@ -1,5 +1,5 @@
-/* What a training writes and logs for DeepSpeed's monitors and profilers: the blocks of a DeepSpeed JSON and the options
- * of the same meaning. Rows: monitor/options.c. */
+/* What a training writes and logs for DeepSpeed's monitors and profilers: the blocks of a DeepSpeed JSON and the
+ * options of the same meaning. Rows: monitor/options.c. */
 #ifndef MEGALITH_MONITOR_OPTIONS_H
 #define MEGALITH_MONITOR_OPTIONS_H
 

@@ -34,7 +34,8 @@ typedef struct mega_step_seen {
     int64_t planned_bytes; /* memory that is allocated */
 } mega_step_seen;
 
-/* `o` must outlive the monitor. `config`: a JSON object with the settings of the run; NULL: none. Only memory can fail. */
+/* `o` must outlive the monitor. `config`: a JSON object with the settings of the run; NULL: none. Only memory can
+ * fail. */
 mega_status mega_step_monitor_create(const mega_monitor_options *o, const char *config, mega_step_monitor **out);
 /* The functions below do nothing if m is NULL; they never fail, and allocate nothing once each has been called. */
 void mega_step_monitor_begin(mega_step_monitor *m, const mega_step_seen *s); /* before the first step */

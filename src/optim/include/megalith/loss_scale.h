@@ -16,8 +16,8 @@ extern "C" {
 /* Whose rules a dynamic scale follows. With either, an overflow first uses up the hysteresis, and only then halves the
  * scale; the hysteresis is full again when the scale next rises.
  * Megatron-LM: the scale doubles after `window` good steps in a row.
- * DeepSpeed: the scale doubles after `window` + 1 good steps after an overflow (or the start), then after every `window`
- * more. With consecutive_hysteresis (DeepSpeed has it) every good step fills the hysteresis. */
+ * DeepSpeed: the scale doubles after `window` + 1 good steps after an overflow (or the start), then after every
+ * `window` more. With consecutive_hysteresis (DeepSpeed has it) every good step fills the hysteresis. */
 typedef enum mega_loss_scale_rules { MEGA_SCALE_MEGATRON, MEGA_SCALE_DEEPSPEED } mega_loss_scale_rules;
 
 typedef struct mega_loss_scale_options {

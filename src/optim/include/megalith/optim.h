@@ -95,9 +95,9 @@ size_t mega_optimizer_region_bytes(const mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,
- * "momentum_buffer" for SGD (torch's names), the states of a row. They have the acc dtype and mega_params_owned elements
- * of the parameter; NULL for a parameter that has none of this name: a frozen one, and with Muon a matrix has only a
- * "momentum_buffer", which the rest does not have. */
+ * "momentum_buffer" for SGD (torch's names), the states of a row. They have the acc dtype and mega_params_owned
+ * elements of the parameter; NULL for a parameter that has none of this name: a frozen one, and with Muon a matrix has
+ * only a "momentum_buffer", which the rest does not have. */
 int mega_optimizer_num_moments(const mega_optimizer *o);
 /* Whether parameters with this record have the moment; the record may be that of another rank. */
 bool mega_optimizer_has_moment(const mega_optimizer *o, int moment, const mega_param *p);
@@ -118,8 +118,8 @@ typedef struct mega_norm_result {
 /* Computes the norm of the masters. Collective over tp and pp, with ZeRO also over dp. */
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* Norms of the states over the whole model, each element counted once: what --log-optimizer-states-to-tensorboard
- * writes. The variance is exp_avg_sq, the momentum exp_avg, of a matrix with Muon and with SGD momentum_buffer; the weights
- * are the masters. */
+ * writes. The variance is exp_avg_sq, the momentum exp_avg, of a matrix with Muon and with SGD momentum_buffer; the
+ * weights are the masters. */
 typedef enum mega_state_kind {
     MEGA_STATE_VARIANCE,
     MEGA_STATE_VARIANCE_SQRT,

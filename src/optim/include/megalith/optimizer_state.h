@@ -18,9 +18,10 @@ double *mega_optimizer_number(mega_optimizer *o, int number);
 int mega_optimizer_num_errors(const mega_optimizer *o);
 bool mega_optimizer_has_errors(const mega_optimizer *o);
 
-/* Schedule-free optimizers train with weights y, and evaluate, save and generate with weights x, an average. The masters
- * hold one of the two, state 0 the other; whichever it is, mega_optimizer_moment 0 is y, and mega_optimizer_weight is x.
- * Before the first update, and with any other optimizer, there is one set of weights, that of the masters. */
+/* Schedule-free optimizers train with weights y, and evaluate, save and generate with weights x, an average. The
+ * masters hold one of the two, state 0 the other; whichever it is, mega_optimizer_moment 0 is y, and
+ * mega_optimizer_weight is x. Before the first update, and with any other optimizer, there is one set of weights, that
+ * of the masters. */
 bool mega_optimizer_averages(const mega_optimizer *o);
 /* Returns the address of what this rank owns of the weights of the evaluation: what a checkpoint keeps. */
 void *mega_optimizer_weight(const mega_optimizer *o, int param);

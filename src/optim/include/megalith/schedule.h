@@ -102,7 +102,8 @@ bool mega_step_schedule_betas(const mega_step_schedule *s, int64_t updates, doub
 const char *mega_scheduler_name(mega_scheduler_kind kind);
 const char *mega_warmup_type_name(mega_warmup_type type);
 
-/* The parameters of a schedule, for checkpoints and rules: name, place in the struct, and the schedules that read it. */
+/* The parameters of a schedule, for checkpoints and rules: name, place in the struct, and the schedules that read
+ * it. */
 typedef enum mega_scheduler_param_kind {
     MEGA_SCHEDULER_REAL,   /* double */
     MEGA_SCHEDULER_COUNTS, /* int64_t */
@@ -161,8 +162,8 @@ typedef struct mega_curriculum {
 
 /* "fixed_linear", as typed; "unknown" for a number that has no name. */
 const char *mega_curriculum_name(mega_curriculum_kind kind);
-/* MEGA_ERR_USAGE for a curriculum whose lengths fall, are below 1 in samples of `positions`, or whose numbers are out of range;
- * positions 0: not known. The message names the number as "curriculum.NAME". */
+/* MEGA_ERR_USAGE for a curriculum whose lengths fall, are below 1 in samples of `positions`, or whose numbers are out
+ * of range; positions 0: not known. The message names the number as "curriculum.NAME". */
 mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions);
 /* DeepSpeed's difficulty in step `step`, from 1; c->most is not 0. */
 int64_t mega_curriculum_difficulty(const mega_curriculum *c, int64_t step);

@@ -1,6 +1,6 @@
-/* The end of a training step as a program: one flat list of instructions, made once, that sums gradients and losses over
- * the ranks, checks them, updates the parameters and publishes their new weights. The forward and backward programs
- * (program.h) come before it.
+/* The end of a training step as a program: one flat list of instructions, made once, that sums gradients and losses
+ * over the ranks, checks them, updates the parameters and publishes their new weights. The forward and backward
+ * programs (program.h) come before it.
  *
  * It has two parts. MEGA_UPDATE_SUMS makes complete gradients and losses of those that each rank computed;
  * MEGA_UPDATE_APPLY computes their norm, checks them and updates. In between a caller may read or change gradients. */
@@ -73,9 +73,9 @@ int mega_update_num_instructions(const mega_update *u);
  * are not finite in the step block. */
 mega_status mega_update_run(mega_update *u, mega_update_part part);
 
-/* The gathers of new weights may still be in progress when mega_update_run returns. These calls wait for them: a forward
- * for those of a bucket just before it reads them, everything else for all. Collective in the sense of mega_comm_wait:
- * the other ranks must get there too, at any time. */
+/* The gathers of new weights may still be in progress when mega_update_run returns. These calls wait for them: a
+ * forward for those of a bucket just before it reads them, everything else for all. Collective in the sense of
+ * mega_comm_wait: the other ranks must get there too, at any time. */
 int mega_update_pending(const mega_update *u); /* number of gathers in progress; NULL: 0 */
 mega_status mega_update_wait_bucket(mega_update *u, int bucket);
 mega_status mega_update_wait(mega_update *u); /* for all; NULL: nothing */
@@ -84,8 +84,8 @@ mega_status mega_update_wait(mega_update *u); /* for all; NULL: nothing */
  * scope. The time of one that communicates is the time for which this rank waits. NULL stops recording. */
 void mega_update_profile(mega_update *u, mega_profile *profile);
 
-/* Writes a table with one line for each instruction: what it does, over the ranks of which axis, its bucket, its elements
- * on this rank, its cost, and its parameters. */
+/* Writes a table with one line for each instruction: what it does, over the ranks of which axis, its bucket, its
+ * elements on this rank, its cost, and its parameters. */
 mega_status mega_update_print(const mega_update *u, mega_buffer *out);
 typedef struct mega_update_cost {
     double bytes, sent; /* read and written in memory; sent to other ranks */

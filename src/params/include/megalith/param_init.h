@@ -23,10 +23,11 @@ typedef enum mega_init {
 /* A group of rows of a parameter that is sharded separately and has its own position in the checkpoint: Q, K and V of
  * one projection, or the gate and up projections of an MLP. The rows are stored in the tensor `file`, which several
  * parts may share: `block` rows starting at row `first`, then `block` rows `stride` rows further on, and so on, as in
- * MPI_Type_vector. Parts of several parameters may share one tensor if each says its rows (of_rows). Q, K and V interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and
- * stride = 3d. tp divides a part between blocks only: block = stride = d keeps whole heads of consecutive rows
- * together. Initial values depend on the tensor and row of the file. In a parameter with sharded columns
- * (shard_columns), a part is a group of columns, and everything said here about rows applies to columns. */
+ * MPI_Type_vector. Parts of several parameters may share one tensor if each says its rows (of_rows). Q, K and V
+ * interleaved by head of size d, for instance, have first = 0, d and 2d, block = d and stride = 3d. tp divides a part
+ * between blocks only: block = stride = d keeps whole heads of consecutive rows together. Initial values depend on the
+ * tensor and row of the file. In a parameter with sharded columns (shard_columns), a part is a group of columns, and
+ * everything said here about rows applies to columns. */
 typedef struct mega_param_part {
     const char *file;             /* name of a tensor in the checkpoint; NULL: the name of the parameter */
     int64_t rows;                 /* in the whole model */

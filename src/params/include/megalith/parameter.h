@@ -139,8 +139,8 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
 void mega_params_note_table(mega_params *p, int index);       /* sets is_table */
-/* Returns the index of the (first) parameter that has rows in this checkpoint tensor, or -1; *out_file receives the number of
- * the tensor among those of the parameter. */
+/* Returns the index of the (first) parameter that has rows in this checkpoint tensor, or -1; *out_file receives the
+ * number of the tensor among those of the parameter. */
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file);
 int mega_params_num_files(const mega_params *p); /* number of checkpoint tensors of all parameters */
 int mega_params_count(const mega_params *p);
@@ -168,22 +168,22 @@ mega_status mega_params_sum_shards(const mega_params *p, const char *what, doubl
  * update. Call it before mega_params_place. */
 mega_status mega_params_persist(mega_params *p, int64_t elements);
 
-/* The dtype of the sums of gradients over dp: F32 (the default) leaves gradients as they are. With BF16 or F16 each rank rounds
- * its gradients, the ranks send half as much, and the sum, taken in float and rounded once, becomes the gradient. Buckets
- * with running statistics stay as they are. Call it before mega_params_place. */
+/* The dtype of the sums of gradients over dp: F32 (the default) leaves gradients as they are. With BF16 or F16 each
+ * rank rounds its gradients, the ranks send half as much, and the sum, taken in float and rounded once, becomes the
+ * gradient. Buckets with running statistics stay as they are. Call it before mega_params_place. */
 mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype);
 mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket);
 
 /* Sets the dtype in which the buffers hold gradients, between micro-batches and until the update: F32 (the default), or
- * BF16 or F16. Programs compute a gradient in float and add it to the held one, rounded once a micro-batch; a sum over dp
- * of whole gradients (ZeRO 0 and 1) is then in this dtype. Buckets with running statistics stay as they are. Call it
+ * BF16 or F16. Programs compute a gradient in float and add it to the held one, rounded once a micro-batch; a sum over
+ * dp of whole gradients (ZeRO 0 and 1) is then in this dtype. Buckets with running statistics stay as they are. Call it
  * before mega_params_place. */
 mega_status mega_params_hold_gradients_in(mega_params *p, mega_dtype dtype);
 mega_dtype mega_params_grad_dtype(const mega_params *p, int bucket);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
- * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and gradients
- * are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
+ * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and
+ * gradients are acc (f32, or f64 with F64). With compute == acc the weights are the masters. Buffers are allocated by
  * mega_params_allocate; before that, every query except for pointers works (plan, dry run). */
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements);
 typedef enum mega_params_buffers { MEGA_PARAMS_WEIGHTS = 1, MEGA_PARAMS_GRADS = 2 } mega_params_buffers;

@@ -51,8 +51,8 @@ typedef struct mega_sentence_spans {
     void *work; /* of the thread that cuts with it */
 } mega_sentence_spans;
 void mega_sentence_spans_fini(mega_sentence_spans *s);
-/* White space between sentences belongs to none. keep_newlines: it belongs to the sentence before it, and a sentence may
- * begin without any (Megatron's --keep-newlines). Returns MEGA_ERR_MEMORY. */
+/* White space between sentences belongs to none. keep_newlines: it belongs to the sentence before it, and a sentence
+ * may begin without any (Megatron's --keep-newlines). Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_punkt_cut(const mega_punkt *p, const char *text, size_t bytes, bool keep_newlines,
                                              mega_sentence_spans *out);
 

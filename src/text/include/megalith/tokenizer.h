@@ -94,9 +94,9 @@ mega_status mega_encoder_create(const mega_tokenizer *t, mega_encoder **out); /*
 void mega_encoder_destroy(mega_encoder *e);
 
 /* Appends the ids of text. As in Megatron's GPT2BPETokenizer, special tokens are not recognised: the characters
- * <|endoftext|> in a document are ordinary text. As in its HuggingFaceTokenizer and TikTokenizer, for these they are the
- * token, and BOS or EOS are added where the tokenizer's template says so. Use this for data. On failure out keeps its
- * former count. Returns MEGA_ERR_FORMAT if a byte or character is not in the vocabulary, or MEGA_ERR_MEMORY. */
+ * <|endoftext|> in a document are ordinary text. As in its HuggingFaceTokenizer and TikTokenizer, for these they are
+ * the token, and BOS or EOS are added where the tokenizer's template says so. Use this for data. On failure out keeps
+ * its former count. Returns MEGA_ERR_FORMAT if a byte or character is not in the vocabulary, or MEGA_ERR_MEMORY. */
 mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 /* The same without the tokens of the template: for text that continues another. */
 mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
@@ -104,13 +104,13 @@ mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t b
  */
 mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
 
-/* Appends the text of ids; the raw bytes of a byte-level tokenizer. Returns an error that names the id and its index if it
- * is not in the vocabulary. */
+/* Appends the text of ids; the raw bytes of a byte-level tokenizer. Returns an error that names the id and its index if
+ * it is not in the vocabulary. */
 mega_status mega_tokenizer_decode(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
 /* The same for ids that continue a text: a blank at their begin is kept. */
 mega_status mega_tokenizer_decode_more(const mega_tokenizer *t, const int32_t *ids, int64_t count, mega_buffer *out);
-/* Ids to text one by one: what is appended for all of them together is what mega_tokenizer_decode appends. continues: the
- * ids continue a text, so that a blank at their begin is kept. The tokenizer is borrowed. */
+/* Ids to text one by one: what is appended for all of them together is what mega_tokenizer_decode appends. continues:
+ * the ids continue a text, so that a blank at their begin is kept. The tokenizer is borrowed. */
 typedef struct mega_decoder mega_decoder;
 mega_status mega_decoder_create(const mega_tokenizer *t, bool continues, mega_decoder **out);
 void mega_decoder_destroy(mega_decoder *d);

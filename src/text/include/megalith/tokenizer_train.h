@@ -12,8 +12,8 @@ extern "C" {
 typedef struct mega_trainer mega_trainer;
 
 typedef struct mega_trainer_options {
-    /* "GPT2BPETokenizer"; "BertWordPieceLowerCase" and "BertWordPieceCase" learn WordPiece, "SentencePieceTokenizer" and
-     * "GPTSentencePieceTokenizer" Unigram; "CharTokenizer", "ByteTokenizer" */
+    /* "GPT2BPETokenizer"; "BertWordPieceLowerCase" and "BertWordPieceCase" learn WordPiece, "SentencePieceTokenizer"
+     * and "GPTSentencePieceTokenizer" Unigram; "CharTokenizer", "ByteTokenizer" */
     const char *type;
     int64_t vocab_size;        /* all tokens of the files; ignored for characters and bytes */
     int64_t min_frequency;     /* BPE, WordPiece: pairs that occur less often are not merged; 0 means 2 */

@@ -28,8 +28,8 @@ typedef enum mega_report_to {
 
 enum { MEGA_CLM_FILES = 64 }; /* files of a split that a folder may hold */
 
-/* run_clm: the options of transformers' script that no other command has, and what they lead to. A plan has --config_name
- * too. */
+/* run_clm: the options of transformers' script that no other command has, and what they lead to. A plan has
+ * --config_name too. */
 typedef struct mega_clm_options {
     mega_list train_file, validation_file;
     const char *dataset_name, *dataset_config_name;
@@ -107,7 +107,8 @@ typedef struct mega_train_options {
     int64_t exit_interval, exit_duration_in_mins;
     int64_t eval_iters, eval_interval;
     bool skip_train;
-    /* lengths counted in tokens, of which a sample has seq_length, or fewer under a curriculum; 0: not given (derive.c) */
+    /* lengths counted in tokens, of which a sample has seq_length, or fewer under a curriculum; 0: not given
+     * (derive.c) */
     int64_t train_tokens, lr_decay_tokens, lr_warmup_tokens;
 
     /* checkpoints */
