@@ -308,7 +308,7 @@ mega_status mega_file_kind_check(const char *path, const void *bytes, size_t siz
 
 const char *mega_file_pointer(const void *bytes, size_t size)
 {
-    const kind *k = pointer_of(bytes, size);
+    const kind *k = size > 0 ? pointer_of(bytes, size) : NULL; /* an empty file has no memory */
     return k != NULL ? k->name : NULL;
 }
 
