@@ -88,6 +88,7 @@ static mega_span clean(mega_decoder *d, const char *text, size_t n, bool not )
         next = 1 - next;
         made->size = 0;
         replace_all(text, n, &from, &to, made);
+        if (made->size == 0) return (mega_span){(const uint8_t *)"", 0}; /* no memory */
         text = made->data;
         n = made->size;
     }
