@@ -126,7 +126,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
 
 const program_probe *mega_program_probe(const mega_program *p)
 {
-    static const program_probe none = {NULL}, watched = {.made = watch_results};
+    static const program_probe none = {.before = NULL}, watched = {.made = watch_results};
     static const program_probe checked = {.before = begin_blocks, .made = keep_failure, .after = end_blocks};
     static const program_probe profiled = {.before = note_begin, .ran = note_end};
     if (p->found != NULL || p->observer != NULL) return &watched;

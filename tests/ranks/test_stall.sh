@@ -14,7 +14,7 @@ fail() {
 }
 # start HOW [LIMIT]: starts the program in the background; $launcher is the process id of its launcher
 start() {
-    rm -f run.log
+    rm -f run.log told.*
     ranks 4 "$MEGA_BUILD/tests/ranks_stall" "$1" "${2:-$limit}" >run.log 2>&1 </dev/null &
     launcher=$!
 }
