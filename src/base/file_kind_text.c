@@ -1,6 +1,6 @@
-/* Formats that are made of letters, and how they are told from prose: markup, and pickles of Python.
+/* Formats written as text, and how they are told from prose: HTML and XML, and Python pickles.
  *
- * A page is recognised by what stands at its beginning, behind comments: its type, or an element of a whole page. An
+ * A page is recognised by how it begins, after any comments: its type, or an element of a whole page. An
  * element that may stand in any text (<p>, <br />) makes a page of it only if another element follows at once, or
  * behind its end: an XML-like prompt, or a text that begins with one such element, is text. */
 #include "file_kind_impl.h"
@@ -31,7 +31,7 @@ static bool begins_with(const span *s, const char *text)
     return s->size >= strlen(text) && memcmp(s->at, text, strlen(text)) == 0;
 }
 
-/* Skips to behind the text. Returns false where it does not come. */
+/* Skips past the next occurrence of the text. Returns false if there is none. */
 static bool skip_behind(span *s, const char *text)
 {
     const char *found = memmem(s->at, s->size, text, strlen(text));

@@ -98,8 +98,8 @@ static bool is_of_another(const char *folder, const char *run_id)
     return differs;
 }
 
-/* Returns whether a save may write this file of its folder: what stands in the place of checksums that are not written
- * yet. The copy of a folder may have files of other names, and is then kept, too. */
+/* Returns whether a save writes files of this name. An unfinished save has no checksums yet, so the name decides. The
+ * copy of a folder may have files of other names, and is then kept, too. */
 static bool is_of_saves(const char *name)
 {
     static const char *const names[] = {"config.json",

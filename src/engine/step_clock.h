@@ -21,7 +21,7 @@ typedef struct step_clock {
 #define CLOCK_AFTER_STEP     "Engine after step"
 
 step_clock clock_start(mega_engine *e, mega_step_result *result); /* a step begins */
-/* Its first pass begins, of so many micro-batches. */
+/* The first pass of a step of this many micro-batches begins. */
 void clock_passes(step_clock *c, int64_t micro_batches, const char *memory);
 void clock_resume(step_clock *c,
                   const char *memory); /* what came since the last part is not of the step. memory NULL: not logged */

@@ -12,8 +12,8 @@
 #include "place_impl.h"
 #include "uses_impl.h"
 
-/* Makes gradient t a value of the program, and keeps it behind the last instruction that adds to it, unless it is of a
- * frozen parameter. */
+/* Makes gradient t a value of the program. After the last instruction that adds to it, it is kept, unless its parameter
+ * is frozen. */
 static mega_status hold_gradient(place *p, int32_t t, int last)
 {
     mega_graph *g = p->g;
