@@ -37,6 +37,7 @@ struct mega_checkpoint {
     char *run_json;            /* NULL: none */
     mega_checksums sums;       /* empty if the folder has no state/ */
     bool begins_classifier;    /* mega_checkpoint_begin_classifier */
+    bool says_ignored;         /* log once, on rank 0, which tensors of the folder are not read */
     uint64_t sums_hash;        /* hash of the checksums of all files except those that may differ; 0 without state/ */
 };
 

@@ -123,6 +123,7 @@ static mega_status open_as(const char *folder, const opening *how, mega_checkpoi
     mega_checkpoint *c = mega_calloc(1, sizeof *c);
     if (c == NULL) return open_no_memory(folder);
     c->team = how->team;
+    c->says_ignored = true;
     const mega_status st = opened_fill(c, folder, how);
     if (st != MEGA_OK) {
         mega_checkpoint_close(c);

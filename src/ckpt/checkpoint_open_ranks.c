@@ -209,6 +209,7 @@ mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_te
         mega_checkpoint_close(*out);
         *out = NULL;
     }
+    if (*out != NULL) (*out)->says_ignored = mega_comm_rank(ranks) == 0;
     for (known_damage *d = how.damaged, *next; d != NULL; d = next) {
         next = d->next;
         mega_free(d->folder);

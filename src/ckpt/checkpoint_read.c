@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAMED 8 /* named mismatches of each kind in one message */
+#define MAX_NAMED   8 /* named mismatches of each kind in one message */
+#define MAX_IGNORED 3 /* named ignored tensors in one log line */
 
 typedef struct report {
-    mega_buffer text;
-    int missing, extra, other, copies;
+    mega_buffer text, ignored;
+    int missing, extra, other, copies, num_ignored;
 } report;
 
 /* Where tensors are looked up: weights of a Hugging Face family by its naming rules; other weights and state by exact
  * name. */
 typedef struct source {
-    const mega_checkpoint *checkpoint;
+    mega_checkpoint *checkpoint;
     const mega_safetensors *file; /* a file of state/; NULL: the weights of the folder */
     const char *what;             /* the folder or file, for messages */
 } source;
@@ -98,6 +99,11 @@ static void read_note(report *r, int *count, const char *kind, const char *name)
     if (*count == MAX_NAMED + 1) mega_buffer_printf(&r->text, "\n  %s: … and more", kind);
 }
 
+static void note_ignored(report *r, const char *name)
+{
+    if (++r->num_ignored <= MAX_IGNORED) mega_buffer_printf(&r->ignored, "%s%s", r->num_ignored > 1 ? ", " : "", name);
+}
+
 static int by_address(const void *a, const void *b)
 {
     const uintptr_t x = (uintptr_t) * (const mega_safetensor *const *)a,
@@ -127,9 +133,22 @@ static void note_extra(report *r, const source *s, const mega_safetensors *file,
     for (size_t i = 0; i < mega_safetensors_count(file); i++) {
         const mega_safetensor *t = mega_safetensors_get(file, i);
         const bool taken = bsearch(&t, used, num_used, sizeof *used, by_address) != NULL;
-        if (taken || is_unread_head(s, t->name) || is_copy(r, s, t)) continue;
-        if (!read_may_ignore(s, t->name)) read_note(r, &r->extra, "not part of this model", t->name);
+        if (taken || (!is_unread_head(s, t->name) && is_copy(r, s, t))) continue;
+        if (is_unread_head(s, t->name) || read_may_ignore(s, t->name)) note_ignored(r, t->name);
+        else
+            read_note(r, &r->extra, "not part of this model", t->name);
     }
+}
+
+/* Buffers of old folders and heads of another task are no mistake, but the log says that they are dropped. */
+static void say_ignored(const report *r, const source *s)
+{
+    if (r->num_ignored == 0 || !s->checkpoint->says_ignored) return;
+    s->checkpoint->says_ignored = false;
+    const bool is_one = r->num_ignored == 1;
+    mega_info("checkpoint %s: %d tensor%s not read, because this model does not use %s: %s%s", s->what, r->num_ignored,
+              is_one ? " is" : "s are", is_one ? "it" : "them", r->ignored.data,
+              r->num_ignored > MAX_IGNORED ? ", …" : "");
 }
 
 static mega_status refuse_copies(const report *r, const source *s)
@@ -150,6 +169,7 @@ static mega_status refuse_copies(const report *r, const source *s)
 static mega_status read_conclude(const report *r, const source *s)
 {
     MEGA_TRY(mega_buffer_check(&r->text, s->what));
+    MEGA_TRY(mega_buffer_check(&r->ignored, s->what));
     if (r->missing + r->extra + r->other == 0) return r->copies == 0 ? MEGA_OK : refuse_copies(r, s);
     if (s->file != NULL && r->missing + r->extra > 0) /* the weights of the model have been found */
         return MEGA_FAIL(
@@ -191,7 +211,9 @@ static mega_status read_match(const source *s, const mega_state_tensor *t, int c
     for (size_t i = 0; s->file == NULL && i < s->checkpoint->weights.count; i++)
         note_extra(&r, s, s->checkpoint->weights.file[i], used, num_used);
     const mega_status st = read_conclude(&r, s);
+    if (st == MEGA_OK) say_ignored(&r, s);
     mega_buffer_fini(&r.text);
+    mega_buffer_fini(&r.ignored);
     mega_free(used);
     return st;
 }

@@ -29,3 +29,15 @@ for task in RACE QQP; do
     done
     rm one.jsonl
 done
+
+# a classifier that begins from a folder: its heads are not read, and one of the ranks says so
+for i in $(seq 1 20); do echo "The fox is here. Who is the dog? The owl is here."; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase \
+    --vocab-file vocab.txt --output-prefix t >log 2>&1 || fail "preprocessing: $(tail -3 log)"
+"$MEGALITH" pretrain_bert --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 \
+    --micro-batch-size 2 --train-iters 1 --lr 1e-3 --eval-iters 0 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt \
+    --save bert >log 2>&1 || fail "pretrain_bert: $(tail -3 log)"
+ranks 2 "$MEGALITH" tasks --task QQP --pretrained-checkpoint bert --train-data qqp.tsv --valid-data qqp.tsv "${sizes[@]}" >log 2>&1 </dev/null ||
+    fail "QQP from a folder: $(tail -3 log)"
+[ "$(grep -c 'tensors are not read, because this model does not use them: cls\.' log)" = 1 ] ||
+    fail "which tensors are not read: $(grep 'not read' log)"
