@@ -10,6 +10,7 @@
 cd "$MEGA_SOURCE" || exit 1
 temp=$work
 guides=(src/*/README.md)
+[ "$(wc -c <README.md)" -le 6000 ] || note "README.md has $(wc -c <README.md) bytes, and a first screen at most 6000: put lists into docs/what-works.md"
 [ "${#guides[@]}" = "$(ls -d src/*/ | wc -l)" ] || note "a room has no README.md: $(for r in src/*/; do [ -f "$r/README.md" ] || echo "$r"; done)"
 for guide in "${guides[@]}"; do
     [ "$(wc -l <"$guide")" -le 60 ] || note "$guide is longer than a screen of 60 lines: $(wc -l <"$guide")"
