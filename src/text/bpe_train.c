@@ -1,7 +1,7 @@
-/* Each word is a list of symbols in one flat array. For every pair we keep how often it occurs and in which words, so
- * that a merge touches only these words; a heap gives the most frequent pair. Counts in the heap may be stale, but only
- * too high (a count rises only in the step in which its newer symbol is created, and is queued again in that step), so
- * an entry that still agrees with its pair is the maximum.
+/* Learns merges: each word is a list of symbols in one flat array. For every pair we keep how often it occurs and in
+ * which words, so that a merge touches only these words; a heap gives the most frequent pair. Counts in the heap may be
+ * stale, but only too high (a count rises only in the step in which its newer symbol is created, and is queued again in
+ * that step), so an entry that still agrees with its pair is the maximum.
  *
  * A merge of (a, b) to c changes pairs only next to it: in x a b, (x, a) becomes (x, c), and in a b y, (b, y) becomes
  * (c, y). So a step first counts these neighbours by symbol in plain arrays, and looks up each pair only once. */

@@ -1,4 +1,4 @@
-/* The pattern as a state machine. It needs no backtracking: the class of the next character decides whether a blank
+/* GPT-2's pattern as a state machine. It needs no backtracking: the class of the next character decides whether a blank
  * belongs to the next word, and whether the last character of a run of white space is left over. */
 #include "pretokenize.h"
 #include "megalith/utf8.h"

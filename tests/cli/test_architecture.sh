@@ -3,6 +3,7 @@
 #   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
 #   - the table of includes lists exactly what the files of each room include
 #   - the table "State of the process" lists exactly the writable static memory in the object files
+#   - the guide of each room has the table of its files that tools/make_maps.sh makes of their first comments
 #   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
 # A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
@@ -13,8 +14,12 @@ guides=(src/*/README.md)
 [ "$(wc -c <README.md)" -le 6000 ] || note "README.md has $(wc -c <README.md) bytes, and a first screen at most 6000: put lists into docs/what-works.md"
 [ "${#guides[@]}" = "$(ls -d src/*/ | wc -l)" ] || note "a room has no README.md: $(for r in src/*/; do [ -f "$r/README.md" ] || echo "$r"; done)"
 for guide in "${guides[@]}"; do
-    [ "$(wc -l <"$guide")" -le 60 ] || note "$guide is longer than a screen of 60 lines: $(wc -l <"$guide")"
+    lines=$(sed '/^## Files/,$d' "$guide" | wc -l)
+    [ "$lines" -le 60 ] || note "$guide is longer than a screen of 60 lines before its table of files: $lines"
 done
+tools/make_maps.sh check || note "write the tables of files again: tools/make_maps.sh"
+listed=$(cat "${guides[@]}" | grep -c '^| `')
+[ "$listed" -ge 800 ] || note "the tables of files have only $listed rows"
 
 # ---- names between back quotes ----
 
