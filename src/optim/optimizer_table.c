@@ -1,5 +1,5 @@
 /* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
- * of --optimizer (options.c, in the same order), and a row here; ARCHITECTURE.md, "An optimizer", lists the other
+ * of --optimizer (options.c, in the same order), and a row here; docs/recipes.md, "An optimizer", lists the other
  * places. An update of each element by itself is a loop in elementwise_body.c. An option of the row (at most
  * OPTIMIZER_OPTIONS) is a member of mega_optimizer_options with a line in `settings`; an enum of elementwise.h numbers
  * those of a row. An update that needs whole tensors says so in `reach`: lamb.c and muon.c have its parts. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ARCHITECTURE.md, the guides of the rooms and docs/strangers.md say about the source is true:
+# What ARCHITECTURE.md, docs/recipes.md, the guides of the rooms and docs/strangers.md say about the source is true:
 #   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
 #   - the table of includes lists exactly what the files of each room include
 #   - the table "State of the process" lists exactly the writable static memory in the object files
@@ -87,7 +87,7 @@ check_token() { # PAGE LINE TOKEN FOLDER
     checked=$((checked + 1))
 }
 checked=0
-pages=(ARCHITECTURE.md "${guides[@]}")
+pages=(ARCHITECTURE.md docs/recipes.md "${guides[@]}")
 [ ! -f docs/strangers.md ] || pages+=(docs/strangers.md)
 for page in "${pages[@]}"; do
     folder=$(dirname "$page")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The recipes of ARCHITECTURE.md work: each tests/recipes/NAME.patch follows one. It applies to the sources, changes
+# The recipes of docs/recipes.md work: each tests/recipes/NAME.patch follows one. It applies to the sources, changes
 # no more files than the recipe says, and the tests that it names pass with it. A patch begins with
-#   recipe: TITLE              the recipe, by its title in ARCHITECTURE.md
+#   recipe: TITLE              the recipe, by its title in docs/recipes.md
 #   files: N                   how many files it may change at most, not counting tests
 #   numbers: ROOM              a room whose object files depend on numbers that the patch changes, such as kinds of ops
 #   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line for each program
@@ -20,7 +20,7 @@ checks_patch() { # patch
     name=$(basename "$1" .patch)
     title=$(head_lines recipe "$1")
     most=$(head_lines files "$1")
-    grep -qF "**$title.**" "$MEGA_SOURCE/ARCHITECTURE.md" || note "$name: ARCHITECTURE.md has no recipe '$title'"
+    grep -qxF "## $title" "$MEGA_SOURCE/docs/recipes.md" || note "$name: docs/recipes.md has no recipe '$title'"
     count=$(changed "$1" | grep -cvE '(^|/)tests/')
     if [ -z "$most" ] || [ "$count" -gt "$most" ]; then
         note "$name: $count files beside tests; its recipe promises ${most:-no number}"

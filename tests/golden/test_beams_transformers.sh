@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 export OMP_NUM_THREADS=1
-cat "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/ARCHITECTURE.md >corpus.txt
+cat "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/ARCHITECTURE.md "$MEGA_SOURCE"/docs/{recipes,training}.md >corpus.txt
 "$MEGALITH" train_tokenizer --input corpus.txt --vocab-size 500 --output model >log 2>&1
 printf 'The tokenizer\nA training step is a program. A model is a function\nx\n' >prompts.txt
 

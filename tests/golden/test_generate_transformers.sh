@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 cd "$work"
-cat "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/ARCHITECTURE.md >corpus.txt
+cat "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/ARCHITECTURE.md "$MEGA_SOURCE"/docs/{recipes,training}.md >corpus.txt
 "$MEGALITH" train_tokenizer --input corpus.txt --vocab-size 500 --output model >log 2>&1
 printf 'The tokenizer\nA training step is a program. A model is a function that describes the forward computation of one rank into a graph\nx\n' >prompts.txt
 

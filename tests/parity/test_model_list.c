@@ -1,4 +1,4 @@
-/* Trains models that are lists of layers through the engine, one row of `models` each (ARCHITECTURE.md, recipe "A model
+/* Trains models that are lists of layers through the engine, one row of `models` each (docs/recipes.md, "A model
  * of two layers"). Gradients must agree with finite differences in double, every micro-batch size must give the same
  * losses, and two equal runs the same bits. */
 #include "engine_run.h"
