@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What ARCHITECTURE.md, docs/recipes.md, the guides of the rooms and docs/strangers.md say about the source is true:
+# What ARCHITECTURE.md, the pages about the source in docs/, and the guides of the rooms say about the source is true:
 #   - files, tests, make targets, options and identifiers in back quotes exist; for `FILE:NAME`, the file has that function or variable
-#   - the table of includes lists exactly what the files of each room include
+#   - the table of rooms lists exactly what the files of each room include, and each is on a lower floor of the drawing
 #   - the table "State of the process" lists exactly the writable static memory in the object files
 #   - the guide of each room has the table of its files that tools/make_maps.sh makes of their first comments
 #   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
@@ -87,7 +87,7 @@ check_token() { # PAGE LINE TOKEN FOLDER
     checked=$((checked + 1))
 }
 checked=0
-pages=(ARCHITECTURE.md docs/recipes.md "${guides[@]}")
+pages=(ARCHITECTURE.md docs/{kernels,recipes,tests}.md "${guides[@]}")
 [ ! -f docs/strangers.md ] || pages+=(docs/strangers.md)
 for page in "${pages[@]}"; do
     folder=$(dirname "$page")
@@ -135,6 +135,8 @@ for header in src/*/include/megalith/*.h; do
     room=${header#src/}
     echo "${header##*/} ${room%%/*}"
 done >"$temp/owners"
+awk '/^```floors/ { inside = 1; next } /^```/ { inside = 0 } inside { for (i = 2; i <= NF; i++) print $i, $1 }' ARCHITECTURE.md >"$temp/floors"
+[ "$(cut -d' ' -f1 "$temp/floors" | sort)" = "$(ls src | sort)" ] || note "ARCHITECTURE.md: the drawing of floors does not have every room of src/ once"
 arrows=0
 for room in src/*/; do
     room=$(basename "$room")
@@ -143,6 +145,8 @@ for room in src/*/; do
         sed 's/.*megalith.//; s/"//' | sort -u | awk 'FNR == NR { room[$1] = $2; next } { print room[$1] }' "$temp/owners" - | sort -u | grep -vx "$room")
     said=$(awk -F'|' -v room=" \`$room/\` " '$2 == room { print $3 }' ARCHITECTURE.md | tr ' ' '\n' | grep -v '^$' | sort -u)
     [ "$included" = "$said" ] || note "ARCHITECTURE.md: $room/ includes $(echo $included), and the table of rooms has $(echo $said)"
+    awk -v room="$room" -v list="$(echo $included)" '{ floor[$1] = $2 } END { n = split(list, other, " "); for (i = 1; i <= n; i++) if (floor[other[i]] + 0 >= floor[room] + 0) exit 1 }' "$temp/floors" ||
+        note "ARCHITECTURE.md: $room/ includes a room that is not on a lower floor of the drawing"
     arrows=$((arrows + $(wc -w <<<"$included")))
 done
 [ "$arrows" -ge 40 ] || note "only $arrows includes between rooms were found"
