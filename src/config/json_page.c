@@ -101,10 +101,84 @@ static bool is_first_of_block(const option_table *t, size_t at, const char *bloc
     return true;
 }
 
+/* cli_test_docs runs these commands, as those of every page. */
+static const char files[] =
+    "## Three files to start from\n"
+    "\n"
+    "A text to train on, and the options of a small network:\n"
+    "\n"
+    "```sh\n"
+    "for i in $(seq 1 300); do echo \"$i green bottles hanging on the wall\"; done >bottles.txt\n"
+    "model=\"--preset tiny --seq-length 64 --tokenizer-type ByteTokenizer --train-data bottles.txt --split 1,0,0\"\n"
+    "run=\"--train-iters 20 --log-interval 10 --eval-iters 0\"\n"
+    "```\n"
+    "\n"
+    "AdamW in bf16, on one rank:\n"
+    "\n"
+    "```sh\n"
+    "cat >adamw.json <<'END'\n"
+    "{\n"
+    "  \"train_batch_size\": 8,\n"
+    "  \"train_micro_batch_size_per_gpu\": 4,\n"
+    "  \"gradient_clipping\": 1.0,\n"
+    "  \"bf16\": {\"enabled\": true},\n"
+    "  \"optimizer\": {\n"
+    "    \"type\": \"AdamW\",\n"
+    "    \"params\": {\"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, \"weight_decay\": 0.1}\n"
+    "  }\n"
+    "}\n"
+    "END\n"
+    "megalith pretrain_gpt $model $run --deepspeed_config adamw.json\n"
+    "```\n"
+    "\n"
+    "ZeRO 2 with a schedule, on two ranks:\n"
+    "\n"
+    "```sh\n"
+    "cat >zero2.json <<'END'\n"
+    "{\n"
+    "  \"train_batch_size\": 16,\n"
+    "  \"train_micro_batch_size_per_gpu\": 4,\n"
+    "  \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true, \"reduce_bucket_size\": 5e8},\n"
+    "  \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3, \"weight_decay\": 0.1}},\n"
+    "  \"scheduler\": {\n"
+    "    \"type\": \"WarmupDecayLR\",\n"
+    "    \"params\": {\"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 5, \"total_num_steps\": 20}\n"
+    "  },\n"
+    "  \"steps_per_print\": 10\n"
+    "}\n"
+    "END\n"
+    "megalith launch --nproc_per_node 2 pretrain_gpt $model $run --deepspeed_config zero2.json\n"
+    "```\n"
+    "\n"
+    "ZeRO 3 in fp16 with a dynamic loss scale:\n"
+    "\n"
+    "```sh\n"
+    "cat >zero3.json <<'END'\n"
+    "{\n"
+    "  \"train_batch_size\": 16,\n"
+    "  \"gradient_accumulation_steps\": 2,\n"
+    "  \"zero_optimization\": {\"stage\": 3, \"stage3_param_persistence_threshold\": 1e5},\n"
+    "  \"fp16\": {\n"
+    "    \"enabled\": true,\n"
+    "    \"loss_scale\": 0,\n"
+    "    \"initial_scale_power\": 16,\n"
+    "    \"loss_scale_window\": 1000,\n"
+    "    \"hysteresis\": 2\n"
+    "  },\n"
+    "  \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-3, \"betas\": [0.9, 0.999], \"weight_decay\": "
+    "0.01}}\n"
+    "}\n"
+    "END\n"
+    "megalith launch --nproc_per_node 2 pretrain_gpt $model $run --deepspeed_config zero3.json\n"
+    "```\n"
+    "\n";
+
 static const char title[] =
     "# Keys of a DeepSpeed JSON\n\n"
-    "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by hand.\n\n"
-    "`--deepspeed_config FILE` names a JSON";
+    "Written by `megalith help --json-page` from the rows of the engine and the rooms below; do not edit by hand.\n\n";
+
+static const char reading[] = "## How a JSON is read\n\n"
+                              "`--deepspeed_config FILE` names a JSON";
 
 static const char introduction[] =
     ", and also in `mega_setup.argv` of a C program; `mega_setup.config` takes it as text too. "
@@ -182,6 +256,8 @@ mega_status mega_options_json_page(const mega_composition *of, const mega_compos
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
     MEGA_TRY(mega_option_table_make(&other, commands, &arena));
     mega_buffer_puts(out, title);
+    mega_buffer_puts(out, files);
+    mega_buffer_puts(out, reading);
     write_readers(&other, out);
     mega_buffer_puts(out, introduction);
     write_block(&t, "", out);

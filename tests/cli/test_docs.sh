@@ -29,7 +29,7 @@ as_a_user() { # FILE LEAKS
 mkdir -p "$work/README/build"
 cp -r "$MEGA_SOURCE/docs" "$work/README"
 ln -s "$MEGALITH" "$work/README/build/megalith"
-# docs/ranks.md and docs/launching.md start ranks, also as root and on a machine with one core: the pages themselves must set what that needs.
+# docs/ranks.md, docs/launching.md and others start ranks, also as root and on a machine with one core: the pages themselves must set what that needs.
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     grep -qx '```c' "$page" && continue
@@ -38,7 +38,7 @@ for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
     blocks "$page" >"$work/$name.own"
     [ -s "$work/$name.own" ] || continue
     { [ "$name" = README ] || cat "$work/begin.sh"; cat "$work/$name.own"; } >"$work/$name.sh"
-    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = accelerate ] || [ "$name" = monitoring ] || [ "$name" = python ] && echo 1 || echo 0)
+    starts_ranks=$([ "$name" = ranks ] || [ "$name" = launching ] || [ "$name" = accelerate ] || [ "$name" = monitoring ] || [ "$name" = python ] || [ "$name" = deepspeed-json ] && echo 1 || echo 0)
     if [ "$name" = python ] && { [ -z "$python" ] || is_sanitized; }; then echo "left out: python (no NumPy, or sanitizers)" && continue; fi
     if [ "$starts_ranks" = 1 ] && ! command -v mpirun >/dev/null; then echo "left out: $name (no mpirun)" && continue; fi
     # Launcher libraries never free some of their memory.
