@@ -9,11 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static json_t *load(const char *name)
 {
     json_error_t error;
@@ -103,7 +98,7 @@ static void frequencies_agree(void **state)
         float found[256] = {0};
         const size_t count = json_array_size(json_object_get(row, "frequencies"));
         assert_true(count > 0 && count < 256);
-        must(mega_rope_frequencies(&g.rope, whole(row, "head_dim"), whole(row, "length"), found, &factor));
+        need(mega_rope_frequencies(&g.rope, whole(row, "head_dim"), whole(row, "length"), found, &factor));
         for (size_t k = 0; k < count; k++)
             if (!(fabs((double)found[k] / expected[k] - 1.0) <= 1.2e-7))
                 fail_msg("%s: frequency %zu is %.9g, expected %.9g", text(row, "name"), k, (double)found[k],
@@ -241,8 +236,8 @@ static mega_program *build(const golden_layer *l, mega_graph *g, const char *nam
     const mega_program_options o = {
         .backend = MEGA_PROGRAM_PLAIN, .name = name, .differentiate = strcmp(name, "sequence") == 0};
     mega_program *p = NULL;
-    must(mega_program_build(g, &o, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(g, &o, &p));
+    need(mega_program_allocate(p));
     mega_program_step(p)->loss_factor = 1.0;
     mega_program_step(p)->first_micro_batch = mega_program_step(p)->last_micro_batch = true;
     (void)l;
@@ -251,23 +246,23 @@ static mega_program *build(const golden_layer *l, mega_graph *g, const char *nam
 
 static void open_layer(golden_layer *l)
 {
-    must(mega_layout_create(NULL, NULL, &l->layout));
-    must(mega_params_create(l->layout, &l->params));
+    need(mega_layout_create(NULL, NULL, &l->layout));
+    need(mega_params_create(l->layout, &l->params));
     mega_builder b = {.layout = l->layout, .samples = l->B, .positions = l->S, .path = "m"};
     mega_builder one = {
         .layout = l->layout, .samples = l->B, .positions = 1, .cache = l->S + 1, .mode = MEGA_GENERATE, .path = "m"};
     one.length = l->S; /* a window shorter than the sequence is a ring */
-    must(mega_graph_create(MEGA_F64, l->params, l->layout, &b.graph));
-    must(mega_graph_create(MEGA_F64, l->params, l->layout, &one.graph));
+    need(mega_graph_create(MEGA_F64, l->params, l->layout, &b.graph));
+    need(mega_graph_create(MEGA_F64, l->params, l->layout, &one.graph));
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, l->S, l->C);
     mega_graph_want_gradient(b.graph, x, "dx");
     const mega_tensor y = describe(l, &b, x);
-    must(mega_graph_status(b.graph));
+    need(mega_graph_status(b.graph));
     mega_graph_output(b.graph, y, "y");
     mega_graph_seed_gradient(b.graph, y, "dy");
     mega_graph_output(one.graph, describe(l, &one, mega_input(&one, "x", MEGA_F64, 1, l->C)), "y");
-    must(mega_params_place(l->params, MEGA_F64, 0));
-    must(mega_params_allocate(l->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_place(l->params, MEGA_F64, 0));
+    need(mega_params_allocate(l->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     set_weights(l);
     l->sequence = build(l, b.graph, "sequence");
     l->position = build(l, one.graph, "position");
@@ -308,8 +303,8 @@ static void run_sequence(const golden_layer *l)
         ((int32_t *)mega_program_tensor(p, "sample_id", 0))[t] = (int32_t)(t / l->S);
         if (position != NULL) position[t] = (int32_t)(t % l->S);
     }
-    must(mega_program_forward(p, 0));
-    must(mega_program_backward(p, 0));
+    need(mega_program_forward(p, 0));
+    need(mega_program_backward(p, 0));
     agrees(l, "y", "", mega_program_tensor(p, "y", 0));
     agrees(l, "dx", "", mega_program_tensor(p, "dx", 0));
     agrees(l, "dout", "", gradient(l, "m.o_proj.weight"));
@@ -348,7 +343,7 @@ static void run_by_position(const golden_layer *l)
             filled[b] = (int32_t)i;
             if (position != NULL) position[b] = (int32_t)i;
         }
-        must(mega_program_forward(p, 0));
+        need(mega_program_forward(p, 0));
         for (int64_t b = 0; b < l->B; b++)
             memcpy(y + (b * l->S + i) * l->C, (const double *)mega_program_tensor(p, "y", 0) + b * l->C, row);
     }

@@ -18,11 +18,6 @@ typedef struct fixture {
     _Alignas(64) char scratch[4096];
 } fixture;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void fixture_open(fixture *f, const mega_optimizer_options *options, mega_dtype compute, bool plain)
 {
     const mega_param w = {.name = "w", .num_dims = 2, .shape = {3, 5}, .true_shape = {3, 5}, .weight_decay = true};

@@ -9,11 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static int64_t whole(const json_t *from, const char *name)
 {
     return json_integer_value(json_object_get(from, name));
@@ -165,24 +160,24 @@ static void blocks_agree_in(const json_t *golden, const json_t *row)
 {
     model m = {.golden = golden, .row = row, .B = whole(golden, "batch"), .S = whole(golden, "source")};
     m.T = whole(golden, "target"), m.C = whole(golden, "channels");
-    must(mega_layout_create(NULL, NULL, &m.layout));
-    must(mega_params_create(m.layout, &m.params));
+    need(mega_layout_create(NULL, NULL, &m.layout));
+    need(mega_params_create(m.layout, &m.params));
     mega_builder b = {.layout = m.layout, .samples = m.B, .positions = m.S};
-    must(mega_graph_create(MEGA_F64, m.params, m.layout, &b.graph));
+    need(mega_graph_create(MEGA_F64, m.params, m.layout, &b.graph));
     describe(&m, &b);
-    must(mega_graph_status(b.graph));
-    must(mega_params_place(m.params, MEGA_F64, 0));
-    must(mega_params_allocate(m.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_graph_status(b.graph));
+    need(mega_params_place(m.params, MEGA_F64, 0));
+    need(mega_params_allocate(m.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     set_weights(&m);
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "t5", .differentiate = true};
-    must(mega_program_build(b.graph, &o, &m.program));
-    must(mega_program_allocate(m.program));
+    need(mega_program_build(b.graph, &o, &m.program));
+    need(mega_program_allocate(m.program));
     mega_step_block *step = mega_program_step(m.program);
     step->loss_factor = 1.0;
     step->first_micro_batch = step->last_micro_batch = true;
     set_inputs(&m);
-    must(mega_program_forward(m.program, 0));
-    must(mega_program_backward(m.program, 0));
+    need(mega_program_forward(m.program, 0));
+    need(mega_program_backward(m.program, 0));
     agrees(&m, "y", json_object_get(row, "y"), mega_program_tensor(m.program, "y", 0), m.B * m.T * m.C);
     agrees(&m, "dx", json_object_get(row, "dx"), mega_program_tensor(m.program, "dx", 0), m.B * m.S * m.C);
     agrees(&m, "dz", json_object_get(row, "dz"), mega_program_tensor(m.program, "dz", 0), m.B * m.T * m.C);

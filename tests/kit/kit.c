@@ -54,6 +54,13 @@ static const char *keep(const char *folder, const char *name)
     return k->text;
 }
 
+void mega_kit_need(int status, const char *file, int line)
+{
+    if (status == MEGA_OK) return;
+    print_error("%s (%s)\n", mega_error_message(), mega_error_where());
+    _fail(file, line);
+}
+
 const char *mega_kit_source(const char *name)
 {
     const char *source = getenv("MEGA_SOURCE");

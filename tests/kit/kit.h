@@ -10,6 +10,11 @@
 
 #include <cmocka.h>
 
+/* Fails the test at this line, with the error's message, unless the status is MEGA_OK. (The type is int instead of
+ * mega_status so that this header needs no other.) */
+#define need(status) mega_kit_need((status), __FILE__, __LINE__)
+void mega_kit_need(int status, const char *file, int line);
+
 /* Returns the path of a shared file, for example "gpt2/vocab.json", or NULL if it does not exist: under MEGA_TEST_DATA,
  * else under $MEGA_SOURCE/../shared/data. Borrowed until the program ends. */
 const char *mega_kit_data(const char *name);
@@ -46,8 +51,7 @@ const char *mega_kit_need_peers(void);
 
 /* Calls `attempt` with its first allocation failing, then its second, and so on, until it makes fewer allocations. Each
  * failed attempt must return MEGA_ERR_MEMORY with a message; the last must succeed. `attempt` frees what it allocated.
- * Returns the number of allocations of a whole attempt. (The type is int instead of mega_status so that this header
- * needs no other.) */
+ * Returns the number of allocations of a whole attempt. */
 typedef int mega_kit_attempt(void *user);
 int mega_kit_fail_each_allocation(mega_kit_attempt *attempt, void *user);
 

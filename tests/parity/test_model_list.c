@@ -10,11 +10,6 @@
 
 enum { SEQ = ENGINE_RUN_SEQ, IDS = ENGINE_RUN_VOCAB, BATCH = 4, STEPS = 3, LARGEST = 1 << 16 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* ---- the models ---- */
 
 typedef struct model_row {

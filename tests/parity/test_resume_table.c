@@ -33,11 +33,6 @@
 static const char *folder;
 static int failures, runs;
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* ---- what is trained on ---- */
 
 /* One vocabulary and one pair of data files for all commands: documents of sentences. */
@@ -49,13 +44,13 @@ static void make_data(void)
     for (int i = SPECIAL; i < 50; i++) mega_buffer_printf(&words, "%c%c\n", 'a' + i % 26, 'a' + i / 26);
     mega_kit_write(mega_kit_path(folder, "vocab.txt"), words.data);
     mega_buffer_fini(&words);
-    ok(mega_indexed_writer_create(mega_kit_path(folder, "data"), MEGA_U16, &w));
+    need(mega_indexed_writer_create(mega_kit_path(folder, "data"), MEGA_U16, &w));
     for (int d = 0; d < 60; d++) {
         int32_t token[40], size[4] = {8, 11, 9, 12};
         for (int i = 0; i < 40; i++) token[i] = SPECIAL + (d * 17 + i * i * 5 + i * d) % (50 - SPECIAL);
-        ok(mega_indexed_writer_add_document(w, token, size, 4));
+        need(mega_indexed_writer_add_document(w, token, size, 4));
     }
-    ok(mega_indexed_writer_finish(w));
+    need(mega_indexed_writer_finish(w));
 }
 
 /* ---- a run ---- */
@@ -153,8 +148,8 @@ static void compare_file(const char *command, const char *words, const char *a, 
     size_t n = 0, m = 0;
     const char *left = mega_kit_path(a, name), *right = mega_kit_path(b, name);
     if (!mega_file_exists(left) && !mega_file_exists(right)) return;
-    ok(mega_file_read(left, &x, &n));
-    ok(mega_file_read(right, &y, &m));
+    need(mega_file_read(left, &x, &n));
+    need(mega_file_read(right, &y, &m));
     snprintf(what, sizeof what, "%s of the resumed run differs", name);
     if (n != m || memcmp(x, y, n) != 0) complain(command, words, what);
     mega_free(x);
@@ -277,7 +272,7 @@ static const char *make_folder(const mega_family *f)
     mega_gpt gpt;
     mega_engine *engine = NULL;
     write_config(f, config);
-    ok(mega_hf_config_read(config, &shape));
+    need(mega_hf_config_read(config, &shape));
     mega_gpt_from_shape(&shape, 1, &gpt);
     if (shape.init_std <= 0) gpt.init_std = 0.02;
     if (gpt.net.t5 != MEGA_T5_NONE) gpt.decoder_positions = 16;
@@ -288,10 +283,10 @@ static const char *make_folder(const mega_family *f)
                                    .batch = {.global_batch = 1, .micro_step = 1},
                                    .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
                                    .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
-    ok(gpt_engine_create(&engine, &gpt, &o));
-    ok(mega_engine_allocate(engine));
-    ok(mega_engine_initialize(engine, 5));
-    ok(mega_engine_save(engine, &(mega_engine_save_options){.folder = save, .shape = &shape, .no_optim = true}));
+    need(gpt_engine_create(&engine, &gpt, &o));
+    need(mega_engine_allocate(engine));
+    need(mega_engine_initialize(engine, 5));
+    need(mega_engine_save(engine, &(mega_engine_save_options){.folder = save, .shape = &shape, .no_optim = true}));
     mega_engine_destroy(engine);
     const char *iteration = mega_kit_path(save, "iter_0000000");
     for (size_t i = 0; i < sizeof state / sizeof *state; i++)
@@ -420,11 +415,11 @@ static void changes_are_named_alone(void **state)
         snprintf(name, sizeof name, "before%zu", i);
         const char *before = mega_kit_path(folder, name);
         snprintf(line, sizeof line, SIZES "%s", rows[i].words);
-        ok(run(GPT, line, "", before, &first));
+        need(run(GPT, line, "", before, &first));
         snprintf(load, sizeof load, "--override-opt_param-scheduler --load %s/iter_0000002", before);
         snprintf(line, sizeof line, SIZES "%s %s", rows[i].words, rows[i].more);
         snprintf(name, sizeof name, "after%zu", i);
-        ok(run(GPT, line, load, mega_kit_path(folder, name), &second));
+        need(run(GPT, line, load, mega_kit_path(folder, name), &second));
         const char *list = second.data != NULL ? strstr(second.data, "options differ") : NULL;
         const char *at = list != NULL ? strchr(list, '\n') : NULL;
         const size_t length = rows[i].said != NULL ? strlen(rows[i].said) : 0;
@@ -444,9 +439,9 @@ static void dropped_options_stay_as_they_were(void **state)
     (void)state;
     const char *before = mega_kit_path(folder, "dropped"), *after = mega_kit_path(folder, "dropped_after");
     failures = 0;
-    ok(run(GPT, SIZES LLAMA "--hidden-dropout 0.17 --layernorm-epsilon 3e-4", "", before, &first));
+    need(run(GPT, SIZES LLAMA "--hidden-dropout 0.17 --layernorm-epsilon 3e-4", "", before, &first));
     snprintf(load, sizeof load, "--load %s --ckpt-step 2", before);
-    ok(run(GPT, SIZES LLAMA, load, after, &second));
+    need(run(GPT, SIZES LLAMA, load, after, &second));
     compare(GPT, "dropped", mega_kit_path(before, "iter_0000004"), mega_kit_path(after, "iter_0000004"));
     assert_null(second.data != NULL ? strstr(second.data, "options differ") : NULL);
     assert_int_equal(failures, 0);

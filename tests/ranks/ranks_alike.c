@@ -6,6 +6,7 @@
 #include "megalith/comm.h"
 #include "megalith/log.h"
 #include "megalith/train.h"
+#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,6 @@ typedef struct walk {
     bool is_other; /* this rank gets the different value */
     int refused, taken, failures;
 } walk;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void drop_note(void *user, mega_log_level level, const char *line)
 {

@@ -2,6 +2,7 @@
  * whole parameters, gradients and states by name, checkpoints with the caller's state, and wrong calls on one rank.
  * Usage: ranks_api FOLDER */
 #include "api_model.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,13 +14,6 @@ enum { TABLE = API_IDS * API_WIDTH, UP = 4 * API_WIDTH * API_WIDTH, STEPS = 3 };
 static int failures;
 static bool is_torn; /* reads of this rank fail */
 static const mega_dataset data = {.count = API_SAMPLES, .read = api_read, .user = &is_torn};
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 typedef struct layout {
     const char *name;

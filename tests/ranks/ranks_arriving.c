@@ -5,6 +5,7 @@
  * for whole batches and for micro-batches one at a time. */
 #include "engine_run.h"
 #include "megalith/hash.h"
+#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +14,6 @@
 enum { STEPS = 4, BATCH = 8 };
 
 static int failures;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static mega_engine *start(mega_world *world, int zero)
 {

@@ -10,6 +10,7 @@
 #include "megalith/memory.h"
 #include "megalith/profile.h"
 #include "megalith/threads.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,13 +55,6 @@ mega_status __wrap_mega_program_backward(mega_program *p, int slot)
     const double began = mega_time_now();
     MEGA_TRY(__real_mega_program_backward(p, slot));
     return last_at_least(began, slow_backward_s);
-}
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
 }
 
 /* Returns the total seconds of the events "pipeline wait" in a trace. */

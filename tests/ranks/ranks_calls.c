@@ -2,6 +2,7 @@
  * rank waits for the other, and afterwards the engine trains as if no wrong call had been made. The argument is the
  * layout. */
 #include "engine_run.h"
+#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,6 @@ typedef struct scene {
     const char *folder;
     int failures;
 } scene;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void fill(mega_engine *e, mega_batch *b)
 {

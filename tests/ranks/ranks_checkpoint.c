@@ -8,6 +8,7 @@
 #include "megalith/file.h"
 #include "megalith/gpt.h"
 #include "megalith/memory.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,13 +16,6 @@
 #include <string.h>
 
 enum { BATCH = 12, STEPS = 6, HALF = STEPS / 2 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 typedef struct setting {
     int tp, pp, zero, muon;

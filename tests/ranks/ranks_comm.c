@@ -5,6 +5,7 @@
 #include "megalith/comm_log.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
+#include "rank.h"
 
 #include <math.h>
 #include <signal.h>
@@ -27,13 +28,6 @@ static void expect(int ok, const char *fmt, ...)
     va_end(args);
     fputc('\n', stderr);
     failures++;
-}
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
 }
 
 typedef struct group {

@@ -2,6 +2,7 @@
  * plainest way: values, and what each rank keeps as errors, over several exchanges. Usage: ranks_compressed [threads] */
 #include "megalith/compressed.h"
 #include "megalith/memory.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,13 +12,6 @@
 enum { MOST = 9001, TENSORS = 6, ROUNDS = 4, MOST_RANKS = 8 };
 
 static const int64_t counts[TENSORS] = {1, 7, 64, 9, 9000, 131};
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* The number of element i in a round on a rank; some are 0. */
 static double value_of(int rank, int tensor, int64_t i, int round)

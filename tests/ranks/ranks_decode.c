@@ -8,6 +8,7 @@
 #include "megalith/generate.h"
 #include "megalith/memory.h"
 #include "megalith/profile.h"
+#include "rank.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -29,13 +30,6 @@ static struct {
 
 mega_status __real_mega_program_forward(mega_program *p, int slot);
 mega_status __wrap_mega_program_forward(mega_program *p, int slot);
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* Waits until all stages are here, while messages go on. */
 static void meet(void)

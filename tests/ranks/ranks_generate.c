@@ -2,6 +2,7 @@
  * run on rank 1 only, or a signal to one rank, is reported on both. The argument is the layout. */
 #include "engine_text.h"
 #include "megalith/threads.h"
+#include "rank.h"
 
 #include <math.h>
 #include <signal.h>
@@ -18,13 +19,6 @@ typedef struct scene {
 } scene;
 
 static volatile sig_atomic_t stop;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void check(bool holds, const char *what)
 {

@@ -39,6 +39,7 @@
 #include "megalith/batch.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,13 +47,6 @@
 #include <string.h>
 
 enum { TARGET = 12, BATCH = 8, STEPS = 3, VALUES = 2 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* ---- the list of models ---- */
 

@@ -5,6 +5,7 @@
 #include "megalith/philox.h"
 #include "megalith/program.h"
 #include "megalith/t5_blocks.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +13,6 @@
 #include <string.h>
 
 enum { B = 2, S = 8, T = B * S, C = 16, F = 24, HEADS = 4, VOCAB = 21, PADDED = 24 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 typedef mega_tensor describe_layer(const mega_builder *b, mega_tensor x);
 

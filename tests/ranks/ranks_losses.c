@@ -9,6 +9,7 @@
  * and updates must be those of the formulas, and two runs must have the same bits. */
 #include "engine_run.h"
 #include "megalith/builder.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,13 +19,6 @@
 enum { T = ENGINE_RUN_SEQ, C = 6, V = 20, BATCH = 4, STEPS = 3, LOSSES = 4 };
 static const char *const name[LOSSES] = {"size", "far", "kept", "hits"};
 static const double coefficient[LOSSES] = {0.5, -0.25, 0, 0}, LR = 0.05;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* ---- the model ---- */
 

@@ -6,17 +6,11 @@
 #include "held.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 typedef struct setting {
     int zero, pp, chunks;

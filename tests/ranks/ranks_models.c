@@ -7,6 +7,7 @@
  * it. */
 #include "engine_run.h"
 #include "megalith/model.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -92,13 +93,6 @@ static const struct {
     {UNKNOWN_INPUT, "input \"images\" of sample 0 (row 0 of the batch) is not filled"},
     {WIDE_INPUT, "input \"position_ids\" of sample 0 (row 0 of the batch) is not filled"},
 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows, int64_t cols)
 {

@@ -5,6 +5,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/update.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +20,6 @@ enum { ROWS = 7, COLUMNS = 5, W = ROWS * COLUMNS, B = 11, PARAMS = 2, UPDATES = 
 #define CLIP  0.7
 
 static const int64_t counts[PARAMS] = {W, B};
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void fail(const char *what, int update, int64_t i, double found, double expected)
 {

@@ -4,6 +4,7 @@
  * and from then on every rank must compute what ranks compute that never saw its samples: the same losses, norms and
  * weights, bit for bit. */
 #include "engine_run.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,13 +12,6 @@
 #include <string.h>
 
 enum { BATCH = 8, STEPS = 6, POISONED = 2 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void check(bool is_true, const char *what)
 {

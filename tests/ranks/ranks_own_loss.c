@@ -4,6 +4,7 @@
  * step can be repeated. */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,13 +15,6 @@ enum { SEQ = 4, IDS = 10, C = 6, N = 3, SAMPLES = 24, STEPS = 3, TABLE = IDS * C
 
 static int failures;
 static bool backward_fails; /* the backward pass fails on this rank */
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static void expect(mega_engine *e, const char *what, mega_status st, mega_status expected, const char *said)
 {

@@ -22,6 +22,7 @@
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "rank.h"
 #include "rounded_sums.h"
 #include "rows.h"
 
@@ -31,13 +32,6 @@
 #include <string.h>
 
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 8, LEAST_BATCH = 4, STEPS = 12 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 typedef struct setting {
     int tp, threads, micro_batch, precision;

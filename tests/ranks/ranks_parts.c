@@ -10,6 +10,7 @@
 #include "megalith/memory.h"
 #include "megalith/philox.h"
 #include "megalith/safetensors.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -22,13 +23,6 @@ enum { SAMPLES = 24, STEPS = 3, MORE = 2, SEED = 3 };
 #define STD 0.4
 
 static int failures;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 enum { PATH = 512 };
 

@@ -6,6 +6,7 @@
  * late in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4 ranks_sums */
 #include "engine_run.h"
 #include "megalith/memory.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,13 +15,6 @@
 #include <time.h>
 
 enum { MICRO = 2, STEPS = 4, LATE_MS = 100 };
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 static mega_gpt small_gpt(void)
 {

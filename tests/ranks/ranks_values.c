@@ -12,6 +12,7 @@
  * as in a run without failures. */
 #include "engine_run.h"
 #include "megalith/layers.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,13 +21,6 @@
 
 enum { T = ENGINE_RUN_SEQ, C = 8, V = 20, BATCH = 4, STEPS = 3, LOSSES = 2, OUTPUT = 2 * C };
 static const double LR = 0.05;
-
-static void need(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* ---- the custom op ---- */
 

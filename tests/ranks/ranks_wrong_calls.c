@@ -3,6 +3,7 @@
  * Usage: ranks_wrong_calls FOLDER */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,13 +23,6 @@ typedef struct scene {
     const char *folder;
     int steps; /* completed by `ready`, of one micro-batch each */
 } scene;
-
-static void must(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* ---- the model and its data ---- */
 
@@ -123,14 +117,14 @@ static mega_status forward_with(scene *s, data_kind kind)
 /* Runs a step of one micro-batch. */
 static void complete(mega_engine *e)
 {
-    must(mega_engine_backward(e));
-    must(mega_engine_step(e, NULL));
+    need(mega_engine_backward(e));
+    need(mega_engine_step(e, NULL));
 }
 
 static void begin(mega_engine *e)
 {
-    must(mega_engine_set_accumulation_boundary(e, true));
-    must(mega_engine_forward(e, NULL));
+    need(mega_engine_set_accumulation_boundary(e, true));
+    need(mega_engine_forward(e, NULL));
 }
 
 /* Makes a wrong call after the forward of a step, and then completes the step. */
@@ -242,7 +236,7 @@ static mega_status step_after_failure(scene *s)
 static mega_status train_in_evaluation(scene *s)
 {
     mega_engine *e = NULL;
-    must(create_with(s, &(mega_setup){.model = &model, .mode = MEGA_EVAL}, &e));
+    need(create_with(s, &(mega_setup){.model = &model, .mode = MEGA_EVAL}, &e));
     const mega_status st = mega_engine_train_batch(e, &result);
     mega_engine_destroy(e);
     return st;
@@ -350,10 +344,10 @@ static int make_calls(scene *s)
                        "\"zero_optimization.stage\" 2");
     failures += expect(s, "another JSON", "the last rank", other_json_of_a_rank(s), MEGA_ERR_COMM,
                        "\"zero_optimization.stage\" 1");
-    must(mega_engine_set_accumulation_boundary(s->ready, s->is_wrong));
+    need(mega_engine_set_accumulation_boundary(s->ready, s->is_wrong));
     failures += expect(s, "another boundary", "the last rank", mega_engine_forward(s->ready, NULL), MEGA_ERR_USAGE,
                        "accumulation boundary");
-    must(mega_engine_set_accumulation_boundary(s->ready, false));
+    need(mega_engine_set_accumulation_boundary(s->ready, false));
     return failures;
 }
 
@@ -364,13 +358,13 @@ static int compare(scene *s)
     mega_step_result a, b;
     s->data = GOOD;
     const mega_dataset data = data_of(s);
-    must(create_with(s, &(mega_setup){.model = &model, .training_data = &data}, &fresh));
+    need(create_with(s, &(mega_setup){.model = &model, .training_data = &data}, &fresh));
     for (int i = 0; i < s->steps; i++) {
         begin(fresh);
         complete(fresh);
     }
-    must(mega_engine_train_batch(s->ready, &a));
-    must(mega_engine_train_batch(fresh, &b));
+    need(mega_engine_train_batch(s->ready, &a));
+    need(mega_engine_train_batch(fresh, &b));
     mega_engine_destroy(fresh);
     if (a.loss == b.loss && a.grad_norm == b.grad_norm) return 0;
     fprintf(stderr, "after the wrong calls the loss is %.17g, the norm %.17g; without them %.17g, %.17g\n", a.loss,
@@ -382,10 +376,10 @@ static void open_engines(scene *s)
 {
     char *argv[ARGUMENTS] = ARGV("--num-threads", "1");
     const mega_dataset data = data_of(s);
-    must(mega_engine_create(&(mega_setup){.model = &model, .world = s->world, .argc = ARGUMENTS - 1, .argv = argv},
+    need(mega_engine_create(&(mega_setup){.model = &model, .world = s->world, .argc = ARGUMENTS - 1, .argv = argv},
                             &s->raw));
-    must(create_with(s, &(mega_setup){.model = &model, .training_data = &data}, &s->ready));
-    must(create_with(s, &(mega_setup){.model = &model}, &s->reader));
+    need(create_with(s, &(mega_setup){.model = &model, .training_data = &data}, &s->ready));
+    need(create_with(s, &(mega_setup){.model = &model}, &s->reader));
 }
 
 int main(int argc, char **argv)
@@ -393,9 +387,9 @@ int main(int argc, char **argv)
     scene s = {.data = GOOD};
     if (argc < 2) return 2;
     s.folder = argv[1];
-    must(mega_world_create(NULL, &s.world));
+    need(mega_world_create(NULL, &s.world));
     open_engines(&s);
-    must(mega_engine_get_param(s.ready, "net.table.weight", NULL, WEIGHTS, values));
+    need(mega_engine_get_param(s.ready, "net.table.weight", NULL, WEIGHTS, values));
     int failures = make_calls(&s);
     failures += compare(&s);
     if (mega_world_rank(s.world) == 0) printf("%d wrong calls\n", CALLS + (mega_world_size(s.world) > 1 ? 2 : 0));

@@ -2,6 +2,7 @@
  * none aborts or hangs, and a correct model can be created afterwards. Prints their number. */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
+#include "rank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +10,6 @@
 #include <string.h>
 
 enum { POSITIONS = 16, C = 6, MICRO = 4 }; /* a sample is an image of 4 x 4 pixels of C channels */
-
-static void must(mega_status st)
-{
-    if (st == MEGA_OK) return;
-    fprintf(stderr, "%s\n", mega_error_message());
-    exit(1);
-}
 
 /* ---- custom ops ---- */
 
@@ -407,11 +401,11 @@ int main(void)
 {
     mega_world *world = NULL;
     int failures = 0;
-    must(mega_world_create(NULL, &world));
+    need(mega_world_create(NULL, &world));
     const int ranks = mega_world_size(world);
     for (int i = 0; i < WRONG; i++)
         for (int by_last = 0; by_last < (ranks > 1 ? 2 : 1); by_last++) failures += try_model(world, i, by_last == 1);
-    must(create(world, none_at_all, NULL));
+    need(create(world, none_at_all, NULL));
     if (mega_world_rank(world) == 0) printf("%d wrong models\n", WRONG);
     fflush(stdout);
     mega_world_destroy(world);

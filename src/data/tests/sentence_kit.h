@@ -20,11 +20,6 @@ static mega_sentence_vocabulary vocabulary = {.cls = 2,
                                               .size = VOCABULARY,
                                               .continues = continues};
 
-static inline void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static inline void prepare(void)
 {
     for (int i = 0; i < VOCABULARY; i++) continues[i] = i >= FIRST_WORD && i % 5 == 0;
@@ -42,7 +37,7 @@ static inline const char *write_documents(const char *name, const int64_t rule[4
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), name);
     mega_indexed_writer *w;
-    must(mega_indexed_writer_create(prefix, MEGA_I32, &w));
+    need(mega_indexed_writer_create(prefix, MEGA_I32, &w));
     draw_state = (uint32_t)rule[0];
     for (int64_t d = 0; d < rule[1]; d++) {
         static int32_t tokens[20000];
@@ -55,11 +50,11 @@ static inline const char *write_documents(const char *name, const int64_t rule[4
             for (int32_t i = 0; i < sizes[s]; i++)
                 tokens[at++] = FIRST_WORD + below(VOCABULARY - SENTINELS - FIRST_WORD);
         }
-        if (count == 0) must(mega_indexed_writer_add(w, NULL, 0));
+        if (count == 0) need(mega_indexed_writer_add(w, NULL, 0));
         else
-            must(mega_indexed_writer_add_document(w, tokens, sizes, count));
+            need(mega_indexed_writer_add_document(w, tokens, sizes, count));
     }
-    must(mega_indexed_writer_finish(w));
+    need(mega_indexed_writer_finish(w));
     return prefix;
 }
 
@@ -74,7 +69,7 @@ static inline mega_gpt_data *open_data(const char *prefix, const mega_sentence_o
                                      .num_samples = {wanted},
                                      .sentences = o,
                                      .in_memory = true};
-    must(mega_gpt_data_build(&g, d));
+    need(mega_gpt_data_build(&g, d));
     return d[MEGA_SPLIT_TRAIN];
 }
 

@@ -16,11 +16,6 @@ typedef struct sketch {
     mega_batch *batch;
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void expect(mega_status st, const char *text)
 {
     assert_int_equal(st, MEGA_ERR_USAGE);
@@ -31,10 +26,10 @@ static void expect(mega_status st, const char *text)
 static void begin(sketch *k, mega_dtype dtype)
 {
     *k = (sketch){.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k->layout));
-    must(mega_params_create(k->layout, &k->params));
+    need(mega_layout_create(NULL, NULL, &k->layout));
+    need(mega_params_create(k->layout, &k->params));
     mega_builder b = {.layout = k->layout, .samples = SAMPLES, .positions = S};
-    must(mega_graph_create(dtype, k->params, k->layout, &b.graph));
+    need(mega_graph_create(dtype, k->params, k->layout, &b.graph));
     const mega_tensor table = mega_builder_param(&b, "table", IDS, C, NULL);
     const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), x = mega_input(&b, "x", MEGA_F32, S, C);
     const mega_tensor mask = mega_input(&b, "weights", MEGA_F32, S, 0);
@@ -47,13 +42,13 @@ static void begin(sketch *k, mega_dtype dtype)
     mega_input(&b, "seq_position", MEGA_I32, LONG, 0);
     assert_int_equal(mega_input(&b, "sample_id", MEGA_I32, LONG, 0).id,
                      mega_input(&b, "sample_id", MEGA_I32, LONG, 0).id);
-    must(mega_graph_status(b.graph));
-    must(mega_params_place(k->params, dtype, 0));
-    must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS));
-    must(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
+    need(mega_graph_status(b.graph));
+    need(mega_params_place(k->params, dtype, 0));
+    need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS));
+    need(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
                             &k->program));
-    must(mega_program_allocate(k->program));
-    must(mega_batch_create_for(k->program, SAMPLES, &k->batch));
+    need(mega_program_allocate(k->program));
+    need(mega_batch_create_for(k->program, SAMPLES, &k->batch));
 }
 
 static void end(sketch *k)
@@ -74,9 +69,9 @@ static void fill(const sketch *k, int64_t from)
         float x[S * C];
         for (int t = 0; t < S; t++) ids[t] = (int32_t)(i + t) % IDS;
         for (int t = 0; t < S * C; t++) x[t] = (float)i + 0.25F * (float)t;
-        must(mega_sample_set_i32(s, "ids", ids, S));
-        must(mega_sample_set_f32(s, "x", x, (int64_t)S * C));
-        must(mega_sample_set_f32(s, "weights", weights, S));
+        need(mega_sample_set_i32(s, "ids", ids, S));
+        need(mega_sample_set_f32(s, "x", x, (int64_t)S * C));
+        need(mega_sample_set_f32(s, "weights", weights, S));
     }
 }
 
@@ -98,7 +93,7 @@ static void samples_arrive_in_the_compute_type(void **state)
         mega_batch_begin(k.batch, SAMPLES);
         for (int i = 0; i < SAMPLES; i++) mega_batch_set_index(k.batch, i, 40 + i);
         fill(&k, 0);
-        must(mega_batch_check(k.batch));
+        need(mega_batch_check(k.batch));
         assert_int_equal(mega_batch_load(k.batch, 0, SAMPLES, k.program, 0), MEGA_OK);
         const void *x = mega_program_tensor(k.program, "x", 0);
         const int32_t *ids = mega_program_tensor(k.program, "ids", 0);
@@ -145,11 +140,11 @@ static void wrong_fillings_are_refused(void **state)
     expect(mega_batch_check(k.batch), "input \"ids\" of sample 40 (row 0 of the batch) is not filled; fill it with "
                                       "mega_sample_set_i32");
     fill(&k, 0);
-    must(mega_batch_check(k.batch));
-    must(mega_sample_set_i32(s, "ids", high, S));
+    need(mega_batch_check(k.batch));
+    need(mega_sample_set_i32(s, "ids", high, S));
     expect(mega_batch_check(k.batch),
            "input \"ids\": number 2 of sample 41 (row 1 of the batch) is 7; expected 0 to 6");
-    must(mega_sample_set_i32(s, "ids", low, S));
+    need(mega_sample_set_i32(s, "ids", low, S));
     expect(mega_batch_check(k.batch), "number 1 of sample 41 (row 1 of the batch) is -1; expected 0 to 6");
     mega_batch_begin(k.batch, SAMPLES); /* values of the last step must not remain in the next */
     fill(&k, 1);
@@ -168,10 +163,10 @@ static void other_stages_have_inputs_of_their_own(void **state)
                            other = {.name = "ids", .dtype = MEGA_F32, .per_sample = S};
     const int32_t ids[S] = {1, 2, 3, 5};
     mega_batch *b;
-    must(mega_batch_create(SAMPLES, &b));
-    must(mega_batch_add(b, &here, true));
-    must(mega_batch_add(b, &there, false));
-    must(mega_batch_add(b, &again, false));
+    need(mega_batch_create(SAMPLES, &b));
+    need(mega_batch_add(b, &here, true));
+    need(mega_batch_add(b, &there, false));
+    need(mega_batch_add(b, &again, false));
     expect(
         mega_batch_add(b, &wide, true),
         "input \"ids\" is requested as 5 numbers per sample of type i32, but elsewhere in the model as 4 of type i32");
@@ -179,16 +174,16 @@ static void other_stages_have_inputs_of_their_own(void **state)
            "as 4 numbers per sample of type f32, but elsewhere in the model as 4 of type i32");
     assert_int_equal(mega_batch_num_inputs(b), 2);
     assert_int_equal(mega_batch_bytes(b), SAMPLES * S * sizeof(int32_t));
-    must(mega_batch_allocate(b, NULL));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 1);
     mega_sample *s = mega_batch_sample(b, 0);
-    must(mega_sample_set_i32(s, "labels", ids, S));
+    need(mega_sample_set_i32(s, "labels", ids, S));
     assert_null(mega_sample_i32(s, "labels", S));
-    must(mega_sample_set_i32(s, "ids", ids, S));
+    need(mega_sample_set_i32(s, "ids", ids, S));
     expect(mega_batch_check(b),
            "number 3 of sample 0 (row 0 of the batch) is 5; expected 0 to 4"); /* the limit of the smaller table */
     mega_sample_i32(s, "ids", S)[3] = 4;
-    must(mega_batch_check(b));
+    need(mega_batch_check(b));
     mega_batch_destroy(b);
 }
 
@@ -200,12 +195,12 @@ static void texts_fill_what_the_model_has(void **state)
     const mega_ltor_options o = {.eod = 3, .eod_mask_loss = true};
     const int32_t row[S + 1] = {1, 3, 2, 5, 4};
     mega_batch *b;
-    must(mega_batch_create(1, &b));
-    for (int i = 0; i < 2; i++) must(mega_batch_add(b, &has[i], true));
-    must(mega_batch_allocate(b, NULL));
+    need(mega_batch_create(1, &b));
+    for (int i = 0; i < 2; i++) need(mega_batch_add(b, &has[i], true));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 1);
     mega_ltor_sample(mega_batch_sample(b, 0), row, S, &o);
-    must(mega_batch_check(b));
+    need(mega_batch_check(b));
     const int32_t *tokens = mega_sample_i32(mega_batch_sample(b, 0), "tokens", S);
     const float *mask = mega_sample_f32(mega_batch_sample(b, 0), "loss_mask", S);
     for (int t = 0; t < S; t++) assert_true(tokens[t] == row[t] && mask[t] == (t == 1 ? 0.0F : 1.0F));

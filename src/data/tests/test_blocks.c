@@ -12,11 +12,6 @@ enum { L = 4 };
 
 static mega_tokenizer *bytes;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* A text file, as the list that an option gives. */
 typedef struct source {
     const char *item[2];
@@ -56,7 +51,7 @@ static void lines_are_joined_and_the_rest_is_dropped(void **state)
     write_source(&train, "t.txt", "ab\n\ncdefg\nhi");
     write_source(&validation, "v.txt", "12345");
     mega_blocks_options o = options(&train, &validation);
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 3);
     assert_int_equal(mega_blocks_texts(b, MEGA_SPLIT_TRAIN), 4);
     assert_block(b, MEGA_SPLIT_TRAIN, 0, "ab\n\n");
@@ -66,7 +61,7 @@ static void lines_are_joined_and_the_rest_is_dropped(void **state)
     assert_true(mega_blocks_hash(b, MEGA_SPLIT_TRAIN) != mega_blocks_hash(b, MEGA_SPLIT_VALID));
     mega_blocks_destroy(b);
     o.drops_line_ends = true;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 2);
     assert_block(b, MEGA_SPLIT_TRAIN, 1, "efgh");
     mega_blocks_destroy(b);
@@ -80,7 +75,7 @@ static void a_text_file_may_look_like_json(void **state)
     mega_blocks *b;
     write_source(&train, "t.txt", "{\"text\": \"ab\"}\n");
     const mega_blocks_options o = options(&train, NULL);
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_block(b, MEGA_SPLIT_TRAIN, 0, "{\"te");
     mega_blocks_destroy(b);
 }
@@ -92,7 +87,7 @@ static void records_are_texts_without_line_ends(void **state)
     mega_blocks *b;
     write_source(&train, "t.jsonl", "{\"text\": \"ab\"}\n{\"other\": 1, \"text\": \"cd\\ne\"}\n");
     const mega_blocks_options o = options(&train, NULL);
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 1);
     assert_block(b, MEGA_SPLIT_TRAIN, 0, "abcd");
     mega_blocks_destroy(b);
@@ -117,7 +112,7 @@ static void a_column_of_a_table_is_read(void **state)
     mega_blocks_options o = options(&train, NULL);
     int warned = 0;
     mega_log_set_sink(count_warnings, &warned);
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(warned, 0); /* the CR of line ends is removed: nothing warns of it */
     mega_log_set_sink(NULL, NULL);
     assert_int_equal(mega_blocks_texts(b, MEGA_SPLIT_TRAIN), 5);
@@ -131,7 +126,7 @@ static void a_column_of_a_table_is_read(void **state)
     assert_non_null(strstr(mega_error_message(), "t.csv: the first line names no column body, but id, text, note"));
     o.any_column = true; /* the first */
     o.length = 5;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_block(b, MEGA_SPLIT_TRAIN, 0, "12345");
     mega_blocks_destroy(b);
 }
@@ -169,14 +164,14 @@ static void the_first_blocks_are_kept(void **state)
     mega_blocks_options o = options(&train, &validation);
     o.most_train = 3;
     o.most_validation = 1;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 3);
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_VALID), 1);
     assert_block(b, MEGA_SPLIT_TRAIN, 2, "ijkl");
     assert_block(b, MEGA_SPLIT_VALID, 0, "abcd");
     mega_blocks_destroy(b);
     o.most_train = 5;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 4);
     mega_blocks_destroy(b);
 }
@@ -200,7 +195,7 @@ static void a_thousand_texts_are_cut_by_themselves(void **state)
     write_lines(&train, 2001);
     mega_blocks_options o = options(&train, NULL);
     o.length = 3;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 2 * 666);
     assert_int_equal(mega_blocks_tokens(b, MEGA_SPLIT_TRAIN, 666)[0], 'x'); /* token 2,000 */
     mega_blocks_destroy(b);
@@ -215,14 +210,14 @@ static void validation_is_the_first_share_of_texts(void **state)
     write_source(&train, "t.txt", "aaa\nbbb\nccc\nddd\neee\nfff\nggg\nhhh\niii\njjj\n");
     mega_blocks_options o = options(&train, NULL);
     o.validation_percent = 25;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_VALID), 2);
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_TRAIN), 8);
     assert_block(b, MEGA_SPLIT_VALID, 1, "bbb\n");
     assert_block(b, MEGA_SPLIT_TRAIN, 0, "ccc\n");
     mega_blocks_destroy(b);
     o.validation_percent = 0;
-    must(mega_blocks_build(&o, &b));
+    need(mega_blocks_build(&o, &b));
     assert_int_equal(mega_blocks_count(b, MEGA_SPLIT_VALID), 0);
     mega_blocks_destroy(b);
 }
@@ -257,14 +252,14 @@ static void the_last_token_predicts_nothing(void **state)
     mega_batch *batch;
     write_source(&train, "t.txt", "abcdefgh");
     const mega_blocks_options o = options(&train, NULL);
-    must(mega_blocks_build(&o, &b));
-    must(mega_batch_create(1, &batch));
-    for (int i = 0; i < 3; i++) must(mega_batch_add(batch, &has[i], true));
-    must(mega_batch_allocate(batch, NULL));
+    need(mega_blocks_build(&o, &b));
+    need(mega_batch_create(1, &batch));
+    for (int i = 0; i < 3; i++) need(mega_batch_add(batch, &has[i], true));
+    need(mega_batch_allocate(batch, NULL));
     mega_batch_begin(batch, 1);
     mega_sample *s = mega_batch_sample(batch, 0);
-    must(mega_blocks_read(b, MEGA_SPLIT_TRAIN, 1, s));
-    must(mega_batch_check(batch));
+    need(mega_blocks_read(b, MEGA_SPLIT_TRAIN, 1, s));
+    need(mega_batch_check(batch));
     const int32_t *token = mega_sample_i32(s, "tokens", L), *label = mega_sample_i32(s, "labels", L);
     const float *mask = mega_sample_f32(s, "loss_mask", L);
     for (int i = 0; i < L; i++) {
@@ -285,10 +280,10 @@ static void threads_change_nothing(void **state)
     mega_team *team;
     write_lines(&train, 5000);
     mega_blocks_options o = options(&train, NULL);
-    must(mega_blocks_build(&o, &alone));
-    must(mega_team_create(3, &team));
+    need(mega_blocks_build(&o, &alone));
+    need(mega_team_create(3, &team));
     o.team = team;
-    must(mega_blocks_build(&o, &together));
+    need(mega_blocks_build(&o, &together));
     assert_int_equal(mega_blocks_count(alone, 0), mega_blocks_count(together, 0));
     assert_int_equal(mega_blocks_hash(alone, 0), mega_blocks_hash(together, 0));
     mega_team_destroy(team);
@@ -305,15 +300,15 @@ static void ranks_of_a_host_share_them(void **state)
     mega_blocks *first, *second;
     write_source(&train, "t.txt", "abcdefgh");
     mega_blocks_options o = options(&train, NULL);
-    must(mega_gpt_share_create(&mine));
+    need(mega_gpt_share_create(&mine));
     o.share = mine;
-    must(mega_blocks_build(&o, &first));
+    need(mega_blocks_build(&o, &first));
     mega_gpt_share_offer(mine, &offer);
-    must(mega_gpt_share_open(&offer, &theirs));
+    need(mega_gpt_share_open(&offer, &theirs));
     if (theirs == NULL) mega_kit_skip("no memory can be shared here");
     o = options(NULL, NULL); /* reads no file */
     o.share = theirs;
-    must(mega_blocks_build(&o, &second));
+    need(mega_blocks_build(&o, &second));
     assert_int_equal(mega_blocks_count(second, 0), 2);
     assert_int_equal(mega_blocks_hash(first, 0), mega_blocks_hash(second, 0));
     mega_gpt_share_destroy(mine);

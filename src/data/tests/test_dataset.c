@@ -6,11 +6,6 @@
 
 enum { MOST = 1000, BATCH = 4 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static int64_t moved(const mega_dataset *d, uint32_t seed, int64_t epoch)
 {
     int64_t count = 0;
@@ -113,9 +108,9 @@ static mega_batch *batch_of(int64_t from)
 {
     static const mega_batch_input id = {.name = "id", .dtype = MEGA_I32, .per_sample = 1};
     mega_batch *b;
-    must(mega_batch_create(BATCH, &b));
-    must(mega_batch_add(b, &id, true));
-    must(mega_batch_allocate(b, NULL));
+    need(mega_batch_create(BATCH, &b));
+    need(mega_batch_add(b, &id, true));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, BATCH);
     for (int64_t i = 0; i < BATCH; i++) mega_batch_set_index(b, i, from + 2 * i); /* the samples of one of two ranks */
     return b;
@@ -127,8 +122,8 @@ static void a_batch_reads_its_samples(void **state)
     source s = {.fails_at = -1};
     const mega_dataset d = {.first = 20, .count = 5, .read = read_one, .collate = count_samples, .user = &s};
     mega_batch *b = batch_of(3); /* 3, 5, 7, 9: continues into the second epoch without a gap */
-    must(mega_dataset_fill(&d, 9, b));
-    must(mega_batch_check(b));
+    need(mega_dataset_fill(&d, 9, b));
+    need(mega_batch_check(b));
     assert_int_equal(s.reads, BATCH);
     assert_int_equal(s.collated, BATCH);
     for (int64_t i = 0; i < BATCH; i++) {

@@ -11,23 +11,18 @@
 
 enum { L = 8, DOCUMENTS = 30, LENGTH = 40, EOD = 5 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Tokens from `low` to low + 49. */
 static const char *make_data(const char *name, int low)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), name);
     mega_indexed_writer *w;
-    must(mega_indexed_writer_create(prefix, MEGA_I32, &w));
+    need(mega_indexed_writer_create(prefix, MEGA_I32, &w));
     for (int d = 0; d < DOCUMENTS; d++) {
         int32_t tokens[LENGTH];
         for (int i = 0; i < LENGTH; i++) tokens[i] = low + (d * 7 + i * 3) % 50;
-        must(mega_indexed_writer_add(w, tokens, LENGTH));
+        need(mega_indexed_writer_add(w, tokens, LENGTH));
     }
-    must(mega_indexed_writer_finish(w));
+    need(mega_indexed_writer_finish(w));
     return prefix;
 }
 
@@ -42,7 +37,7 @@ static mega_gpt_data *open_data(const char *prefix, uint32_t seed, int64_t vocab
                                      .in_memory = true,
                                      .ltor = {.eod = EOD, .reset_position_ids = true, .eod_mask_loss = true},
                                      .vocab = vocab};
-    must(mega_gpt_data_build(&o, d));
+    need(mega_gpt_data_build(&o, d));
     return d[MEGA_SPLIT_TRAIN];
 }
 
@@ -53,9 +48,9 @@ static mega_batch *make_batch(int64_t samples)
                                               {.name = "loss_mask", .dtype = MEGA_F32, .per_sample = L},
                                               {.name = "position_ids", .dtype = MEGA_I32, .per_sample = L}};
     mega_batch *b;
-    must(mega_batch_create(samples, &b));
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) must(mega_batch_add(b, &inputs[i], true));
-    must(mega_batch_allocate(b, NULL));
+    need(mega_batch_create(samples, &b));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) need(mega_batch_add(b, &inputs[i], true));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, samples);
     for (int64_t i = 0; i < samples; i++) mega_batch_set_index(b, i, i);
     return b;
@@ -72,7 +67,7 @@ static row row_of(const mega_gpt_data *d, int64_t index)
     const mega_ltor_options o = {.eod = EOD, .reset_position_ids = true, .eod_mask_loss = true};
     int32_t tokens[L + 1];
     row r;
-    must(mega_gpt_data_sample(d, index, tokens));
+    need(mega_gpt_data_sample(d, index, tokens));
     mega_ltor_row(tokens, L, &o, r.tokens, r.labels, r.mask, r.positions, NULL);
     return r;
 }
@@ -95,8 +90,8 @@ static void rows_are_those_of_megatron(void **state)
     assert_int_equal(set.first, 0);
     assert_int_equal(set.count, mega_gpt_data_samples(d));
     assert_true(set.count >= 100 && set.in_order && set.is_thread_safe);
-    must(mega_dataset_fill(&set, 7, b));
-    must(mega_batch_check(b));
+    need(mega_dataset_fill(&set, 7, b));
+    need(mega_batch_check(b));
     bool has_end = false;
     for (int64_t i = 0; i < 100; i++) {
         const row r = row_of(d, i);
@@ -194,7 +189,7 @@ static void data_without_their_order_have_no_samples(void **state)
     (void)state;
     const char *prefix = make_data("a", 0);
     mega_gpt_data *d[MEGA_SPLIT_COUNT] = {NULL};
-    must(mega_gpt_data_build(
+    need(mega_gpt_data_build(
         &(mega_gpt_data_options){
             .separate = {&prefix}, .num_separate = {1}, .seq_length = L, .num_samples = {10}, .check_only = true},
         d));
@@ -212,15 +207,15 @@ static void a_sampler_gives_the_order_of_a_run(void **state)
     mega_batch *b = make_batch(1);
     for (int type = MEGA_SAMPLER_SINGLE; type <= MEGA_SAMPLER_CYCLIC; type++) {
         mega_sampled s = {.dataset = mega_dataset_gpt(d)};
-        must(mega_sampler_create((mega_sampler_type)type, s.dataset.count, 2, 1, &s.sampler));
+        need(mega_sampler_create((mega_sampler_type)type, s.dataset.count, 2, 1, &s.sampler));
         const mega_dataset run = mega_dataset_sampled(&s);
         assert_true(run.in_order && run.is_thread_safe && run.collate != NULL);
         const int64_t samples = type == MEGA_SAMPLER_SINGLE ? s.dataset.count : EPOCHS * s.dataset.count;
         for (int64_t n = 0; n < samples; n += 7) {
             int64_t index;
             mega_batch_set_index(b, 0, n);
-            must(mega_dataset_fill(&run, 7, b));
-            must(mega_sampler_index(s.sampler, n, &index));
+            need(mega_dataset_fill(&run, 7, b));
+            need(mega_sampler_index(s.sampler, n, &index));
             const row expected = row_of(d, index);
             expect_row(b, 0, &expected);
         }
@@ -242,7 +237,7 @@ static void a_file_that_is_cut_fails_its_batch(void **state)
     mega_batch *b = make_batch(4);
     char path[4096];
     mega_map_guard();
-    must(mega_dataset_fill(&set, 7, b));
+    need(mega_dataset_fill(&set, 7, b));
     snprintf(path, sizeof path, "%s.bin", prefix);
     assert_int_equal(truncate(path, 100), 0);
     assert_int_equal(mega_dataset_fill(&set, 7, b), MEGA_ERR_IO);

@@ -11,11 +11,6 @@ enum { CLS = 300, SEP = 301, PAD = 302, LENGTH = 12 };
 
 static mega_tokenizer *bytes;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_status open_paths(const char *task, const char *const *path, size_t count, int64_t length,
                               mega_labelled **out)
 {
@@ -64,7 +59,7 @@ static void mnli_has_ten_columns_and_a_label(void **state)
                                                                "1" MNLI_ROW "d . e\tf\tneutral\tcontradiction\r\n"
                                                                "2" MNLI_ROW "g\th\tx\tneutral"),
                           written("test.tsv", MNLI_HEAD "\n0" MNLI_ROW "i\tj\n")};
-    must(open_paths("MNLI", path, 2, LENGTH, &l));
+    need(open_paths("MNLI", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 4);
     assert_sequence(l, 0, 0, "^a b|c|", 5);
     assert_sequence(l, 1, 0, "^d. e|f|", 6);
@@ -87,7 +82,7 @@ static void long_pairs_are_cut_at_their_end(void **state)
                                                        "0" MNLI_ROW "abc\tdefgh\tneutral\n"
                                                        "1" MNLI_ROW "abc\tdefg\tneutral\n"
                                                        "2" MNLI_ROW "abcdefghijk\tx\tneutral\n")};
-    must(open_paths("MNLI", path, 1, 10, &l));
+    need(open_paths("MNLI", path, 1, 10, &l));
     assert_sequence(l, 0, 0, "^abc|defg|", 5);
     assert_sequence(l, 1, 0, "^abc|defg|", 5);
     assert_sequence(l, 2, 0, "^abcdefgh|", 9); /* the last [SEP] is of type 1 in any case */
@@ -104,7 +99,7 @@ static void qqp_leaves_out_broken_rows(void **state)
                                                "6\t7\t8\tc?\t \t0\n"
                                                "9\t10\t11\td\te\t0\n"),
                           written("test.tsv", "id\tquestion1\tquestion2\n1\tf\tg\n")};
-    must(open_paths("QQP", path, 2, LENGTH, &l));
+    need(open_paths("QQP", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 3);
     assert_int_equal(mega_labelled_set_get(l, 0)->skipped, 2);
     assert_sequence(l, 0, 0, "^a?|b?|", 4);
@@ -120,7 +115,7 @@ static void sst2_has_one_sentence(void **state)
     mega_labelled *l;
     const char *path[] = {written("dev.tsv", "sentence\tlabel\nab c \t1\nabcdefghijkl\t0\n"),
                           written("test.tsv", "index\tsentence\n0\td\n")};
-    must(open_paths("SST-2", path, 2, LENGTH, &l));
+    need(open_paths("SST-2", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 3);
     assert_sequence(l, 0, 0, "^ab c |", 7); /* no token is of type 1 */
     assert_sequence(l, 1, 0, "^abcdefghij|", LENGTH);
@@ -137,7 +132,7 @@ static void cola_has_no_names_of_columns(void **state)
     mega_labelled *l;
     const char *path[] = {written("train.tsv", "gj04\t1\t\tab\ngj04\t0\t*\tcd\n"),
                           written("test.tsv", "index\tsentence\n0\tef\n")};
-    must(open_paths("CoLA", path, 2, LENGTH, &l));
+    need(open_paths("CoLA", path, 2, LENGTH, &l));
     assert_int_equal(mega_labelled_set_get(l, 0)->count, 2);
     assert_sequence(l, 0, 0, "^ab|", 4);
     assert_sequence(l, 1, 0, "^cd|", 4);
@@ -167,7 +162,7 @@ static void pairs_of_glue(void **state)
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
         mega_labelled *l;
         const char *path[] = {written("train.tsv", tasks[i].with_labels), written("test.tsv", tasks[i].test)};
-        must(open_paths(tasks[i].task, path, 2, LENGTH, &l));
+        need(open_paths(tasks[i].task, path, 2, LENGTH, &l));
         assert_int_equal(mega_labelled_count(l), 3);
         assert_sequence(l, 0, 0, "^ab|c|", 4);
         assert_sequence(l, 2, 0, "^d|e|", 3);
@@ -191,7 +186,7 @@ static void race_is_a_sequence_for_each_answer(void **state)
                    "{\"article\": \"y\", \"questions\": [\"s\"], \"options\": [[\"i\", \"j\", \"k\", \"l\"]], "
                    "\"answers\": [\"D\"]}");
     mega_kit_write(mega_kit_path(folder, "README"), "no sample");
-    must(open_paths("RACE", &folder, 1, LENGTH, &l));
+    need(open_paths("RACE", &folder, 1, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 3);
     assert_sequence(l, 0, 0, "^s i|y|", 5); /* files in the order of their names */
     assert_int_equal(mega_labelled_label(l, 0), 3);
@@ -213,14 +208,14 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
         {.name = "position_ids", .dtype = MEGA_I32, .per_sample = LENGTH, .below = LENGTH},
         {.name = "key_end", .dtype = MEGA_I32, .per_sample = LENGTH, .below = LENGTH + 1},
         {.name = "label", .dtype = MEGA_I32, .per_sample = 1}};
-    must(open_paths("MNLI", path, 1, LENGTH, &l));
-    must(mega_batch_create(2, &b));
-    for (size_t i = 0; i < sizeof input / sizeof *input; i++) must(mega_batch_add(b, &input[i], true));
-    must(mega_batch_allocate(b, NULL));
+    need(open_paths("MNLI", path, 1, LENGTH, &l));
+    need(mega_batch_create(2, &b));
+    for (size_t i = 0; i < sizeof input / sizeof *input; i++) need(mega_batch_add(b, &input[i], true));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 2);
     mega_labelled_fill(l, 0, false, mega_batch_sample(b, 0));
     mega_labelled_fill(l, 0, true, mega_batch_sample(b, 1));
-    must(mega_batch_check(b));
+    need(mega_batch_check(b));
     const int32_t tokens[LENGTH] = {CLS, 'a', 'b', SEP, 'c', SEP, PAD, PAD, PAD, PAD, PAD, PAD};
     assert_memory_equal(mega_sample_i32(mega_batch_sample(b, 0), "tokens", LENGTH), tokens, sizeof tokens);
     const int32_t types[LENGTH] = {0, 0, 0, 0, 1, 1};
@@ -238,13 +233,13 @@ static void a_mark_is_passed_over(void **state)
     (void)state;
     mega_labelled *l;
     const char *tsv[] = {written("m.tsv", "\xef\xbb\xbfsentence\tlabel\na\t1\n")};
-    must(open_paths("SST-2", tsv, 1, LENGTH, &l));
+    need(open_paths("SST-2", tsv, 1, LENGTH, &l));
     assert_int_equal(mega_labelled_count(l), 1);
     mega_labelled_close(l);
     const char *race[] = {
         written("m.txt", "\xef\xbb\xbf{\"article\": \"x\", \"questions\": [\"q\"], \"options\": [[\"a\", \"b\", "
                          "\"c\", \"d\"]], \"answers\": [\"B\"]}\n")};
-    must(open_paths("RACE", race, 1, LENGTH, &l));
+    need(open_paths("RACE", race, 1, LENGTH, &l));
     assert_int_equal(mega_labelled_label(l, 0), 1);
     mega_labelled_close(l);
 }
@@ -271,7 +266,7 @@ static void labels_are_the_classes_of_a_model(void **state)
                                .needs_labels = true,
                                .mistake = count_mistake,
                                .user = &mistakes};
-    must(mega_labelled_open(&o, &l));
+    need(mega_labelled_open(&o, &l));
     assert_int_equal(mega_labelled_label(l, 0), 0);
     assert_int_equal(mega_labelled_label(l, 1), 1);
     assert_false(mega_labelled_set_get(l, 0)->is_test);

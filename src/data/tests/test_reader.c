@@ -24,11 +24,6 @@ typedef struct setting {
     mega_reader *reader;
 } setting;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
@@ -67,12 +62,12 @@ static void open_setting(setting *s)
     *s = (setting){.data = {.first = 20, .count = COUNT, .read = read_one, .collate = count_batches}};
     atomic_store(&s->source.fails_at, -1);
     s->data.user = &s->source;
-    must(mega_batch_create(BATCH, &s->batch));
-    must(mega_batch_add(s->batch, &id, true));
-    must(mega_batch_allocate(s->batch, NULL));
-    must(mega_reader_create(&s->data, s->batch, &s->reader));
+    need(mega_batch_create(BATCH, &s->batch));
+    need(mega_batch_add(s->batch, &id, true));
+    need(mega_batch_allocate(s->batch, NULL));
+    need(mega_reader_create(&s->data, s->batch, &s->reader));
     assert_int_equal(mega_reader_bytes(s->reader), MEGA_READER_AHEAD * mega_batch_bytes(s->batch));
-    must(mega_reader_start(s->reader, NULL));
+    need(mega_reader_start(s->reader, NULL));
 }
 
 static void close_setting(setting *s)
@@ -103,7 +98,7 @@ static void announce(setting *s, int64_t first)
 
 static void expect(setting *s, int64_t first, int64_t samples, uint32_t seed)
 {
-    must(mega_batch_check(s->batch));
+    need(mega_batch_check(s->batch));
     assert_int_equal(mega_batch_num_samples(s->batch), samples);
     for (int64_t i = 0; i < samples; i++) {
         mega_sample *sample = mega_batch_sample(s->batch, i);
@@ -119,7 +114,7 @@ static void what_is_announced_is_read_before_it_is_taken(void **state)
     (void)state;
     setting s;
     open_setting(&s);
-    must(take(&s, 0, BATCH, SEED));
+    need(take(&s, 0, BATCH, SEED));
     expect(&s, 0, BATCH, SEED);
     for (int64_t at = BATCH; at < 20 * BATCH; at += BATCH) {
         const int announced = mega_reader_announced(s.reader);
@@ -127,7 +122,7 @@ static void what_is_announced_is_read_before_it_is_taken(void **state)
         if (announced < 2) announce(&s, at + BATCH);
         assert_null(mega_reader_vacant(s.reader));
         wait_for(&s.source.reads, (int)at + 2 * BATCH);
-        must(take(&s, at, BATCH, SEED));
+        need(take(&s, at, BATCH, SEED));
         expect(&s, at, BATCH, SEED);
         assert_int_equal(atomic_load(&s.source.reads), at + 2 * BATCH); /* no sample was read twice */
     }
@@ -144,13 +139,13 @@ static void other_samples_than_announced_are_read(void **state)
     for (int i = 0; i < 4; i++) {
         const int64_t first = i == 1 ? 500 : BATCH, samples = i == 2 ? BATCH - 1 : BATCH;
         const uint32_t seed = i == 3 ? SEED + 1 : SEED;
-        must(take(&s, 0, BATCH, SEED));
+        need(take(&s, 0, BATCH, SEED));
         announce(&s, BATCH);
         announce(&s, 2 * BATCH);
-        must(take(&s, first, samples, seed));
+        need(take(&s, first, samples, seed));
         expect(&s, first, samples, seed);
         assert_int_equal(mega_reader_announced(s.reader), i == 0 ? 1 : 0);
-        must(take(&s, 2 * BATCH, BATCH, SEED));
+        need(take(&s, 2 * BATCH, BATCH, SEED));
         expect(&s, 2 * BATCH, BATCH, SEED);
     }
     close_setting(&s);
@@ -162,11 +157,11 @@ static void a_failed_read_is_kept_until_it_is_needed(void **state)
     setting s;
     open_setting(&s);
     atomic_store(&s.source.fails_at, mega_dataset_index(&s.data, SEED, 2 * BATCH + 1));
-    must(take(&s, 0, BATCH, SEED));
+    need(take(&s, 0, BATCH, SEED));
     announce(&s, BATCH);
     announce(&s, 2 * BATCH);
     wait_for(&s.source.reads, 2 * BATCH + 2); /* the read that fails ends its batch */
-    must(take(&s, BATCH, BATCH, SEED));
+    need(take(&s, BATCH, BATCH, SEED));
     expect(&s, BATCH, BATCH, SEED);
     mega_error_clear();
     assert_int_equal(take(&s, 2 * BATCH, BATCH, SEED), MEGA_ERR_IO);
@@ -174,7 +169,7 @@ static void a_failed_read_is_kept_until_it_is_needed(void **state)
     assert_non_null(strstr(mega_error_message(), "is torn"));
     assert_int_equal(take(&s, 2 * BATCH, BATCH, SEED), MEGA_ERR_IO); /* the samples are read again, and fail again */
     atomic_store(&s.source.fails_at, -1);
-    must(take(&s, 2 * BATCH, BATCH, SEED));
+    need(take(&s, 2 * BATCH, BATCH, SEED));
     expect(&s, 2 * BATCH, BATCH, SEED);
     close_setting(&s);
 }
@@ -194,14 +189,14 @@ static void destroying_and_dropping_wait_for_a_read(void **state)
         setting s;
         pthread_t helper;
         open_setting(&s);
-        must(take(&s, 0, BATCH, SEED));
+        need(take(&s, 0, BATCH, SEED));
         atomic_store(&s.source.is_held, true);
         announce(&s, BATCH);
         announce(&s, 2 * BATCH);
         while (!atomic_load(&s.source.is_inside)) sleep_ms(1);
         assert_int_equal(pthread_create(&helper, NULL, let_go, &s.source), 0);
         if (destroys == 0) {
-            must(take(&s, 100, BATCH, SEED));
+            need(take(&s, 100, BATCH, SEED));
             expect(&s, 100, BATCH, SEED);
             /* reading of the second announced batch never began */
             assert_int_equal(atomic_load(&s.source.collated), 3);

@@ -17,16 +17,16 @@ static void blends_and_caches(void **state)
                                      .seed = 5,
                                      .num_samples = {100, 20, 20},
                                      .sentences = &o};
-    must(mega_gpt_data_build(&g, d));
-    must(mega_gpt_data_build(&g, again));
+    need(mega_gpt_data_build(&g, d));
+    need(mega_gpt_data_build(&g, again));
     mega_sentence_row x, y;
-    must(mega_sentence_row_create(&o, 64, &x));
-    must(mega_sentence_row_create(&o, 64, &y));
+    need(mega_sentence_row_create(&o, 64, &x));
+    need(mega_sentence_row_create(&o, 64, &y));
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         assert_int_equal(mega_gpt_data_order_hash(d[k], 20), mega_gpt_data_order_hash(again[k], 20));
         for (int64_t i = 0; i < 20; i++) {
-            must(mega_sentence_sample(d[k], i, &x));
-            must(mega_sentence_sample(again[k], i, &y));
+            need(mega_sentence_sample(d[k], i, &x));
+            need(mega_sentence_sample(again[k], i, &y));
             assert_memory_equal(x.tokens, y.tokens, 64 * 4);
             assert_memory_equal(x.labels, y.labels, 64 * 4);
         }
@@ -34,9 +34,9 @@ static void blends_and_caches(void **state)
     assert_true(mega_gpt_data_order_hash(d[0], 20) != mega_gpt_data_order_hash(d[1], 20));
     mega_gpt_data *joined, *part[] = {d[1], d[2]};
     const int64_t first = mega_gpt_data_samples(d[1]);
-    must(mega_gpt_data_join(part, 2, &joined));
-    must(mega_sentence_sample(joined, first + 3, &x));
-    must(mega_sentence_sample(again[2], 3, &y));
+    need(mega_gpt_data_join(part, 2, &joined));
+    need(mega_sentence_sample(joined, first + 3, &x));
+    need(mega_sentence_sample(again[2], 3, &y));
     assert_memory_equal(x.tokens, y.tokens, 64 * 4);
     int32_t tokens[65];
     assert_int_equal(mega_gpt_data_sample(joined, 0, tokens), MEGA_ERR_USAGE);
@@ -69,11 +69,11 @@ static void expect_samples_by_size(const mega_sentence_options *o, const char *c
                                .sentences = o,
                                .in_memory = true,
                                .num_samples = {sum}};
-    must(mega_gpt_data_build(&g, d));
+    need(mega_gpt_data_build(&g, d));
     assert_int_equal(mega_gpt_data_samples(d[0]), sum);
     mega_sentence_row x, y;
-    must(mega_sentence_row_create(o, S, &x));
-    must(mega_sentence_row_create(o, S, &y));
+    need(mega_sentence_row_create(o, S, &x));
+    need(mega_sentence_row_create(o, S, &y));
     for (int64_t i = 0; i < sum; i++) {
         double most = -1;
         int best = 0;
@@ -81,18 +81,18 @@ static void expect_samples_by_size(const mega_sentence_options *o, const char *c
             const double behind = weight[m] / (double)sum * (double)(i > 1 ? i : 1) - (double)used[m];
             if (behind > most) most = behind, best = m;
         }
-        must(mega_sentence_sample(d[0], i, &x));
-        must(mega_sentence_sample(member[best], used[best]++, &y));
+        need(mega_sentence_sample(d[0], i, &x));
+        need(mega_sentence_sample(member[best], used[best]++, &y));
         assert_memory_equal(x.tokens, y.tokens, S * sizeof *x.tokens);
     }
     for (int m = 0; m < 3; m++) assert_int_equal(used[m], weight[m]);
     mega_gpt_data_destroy(d[0]);
     g.num_samples[0] = sum / 2;
-    must(mega_gpt_data_build(&g, d));
+    need(mega_gpt_data_build(&g, d));
     assert_int_equal(mega_gpt_data_samples(d[0]), sum / 2);
     mega_gpt_data_destroy(d[0]);
     g.num_samples[0] = 2 * sum;
-    must(mega_gpt_data_build(&g, d));
+    need(mega_gpt_data_build(&g, d));
     assert_true(mega_gpt_data_samples(d[0]) >= 2 * sum);
     mega_gpt_data_destroy(d[0]);
     for (int m = 0; m < 3; m++) mega_gpt_data_destroy(member[m]);

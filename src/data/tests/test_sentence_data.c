@@ -43,7 +43,7 @@ static void expect_numbers(char **at, int64_t count, const int32_t *x)
 static void check_map(char **at, const char *prefix, const mega_sentence_options *o, const int64_t *f)
 {
     mega_indexed *data;
-    must(mega_indexed_open(prefix, &data));
+    need(mega_indexed_open(prefix, &data));
     const mega_gpt_index_spec spec = {.data = data,
                                       .end = mega_indexed_documents(data),
                                       .seq_length = f[6],
@@ -52,8 +52,8 @@ static void check_map(char **at, const char *prefix, const mega_sentence_options
                                       .sentences = o};
     mega_gpt_index_plan plan;
     mega_gpt_index index;
-    must(mega_gpt_index_plan_make(&spec, &plan));
-    must(mega_gpt_index_build(&spec, &plan, NULL, 0, &index));
+    need(mega_gpt_index_plan_make(&spec, &plan));
+    need(mega_gpt_index_build(&spec, &plan, NULL, 0, &index));
     assert_string_equal(next_word(at), "map");
     assert_int_equal(plan.samples, next_number(at));
     const int32_t *map = index.sample;
@@ -99,11 +99,11 @@ static void check_case(char **at)
     check_map(at, prefix, &o, f);
     mega_gpt_data *d = open_data(prefix, &o, f[6], (uint32_t)f[1], f[7]);
     mega_sentence_row row;
-    must(mega_sentence_row_create(&o, f[6], &row));
+    need(mega_sentence_row_create(&o, f[6], &row));
     uint64_t total = 0;
     int64_t checked = 0;
     for (; checked < 160 && checked < mega_gpt_data_samples(d); checked++) {
-        must(mega_sentence_sample(d, checked, &row));
+        need(mega_sentence_sample(d, checked, &row));
         check_sample(at, f[0] != 0, checked < SHOWN, &row, &total);
     }
     assert_string_equal(next_word(at), "samples");
@@ -118,7 +118,7 @@ static void golden_file(void **state)
     (void)state;
     char *text;
     size_t size;
-    must(mega_file_read(mega_kit_source("tests/golden/sentence_arrays.txt"), &text, &size));
+    need(mega_file_read(mega_kit_source("tests/golden/sentence_arrays.txt"), &text, &size));
     char *at = text;
     int cases = 0;
     for (char *word = next_word(&at); *word != '\0'; word = next_word(&at), cases++) {
@@ -194,10 +194,10 @@ static void reference_samples(void **state)
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "reference");
     mega_indexed_writer *w;
     mega_indexed *data;
-    must(mega_indexed_writer_create(prefix, MEGA_U16, &w));
-    must(mega_indexed_writer_add_document(w, tokens, sizes, 4));
-    must(mega_indexed_writer_finish(w));
-    must(mega_indexed_open(prefix, &data));
+    need(mega_indexed_writer_create(prefix, MEGA_U16, &w));
+    need(mega_indexed_writer_add_document(w, tokens, sizes, 4));
+    need(mega_indexed_writer_finish(w));
+    need(mega_indexed_open(prefix, &data));
     for (size_t r = 0; r < sizeof reference / sizeof *reference; r++) {
         const mega_sentence_options o = {.kind = reference[r].kind,
                                          .vocabulary = &v,
@@ -207,8 +207,8 @@ static void reference_samples(void **state)
         const uint32_t map[MEGA_SENTENCE_MAP] = {0, 4, reference[r].target};
         const mega_sentence_source source = {&o, data, map, 1, reference[r].seed};
         mega_sentence_row out;
-        must(mega_sentence_row_create(&o, 24, &out));
-        must(mega_sentence_read(&source, 0, &out));
+        need(mega_sentence_row_create(&o, 24, &out));
+        need(mega_sentence_read(&source, 0, &out));
         assert_int_equal(out.length, reference[r].length);
         assert_int_equal(out.is_random, reference[r].is_random);
         assert_memory_equal(out.tokens, reference[r].tokens, sizeof reference[r].tokens);
@@ -231,12 +231,12 @@ static void reference_maps(void **state)
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "maps");
     mega_indexed_writer *w;
     mega_indexed *data;
-    must(mega_indexed_writer_create(prefix, MEGA_U16, &w));
-    must(mega_indexed_writer_add_document(w, tokens, sizes, 4));
-    must(mega_indexed_writer_add_document(w, tokens, sizes + 4, 1));
-    must(mega_indexed_writer_add_document(w, tokens, sizes + 5, 6));
-    must(mega_indexed_writer_finish(w));
-    must(mega_indexed_open(prefix, &data));
+    need(mega_indexed_writer_create(prefix, MEGA_U16, &w));
+    need(mega_indexed_writer_add_document(w, tokens, sizes, 4));
+    need(mega_indexed_writer_add_document(w, tokens, sizes + 4, 1));
+    need(mega_indexed_writer_add_document(w, tokens, sizes + 5, 6));
+    need(mega_indexed_writer_finish(w));
+    need(mega_indexed_open(prefix, &data));
     for (int r = 0; r < 3; r++) {
         const mega_sentence_options o = {
             .mask_prob = 0.15, .short_seq_prob = r == 2 ? 0.5 : 0.1, .binary_head = r != 1};
@@ -244,8 +244,8 @@ static void reference_maps(void **state)
             .data = data, .end = 3, .seq_length = 19, .num_samples = 6, .seed = 1234, .sentences = &o};
         mega_gpt_index_plan plan;
         mega_gpt_index index;
-        must(mega_gpt_index_plan_make(&spec, &plan));
-        must(mega_gpt_index_build(&spec, &plan, NULL, 0, &index));
+        need(mega_gpt_index_plan_make(&spec, &plan));
+        need(mega_gpt_index_build(&spec, &plan, NULL, 0, &index));
         assert_int_equal(plan.samples, r == 0 ? 6 : r == 1 ? 8 : 7);
         assert_memory_equal(index.sample, expected[r], (size_t)plan.samples * MEGA_SENTENCE_MAP * 4);
         mega_gpt_index_fini(&index);
@@ -253,14 +253,14 @@ static void reference_maps(void **state)
         mega_gpt_index_spec huge = spec;
         mega_gpt_index_plan all, some;
         huge.num_samples = 3000000;
-        must(mega_gpt_index_plan_make(&huge, &all));
+        need(mega_gpt_index_plan_make(&huge, &all));
         huge.is_estimate = true;
-        must(mega_gpt_index_plan_make(&huge, &some));
+        need(mega_gpt_index_plan_make(&huge, &some));
         assert_true(some.samples >= huge.num_samples && some.epochs >= 1);
         assert_true(fabs((double)(some.epochs - all.epochs)) < 0.002 * (double)all.epochs);
         assert_true(fabs((double)(some.samples - all.samples)) < 0.002 * (double)all.samples);
         huge.num_samples = INT64_MAX / 64; /* years of counting */
-        must(mega_gpt_index_plan_make(&huge, &some));
+        need(mega_gpt_index_plan_make(&huge, &some));
         assert_true(some.samples >= huge.num_samples);
     }
     mega_indexed_close(data);
@@ -316,16 +316,16 @@ static void batches(void **state)
         assert_int_equal(set.count, mega_gpt_data_samples(d));
         assert_true(set.hash(set.user) != 0);
         mega_batch *b;
-        must(mega_batch_create(3, &b));
-        for (int i = 0; i < inputs; i++) must(mega_batch_add(b, &input[k][i], true));
-        must(mega_batch_allocate(b, NULL));
+        need(mega_batch_create(3, &b));
+        for (int i = 0; i < inputs; i++) need(mega_batch_add(b, &input[k][i], true));
+        need(mega_batch_allocate(b, NULL));
         mega_batch_begin(b, 3);
         for (int64_t i = 0; i < 3; i++) mega_batch_set_index(b, i, 10 + i);
-        must(mega_dataset_fill(&set, 1, b));
-        must(mega_batch_check(b));
+        need(mega_dataset_fill(&set, 1, b));
+        need(mega_batch_check(b));
         mega_sentence_row row;
-        must(mega_sentence_row_create(kind[k], S, &row));
-        must(mega_sentence_sample(d, 11, &row));
+        need(mega_sentence_row_create(kind[k], S, &row));
+        need(mega_sentence_sample(d, 11, &row));
         mega_sample *sample = mega_batch_sample(b, 1);
         assert_memory_equal(mega_sample_i32(sample, "tokens", S), row.tokens, S * 4);
         assert_memory_equal(mega_sample_f32(sample, "loss_mask", row.label_length), row.loss_mask,
@@ -394,7 +394,7 @@ static void data_refused(void **state)
     const char *prefix = write_documents("refused", rule);
     mega_gpt_data *data = open_data(prefix, &o, 64, 1, 20);
     mega_sentence_row row;
-    must(mega_sentence_row_create(&o, 64, &row));
+    need(mega_sentence_row_create(&o, 64, &row));
     assert_int_equal(mega_sentence_sample(data, 0, &row), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "100 ids"));
     assert_int_equal(mega_sentence_sample(data, -1, &row), MEGA_ERR_USAGE);
@@ -404,7 +404,7 @@ static void data_refused(void **state)
     const mega_sentence_options t5 = {
         .kind = MEGA_SENTENCES_T5, .vocabulary = &vocabulary, .mask_prob = 0.5, .decoder_seq_length = 8};
     data = open_data(prefix, &t5, 64, 1, 20);
-    must(mega_sentence_row_create(&t5, 64, &row));
+    need(mega_sentence_row_create(&t5, 64, &row));
     mega_status st = MEGA_OK;
     for (int64_t i = 0; st == MEGA_OK && i < 20; i++) st = mega_sentence_sample(data, i, &row);
     assert_int_equal(st, MEGA_ERR_USAGE);

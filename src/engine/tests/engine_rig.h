@@ -7,11 +7,6 @@
 
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4 };
 
-static inline void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct rig {
     mega_gpt gpt;
     mega_engine *engine;

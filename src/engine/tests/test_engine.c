@@ -10,11 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 enum { SEQ = ENGINE_RUN_SEQ, VOCAB = ENGINE_RUN_VOCAB, BATCH = 4, STEPS = 4 };
 
 typedef struct setting {

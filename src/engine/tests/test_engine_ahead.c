@@ -14,11 +14,6 @@ typedef struct source {
     int slow_ms;
 } source;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);

@@ -13,11 +13,6 @@
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, C = 3, STEPS = 3, SAMPLE = SEQ * C };
 static const double MOMENTUM = 0.3, EPSILON = 1e-5;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct form {
     int group; /* in samples */
     bool recomputes, is_unused, is_frozen;

@@ -9,11 +9,6 @@
 
 enum { STEPS = 4 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* What the callbacks call, and what they have seen. Callbacks may run on other threads, where cmocka cannot fail. */
 typedef struct caller {
     mega_engine *_Atomic engine; /* NULL: call nothing */

@@ -23,11 +23,6 @@ static char *curriculum[] = {API_ARGV,
                              "4"};
 static char *whole[] = {API_ARGV};
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_engine *open_engine(const mega_model *model, const mega_dataset *data, char **argv, int argc)
 {
     mega_engine *e = NULL;

@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_status read_one(void *user, int64_t index, mega_sample *sample)
 {
     (void)user;

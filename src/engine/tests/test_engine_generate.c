@@ -11,11 +11,6 @@
 
 enum { WIDTH = 3 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void expect(mega_status st, mega_status expected, const char *said)
 {
     const char *text = mega_error_message();

@@ -17,11 +17,6 @@ typedef struct rig {
     mega_engine *engine;
 } rig;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void rig_with(rig *r, const mega_engine_options *o)
 {
     r->gpt = engine_run_gpt();

@@ -11,11 +11,6 @@
 
 enum { SIDE = 4, PIXELS = ENGINE_RUN_SEQ, COLORS = 3, WIDTH = 5, CLASSES = 3, BATCH = 4 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_conv_options conv = {.kernel_size = 3, .padding = 1, .no_bias = true};

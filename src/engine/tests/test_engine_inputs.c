@@ -5,11 +5,6 @@
 
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, STEPS = 3 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_engine *open_engine_of(const mega_engine_options *o, const mega_dataset *data)
 {
     const mega_gpt gpt = engine_run_gpt();

@@ -8,11 +8,6 @@
 
 enum { CLASSES = 3, PIXELS = 4, COUNT = 16 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* What the model and its data are. */
 typedef struct digits {
     bool has_weights, has_ignored, is_of_rows, is_own, has_accuracy;

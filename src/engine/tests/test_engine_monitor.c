@@ -17,11 +17,6 @@ static void note(void *user, mega_log_level level, const char *line)
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
 }
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void assert_has(const char *text, const char *part)
 {
     if (strstr(text, part) == NULL) fail_msg("no \"%s\" in \"%s\"", part, text);

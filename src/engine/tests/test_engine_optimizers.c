@@ -20,11 +20,6 @@ static void note(void *user, mega_log_level level, const char *line)
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
 }
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_status try_open(mega_engine **out, const char *json, const char *line)
 {
     static char text[768], name[] = "program";

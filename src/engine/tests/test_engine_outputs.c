@@ -9,11 +9,6 @@
 
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, MICRO = 2, C = 3, N = 2 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* The model: y = x W + bias as an output. *self: whether it has a loss. */
 static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {

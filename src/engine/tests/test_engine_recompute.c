@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 enum { LAYERS = 6, BATCH = 8, MICRO = 4, STEPS = 2 };
 
 static mega_status make(mega_engine **out, mega_recompute_options recompute, int64_t micro)

@@ -29,11 +29,6 @@ static bool is_slow(void)
     return getenv("MEGA_UNDER_VALGRIND") != NULL;
 }
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* An engine of two micro-batches a step whose learning rate warms up, so that a schedule that moved shows. */
 static mega_engine *begin(mega_dtype compute, mega_loss_scale_options scale)
 {

@@ -18,11 +18,6 @@ static void note(void *user, mega_log_level level, const char *line)
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
 }
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Creates an engine whose options are those of a JSON and a line of argv. */
 static mega_status try_open(mega_engine **out, const char *json, const char *line)
 {

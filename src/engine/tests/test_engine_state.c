@@ -8,11 +8,6 @@
 
 enum { TABLE = API_IDS * API_WIDTH };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void expect(mega_status st, mega_status expected, const char *said)
 {
     if (st != expected || strstr(mega_error_message(), said) == NULL)

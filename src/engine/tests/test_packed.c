@@ -12,11 +12,6 @@ typedef struct setting {
     bool ramps, anew; /* ramps: the first step has one micro-batch; anew: weights are packed for each product */
 } setting;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void fill(mega_batch *b, int64_t first)
 {
     for (int64_t r = 0; r < mega_batch_num_samples(b); r++) engine_run_fill(b, r, first + r);

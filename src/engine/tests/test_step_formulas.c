@@ -40,11 +40,6 @@ typedef struct truth {
     int64_t updates, samples; /* completed */
 } truth;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void near(const char *what, int64_t index, double found, double expected, double tolerance)
 {
     if (!(fabs(found - expected) <= tolerance * fmax(1, fabs(expected))))

@@ -4,11 +4,6 @@
 
 #include <math.h>
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Plans a model of 69 million parameters and allocates none of them. */
 static mega_engine *plan(int stage, int ranks, mega_dtype compute)
 {

@@ -8,11 +8,6 @@
 
 enum { ROWS = 8, WIDTH = 16, PARAMS = 3, CALLS = 64 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Two linear layers and a loss; the third parameter is not read. */
 typedef struct sketch {
     mega_layout *layout;
@@ -28,24 +23,24 @@ static void begin(sketch *k)
     const int64_t dim[2] = {ROWS, WIDTH}, rows = ROWS;
     mega_graph *g = NULL;
     *k = (sketch){.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k->layout));
-    must(mega_params_create(k->layout, &k->params));
+    need(mega_layout_create(NULL, NULL, &k->layout));
+    need(mega_params_create(k->layout, &k->params));
     for (int i = 0; i < PARAMS; i++) {
         mega_param p = {.num_dims = 2, .shape = {WIDTH, WIDTH}, .true_shape = {WIDTH, WIDTH}};
         snprintf(p.name, sizeof p.name, "%s", name[i]);
-        must(mega_params_add(k->params, &p, NULL));
+        need(mega_params_add(k->params, &p, NULL));
     }
-    must(mega_params_place(k->params, MEGA_F32, 1)); /* a bucket each */
-    must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_graph_create(MEGA_F32, k->params, k->layout, &g));
+    need(mega_params_place(k->params, MEGA_F32, 1)); /* a bucket each */
+    need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_graph_create(MEGA_F32, k->params, k->layout, &g));
     const mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
     const mega_tensor labels = mega_graph_input(g, "labels", MEGA_I32, 1, &rows);
     const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &rows);
     const mega_tensor h = mega_op_linear(g, x, mega_graph_param(g, 0));
     const mega_head_shape s = {.valid = WIDTH, .chunk_rows = ROWS, .with_gradient = true};
     mega_graph_loss(g, "loss", mega_op_lm_head_loss(g, h, mega_graph_param(g, 1), labels, mask, &s).loss, 1);
-    must(mega_program_build(g, &(mega_program_options){.differentiate = true, .name = "test"}, &k->program));
-    must(mega_program_allocate(k->program));
+    need(mega_program_build(g, &(mega_program_options){.differentiate = true, .name = "test"}, &k->program));
+    need(mega_program_allocate(k->program));
     for (int i = 0; i < ROWS * WIDTH; i++)
         ((float *)mega_program_tensor(k->program, "x", 0))[i] = (float)(i * 11 % 17 - 8) * 0.1f;
     for (int i = 0; i < ROWS; i++) {
@@ -83,7 +78,7 @@ static float loss_of(sketch *k)
 {
     mega_program_loss l;
     float loss;
-    must(mega_program_forward(k->program, 0));
+    need(mega_program_forward(k->program, 0));
     assert_true(mega_program_loss_get(k->program, 0, 0, &l));
     memcpy(&loss, l.sum, sizeof loss);
     return loss;
@@ -110,7 +105,7 @@ static void a_forward_waits_for_what_it_reads(void **state)
     }
     assert_true(seen > 0);
     const int calls = k.num_calls;
-    must(mega_program_backward(k.program, 0));
+    need(mega_program_backward(k.program, 0));
     assert_int_equal(k.num_calls, calls); /* its forward has waited */
     end(&k);
 }

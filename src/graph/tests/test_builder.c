@@ -17,15 +17,10 @@ typedef struct sketch {
     mega_builder b;
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_builder builder_of(const sketch *k)
 {
     mega_builder b = {.layout = &k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(MEGA_F32, k->params, &k->layout, &b.graph));
+    need(mega_graph_create(MEGA_F32, k->params, &k->layout, &b.graph));
     return b;
 }
 
@@ -33,11 +28,11 @@ static mega_builder builder_of(const sketch *k)
 static void begin(sketch *k, int rank, int size)
 {
     *k = (sketch){.one = NULL};
-    must(mega_layout_create(NULL, NULL, &k->one));
+    need(mega_layout_create(NULL, NULL, &k->one));
     k->layout = *k->one;
     k->layout.tp.rank = rank;
     k->layout.tp.size = size;
-    must(mega_params_create(&k->layout, &k->params));
+    need(mega_params_create(&k->layout, &k->params));
     k->b = builder_of(k);
 }
 
@@ -67,7 +62,7 @@ static void the_first_request_declares(void **state)
     const mega_tensor table =
         mega_builder_param(&k.b, "wte.weight", 16, C,
                            &(mega_param_options){.shard_columns = true, .padding_rows = 5, .decay = MEGA_DECAY_NO});
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     assert_int_equal(mega_params_count(k.params), 3);
     assert_int_equal(mega_tensor_rows(&at, w), 3 * F / 2);
     assert_int_equal(mega_tensor_channels(&at, w), C);
@@ -97,7 +92,7 @@ static void sequence_parallel_gradients_are_partial(void **state)
     mega_graph_set_sequence_parallel(k.b.graph, true);
     mega_builder_param(&k.b, "norm.weight", C, 0, NULL);
     mega_builder_param(&k.b, "up.weight", F, C, &(mega_param_options){.shard_rows = true});
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     assert_true(mega_params_get(k.params, 0)->grads_are_partial);
     assert_false(mega_params_get(k.params, 1)->grads_are_partial);
     end(&k);
@@ -121,18 +116,18 @@ static void graphs_share_parameters(void **state)
             x = mega_op_linear(both[i].graph, x, w);
         }
         mega_graph_seed_gradient(both[i].graph, x, "dx");
-        must(mega_graph_status(both[i].graph));
+        need(mega_graph_status(both[i].graph));
     }
     assert_int_equal(mega_params_count(k.params), MANY);
-    must(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_params_place(k.params, MEGA_F32, 0));
     mega_builder_param(&both[1], "h.0.weight", C, C, NULL); /* it is still found after that */
     for (int i = 0; i < 2; i++)
-        must(mega_program_build(both[i].graph, &(mega_program_options){.differentiate = true}, &p[i]));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+        need(mega_program_build(both[i].graph, &(mega_program_options){.differentiate = true}, &p[i]));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     for (int i = 0; i < 2; i++) {
-        must(mega_program_allocate(p[i]));
-        must(mega_program_forward(p[i], 0));
-        must(mega_program_backward(p[i], 0));
+        need(mega_program_allocate(p[i]));
+        need(mega_program_forward(p[i], 0));
+        need(mega_program_backward(p[i], 0));
         mega_program_destroy(p[i]);
     }
     k.b.graph = NULL;
@@ -178,7 +173,7 @@ static void requests_that_disagree_are_refused(void **state)
         mega_builder_param(&k.b, "w", F, C, &first);
         mega_builder_param(&k.b, "w", F, C, &first);
         mega_builder_param(&k.b, "w", F, C, NULL);
-        must(mega_graph_status(k.b.graph));
+        need(mega_graph_status(k.b.graph));
         const mega_tensor none = mega_builder_param(&k.b, "w", wrong[i].rows, wrong[i].columns, &wrong[i].options);
         assert_int_equal(none.id, 0);
         expect_error(&k.b, wrong[i].message);
@@ -243,7 +238,7 @@ static void names_are_text(void **state)
             begin(&k, 0, 1);
             const mega_tensor x = mega_input(&k.b, "x", MEGA_F32, S, C);
             const mega_loss sum = mega_op_weighted_sum(k.b.graph, mega_input(&k.b, "v", MEGA_F32, S, 0), mega_none());
-            must(mega_graph_status(k.b.graph));
+            need(mega_graph_status(k.b.graph));
             if (kind == 0) mega_builder_param(&k.b, name[i], F, C, NULL);
             if (kind == 1) mega_input(&k.b, name[i], MEGA_F32, S, C);
             if (kind == 2) mega_output(&k.b, name[i], x);
@@ -297,7 +292,7 @@ static void wrong_requests_are_refused(void **state)
     end(&k);
 
     begin(&k, 0, 2);
-    must(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_params_place(k.params, MEGA_F32, 0));
     mega_builder_param(&k.b, "late", C, C, NULL);
     expect_error(&k.b, "parameter m.late: first requested after mega_params_place");
     end(&k);
@@ -306,7 +301,7 @@ static void wrong_requests_are_refused(void **state)
     mega_builder_param(&k.b, "w", C, C, NULL);
     mega_params_next_part(k.params);
     mega_builder_param(&k.b, "v", C, C, NULL);
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     mega_builder_param(&k.b, "w", C, C, NULL);
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_UNSUPPORTED);
     assert_non_null(strstr(mega_error_message(), "parameter m.w: two programs of one pipeline stage request it"));
@@ -323,7 +318,7 @@ static void wrong_requests_are_refused(void **state)
 
     begin(&k, 0, 2);
     mega_builder bare = k.b;
-    must(mega_graph_create(MEGA_F32, NULL, &k.layout, &bare.graph));
+    need(mega_graph_create(MEGA_F32, NULL, &k.layout, &bare.graph));
     mega_builder_param(&bare, "w", C, C, NULL);
     expect_error(&bare, "parameter m.w: the graph was created without a list of parameters");
     mega_graph_destroy(bare.graph);
@@ -375,7 +370,7 @@ static void inputs_are_shared_by_name(void **state)
     assert_int_equal(mega_tensor_rows(&k.b, ids), B * S);
     assert_int_equal(mega_tensor_channels(&k.b, x), C);
     assert_int_equal(mega_tensor_rows(&k.b, mega_none()), 0);
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     assert_int_equal(mega_input(&k.b, "ids", MEGA_F32, S, 0).id, 0);
     expect_error(&k.b, "layer \"m\": input \"ids\" is requested as [6] f32, but the program has an input of that name, "
                        "[6] i32");
@@ -412,7 +407,7 @@ static void dropouts_have_addresses_of_their_own(void **state)
             assert_in_range(bits_apart(full, next), 4, 28);
             apart += bits_apart(full, next);
         }
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     assert_in_range(apart, 15 * 3 * LAYERS, 17 * 3 * LAYERS);
     assert_in_range(bits_apart("m.a", "m.b"), 8, 24);
     end(&k);
@@ -426,7 +421,7 @@ static void two_dropouts_under_one_path_are_refused(void **state)
     const mega_builder at = mega_builder_at(&k.b, "h"), other = mega_builder_at(&k.b, "h.attn");
     mega_builder_dropout_site(&at, "attn.drop");
     mega_builder_dropout_site(&at, "mlp.drop");
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     mega_builder_dropout_site(&other, "drop");
     expect_error(&k.b, "dropout \"m.h.attn.drop\": dropout \"m.h.attn.drop\" of this program would have the same mask");
     end(&k);

@@ -9,11 +9,6 @@
 
 enum { B = 2, S = 3, T = B * S, C = 4, THREADS = 3 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* y = 2 x + w, where w is a vector with one element per row. */
 typedef struct twice {
     mega_dtype seen;
@@ -82,11 +77,11 @@ typedef struct bench {
 static void begin_bench(bench *k, mega_dtype dtype)
 {
     *k = (bench){.program = NULL};
-    must(mega_layout_create(NULL, NULL, &k->layout));
-    must(mega_params_create(k->layout, &k->params));
-    must(mega_team_create(THREADS, &k->team));
+    need(mega_layout_create(NULL, NULL, &k->layout));
+    need(mega_params_create(k->layout, &k->params));
+    need(mega_team_create(THREADS, &k->team));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
+    need(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
     k->x = mega_builder_param(&k->b, "table", T, C, &(mega_param_options){.init = MEGA_INIT_ONE});
     k->weights = mega_input(&k->b, "weights", MEGA_F32, S, 0);
 }
@@ -108,9 +103,9 @@ static mega_status build(bench *k, mega_dtype dtype)
                                     .name = "custom"};
     mega_graph *g = k->b.graph;
     k->b.graph = NULL;
-    must(mega_params_place(k->params, dtype, 0));
-    must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_params_initialize(k->params, 6));
+    need(mega_params_place(k->params, dtype, 0));
+    need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_initialize(k->params, 6));
     return mega_program_build(g, &o, &k->program);
 }
 
@@ -138,13 +133,13 @@ static void every_type_runs_on_every_thread(void **state)
         bench k;
         begin_bench(&k, types[i]);
         describe(&k, &self);
-        must(build(&k, types[i]));
-        must(mega_program_allocate(k.program));
+        need(build(&k, types[i]));
+        need(mega_program_allocate(k.program));
         mega_program_step(k.program)->loss_factor = T;
         memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
         for (int t = 0; t < T; t++) ((float *)mega_program_tensor(k.program, "weights", 0))[t] = (float)t;
-        must(mega_program_forward(k.program, 0));
-        must(mega_program_backward(k.program, 0));
+        need(mega_program_forward(k.program, 0));
+        need(mega_program_backward(k.program, 0));
         assert_true(mega_program_loss_get(k.program, 0, 0, &l));
         assert_true(scalar(&k, l.sum) == T * C * 2 + C * 15);
         assert_int_equal(atomic_load(&self.calls), THREADS);
@@ -173,21 +168,21 @@ static void a_failure_ends_with_its_message(void **state)
     const mega_scope s = mega_scope_enter(k.b.graph, "net");
     describe(&k, &self);
     mega_scope_leave(k.b.graph, s);
-    must(build(&k, MEGA_F32));
-    must(mega_program_allocate(k.program));
+    need(build(&k, MEGA_F32));
+    need(mega_program_allocate(k.program));
     self.fails = 1;
     expect(mega_program_forward(k.program, 0), MEGA_ERR_FORMAT,
            "custom op \"twice\" in \"net\", forward: thread 0 is out of numbers");
     assert_true(mega_program_loss_get(k.program, 0, 0, &l));
     assert_true(scalar(&k, l.sum) == 0);
-    must(mega_program_backward(k.program, 0));
+    need(mega_program_backward(k.program, 0));
     self.fails = 2;
-    must(mega_program_forward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
     expect(mega_program_backward(k.program, 0), MEGA_ERR_FORMAT,
            "custom op \"twice\" in \"net\", backward: thread 0 lost its way");
     self.fails = 0;
-    must(mega_program_forward(k.program, 0));
-    must(mega_program_backward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
+    need(mega_program_backward(k.program, 0));
     assert_true(scalar(&k, l.sum) == T * C * 2);
     end_bench(&k);
 }

@@ -7,22 +7,17 @@
 
 enum { ROWS = 4, COLUMNS = 8, LINES = 6 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* x0 → scale → scale … → scale: instruction i writes a tensor that only instruction i + 1 reads. */
 static mega_graph *chain(void)
 {
     static mega_layout *layout;
     const int64_t dim[2] = {ROWS, COLUMNS};
     mega_graph *g;
-    must(mega_layout_create(NULL, NULL, &layout));
-    must(mega_graph_create(MEGA_F32, NULL, layout, &g));
+    need(mega_layout_create(NULL, NULL, &layout));
+    need(mega_graph_create(MEGA_F32, NULL, layout, &g));
     mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
     for (int i = 0; i < LINES; i++) x = mega_op_scale(g, x, i);
-    must(mega_graph_status(g));
+    need(mega_graph_status(g));
     assert_int_equal(g->num_ops, LINES);
     return g;
 }
@@ -58,7 +53,7 @@ static void insertions_keep_their_order(void **state)
     for (int i = 4; i < LINES; i++) g->op[i].backward = true;
     g->op[0].first_use = 1;
     g->op[3].first_use = 5;
-    must(mega_edit_apply(&e, g)); /* nothing */
+    need(mega_edit_apply(&e, g)); /* nothing */
     expect(g, (int[]){0, 1, 2, 3, 4, 5, -1});
     const struct {
         int before, number;
@@ -66,11 +61,11 @@ static void insertions_keep_their_order(void **state)
     } in[] = {{LINES, 10, true}, {1, 11, false}, {4, 12, true}, {1, 13, false},
               {0, 14, false},    {4, 15, true},  {4, 16, false}};
     for (size_t i = 0; i < sizeof in / sizeof *in; i++)
-        must(mega_edit_insert(
+        need(mega_edit_insert(
             &e, in[i].before,
             &(instruction){
                 .kind = OP_SCALE, .attr = {.bucket = in[i].number}, .backward = in[i].backward, .first_use = -1}));
-    must(mega_edit_apply(&e, g));
+    need(mega_edit_apply(&e, g));
     expect(g, (int[]){14, 0, 11, 13, 1, 2, 3, 16, 12, 15, 4, 5, 10, -1}); /* 16: the last of the forward */
     assert_int_equal(g->num_forward, 8);
     assert_int_equal(g->op[1].first_use, 4);   /* instruction 1 */
@@ -109,9 +104,9 @@ static void the_index_has_all_uses(void **state)
     const mega_tensor part = mega_op_rows(g, first, 1, 2);
     mega_op_mul(g, part, part);
     mega_op_add(g, last, first);
-    must(mega_graph_status(g));
+    need(mega_graph_status(g));
     graph_uses uses;
-    must(mega_uses_find(g, &uses));
+    need(mega_uses_find(g, &uses));
     int reads = 0, writes = 0;
     for (int32_t t = 0; t < g->num_tensors; t++) {
         const use_list read = mega_uses_reads(&uses, t), write = mega_uses_writes(&uses, t);

@@ -16,17 +16,12 @@ typedef struct sketch {
     mega_tensor x;
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
 {
     mega_param r = {
         .num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .init = MEGA_INIT_ONE};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
@@ -38,13 +33,13 @@ static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, in
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k.layout));
-    must(mega_params_create(k.layout, &k.params));
+    need(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_params_create(k.layout, &k.params));
     declare(k.params, "weight", C, C);
     declare(k.params, "bias", C, 0);
     declare(k.params, "mask", T, 0);
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     k.x = input(&k, "x", MEGA_F32, T, C);
     return k;
 }
@@ -177,7 +172,7 @@ static void graphs_compute_in_the_type_of_their_parameters(void **state)
         mega_program *p = NULL;
         const int64_t dim[2] = {T, C};
         mega_graph_destroy(k.g);
-        must(mega_graph_create(other[i], k.params, k.layout, &k.g));
+        need(mega_graph_create(other[i], k.params, k.layout, &k.g));
         const mega_tensor x = mega_graph_input(k.g, "x", other[i], 2, dim);
         mega_graph_output(k.g, mega_op_linear(k.g, x, param(&k, "weight")), "y");
         const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "other"};
@@ -194,9 +189,9 @@ static void graphs_grow_with_their_parameters(void **state)
 {
     (void)state;
     sketch k = {.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k.layout));
-    must(mega_params_create(k.layout, &k.params));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
+    need(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_params_create(k.layout, &k.params));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     char name[16];
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "w%d", i);
@@ -207,12 +202,12 @@ static void graphs_grow_with_their_parameters(void **state)
     mega_graph_seed_gradient(k.g, y, "dy");
     const mega_program_options o = {.differentiate = true, .name = "train"};
     mega_program *p = NULL;
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_program_build(k.g, &o, &p));
-    must(mega_program_allocate(p));
-    must(mega_program_forward(p, 0));
-    must(mega_program_backward(p, 0));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_program_build(k.g, &o, &p));
+    need(mega_program_allocate(p));
+    need(mega_program_forward(p, 0));
+    need(mega_program_backward(p, 0));
     mega_program_destroy(p);
     mega_params_destroy(k.params);
     mega_layout_destroy(k.layout);
@@ -224,7 +219,7 @@ static void parameters_of_impossible_sizes_are_refused(void **state)
     sketch k = begin();
     mega_params *p = NULL;
     mega_param r = {.name = "w", .num_dims = 2, .shape = {1ll << 32, 1ll << 32}, .true_shape = {1ll << 32, 1ll << 32}};
-    must(mega_params_create(k.layout, &p));
+    need(mega_params_create(k.layout, &p));
     assert_int_equal(mega_params_add(p, &r, NULL), MEGA_ERR_USAGE);
     if (strstr(mega_error_message(), "parameter w: [4294967296, 4294967296] has more than") == NULL)
         fail_msg("%s", mega_error_message());

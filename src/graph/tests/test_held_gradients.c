@@ -10,11 +10,6 @@
 
 enum { LAYERS = 3, PARAMS = 2 * LAYERS, ROWS = 4, WIDTH = 8, MOST = WIDTH * WIDTH, MICRO_BATCHES = 3 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct sketch {
     mega_layout *layout;
     mega_params *params;
@@ -25,13 +20,13 @@ static void declare(mega_params *p, int layer, const char *name, int64_t rows, i
 {
     mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .layer = layer};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static mega_params *open_params(const mega_layout *layout, int stage, mega_dtype held)
 {
     mega_params *p;
-    must(mega_params_create(layout, &p));
+    need(mega_params_create(layout, &p));
     for (int i = 0; i < LAYERS; i++) {
         char name[64];
         snprintf(name, sizeof name, "h.%d.weight", i);
@@ -39,9 +34,9 @@ static mega_params *open_params(const mega_layout *layout, int stage, mega_dtype
         snprintf(name, sizeof name, "h.%d.bias", i);
         declare(p, i + 1, name, WIDTH, 0);
     }
-    must(mega_params_shard(p, stage));
-    must(mega_params_hold_gradients_in(p, held));
-    must(mega_params_place(p, MEGA_F32, 100));
+    need(mega_params_shard(p, stage));
+    need(mega_params_hold_gradients_in(p, held));
+    need(mega_params_place(p, MEGA_F32, 100));
     return p;
 }
 
@@ -50,9 +45,9 @@ static sketch make(int ranks, int stage, bool overlap, mega_dtype held)
 {
     sketch k = {.layout = NULL};
     mega_graph *g;
-    must(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = ranks > 1 ? ranks : 0}, &k.layout));
+    need(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = ranks > 1 ? ranks : 0}, &k.layout));
     k.params = open_params(k.layout, stage, held);
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &g));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &g));
     const int64_t dim[2] = {ROWS, WIDTH};
     mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
     for (int i = 0; i <= LAYERS; i++) {
@@ -63,9 +58,9 @@ static sketch make(int ranks, int stage, bool overlap, mega_dtype held)
     mega_graph_seed_gradient(g, x, "seed");
     const mega_program_options o = {
         .differentiate = true, .no_fusion = true, .name = "test", .place = {.overlap_reduce = overlap}};
-    must(mega_program_build(g, &o, &k.program));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_program_allocate(k.program));
+    need(mega_program_build(g, &o, &k.program));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_program_allocate(k.program));
     return k;
 }
 
@@ -96,8 +91,8 @@ static void run_micro_batch(sketch *k, int number, bool is_first)
     mega_program_step(k->program)->last_micro_batch = number == MICRO_BATCHES - 1;
     fill(mega_program_tensor(k->program, "x", 0), ROWS * WIDTH, number, 1);
     fill(mega_program_tensor(k->program, "seed", 0), ROWS * WIDTH, 5 + number, 0.1 * (number + 1));
-    must(mega_program_forward(k->program, 0));
-    must(mega_program_backward(k->program, 0));
+    need(mega_program_forward(k->program, 0));
+    need(mega_program_backward(k->program, 0));
 }
 
 static void set_weights(sketch *k)
@@ -220,8 +215,8 @@ static void statistics_stay_in_float(void **state)
     (void)state;
     mega_layout *layout;
     mega_params *p;
-    must(mega_layout_create(NULL, NULL, &layout));
-    must(mega_params_create(layout, &p));
+    need(mega_layout_create(NULL, NULL, &layout));
+    need(mega_params_create(layout, &p));
     declare(p, 0, "first", 40, 0);
     mega_param mean = {.num_dims = 1,
                        .shape = {40, 0},
@@ -230,11 +225,11 @@ static void statistics_stay_in_float(void **state)
                        .buffer_momentum = 0.1,
                        .buffer_samples = 1};
     snprintf(mean.name, sizeof mean.name, "mean");
-    must(mega_params_add(p, &mean, NULL));
+    need(mega_params_add(p, &mean, NULL));
     declare(p, 0, "last", 40, 0);
-    must(mega_params_hold_gradients_in(p, MEGA_BF16));
-    must(mega_params_place(p, MEGA_F32, 50)); /* one parameter a bucket, the last first */
-    must(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_hold_gradients_in(p, MEGA_BF16));
+    need(mega_params_place(p, MEGA_F32, 50)); /* one parameter a bucket, the last first */
+    need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     assert_int_equal(mega_params_num_buckets(p), 3);
     const mega_dtype expected[3] = {MEGA_BF16, MEGA_F32, MEGA_BF16};
     size_t at = 0;
@@ -252,14 +247,14 @@ static void types_that_contradict_are_refused(void **state)
 {
     (void)state;
     mega_layout *layout;
-    must(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &layout));
+    need(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &layout));
     for (int stage = 0; stage < 3; stage++) {
         mega_params *p;
-        must(mega_params_create(layout, &p));
+        need(mega_params_create(layout, &p));
         declare(p, 0, "weight", 8, 8);
-        must(mega_params_shard(p, stage));
-        must(mega_params_sum_in(p, MEGA_F16));
-        must(mega_params_hold_gradients_in(p, MEGA_BF16));
+        need(mega_params_shard(p, stage));
+        need(mega_params_sum_in(p, MEGA_F16));
+        need(mega_params_hold_gradients_in(p, MEGA_BF16));
         assert_int_equal(mega_params_hold_gradients_in(p, MEGA_I32), MEGA_ERR_UNSUPPORTED);
         assert_int_equal(mega_params_place(p, MEGA_F64, 0), MEGA_ERR_UNSUPPORTED);
         assert_int_equal(mega_params_place(p, MEGA_F32, 0), stage < 2 ? MEGA_ERR_UNSUPPORTED : MEGA_OK);

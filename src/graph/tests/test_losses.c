@@ -17,11 +17,6 @@ typedef struct sketch {
     mega_tensor x, y, mask; /* y depends on a parameter, x does not */
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
 {
     const int64_t dim[2] = {rows, cols};
@@ -38,11 +33,11 @@ static sketch begin(void)
     const mega_param r = {
         .name = "weight", .num_dims = 2, .shape = {C, C}, .true_shape = {C, C}, .init = MEGA_INIT_ONE};
     sketch k = {.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k.layout));
-    must(mega_params_create(k.layout, &k.params));
-    must(mega_params_add(k.params, &r, NULL));
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
+    need(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_params_create(k.layout, &k.params));
+    need(mega_params_add(k.params, &r, NULL));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     k.x = input(&k, "x", MEGA_F32, T, C);
     k.mask = input(&k, "mask", MEGA_F32, T, 0);
     k.y = mega_op_linear(k.g, k.x, weight(&k));
@@ -169,7 +164,7 @@ static mega_program *build(sketch *k, double first, double second, double of_hea
     mega_graph_loss(k->g, "first", error(k, k->x, k->y), first);
     mega_graph_loss(k->g, "second", error(k, mega_op_gelu(k->g, k->y, true), k->x), second);
     mega_graph_loss(k->g, "head", head(k).loss, of_head);
-    must(mega_program_build(k->g, &o, &p));
+    need(mega_program_build(k->g, &o, &p));
     return p;
 }
 
@@ -214,8 +209,8 @@ static void programs_list_their_losses(void **state)
         assert_false(mega_program_loss_get(p, -1, 0, &l));
         assert_false(mega_program_loss_get(p, 0, 1, &l)); /* a slot that does not exist */
         if (pass > 0) continue;
-        must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-        must(mega_program_allocate(p));
+        need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+        need(mega_program_allocate(p));
     }
     end(&k, p);
 }
@@ -226,9 +221,9 @@ static void a_loss_without_weight_has_no_gradient(void **state)
     (void)state;
     sketch k;
     mega_program *p = build(&k, 1, 0, 0);
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_program_allocate(p));
-    must(mega_params_initialize(k.params, 1));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_program_allocate(p));
+    need(mega_params_initialize(k.params, 1));
     const float mask[2][T] = {{0}, {1, 0, 0, 1}};
     for (int i = 0; i < 2; i++) {
         float *x = mega_program_tensor(p, "x", 0);
@@ -236,8 +231,8 @@ static void a_loss_without_weight_has_no_gradient(void **state)
         memset(mega_program_tensor(p, "labels", 0), 0, T * sizeof(int32_t));
         memcpy(mega_program_tensor(p, "mask", 0), mask[i], sizeof mask[i]);
         memset(mega_params_flat_grad(k.params), 0, C * C * sizeof(float));
-        must(mega_program_forward(p, 0));
-        must(mega_program_backward(p, 0));
+        need(mega_program_forward(p, 0));
+        need(mega_program_backward(p, 0));
         const float d = ((const float *)mega_params_grad(k.params, 0))[0];
         assert_true(i == 0 ? d == 0 : isfinite(d) && d != 0);
     }

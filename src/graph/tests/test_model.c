@@ -15,11 +15,6 @@ typedef struct scene {
     mega_model_parts *parts;
 } scene;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_tensor matrix(const mega_builder *b, const char *name, int64_t rows, int64_t columns)
 {
     return mega_builder_param(b, name, rows, columns, &(mega_param_options){.init = MEGA_INIT_ONE});
@@ -70,11 +65,11 @@ static mega_model model_of(mega_partition partition, const char *type)
 static void open_stage(scene *s, int stage, int stages)
 {
     *s = (scene){.one = NULL};
-    must(mega_layout_create(NULL, NULL, &s->one));
+    need(mega_layout_create(NULL, NULL, &s->one));
     s->layout = *s->one;
     s->layout.pp.rank = stage;
     s->layout.pp.size = stages;
-    must(mega_params_create(&s->layout, &s->params));
+    need(mega_params_create(&s->layout, &s->params));
 }
 
 static mega_status walk(scene *s, const mega_model *m, int parts)
@@ -94,7 +89,7 @@ static void expect_cut(const mega_model *m, int parts, const int *first)
 {
     scene s;
     open_stage(&s, 0, parts);
-    must(walk(&s, m, parts));
+    need(walk(&s, m, parts));
     for (int p = 0; p <= parts; p++)
         if (mega_model_parts_first(s.parts, p) != first[p])
             fail_msg("part %d of %d begins at %d; expected %d", p, parts, mega_model_parts_first(s.parts, p), first[p]);
@@ -129,7 +124,7 @@ static void one_walk_finds_all(void **state)
     scene s;
     open_stage(&s, 0, 1);
     const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
-    must(walk(&s, &m, 1));
+    need(walk(&s, &m, 1));
     assert_int_equal(mega_model_parts_layers(s.parts), 6);
     assert_int_equal(mega_params_count(mega_model_parts_params(s.parts)), 6);
     for (int l = 0; l < 6; l++) {
@@ -212,7 +207,7 @@ static uint64_t hash_of(void (*describe)(const mega_builder *, const void *, meg
     const mega_model m = {.name = "m", .layer = layer, .num_layers = 1};
     scene s;
     open_stage(&s, 0, 1);
-    must(walk(&s, &m, 1));
+    need(walk(&s, &m, 1));
     const uint64_t hash = mega_model_parts_hash(s.parts, 0, 1);
     close_stage(&s);
     return hash;
@@ -248,8 +243,8 @@ static void a_name_of_two_stages_is_tied(void **state)
     for (int stage = 0; stage < 3; stage++) {
         scene s;
         open_stage(&s, stage, 3);
-        must(walk(&s, &m, 3));
-        must(mega_model_parts_declare(s.parts, stage, s.params));
+        need(walk(&s, &m, 3));
+        need(mega_model_parts_declare(s.parts, stage, s.params));
         const int shared = mega_params_find(s.params, "m.shared");
         assert_int_equal(shared >= 0, stage != 1);
         assert_int_equal(mega_model_parts_holds(s.parts, 0, stage), stage != 1);
@@ -267,12 +262,12 @@ static void a_layer_is_a_bucket(void **state)
     scene s;
     open_stage(&s, 0, 1);
     s.layout.dp.size = 2;
-    must(walk(&s, &m, 1));
-    must(mega_model_parts_declare(s.parts, 0, s.params));
+    need(walk(&s, &m, 1));
+    need(mega_model_parts_declare(s.parts, 0, s.params));
     const mega_param more = {.name = "more", .num_dims = 1, .shape = {5}, .true_shape = {5}, .layer = 6};
-    must(mega_params_add(s.params, &more, NULL));
-    must(mega_params_shard(s.params, 3));
-    must(mega_params_place(s.params, MEGA_F32, 0));
+    need(mega_params_add(s.params, &more, NULL));
+    need(mega_params_shard(s.params, 3));
+    need(mega_params_place(s.params, MEGA_F32, 0));
     assert_int_equal(mega_params_num_buckets(s.params), 6);
     const int back = mega_params_find(s.params, "m.back"), beside = mega_params_find(s.params, "more");
     assert_int_equal(mega_params_get(s.params, back)->layer, 6);
@@ -299,13 +294,13 @@ static void a_part_is_a_program(void **state)
     mega_graph *g;
     mega_program *p;
     open_stage(&s, 1, 3);
-    must(walk(&s, &m, 3));
+    need(walk(&s, &m, 3));
     assert_int_equal(mega_model_parts_values(s.parts), 2);
-    must(mega_model_parts_declare(s.parts, 1, s.params));
-    must(mega_params_place(s.params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
-    must(mega_model_parts_describe(s.parts, 1, MEGA_TRAIN, g));
-    must(mega_program_build(g, &(mega_program_options){.differentiate = true}, &p));
+    need(mega_model_parts_declare(s.parts, 1, s.params));
+    need(mega_params_place(s.params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
+    need(mega_model_parts_describe(s.parts, 1, MEGA_TRAIN, g));
+    need(mega_program_build(g, &(mega_program_options){.differentiate = true}, &p));
     assert_true(has(p, "stage_input", 4) && has(p, "stage_input.3", 3) && !has(p, "stage_input.1", 3));
     assert_true(has(p, "stage_output", 40) && has(p, "stage_output.3", 3));
     assert_true(has(p, "stage_input_gradient", 4) && has(p, "stage_input_gradient.3", 3));
@@ -332,11 +327,11 @@ static void intervals_are_regions(void **state)
         m.recompute_regions = way[i].most;
         m.recompute_type = way[i].type;
         open_stage(&s, 0, 1);
-        must(walk(&s, &m, 1));
-        must(mega_model_parts_declare(s.parts, 0, s.params));
+        need(walk(&s, &m, 1));
+        need(mega_model_parts_declare(s.parts, 0, s.params));
         for (mega_mode mode = MEGA_TRAIN; mode <= MEGA_EVAL; mode++) {
-            must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
-            must(mega_model_parts_describe(s.parts, 0, mode, g));
+            need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
+            need(mega_model_parts_describe(s.parts, 0, mode, g));
             assert_int_equal(g->num_regions, mode == MEGA_TRAIN ? way[i].regions : 0);
             assert_int_equal(g->region, 0);
             mega_graph_destroy(g);
@@ -360,17 +355,17 @@ static void levels_recompute_ever_more(void **state)
     const mega_model m = model_of(MEGA_PARTITION_UNIFORM, NULL);
     scene s;
     open_stage(&s, 0, 1);
-    must(walk(&s, &m, 1));
+    need(walk(&s, &m, 1));
     assert_int_equal(mega_model_parts_levels(s.parts), 12);
     for (int i = 0; i < 12; i++) {
         int again, regions;
-        must(mega_model_parts_set_level(s.parts, i));
+        need(mega_model_parts_set_level(s.parts, i));
         mega_model_parts_regions(s.parts, &again, &regions);
         assert_int_equal(again, level[i].layers);
         assert_int_equal(regions, level[i].regions);
         for (int l = 0; l < 6 && i >= 6; l++) assert_int_equal(s.parts->region[l], level[i].region[l] - '0');
     }
-    must(mega_model_parts_set_level(s.parts, 1));
+    need(mega_model_parts_set_level(s.parts, 1));
     double least = -1, chosen = 0;
     for (int l = 0; l < 6; l++) {
         const double ratio = s.parts->flops[l] / s.parts->bytes[l];
@@ -407,8 +402,8 @@ static mega_status describe_own(const char *text, int interval, int *regions, in
     open_stage(&s, 0, 1);
     mega_status st = walk(&s, &m, 1);
     if (st == MEGA_OK) {
-        must(mega_model_parts_declare(s.parts, 0, s.params));
-        must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
+        need(mega_model_parts_declare(s.parts, 0, s.params));
+        need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
         st = mega_model_parts_describe(s.parts, 0, MEGA_TRAIN, g);
         *regions = g->num_regions;
         *recomputed = 0;
@@ -423,13 +418,13 @@ static void layers_begin_regions_of_their_own(void **state)
 {
     (void)state;
     int regions, recomputed;
-    must(describe_own("x(x)x(xx)", 0, &regions, &recomputed));
+    need(describe_own("x(x)x(xx)", 0, &regions, &recomputed));
     assert_int_equal(regions, 2);
     assert_int_equal(recomputed, 3);
-    must(describe_own("x(x(x)x)x", 0, &regions, &recomputed)); /* inner regions are part of the outer one */
+    need(describe_own("x(x(x)x)x", 0, &regions, &recomputed)); /* inner regions are part of the outer one */
     assert_int_equal(regions, 1);
     assert_int_equal(recomputed, 3);
-    must(describe_own("x(x)x", 1, &regions, &recomputed)); /* and of that of the model */
+    need(describe_own("x(x)x", 1, &regions, &recomputed)); /* and of that of the model */
     assert_int_equal(regions, 1);
     assert_int_equal(recomputed, 3);
     assert_int_equal(describe_own("x(x", 0, &regions, &recomputed), MEGA_ERR_USAGE);
@@ -502,11 +497,11 @@ static void a_model_is_declared_without_an_engine(void **state)
         mega_graph *g = NULL;
         const mega_model_sizes what = {.mode = MEGA_EVAL, .samples = SAMPLES, .positions = 1};
         open_stage(&s, stage < 0 ? 0 : stage, stage < 0 ? 1 : 2);
-        must(mega_model_declare(&m, 1, s.params));
+        need(mega_model_declare(&m, 1, s.params));
         /* the first and last stage request "m.shared" */
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
-        must(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
-        must(mega_model_describe(&m, 1, 0, what, g));
+        need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
+        need(mega_model_describe(&m, 1, 0, what, g));
         assert_int_equal(mega_params_count(s.params), stage < 0 ? 6 : stage == 0 ? 2 : 5);
         assert_int_equal(mega_model_declare(NULL, 1, s.params), MEGA_ERR_USAGE);
         assert_int_equal(mega_model_declare(&m, 1, NULL), MEGA_ERR_USAGE);

@@ -113,11 +113,6 @@ typedef struct bench {
     int32_t kv_length[2];
 } bench;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
 {
     mega_param r = {.num_dims = cols == 0 ? 1 : 2,
@@ -126,7 +121,7 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
                     .init = MEGA_INIT_NORMAL,
                     .init_std = 0.5};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static void declare_running(mega_params *p, const char *name)
@@ -139,13 +134,13 @@ static void declare_running(mega_params *p, const char *name)
                     .buffer_momentum = 0.2,
                     .buffer_samples = 1};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype dtype)
 {
     mega_params *p = NULL;
-    must(mega_params_create(layout, &p));
+    need(mega_params_create(layout, &p));
     declare(p, "gain", s.C, 0);
     declare(p, "bias", s.C, 0);
     declare(p, "weight", s.N, s.C);
@@ -161,9 +156,9 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     declare(p, "channel_bias", 3, 0);
     declare_running(p, "running_mean");
     declare_running(p, "running_var");
-    must(mega_params_place(p, dtype, 0));
-    must(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_params_initialize(p, 17));
+    need(mega_params_place(p, dtype, 0));
+    need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_initialize(p, 17));
     return p;
 }
 
@@ -171,12 +166,12 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
 {
     bench *b = calloc(1, sizeof *b);
     *b = (bench){.c = c, .s = s};
-    must(mega_layout_create(NULL, NULL, &b->layout));
+    need(mega_layout_create(NULL, NULL, &b->layout));
     b->two = *b->layout;
     b->two.tp.size = 2;
     b->params = make_params(b->layout, s, dtype);
     sketch k = {.s = s, .two = b->two.tp, .one_rank = c->one_rank};
-    must(mega_graph_create(dtype, b->params, c->one_rank ? b->layout : &b->two, &k.g));
+    need(mega_graph_create(dtype, b->params, c->one_rank ? b->layout : &b->two, &k.g));
     if (c->uses_x) {
         k.x = input_2d(&k, "x", dtype, s.T, s.C);
         if (c->has_gradient) mega_graph_want_gradient(k.g, k.x, "d_x");
@@ -191,8 +186,8 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_progr
                                     .no_fusion = no_fusion,
                                     .name = c->name,
                                     .per_token_loss = strcmp(c->name, "head_per_token") == 0};
-    must(mega_program_build(k.g, &o, &b->program));
-    must(mega_program_allocate(b->program));
+    need(mega_program_build(k.g, &o, &b->program));
+    need(mega_program_allocate(b->program));
     b->kv_length[0] = 5;
     b->kv_length[1] = 2;
     *mega_program_step(b->program) =
@@ -269,7 +264,7 @@ static int64_t named_count(const bench *b, const char *name)
 
 static double loss_of(bench *b)
 {
-    must(mega_program_forward(b->program, 0));
+    need(mega_program_forward(b->program, 0));
     if (b->c->has_losses) {
         mega_program_loss l;
         double loss = 0;
@@ -329,8 +324,8 @@ static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *rea
                                             {"image", "d_image"}, {"k", "d_k"},         {"v", "d_v"}};
     bench *b = bench_make(c, s, MEGA_F64, MEGA_PROGRAM_PLAIN, no_fusion);
     bench_fill(b);
-    must(mega_program_forward(b->program, 0));
-    must(mega_program_backward(b->program, 0));
+    need(mega_program_forward(b->program, 0));
+    need(mega_program_backward(b->program, 0));
     const size_t bytes = mega_params_bytes(b->params, MEGA_PARAMS_GRADS);
     double *const flat = malloc(bytes);
     memcpy(flat, mega_params_flat_grad(b->params), bytes);
@@ -400,8 +395,8 @@ static void compare(const op_case *c, sizes s, mega_dtype dtype, bool *reached)
     bench *const both[] = {plain, fast};
     for (int i = 0; i < 2; i++) {
         bench_fill(both[i]);
-        must(mega_program_forward(both[i]->program, 0));
-        must(mega_program_backward(both[i]->program, 0));
+        need(mega_program_forward(both[i]->program, 0));
+        need(mega_program_backward(both[i]->program, 0));
     }
     const mega_graph *g = plain->program->g;
     for (int i = 0; i < g->num_named; i++) {

@@ -16,19 +16,14 @@ typedef struct bench {
     mega_tensor x, y; /* y = x W + bias */
 } bench;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void begin(bench *k, mega_dtype dtype)
 {
     *k = (bench){.program = NULL};
     const mega_param_options random = {.init = MEGA_INIT_NORMAL, .init_std = 0.5};
-    must(mega_layout_create(NULL, NULL, &k->layout));
-    must(mega_params_create(k->layout, &k->params));
+    need(mega_layout_create(NULL, NULL, &k->layout));
+    need(mega_params_create(k->layout, &k->params));
     k->b = (mega_builder){.layout = k->layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
+    need(mega_graph_create(dtype, k->params, k->layout, &k->b.graph));
     k->x = mega_input(&k->b, "x", dtype, S, C);
     k->y = mega_op_linear(k->b.graph, k->x, mega_builder_param(&k->b, "weight", N, C, &random));
     k->y = mega_op_bias_add(k->b.graph, k->y, mega_builder_param(&k->b, "bias", N, 0, &random));
@@ -43,13 +38,13 @@ static void build(bench *k, mega_dtype dtype, bool differentiate, bool per_token
 {
     const mega_program_options o = {
         .backend = MEGA_PROGRAM_PLAIN, .differentiate = differentiate, .per_token_loss = per_token, .name = "outputs"};
-    must(mega_params_place(k->params, dtype, 0));
-    must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_params_initialize(k->params, 6));
+    need(mega_params_place(k->params, dtype, 0));
+    need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_initialize(k->params, 6));
     mega_graph *g = k->b.graph;
     k->b.graph = NULL;
-    must(mega_program_build(g, &o, &k->program));
-    must(mega_program_allocate(k->program));
+    need(mega_program_build(g, &o, &k->program));
+    need(mega_program_allocate(k->program));
     mega_program_step(k->program)->loss_factor = 0.75;
     void *x = mega_program_tensor(k->program, "x", 0);
     for (int i = 0; i < T * C; i++) {
@@ -77,9 +72,9 @@ static void gradients(bench *k, bool gives, double weight, double out[N * C + N]
     float ones[T * N];
     for (int i = 0; i < T * N; i++) ones[i] = 1;
     memset(mega_params_flat_grad(k->params), 0, mega_params_bytes(k->params, MEGA_PARAMS_GRADS));
-    must(mega_program_forward(k->program, 0));
-    if (gives) must(mega_program_output_gradient(k->program, "y", 0, ones, T * N, weight));
-    must(mega_program_backward(k->program, 0));
+    need(mega_program_forward(k->program, 0));
+    if (gives) need(mega_program_output_gradient(k->program, "y", 0, ones, T * N, weight));
+    need(mega_program_backward(k->program, 0));
     memcpy(out, mega_params_grad(k->params, 0), N * C * sizeof *out);
     memcpy(out + N * C, mega_params_grad(k->params, 1), N * sizeof *out);
 }
@@ -124,8 +119,8 @@ static void a_given_gradient_is_for_one_backward(void **state)
     gradients(&k, true, 0, after);
     assert_memory_equal(after, alone, sizeof alone);
     float ones[T * N] = {1};
-    must(mega_program_forward(k.program, 0));
-    must(mega_program_output_gradient(k.program, "y", 0, ones, T * N, 1)); /* no backward uses it */
+    need(mega_program_forward(k.program, 0));
+    need(mega_program_output_gradient(k.program, "y", 0, ones, T * N, 1)); /* no backward uses it */
     gradients(&k, false, 0, after);
     assert_memory_equal(after, alone, sizeof alone);
     end(&k);
@@ -143,7 +138,7 @@ static void outputs_are_read_by_name(void **state)
     mega_output(&k.b, "copy", k.x);
     mega_output(&k.b, "sums", mega_op_row_sum(k.b.graph, k.y));
     build(&k, MEGA_BF16, true, false);
-    must(mega_program_forward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
     assert_true(mega_program_output_get(k.program, "y", 0, &o));
     assert_true(o.count == T * N && o.dtype == MEGA_BF16 && o.takes_gradient);
     const uint16_t *y = o.value;
@@ -187,14 +182,14 @@ static void wrong_gradients_are_refused(void **state)
     mega_program *p = k.program;
     expect(mega_program_output_gradient(p, "y", 0, g, T * N, 1), MEGA_ERR_USAGE, "before a forward of its slot");
     memset(mega_program_tensor(p, "labels", 0), 0, T * sizeof(int32_t));
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     expect(mega_program_output_gradient(p, "z", 0, g, T * N, 1), MEGA_ERR_NOT_FOUND, "it has no output \"z\"");
     expect(mega_program_output_gradient(p, "y", 1, g, T * N, 1), MEGA_ERR_USAGE, "slot");
     expect(mega_program_output_gradient(p, "y", 0, NULL, T * N, 1), MEGA_ERR_USAGE, "its gradient is NULL");
     expect(mega_program_output_gradient(p, "y", 0, g, T, 1), MEGA_ERR_USAGE, "expected 30 elements");
     expect(mega_program_output_gradient(p, "x2", 0, g, T * C, 1), MEGA_ERR_USAGE, "depends on no parameter");
     expect(mega_program_output_gradient(p, "hits", 0, g, 1, 1), MEGA_ERR_USAGE, "depends on no parameter through ops");
-    must(mega_program_backward(p, 0));
+    need(mega_program_backward(p, 0));
     end(&k);
 }
 

@@ -8,11 +8,6 @@
 
 enum { ROWS = 40, WIDTH = 64, VOCAB = 96 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* A GEMM and a head of four chunks. */
 typedef struct sketch {
     mega_layout *layout;
@@ -27,10 +22,10 @@ static mega_params *declared(const mega_layout *layout)
         {.name = "table", .num_dims = 2, .shape = {VOCAB, WIDTH}, .true_shape = {VOCAB, WIDTH}}};
     mega_params *params = NULL;
     int index;
-    must(mega_params_create(layout, &params));
-    for (int i = 0; i < 2; i++) must(mega_params_add(params, &record[i], &index));
-    must(mega_params_place(params, MEGA_BF16, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_create(layout, &params));
+    for (int i = 0; i < 2; i++) need(mega_params_add(params, &record[i], &index));
+    need(mega_params_place(params, MEGA_BF16, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     return params;
 }
 
@@ -39,9 +34,9 @@ static sketch begin(int pack_weights)
     sketch k = {.layout = NULL};
     mega_graph *g = NULL;
     const int64_t rows = ROWS, dim[2] = {ROWS, WIDTH};
-    must(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_layout_create(NULL, NULL, &k.layout));
     k.params = declared(k.layout);
-    must(mega_graph_create(MEGA_BF16, k.params, k.layout, &g));
+    need(mega_graph_create(MEGA_BF16, k.params, k.layout, &g));
     const mega_tensor x = mega_graph_input(g, "x", MEGA_BF16, 2, dim);
     const mega_tensor labels = mega_graph_input(g, "labels", MEGA_I32, 1, &rows);
     const mega_tensor mask = mega_graph_input(g, "mask", MEGA_F32, 1, &rows);
@@ -50,8 +45,8 @@ static sketch begin(int pack_weights)
     const mega_head_result r = mega_op_lm_head_loss(g, h, mega_graph_param(g, 1), labels, mask, &s);
     mega_graph_loss(g, "loss", r.loss, 1);
     const mega_program_options o = {.differentiate = true, .pack_weights = pack_weights, .name = "test"};
-    must(mega_program_build(g, &o, &k.program));
-    must(mega_program_allocate(k.program));
+    need(mega_program_build(g, &o, &k.program));
+    need(mega_program_allocate(k.program));
     return k;
 }
 
@@ -82,8 +77,8 @@ static void run(sketch *k, float loss[4])
     for (int i = 0; i < 4; i++) {
         step->first_micro_batch = i % 2 == 0;
         fill(k, i / 2);
-        must(mega_program_forward(k->program, 0));
-        must(mega_program_backward(k->program, 0));
+        need(mega_program_forward(k->program, 0));
+        need(mega_program_backward(k->program, 0));
         mega_program_loss l;
         assert_true(mega_program_loss_get(k->program, 0, 0, &l));
         memcpy(&loss[i], l.sum, sizeof loss[i]);

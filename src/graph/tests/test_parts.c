@@ -11,11 +11,6 @@
 
 enum { COLS = 5, SEED = 11 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct sketch {
     mega_layout *one, layout;
     mega_params *params;
@@ -25,13 +20,13 @@ typedef struct sketch {
 static void begin(sketch *k, int rank, int size)
 {
     *k = (sketch){.one = NULL};
-    must(mega_layout_create(NULL, NULL, &k->one));
+    need(mega_layout_create(NULL, NULL, &k->one));
     k->layout = *k->one;
     k->layout.tp.rank = rank;
     k->layout.tp.size = size;
-    must(mega_params_create(&k->layout, &k->params));
+    need(mega_params_create(&k->layout, &k->params));
     k->b = (mega_builder){.layout = &k->layout, .samples = 1, .positions = 1, .path = "m"};
-    must(mega_graph_create(MEGA_F32, k->params, &k->layout, &k->b.graph));
+    need(mega_graph_create(MEGA_F32, k->params, &k->layout, &k->b.graph));
 }
 
 static void end(sketch *k)
@@ -112,10 +107,10 @@ static void values_are_those_of_the_file(const family *f, bool by_columns, int r
     const mega_param_options o = options_of(f, by_columns);
     const int64_t rows = by_columns ? COLS : f->rows, cols = by_columns ? f->rows : COLS;
     mega_builder_param(&k.b, "w", rows, cols, &o);
-    must(mega_graph_status(k.b.graph));
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(k.params, SEED));
+    need(mega_graph_status(k.b.graph));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(k.params, SEED));
     const mega_param *r = mega_params_get(k.params, 0);
     const float *w = mega_params_master(k.params, 0);
     assert_int_equal(r->local_shape[by_columns ? 1 : 0], f->rows / size);
@@ -157,10 +152,10 @@ static void bounds_are_those_of_the_file(void **state)
     o.init = MEGA_INIT_XAVIER_UNIFORM;
     mega_builder_param(&k.b, "w", 16, COLS, &o);
     mega_builder_param(&k.b, "alone", 4, COLS, &(mega_param_options){.init = MEGA_INIT_XAVIER_UNIFORM});
-    must(mega_graph_status(k.b.graph));
-    must(mega_params_place(k.params, MEGA_F64, 0));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(k.params, SEED));
+    need(mega_graph_status(k.b.graph));
+    need(mega_params_place(k.params, MEGA_F64, 0));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(k.params, SEED));
     const double *joint = mega_params_master(k.params, 0), bound = 0.81649658; /* sqrt(6 / (4 + 5)) */
     double most = 0;
     for (int i = 8 * COLS; i < 16 * COLS; i++) most = joint[i] > most ? joint[i] : most;
@@ -195,7 +190,7 @@ static void names_of_files_are_found(void **state)
     const mega_param_options o = options_of(&families[0], false);
     mega_builder_param(&k.b, "w", 16, COLS, &o);
     mega_builder_param(&k.b, "u", 4, 0, NULL);
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     assert_int_equal(mega_params_num_files(k.params), 4);
     assert_int_equal(mega_params_find(k.params, "m.k"), -1);
     assert_int_equal(mega_params_find_file(k.params, "m.k", &file), 0);
@@ -232,7 +227,7 @@ static void parameters_share_a_tensor(void **state)
 {
     (void)state;
     const int64_t right[2] = {0, 8}, over[2] = {0, 4}, far[2] = {0, 10};
-    must(share(right, 4, 12));
+    need(share(right, 4, 12));
     assert_int_equal(share(right, 3, 12), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "tensor m.qk of the file has 12 rows, of which parameter m.q"));
     assert_int_equal(share(over, 4, 12), MEGA_ERR_USAGE);
@@ -258,7 +253,7 @@ static void many_names_are_found(void **state)
         snprintf(name, sizeof name, "%d.w", i);
         mega_builder_param(&k.b, name, 16, COLS, &o);
     }
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "m.%d.w", i);
         assert_int_equal(mega_params_find(k.params, name), i);
@@ -357,7 +352,7 @@ static void parts_that_ranks_do_not_divide(void **state)
     sketch k;
     begin(&k, 1, 2);
     mega_builder_param(&k.b, "w", 16, COLS, &o);
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     end(&k);
     expect_wrong(4, 16, &o, "part 0 of 2 has 10 rows, which cannot be cut over 4 ranks; expected a multiple of 20");
 }
@@ -385,7 +380,7 @@ static void heads_stay_whole(void **state)
         begin(&k, 0, ranks);
         mega_builder_param(&k.b, "grouped", 12 * D, COLS, &grouped);
         if (ranks == 1) mega_builder_param(&k.b, "one", 6 * D, COLS, &one);
-        must(mega_graph_status(k.b.graph));
+        need(mega_graph_status(k.b.graph));
         end(&k);
     }
 }
@@ -400,7 +395,7 @@ static void a_second_request_has_the_same_parts(void **state)
     const mega_tensor w = mega_builder_param(&k.b, "w", 16, COLS, &o);
     assert_int_equal(mega_builder_param(&k.b, "w", 16, COLS, &o).id, w.id);
     assert_int_equal(mega_builder_param(&k.b, "w", 16, COLS, NULL).id, w.id);
-    must(mega_graph_status(k.b.graph));
+    need(mega_graph_status(k.b.graph));
     o.part[1].file = "other";
     mega_builder_param(&k.b, "w", 16, COLS, &o);
     assert_int_equal(mega_graph_status(k.b.graph), MEGA_ERR_USAGE);

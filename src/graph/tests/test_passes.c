@@ -13,30 +13,25 @@ typedef struct sketch {
     mega_tensor x, sample_id, seq_position;
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
 {
     mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_layout_create(NULL, NULL, &k.layout));
     k.two = *k.layout;
     k.two.tp.size = 2;
-    must(mega_params_create(k.layout, &k.params));
+    need(mega_params_create(k.layout, &k.params));
     declare(k.params, "gain", 8, 0);
     declare(k.params, "bias", 8, 0);
     declare(k.params, "weight", 8, 8);
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     const int64_t dim[2] = {4, 8}, rows = 4;
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     k.sample_id = mega_graph_input(k.g, "sample_id", MEGA_I32, 1, &rows);
@@ -62,7 +57,7 @@ static mega_program *build(const sketch *k, bool differentiate, bool no_fusion)
 {
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = differentiate, .no_fusion = no_fusion, .name = "test"};
-    must(mega_program_build(k->g, &o, &p));
+    need(mega_program_build(k->g, &o, &p));
     return p;
 }
 
@@ -158,7 +153,7 @@ static void fuse_makes_one_cross_entropy(void **state)
             sketch k = begin();
             if (ranks == 2) {
                 mega_graph_destroy(k.g);
-                must(mega_graph_create(MEGA_F32, k.params, &k.two, &k.g));
+                need(mega_graph_create(MEGA_F32, k.params, &k.two, &k.g));
                 const int64_t dim[2] = {4, 8};
                 k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
             }
@@ -219,7 +214,7 @@ static void schedule_starts_collectives_early_and_waits_late(void **state)
     assert_int_equal(p->g->op[start - 1].kind, OP_LINEAR_GRAD_X);
     assert_true(p->g->op[start].first_use > weight);
     mega_buffer text = {0};
-    must(mega_program_print(p, &text));
+    need(mega_program_print(p, &text));
     char expected[64];
     snprintf(expected, sizeof expected, "start %d, wait %d", start, p->g->op[start].first_use);
     assert_non_null(strstr(text.data, expected));
@@ -334,7 +329,7 @@ static sketch two_ops(void)
     const mega_tensor h = mega_op_gelu(k.g, k.x, true);
     mega_graph_output(k.g, mega_op_add(k.g, h, k.x), "y");
     k.g->num_forward = k.g->num_ops;
-    must(mega_graph_verify(k.g, "describe"));
+    need(mega_graph_verify(k.g, "describe"));
     return k;
 }
 

@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct sketch {
     mega_layout *layout;
     mega_params *params;
@@ -22,7 +17,7 @@ static void declare(mega_params *p, int layer, const char *name, int64_t rows, i
 {
     mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .layer = layer};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 enum { LAYERS = 3 };
@@ -33,8 +28,8 @@ static sketch make(int stage, const mega_place_options *place)
     sketch k = {.layout = NULL};
     char name[64];
     mega_graph *g;
-    must(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &k.layout));
-    must(mega_params_create(k.layout, &k.params));
+    need(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &k.layout));
+    need(mega_params_create(k.layout, &k.params));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i);
         declare(k.params, i + 1, name, 8, 8);
@@ -42,8 +37,8 @@ static sketch make(int stage, const mega_place_options *place)
         declare(k.params, i + 1, name, 8, 0);
     }
     mega_params_shard(k.params, stage);
-    must(mega_params_place(k.params, MEGA_F32, 100));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &g));
+    need(mega_params_place(k.params, MEGA_F32, 100));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &g));
     const int64_t dim[2] = {4, 8};
     mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim);
     for (int i = 0; i <= LAYERS; i++) {
@@ -53,7 +48,7 @@ static sketch make(int stage, const mega_place_options *place)
     mega_graph_output(g, x, "y");
     mega_graph_seed_gradient(g, x, "seed");
     const mega_program_options o = {.differentiate = true, .no_fusion = true, .name = "test", .place = *place};
-    must(mega_program_build(g, &o, &k.program));
+    need(mega_program_build(g, &o, &k.program));
     return k;
 }
 
@@ -88,8 +83,8 @@ static void buckets_begin_without_a_gap(void **state)
     (void)state;
     sketch k = make(2, &(mega_place_options){0});
     int begun = 0, overwritten = 0;
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_program_allocate(k.program));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_program_allocate(k.program));
     const mega_graph *g = k.program->g;
     for (int i = 0; i < g->num_ops; i++) {
         if (g->op[i].kind != OP_GRADS_BEGIN) continue;

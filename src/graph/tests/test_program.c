@@ -17,11 +17,6 @@ typedef struct sketch {
     mega_tensor x;
 } sketch;
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
 {
     mega_param r = {.num_dims = cols == 0 ? 1 : 2,
@@ -30,20 +25,20 @@ static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols
                     .init = MEGA_INIT_NORMAL,
                     .init_std = 0.5};
     snprintf(r.name, sizeof r.name, "%s", name);
-    must(mega_params_add(p, &r, NULL));
+    need(mega_params_add(p, &r, NULL));
 }
 
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
-    must(mega_layout_create(NULL, NULL, &k.layout));
-    must(mega_params_create(k.layout, &k.params));
+    need(mega_layout_create(NULL, NULL, &k.layout));
+    need(mega_params_create(k.layout, &k.params));
     declare(k.params, "weight", 8, 8);
     declare(k.params, "bias", 8, 0);
-    must(mega_params_place(k.params, MEGA_F32, 0));
-    must(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
-    must(mega_params_initialize(k.params, 2));
-    must(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
+    need(mega_params_place(k.params, MEGA_F32, 0));
+    need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    need(mega_params_initialize(k.params, 2));
+    need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     const int64_t dim[2] = {4, 8};
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     return k;
@@ -162,7 +157,7 @@ static void mistakes_of_a_program_are_named(void **state)
 
     mega_graph *g = NULL;
     assert_int_equal(mega_graph_create(MEGA_I32, NULL, NULL, &g), MEGA_ERR_UNSUPPORTED);
-    must(mega_graph_create(MEGA_F64, NULL, NULL, &g));
+    need(mega_graph_create(MEGA_F64, NULL, NULL, &g));
     o.differentiate = false;
     assert_int_equal(mega_program_build(g, &o, &p), MEGA_ERR_UNSUPPORTED);
     assert_non_null(strstr(mega_error_message(), "plain backend"));
@@ -186,7 +181,7 @@ static mega_program *small_program(sketch *k, int slots, bool differentiate)
     mega_graph_seed_gradient(k->g, y, "seed");
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = differentiate, .slots = slots, .name = "small"};
-    must(mega_program_build(k->g, &o, &p));
+    need(mega_program_build(k->g, &o, &p));
     return p;
 }
 
@@ -202,7 +197,7 @@ static void memory_is_planned_before_it_is_allocated(void **state)
     assert_true(m.saved_bytes >= 4 * 8 * sizeof(float) && m.saved_bytes % 64 == 0); /* gelu's operand */
     assert_int_equal(m.state_bytes, 0);
     assert_null(mega_program_tensor(p, "x", 0));
-    must(mega_program_allocate(p));
+    need(mega_program_allocate(p));
     char *x[3];
     for (int s = 0; s < 3; s++) {
         x[s] = mega_program_tensor(p, "x", s);
@@ -230,8 +225,8 @@ static void slots_share_what_passes_through(void **state)
     mega_graph_want_gradient(k.g, k.x, "dx");
     mega_program *p = NULL;
     const mega_program_options o = {.differentiate = true, .slots = 4, .passes = 2, .name = "passing"};
-    must(mega_program_build(k.g, &o, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(k.g, &o, &p));
+    need(mega_program_allocate(p));
     static const char *const name[] = {"x", "h", "y", "dy", "dx"};
     for (int n = 0; n < 5; n++)
         for (int s = 0; s < 4; s++)
@@ -244,7 +239,7 @@ static void slots_share_what_passes_through(void **state)
     assert_int_equal(m.input_bytes, (4 * 2 + 2 * 3) * 4 * 8 * sizeof(float));
     /* The printed program names the areas of memory of y and h. */
     mega_buffer text = {0};
-    must(mega_program_print(p, &text));
+    need(mega_program_print(p, &text));
     if (strstr(text.data, " passing+0.00") == NULL || strstr(text.data, " io+0.00") == NULL ||
         strstr(text.data, "state+") != NULL)
         fail_msg("expected passing+ and io+, and no state+, in\n%s", text.data);
@@ -259,13 +254,13 @@ static void parameters_must_have_memory(void **state)
     sketch k = begin();
     mega_params *bare = NULL;
     mega_graph_destroy(k.g);
-    must(mega_params_create(k.layout, &bare));
+    need(mega_params_create(k.layout, &bare));
     declare(bare, "weight", 8, 8);
     declare(bare, "bias", 8, 0);
-    must(mega_params_place(bare, MEGA_F32, 0));
+    need(mega_params_place(bare, MEGA_F32, 0));
     mega_params *const allocated = k.params;
     k.params = bare;
-    must(mega_graph_create(MEGA_F32, bare, k.layout, &k.g));
+    need(mega_graph_create(MEGA_F32, bare, k.layout, &k.g));
     const int64_t dim[2] = {4, 8};
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     mega_program *p = small_program(&k, 1, true);
@@ -326,8 +321,8 @@ static int first_nonfinite(mega_program *p, bool backward, mega_nonfinite *found
 {
     found->instruction = -1;
     mega_program_watch(p, found);
-    must(mega_program_forward(p, 0));
-    if (backward) must(mega_program_backward(p, 0));
+    need(mega_program_forward(p, 0));
+    if (backward) need(mega_program_backward(p, 0));
     mega_program_watch(p, NULL);
     return found->instruction;
 }
@@ -338,7 +333,7 @@ static void the_first_value_that_is_not_finite_is_found(void **state)
     sketch k = begin();
     mega_program *p = small_program(&k, 1, true);
     mega_nonfinite found;
-    must(mega_program_allocate(p));
+    need(mega_program_allocate(p));
     fill(p, "x", 0.01f);
     fill(p, "seed", 1.0f);
     assert_int_equal(first_nonfinite(p, true, &found), -1);
@@ -363,18 +358,18 @@ static bool computes_when_stopped(bool differentiate)
     float before[32];
     sketch k = begin();
     mega_program *p = small_program(&k, 1, differentiate);
-    must(mega_team_create(1, &p->team));
+    need(mega_team_create(1, &p->team));
     mega_team_stop_on(p->team, &stop);
-    must(mega_program_allocate(p));
+    need(mega_program_allocate(p));
     fill(p, "x", 0.01f);
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     memcpy(before, mega_program_tensor(p, "y", 0), sizeof before);
     fill(p, "x", 0.5f);
     stop = SIGTERM;
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     const bool computed = memcmp(before, mega_program_tensor(p, "y", 0), sizeof before) != 0;
     stop = 0;
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     assert_memory_not_equal(before, mega_program_tensor(p, "y", 0), sizeof before);
     mega_team *team = p->team;
     mega_program_destroy(p);
@@ -401,11 +396,11 @@ static void the_checked_walk_gives_the_same_numbers(void **state)
         setenv("MEGA_CHECK", check == 0 ? "0" : "1", 1);
         sketch k = begin();
         mega_program *p = small_program(&k, 1, true);
-        must(mega_program_allocate(p));
+        need(mega_program_allocate(p));
         fill(p, "x", 0.01f);
         fill(p, "seed", 0.3f);
-        must(mega_program_forward(p, 0));
-        must(mega_program_backward(p, 0));
+        need(mega_program_forward(p, 0));
+        need(mega_program_backward(p, 0));
         memcpy(y[check], mega_program_tensor(p, "y", 0), sizeof y[0]);
         memcpy(d[check], mega_params_grad(k.params, 0), sizeof d[0]);
         if (check == 1) {
@@ -432,7 +427,7 @@ static mega_program *state_program(sketch *k, const char *name, int64_t capacity
 {
     const int64_t dim[3] = {2, capacity, 8}, qkv[2] = {4, 24};
     mega_graph *g = NULL;
-    must(mega_graph_create(MEGA_F32, k->params, k->layout, &g));
+    need(mega_graph_create(MEGA_F32, k->params, k->layout, &g));
     const mega_scope s = mega_scope_enter(g, "h.0");
     const mega_tensor keys = mega_graph_state(g, "keys", MEGA_F32, 3, dim);
     const mega_tensor values = mega_graph_state(g, "values", MEGA_F32, 3, dim);
@@ -464,8 +459,8 @@ static void states_are_shared_by_name(void **state)
     mega_program_memory_get(first, &m);
     assert_int_equal(m.state_bytes, 2 * 2 * 2 * 6 * 8 * sizeof(float)); /* slots, keys and values, their shape */
     assert_int_equal(mega_program_allocate(second), MEGA_ERR_USAGE);    /* the first is not allocated yet */
-    must(mega_program_allocate(first));
-    must(mega_program_allocate(second));
+    need(mega_program_allocate(first));
+    need(mega_program_allocate(second));
     assert_non_null(mega_program_tensor(first, "h.0.keys", 0));
     for (int slot = 0; slot < 2; slot++)
         assert_ptr_equal(mega_program_tensor(first, "h.0.keys", slot), mega_program_tensor(second, "h.0.keys", slot));
@@ -484,7 +479,7 @@ static void the_printed_program_is_this_text(void **state)
     sketch k = begin();
     mega_program *p = small_program(&k, 1, true);
     mega_buffer text = {0};
-    must(mega_program_print(p, &text));
+    need(mega_program_print(p, &text));
     static const char *const parts[] = {"forward · small · f32 · saved ",
                                         "linear",
                                         "layer",

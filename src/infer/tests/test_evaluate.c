@@ -8,11 +8,6 @@
 
 enum { WINDOWS = 2, SEQ = 8, VOCAB = 29 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* A model for which every token id is equally likely. */
 static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_team *team)
 {

@@ -11,11 +11,6 @@
 
 enum { VOCAB = 29, BATCH = 5, POSITIONS = 40, NEW = 18, PREFILL = 4 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct model {
     mega_gpt gpt;
     mega_gpt_list list;
@@ -43,15 +38,15 @@ static void model_open(model *m, int64_t micro_batches)
                         .padded_vocab = 32,
                         .norm_epsilon = 1e-5,
                         .init_std = 0.4};
-    must(gpt_language(&m->language, &m->list, &m->gpt));
+    need(gpt_language(&m->language, &m->list, &m->gpt));
     const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
-    must(mega_engine_create(&setup, &m->engine));
-    must(mega_engine_allocate(m->engine));
-    must(mega_engine_initialize(m->engine, 7));
+    need(mega_engine_create(&setup, &m->engine));
+    need(mega_engine_allocate(m->engine));
+    need(mega_engine_initialize(m->engine, 7));
     mega_generator_options g = {.has_beams = true};
-    must(mega_generator_create(m->engine, &m->language, &g, &m->cached));
+    need(mega_generator_create(m->engine, &m->language, &g, &m->cached));
     g.no_cache = true;
-    must(mega_generator_create(m->engine, &m->language, &g, &m->plain));
+    need(mega_generator_create(m->engine, &m->language, &g, &m->plain));
 }
 
 static void model_close(model *m)
@@ -71,7 +66,7 @@ typedef struct found {
 static void search(mega_generator *g, const int32_t *prompt, int64_t count, const mega_beam_options *o, found *f)
 {
     for (int i = 0; i < BATCH; i++) f->text[i] = (mega_beam_text){.tokens = f->tokens[i]};
-    must(mega_generator_beams(g, prompt, count, NEW, o, f->text, &f->count));
+    need(mega_generator_beams(g, prompt, count, NEW, o, f->text, &f->count));
 }
 
 static void beams_move(int64_t micro_batches)
@@ -197,14 +192,14 @@ static void probabilities(int64_t micro_batches)
     const mega_generation_rules rules = {.sampling = {.temperature = 0.8, .top_p = 0.95, .seed = 2}};
     texts all, quick, alone;
     texts_begin(&all, true);
-    must(mega_generator_run(m.cached, all.text, 3, &rules));
+    need(mega_generator_run(m.cached, all.text, 3, &rules));
     texts_begin(&quick, false);
     const uint64_t before = mega_alloc_count();
-    must(mega_generator_run(m.cached, quick.text, 3, &rules));
+    need(mega_generator_run(m.cached, quick.text, 3, &rules));
     assert_int_equal(mega_alloc_count(), before);
     for (int i = 0; i < 3; i++) {
         texts_begin(&alone, true);
-        must(mega_generator_run(m.plain, &alone.text[i], 1, &rules));
+        need(mega_generator_run(m.plain, &alone.text[i], 1, &rules));
         assert_memory_equal(all.tokens[i], alone.tokens[i], sizeof all.tokens[i]);
         assert_memory_equal(all.tokens[i], quick.tokens[i], sizeof all.tokens[i]);
         for (int64_t k = 0; k < all.text[i].prompt_count - 1 + NEW; k++) {
@@ -215,7 +210,7 @@ static void probabilities(int64_t micro_batches)
     /* of a prompt alone, without new tokens */
     texts_begin(&quick, true);
     quick.text[0].max_new = 0;
-    must(mega_generator_run(m.cached, quick.text, 1, &rules));
+    need(mega_generator_run(m.cached, quick.text, 1, &rules));
     assert_int_equal(quick.text[0].count, 0);
     for (int k = 0; k < 7; k++) assert_true(fabsf(all.logprobs[0][k] - quick.logprobs[0][k]) < 1e-4f);
     model_close(&m);
@@ -236,12 +231,12 @@ static void ids_in_a_row_end_a_text(void **state)
     texts t;
     mega_generation_rules rules = {.sampling = {.temperature = 3, .seed = 1}};
     texts_begin(&t, false);
-    must(mega_generator_run(m.cached, t.text, 3, &rules));
+    need(mega_generator_run(m.cached, t.text, 3, &rules));
     const int32_t row[2] = {t.tokens[0][5], t.tokens[0][6]};
     const mega_id_sequence end = {.id = row, .count = 2};
     rules.end = &end;
     rules.num_ends = 1;
-    must(mega_generator_run(m.cached, t.text, 1, &rules));
+    need(mega_generator_run(m.cached, t.text, 1, &rules));
     assert_true(t.text[0].finished && t.text[0].count <= 7);
     assert_int_equal(t.tokens[0][t.text[0].count - 1], row[1]);
     assert_int_equal(t.tokens[0][t.text[0].count - 2], row[0]);

@@ -8,11 +8,6 @@
 
 enum { VOCAB = 13, KNOWN = 5, NEW = 40, TEXTS = 8, POSITIONS = NEW + 1 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct model {
     mega_gpt gpt;
     mega_gpt_list list;
@@ -35,11 +30,11 @@ static void model_open(model *m, mega_team *team)
                         .padded_vocab = 16,
                         .norm_epsilon = 1e-5,
                         .init_std = 0.2};
-    must(gpt_language(&m->language, &m->list, &m->gpt));
+    need(gpt_language(&m->language, &m->list, &m->gpt));
     const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
-    must(mega_engine_create(&setup, &m->engine));
-    must(mega_engine_allocate(m->engine));
-    must(mega_engine_initialize(m->engine, 7));
+    need(mega_engine_create(&setup, &m->engine));
+    need(mega_engine_allocate(m->engine));
+    need(mega_engine_initialize(m->engine, 7));
 }
 
 static void model_close(model *m)
@@ -54,12 +49,12 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
     mega_generator *g = NULL;
     const mega_generator_options o = {.draw_vocab = draw_vocab};
     int32_t most = 0, tokens[NEW];
-    must(mega_generator_create(m->engine, &m->language, &o, &g));
+    need(mega_generator_create(m->engine, &m->language, &o, &g));
     for (int32_t i = 0; i < TEXTS; i++) {
         const int32_t prompt = VOCAB - 1 - i; /* a prompt may contain any id of the model */
         mega_generation text = {
             .prompt = &prompt, .prompt_count = 1, .max_new = NEW, .index = (uint64_t)i, .tokens = tokens};
-        must(mega_generator_run(g, &text, 1, &(mega_generation_rules){.sampling = *sampling}));
+        need(mega_generator_run(g, &text, 1, &(mega_generation_rules){.sampling = *sampling}));
         assert_int_equal(text.count, NEW);
         for (int t = 0; t < NEW; t++) most = tokens[t] > most ? tokens[t] : most;
     }
@@ -98,25 +93,25 @@ static void probabilities_are_the_models(void **state)
     model m;
     model_open(&m, NULL);
     mega_generator *few = NULL, *all = NULL;
-    must(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = KNOWN, .has_beams = true},
+    need(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = KNOWN, .has_beams = true},
                                &few));
-    must(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = 0}, &all));
+    need(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = 0}, &all));
     int32_t text[1 + NEW] = {VOCAB - 1}, tokens[NEW];
     float told[NEW], logprobs[NEW];
     double columns = 0.0, sum = 0.0;
     const mega_generation_rules rules = {.sampling.greedy = true, .logits = count_columns, .user = &columns};
     mega_generation made = {.prompt = text, .prompt_count = 1, .max_new = 4, .tokens = tokens, .logprobs = told};
-    must(mega_generator_run(few, &made, 1, &rules));
+    need(mega_generator_run(few, &made, 1, &rules));
     assert_true(columns == VOCAB);
     memcpy(text + 1, tokens, sizeof *tokens * 4);
     mega_generation read = {.prompt = text, .prompt_count = 5, .logprobs = logprobs};
-    must(mega_generator_run(all, &read, 1, &rules));
+    need(mega_generator_run(all, &read, 1, &rules));
     for (int i = 0; i < 4; i++) assert_true(told[i] == logprobs[i]);
 
     mega_beam_text found = {.tokens = text + 1};
     int count = 0;
-    must(mega_generator_beams(few, text, 1, 4, &(mega_beam_options){.width = 1, .stop = -1}, &found, &count));
-    must(mega_generator_run(all, &read, 1, &rules));
+    need(mega_generator_beams(few, text, 1, 4, &(mega_beam_options){.width = 1, .stop = -1}, &found, &count));
+    need(mega_generator_run(all, &read, 1, &rules));
     for (int i = 0; i < 4; i++) sum += (double)logprobs[i];
     assert_true(fabs(found.score - sum) < 1e-5);
     mega_generator_destroy(few);
@@ -134,7 +129,7 @@ static void logits_that_are_not_finite(void **state)
     mega_generator *g = NULL;
     model_open(&m, NULL);
     const mega_generator_options o = {.has_beams = true, .folder = "some/folder"};
-    must(mega_generator_create(m.engine, &m.language, &o, &g));
+    need(mega_generator_create(m.engine, &m.language, &o, &g));
     int32_t tokens[NEW];
     float told[NEW + 2], *weight = mega_params_flat_master(mega_engine_params(m.engine));
     const float good = weight[0];
@@ -158,7 +153,7 @@ static void logits_that_are_not_finite(void **state)
         assert_non_null(strstr(mega_error_message(), "the logits of token 2 are not finite"));
     }
     weight[0] = good;
-    must(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count));
+    need(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count));
     mega_generator_destroy(g);
     model_close(&m);
 }
@@ -181,18 +176,18 @@ static void a_signal_stops_behind_the_token(void **state)
     mega_team *team = NULL;
     int32_t tokens[NEW];
     int told = 0;
-    must(mega_team_create(1, &team));
+    need(mega_team_create(1, &team));
     mega_team_stop_on(team, &stop);
     model_open(&m, team);
     const mega_generator_options o = {.no_cache = false};
-    must(mega_generator_create(m.engine, &m.language, &o, &g));
+    need(mega_generator_create(m.engine, &m.language, &o, &g));
     const mega_generation_rules greedy = {.sampling.greedy = true};
     const mega_generation_rules stopped = {.sampling.greedy = true, .token = stop_at_third, .user = &told};
     mega_generation text = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens};
     assert_int_equal(mega_generator_run(g, &text, 1, &stopped), MEGA_ERR_INTERRUPTED);
     assert_int_equal(text.count, 3);
     stop = 0;
-    must(mega_generator_run(g, &text, 1, &greedy));
+    need(mega_generator_run(g, &text, 1, &greedy));
     assert_int_equal(text.count, NEW);
     mega_generator_destroy(g);
     model_close(&m);

@@ -17,11 +17,6 @@ static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_
 /* One row sees no position; one has a limit beyond the last. */
 static const int32_t begins[T] = {0, 2, 0, 5, 1, 0, 0, 3, 6, 0}, ends[T] = {7, 4, 0, 7, 3, 1, 2, 9, 7, 5};
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void fill(double *x, int64_t n, uint32_t seed)
 {
     float *random = mega_calloc((size_t)n, sizeof *random);
@@ -87,28 +82,28 @@ static void run(describe_layer *describe, int rank, int size, rank_result *r)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
+    need(mega_layout_create(NULL, NULL, &one));
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
-    must(mega_params_create(&layout, &params));
+    need(mega_params_create(&layout, &params));
     mega_builder b = {.layout = &layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(MEGA_F64, params, &layout, &b.graph));
+    need(mega_graph_create(MEGA_F64, params, &layout, &b.graph));
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
     mega_graph_output(b.graph, describe(&b, x), "y");
-    must(mega_graph_status(b.graph));
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(params, 6));
+    need(mega_graph_status(b.graph));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(params, 6));
     const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(b.graph, &how, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(b.graph, &how, &p));
+    need(mega_program_allocate(p));
     fill(r->x, T * C, 3), fill(r->source, U * WIDTH, 4);
     set(p, "x", r->x, sizeof r->x);
     set(p, "source", r->source, sizeof r->source);
     set(p, "first", begins, sizeof begins);
     set(p, "last", ends, sizeof ends);
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     memcpy(r->y, mega_program_tensor(p, "y", 0), sizeof r->y);
     copy_weight(params, "m.cross.c_attn_q.weight", r->q, C * C);
     copy_weight(params, "m.cross.c_attn_k.weight", r->k, C * WIDTH);
@@ -186,10 +181,10 @@ static void expect_mistake(mega_mode mode, int64_t positions, const mega_attenti
 {
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder b = {.layout = one, .samples = B, .positions = S, .cache = S, .mode = mode, .path = "m"};
-    must(mega_graph_create(MEGA_F32, params, one, &b.graph));
+    need(mega_graph_create(MEGA_F32, params, one, &b.graph));
     const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
     const mega_tensor source = mega_input(&b, "source", MEGA_F32, POSITIONS, WIDTH);
     mega_cross_attention(&b, "cross", x, source, positions, o);
@@ -233,15 +228,15 @@ static void describe(const mega_builder *b)
                                       .out = &random_weights};
     const mega_tensor x = mega_input(b, "x", MEGA_F64, b->positions, C);
     mega_graph_output(b->graph, mega_self_attention(b, "attn", x, &o), "y");
-    must(mega_graph_status(b->graph));
+    need(mega_graph_status(b->graph));
 }
 
 static mega_program *program_with(const mega_builder *b, const char *name, mega_program *states_of)
 {
     const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = name, .states_of = states_of};
     mega_program *p = NULL;
-    must(mega_program_build(b->graph, &how, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(b->graph, &how, &p));
+    need(mega_program_allocate(p));
     return p;
 }
 
@@ -261,7 +256,7 @@ static void run_chunks(mega_program *p, const double *x, double *y)
             const int64_t at = filled[0] * C + i;
             in[i] = i < REAL * C && at < LENGTH * C ? x[at] : 1e3; /* padding would be noticed */
         }
-        must(mega_program_forward(p, 0));
+        need(mega_program_forward(p, 0));
         const int64_t left = LENGTH - filled[0], rows = left < REAL ? left : REAL;
         memcpy(y + filled[0] * C, mega_program_tensor(p, "y", 0), (size_t)(rows * C) * sizeof *y);
     }
@@ -274,21 +269,21 @@ static void a_window_has_a_ring(void **state)
     mega_params *params = NULL;
     int caches = 0;
     (void)state;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder all = {.layout = one, .samples = 1, .positions = LENGTH, .path = "m"};
     mega_builder chunk = {.layout = one, .samples = 1, .positions = CHUNK, .mode = MEGA_GENERATE, .path = "m"};
     chunk.length = LENGTH, chunk.cache = LENGTH + CHUNK;
-    must(mega_graph_create(MEGA_F64, params, one, &all.graph));
-    must(mega_graph_create(MEGA_F64, params, one, &chunk.graph));
+    need(mega_graph_create(MEGA_F64, params, one, &all.graph));
+    need(mega_graph_create(MEGA_F64, params, one, &chunk.graph));
     describe(&all), describe(&chunk);
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(params, 6));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(params, 6));
     mega_program *of_all = program_of(&all, "all"), *of_chunk = program_of(&chunk, "chunk");
     fill(x, LENGTH * C, 8);
     memcpy(mega_program_tensor(of_all, "x", 0), x, sizeof x);
-    must(mega_program_forward(of_all, 0));
+    need(mega_program_forward(of_all, 0));
     memcpy(whole, mega_program_tensor(of_all, "y", 0), sizeof whole);
     run_chunks(of_chunk, x, y);
     assert_true(mega_kit_relative_error_f64(y, whole, LENGTH * C) <= 1e-14);
@@ -316,13 +311,13 @@ static void describe_kept(mega_builder *b, mega_params *params, bool has_x, bool
                                       .key_end = "last",
                                       .qkv = &random_weights,
                                       .out = &random_weights};
-    must(mega_graph_create(MEGA_F64, params, b->layout, &b->graph));
+    need(mega_graph_create(MEGA_F64, params, b->layout, &b->graph));
     const mega_tensor x = has_x ? mega_input(b, "x", MEGA_F64, S, C) : mega_none();
     const mega_tensor source = has_source ? mega_input(b, "source", MEGA_F64, POSITIONS, WIDTH) : mega_none();
     const mega_tensor y = mega_cross_attention(b, "cross", x, source, POSITIONS, &o);
     assert_int_equal(y.id != 0, has_x);
     if (has_x) mega_graph_output(b->graph, y, "y");
-    must(mega_graph_status(b->graph));
+    need(mega_graph_status(b->graph));
 }
 
 /* One program keeps keys and values, and another attends to them, as one does that has both. */
@@ -332,17 +327,17 @@ static void a_source_is_kept(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     (void)state;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder both = {.layout = one, .samples = B, .positions = S, .mode = MEGA_EVAL, .path = "m"};
     mega_builder keep = both, read = both;
     keep.mode = read.mode = MEGA_GENERATE;
     describe_kept(&both, params, true, true);
     describe_kept(&keep, params, false, true);
     describe_kept(&read, params, true, false);
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(params, 6));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(params, 6));
     mega_program *p[3] = {program_of(&both, "both"), program_of(&keep, "keep"), NULL};
     p[2] = program_with(&read, "read", p[1]);
     fill(x, T * C, 3), fill(source, U * WIDTH, 4);
@@ -351,7 +346,7 @@ static void a_source_is_kept(void **state)
         set(p[i], "source", source, sizeof source);
         set(p[i], "first", begins, sizeof begins);
         set(p[i], "last", ends, sizeof ends);
-        must(mega_program_forward(p[i], 0));
+        need(mega_program_forward(p[i], 0));
         if (i == 0) memcpy(whole, mega_program_tensor(p[0], "y", 0), sizeof whole);
     }
     assert_memory_equal(mega_program_tensor(p[2], "y", 0), whole, sizeof whole);

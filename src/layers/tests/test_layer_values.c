@@ -9,11 +9,6 @@
 
 enum { B = 2, HEIGHT = 6, WIDTH = 4, S = HEIGHT * WIDTH, C = 3, CLASSES = 5 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct bench {
     mega_layout *one, layout;
     mega_params *params;
@@ -24,23 +19,23 @@ typedef struct bench {
 static void bench_begin(bench *k, mega_mode mode, int tp)
 {
     *k = (bench){.program = NULL};
-    must(mega_layout_create(NULL, NULL, &k->one));
+    need(mega_layout_create(NULL, NULL, &k->one));
     k->layout = *k->one;
     k->layout.tp.size = tp;
-    must(mega_params_create(&k->layout, &k->params));
+    need(mega_params_create(&k->layout, &k->params));
     k->b = (mega_builder){.layout = &k->layout, .mode = mode, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(MEGA_F64, k->params, &k->layout, &k->b.graph));
+    need(mega_graph_create(MEGA_F64, k->params, &k->layout, &k->b.graph));
 }
 
 static void bench_build(bench *k, bool differentiate)
 {
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .differentiate = differentiate, .name = "values"};
-    must(mega_params_place(k->params, MEGA_F64, 0));
-    must(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | (differentiate ? MEGA_PARAMS_GRADS : 0)));
-    must(mega_params_initialize(k->params, 6));
-    must(mega_program_build(k->b.graph, &o, &k->program));
+    need(mega_params_place(k->params, MEGA_F64, 0));
+    need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | (differentiate ? MEGA_PARAMS_GRADS : 0)));
+    need(mega_params_initialize(k->params, 6));
+    need(mega_program_build(k->b.graph, &o, &k->program));
     k->b.graph = NULL;
-    must(mega_program_allocate(k->program));
+    need(mega_program_allocate(k->program));
 }
 
 static void bench_end(bench *k)
@@ -96,7 +91,7 @@ static void describe_net(const mega_builder *b)
 
 static double net_loss(bench *k)
 {
-    must(mega_program_forward(k->program, 0));
+    need(mega_program_forward(k->program, 0));
     return loss_at(k, 0) + 0.25 * loss_at(k, 1) - 0.5 * loss_at(k, 2);
 }
 
@@ -114,8 +109,8 @@ static void gradients_of_a_convolutional_network(void **state)
     mega_program_step(k.program)->loss_factor = 1;
     assert_int_equal(mega_params_count(k.params), sizeof names / sizeof *names);
     memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
-    must(mega_program_forward(k.program, 0));
-    must(mega_program_backward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
+    need(mega_program_backward(k.program, 0));
     for (int p = 0; p < mega_params_count(k.params); p++) {
         const mega_param *r = mega_params_get(k.params, p);
         double *w = mega_params_master(k.params, p);
@@ -167,7 +162,7 @@ static void batch_norm_takes_whole_groups(void **state)
     mega_graph_output(k.b.graph, mega_batch_norm(&k.b, "norm", x, B, 0, 1e-5), "y");
     bench_build(&k, false);
     fill(&k, "x", B * S * C);
-    must(mega_program_forward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
     const double *y = mega_program_tensor(k.program, "y", 0);
     for (int c = 0; c < C; c++) {
         double first = 0, all = 0;
@@ -204,7 +199,7 @@ static void a_model_weights_the_losses_of_its_rows(void **state)
     int32_t *label = mega_program_tensor(k.program, "labels", 0);
     for (int i = 0; i < B * S; i++) label[i] = i % 4; /* 3 is not a class */
     memcpy(mega_program_tensor(k.program, "weights", 0), w, sizeof w);
-    must(mega_program_forward(k.program, 0));
+    need(mega_program_forward(k.program, 0));
     const double *loss = mega_program_tensor(k.program, "rows", 0), *in = mega_program_tensor(k.program, "x", 0);
     double all = 0, weighted = 0, values = 0;
     for (int i = 0; i < B * S; i++) {

@@ -12,11 +12,6 @@
 
 enum { B = 2, S = 6, T = B * S, C = 16, F = 24, HEADS = 4, VOCAB = 21, PADDED = 24 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static const mega_linear_options random_weights = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
 
 typedef mega_tensor describe_layer(const mega_builder *b, mega_tensor x);
@@ -50,7 +45,7 @@ static mega_tensor embed(const mega_builder *b, mega_tensor x)
 static mega_builder builder_of(mega_dtype dtype, mega_params *params, const mega_layout *layout)
 {
     mega_builder b = {.layout = layout, .samples = B, .positions = S, .path = "m"};
-    must(mega_graph_create(dtype, params, layout, &b.graph));
+    need(mega_graph_create(dtype, params, layout, &b.graph));
     return b;
 }
 
@@ -60,20 +55,20 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
+    need(mega_layout_create(NULL, NULL, &one));
     mega_layout layout = *one;
     layout.tp.rank = rank;
     layout.tp.size = size;
-    must(mega_params_create(&layout, &params));
+    need(mega_params_create(&layout, &params));
     const mega_builder b = builder_of(MEGA_F64, params, &layout);
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
     mega_graph_output(b.graph, describe(&b, x), "y");
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(params, 6));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(params, 6));
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(b.graph, &o, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(b.graph, &o, &p));
+    need(mega_program_allocate(p));
     mega_program_step(p)->seed = 5;
     float random[T * C];
     mega_kit_normal(random, T * C, 3);
@@ -84,7 +79,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
         if (sample != NULL) sample[t] = 40 + t / S;
         if (ids != NULL) ids[t] = (t * 7) % VOCAB;
     }
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     memcpy(y, mega_program_tensor(p, "y", 0), T * C * sizeof *y);
     mega_program_destroy(p);
     mega_params_destroy(params);
@@ -129,23 +124,23 @@ static void the_loss_knows_no_padding(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.mode = MEGA_EVAL;
     const mega_tensor x = mega_input(&b, "x", MEGA_F64, S, C);
     const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
     const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
     mega_graph_output(b.graph, mega_vocab_loss(&b, "wte", x, ids, mask, &head).token_loss, "loss");
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "head"};
-    must(mega_program_build(b.graph, &o, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(b.graph, &o, &p));
+    need(mega_program_allocate(p));
     memset(mega_program_tensor(p, "x", 0), 0, T * C * sizeof(double));
     memset(mega_program_tensor(p, "ids", 0), 0, T * sizeof(int32_t));
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     const double *loss = mega_program_tensor(p, "loss", 0);
     for (int t = 0; t < T; t++) assert_true(fabs(loss[t] - log((double)VOCAB)) < 1e-14);
     mega_program_destroy(p);
@@ -162,15 +157,15 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_program *p = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F64, params, one);
     b.samples = 1;
     b.positions = 2;
     const mega_attention_options a = {.num_heads = 1, .is_causal = true};
     mega_graph_output(b.graph, mega_self_attention(&b, "attn", mega_input(&b, "x", MEGA_F64, 2, D), &a), "y");
-    must(mega_params_place(params, MEGA_F64, 0));
-    must(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_place(params, MEGA_F64, 0));
+    need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     double *w = mega_params_master(params, 0), *out = mega_params_master(params, 2);
     memset(w, 0, 3 * D * D * sizeof *w);
     memset(out, 0, D * D * sizeof *out);
@@ -179,10 +174,10 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
         out[i * D + i] = 1;
     }
     const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
-    must(mega_program_build(b.graph, &o, &p));
-    must(mega_program_allocate(p));
+    need(mega_program_build(b.graph, &o, &p));
+    need(mega_program_allocate(p));
     memcpy(mega_program_tensor(p, "x", 0), x, sizeof x);
-    must(mega_program_forward(p, 0));
+    need(mega_program_forward(p, 0));
     const double *y = mega_program_tensor(p, "y", 0);
     double score[2] = {0, 0};
     for (int j = 0; j < 2; j++)
@@ -222,8 +217,8 @@ static void records_of_parameters(void **state)
         const bool is_slab = way[w].slabs && way[w].tp > 1;
         mega_layout *one = NULL;
         mega_params *params = NULL;
-        must(mega_layout_create(NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}, &one));
-        must(mega_params_create(one, &params));
+        need(mega_layout_create(NULL, &(mega_layout_sizes){.tp = way[w].tp, .planned_ranks = way[w].tp}, &one));
+        need(mega_params_create(one, &params));
         const mega_builder b = builder_of(MEGA_F32, params, one);
         mega_graph_set_sequence_parallel(b.graph, way[w].slabs);
         assert_int_equal(mega_graph_is_sequence_parallel(b.graph), is_slab);
@@ -236,7 +231,7 @@ static void records_of_parameters(void **state)
         mega_linear(&b, "bare", x, F, &(mega_linear_options){.no_bias = true});
         x = mega_vocab_embedding(&b, "tokens", mega_input(&b, "ids", MEGA_I32, S, 0), VOCAB, C, &tokens);
         mega_position_embedding(&b, "positions", x, S, &tokens);
-        must(mega_graph_status(b.graph));
+        need(mega_graph_status(b.graph));
         assert_int_equal(mega_params_count(params), sizeof expected / sizeof *expected);
         for (int i = 0; i < mega_params_count(params); i++) {
             const mega_param *p = mega_params_get(params, i);
@@ -262,20 +257,20 @@ static void head_reduces_over_the_vocabulary(void **state)
         mega_params *params = NULL;
         mega_program *p = NULL;
         mega_buffer text = {0};
-        must(mega_layout_create(NULL, NULL, &one));
+        need(mega_layout_create(NULL, NULL, &one));
         mega_layout layout = *one;
         layout.tp.rank = size - 1;
         layout.tp.size = size;
-        must(mega_params_create(&layout, &params));
+        need(mega_params_create(&layout, &params));
         const mega_builder b = builder_of(MEGA_F32, params, &layout);
         const mega_tensor ids = mega_input(&b, "ids", MEGA_I32, S, 0), mask = mega_input(&b, "mask", MEGA_F32, S, 0);
         const mega_vocab_loss_options head = {.vocab_size = VOCAB, .table = table()};
         const mega_tensor x = mega_vocab_embedding(&b, "wte", ids, VOCAB, C, &head.table);
         mega_loss_add(&b, "loss", mega_vocab_loss(&b, "wte", x, ids, mask, &head).loss, 1);
-        must(mega_params_place(params, MEGA_F32, 0));
+        need(mega_params_place(params, MEGA_F32, 0));
         const mega_program_options o = {.differentiate = true, .name = "head"};
-        must(mega_program_build(b.graph, &o, &p));
-        must(mega_program_print(p, &text));
+        need(mega_program_build(b.graph, &o, &p));
+        need(mega_program_print(p, &text));
         int reductions = 0;
         for (const char *at_text = text.data; (at_text = strstr(at_text, "all_reduce tp")) != NULL; at_text++)
             reductions++;
@@ -292,10 +287,10 @@ static void expect_mistake(describe_layer *describe, int tp, const char *message
 {
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
+    need(mega_layout_create(NULL, NULL, &one));
     mega_layout layout = *one;
     layout.tp.size = tp;
-    must(mega_params_create(&layout, &params));
+    need(mega_params_create(&layout, &params));
     const mega_builder b = builder_of(MEGA_F32, params, &layout);
     describe(&b, mega_input(&b, "x", MEGA_F32, S, C));
     if (mega_graph_status(b.graph) == MEGA_OK || strstr(mega_error_message(), message) == NULL)
@@ -495,8 +490,8 @@ static void describe_at(char message[512], const char *declared, const char *out
 {
     mega_layout *layout = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(NULL, NULL, &layout));
-    must(mega_params_create(layout, &params));
+    need(mega_layout_create(NULL, NULL, &layout));
+    need(mega_params_create(layout, &params));
     mega_builder model = builder_of(MEGA_F32, params, layout);
     model.path[0] = '\0';
     const mega_builder layer = mega_builder_at(&model, "%s", outer), at = mega_builder_at(&layer, "%s", inner);
@@ -535,8 +530,8 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     (void)state;
     mega_layout *one = NULL;
     mega_params *params = NULL;
-    must(mega_layout_create(NULL, NULL, &one));
-    must(mega_params_create(one, &params));
+    need(mega_layout_create(NULL, NULL, &one));
+    need(mega_params_create(one, &params));
     mega_builder b = builder_of(MEGA_F32, params, one);
     const mega_tensor x = mega_input(&b, "x", MEGA_F32, S, C);
     mega_linear_options in = {.weight = {.num_parts = 3,
@@ -544,7 +539,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
                                                   {.file = "attn.k_proj.weight", .rows = C},
                                                   {.file = "attn.v_proj.weight", .rows = C}}}};
     mega_self_attention(&b, "attn", x, &(mega_attention_options){.num_heads = HEADS, .qkv = &in});
-    must(mega_graph_status(b.graph));
+    need(mega_graph_status(b.graph));
     const mega_param *weight = mega_params_get(params, mega_params_find(params, "m.attn.c_attn.weight")),
                      *bias = mega_params_get(params, mega_params_find(params, "m.attn.c_attn.bias"));
     assert_string_equal(mega_param_file_name(weight, 1), "m.attn.k_proj.weight");
@@ -553,7 +548,7 @@ static void parts_of_a_weight_are_those_of_its_bias(void **state)
     assert_int_equal(bias->part[2].rows, C);
     mega_row_linear(&b, "down", x, 2 * C,
                     &(mega_linear_options){.weight = {.num_parts = 1, .part = {{.file = "fc2.weight", .rows = C}}}});
-    must(mega_graph_status(b.graph));
+    need(mega_graph_status(b.graph));
     bias = mega_params_get(params, mega_params_find(params, "m.down.bias"));
     assert_string_equal(mega_param_file_name(bias, 0), "m.fc2.bias");
     assert_int_equal(bias->part[0].rows, 2 * C);

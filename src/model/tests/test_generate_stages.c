@@ -9,11 +9,6 @@
 
 enum { BATCH = 2, ROWS = 3, CAPACITY = 8, MOST_STAGES = 3, VOCAB = 13, PADDED = 16 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_gpt three_layers(void)
 {
     return (mega_gpt){.num_layers = 3,
@@ -40,11 +35,11 @@ typedef struct stage {
 static void stage_build(stage *s, const mega_gpt *m, int64_t rows, mega_program **out)
 {
     mega_graph *g = NULL;
-    must(mega_graph_create(MEGA_F32, s->params, s->layout, &g));
-    must(gpt_describe_generate(g, m, BATCH, rows, CAPACITY + ROWS));
+    need(mega_graph_create(MEGA_F32, s->params, s->layout, &g));
+    need(gpt_describe_generate(g, m, BATCH, rows, CAPACITY + ROWS));
     const mega_program_options o = {.name = "stage", .states_of = s->prefill};
-    must(mega_program_build(g, &o, out));
-    must(mega_program_allocate(*out));
+    need(mega_program_build(g, &o, out));
+    need(mega_program_allocate(*out));
     mega_program_step(*out)->kv_length = s->length;
 }
 
@@ -52,12 +47,12 @@ static void stage_open(stage *s, const mega_gpt *m, int rank, int stages)
 {
     const mega_layout_sizes sizes = {.pp = stages, .planned_ranks = stages, .planned_rank = rank};
     *s = (stage){0};
-    must(mega_layout_create(NULL, &sizes, &s->layout));
-    must(mega_params_create(s->layout, &s->params));
-    must(gpt_declare(m, s->params));
-    must(mega_params_place(s->params, MEGA_F32, INT64_MAX));
-    must(mega_params_allocate(s->params, MEGA_PARAMS_WEIGHTS));
-    must(mega_params_initialize(s->params, 7));
+    need(mega_layout_create(NULL, &sizes, &s->layout));
+    need(mega_params_create(s->layout, &s->params));
+    need(gpt_declare(m, s->params));
+    need(mega_params_place(s->params, MEGA_F32, INT64_MAX));
+    need(mega_params_allocate(s->params, MEGA_PARAMS_WEIGHTS));
+    need(mega_params_initialize(s->params, 7));
     stage_build(s, m, ROWS, &s->prefill);
     stage_build(s, m, 1, &s->decode);
 }
@@ -92,7 +87,7 @@ static const float *stages_run(stage *s, int stages, int32_t begin, int32_t rows
         assert_int_equal(bytes > 0, i > 0);
         if (i > 0)
             memcpy(mega_program_tensor(p, "stage_input", 0), mega_program_tensor(before, "stage_output", 0), bytes);
-        must(mega_program_forward(p, 0));
+        need(mega_program_forward(p, 0));
         before = p;
     }
     return mega_program_tensor(before, "logits", 0);

@@ -10,11 +10,6 @@
 
 enum { LAYERS = 3, BATCH = 2, SEQ = 16, PADDED = 48, TP = 2 };
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct built {
     mega_layout *one, layout;
     mega_params *params;
@@ -45,18 +40,18 @@ static built make(const mega_gpt *m, int tp, bool train)
 {
     built b = {0};
     mega_graph *g = NULL;
-    must(mega_layout_create(NULL, NULL, &b.one));
+    need(mega_layout_create(NULL, NULL, &b.one));
     b.layout = *b.one;
     b.layout.tp.size = tp;
     b.layout.tp.rank = tp - 1;
-    must(mega_params_create(&b.layout, &b.params));
-    must(gpt_declare(m, b.params));
-    must(mega_params_place(b.params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, b.params, &b.layout, &g));
-    must(train ? gpt_describe_train(g, m, 0, BATCH, SEQ) : gpt_describe_evaluate(g, m, 0, BATCH, SEQ));
+    need(mega_params_create(&b.layout, &b.params));
+    need(gpt_declare(m, b.params));
+    need(mega_params_place(b.params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, b.params, &b.layout, &g));
+    need(train ? gpt_describe_train(g, m, 0, BATCH, SEQ) : gpt_describe_evaluate(g, m, 0, BATCH, SEQ));
     const mega_program_options o = {.differentiate = train, .slots = 2, .name = "layout"};
-    must(mega_program_build(g, &o, &b.program));
-    must(mega_program_print(b.program, &b.text));
+    need(mega_program_build(g, &o, &b.program));
+    need(mega_program_print(b.program, &b.text));
     return b;
 }
 
@@ -190,13 +185,13 @@ static void tokens_that_cannot_be_cut_are_refused(void **state)
     mega_params *params = NULL;
     mega_graph *g = NULL;
     m.sequence_parallel = true;
-    must(mega_layout_create(NULL, NULL, &one));
+    need(mega_layout_create(NULL, NULL, &one));
     mega_layout two = *one;
     two.tp.size = TP;
-    must(mega_params_create(&two, &params));
-    must(gpt_declare(&m, params));
-    must(mega_params_place(params, MEGA_F32, 0));
-    must(mega_graph_create(MEGA_F32, params, &two, &g));
+    need(mega_params_create(&two, &params));
+    need(gpt_declare(&m, params));
+    need(mega_params_place(params, MEGA_F32, 0));
+    need(mega_graph_create(MEGA_F32, params, &two, &g));
     assert_int_equal(gpt_describe_train(g, &m, 0, 1, 15), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "15 tokens of a micro-batch over 2 ranks"));
     mega_graph_destroy(g);

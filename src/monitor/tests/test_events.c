@@ -26,11 +26,6 @@ static void note(void *user, mega_log_level level, const char *line)
     snprintf(notes + used, sizeof notes - used, "%s\n", line);
 }
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 static void assert_has(const char *text, const char *part)
 {
     if (strstr(text, part) == NULL) fail_msg("no \"%s\" in \"%s\"", part, text);
@@ -40,7 +35,7 @@ static char *read_text(const char *path)
 {
     char *text = NULL;
     size_t size = 0;
-    ok(mega_file_read(path, &text, &size));
+    need(mega_file_read(path, &text, &size));
     return text;
 }
 
@@ -99,7 +94,7 @@ static void csv_keeps_other_files(void **state)
     const char *folder = enter();
     mega_monitor_options o = none();
     o.monitor_csv = true;
-    ok(mega_folder_create("out/job"));
+    need(mega_folder_create("out/job"));
     mega_kit_write(mega_kit_path(folder, "out/job/run.json"), "mine");
     mega_events_close(mega_events_open(&o, "{}"));
     expect_file(folder, "out/job/run.json", "mine");
@@ -195,7 +190,7 @@ static log_reader *open_reader(const char *path)
 {
     log_reader *r = calloc(1, sizeof *r);
     char *text = NULL;
-    ok(mega_file_read(path, &text, &r->size));
+    need(mega_file_read(path, &text, &r->size));
     r->data = (const uint8_t *)text;
     assert_memory_equal(r->data, ":W&B\xe1\xbe\0", 7);
     r->at = 7;
@@ -217,17 +212,17 @@ static void frames_of_a_log(void **state)
         1, 0, 32768 - 7 - 8 - 7 - 7, 5, 32761, 32762, 100000, 32755, 32768, 3, 200000, 7, 65522, 1};
     wandb_log *l = NULL;
     mega_buffer b = {0};
-    ok(wandb_log_create(path, &l));
+    need(wandb_log_create(path, &l));
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         b.size = 0;
         mega_buffer_puts(&b, "");
         for (size_t k = 0; k < lengths[i]; k++) mega_buffer_append(&b, &(char){(char)(k * 7 + i)}, 1);
-        ok(wandb_log_put(l, (int64_t)i, &b));
-        if (i % 3 == 0) ok(wandb_log_flush(l));
+        need(wandb_log_put(l, (int64_t)i, &b));
+        if (i % 3 == 0) need(wandb_log_flush(l));
     }
-    ok(wandb_log_flush(l));
+    need(wandb_log_flush(l));
     assert_int_equal(wandb_log_missing(l).pieces, 0);
-    ok(wandb_log_close(l));
+    need(wandb_log_close(l));
     log_reader *r = open_reader(path);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         assert_true(next_record(r));
@@ -247,19 +242,19 @@ static void a_log_that_was_removed(void **state)
     wandb_log *l = NULL;
     mega_buffer b = {0};
     mega_buffer_puts(&b, "record");
-    ok(wandb_log_create(path, &l));
-    ok(wandb_log_put(l, 1, &b));
-    ok(wandb_log_flush(l));
+    need(wandb_log_create(path, &l));
+    need(wandb_log_put(l, 1, &b));
+    need(wandb_log_flush(l));
     assert_int_equal(unlink(path), 0);
-    ok(wandb_log_put(l, 2, &b));
-    ok(wandb_log_flush(l));
-    ok(wandb_log_put(l, 3, &b));
-    ok(wandb_log_flush(l));
+    need(wandb_log_put(l, 2, &b));
+    need(wandb_log_flush(l));
+    need(wandb_log_put(l, 3, &b));
+    need(wandb_log_flush(l));
     const mega_missing missing = wandb_log_missing(l);
     assert_int_equal(missing.first, 1);
     assert_int_equal(missing.last, 3);
     assert_int_equal(missing.pieces, 2);
-    ok(wandb_log_close(l));
+    need(wandb_log_close(l));
     mega_buffer_fini(&b);
 }
 
@@ -282,14 +277,14 @@ static void records_of_a_run(void **state)
     mega_wandb *w = NULL;
     mega_missing missing;
     char log[256], files[256];
-    ok(mega_wandb_open(&run, &w));
+    need(mega_wandb_open(&run, &w));
     const char *id = strrchr(mega_wandb_folder(w), '-') + 1;
     snprintf(log, sizeof log, "%s/run-%s.wandb", mega_wandb_folder(w), id);
     snprintf(files, sizeof files, "%s/files", mega_wandb_folder(w));
-    ok(mega_wandb_put(w, "lr", 0.5, 8, 1700000001));
-    ok(mega_wandb_put(w, "loss", NAN, 8, 1700000001));
-    ok(mega_wandb_put(w, "lr", 0.25, 16, 1700000002));
-    ok(mega_wandb_close(w, 1700000003, &missing));
+    need(mega_wandb_put(w, "lr", 0.5, 8, 1700000001));
+    need(mega_wandb_put(w, "loss", NAN, 8, 1700000001));
+    need(mega_wandb_put(w, "lr", 0.25, 16, 1700000002));
+    need(mega_wandb_close(w, 1700000003, &missing));
     assert_int_equal(missing.pieces, 0);
     /* field << 3 | 2 in one or two bytes, after the record's number: header, run, environment, then two rows, each as
      * summary and history, and the end */

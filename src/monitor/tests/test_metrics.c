@@ -11,24 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 #define RUN "r1"
 
 static void close_whole(mega_metrics *m)
 {
     mega_missing missing;
-    ok(mega_metrics_close(m, &missing));
+    need(mega_metrics_close(m, &missing));
     assert_int_equal(missing.pieces, 0);
 }
 
 static void assert_text(const char *path, const char *expected)
 {
     char *text = NULL;
-    ok(mega_file_read(path, &text, NULL));
+    need(mega_file_read(path, &text, NULL));
     assert_string_equal(text, expected);
     mega_free(text);
 }
@@ -39,11 +34,11 @@ static void step(mega_metrics *m, int64_t iteration)
     const mega_metric row[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = iteration},
                                {.key = "lm_loss", .kind = MEGA_METRIC_FLOAT, .x = loss},
                                {.key = "grad_norm", .kind = MEGA_METRIC_DOUBLE, .x = 0.1 * (double)iteration}};
-    ok(mega_metrics_row(m, row, 3));
+    need(mega_metrics_row(m, row, 3));
     if (iteration % 5 == 0) {
         const mega_metric evaluation[] = {{.key = "iteration", .kind = MEGA_METRIC_INT, .i = iteration},
                                           {.key = "validation_loss", .kind = MEGA_METRIC_DOUBLE, .x = loss}};
-        ok(mega_metrics_row(m, evaluation, 2));
+        need(mega_metrics_row(m, evaluation, 2));
     }
 }
 
@@ -53,7 +48,7 @@ static void final(mega_metrics *m, int64_t iteration)
                                {.key = "test_loss", .kind = MEGA_METRIC_DOUBLE, .x = NAN},
                                {.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1},
                                {.key = "note", .kind = MEGA_METRIC_TEXT, .text = "a \"b\""}};
-    ok(mega_metrics_row(m, row, 4));
+    need(mega_metrics_row(m, row, 4));
 }
 
 static void rows(void **state)
@@ -61,13 +56,13 @@ static void rows(void **state)
     (void)state;
     const char *path = mega_kit_path(mega_kit_temp_folder(), "new/run.jsonl");
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(path, RUN, 0, &m));
+    need(mega_metrics_open(path, RUN, 0, &m));
     step(m, 3);
     assert_text(path,
                 /* at
                  * once */
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
-    ok(mega_metrics_sync(m));
+    need(mega_metrics_sync(m));
     final(m, 3);
     close_whole(m);
     assert_text(
@@ -79,7 +74,7 @@ static void rows(void **state)
 static void run(const char *path, int64_t from, int64_t to)
 {
     mega_metrics *m = NULL;
-    ok(mega_metrics_open(path, RUN, from, &m));
+    need(mega_metrics_open(path, RUN, from, &m));
     for (int64_t i = from + 1; i <= to; i++) step(m, i);
     final(m, to);
     close_whole(m);
@@ -95,12 +90,12 @@ static void resumed_equals_uncut(void **state)
     run(uncut, 0, 20);
     char *text = NULL;
     size_t size = 0;
-    ok(mega_file_read(uncut, &text, &size));
+    need(mega_file_read(uncut, &text, &size));
     for (int64_t loaded = 1; loaded < 20; loaded++) {
         for (int64_t reached = loaded + 1; reached <= 20; reached += 3) {
             run(cut, 0, reached);
             int64_t bytes = 0;
-            ok(mega_file_size(cut, &bytes));
+            need(mega_file_size(cut, &bytes));
             assert_int_equal(truncate(cut, (off_t)(bytes - 5)), 0);
             run(cut, loaded, 20);
             assert_text(cut, text);
@@ -117,11 +112,11 @@ static void all_rows_stay(void **state)
     const char *whole = "{\"iteration\": 1}\n{\"iteration\": 2, \"final\": true}\n{\"note\": 1}\n";
     mega_metrics *m = NULL;
     mega_kit_write(path, whole);
-    ok(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
+    need(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
     close_whole(m);
     assert_text(path, whole);
     mega_kit_write(path, "{\"iteration\": 2, \"final\": true, \"run\": \"r1\"}\n{\"iterat");
-    ok(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
+    need(mega_metrics_open(path, RUN, MEGA_METRICS_KEEP_ALL, &m));
     final(m, 1);
     close_whole(m);
     assert_text(
@@ -135,14 +130,14 @@ static void torn_row(void **state)
     const char *path = mega_kit_path(mega_kit_temp_folder(), "a.jsonl");
     mega_metrics *m = NULL;
     mega_kit_write(path, "{\"iteration\": 1}\n{\"iteration\": 2}\n{\"iterat");
-    ok(mega_metrics_open(path, RUN, 2, &m));
+    need(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_text(path,
                 "{\"iteration\": 1}\n{\"iteration\": 2}\n"
                 "{\"iteration\": 3, \"lm_loss\": 0.33333334, \"grad_norm\": 0.30000000000000004, \"run\": \"r1\"}\n");
     mega_kit_write(path, "{\"iteration\": 1}\nhello\n{\"iteration\": 2}"); /* complete except for its newline */
-    ok(mega_metrics_open(path, RUN, 2, &m));
+    need(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_text(path,
@@ -161,11 +156,11 @@ static void rows_of_other_runs_stay(void **state)
         "{\"iteration\": 9, \"final\": true, \"run\": \"r0\"}\n{\"iteration\": 3, \"run\": \"r1\"}\n{\"iter";
     mega_metrics *m = NULL;
     mega_kit_write(path, before);
-    ok(mega_metrics_open(path, RUN, 2, &m));
-    ok(mega_metrics_sync(m));
+    need(mega_metrics_open(path, RUN, 2, &m));
+    need(mega_metrics_sync(m));
     close_whole(m);
     assert_text(path, before);
-    ok(mega_metrics_open(path, RUN, 2, &m));
+    need(mega_metrics_open(path, RUN, 2, &m));
     step(m, 4);
     close_whole(m);
     assert_text(path, "{\"iteration\": 1}\n{\"iteration\": 8, \"run\": \"r0\"}\n{\"iteration\": 2, \"run\": \"r1\"}\n"
@@ -181,26 +176,26 @@ static void resumed_beside_another_run(void **state)
     mega_metrics *a, *b;
     mega_missing missing;
     int held;
-    ok(mega_metrics_open(path, "a", 0, &a));
+    need(mega_metrics_open(path, "a", 0, &a));
     for (int i = 1; i <= 4; i++) step(a, i);
-    ok(mega_metrics_open(path, "b", 0, &b));
+    need(mega_metrics_open(path, "b", 0, &b));
     for (int i = 1; i <= 4; i++) step(b, i);
     close_whole(b);
-    ok(mega_metrics_open(path, "b", 2, &b));
+    need(mega_metrics_open(path, "b", 2, &b));
     step(b, 3);
     step(a, 6);
     assert_int_equal(mega_metrics_missing(a).pieces, 0);
-    ok(mega_append_exclude(&held, path)); /* waits until no row is being written */
+    need(mega_append_exclude(&held, path)); /* waits until no row is being written */
     const mega_metric row = {.key = "iteration", .kind = MEGA_METRIC_INT, .i = 7};
     assert_int_equal(mega_metrics_row(a, &row, 1), MEGA_ERR_BUSY);
     assert_non_null(strstr(mega_error_message(), "another process has held its lock"));
     mega_append_admit(held);
     step(a, 8);
-    ok(mega_metrics_close(a, &missing));
+    need(mega_metrics_close(a, &missing));
     assert_int_equal(missing.pieces, 0);
     close_whole(b);
     char *text = NULL;
-    ok(mega_file_read(path, &text, NULL));
+    need(mega_file_read(path, &text, NULL));
     int rows_of[2] = {0};
     for (const char *at = text; (at = strstr(at, "\"run\": \"")) != NULL; at++) rows_of[at[8] - 'a']++;
     mega_free(text);
@@ -217,7 +212,7 @@ static void link_is_followed(void **state)
     char target[16] = "";
     mega_kit_write(file, "{\"iteration\": 3, \"run\": \"r1\"}\n");
     assert_int_equal(symlink("f", path), 0);
-    ok(mega_metrics_open(path, RUN, 2, &m));
+    need(mega_metrics_open(path, RUN, 2, &m));
     step(m, 3);
     close_whole(m);
     assert_int_equal(readlink(path, target, sizeof target), 1);
@@ -233,7 +228,7 @@ static void moved_and_removed(void **state)
                *old = mega_kit_path(folder, "o");
     mega_metrics *m = NULL;
     mega_missing missing;
-    ok(mega_metrics_open(path, RUN, 0, &m));
+    need(mega_metrics_open(path, RUN, 0, &m));
     step(m, 1);
     assert_int_equal(rename(path, old), 0);
     step(m, 2);
@@ -241,7 +236,7 @@ static void moved_and_removed(void **state)
     assert_int_equal(mega_metrics_missing(m).pieces, 0);
     assert_int_equal(unlink(path), 0);
     step(m, 4);
-    ok(mega_metrics_close(m, &missing));
+    need(mega_metrics_close(m, &missing));
     assert_int_equal(missing.pieces, 2);
     assert_true(missing.first == 2 && missing.last == 3);
 }
@@ -266,13 +261,13 @@ static void foreign_file(void **state)
         }
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
             mega_kit_write(path, ours[i]);
-            ok(mega_metrics_check(path));
-            ok(mega_metrics_open(path, RUN, through[k], &m));
+            need(mega_metrics_check(path));
+            need(mega_metrics_open(path, RUN, through[k], &m));
             step(m, 3);
             close_whole(m);
         }
     }
-    ok(mega_metrics_check(mega_kit_path(path, "missing")));
+    need(mega_metrics_check(mega_kit_path(path, "missing")));
 }
 
 static void curves(void **state)
@@ -284,7 +279,7 @@ static void curves(void **state)
         path,
         "{\"iteration\": 1, \"lm_loss\": 4, \"x\": \"y\"}\n\n{\"iteration\": 2, \"lm_loss\": null}\n"
         "{\"iteration\": 2, \"validation_loss\": 7}\n{\"iteration\": 4, \"lm_loss\": 1.0}\n{\"iteration\": 5, \"lm");
-    ok(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
+    need(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
     assert_int_equal(c.count, 3);
     assert_true(c.x[0] == 1 && c.y[0] == 4 && c.x[1] == 2 && isnan(c.y[1]) && c.x[2] == 4 && c.y[2] == 1);
     mega_curve_smooth(&c, 0.5);
@@ -312,17 +307,17 @@ static void curves_of_runs(void **state)
     mega_kit_write(path, "{\"iteration\": 1, \"lm_loss\": 7}\n{\"iteration\": 1, \"lm_loss\": 4, \"run\": \"a\"}\n"
                          "{\"iteration\": 1, \"lm_loss\": 5, \"run\": \"b\"}\n"
                          "{\"iteration\": 2, \"lm_loss\": 3, \"run\": \"a\"}\n");
-    ok(mega_metrics_runs(path, &runs, &count));
+    need(mega_metrics_runs(path, &runs, &count));
     assert_int_equal(count, 3);
     assert_string_equal(runs.data, "none, b, a");
     mega_buffer_fini(&runs);
-    ok(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
+    need(mega_curve_read(path, NULL, "iteration", "lm_loss", &c));
     assert_true(c.count == 2 && c.y[0] == 4 && c.y[1] == 3);
     mega_curve_fini(&c);
-    ok(mega_curve_read(path, "b", "iteration", "lm_loss", &c));
+    need(mega_curve_read(path, "b", "iteration", "lm_loss", &c));
     assert_true(c.count == 1 && c.y[0] == 5);
     mega_curve_fini(&c);
-    ok(mega_curve_read(path, "none", "iteration", "lm_loss", &c));
+    need(mega_curve_read(path, "none", "iteration", "lm_loss", &c));
     assert_true(c.count == 1 && c.y[0] == 7);
     mega_curve_fini(&c);
     assert_int_equal(mega_curve_read(path, "x", "iteration", "lm_loss", &c), MEGA_ERR_USAGE);

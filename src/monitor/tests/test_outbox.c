@@ -7,15 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 static void assert_text(const char *path, const char *expected)
 {
     char *text = NULL;
-    ok(mega_file_read(path, &text, NULL));
+    need(mega_file_read(path, &text, NULL));
     assert_string_equal(text, expected);
     mega_free(text);
 }
@@ -25,25 +20,25 @@ static void waits_for_its_folder(void **state)
     (void)state;
     const char *folder = mega_kit_path(mega_kit_temp_folder(), "later"), *path = mega_kit_path(folder, "f");
     mega_outbox *o = NULL;
-    ok(mega_outbox_create(path, "head ", 5, &o));
-    ok(mega_outbox_put(o, 1, 2, "one ", 4));
+    need(mega_outbox_create(path, "head ", 5, &o));
+    need(mega_outbox_put(o, 1, 2, "one ", 4));
     assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
-    ok(mega_outbox_put(o, 3, 3, "two ", 4));
+    need(mega_outbox_put(o, 3, 3, "two ", 4));
     assert_int_equal(mega_outbox_sync(o), MEGA_ERR_NOT_FOUND);
     mega_missing m = mega_outbox_missing(o);
     assert_true(m.pieces == 2 && m.first == 1 && m.last == 3);
-    ok(mega_folder_create(folder));
-    ok(mega_outbox_sync(o));
+    need(mega_folder_create(folder));
+    need(mega_outbox_sync(o));
     assert_text(path, "head one two ");
-    ok(mega_tree_remove(folder)); /* together with what was written */
-    ok(mega_outbox_put(o, 4, 4, "three ", 6));
+    need(mega_tree_remove(folder)); /* together with what was written */
+    need(mega_outbox_put(o, 4, 4, "three ", 6));
     assert_int_equal(mega_outbox_flush(o), MEGA_ERR_NOT_FOUND);
-    ok(mega_folder_create(folder));
-    ok(mega_outbox_flush(o));
+    need(mega_folder_create(folder));
+    need(mega_outbox_flush(o));
     assert_text(path, "head three ");
     m = mega_outbox_missing(o);
     assert_true(m.pieces == 2 && m.first == 1 && m.last == 3);
-    ok(mega_outbox_close(o));
+    need(mega_outbox_close(o));
 }
 
 /* The queue is bounded: the oldest pieces are dropped. */
@@ -56,22 +51,22 @@ static void gives_up_the_oldest(void **state)
     mega_outbox *o = NULL;
     char *text = NULL;
     size_t size = 0;
-    ok(mega_outbox_create(path, NULL, 0, &o));
+    need(mega_outbox_create(path, NULL, 0, &o));
     for (int64_t i = 0; i < PIECES; i++) {
         memset(piece, (int)('a' + i % 26), KIB);
-        ok(mega_outbox_put(o, i, i, piece, KIB));
+        need(mega_outbox_put(o, i, i, piece, KIB));
     }
     const int64_t all = mega_outbox_missing(o).pieces;
     assert_int_equal(all, PIECES);
-    ok(mega_folder_create(folder));
-    ok(mega_outbox_flush(o));
+    need(mega_folder_create(folder));
+    need(mega_outbox_flush(o));
     const mega_missing m = mega_outbox_missing(o);
     assert_true(m.first == 0 && m.last == m.pieces - 1 && m.pieces > PIECES - 1024 - 26 && m.pieces < PIECES - 900);
-    ok(mega_file_read(path, &text, &size));
+    need(mega_file_read(path, &text, &size));
     assert_int_equal(size, (size_t)(PIECES - m.pieces) * KIB);
     for (int64_t i = m.pieces; i < PIECES; i++) assert_int_equal(text[(i - m.pieces) * KIB], (int)('a' + i % 26));
     mega_free(text);
-    ok(mega_outbox_close(o));
+    need(mega_outbox_close(o));
 }
 
 static int attempt(void *user)

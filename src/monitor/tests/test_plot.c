@@ -9,15 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 static void check_text(const mega_plot *p, const char *expected)
 {
     mega_buffer b = {0};
-    ok(mega_plot_text(p, &b));
+    need(mega_plot_text(p, &b));
     if (strcmp(b.data, expected) != 0) fail_msg("found\n%s\nexpected\n%s", b.data, expected);
     mega_buffer_fini(&b);
 }
@@ -79,7 +74,7 @@ static void stays_in_its_frame(void **state)
                                  .height = 17,
                                  .style = (mode & 8) != 0 ? MEGA_PLOT_BRAILLE : MEGA_PLOT_ASCII};
             mega_buffer b = {0};
-            ok(mega_plot_text(&p, &b));
+            need(mega_plot_text(&p, &b));
             int lines = 0, width = 0, labels = 0;
             for (size_t i = 0; i < b.size; i++) {
                 if (b.data[i] == '\n') {
@@ -108,10 +103,10 @@ static void single_points(void **state)
         const mega_series s = {.label = "one", .x = &x, .y = &y[i], .count = 1};
         const mega_plot p = {.series = &s, .num_series = 1, .width = 40, .height = 8};
         mega_buffer b = {0};
-        ok(mega_plot_text(&p, &b));
+        need(mega_plot_text(&p, &b));
         assert_non_null(strchr(b.data, '*'));
         b.size = 0;
-        ok(mega_plot_svg(&p, &b));
+        need(mega_plot_svg(&p, &b));
         assert_non_null(strstr(b.data, "<circle"));
         mega_buffer_fini(&b);
     }
@@ -151,7 +146,7 @@ static void svg(void **state)
     const mega_series s[] = {{"<a> & \"b\"", x, y, NULL, N}, {"few", few_x, few_y, few_y, 3}};
     const mega_plot p = {.title = "T<1>", .x_label = "iteration", .y_label = "loss", .series = s, .num_series = 2};
     mega_buffer b = {0};
-    ok(mega_plot_svg(&p, &b));
+    need(mega_plot_svg(&p, &b));
     assert_true(b.size < 250000);
     assert_non_null(strstr(b.data, "&lt;a&gt; &amp; &quot;b&quot;"));
     assert_non_null(strstr(b.data, "T&lt;1&gt;"));
@@ -186,7 +181,7 @@ static void peers_read_svg(void **state)
     const double x[] = {1, 2, 3}, y[] = {3, 2, 1};
     const mega_series s = {.label = "é <&>", .x = x, .y = y, .count = 3};
     mega_buffer b = {0};
-    ok(mega_plot_svg(&(mega_plot){.title = "&\x01", .series = &s, .num_series = 1}, &b));
+    need(mega_plot_svg(&(mega_plot){.title = "&\x01", .series = &s, .num_series = 1}, &b));
     mega_kit_write(path, b.data);
     mega_buffer_fini(&b);
     char *command = mega_format("%s -c 'import sys, xml.dom.minidom as m; d = m.parse(sys.argv[1]); "

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 #define ABOUT                                                                                                         \
     "{\"run\": \"r1\", \"loss\": \"a_loss\", \"parameters\": 7, \"memory\": {\"classes\": [{\"class\": \"masters\", " \
     "\"meaning\": \"m\", \"bytes\": 1500}, {\"class\": \"gradients\", \"meaning\": \"g\", \"bytes\": 500}]}, "        \
@@ -59,12 +54,12 @@ static void one_run(void **state)
     char *path = metrics(mega_kit_temp_folder(), "m.jsonl", "r1", 5);
     mega_report_run run = {0};
     mega_buffer page = {0};
-    ok(mega_report_read(&run, path, "m & n", NULL));
+    need(mega_report_read(&run, path, "m & n", NULL));
     assert_non_null(run.about);
     assert_int_equal(run.curve[MEGA_REPORT_LOSS].count, 5);
     assert_int_equal(run.curve[MEGA_REPORT_VALIDATION].count, 1);
     assert_int_equal(run.curve[MEGA_REPORT_LOSS_SCALE].count, 0);
-    ok(mega_report_write(&run, 1, &page));
+    need(mega_report_write(&run, 1, &page));
     assert_has(page.data, "m &amp; n");
     assert_has(page.data, "<tr><th>last training loss</th><td>1.5</td></tr>");
     assert_has(page.data, "<tr><th>lowest validation loss</th><td>0.75</td></tr>");
@@ -91,10 +86,10 @@ static void two_runs(void **state)
     char *path = metrics(folder, "m.jsonl", "r1", 300), *other = metrics(folder, "o.jsonl", "r2", 3);
     mega_report_run run[2] = {0};
     mega_buffer page = {0};
-    ok(mega_report_read(&run[0], path, "a", NULL));
+    need(mega_report_read(&run[0], path, "a", NULL));
     assert_int_equal(mega_report_read(&run[1], other, "b", NULL), MEGA_OK); /* its description is of r1 */
     assert_null(run[1].about);
-    ok(mega_report_write(run, 2, &page));
+    need(mega_report_write(run, 2, &page));
     assert_has(page.data, "b: only its curves are shown: ");
     assert_has(page.data, "o.jsonl.run.json is of run r1");
     assert_has(page.data, "Lines are running means");

@@ -9,15 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s (%s)", mega_error_message(), mega_error_where());
-}
-
 static void close_whole(mega_tensorboard *t)
 {
     mega_missing missing;
-    ok(mega_tensorboard_close(t, &missing));
+    need(mega_tensorboard_close(t, &missing));
     assert_int_equal(missing.pieces, 0);
 }
 
@@ -157,7 +152,7 @@ static int read_events(const char *path, event *out, int room)
     char *bytes = NULL;
     size_t n = 0;
     int count = 0;
-    ok(mega_file_read(path, &bytes, &n));
+    need(mega_file_read(path, &bytes, &n));
     const uint8_t *at = (const uint8_t *)bytes, *end = at + n;
     while (at < end) {
         uint64_t length = 0;
@@ -201,11 +196,11 @@ static void golden_records(void **state)
     (void)state;
     mega_tensorboard *t = NULL;
     const char *folder = mega_kit_path(mega_kit_temp_folder(), "a/b");
-    ok(mega_tensorboard_open(folder, 1700000000.0, &t));
+    need(mega_tensorboard_open(folder, 1700000000.0, &t));
     char *path = mega_strdup(mega_tensorboard_path(t));
     assert_non_null(strstr(path, "/events.out.tfevents.1700000000."));
-    ok(mega_tensorboard_scalar(t, "lm loss", 300, 2.5, 1700000001.5));
-    ok(mega_tensorboard_text(t, "args", "hello", 0, 1700000002.0));
+    need(mega_tensorboard_scalar(t, "lm loss", 300, 2.5, 1700000001.5));
+    need(mega_tensorboard_text(t, "args", "hello", 0, 1700000002.0));
     close_whole(t);
     mega_buffer expected = {0};
     append_hex(&expected, "1800000000000000a37f4b22090000004"
@@ -216,7 +211,7 @@ static void golden_records(void **state)
                        "0f0807120412020801420568656c6c6f";
     char *bytes = NULL;
     size_t n = 0;
-    ok(mega_file_read(path, &bytes, &n));
+    need(mega_file_read(path, &bytes, &n));
     const size_t before = expected.size;
     assert_true(n > before + 16);
     assert_memory_equal(bytes, expected.data, before);
@@ -233,20 +228,20 @@ static void read_back(void **state)
     (void)state;
     const char *folder = mega_kit_temp_folder();
     mega_tensorboard *a = NULL, *b = NULL;
-    ok(mega_tensorboard_open(folder, 1.0, &a));
-    ok(mega_tensorboard_open(folder, 1.0, &b)); /* in the same second: another file name */
+    need(mega_tensorboard_open(folder, 1.0, &a));
+    need(mega_tensorboard_open(folder, 1.0, &b)); /* in the same second: another file name */
     assert_string_not_equal(mega_tensorboard_path(a), mega_tensorboard_path(b));
     close_whole(b);
     event *e = mega_malloc(4096 * sizeof *e);
     assert_int_equal(read_events(mega_tensorboard_path(a), e, 4096), 1);
     assert_string_equal(e[0].version, "brain.Event:2");
     for (int i = 0; i < 3000; i++)
-        ok(mega_tensorboard_scalar(a, i % 2 == 0 ? "lm loss" : "grad-norm", (int64_t)1 << (i % 40), 0.1 * i, i));
+        need(mega_tensorboard_scalar(a, i % 2 == 0 ? "lm loss" : "grad-norm", (int64_t)1 << (i % 40), 0.1 * i, i));
     const int early = read_events(mega_tensorboard_path(a), e, 4096); /* whole records only, flushed or not */
     assert_true(early > 1 && early < 3001);
-    ok(mega_tensorboard_scalar(a, "nan", 1, NAN, 1.0));
-    ok(mega_tensorboard_text(a, "shape", "| a | b |\n", 7, 2.0));
-    ok(mega_tensorboard_flush(a));
+    need(mega_tensorboard_scalar(a, "nan", 1, NAN, 1.0));
+    need(mega_tensorboard_text(a, "shape", "| a | b |\n", 7, 2.0));
+    need(mega_tensorboard_flush(a));
     assert_int_equal(read_events(mega_tensorboard_path(a), e, 4096), 3003);
     for (int i = 0; i < 3000; i++) {
         assert_true(e[i + 1].has_value && e[i + 1].value == (float)(0.1 * i) && e[i + 1].wall_time == i);
@@ -275,7 +270,7 @@ static int attempt(void *user)
     if (st == MEGA_OK) st = mega_tensorboard_text(t, "b", "text", 1, 3.0);
     event e[4];
     if (st != MEGA_OK && t != NULL) {
-        ok(mega_tensorboard_flush(t)); /* earlier records must still be whole */
+        need(mega_tensorboard_flush(t)); /* earlier records must still be whole */
         assert_true(read_events(mega_tensorboard_path(t), e, 4) < 4);
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "as before");
         mega_error_record why;
@@ -311,9 +306,9 @@ static void peers_read_it(void **state)
     const char *python = mega_kit_need_peers();
     const char *folder = mega_kit_temp_folder(), *script = mega_kit_path(mega_kit_temp_folder(), "read.py");
     mega_tensorboard *t = NULL;
-    ok(mega_tensorboard_open(folder, mega_tensorboard_now(), &t));
-    for (int i = 1; i <= 20; i++) ok(mega_tensorboard_scalar(t, "lm loss", i, 1.0 / i, mega_tensorboard_now()));
-    ok(mega_tensorboard_text(t, "args", "**bold**", 0, mega_tensorboard_now()));
+    need(mega_tensorboard_open(folder, mega_tensorboard_now(), &t));
+    for (int i = 1; i <= 20; i++) need(mega_tensorboard_scalar(t, "lm loss", i, 1.0 / i, mega_tensorboard_now()));
+    need(mega_tensorboard_text(t, "args", "**bold**", 0, mega_tensorboard_now()));
     close_whole(t);
     mega_kit_write(script, "import sys, numpy as np\n"
                            "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"

@@ -12,11 +12,6 @@
 
 enum { LONG = OPTIMIZER_PIECE + OPTIMIZER_PIECE / 2 + 7, PARAMS = 2, STEPS = 2 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 typedef struct side {
     mega_layout *layout;
     mega_params *params;

@@ -39,11 +39,6 @@ typedef struct rank {
     mega_update *update;
 } rank;
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static const mega_optimizer_options betas = {.beta1 = 0.8,
                                              .beta2 = 0.95,
                                              .eps = 1e-6,

@@ -15,11 +15,6 @@
 
 enum { PARAMS = 6 };
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static void set_name(mega_param *p, const char *name)
 {
     snprintf(p->name, sizeof p->name, "%s", name);

@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void need(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_param record(const char *name)
 {
     mega_param r = {.num_dims = 2, .shape = {2, 3}, .true_shape = {2, 3}, .weight_decay = true};

@@ -7,15 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void must(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 static mega_punkt *make(const char *language)
 {
     mega_punkt *p;
-    must(mega_punkt_create(language, &p));
+    need(mega_punkt_create(language, &p));
     return p;
 }
 
@@ -24,7 +19,7 @@ static void expect_cuts(const mega_punkt *p, const char *text, bool keep, const 
 {
     mega_sentence_spans s = {0};
     mega_buffer found = {0};
-    must(mega_punkt_cut(p, text, strlen(text), keep, &s));
+    need(mega_punkt_cut(p, text, strlen(text), keep, &s));
     for (int64_t i = 0; i < s.count; i++) {
         if (i > 0) mega_buffer_puts(&found, "|");
         mega_buffer_append(&found, text + s.span[i].begin, s.span[i].end - s.span[i].begin);
@@ -76,7 +71,7 @@ static void parameters(void **state)
 {
     (void)state;
     mega_punkt *p = make("english");
-    must(mega_punkt_read(
+    need(mega_punkt_read(
         p, write_folder((const char *const[]){"dr\nco\ne.g\netc\n", "s\tbach\n##number##\tmay\n", "however\n",
                                               "the\t46\nhe\t34\nbach\t4\nday\t32\nmay\t34\n", "no\n"})));
     static const struct {
@@ -94,9 +89,9 @@ static void parameters(void **state)
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_cuts(p, row[i].text, false, row[i].expected);
     const char *again = mega_kit_path(mega_kit_temp_folder(), "written");
-    must(mega_punkt_write(p, again));
+    need(mega_punkt_write(p, again));
     mega_punkt *q = make(NULL);
-    must(mega_punkt_read(q, again));
+    need(mega_punkt_read(q, again));
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_cuts(q, row[i].text, false, row[i].expected);
     mega_punkt_destroy(p);
     mega_punkt_destroy(q);
@@ -110,7 +105,7 @@ static void list_of_abbreviations(void **state)
     mega_kit_write(path, list);
     mega_punkt *p = make(NULL);
     expect_cuts(p, "It is approx. Ten.", false, "It is approx.|Ten.");
-    must(mega_punkt_read_abbreviations(p, path));
+    need(mega_punkt_read_abbreviations(p, path));
     expect_cuts(p,
                 "It is approx. Ten \xc3\xa4rzt. Kr\xc3\xa4"
                 "fte in the U.S. Army.",
@@ -161,10 +156,10 @@ static void learning(void **state)
     const char *one = "He met Mr. Smith. However, on pp. 7 he left.";
     expect_cuts(p, one, false, "He met Mr.|Smith.|However, on pp.|7 he left.");
     mega_punkt_trainer *t;
-    must(mega_punkt_trainer_create(p, &t));
-    must(mega_punkt_learn(t, text.data, text.size));
-    must(mega_punkt_learn(t, "", 0));
-    must(mega_punkt_finish(t));
+    need(mega_punkt_trainer_create(p, &t));
+    need(mega_punkt_learn(t, text.data, text.size));
+    need(mega_punkt_learn(t, "", 0));
+    need(mega_punkt_finish(t));
     mega_punkt_trainer_destroy(t);
     expect_cuts(p, one, false, "He met Mr. Smith.|However, on pp. 7 he left.");
     expect_cuts(p, "It is in pp. However it is.", false,

@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Configures a network of four layers, in two stages with two programs each. */
 static void configure(mega_command_options *cfg)
 {
@@ -24,8 +19,8 @@ static void configure(mega_command_options *cfg)
                     "1",    "--train-iters",
                     "1",    "--lr",
                     "1e-3", NULL};
-    ok(mega_command_options_init(cfg));
-    ok(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
+    need(mega_command_options_init(cfg));
+    need(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
     cfg->train.model.padded_vocab_size = 128;
     cfg->train.engine.comm.pipeline_model_parallel_size = 2;
     cfg->train.model.num_virtual_stages_per_pipeline_rank = 2;
@@ -51,7 +46,7 @@ static void a_model_is_made_from_options(void **state)
     mega_buffer text = {0};
     configure(&cfg);
     const mega_task_options o = {.cfg = &cfg.train, .vocab_rows = 100};
-    ok(train_task_gpt.make_model(&o, &m));
+    need(train_task_gpt.make_model(&o, &m));
     assert_int_equal(m.stage_programs, 2);
     assert_int_equal(m.model.num_layers, 3);
     assert_int_equal(m.model.layer[1].repeat, 4);
@@ -65,7 +60,7 @@ static void a_model_is_made_from_options(void **state)
                                    .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
     for (int i = 0; i < 2; i++) {
         mega_engine *engine;
-        ok(mega_engine_create(&(mega_setup){.model = &m.model, .options = &e}, &engine));
+        need(mega_engine_create(&(mega_setup){.model = &m.model, .options = &e}, &engine));
         assert_int_equal(mega_engine_chunks(engine), 2);
         mega_engine_destroy(engine);
     }
@@ -84,7 +79,7 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     mega_task_model m;
     mega_buffer text = {0};
     configure(&cfg);
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100}, &m));
+    need(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100}, &m));
     mega_model_shape stored = train_task_gpt.shape(&m, 3);
     assert_int_equal(stored.eos, 3);
     train_task_gpt.compare(&m, &stored, &text);
@@ -100,10 +95,10 @@ static void checkpoints_are_compared_by_the_names_of_options(void **state)
     /* A model trained with the exact gelu keeps using it; the command line overrides the checkpoint's other values. */
     stored.net.activation = MEGA_ACT_GELU;
     stored.norm_epsilon = 1e-6;
-    ok(train_task_gpt.take_shape(&cfg.train, &stored, true));
+    need(train_task_gpt.take_shape(&cfg.train, &stored, true));
     assert_int_equal(cfg.train.model.num_layers, 4);
     assert_true(cfg.train.model.layernorm_epsilon == 1e-6);
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 101, .stored = &stored}, &m));
+    need(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 101, .stored = &stored}, &m));
     assert_int_equal(train_task_gpt.shape(&m, 3).net.activation, MEGA_ACT_GELU);
     train_task_gpt.free_model(&m);
     mega_command_options_fini(&cfg);
@@ -122,7 +117,7 @@ static void refuses_folder(const mega_train_options *cfg, const mega_model_shape
 static void begins_anew(const mega_train_options *cfg, const mega_model_shape *stored)
 {
     mega_task_model m;
-    ok(train_task_classify.make_model(&(mega_task_options){.cfg = cfg, .vocab_rows = 100, .stored = stored}, &m));
+    need(train_task_classify.make_model(&(mega_task_options){.cfg = cfg, .vocab_rows = 100, .stored = stored}, &m));
     const mega_model_shape made = train_task_classify.shape(&m, 3);
     assert_true(m.begins_classifier && made.net.choices == (strcmp(cfg->classify.task, "RACE") == 0 ? 4 : 0));
     if (made.net.classes > 0)
@@ -139,19 +134,20 @@ static void classifiers_begin_from_encoders(void **state)
     configure(&cfg);
     const mega_task_options new = {.cfg = &cfg.train, .vocab_rows = 100};
     cfg.train.bert = (mega_bert_options){.bert_binary_head = true};
-    ok(train_task_bert.make_model(&new, &m));
+    need(train_task_bert.make_model(&new, &m));
     const mega_model_shape bert = train_task_bert.shape(&m, 3);
     train_task_bert.free_model(&m);
 
     cfg.train.classify.task = "MNLI";
     cfg.train.finetune = true;
-    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &bert}, &m));
+    need(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &bert},
+                                        &m));
     const mega_model_shape tuned = train_task_classify.shape(&m, 3);
     assert_true(m.begins_classifier && tuned.net.classes == 3 && tuned.net.choices == 0 && !tuned.net.sentence_head);
     assert_string_equal(mega_family_of(&tuned.net)->model_type, "megatron-bert");
     train_task_classify.free_model(&m);
-    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &tuned},
-                                      &m));
+    need(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &tuned},
+                                        &m));
     assert_false(m.begins_classifier);
     train_task_classify.free_model(&m);
     assert_string_equal(mega_shape_label(&tuned.net, 1), "entailment");
@@ -159,8 +155,8 @@ static void classifiers_begin_from_encoders(void **state)
     memset(named.net.labels, 0, sizeof named.net.labels);
     static const char *const other[] = {"NEUTRAL", "Contradiction", "entailment"};
     for (int i = 0; i < 3; i++) assert_true(mega_shape_add_label(&named.net, other[i]));
-    ok(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &named},
-                                      &m));
+    need(train_task_classify.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &named},
+                                        &m));
     const mega_model_shape kept = train_task_classify.shape(&m, 3);
     assert_string_equal(mega_shape_label(&kept.net, 0), "NEUTRAL");
     train_task_classify.free_model(&m);
@@ -174,7 +170,7 @@ static void classifiers_begin_from_encoders(void **state)
 
     cfg.train.finetune = true;
     cfg.train.classify.task = "RACE";
-    ok(train_task_classify.make_model(&new, &m));
+    need(train_task_classify.make_model(&new, &m));
     const mega_model_shape race = train_task_classify.shape(&m, 3);
     assert_true(!m.begins_classifier && race.net.choices == 4);
     assert_string_equal(mega_family_of(&race.net)->model_type, "megatron-bert");
@@ -211,7 +207,7 @@ static void encoders_have_a_row_of_their_own(void **state)
     configure(&cfg);
     cfg.train.bert = (mega_bert_options){.bert_binary_head = true};
     const mega_task_options o = {.cfg = &cfg.train, .vocab_rows = 100};
-    ok(train_task_bert.make_model(&o, &m));
+    need(train_task_bert.make_model(&o, &m));
     mega_model_shape stored = train_task_bert.shape(&m, 3);
     assert_string_equal(mega_family_of(&stored.net)->model_type, "megatron-bert");
     assert_int_equal(stored.net.activation, MEGA_ACT_GELU);
@@ -219,7 +215,7 @@ static void encoders_have_a_row_of_their_own(void **state)
     train_task_bert.free_model(&m);
 
     cfg.train.bert = (mega_bert_options){.bert_form = MEGA_BERT_ORIGINAL, .openai_gelu = true};
-    ok(train_task_bert.make_model(&o, &m));
+    need(train_task_bert.make_model(&o, &m));
     mega_model_shape original = train_task_bert.shape(&m, 3);
     assert_string_equal(mega_family_of(&original.net)->model_type, "bert");
     assert_int_equal(original.net.activation, MEGA_ACT_GELU_TANH);
@@ -227,11 +223,11 @@ static void encoders_have_a_row_of_their_own(void **state)
     train_task_bert.free_model(&m);
 
     /* a folder of pairs, trained without them; then with them, which a folder without the head forbids */
-    ok(train_task_bert.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &stored}, &m));
+    need(train_task_bert.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = 100, .stored = &stored}, &m));
     assert_false(train_task_bert.shape(&m, 3).net.sentence_head);
     train_task_bert.free_model(&m);
     cfg.train.bert.bert_binary_head = true;
-    ok(train_task_bert.take_shape(&cfg.train, &original, true));
+    need(train_task_bert.take_shape(&cfg.train, &original, true));
     assert_false(cfg.train.bert.bert_binary_head);
 
     assert_int_equal(
@@ -268,7 +264,7 @@ static void two_stacks_have_a_row_of_their_own(void **state)
     mega_model_shape stored = {0};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         cfg.train.t5.t5_form = row[i].form;
-        ok(train_task_t5.make_model(&o, &m));
+        need(train_task_t5.make_model(&o, &m));
         stored = train_task_t5.shape(&m, 3);
         assert_string_equal(mega_family_of(&stored.net)->model_type, row[i].family);
         assert_true(stored.net.gated == row[i].gated && stored.net.untied == row[i].untied);
@@ -278,7 +274,7 @@ static void two_stacks_have_a_row_of_their_own(void **state)
     }
     cfg.train.t5.t5_form = MEGA_T5_FORM_MEGATRON; /* the folder, a umt5, wins */
     o.stored = &stored;
-    ok(train_task_t5.make_model(&o, &m));
+    need(train_task_t5.make_model(&o, &m));
     const mega_model_shape loaded = train_task_t5.shape(&m, 3);
     assert_string_equal(mega_family_of(&loaded.net)->model_type, "umt5");
     assert_true(loaded.net.biases_by_layer);

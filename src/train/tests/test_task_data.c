@@ -11,23 +11,18 @@
 
 enum { SEQ = 16, VOCAB = 50, DOCUMENTS = 10, LENGTH = 40 };
 
-static void ok(mega_status st)
-{
-    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
 /* Writes documents of tokens below VOCAB, different in each document. */
 static const char *write_data(void)
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), "a");
     mega_indexed_writer *w;
-    ok(mega_indexed_writer_create(prefix, MEGA_U16, &w));
+    need(mega_indexed_writer_create(prefix, MEGA_U16, &w));
     for (int d = 0; d < DOCUMENTS; d++) {
         int32_t tokens[LENGTH];
         for (int i = 0; i < LENGTH; i++) tokens[i] = (d * 7 + i * 3) % VOCAB;
-        ok(mega_indexed_writer_add(w, tokens, LENGTH));
+        need(mega_indexed_writer_add(w, tokens, LENGTH));
     }
-    ok(mega_indexed_writer_finish(w));
+    need(mega_indexed_writer_finish(w));
     return prefix;
 }
 
@@ -46,8 +41,8 @@ static void configure(mega_command_options *cfg)
                     "--data-path",
                     (char *)prefix,
                     NULL};
-    ok(mega_command_options_init(cfg));
-    ok(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
+    need(mega_command_options_init(cfg));
+    need(mega_options_parse(cfg->train.engine.options, "plan", (int)(sizeof argv / sizeof *argv) - 1, argv));
     cfg->train.model.padded_vocab_size = 128;
 }
 
@@ -70,11 +65,11 @@ static uint64_t hash_of(const mega_task_data *d, int64_t index)
     static const mega_batch_input tokens = {.name = "tokens", .dtype = MEGA_I32, .per_sample = SEQ};
     const mega_dataset set = train_task_gpt.dataset(d);
     mega_batch *b;
-    ok(mega_batch_create(1, &b));
-    ok(mega_batch_add(b, &tokens, true));
-    ok(mega_batch_allocate(b, NULL));
+    need(mega_batch_create(1, &b));
+    need(mega_batch_add(b, &tokens, true));
+    need(mega_batch_allocate(b, NULL));
     mega_batch_begin(b, 1);
-    ok(set.read(set.user, index, mega_batch_sample(b, 0)));
+    need(set.read(set.user, index, mega_batch_sample(b, 0)));
     const uint64_t hash =
         mega_hash64(MEGA_HASH_START, mega_sample_i32(mega_batch_sample(b, 0), "tokens", SEQ), SEQ * sizeof(int32_t));
     mega_batch_destroy(b);
@@ -88,9 +83,9 @@ static void parts_follow_one_another(void **state)
     mega_task_data one[MEGA_SPLIT_COUNT], two[MEGA_SPLIT_COUNT];
     configure(&cfg);
     mega_task_data_options o = options_of(&cfg.train, VOCAB);
-    ok(train_task_gpt.make_data(&o, one));
+    need(train_task_gpt.make_data(&o, one));
     o.seed++;
-    ok(train_task_gpt.make_data(&o, two));
+    need(train_task_gpt.make_data(&o, two));
     assert_null(one[MEGA_SPLIT_TEST].self); /* no sample was requested */
     assert_true(one[0].samples >= 20 && one[0].order_bytes > 0);
     assert_true(hash_of(&one[0], 0) != hash_of(&one[0], 1));
@@ -98,7 +93,7 @@ static void parts_follow_one_another(void **state)
     const int64_t samples[] = {one[0].samples, two[0].samples};
     const uint64_t first = hash_of(&one[0], 3), second = hash_of(&two[0], 3);
     mega_task_data part[] = {one[0], two[0]}, joined;
-    ok(train_task_gpt.join_data(part, 2, &joined));
+    need(train_task_gpt.join_data(part, 2, &joined));
     assert_int_equal(joined.samples, samples[0] + samples[1]);
     assert_true(hash_of(&joined, 3) == first && hash_of(&joined, samples[0] + 3) == second);
     train_task_gpt.free_data(&joined);
@@ -118,7 +113,7 @@ static void other_vocabularies_are_refused(void **state)
     uint64_t content;
     configure(&cfg);
     mega_task_data_options o = options_of(&cfg.train, 10);
-    ok(train_task_gpt.make_data(&o, d));
+    need(train_task_gpt.make_data(&o, d));
     assert_int_equal(train_task_gpt.look_at_data(&d[0], &content), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "holds token id"));
     const mega_dataset set = train_task_gpt.dataset(&d[0]);
@@ -127,8 +122,8 @@ static void other_vocabularies_are_refused(void **state)
     free_all(d);
     o.check_only = true;
     o.vocab = VOCAB;
-    ok(train_task_gpt.make_data(&o, d));
-    ok(train_task_gpt.look_at_data(&d[0], &content));
+    need(train_task_gpt.make_data(&o, d));
+    need(train_task_gpt.look_at_data(&d[0], &content));
     free_all(d);
     mega_command_options_fini(&cfg);
 }
@@ -150,13 +145,13 @@ static void samples_fill_the_inputs_of_the_model(void **state)
                                     .batch = {.global_batch = 2, .micro_step = 2},
                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8},
                                     .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = 1e-3, .decay = 100}};
-    ok(train_task_gpt.make_data(&o, d));
-    ok(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = VOCAB}, &m));
+    need(train_task_gpt.make_data(&o, d));
+    need(train_task_gpt.make_model(&(mega_task_options){.cfg = &cfg.train, .vocab_rows = VOCAB}, &m));
     const mega_dataset set = train_task_gpt.dataset(&d[0]);
-    ok(mega_engine_create(&(mega_setup){.model = &m.model, .training_data = &set, .options = &eo}, &e));
-    ok(mega_engine_allocate(e));
-    ok(mega_engine_initialize(e, 1));
-    ok(mega_engine_train_batch(e, &r));
+    need(mega_engine_create(&(mega_setup){.model = &m.model, .training_data = &set, .options = &eo}, &e));
+    need(mega_engine_allocate(e));
+    need(mega_engine_initialize(e, 1));
+    need(mega_engine_train_batch(e, &r));
     mega_engine_destroy(e);
     train_task_gpt.free_model(&m);
     free_all(d);
