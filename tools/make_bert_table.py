@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/text/bert_table.c: the characters that BERT's steps of the PyPI package tokenizers treat otherwise than their
-category in src/text/unicode_table.c says, because it has the categories of Unicode 8:
+"""Writes src/text/models/bert_table.c: the characters that BERT's steps of the PyPI package tokenizers treat otherwise than their
+category in src/text/unicode/unicode_table.c says, because it has the categories of Unicode 8:
 
-    tools/make_bert_table.py > src/text/bert_table.c
+    tools/make_bert_table.py > src/text/models/bert_table.c
 """
 import os
 import re
@@ -19,7 +19,7 @@ split = pre_tokenizers.BertPreTokenizer()
 
 def ours():
     here = os.path.dirname(os.path.abspath(__file__))
-    text = open(os.path.join(here, "../src/text/unicode_table.c"), encoding="utf-8").read()
+    text = open(os.path.join(here, "../src/text/unicode/unicode_table.c"), encoding="utf-8").read()
     numbers = re.search(r"mega_unicode_ranges\[\] = \{(.*?)\}", text, re.S)[1]
     ranges = [int(x, 0) for x in numbers.replace("\n", " ").split(",") if x.strip()]
     for r, after in zip(ranges, ranges[1:] + [0x110000 << 5]):

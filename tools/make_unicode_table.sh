@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: tools/make_unicode_table.sh FOLDER > src/text/unicode_table.c
+# usage: tools/make_unicode_table.sh FOLDER > src/text/unicode/unicode_table.c
 # FOLDER holds UnicodeData.txt and PropList.txt of the version that `tokenizers` and `tiktoken` know, now 16.0 (Debian:
 # unicode-data, /usr/share/unicode, of that version). Every code point below the limit gets two bits: 0 other, 1 letter
 # (category L*), 2 number (N*), 3 White_Space. Blocks of 128 code points that are equal are stored once. The general

@@ -2,8 +2,8 @@
  * lowest rank), and decoding must return the bytes. */
 #include "fuzz.h"
 #include "megalith/tokenizer_train.h"
-#include "pretokenize.h"
-#include "tokenizer_impl.h"
+#include "models/pretokenize.h"
+#include "tokenizer/tokenizer_impl.h"
 
 static mega_tokenizer *tokenizer;
 

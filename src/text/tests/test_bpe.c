@@ -1,8 +1,8 @@
 /* Merging: the scan, the heap and the plainest implementation agree on random tables, even with ranks that no training
  * would give; long words do not take quadratic time. */
-#include "bpe.h"
 #include "kit.h"
 #include "megalith/threads.h"
+#include "models/bpe.h"
 #include <stdlib.h>
 #include <string.h>
 

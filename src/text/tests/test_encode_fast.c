@@ -1,11 +1,11 @@
 /* Compares the fast encoder, for each instruction set that runs here, with its definition: the public patterns and the
  * merges, word by word, without a cache. Random and adversarial texts from a fixed seed. */
-#include "encoder.h"
 #include "kit.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
 #include "megalith/utf8.h"
-#include "pretokenize.h"
+#include "models/encoder.h"
+#include "models/pretokenize.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The JSON cursor: how strings are decoded, where mistakes are reported, and tokenizer files that are truncated or
  * changed at every byte, which must be refused or accepted but never crash. */
-#include "json_cursor.h"
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"
+#include "tokenizer/json_cursor.h"
 #include <string.h>
 
 static void strings(void **state)

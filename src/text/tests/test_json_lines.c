@@ -1,6 +1,6 @@
 /* Extracting strings from a line of JSON: what is accepted, what is refused and at which column. */
-#include "documents_impl.h"
-#include "json_scan.h"
+#include "documents/documents_impl.h"
+#include "documents/json_scan.h"
 #include "kit.h"
 #include <stdio.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/utf8.h"
-#include "pretokenize.h"
-#include "regex.h"
-#include "unicode.h"
+#include "models/pretokenize.h"
+#include "unicode/regex.h"
+#include "unicode/unicode.h"
 #include <stdio.h>
 #include <string.h>
 

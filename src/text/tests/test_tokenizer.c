@@ -5,7 +5,7 @@
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/tokenizer.h"
-#include "pretokenize.h"
+#include "models/pretokenize.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,9 +4,9 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"
-#include "regex.h"
 #include "sentencepiece_kit.h"
 #include "tokenizer_kit.h"
+#include "unicode/regex.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* WordPiece and Unigram, with small vocabularies that are made here. The expected ids are those of Megatron's class, of
  * tokenizers and of sentencepiece; tests/golden compares many more. */
-#include "bert.h"
-#include "encoder.h"
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"
+#include "models/bert.h"
+#include "models/encoder.h"
+#include "models/trie.h"
 #include "tokenizer_kit.h"
-#include "trie.h"
 #include <stdio.h>
 #include <string.h>
 

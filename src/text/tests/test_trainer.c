@@ -5,8 +5,8 @@
 #include "megalith/file.h"
 #include "megalith/threads.h"
 #include "megalith/tokenizer_train.h"
-#include "pretokenize.h"
-#include "tokenizer_impl.h"
+#include "models/pretokenize.h"
+#include "tokenizer/tokenizer_impl.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>

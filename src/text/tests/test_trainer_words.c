@@ -3,7 +3,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer_train.h"
-#include "tokenizer_impl.h"
+#include "tokenizer/tokenizer_impl.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* NFC that looks only where a text may change, against NFC of the whole text. */
 #include "kit.h"
 #include "megalith/utf8.h"
-#include "unicode_forms.h"
+#include "unicode/unicode_forms.h"
 #include <string.h>
 
 static void put(mega_buffer *text, uint32_t cp)

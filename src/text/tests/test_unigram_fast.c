@@ -1,9 +1,9 @@
 /* The fast ways of SentencePiece's Unigram against their definitions: every character of a text by its replacement, and
  * one search for the whole text. Random texts from a fixed seed. */
-#include "encoder.h"
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"
+#include "models/encoder.h"
 #include "sentencepiece_kit.h"
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* What the search of a Unigram model reads: nodes with scores, and what its tokens have of each character. */
 #include "megalith/utf8.h"
-#include "pipeline.h"
+#include "tokenizer/pipeline.h"
 #include <math.h>
 
 static mega_status make_nodes(mega_pipeline *p)

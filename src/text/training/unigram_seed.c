@@ -1,7 +1,7 @@
 /* The seeds of a Unigram model: which strings repeat in the words, from an array of all suffixes in order. Only the
  * first characters of a suffix count, because no piece is longer. */
 #include "megalith/utf8.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 #include "unigram_train.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Writes a trained Unigram model in SentencePiece's format. */
-#include "protobuf.h"
+#include "tokenizer/protobuf.h"
 #include "unigram_train.h"
 #include <string.h>
 

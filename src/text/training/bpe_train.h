@@ -3,7 +3,7 @@
 #define MEGALITH_TEXT_BPE_TRAIN_H
 
 #include "megalith/tokenizer_train.h"
-#include "vocabulary.h"
+#include "tokenizer/vocabulary.h"
 #include "word_counts.h"
 
 /* The vocabulary must hold the 256 single bytes in GPT-2's order; new tokens are added after them until it has

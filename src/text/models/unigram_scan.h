@@ -5,7 +5,7 @@
 
 #include "block_scan.h"
 #include "megalith/utf8.h"
-#include "pipeline.h"
+#include "tokenizer/pipeline.h"
 
 enum { ANY = MEGA_JOINS_BEFORE | MEGA_JOINS_AFTER | MEGA_IS_TOKEN };
 

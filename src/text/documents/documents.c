@@ -5,7 +5,7 @@
 #include "megalith/encoding.h"
 #include "megalith/file_kind.h"
 #include "megalith/utf8.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 #include <ctype.h>
 #include <string.h>
 

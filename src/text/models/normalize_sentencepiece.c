@@ -3,7 +3,7 @@
  * blank. */
 #include "block_scan.h"
 #include "megalith/utf8.h"
-#include "pipeline.h"
+#include "tokenizer/pipeline.h"
 #include <string.h>
 
 #define MARK "\xE2\x96\x81" /* U+2581 */

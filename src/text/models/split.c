@@ -1,7 +1,7 @@
 /* The steps that split a text into pieces, as the pre-tokenizers of `tokenizers` do. */
 #include "megalith/utf8.h"
-#include "pipeline.h"
-#include "unicode.h"
+#include "tokenizer/pipeline.h"
+#include "unicode/unicode.h"
 #include <string.h>
 
 static mega_status add_piece(mega_pieces *out, size_t begin, size_t end, bool first)

@@ -1,9 +1,9 @@
 /* The steps that change a text before it is split. */
 #include "block_scan.h"
 #include "megalith/utf8.h"
-#include "pipeline.h"
-#include "unicode.h"
-#include "unicode_forms.h"
+#include "tokenizer/pipeline.h"
+#include "unicode/unicode.h"
+#include "unicode/unicode_forms.h"
 #include <string.h>
 #include <utf8proc.h>
 

@@ -1,7 +1,7 @@
 /* The patterns of the family of GPT-4, and StarCoder's, as state machines: the definitions of the fast path. */
 #include "megalith/utf8.h"
 #include "pretokenize.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 #include <string.h>
 
 typedef struct one_char {

@@ -1,6 +1,6 @@
 /* Ids to text. */
 #include "megalith/utf8.h"
-#include "tokenizer_impl.h"
+#include "tokenizer/tokenizer_impl.h"
 #include <string.h>
 
 struct mega_decoder {

@@ -4,7 +4,7 @@
 
 #include "bpe.h"
 #include "megalith/threads.h"
-#include "tokenizer_impl.h"
+#include "tokenizer/tokenizer_impl.h"
 #include "word_cache.h"
 
 /* A word being merged with ids and ranks of 16 bits; symbols keep their positions and are linked. */

@@ -6,7 +6,7 @@
  * stay within a double, each piece has a factor for its bytes, which is the same for all ways and cancels. */
 #include "unigram_train.h"
 #include "megalith/utf8.h"
-#include "trie.h"
+#include "models/trie.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef MEGALITH_TEXT_PAIR_TABLE_H
 #define MEGALITH_TEXT_PAIR_TABLE_H
 
-#include "vocabulary.h"
+#include "tokenizer/vocabulary.h"
 
 enum { MEGA_NO_RANK = 0xFFFF, MEGA_PAIR_BUCKET = 4, MEGA_PAIR_FILTER = 2 /* log2 of the filter's bits per slot */ };
 #define MEGA_NO_PAIR UINT32_MAX /* its low half is MEGA_NO_RANK */

@@ -2,7 +2,7 @@
  * belongs to the next word, and whether the last character of a run of white space is left over. */
 #include "pretokenize.h"
 #include "megalith/utf8.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 
 static int class_at(const uint8_t *text, size_t at, size_t n, size_t *length)
 {

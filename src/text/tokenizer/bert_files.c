@@ -8,7 +8,7 @@
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 #include <stdio.h>
 #include <string.h>
 

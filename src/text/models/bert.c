@@ -1,8 +1,8 @@
 #include "bert.h"
-#include "char_set.h"
 #include "megalith/utf8.h"
-#include "unicode.h"
-#include "unicode_forms.h"
+#include "unicode/char_set.h"
+#include "unicode/unicode.h"
+#include "unicode/unicode_forms.h"
 #include <string.h>
 #include <utf8proc.h>
 

@@ -6,7 +6,7 @@
 #include "encode_vector.h"
 #include "megalith/utf8.h"
 #include "pretokenize.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 
 enum {
     /* a word that begins at byte 1..60 of the 64 is found, because all that it depends on has been read */

@@ -3,7 +3,7 @@
 #ifndef MEGALITH_TEXT_BPE_H
 #define MEGALITH_TEXT_BPE_H
 
-#include "vocabulary.h"
+#include "tokenizer/vocabulary.h"
 
 /* Memory for words of up to `capacity` symbols. Zero-initialised is valid and empty. */
 typedef struct mega_bpe {

@@ -1,8 +1,8 @@
 /* Finds added tokens in a text. */
-#include "char_set.h"
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
-#include "unicode.h"
+#include "unicode/char_set.h"
+#include "unicode/unicode.h"
 #include <string.h>
 
 /* Returns the longest added token of this pass that begins at p; -1: none. */

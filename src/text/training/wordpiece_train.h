@@ -4,7 +4,7 @@
 #define MEGALITH_TEXT_WORDPIECE_TRAIN_H
 
 #include "megalith/tokenizer_train.h"
-#include "pipeline.h"
+#include "tokenizer/pipeline.h"
 #include "word_counts.h"
 
 /* Splits text into words; for one thread. Zero-initialised is valid and empty. */

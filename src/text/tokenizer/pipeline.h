@@ -4,15 +4,15 @@
 #ifndef MEGALITH_TEXT_PIPELINE_H
 #define MEGALITH_TEXT_PIPELINE_H
 
-#include "bert.h"
-#include "charsmap.h"
 #include "megalith/memory.h"
 #include "megalith/status.h"
 #include "megalith/tokenizer.h"
-#include "pretokenize.h"
-#include "regex.h"
-#include "trie.h"
-#include "unicode_forms.h"
+#include "models/bert.h"
+#include "models/charsmap.h"
+#include "models/pretokenize.h"
+#include "models/trie.h"
+#include "unicode/regex.h"
+#include "unicode/unicode_forms.h"
 
 typedef struct mega_text {
     char *data; /* owned; NUL-terminated */

@@ -1,6 +1,6 @@
 #include "word_counts.h"
-#include "encoder.h"
 #include "megalith/threads.h"
+#include "models/encoder.h"
 #include <string.h>
 
 enum { FIRST = 4096, BATCH = 16 };

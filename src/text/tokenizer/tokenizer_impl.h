@@ -4,7 +4,7 @@
 
 #include "folder_rules.h"
 #include "megalith/tokenizer.h"
-#include "pair_table.h"
+#include "models/pair_table.h"
 #include "pipeline.h"
 #include "vocabulary.h"
 
